@@ -1,0 +1,1 @@
+"""gguf -> tokenizer -> graph -> memory -> scheduler -> backends -> weights -> models -> runner."""

@@ -1,0 +1,133 @@
+"""Every error raised on purpose.
+
+Each class carries the facts as attributes; `str()` is one line that names the thing, the numbers
+and the next step. Anything else that reaches the worker's loop is a bug.
+"""
+
+from collections.abc import Sequence
+
+
+class CutawayError(Exception):
+    """Base of all errors meant for the reader."""
+
+    @property
+    def kind(self) -> str:
+        """A stable name for programs that read `--json` or the worker's messages."""
+        return type(self).__name__
+
+
+class BadSetting(CutawayError):
+    """A knob, option or request field outside its range."""
+
+    def __init__(self, name: str, value: object, expected: str) -> None:
+        self.name, self.value, self.expected = name, value, expected
+        super().__init__(f"{name}: {value!r} is not valid; expected {expected}")
+
+
+class BadFile(CutawayError):
+    """A GGUF file (or one of its splits) that cannot be read."""
+
+    def __init__(self, path: object, problem: str) -> None:
+        self.path, self.problem = str(path), problem
+        super().__init__(f"{path}: {problem}")
+
+
+class UnsupportedModel(CutawayError):
+    """A readable file whose architecture, tokenizer or tensor type has no code here."""
+
+    def __init__(self, what: str, name: str, supported: Sequence[str]) -> None:
+        self.what, self.name, self.supported = what, name, tuple(supported)
+        super().__init__(f"{what} {name!r} is not supported; supported: {', '.join(supported)}")
+
+
+class TensorMismatch(CutawayError):
+    """Names or shapes in the file do not fit the model's fields; every one is listed."""
+
+    def __init__(
+        self, arch: str, missing: Sequence[str], unused: Sequence[str], wrong: Sequence[str] = ()
+    ) -> None:
+        self.arch = arch
+        self.missing, self.unused, self.wrong = tuple(missing), tuple(unused), tuple(wrong)
+        parts = [
+            f"{len(names)} tensors {what} ({', '.join(names[:8])}{', ...' if names[8:] else ''})"
+            for names, what in (
+                (self.missing, "missing"),
+                (self.unused, "in the file are not used"),
+                (self.wrong, "have another shape"),
+            )
+            if names
+        ]
+        super().__init__(f"{arch}: {'; '.join(parts)}")
+
+
+class ShapeError(CutawayError):
+    """Operands that do not fit together, found when the node is made."""
+
+    def __init__(self, op: str, problem: str, *shapes: Sequence[int]) -> None:
+        self.op, self.shapes = op, tuple(tuple(s) for s in shapes)
+        listed = " and ".join(str(list(s)) for s in self.shapes)
+        super().__init__(f"{op}: {problem}" + (f": {listed}" if listed else ""))
+
+
+class NoMem(CutawayError):
+    """An allocation that was refused, by our budget or by the driver."""
+
+    def __init__(self, device: str, component: str, wanted: int, left: int, detail: str = "") -> None:
+        self.device, self.component, self.wanted, self.left = device, component, wanted, left
+        mib = 1 << 20
+        super().__init__(
+            f"{device}: no room for {component}: {wanted / mib:.1f} MiB wanted, "
+            f"{max(left, 0) / mib:.1f} MiB left{'; ' + detail if detail else ''}"
+        )
+
+
+class DeviceError(CutawayError):
+    """A device that is missing, was named wrongly, or failed while computing."""
+
+    def __init__(self, device: str, problem: str) -> None:
+        self.device, self.problem = device, problem
+        super().__init__(f"device {device}: {problem}")
+
+
+class KernelBuildFailed(CutawayError):
+    """A driver's compiler refused one of our programs."""
+
+    def __init__(self, device: str, family: str, defines: object, log: str) -> None:
+        self.device, self.family, self.defines, self.log = device, family, defines, log
+        first = next((line for line in log.splitlines() if "error" in line.lower()), log[:200])
+        super().__init__(f"{device}: kernel family {family} {defines} does not build: {first}")
+
+
+class TokenizerError(CutawayError):
+    """Vocabulary or text that the tokenizer cannot handle."""
+
+
+class TemplateError(CutawayError):
+    """A chat template that fails, loops, or grows past its bounds."""
+
+
+class ContextFull(CutawayError):
+    """More tokens than the context holds."""
+
+    def __init__(self, wanted: int, capacity: int, detail: str = "") -> None:
+        self.wanted, self.capacity = wanted, capacity
+        super().__init__(
+            f"{wanted} tokens do not fit the context of {capacity}"
+            f"{'; ' + detail if detail else '; shorten the prompt or raise --ctx'}"
+        )
+
+
+class DownloadError(CutawayError):
+    """A fetch that failed; nothing half-done is left behind."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name, self.problem = name, problem
+        super().__init__(f"{name}: {problem}")
+
+
+class WorkerDied(CutawayError):
+    """The engine process ended without being asked to."""
+
+    def __init__(self, exit_code: int | None, reason: str) -> None:
+        self.exit_code, self.reason = exit_code, reason
+        super().__init__(f"the engine stopped: {reason}")
