@@ -1,0 +1,42 @@
+"""A launch as data: what to enqueue, without a device. Family files make these from nodes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.backends.base import TypeOf
+from engine.graph.tensor import Tensor
+
+Arg = Tensor | np.int32 | np.int64 | np.float32 | None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One enqueue of `kernel` from `kernels_cl/<family>.cl`, built with `defines`.
+
+    A tensor argument becomes two kernel arguments: its buffer and a 64-bit byte offset
+    (`__global char *x_buf, long x_off`); None becomes a null buffer and 0.
+    """
+
+    family: str
+    kernel: str
+    args: tuple[Arg, ...]
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...] | None = None
+    defines: Mapping[str, int | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DeviceTraits:
+    """What launches may depend on; everything else about the device is the driver's business."""
+
+    is_cpu: bool
+    compute_units: int
+    max_work_group: int
+    local_memory: int
+    has_fp16: bool
+    has_subgroups: bool
+
+
+MakeLaunches = Callable[[Tensor, TypeOf, DeviceTraits], Sequence[Launch]]

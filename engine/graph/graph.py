@@ -1,0 +1,60 @@
+"""A graph: nodes in an order that respects every source, its leaves, and what it is run for."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from engine.graph.tensor import Op, Role, Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Immutable data. `nodes` holds every computed tensor and view in topological order.
+
+    `outputs` are read after a run; `effects` (cache writes nobody reads) only have to happen.
+    """
+
+    nodes: tuple[Tensor, ...]
+    leaves: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    effects: tuple[Tensor, ...] = ()
+
+    @classmethod
+    def of(cls, outputs: Sequence[Tensor], effects: Sequence[Tensor] = ()) -> "Graph":
+        """The closure of `effects`, then `outputs`, sources first. Unnamed nodes become node_<i>."""
+        nodes, leaves = _closure([*effects, *outputs])
+        for i, tensor in enumerate(nodes):
+            if not tensor.name:
+                tensor.named(f"node_{i}")
+        return cls(nodes, leaves, tuple(outputs), tuple(effects))
+
+    @cached_property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Leaves that every step fills anew."""
+        return tuple(t for t in self.leaves if t.role is Role.INPUT)
+
+    def text(self) -> str:
+        """One line a node: name = (type) op(sources) = {shape}."""
+        lines = []
+        for t in self.nodes:
+            sources = ", ".join(f"{s.name}{list(s.dims)}" for s in t.src if s is not None)
+            lines.append(f"{t.name:>24} = ({t.fmt.name}) {t.op}({sources}) = {list(t.dims)}")
+        return "\n".join(lines)
+
+
+def _closure(roots: Iterable[Tensor]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    nodes: list[Tensor] = []
+    leaves: list[Tensor] = []
+    done: set[Tensor] = set()
+    stack = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        tensor, expanded = stack.pop()
+        if tensor in done:
+            continue
+        if expanded or not any(tensor.src):
+            done.add(tensor)
+            (leaves if tensor.op is Op.NONE else nodes).append(tensor)
+            continue
+        stack.append((tensor, True))
+        stack.extend((s, False) for s in reversed(tensor.src) if s is not None and s not in done)
+    return tuple(nodes), tuple(leaves)

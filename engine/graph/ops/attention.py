@@ -1,0 +1,92 @@
+"""Scaled dot-product attention over a KV cache, fused, and the softmax of the unfused form.
+
+Who sees what is data, not a mask tensor. `cells` i32 [2, C] holds, per cache cell, the bits of the
+sequences in it and its position; `spans` i32 [4, T] holds, per query, its sequence bit, the first
+and the last position it sees, and 0. A query sees the cells that share its bit and lie within its
+span. That covers causal, sliding-window, chunked and bidirectional attention; padding has bit 0.
+"""
+
+from engine.errors import ShapeError
+from engine.gguf.formats import F32, I32
+from engine.graph.tensor import Op, Tensor, node
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    spans: Tensor,
+    cells: Tensor,
+    n_kv: Tensor,
+    *,
+    scale: float,
+    softcap: float = 0.0,
+    sinks: Tensor | None = None,
+) -> Tensor:
+    """softmax(scale * k.q, masked) . v for each head, f32 [Dv, H, T].
+
+    q [D, H, T] f32; k [D, K, C], v [Dv, K, C] with K dividing H (head h reads h // (H/K)); n_kv i32
+    [1]: only cells below it are looked at. A query that sees nothing gives zeros. `softcap` c > 0
+    bounds scores by c * tanh(s / c) before the mask. `sinks` f32 [H] join maximum and denominator.
+    """
+    dim, heads, n_tokens, _ = q.shape
+    if k.shape[0] != dim or k.shape[1:3] != v.shape[1:3] or heads % k.shape[1]:
+        raise ShapeError("attention", "q, k and v do not fit", q.shape, k.shape, v.shape)
+    _check_visibility("attention", spans, cells, n_tokens, k.shape[2])
+    if n_kv.fmt != I32 or n_kv.nelements != 1:
+        raise ShapeError("attention", "n_kv is one i32", n_kv.shape)
+    if sinks is not None and (sinks.fmt != F32 or sinks.dims != (heads,)):
+        raise ShapeError("attention", "sinks are f32, one a head", sinks.shape, q.shape)
+    return node(
+        Op.ATTENTION,
+        F32,
+        (v.shape[0], heads, n_tokens),
+        q,
+        k,
+        v,
+        spans,
+        cells,
+        n_kv,
+        sinks,
+        scale=float(scale),
+        softcap=float(softcap),
+    )
+
+
+def softmax(
+    scores: Tensor,
+    spans: Tensor | None = None,
+    cells: Tensor | None = None,
+    *,
+    scale: float = 1.0,
+    softcap: float = 0.0,
+    sinks: Tensor | None = None,
+) -> Tensor:
+    """Softmax over dimension 0 of scale * scores [C, T, H], masked as `attention` where given.
+
+    A row with nothing visible gives zeros.
+    """
+    if (spans is None) != (cells is None):
+        raise ShapeError("softmax", "spans and cells come together", scores.shape)
+    if spans is not None and cells is not None:
+        _check_visibility("softmax", spans, cells, scores.shape[1], scores.shape[0])
+    if sinks is not None and (sinks.fmt != F32 or sinks.dims != (scores.shape[2],)):
+        raise ShapeError("softmax", "sinks are f32, one a head", sinks.shape, scores.shape)
+    return node(
+        Op.SOFTMAX,
+        F32,
+        scores.shape,
+        scores,
+        spans,
+        cells,
+        sinks,
+        scale=float(scale),
+        softcap=float(softcap),
+    )
+
+
+def _check_visibility(op: str, spans: Tensor, cells: Tensor, n_tokens: int, n_cells: int) -> None:
+    if spans.fmt != I32 or spans.shape[:2] != (4, n_tokens):
+        raise ShapeError(op, f"spans must be i32 [4, {n_tokens}]", spans.shape)
+    if cells.fmt != I32 or cells.shape[0] != 2 or cells.shape[1] != n_cells:
+        raise ShapeError(op, f"cells must be i32 [2, {n_cells}]", cells.shape)

@@ -1,0 +1,16 @@
+"""Rotary position embedding (Su et al. 2021), from tables made once a step on the host."""
+
+from engine.errors import ShapeError
+from engine.gguf.formats import F32
+from engine.graph.tensor import Op, Tensor, node
+
+
+def rope(x: Tensor, table: Tensor, neox: bool) -> Tensor:
+    """Rotate pairs of x [D, heads, T] by table [n_rot, T]: n_rot/2 cosines, then n_rot/2 sines.
+
+    Pair i is (2i, 2i+1), or with `neox` (i, i + n_rot/2); channels from n_rot on pass through.
+    """
+    n_rot, n_tokens = table.shape[:2]
+    if n_rot % 2 or n_rot > x.shape[0] or n_tokens != x.shape[2] or table.fmt != F32:
+        raise ShapeError("rope", "the table does not fit x", x.shape, table.shape)
+    return node(Op.ROPE, F32, x.shape, x, table, neox=bool(neox))
