@@ -32,6 +32,14 @@ class BadFile(CutawayError):
         super().__init__(f"{path}: {problem}")
 
 
+class ModelNotFound(CutawayError):
+    """A model's name that leads to no file, or to several."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name, self.problem = name, problem
+        super().__init__(f"model {name!r}: {problem}")
+
+
 class UnsupportedModel(CutawayError):
     """A readable file whose architecture, tokenizer or tensor type has no code here."""
 
@@ -72,7 +80,9 @@ class ShapeError(CutawayError):
 class NoMem(CutawayError):
     """An allocation that was refused, by our budget or by the driver."""
 
-    def __init__(self, device: str, component: str, wanted: int, left: int, detail: str = "") -> None:
+    def __init__(
+        self, device: str, component: str, wanted: int, left: int, detail: str = ""
+    ) -> None:
         self.device, self.component, self.wanted, self.left = device, component, wanted, left
         mib = 1 << 20
         super().__init__(

