@@ -1,0 +1,48 @@
+"""Blocks to float32, by the `gguf` package's reference decoders."""
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.errors import UnsupportedModel
+from engine.gguf.formats import BF16, FORMATS, Q2_0, Q8_1, Q8_K, Format
+
+# The package decodes 16 rows at a time, whatever their length. Blocks are independent, so the
+# data is cut into rows of its own: long enough to amortise calls, short enough for the cache.
+_ROW = 4096
+
+# Types that hold activations, and one newer than the package.
+_UNREADABLE = (Q8_1, Q8_K, Q2_0)
+
+
+def dequantize(blocks: npt.NDArray[np.uint8], fmt: Format) -> npt.NDArray[np.float32]:
+    """Little-endian `blocks` [..., row bytes] as float32 [..., ne0].
+
+    F32 comes back as a view where memory allows. UnsupportedModel for a type that the `gguf`
+    package does not read.
+    """
+    ne0 = blocks.shape[-1] // fmt.bytes * fmt.block
+    shape = (*blocks.shape[:-1], ne0)
+    data = np.ascontiguousarray(blocks).reshape(-1)
+    if fmt.dtype is not None:
+        return data.view(fmt.dtype).astype(np.float32, copy=False).reshape(shape)
+    if fmt == BF16:
+        wide = data.view("<u2").astype(np.uint32) << np.uint32(16)
+        return wide.view(np.float32).reshape(shape)
+    return _by_package(data, fmt).reshape(shape)
+
+
+def _by_package(data: npt.NDArray[np.uint8], fmt: Format) -> npt.NDArray[np.float32]:
+    # Imported here: the package takes longer to import than a file takes to open.
+    from gguf import quants
+    from gguf.constants import GGMLQuantizationType
+
+    if fmt in _UNREADABLE or fmt.id not in GGMLQuantizationType.__members__.values():
+        readable = [f.name for f in FORMATS.values() if f not in _UNREADABLE]
+        raise UnsupportedModel("tensor type", fmt.name, readable)
+    kind = GGMLQuantizationType(fmt.id)
+    row = _ROW // fmt.block * fmt.bytes
+    whole = data.size // row * row
+    parts = [data[:whole].reshape(-1, row), data[whole:].reshape(1, -1)]
+    with np.errstate(all="ignore"):  # scales may be infinite or not numbers: the result says so
+        floats = [quants.dequantize(part, kind).reshape(-1) for part in parts if part.size]
+    return floats[0] if len(floats) == 1 else np.concatenate([np.empty(0, np.float32), *floats])

@@ -1,0 +1,65 @@
+"""The key-value pairs of a header, read without decoding what may never be asked for."""
+
+from engine.gguf.cursor import Cursor
+from engine.gguf.metadata import Entry
+from engine.gguf.values import CODES, Array, ValueType
+
+LONGEST_KEY = (1 << 16) - 1  # by the specification
+MAX_STRINGS = 1 << 24  # strings and arrays within arrays, over a whole file; a walk of a second
+MAX_DEPTH = 4
+
+_SMALLEST = {ValueType.STRING: 8, ValueType.ARRAY: 12}
+
+
+class PairReader:
+    """Reads the pairs from a cursor, holding what all of them together may still take."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+        self.strings_left = MAX_STRINGS
+
+    def read(self, count: int) -> dict[str, Entry]:
+        """`count` pairs by key. BadFile for a key that comes twice."""
+        entries: dict[str, Entry] = {}
+        for _ in range(count):
+            key = self.cursor.name("metadata key", LONGEST_KEY)
+            if key in entries:
+                raise self.cursor.fail(f"metadata has the key {key!r} twice")
+            entries[key] = self._entry(key)
+        return entries
+
+    def _entry(self, key: str) -> Entry:
+        type = self._type(key)
+        if type == ValueType.STRING:
+            return Entry(type, self.cursor.string(f"metadata {key!r}"))
+        if type == ValueType.ARRAY:
+            return Entry(type, self._array(key, depth=1))
+        return Entry(type, self.cursor.number(CODES[type][0], f"metadata {key!r}"))
+
+    def _type(self, key: str) -> ValueType:
+        number = self.cursor.integer("I", f"the type of metadata {key!r}")
+        try:
+            return ValueType(number)
+        except ValueError:
+            raise self.cursor.fail(f"metadata {key!r} has the unknown type {number}") from None
+
+    def _array(self, key: str, depth: int) -> Array:
+        cursor, what = self.cursor, f"elements in metadata {key!r}"
+        if depth > MAX_DEPTH:
+            raise cursor.fail(f"metadata {key!r} nests arrays deeper than {MAX_DEPTH}")
+        type = self._type(key)
+        length = cursor.integer("Q", f"the length of metadata {key!r}")
+        if type in CODES:
+            size = length * int(CODES[type][1][1])
+            data = cursor.span(size, f"{length} {what}")
+            return Array(cursor.path, key, type, length, data, cursor.order)
+        cursor.check_count(length, what, _SMALLEST[type], self.strings_left)
+        self.strings_left -= length
+        begin = cursor.pos
+        if type == ValueType.STRING:
+            starts = cursor.string_starts(length, what)
+            data = cursor.data[begin : cursor.pos]
+            return Array(cursor.path, key, type, length, data, cursor.order, starts)
+        items = tuple(self._array(f"{key}[{i}]", depth + 1) for i in range(length))
+        data = cursor.data[begin : cursor.pos]
+        return Array(cursor.path, key, type, length, data, cursor.order, items=items)

@@ -1,0 +1,98 @@
+"""Opening a model: mapped file or files, metadata, and the tensors' blocks."""
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.errors import BadFile, ShapeError
+from engine.gguf.byteorder import swap_blocks
+from engine.gguf.dequantize import dequantize
+from engine.gguf.metadata import Metadata
+from engine.gguf.splits import Part, open_parts
+from engine.gguf.tensors import TensorInfo
+
+
+def open_gguf(path: str | PathLike[str]) -> "GGUFFile":
+    """The model at `path`; of a split one any part may be named.
+
+    BadFile when the header or the parts are wrong. Data is mapped, not read: a file that shrinks
+    while it is open ends the process with SIGBUS when the lost part is touched.
+    """
+    return GGUFFile(open_parts(Path(path)))
+
+
+class GGUFFile:
+    """An open model. Arrays from it stay valid after `close`; they keep the map alive."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        first = parts[0].header
+        self.paths = tuple(part.path for part in parts)
+        self.size = sum(len(part.data) for part in parts)
+        self.version, self.alignment = first.version, first.alignment
+        self.byteorder = "little" if first.order == "<" else "big"
+        self.metadata: Metadata = first.metadata
+        self.tensors: dict[str, TensorInfo] = {
+            tensor.name: tensor for part in parts for tensor in part.header.tensors
+        }
+        self._maps: list[memoryview] = [part.data for part in parts]
+
+    def data(self, name: str) -> npt.NDArray[np.uint8]:
+        """The blocks of a tensor, read-only, little-endian, [rows, row bytes].
+
+        A view of the mapped file, or a swapped copy where that is big-endian.
+        """
+        return self._little(self._stored(name), self._info(name))
+
+    def rows(
+        self, name: str, ids: Sequence[int] | npt.NDArray[np.integer]
+    ) -> npt.NDArray[np.float32]:
+        """Rows of a tensor as float32 [len(ids), shape[0]]; ShapeError for one it does not have."""
+        info = self._info(name)
+        chosen = np.asarray(ids, dtype=np.int64).reshape(-1)
+        outside = chosen[(chosen < 0) | (chosen >= info.rows)]
+        if outside.size:
+            raise ShapeError(name, f"row {outside[0]} of {info.rows}", info.shape)
+        return dequantize(self._little(self._stored(name)[chosen], info), info.fmt)
+
+    def array(self, name: str) -> npt.NDArray[np.float32]:
+        """A whole tensor as float32, its shape reversed (NumPy's order), without padding dims."""
+        info = self._info(name)
+        return dequantize(self.data(name), info.fmt).reshape(info.shape[: info.n_dims][::-1])
+
+    def close(self) -> None:
+        """Let go of the files; they are unmapped when the last array from them is gone."""
+        self._maps.clear()
+
+    def __enter__(self) -> "GGUFFile":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _info(self, name: str) -> TensorInfo:
+        if name not in self.tensors:
+            raise BadFile(self.paths[0], f"has no tensor {name!r}")
+        return self.tensors[name]
+
+    def _stored(self, name: str) -> npt.NDArray[np.uint8]:
+        info = self._info(name)
+        if not self._maps:
+            raise BadFile(self.paths[0], "was closed")
+        span = self._maps[info.file][info.offset : info.offset + info.nbytes]
+        return np.frombuffer(span, np.uint8).reshape(info.rows, info.row_bytes)
+
+    def _little(self, blocks: npt.NDArray[np.uint8], info: TensorInfo) -> npt.NDArray[np.uint8]:
+        if self.byteorder == "little":
+            return blocks
+        swapped = swap_blocks(blocks, info.fmt)
+        swapped.flags.writeable = False
+        return swapped

@@ -1,0 +1,104 @@
+"""Split files: any part may be named, the others lie beside it.
+
+Names are `<prefix>-00001-of-0000N.gguf`; every part says `split.no` (from 0) and `split.count`,
+the first also `split.tensors.count` and all metadata.
+"""
+
+import mmap
+import os
+import re
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import BadFile
+from engine.gguf.header import Header, read_header
+
+_NAME = re.compile(r"(?P<prefix>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.gguf)", re.I)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A mapped file and its header."""
+
+    path: Path
+    data: memoryview
+    header: Header
+
+
+def open_parts(path: Path) -> tuple[Part, ...]:
+    """The file at `path`, or all the parts it belongs to, in order. BadFile if any is wrong."""
+    named = _open(path, 0)
+    count = named.header.metadata.get("split.count", int, 0)
+    if count <= 1:
+        return (named,)
+    paths = _part_paths(path, count)
+    parts = tuple(_open(paths[i], i) for i in range(count))
+    for i, part in enumerate(parts):
+        _check_part(part, i, parts)
+    _check_tensors(parts)
+    return parts
+
+
+def _open(path: Path, number: int) -> Part:
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its other end
+            raise BadFile(path, "not a file")
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size == 0:
+                raise BadFile(path, "the file is empty")
+            data = memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+    except OSError as error:
+        raise BadFile(path, (error.strerror or str(error)).lower()) from None
+    return Part(path, data, read_header(str(path), data, number))
+
+
+def _part_paths(path: Path, count: int) -> list[Path]:
+    match = _NAME.fullmatch(path.name)
+    if match is None or int(match["count"]) != count:
+        raise BadFile(
+            path,
+            f"one of {count} parts, but its name does not end in -0000N-of-{count:05}.gguf; "
+            "give every part its first name back",
+        )
+    prefix, suffix = match["prefix"], match["suffix"]
+    paths = [path.with_name(f"{prefix}-{i:05}-of-{count:05}{suffix}") for i in range(1, count + 1)]
+    missing = [part.name for part in paths if not part.exists()]
+    if missing:
+        more = f" and {len(missing) - 3} more" if missing[3:] else ""
+        raise BadFile(
+            path,
+            f"{len(missing)} of {count} parts are not beside it: {', '.join(missing[:3])}{more}",
+        )
+    return paths
+
+
+def _check_part(part: Part, i: int, parts: Sequence[Part]) -> None:
+    metadata, count = part.header.metadata, len(parts)
+    number = metadata.get("split.no", int)
+    if (number, metadata.get("split.count", int)) != (i, count):
+        raise BadFile(
+            part.path,
+            f"by its name part {i + 1} of {count}, but it says 'split.no' {number} (from 0) of "
+            f"{metadata.get('split.count', int)}; a part was copied or renamed",
+        )
+    if part.header.order != parts[0].header.order:
+        raise BadFile(part.path, "its byte order is not that of the first part")
+
+
+def _check_tensors(parts: Sequence[Part]) -> None:
+    owner: dict[str, Part] = {}
+    for part in parts:
+        for tensor in part.header.tensors:
+            if tensor.name in owner:
+                other = owner[tensor.name].path.name
+                raise BadFile(part.path, f"tensor {tensor.name!r} is also in {other}")
+            owner[tensor.name] = part
+    first = parts[0]
+    expected = first.header.metadata.get("split.tensors.count", int, len(owner))
+    if expected != len(owner):
+        raise BadFile(
+            first.path, f"the parts hold {len(owner)} tensors, but it says {expected}; fetch again"
+        )
