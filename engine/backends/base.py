@@ -53,7 +53,7 @@ class BufferType:
 
 @dataclass
 class MemoryPool:
-    """RAM that one or more devices share. Refuses by its own limit: a driver's yes proves nothing."""
+    """RAM that devices share. Refuses by its own limit: a driver's yes proves nothing."""
 
     name: str
     limit: int

@@ -1,7 +1,7 @@
 """Lazy tensors: a node of the graph, or a view of one. Nothing here computes.
 
-Dimension order is ggml's: `shape[0]` is the fastest; strides and offsets are bytes; four dimensions,
-the missing ones 1.
+Dimension order is ggml's: `shape[0]` is the fastest; strides and offsets are bytes; four
+dimensions, the missing ones 1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -126,7 +126,7 @@ class Tensor:
         return self._view(Op.RESHAPE, wanted, packed_strides(self.fmt, wanted), 0, "reshaped")
 
     def view(self, offset: int, shape: Sequence[int], strides: Sequence[int] = ()) -> "Tensor":
-        """A window: `offset` bytes in, `strides` of dimensions 1.. in bytes (packed where absent)."""
+        """A window `offset` bytes in; `strides` of dimensions 1.. in bytes (packed where absent)."""
         wanted = pad_shape("view", shape)
         steps = [self.fmt.bytes, *strides]
         if len(steps) == 1:

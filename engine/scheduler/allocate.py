@@ -33,7 +33,7 @@ def allocate(lifetimes: Iterable[Lifetime], alignment: int) -> Layout:
     arena = _Arena()
     offsets: dict[Tensor, int] = {}
     dying: list[tuple[int, int, int]] = []  # (last, offset, size), soonest first
-    for life in sorted(lifetimes, key=lambda l: l.first):
+    for life in sorted(lifetimes, key=lambda life: life.first):
         while dying and dying[0][0] < life.first:
             _, offset, size = dying.pop(0)
             arena.free(offset, size)

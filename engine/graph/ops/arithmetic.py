@@ -1,4 +1,4 @@
-"""Elementwise arithmetic. The second operand tiles into the first; the result has the first's shape."""
+"""Elementwise arithmetic. The second operand tiles into the first, whose shape the result has."""
 
 from engine.errors import ShapeError
 from engine.graph.tensor import Op, Tensor, node
