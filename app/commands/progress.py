@@ -1,0 +1,40 @@
+"""A progress bar on stderr: only on a terminal, and only for what takes over half a second."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+APPEARS_AFTER = 0.5  # seconds
+REDRAW_EVERY = 0.1
+WIDTH = 24
+
+
+class Bar:
+    """A context manager; `update` may be called as often as one likes."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._drawn = 0.0
+        self._on = sys.stderr.isatty()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        if self._drawn:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def update(self, label: str, done: float, total: float, amount: str = "") -> None:
+        """Draws `done` of `total`; `amount` is put behind the bar."""
+        now = time.monotonic()
+        late_enough = now - self._start >= APPEARS_AFTER and now - self._drawn >= REDRAW_EVERY
+        if not self._on or not late_enough:
+            return
+        self._drawn = now
+        part = min(done / total, 1.0) if total > 0 else 0.0
+        bar = "#" * round(part * WIDTH)
+        line = f"{label} [{bar:<{WIDTH}}] {part:4.0%} {amount}"
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,135 @@
+"""A repository of the Hugging Face Hub, into its cache.
+
+Metadata and the cache's layout are `huggingface_hub`'s; the bytes come through our own transfer,
+which goes on in a later try and checks the hash. The library then finds the blob already there
+and only adds the snapshot's link.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from huggingface_hub import HfApi, constants, get_token, hf_hub_url
+from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+from huggingface_hub.file_download import repo_folder_name
+
+from app import names
+from app.fetch.config import web_client
+from app.fetch.job import Job
+from app.fetch.transfer import Source, download
+from engine.errors import CutawayError, DownloadError, ModelNotFound
+
+
+@dataclass(frozen=True)
+class _Blob:
+    """One file of a repository and where the cache keeps its bytes."""
+
+    file: str
+    path: Path
+    lock: Path
+    source: Source
+
+    @property
+    def size(self) -> int:
+        return self.source.size or 0
+
+
+def fetch_repository(repo: str, quant: str | None, job: Job) -> Path:
+    """The (first) file of the model in the Hugging Face cache; every split is fetched.
+
+    Raises ModelNotFound where the repository has no such model, or several; DownloadError;
+    Cancelled.
+    """
+    api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
+    try:
+        files = [sibling.rfilename for sibling in api.model_info(repo).siblings or ()]
+        group = _choose(repo, quant, files)
+        blobs = [_blob(api, repo, file, job) for file in group.files]
+        _download(blobs, job)
+        return [_link(api, repo, blob) for blob in blobs][0]
+    except CutawayError:
+        raise
+    except Exception as error:  # the library's HTTP client, so its errors, differ by version
+        raise _explain(api, repo, error, job) from error
+
+
+def _choose(repo: str, quant: str | None, files: list[str]) -> names.Group:
+    found = names.groups(files)
+    models = names.choose(found, quant)
+    if len(models) == 1:
+        if models[0].missing:
+            raise ModelNotFound(repo, f"{models[0].missing} splits are not in the repository")
+        return models[0]
+    choices = ", ".join(f"{repo}:{label}" for label in names.labels(found))
+    if not found:
+        raise ModelNotFound(repo, "the repository has no GGUF file")
+    if models or quant is None:
+        raise ModelNotFound(repo, f"there are several; name one: {choices}")
+    raise ModelNotFound(repo, f"no {quant}; there are {choices}")
+
+
+def _blob(api: HfApi, repo: str, file: str, job: Job) -> _Blob:
+    job.check()
+    token = get_token()
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    url = hf_hub_url(repo, file, endpoint=api.endpoint)
+    about = api.get_hf_file_metadata(url=url)
+    if not about.etag or not re.fullmatch(r"[\w-]+", about.etag):
+        raise job.fail(f"{api.endpoint} gives no usable ETag for {file}")
+    # A large file's ETag is its sha256 (the Hub's documentation of LFS files); a git blob's is not.
+    sha256 = about.etag if re.fullmatch(r"[0-9a-f]{64}", about.etag) else None
+    cache, folder = Path(constants.HF_HUB_CACHE), repo_folder_name(repo_id=repo, repo_type="model")
+    return _Blob(
+        file,
+        cache / folder / "blobs" / about.etag,
+        cache / ".locks" / folder / f"{about.etag}.lock",
+        Source(url, about.size, sha256, headers),
+    )
+
+
+def _download(blobs: list[_Blob], job: Job) -> None:
+    total = sum(blob.size for blob in blobs)
+    job.need_space(blobs[0].path.parent, sum(_left(blob) for blob in blobs))
+    before = 0
+    with web_client() as client:
+        for blob in blobs:
+
+            def on_size(size: int, before: int = before) -> None:
+                job.report("download", before + size, total)
+
+            with job.locked(blob.lock):
+                if not blob.path.exists():
+                    download(client, blob.source, blob.path, job, on_size)
+            before += blob.size
+            on_size(blob.size)
+
+
+def _left(blob: _Blob) -> int:
+    if blob.path.exists():
+        return 0
+    part = blob.path.with_name(f"{blob.path.name}.part")
+    return blob.size - (part.stat().st_size if part.exists() else 0)
+
+
+def _link(api: HfApi, repo: str, blob: _Blob) -> Path:
+    path = Path(api.hf_hub_download(repo, blob.file))
+    if not path.is_symlink():
+        blob.path.unlink(missing_ok=True)  # where links are not allowed, the library copied it
+    return path
+
+
+def _explain(api: HfApi, repo: str, error: Exception, job: Job) -> DownloadError:
+    place = httpx.URL(api.endpoint).host
+    if isinstance(error, GatedRepoError):
+        return job.fail(
+            f"its terms must be accepted at {api.endpoint}/{repo}; then set HF_TOKEN or log in "
+            "with `hf auth login`"
+        )
+    if isinstance(error, RepositoryNotFoundError):
+        return job.fail(
+            f"{place} has no such repository, or it is private; check the name, or set HF_TOKEN"
+        )
+    reason = str(error).strip().partition("\n")[0] or type(error).__name__
+    return job.fail(f"{place}: {reason}; check the network, the proxy and HF_ENDPOINT")

@@ -1,0 +1,115 @@
+"""What the parts of a fetch share: how it reports, how it is stopped, how it fails."""
+
+import errno
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from app.fetch.known import Terms
+from engine.errors import CutawayError, DownloadError
+
+REPORT_EVERY = 0.1  # seconds
+SPACE_MARGIN = 16 << 20  # bytes a download leaves free, since others write to the disk too
+
+Stage = Literal["download", "unpack"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far one stage of a fetch is, in bytes over all its files."""
+
+    stage: Stage
+    done: int
+    total: int
+
+
+class Cancelled(CutawayError):
+    """A fetch that was told to stop; what it has stays on disk for the next try."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"{name}: stopped; `cutaway get {name}` goes on from here")
+
+
+class TermsNotAccepted(CutawayError):
+    """A model whose terms of use must be accepted first."""
+
+    def __init__(self, name: str, terms: Terms) -> None:
+        self.name, self.terms = name, terms
+        super().__init__(
+            f"{name} comes under {terms.title}: read {terms.url}, then accept them with "
+            f"`cutaway get {name} --accept-terms`"
+        )
+
+
+@dataclass
+class Job:
+    """One fetch as its parts see it. Both callables run in the fetching thread."""
+
+    name: str
+    progress: Callable[[Progress], None]
+    cancelled: Callable[[], bool]
+    _last: float = field(default=0.0, init=False)
+
+    def check(self) -> None:
+        """Raises Cancelled once the fetch has been told to stop."""
+        if self.cancelled():
+            raise Cancelled(self.name)
+
+    def report(self, stage: Stage, done: int, total: int) -> None:
+        """Passes the progress on, some ten times a second and at the stage's end."""
+        now = time.monotonic()
+        if done >= total or now - self._last >= REPORT_EVERY:
+            self._last = now
+            self.progress(Progress(stage, done, total))
+
+    def wait(self, seconds: float) -> None:
+        """Sleeps, unless told to stop."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.check()
+            time.sleep(min(0.1, seconds))
+
+    @contextmanager
+    def locked(self, path: Path) -> Iterator[None]:
+        """Keeps another process from fetching the same; waits for it, unless told to stop."""
+        from filelock import FileLock, Timeout
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path)
+        while not lock.is_locked:
+            try:
+                lock.acquire(timeout=0.2)
+            except Timeout:
+                self.check()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def fail(self, problem: str) -> DownloadError:
+        """The error to raise."""
+        return DownloadError(self.name, problem)
+
+    def disk_error(self, error: OSError, folder: Path) -> DownloadError:
+        """The error to raise when a file cannot be written."""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return self.fail(f"the disk of {folder} is full; make room and try again")
+        return self.fail(f"cannot write to {folder}: {error.strerror or error}")
+
+    def need_space(self, folder: Path, wanted: int) -> None:
+        """Raises DownloadError unless the folder's disk has room for `wanted` bytes more."""
+        place = folder
+        while not place.exists():
+            place = place.parent
+        free = shutil.disk_usage(place).free - SPACE_MARGIN
+        if wanted > free:
+            mib = 1 << 20
+            raise self.fail(
+                f"needs {wanted / mib:.0f} MiB in {folder}, where {max(free, 0) / mib:.0f} MiB "
+                "are free; make room or choose another disk"
+            )
