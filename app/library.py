@@ -170,7 +170,7 @@ def _header(path: Path) -> tuple[str, str]:
     with open_gguf(path) as file:
         sizes: dict[str, int] = {}
         for tensor in file.tensors.values():
-            sizes[tensor.type.name] = sizes.get(tensor.type.name, 0) + tensor.nbytes
+            sizes[tensor.fmt.name] = sizes.get(tensor.fmt.name, 0) + tensor.nbytes
         return file.metadata.architecture, max(sizes, key=lambda name: sizes[name], default="none")
 
 

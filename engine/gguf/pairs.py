@@ -5,18 +5,18 @@ from engine.gguf.metadata import Entry
 from engine.gguf.values import CODES, Array, ValueType
 
 LONGEST_KEY = (1 << 16) - 1  # by the specification
-MAX_STRINGS = 1 << 24  # strings and arrays within arrays, over a whole file; a walk of a second
+MAX_STRINGS = 1 << 23  # in all arrays of a file; known vocabularies have below 2^20
+MAX_NESTED = 1 << 16  # arrays within arrays, likewise
 MAX_DEPTH = 4
-
-_SMALLEST = {ValueType.STRING: 8, ValueType.ARRAY: 12}
 
 
 class PairReader:
-    """Reads the pairs from a cursor, holding what all of them together may still take."""
+    """Reads the pairs from a cursor, and counts what all of them together may still take."""
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
         self.strings_left = MAX_STRINGS
+        self.nested_left = MAX_NESTED
 
     def read(self, count: int) -> dict[str, Entry]:
         """`count` pairs by key. BadFile for a key that comes twice."""
@@ -53,13 +53,15 @@ class PairReader:
             size = length * int(CODES[type][1][1])
             data = cursor.span(size, f"{length} {what}")
             return Array(cursor.path, key, type, length, data, cursor.order)
-        cursor.check_count(length, what, _SMALLEST[type], self.strings_left)
-        self.strings_left -= length
         begin = cursor.pos
         if type == ValueType.STRING:
+            cursor.check_count(length, what, smallest=8, most=self.strings_left)
+            self.strings_left -= length
             starts = cursor.string_starts(length, what)
             data = cursor.data[begin : cursor.pos]
             return Array(cursor.path, key, type, length, data, cursor.order, starts)
+        cursor.check_count(length, what, smallest=12, most=self.nested_left)
+        self.nested_left -= length
         items = tuple(self._array(f"{key}[{i}]", depth + 1) for i in range(length))
         data = cursor.data[begin : cursor.pos]
         return Array(cursor.path, key, type, length, data, cursor.order, items=items)

@@ -1,0 +1,91 @@
+"""`cutaway inspect`: a model's metadata and tensors."""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+NAME = "inspect"
+HELP = "show a model's metadata and tensors"
+
+_WIDTH = 72  # characters of a metadata value
+_MIB = 1 << 20
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds this command's arguments."""
+    parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
+    parser.add_argument("--json", action="store_true", help="everything, for programs")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the summary. Raises BadFile, and ModelNotFound for a name that leads nowhere."""
+    from app.library import resolve
+    from engine.gguf.reader import open_gguf
+    from engine.gguf.summary import summarize
+
+    with open_gguf(resolve(args.model)) as file:
+        summary = summarize(file)
+    if args.json:
+        import json
+
+        print(json.dumps(summary, indent=2))
+    else:
+        print("\n".join(_lines(summary)))
+    return 0
+
+
+def _lines(summary: dict[str, Any]) -> Iterable[str]:
+    yield from (_plain(path) for path in summary["files"])
+    yield (
+        f"{_plain(summary['architecture'] or 'no architecture')}, "
+        f"{summary['parameters'] / 1e6:.1f} M parameters, {summary['size'] / _MIB:.1f} MiB, "
+        f"GGUF version {summary['version']}, {summary['byteorder']}-endian"
+    )
+    yield "\ntypes"
+    rows = summary["types"].items()
+    yield from _table(
+        ((name, f"{t['tensors']} tensors", f"{t['bytes'] / _MIB:.1f} MiB") for name, t in rows),
+        right=(1, 2),
+    )
+    yield "\nmetadata"
+    yield from _table((_plain(k), _shown(v)) for k, v in summary["metadata"].items())
+    yield "\ntensors"
+    head = ("name", "type", "shape", "bytes", "offset")
+    yield from _table([head, *map(_tensor_row, summary["tensors"])], right=(2, 3, 4))
+
+
+def _tensor_row(tensor: dict[str, Any]) -> tuple[str, ...]:
+    shape = " x ".join(map(str, tensor["shape"]))
+    return (_plain(tensor["name"]), tensor["type"], shape, str(tensor["bytes"]), _place(tensor))
+
+
+def _place(tensor: dict[str, Any]) -> str:
+    part = f"{tensor['file'] + 1}:" if tensor["file"] else ""
+    return f"{part}{tensor['offset']}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        first = ", ".join(_shown(item) for item in value["first"])
+        more = ", ..." if value["count"] > len(value["first"]) else ""
+        text = f"{value['count']} x {value['type']}: {first}{more}"
+    else:
+        text = _plain(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
+
+
+def _plain(text: str) -> str:
+    """`text` on one line, without what would steer a terminal."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> Iterable[str]:
+    """Rows as lines with aligned columns; those in `right` are aligned to the right."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            cell.rjust(width) if i in right else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  " + "  ".join(cells).rstrip()
