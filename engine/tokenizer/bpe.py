@@ -1,0 +1,97 @@
+"""Byte-pair encoding, `tokenizer.ggml.model` = "gpt2" or "gemma4": merges by their rank."""
+
+import re
+from functools import cached_property
+
+from engine.errors import BadFile
+from engine.gguf.metadata import Metadata
+from engine.gguf.values import Array
+from engine.tokenizer.merge import merge
+from engine.tokenizer.patterns import PreTokenizer
+from engine.tokenizer.vocab import Vocab
+from engine.tokenizer.words import SPACE, WordCache, space_cutter
+
+
+def _letters() -> dict[int, str]:
+    """GPT-2's printable letter of each byte: itself, or one from U+0100 on, in order."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(0x100, 0x200))
+    return {byte: chr(byte if byte in printable else next(others)) for byte in range(256)}
+
+
+LETTERS = _letters()
+BYTES = {letter: byte for byte, letter in LETTERS.items()}
+
+_SHORT = 256
+
+
+class BytePairs:
+    """Tokens of text without special tokens."""
+
+    def __init__(self, vocab: Vocab, pre: PreTokenizer, merges: list[str]) -> None:
+        broken = next((rule for rule in merges if rule.find(" ", 1) < 0), None)
+        if broken is not None:
+            raise BadFile(vocab.path, f"'tokenizer.ggml.merges' has {broken!r}, not two pieces")
+        self._vocab = vocab
+        self._ids = vocab.ids
+        self._pre = pre
+        self._merges = merges
+        self._words = WordCache(self._word)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of `text`; bytes without a token are left out."""
+        if self._pre.byte_letters:
+            return self._words.ids(self._pre.words(text))
+        words = self._pre.words(text.replace(" ", SPACE))
+        if len(text) < _SHORT:
+            return self._words.ids(words)
+        return self._words.ids(part for word in words for part in self._cuts.split(word))
+
+    def text_bytes(self, text: str) -> bytes:
+        """What a normal token of that text stands for."""
+        if not self._pre.byte_letters:
+            return text.replace(SPACE, " ").encode()
+        try:
+            return bytes(map(BYTES.__getitem__, text))
+        except KeyError:  # an added token, written as it is
+            return text.encode()
+
+    @cached_property
+    def _ranks(self) -> dict[str, int]:
+        # Of a merge listed twice the first rank counts, so the dictionary is filled backwards.
+        count = len(self._merges)
+        return dict(zip(reversed(self._merges), range(count - 1, -1, -1), strict=True))
+
+    @cached_property
+    def _cuts(self) -> "re.Pattern[str]":
+        return space_cutter(rule.replace(" ", "") for rule in self._merges)
+
+    def _word(self, word: str) -> list[int]:
+        whole = word
+        if self._pre.byte_letters:
+            whole = word.encode().decode("latin-1").translate(LETTERS)
+        # A run of newlines is taken whole for Gemma 4: its merges have none.
+        if self._pre.ignore_merges or not (self._pre.byte_letters or word.strip("\n")):
+            token = self._ids.get(whole)
+            if token is not None:
+                return [token]
+        ids: list[int] = []
+        for piece in merge(whole, self._rank):
+            token = self._ids.get(piece)
+            ids += self._parts(piece) if token is None else [token]
+        return ids
+
+    def _rank(self, left: str, right: str) -> int | None:
+        return self._ranks.get(f"{left} {right}")
+
+    def _parts(self, piece: str) -> list[int]:
+        if self._pre.byte_letters:
+            tokens = [self._ids.get(letter) for letter in piece]
+        else:
+            tokens = [self._ids.get(f"<0x{byte:02X}>") for byte in piece.encode()]
+        return [token for token in tokens if token is not None]
+
+
+def byte_pairs(meta: Metadata, vocab: Vocab, pre: PreTokenizer) -> BytePairs:
+    """The encoder of a file; BadFile where its merges are missing or malformed."""
+    return BytePairs(vocab, pre, meta.get("tokenizer.ggml.merges", Array).strings())

@@ -1,0 +1,56 @@
+"""SentencePiece BPE, `tokenizer.ggml.model` = "llama": the best-scored neighbours merge first."""
+
+import re
+from functools import cached_property
+
+from engine.errors import BadFile
+from engine.tokenizer.merge import merge
+from engine.tokenizer.vocab import Vocab
+from engine.tokenizer.words import SPACE, WordCache, space_cutter
+
+# Looking through the vocabulary for safe cuts pays from this many characters on.
+_SHORT = 256
+
+
+class SentencePiece:
+    """Tokens of text without special tokens; spaces are U+2581 within."""
+
+    def __init__(self, vocab: Vocab) -> None:
+        if not vocab.scores:
+            raise BadFile(
+                vocab.path, "metadata has no 'tokenizer.ggml.scores'; a llama one needs it"
+            )
+        self._vocab = vocab
+        self._ids = vocab.ids
+        self._scores = vocab.scores
+        self._words = WordCache(self._word)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of `text`; characters without a token become bytes `<0xHH>`."""
+        text = text.replace(" ", SPACE)
+        if len(text) < _SHORT:
+            return self._word(text)
+        return self._words.ids(self._cuts.split(text))
+
+    def text_bytes(self, text: str) -> bytes:
+        """What a normal token of that text stands for."""
+        return text.replace(SPACE, " ").encode()
+
+    @cached_property
+    def _cuts(self) -> "re.Pattern[str]":
+        return space_cutter(self._vocab.texts)
+
+    def _word(self, word: str) -> list[int]:
+        ids: list[int] = []
+        for piece in merge(word, self._priority):
+            token = self._ids.get(piece)
+            if token is not None:
+                ids.append(token)
+            else:
+                byte_ids = (self._vocab.byte_ids[byte] for byte in piece.encode())
+                ids += [token for token in byte_ids if token is not None]
+        return ids
+
+    def _priority(self, left: str, right: str) -> float | None:
+        token = self._ids.get(left + right)
+        return None if token is None else -self._scores[token]

@@ -1,0 +1,191 @@
+"""Text to token ids and back, as llama.cpp does it for the same GGUF file."""
+
+import re
+from collections.abc import Iterable
+from typing import Protocol
+
+from engine.errors import TokenizerError, UnsupportedModel
+from engine.gguf.metadata import Metadata
+from engine.tokenizer.decode import StreamDecoder
+from engine.tokenizer.special import SpecialTokens, special_tokens
+from engine.tokenizer.vocab import TokenType, Vocab, load_vocab
+
+KINDS = ("gemma4", "gpt2", "llama")
+
+_LONE_SURROGATES = re.compile("[\ud800-\udfff]")
+_MARKED = (TokenType.CONTROL, TokenType.UNKNOWN)
+
+
+class Encoder(Protocol):
+    """How text between special tokens is turned into ids, and token texts into bytes."""
+
+    def encode(self, text: str) -> list[int]: ...
+    def text_bytes(self, text: str) -> bytes: ...
+
+
+class Tokenizer:
+    """The tokenizer of one file.
+
+    `add_bos` and `add_eos` say whether `encode` puts these tokens around a text, `eog` are the
+    ids that end a generation.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        encoder: Encoder,
+        special: SpecialTokens,
+        *,
+        add_bos: bool,
+        add_eos: bool,
+        space_prefix: bool,
+    ) -> None:
+        self._vocab, self._encoder, self._special = vocab, encoder, special
+        self._space_prefix = space_prefix
+        self.bos, self.eos = vocab.bos, vocab.eos
+        self.eog = frozenset(vocab.eog)
+        self.add_bos = add_bos and vocab.bos is not None
+        self.add_eos = add_eos and vocab.eos is not None
+
+    @property
+    def size(self) -> int:
+        """Tokens in the vocabulary."""
+        return len(self._vocab.texts)
+
+    def encode(self, text: str, add_special: bool = True, parse_special: bool = True) -> list[int]:
+        """The ids of `text`.
+
+        `add_special` adds BOS and EOS where the file wants them. `parse_special` takes the texts
+        of control tokens for these tokens; user-defined tokens are always taken. Halves of
+        surrogate pairs become U+FFFD.
+        """
+        text = _LONE_SURROGATES.sub("\ufffd", text)
+        ids = [self.bos] if add_special and self.add_bos and self.bos is not None else []
+        after_special = True
+        for fragment in self._special.split(text, parse_special):
+            if isinstance(fragment, int):
+                ids.append(fragment)
+            else:
+                prefix = " " if self._space_prefix and after_special else ""
+                ids += self._encoder.encode(prefix + fragment)
+            after_special = isinstance(fragment, int)
+        if add_special and self.add_eos and self.eos is not None:
+            ids.append(self.eos)
+        return ids
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """The ids of a rendered chat prompt: one BOS where the file wants it, written or not."""
+        ids = self.encode(text, add_special=False)
+        if self.add_bos and self.bos is not None and ids[:1] != [self.bos]:
+            ids.insert(0, self.bos)
+        return ids
+
+    def decode(self, ids: Iterable[int], special: bool = False) -> str:
+        """The text of `ids`; what `encode` put in front of it is left out again.
+
+        Control tokens show only with `special`; the others always do. TokenizerError for an id
+        outside the vocabulary.
+        """
+        decoder = self.stream(special, whole=True)
+        return "".join([decoder.push(token) for token in ids]) + decoder.flush()
+
+    def stream(self, special: bool = False, whole: bool = False) -> StreamDecoder:
+        """A decoder for ids that come one by one.
+
+        `whole` is for ids that `encode` made from a whole text: the space that it puts in front
+        is dropped. A generated continuation keeps it.
+        """
+        after_special = whole and self._space_prefix
+
+        def piece(token: int) -> bytes:
+            nonlocal after_special
+            data = self.piece(token, special)
+            if after_special and data.startswith(b" ") and not self._cut_out(token):
+                data = data[1:]
+            after_special = whole and self._space_prefix and self._cut_out(token)
+            return data
+
+        return StreamDecoder(piece)
+
+    def piece(self, token: int, special: bool = False) -> bytes:
+        """The bytes that `token` stands for; none for control tokens unless `special`."""
+        kind = self.token_type(token)
+        text = self._vocab.texts[token]
+        if kind in _MARKED:
+            return text.encode() if special else b""
+        if kind == TokenType.USER_DEFINED:
+            return text.encode()
+        if kind == TokenType.NORMAL:
+            return self._encoder.text_bytes(text)
+        if kind == TokenType.BYTE:
+            return _byte(text)
+        return b""
+
+    def text(self, token: int) -> str:
+        """The text of `token` as the file has it."""
+        self.token_type(token)
+        return self._vocab.texts[token]
+
+    def token_type(self, token: int) -> TokenType:
+        """Its type; TokenizerError for an id outside the vocabulary."""
+        if not 0 <= token < self.size:
+            raise TokenizerError(f"token {token} does not exist; the vocabulary has {self.size}")
+        return TokenType(self._vocab.types[token])
+
+    def _cut_out(self, token: int) -> bool:
+        return self.token_type(token) in (*_MARKED, TokenType.USER_DEFINED)
+
+
+def _byte(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text[3:5])
+    except ValueError:
+        return b""
+
+
+def load_tokenizer(meta: Metadata) -> Tokenizer:
+    """The tokenizer of a file.
+
+    UnsupportedModel for a kind or a pre-tokenizer without code here, BadFile where arrays are
+    missing, do not fit together, or name tokens that do not exist.
+    """
+    kind = meta.get("tokenizer.ggml.model", str)
+    if kind == "llama":
+        return _sentence_piece(meta)
+    if kind in ("gpt2", "gemma4"):
+        return _byte_pairs(meta, kind)
+    raise UnsupportedModel("tokenizer", kind, KINDS)
+
+
+def _sentence_piece(meta: Metadata) -> Tokenizer:
+    from engine.tokenizer.spm import SentencePiece
+
+    vocab = load_vocab(meta, bos=1, eos=2, unknown=0)
+    return Tokenizer(
+        vocab,
+        SentencePiece(vocab),
+        special_tokens(meta, vocab),
+        add_bos=meta.get("tokenizer.ggml.add_bos_token", bool, True),
+        add_eos=meta.get("tokenizer.ggml.add_eos_token", bool, False),
+        space_prefix=meta.get("tokenizer.ggml.add_space_prefix", bool, True),
+    )
+
+
+def _byte_pairs(meta: Metadata, kind: str) -> Tokenizer:
+    # Imported here: its patterns need `regex`, which a SentencePiece file does not.
+    from engine.tokenizer.bpe import byte_pairs
+    from engine.tokenizer.patterns import pre_tokenizer
+
+    name = "gemma4" if kind == "gemma4" else meta.get("tokenizer.ggml.pre", str, "")
+    pre = pre_tokenizer(name)
+    vocab = load_vocab(meta, bos=None, eos=None, unknown=None)
+    # Gemma 4 needs its BOS, and files exist that deny it.
+    add_bos = name == "gemma4" or meta.get("tokenizer.ggml.add_bos_token", bool, pre.add_bos)
+    return Tokenizer(
+        vocab,
+        byte_pairs(meta, vocab, pre),
+        special_tokens(meta, vocab),
+        add_bos=add_bos,
+        add_eos=meta.get("tokenizer.ggml.add_eos_token", bool, False),
+        space_prefix=False,
+    )

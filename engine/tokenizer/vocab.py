@@ -1,0 +1,187 @@
+"""The vocabulary of a GGUF file: token texts, types and scores, and the tokens with a meaning."""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.errors import BadFile
+from engine.gguf.metadata import Metadata
+from engine.gguf.values import Array
+
+
+class TokenType(IntEnum):
+    """`tokenizer.ggml.token_type` of the GGUF specification."""
+
+    UNDEFINED = 0
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
+
+
+# Texts that end a generation whatever their type in the file, as llama.cpp has them.
+_EOG_TEXTS = (
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
+    "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
+    "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
+    "<\uff5cend\u2581of\u2581sentence\uff5c>", "[e~[",
+)  # fmt: skip
+
+# Fill-in-the-middle tokens: key (and its old name), then the texts that mean it without a key.
+_FIM_TEXTS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("fim_pre", "prefix"): (
+        "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<\uff5cfim\u2581begin\uff5c>", "<PRE>",
+        "\u2581<PRE>", "<|code_prefix|>", "<|prefix|>",
+    ),
+    ("fim_suf", "suffix"): (
+        "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<\uff5cfim\u2581hole\uff5c>", "<SUF>",
+        "\u2581<SUF>", "<|code_suffix|>", "<|suffix|>",
+    ),
+    ("fim_mid", "middle"): (
+        "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<\uff5cfim\u2581end\uff5c>", "<MID>",
+        "\u2581<MID>", "<|code_middle|>", "<|middle|>",
+    ),
+    ("fim_pad",): ("<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"),
+    ("fim_rep",): ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"),
+    ("fim_sep",): ("<|file_sep|>",),
+}  # fmt: skip
+_FIM_ENDS = ("fim_pad", "fim_rep", "fim_sep")
+
+# Parts of a harmony conversation: to be shown, though the files call them control tokens.
+_HARMONY_TEXTS = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
+
+_NONE = (-1, 0xFFFFFFFF)
+
+
+@dataclass
+class Vocab:
+    """Token texts by id, with their types (one byte each) and scores (none: all zero)."""
+
+    path: str
+    texts: list[str] = field(repr=False)
+    types: bytearray = field(repr=False)
+    scores: list[float] = field(repr=False)
+    eog: set[int] = field(default_factory=set)
+    bos: int | None = None
+    eos: int | None = None
+    unknown: int | None = None
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """Ids by text; the last one where two tokens have the same."""
+        ids = dict(zip(self.texts, range(len(self.texts)), strict=True))
+        ids.pop("", None)
+        return ids
+
+    def of_type(self, *types: TokenType) -> list[int]:
+        """The ids of these types, ascending."""
+        kinds = np.frombuffer(self.types, np.uint8)
+        found: list[int] = np.flatnonzero(np.isin(kinds, types)).tolist()
+        return found
+
+    @cached_property
+    def byte_ids(self) -> list[int | None]:
+        """For each byte its token `<0xHH>`, else the token of that character, else unknown."""
+        ids = self.ids
+        return [
+            ids.get(f"<0x{byte:02X}>", ids.get(chr(byte), self.unknown) if byte < 128 else None)
+            for byte in range(256)
+        ]
+
+
+def load_vocab(meta: Metadata, bos: int | None, eos: int | None, unknown: int | None) -> Vocab:
+    """The vocabulary of `meta`; `bos`, `eos` and `unknown` hold where the file does not say.
+
+    BadFile where arrays are missing, of another type or length, or an id lies outside.
+    """
+    texts = meta.get("tokenizer.ggml.tokens", Array).strings()
+    if not texts:
+        raise BadFile(meta.path, "'tokenizer.ggml.tokens' is empty")
+    size = len(texts)
+    types = _numbers(meta, "tokenizer.ggml.token_type", size)
+    scores = _numbers(meta, "tokenizer.ggml.scores", size)
+    if types is None:
+        kinds = bytearray([TokenType.NORMAL]) * size
+    else:
+        kinds = bytearray(np.where((types < 0) | (types > 6), 0, types).astype(np.uint8).tobytes())
+    vocab = Vocab(meta.path, texts, kinds, [] if scores is None else scores.tolist())
+    vocab.bos = _special(meta, "bos", size, bos)
+    vocab.eos = _special(meta, "eos", size, eos)
+    vocab.unknown = _special(meta, "unknown", size, unknown)
+    _find_fim(meta, vocab)
+    _find_ends(meta, vocab)
+    return vocab
+
+
+def _numbers(meta: Metadata, key: str, size: int) -> npt.NDArray[Any] | None:
+    values = meta.get(key, Array, None)
+    if values is None:
+        return None
+    if len(values) != size:
+        raise BadFile(meta.path, f"{key!r} has {len(values)} values for {size} tokens")
+    return values.numpy()
+
+
+def _special(meta: Metadata, name: str, size: int, default: int | None = None) -> int | None:
+    key = f"tokenizer.ggml.{name}_token_id"
+    given = meta.get(key, int, None)
+    if given is None:
+        return default if default is not None and default < size else None
+    return None if given in _NONE else _inside(meta, key, given, size)
+
+
+def _inside(meta: Metadata, key: str, token: int, size: int) -> int:
+    if not 0 <= token < size:
+        raise BadFile(meta.path, f"{key!r} is {token}, but there are {size} tokens")
+    return token
+
+
+def _find_fim(meta: Metadata, vocab: Vocab) -> None:
+    size = len(vocab.texts)
+    for names, texts in _FIM_TEXTS.items():
+        given = [_special(meta, name, size) for name in names]
+        found = next((token for token in given if token is not None), None)
+        if found is None:
+            found = next((vocab.ids[text] for text in texts if text in vocab.ids), None)
+            if found is None:
+                continue
+            vocab.types[found] = TokenType.CONTROL
+        if names[0] in _FIM_ENDS:
+            vocab.eog.add(found)
+
+
+def _find_ends(meta: Metadata, vocab: Vocab) -> None:
+    ids, size = vocab.ids, len(vocab.texts)
+    for text in _EOG_TEXTS:
+        if text in ids:
+            vocab.eog.add(ids[text])
+            vocab.types[ids[text]] = TokenType.CONTROL
+    for text in _HARMONY_TEXTS:
+        if text in ids:
+            vocab.types[ids[text]] = TokenType.USER_DEFINED
+    named = (vocab.eos, _special(meta, "eot", size), _special(meta, "eom", size))
+    vocab.eog |= {token for token in named if token is not None}
+    key = "tokenizer.ggml.eos_token_ids"
+    listed = meta.get(key, Array, None)
+    if listed is not None:
+        vocab.eog |= {_inside(meta, key, int(token), size) for token in listed.ints()}
+
+    # In harmony `<|end|>` closes a part, not the answer; Gemma 4 knows `</s>` as markup.
+    ends = {vocab.texts[token] for token in vocab.eog}
+    calls = ends & {"<|call|>", "<|calls|>"}
+    if "<|end|>" in ends and calls and ends & {"<|return|>", "<|flush|>"}:
+        _not_an_end(vocab, "<|end|>", TokenType.USER_DEFINED)
+    if "</s>" in ends and "<|tool_response>" in ends:
+        _not_an_end(vocab, "</s>", TokenType.NORMAL)
+
+
+def _not_an_end(vocab: Vocab, text: str, type: TokenType) -> None:
+    token = vocab.ids[text]
+    vocab.eog.discard(token)
+    vocab.types[token] = type
