@@ -160,7 +160,7 @@ def _stream(
                 f"{source.label} has {size} bytes where {source.size} were announced; "
                 "try again later, or another server"
             )
-        for chunk in response.iter_raw(CHUNK):
+        for chunk in response.iter_raw():
             part.write(chunk)
             on_size(part.size)
             job.check()
