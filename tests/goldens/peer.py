@@ -1,0 +1,68 @@
+"""llama.cpp on the same file, through llama-cpp-python's low-level calls: ids and logits.
+
+Settings are the library's defaults (flash attention where it likes it, f16 cache), as its own
+perplexity tool has them. Needs llama-cpp-python, which the tests themselves do not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from pathlib import Path
+
+import llama_cpp
+import numpy as np
+
+
+class Peer:
+    """One loaded file with a context of at most `context` tokens."""
+
+    def __init__(self, path: Path, context: int, threads: int = 2) -> None:
+        self._silence = llama_cpp.llama_log_callback(lambda level, text, data: None)
+        llama_cpp.llama_log_set(self._silence, ctypes.c_void_p(0))
+        llama_cpp.llama_backend_init()
+        self._model = llama_cpp.llama_model_load_from_file(
+            str(path).encode(), llama_cpp.llama_model_default_params()
+        )
+        if not self._model:
+            raise ValueError(f"llama.cpp does not load {path}")
+        params = llama_cpp.llama_context_default_params()
+        params.n_ctx = params.n_batch = params.n_ubatch = context
+        params.n_threads = params.n_threads_batch = threads
+        self._context = llama_cpp.llama_init_from_model(self._model, params)
+        self._vocab = llama_cpp.llama_model_get_vocab(self._model)
+        self.vocabulary: int = llama_cpp.llama_vocab_n_tokens(self._vocab)
+        self.bos: int | None = None
+        if llama_cpp.llama_vocab_get_add_bos(self._vocab):
+            self.bos = llama_cpp.llama_vocab_bos(self._vocab)
+
+    def tokenize(self, text: bytes) -> np.ndarray:
+        """Ids of the text, BOS by the file's rule, special tokens not parsed: int32 [T]."""
+        ids = np.zeros(len(text) + 2, np.int32)
+        room = ids.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
+        count = llama_cpp.llama_tokenize(self._vocab, text, len(text), room, len(ids), True, False)
+        if count < 0:
+            raise ValueError(f"llama_tokenize: {count}")
+        return ids[:count]
+
+    def logits(self, tokens: Sequence[int], rows: range) -> np.ndarray:
+        """Logits of the positions `rows` of a context that starts empty: float32 [rows, V]."""
+        llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._context), True)
+        batch = llama_cpp.llama_batch_init(len(tokens), 0, 1)
+        batch.n_tokens = len(tokens)
+        for i, token in enumerate(tokens):
+            batch.token[i] = token
+            batch.pos[i] = i
+            batch.n_seq_id[i] = 1
+            batch.seq_id[i][0] = 0
+            batch.logits[i] = i in rows
+        status = llama_cpp.llama_decode(self._context, batch)
+        llama_cpp.llama_batch_free(batch)
+        if status:
+            raise RuntimeError(f"llama_decode: {status}")
+        found = llama_cpp.llama_get_logits(self._context)
+        return np.ctypeslib.as_array(found, (len(rows), self.vocabulary)).copy()
+
+    def close(self) -> None:
+        llama_cpp.llama_free(self._context)
+        llama_cpp.llama_model_free(self._model)
