@@ -72,7 +72,7 @@ class Tensor:
     shape: Shape
     strides: Shape
     src: tuple["Tensor | None", ...] = ()
-    attr: Mapping[str, Any] = field(default=NO_ATTR)
+    attr: Mapping[str, Any] = field(default_factory=lambda: NO_ATTR)
     role: Role = Role.NONE
     root: "Tensor | None" = None
     offset: int = 0
