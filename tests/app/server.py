@@ -20,11 +20,12 @@ class Page:
 
 @dataclass
 class Server:
-    """The pages, and what was asked: (method, path, Range header)."""
+    """The pages, and what was asked: (method, path, Range), (path, Authorization)."""
 
     url: str
     pages: dict[str, Page] = field(default_factory=dict)
     asked: list[tuple[str, str, str | None]] = field(default_factory=list)
+    logins: list[tuple[str, str | None]] = field(default_factory=list)
 
     def ranges_of(self, path: str) -> list[str | None]:
         """The Range headers of the GET requests for a path, in order."""
@@ -47,6 +48,7 @@ def serve() -> Iterator[Server]:
         def _answer(self, with_body: bool) -> None:
             path, asked = self.path.partition("?")[0], self.headers.get("Range")
             server.asked.append((self.command, path, asked))
+            server.logins.append((path, self.headers.get("Authorization")))
             page = server.pages.get(path, Page(b"nothing here", status=404))
             status, body, headers = page.status, page.body, dict(page.headers)
             if asked and page.ranges and status == 200:

@@ -1,0 +1,165 @@
+"""Fetching a Hugging Face repository, against an endpoint on this machine."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from app.fetch import Cancelled, Progress, fetch, transfer
+from app.library import resolve
+from engine.errors import DownloadError, ModelNotFound
+from tests.app.server import Page, Server
+
+COMMIT = "c" * 40
+Q4, Q8 = b"four bits " * 80_000, b"eight bits " * 90_000
+SPLITS = [bytes([i]) * 300_000 for i in range(3)]
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.fetch.job.Job.wait", lambda job, seconds: job.check())
+
+
+def publish(server: Server, repo: str, files: dict[str, bytes]) -> None:
+    """A repository as the Hub answers for it; the file itself is served by another address."""
+    siblings = [{"rfilename": name} for name in files]
+    about = {"id": repo, "sha": COMMIT, "siblings": siblings, "tags": [], "private": False}
+    json_type = {"Content-Type": "application/json"}
+    server.pages[f"/api/models/{repo}"] = Page(json.dumps(about).encode(), json_type)
+    for name, content in files.items():
+        digest = hashlib.sha256(content).hexdigest()
+        server.pages[f"/cdn/{digest}"] = Page(content, {"ETag": '"of-the-cdn"'})
+        server.pages[f"/{repo}/resolve/main/{name}"] = Page(
+            b"",
+            {
+                "X-Repo-Commit": COMMIT,
+                "X-Linked-Etag": f'"{digest}"',
+                "X-Linked-Size": str(len(content)),
+                "Location": f"{server.url.replace('127.0.0.1', 'localhost')}/cdn/{digest}?sign=1",
+            },
+            status=302,
+        )
+
+
+def cdn(content: bytes) -> str:
+    return f"/cdn/{hashlib.sha256(content).hexdigest()}"
+
+
+@pytest.fixture
+def repo(server: Server, own_home: Path) -> Path:
+    """org/repo with two quantisations, a projector and a split model; its folder in the cache."""
+    files = {"README.md": b"hi", "m-Q4_0.gguf": Q4, "m-Q8_0.gguf": Q8, "mmproj-m-F16.gguf": b"p"}
+    for i, content in enumerate(SPLITS):
+        files[f"big/m-Q6_K-{i + 1:05}-of-00003.gguf"] = content
+    publish(server, "org/repo", files)
+    return own_home / "hf" / "hub" / "models--org--repo"
+
+
+def test_one_file_into_the_cache(repo: Path, server: Server) -> None:
+    seen: list[Progress] = []
+    path = fetch("org/repo:q4_0", seen.append)
+    assert path == repo / "snapshots" / COMMIT / "m-Q4_0.gguf"
+    assert path.read_bytes() == Q4
+    assert resolve("org/repo:Q4_0") == path
+    assert (repo / "refs" / "main").read_text() == COMMIT
+    assert [p.name for p in (repo / "blobs").iterdir()] == [hashlib.sha256(Q4).hexdigest()]
+    assert seen[-1] == Progress("download", len(Q4), len(Q4))
+    assert server.ranges_of(cdn(Q8)) == []
+    fetch("org/repo:Q4_0")
+    assert server.ranges_of(cdn(Q4)) == [None]
+
+
+def test_all_splits(repo: Path) -> None:
+    seen: list[Progress] = []
+    first = fetch("org/repo:Q6_K", seen.append)
+    assert first.name == "m-Q6_K-00001-of-00003.gguf"
+    assert [p.read_bytes() for p in sorted(first.parent.iterdir())] == SPLITS
+    assert {p.total for p in seen} == {900_000}
+    assert [p.done for p in seen] == sorted(p.done for p in seen)
+
+
+def test_a_projector_by_its_name(repo: Path) -> None:
+    assert fetch("org/repo:mmproj-m-F16").read_bytes() == b"p"
+
+
+def test_which_file_must_be_clear(repo: Path, server: Server) -> None:
+    with pytest.raises(ModelNotFound, match=r"several.*org/repo:Q6_K, org/repo:Q4_0, .*Q8_0"):
+        fetch("org/repo")
+    with pytest.raises(ModelNotFound, match=r"no Q5_K_M; there are .*org/repo:Q4_0"):
+        fetch("org/repo:Q5_K_M")
+    publish(server, "org/none", {"model.safetensors": b"x"})
+    with pytest.raises(ModelNotFound, match="has no GGUF file"):
+        fetch("org/none")
+    publish(server, "org/part", {"m-00002-of-00002.gguf": b"x"})
+    with pytest.raises(ModelNotFound, match="1 splits are not in the repository"):
+        fetch("org/part")
+    publish(server, "org/single", {"m.gguf": Q4, "mmproj-m.gguf": b"p"})
+    assert fetch("org/single").read_bytes() == Q4
+
+
+def test_goes_on_after_a_broken_connection(repo: Path, server: Server) -> None:
+    server.pages[cdn(Q4)].breaks = [300_000] + [0] * (transfer.TRIES - 1)
+    with pytest.raises(DownloadError, match=r"broke at 0\.3 MiB.*goes on"):
+        fetch("org/repo:Q4_0")
+    assert not (repo / "snapshots").exists()
+    assert fetch("org/repo:Q4_0").read_bytes() == Q4
+    assert server.ranges_of(cdn(Q4))[-1] == "bytes=300000-"
+
+
+def test_lying_hash(repo: Path, server: Server) -> None:
+    server.pages[cdn(Q4)].body = Q4[:-1] + b"!"
+    with pytest.raises(DownloadError, match="instead of"):
+        fetch("org/repo:Q4_0")
+    assert not [p for p in repo.rglob("*") if p.is_file()]
+
+
+def test_cancel_and_go_on(repo: Path, server: Server) -> None:
+    done: list[int] = []
+    with pytest.raises(Cancelled):
+        fetch("org/repo:Q8_0", lambda p: done.append(p.done), lambda: bool(done))
+    assert fetch("org/repo:Q8_0").read_bytes() == Q8
+    assert str(server.ranges_of(cdn(Q8))[-1]).startswith("bytes=")
+
+
+def test_too_little_space(repo: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(repo.parent.parent.parent)._replace(free=(16 << 20) + 600_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(DownloadError, match=r"needs 1 MiB in .* 1 MiB are free"):
+        fetch("org/repo:Q6_K")
+    assert server.ranges_of(cdn(SPLITS[0])) == []
+    assert fetch("org/repo:mmproj-m-F16").read_bytes() == b"p"
+
+
+def test_token_goes_to_the_hub_only(
+    repo: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    fetch("org/repo:Q4_0")
+    sent = {(path.split("/")[1], login) for path, login in server.logins}
+    assert ("cdn", None) in sent
+    assert ("cdn", "Bearer hf_secret") not in sent
+    assert ("org", "Bearer hf_secret") in sent
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message"),
+    [
+        (404, "RepoNotFound", "no such repository, or it is private"),
+        (403, "GatedRepo", "terms must be accepted at http.*/org/gone.*HF_TOKEN"),
+        (500, "", "check the network, the proxy and HF_ENDPOINT"),
+    ],
+)
+def test_refusals(server: Server, status: int, code: str, message: str) -> None:
+    headers = {"X-Error-Code": code} if code else {}
+    server.pages["/api/models/org/gone"] = Page(b"", headers, status)
+    with pytest.raises(DownloadError, match=message) as caught:
+        fetch("org/gone")
+    assert "\n" not in str(caught.value)
+
+
+def test_no_hub(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(DownloadError, match=r"127\.0\.0\.1: .*check the network"):
+        fetch("org/repo")
