@@ -4,14 +4,14 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.errors import UnsupportedModel
-from engine.gguf.formats import BF16, FORMATS, Q2_0, Q8_1, Q8_K, Format
+from engine.gguf.formats import BF16, FORMATS, Q1_0, Q2_0, Q8_1, Q8_K, Format
 
 # The package decodes 16 rows at a time, whatever their length. Blocks are independent, so the
 # data is cut into rows of its own: long enough to amortise calls, short enough for the cache.
 _ROW = 4096
 
-# Types that hold activations, and one newer than the package.
-_UNREADABLE = (Q8_1, Q8_K, Q2_0)
+# Types that hold activations, and two that the package has no decoder for.
+_UNREADABLE = (Q8_1, Q8_K, Q1_0, Q2_0)
 
 
 def dequantize(blocks: npt.NDArray[np.uint8], fmt: Format) -> npt.NDArray[np.float32]:

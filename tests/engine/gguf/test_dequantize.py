@@ -1,0 +1,56 @@
+"""Decoding against the reference decoders of the `gguf` package, block by block."""
+
+import gguf
+import numpy as np
+import pytest
+
+from engine.errors import UnsupportedModel
+from engine.gguf.dequantize import dequantize
+from engine.gguf.formats import BF16, F32, FORMATS, I32, Q1_0, Q2_0, Q8_1, Q8_K
+
+UNREADABLE = (Q8_1, Q8_K, Q1_0, Q2_0)
+READABLE = [f for f in FORMATS.values() if f.block > 1 and f not in UNREADABLE]
+
+
+def random_blocks(rng, fmt, *lead):
+    return rng.integers(0, 256, (*lead, fmt.bytes), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("fmt", READABLE, ids=str)
+def test_equals_the_package(fmt):
+    rng = np.random.default_rng(fmt.id)
+    n = 2 * (4096 // fmt.block) + 3  # two of our rows, and some blocks over
+    blocks = random_blocks(rng, fmt, n)
+    with np.errstate(all="ignore"):
+        expected = [gguf.dequantize(b[None], gguf.GGMLQuantizationType(fmt.id))[0] for b in blocks]
+    for shape in ((n, fmt.bytes), (1, n * fmt.bytes)):
+        ours = dequantize(blocks.reshape(shape), fmt)
+        assert ours.shape == (*shape[:-1], shape[-1] // fmt.bytes * fmt.block)
+        np.testing.assert_array_equal(ours.reshape(n, -1), np.array(expected))
+
+
+def test_plain_types():
+    x = np.array([[1.5, -2, 3e38], [0, np.inf, np.nan]], np.float32)
+    np.testing.assert_array_equal(dequantize(x.view(np.uint8), F32), x)
+    i = np.array([[1, -7]], "<i4")
+    np.testing.assert_array_equal(dequantize(i.view(np.uint8), I32), [[1, -7]])
+    high = (x.view("<u4") >> 16).astype("<u2")
+    expected = (high.astype(np.uint32) << 16).view(np.float32)
+    np.testing.assert_array_equal(dequantize(high.view(np.uint8), BF16), expected)
+
+
+def test_no_blocks_give_no_elements():
+    assert dequantize(np.empty((0, 18), np.uint8), FORMATS[2]).shape == (0, 32)
+
+
+def test_strided_blocks():
+    blocks = random_blocks(np.random.default_rng(0), FORMATS[8], 6)
+    np.testing.assert_array_equal(
+        dequantize(blocks[::2], FORMATS[8]), dequantize(blocks[::2].copy(), FORMATS[8])
+    )
+
+
+@pytest.mark.parametrize("fmt", UNREADABLE, ids=str)
+def test_types_without_a_decoder_are_refused(fmt):
+    with pytest.raises(UnsupportedModel, match=f"tensor type '{fmt}' is not supported.*Q4_K"):
+        dequantize(np.zeros((1, fmt.bytes), np.uint8), fmt)
