@@ -108,6 +108,22 @@ class KernelBuildFailed(CutawayError):
         super().__init__(f"{device}: kernel family {family} {defines} does not build: {first}")
 
 
+class NotSupported(CutawayError):
+    """An operation that this model or cache has no way to do."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"{what} is not supported")
+
+
+class Cancelled(CutawayError):
+    """Work that ended because the person asked for it."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"{what} was cancelled")
+
+
 class TokenizerError(CutawayError):
     """Vocabulary or text that the tokenizer cannot handle."""
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import NoMem
+from engine.errors import NoMem, NotSupported
 from engine.gguf.formats import Format
 from engine.graph.tensor import Shape, Tensor
 
@@ -149,10 +149,12 @@ class Backend(ABC):
     def allocate(self, buffer_type: BufferType, size: int, owner: Owner) -> Buffer:
         """New memory; raises `NoMem` by the pool's limit or the driver's word."""
 
+    def map(self, data: Bytes) -> Location:
+        """Use mapped file bytes in place, nothing allocated; only where `is_host`."""
+        raise NotSupported(f"mapping a file on {self.name}")
+
     @abstractmethod
-    def upload(
-        self, to: Location, fmt: Format, shape: Shape, blocks: Bytes, row_offset: int = 0
-    ) -> None:
+    def upload(self, to: Location, fmt: Format, shape: Shape, blocks: Bytes) -> None:
         """Write GGUF blocks [rows, row_bytes], converting to the buffer type's layout."""
 
     @abstractmethod

@@ -1,0 +1,121 @@
+"""Which cell of the KV cache holds which token, and who sees it. No device, no tensor.
+
+Cells are shared by all sequences. A cell holds the bits of the sequences in it and one position;
+a free cell has no bit. Freed cells are reused in any order, so a sequence may lie scattered.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import ContextFull, NotSupported
+
+Ints = NDArray[np.int32]
+BITS, POSITION = 0, 1
+
+
+@dataclass(frozen=True)
+class CacheStep:
+    """What one step writes and sees: `ids` [T] cells written, `spans` [T, 4] as attention wants
+    them, `cells` [C, 2] (bits, position) of the whole cache, `n_kv` cells in use from the start.
+    """
+
+    ids: Ints
+    spans: Ints
+    cells: Ints
+    n_kv: int
+
+
+class CausalCache:
+    """The cells of full (`window` None) or sliding-window attention.
+
+    `window` counts visible tokens, the token itself included. Cells out of the window are given up
+    only when room is needed, so that a prompt can often be resumed further back.
+    """
+
+    def __init__(self, n_cells: int, window: int | None = None) -> None:
+        self.n_cells = n_cells
+        self.window = window
+        self.cells: Ints = np.zeros((n_cells, 2), np.int32)
+        self.cells[:, POSITION] = -1
+
+    @property
+    def n_kv(self) -> int:
+        """One more than the highest cell in use."""
+        used = np.flatnonzero(self.cells[:, BITS])
+        return int(used[-1]) + 1 if used.size else 0
+
+    def start(self, positions: Ints, sequence: int) -> CacheStep:
+        """Take a cell for each of the rising `positions` of a sequence. Raises `ContextFull`."""
+        n = len(positions)
+        free = np.flatnonzero(self.cells[:, BITS] == 0)
+        if free.size < n and self.window is not None:
+            self._slide(sequence, int(positions[0]))
+            free = np.flatnonzero(self.cells[:, BITS] == 0)
+        if free.size < n:
+            raise ContextFull(n, int(free.size), f"free of {self.n_cells} cells of the KV cache")
+        ids = free[:n].astype(np.int32)
+        self.cells[ids, BITS] = 1 << sequence
+        self.cells[ids, POSITION] = positions
+        return CacheStep(ids, self._spans(positions, sequence), self.cells, self.n_kv)
+
+    def remove(self, sequence: int, begin: int, end: int | None = None) -> Ints | None:
+        """Forget the positions from `begin` up to `end` (None: all that follow).
+
+        With an end, later tokens move down by end - begin; returned is how far each cell's K must
+        be rotated [C], or None where nothing moves. Raises `NotSupported` for shared cells.
+        """
+        mine = self._of(sequence)
+        position = self.cells[:, POSITION]
+        later = mine & (position >= end) if end is not None else np.zeros_like(mine)
+        if np.any(self.cells[later, BITS] != 1 << sequence):
+            raise NotSupported("shifting KV cells that several sequences share")
+        gone = mine & (position >= begin) & ~later
+        self.cells[gone, BITS] &= ~(1 << sequence)
+        self.cells[self.cells[:, BITS] == 0, POSITION] = -1
+        if end is None or not later.any():
+            return None
+        shift = np.where(later, begin - end, 0).astype(np.int32)
+        self.cells[:, POSITION] += shift
+        return shift
+
+    def can_resume(self, sequence: int, position: int) -> bool:
+        """Whether the next token of a sequence may stand at `position`: all it sees is still here.
+
+        What lies from `position` on is removed first by the caller.
+        """
+        if self.window is None or position == 0:
+            return True
+        held = self.cells[self._of(sequence), POSITION]
+        wanted = np.arange(max(0, position - self.window + 1), position)
+        return bool(np.isin(wanted, held).all())
+
+    def copy_prefix(self, source: int, target: int, length: int) -> None:
+        """Make `target` share the first `length` tokens of `source`; what it had is forgotten."""
+        self.remove(target, 0)
+        shared = self._of(source) & (self.cells[:, POSITION] < length)
+        self.cells[shared, BITS] |= 1 << target
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.cells[:, BITS] = 0
+        self.cells[:, POSITION] = -1
+
+    def _of(self, sequence: int) -> NDArray[np.bool_]:
+        held: NDArray[np.bool_] = (self.cells[:, BITS] & (1 << sequence)) != 0
+        return held
+
+    def _slide(self, sequence: int, first: int) -> None:
+        assert self.window is not None
+        unseen = self._of(sequence) & (self.cells[:, POSITION] <= first - self.window)
+        self.cells[unseen, BITS] &= ~(1 << sequence)
+        self.cells[self.cells[:, BITS] == 0, POSITION] = -1
+
+    def _spans(self, positions: Ints, sequence: int) -> Ints:
+        spans = np.zeros((len(positions), 4), np.int32)
+        spans[:, 0] = 1 << sequence
+        if self.window is not None:
+            spans[:, 1] = np.maximum(0, positions - self.window + 1)
+        spans[:, 2] = positions
+        return spans

@@ -1,0 +1,48 @@
+"""Leaf layers: each owns only its weights."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from engine.graph import ops
+from engine.graph.tensor import Tensor
+from engine.weights.bind import Name
+
+
+@dataclass(frozen=True)
+class Linear:
+    """weight [in, out], bias [out] or none."""
+
+    weight: Annotated[Tensor, Name("weight")]
+    bias: Annotated[Tensor | None, Name("bias")]
+
+    def __call__(self, x: Tensor, name: str = "", layer: int | None = None) -> Tensor:
+        """x [in, T] -> [out, T]."""
+        y = ops.mulmat(self.weight, x)
+        if name:
+            y = y.named(name, layer)
+        if self.bias is None:
+            return y
+        y = ops.add(y, self.bias)
+        return y.named(name, layer) if name else y
+
+
+@dataclass(frozen=True)
+class RMSNorm:
+    """weight [E]."""
+
+    weight: Annotated[Tensor, Name("weight")]
+
+    def __call__(self, x: Tensor, eps: float, name: str, layer: int | None = None) -> Tensor:
+        """x [E, ...], normalised over E."""
+        return ops.rms_norm(x, self.weight, eps).named(name, layer)
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """weight [E, V]."""
+
+    weight: Annotated[Tensor, Name("weight")]
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        """ids i32 [T] -> f32 [E, T]."""
+        return ops.rows(self.weight, ids).named("embd")

@@ -1,0 +1,139 @@
+"""One step's numbers, and one forward pass under construction whose inputs they fill."""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.gguf.formats import F32, I32, Format
+from engine.graph import ops
+from engine.graph.tensor import Role, Tensor, leaf
+from engine.kvcache.causal import CacheStep
+from engine.layers.rope import RopeParams
+
+Array = NDArray[np.generic]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step computes, padded to its plan's bucket: tokens and positions 0, ids and
+    outputs -1, spans without a bit.
+    """
+
+    tokens: NDArray[np.int32]  # [T]
+    positions: NDArray[np.int32]  # [T]
+    outputs: NDArray[np.int32]  # [n_outputs]: which tokens' logits are wanted
+    caches: tuple[CacheStep, ...]
+
+
+Fill = Callable[[Step], Array]
+
+
+@dataclass(frozen=True)
+class LayerCache:
+    """A layer's keys [D*K, C] and values [Dv*K, C], and which of the caches says who sees them."""
+
+    k: Tensor
+    v: Tensor
+    heads: int
+    cache: int
+
+
+class Pass:
+    """One forward pass: its size, and the inputs it has asked for so far.
+
+    `cells[i]` is how many cells of cache i attention may look at (the plan's KV bucket).
+    """
+
+    def __init__(
+        self, n_tokens: int, n_outputs: int, cells: Sequence[int], fused_attention: bool = True
+    ) -> None:
+        self.n_tokens = n_tokens
+        self.n_outputs = n_outputs
+        self.cells = tuple(cells)
+        self.fused_attention = fused_attention
+        self._inputs: dict[Hashable, tuple[Tensor, Fill]] = {}
+
+    def fill(self, step: Step) -> dict[Tensor, Array]:
+        """The value of every input for a step, in reversed shapes."""
+        return {tensor: make(step) for tensor, make in self._inputs.values()}
+
+    @property
+    def tokens(self) -> Tensor:
+        """i32 [T]."""
+        return self._input("inp_tokens", I32, (self.n_tokens,), lambda s: s.tokens)
+
+    @property
+    def out_ids(self) -> Tensor:
+        """i32 [n_outputs]."""
+        return self._input("inp_out_ids", I32, (self.n_outputs,), lambda s: s.outputs)
+
+    def prune(self, x: Tensor) -> Tensor:
+        """Only the rows whose logits are wanted: x [E, T] -> [E, n_outputs]."""
+        return x if self.n_outputs == self.n_tokens else ops.rows(x, self.out_ids)
+
+    def rope(self, x: Tensor, params: RopeParams) -> Tensor:
+        """Rotate x [D, H, T] by the step's positions; layers with equal params share a table."""
+        table = self._input(
+            params,
+            F32,
+            (params.n_rot, self.n_tokens),
+            lambda s: params.table(s.positions),
+            name=f"inp_rope_{params.base:g}",
+        )
+        return ops.rope(x, table, params.neox)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, cache: LayerCache, scale: float) -> Tensor:
+        """Write k and v [D, K, T] into the cache, then attend: q [D, H, T] -> [Dv * H, T]."""
+        n = self.n_tokens
+        ids = self._input(f"inp_ids_{cache.cache}", I32, (n,), self._step(cache, "ids"))
+        spans = self._input(f"inp_spans_{cache.cache}", I32, (4, n), self._step(cache, "spans"))
+        n_cells = self.cells[cache.cache]
+        cells = self._input(
+            f"inp_cells_{cache.cache}",
+            I32,
+            (2, n_cells),
+            lambda s: s.caches[cache.cache].cells[:n_cells],
+        )
+        n_kv = self._input(
+            f"inp_n_kv_{cache.cache}",
+            I32,
+            (1,),
+            lambda s: np.array([s.caches[cache.cache].n_kv], np.int32),
+        )
+        keys = _cached(cache.k, k, ids, cache.heads, n_cells)
+        values = _cached(cache.v, v, ids, cache.heads, n_cells)
+        if self.fused_attention:
+            mixed = ops.attention(q, keys, values, spans, cells, n_kv, scale=scale)
+        else:
+            mixed = _unfused(q, keys, values, spans, cells, scale)
+        return mixed.reshape(mixed.shape[0] * mixed.shape[1], n)
+
+    def _step(self, cache: LayerCache, field: str) -> Fill:
+        return lambda s: getattr(s.caches[cache.cache], field)
+
+    def _input(
+        self, key: Hashable, fmt: Format, shape: Sequence[int], fill: Fill, name: str | None = None
+    ) -> Tensor:
+        if key not in self._inputs:
+            made = leaf(name or str(key), fmt, shape, Role.INPUT)
+            self._inputs[key] = (made, fill)
+        return self._inputs[key][0]
+
+
+def _cached(cache: Tensor, new: Tensor, ids: Tensor, heads: int, n_cells: int) -> Tensor:
+    """Write new [D, K, T] and read the first cells of the cache as [D, K, C]."""
+    rows = ops.set_rows(cache, new.reshape(cache.shape[0], new.shape[2]), ids)
+    rows = rows.named(f"{cache.name} (view)")
+    dim = cache.shape[0] // heads
+    row = cache.strides[1]
+    return rows.view(0, (dim, heads, n_cells), (cache.fmt.row_bytes(dim), row))
+
+
+def _unfused(q: Tensor, k: Tensor, v: Tensor, spans: Tensor, cells: Tensor, scale: float) -> Tensor:
+    """The same from single operations: q [D, H, T], k, v [D, K, C] -> [Dv, H, T]."""
+    scores = ops.mulmat(k.permute(0, 2, 1, 3), q.permute(0, 2, 1, 3)).named("kq")
+    weights = ops.softmax(scores, spans, cells, scale=scale).named("kq_soft_max")
+    mixed = ops.mulmat(ops.contiguous(v.permute(1, 2, 0, 3)), weights).named("kqv")
+    return ops.contiguous(mixed.permute(0, 2, 1, 3))

@@ -1,0 +1,76 @@
+"""The engine as a library: load a model, generate, read its numbers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.protocol import ChatMessage, Generate, Piece, Sampling
+from engine.runner.generate import generate
+from engine.runner.loading import LoadedModel, load_model
+from engine.runner.sequence import Sequenced
+from engine.runner.stepper import Logits
+from engine.settings import EngineOptions
+
+
+class Model:
+    """An open model with one conversation in its caches."""
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.loaded = loaded
+        self._sequence = Sequenced(loaded.stepper)
+
+    def generate(
+        self,
+        prompt: str | Sequence[Mapping[str, str]],
+        *,
+        max_tokens: int | None = None,
+        stop: Sequence[str] = (),
+        sampling: Sampling | None = None,
+    ) -> Iterator[str]:
+        """Text of an answer as it comes: `prompt` is a text to continue, or chat messages."""
+        chat = () if isinstance(prompt, str) else prompt
+        request = Generate(
+            0,
+            messages=[ChatMessage(m["role"], m["content"]) for m in chat],
+            prompt=prompt if isinstance(prompt, str) else None,
+            sampling=sampling or Sampling(),
+            max_tokens=max_tokens,
+            stop=list(stop),
+        )
+        for event in generate(self.loaded, self._sequence, request, lambda: False):
+            if isinstance(event, Piece) and event.text:
+                yield event.text
+
+    def logits(self, ids: Sequence[int]) -> Iterator[tuple[int, Logits]]:
+        """(start, logits f32 [t, V]) for every position of a fresh context of these tokens."""
+        self._sequence.reuse([-1])
+        yield from self.loaded.stepper.all_logits(ids)
+        self.loaded.stepper.forget(0)
+
+    def tensor(self, name: str) -> NDArray[np.float32]:
+        """A weight of the file, dequantised, in reversed (NumPy) shape."""
+        return self.loaded.file.array(name)
+
+    def close(self) -> None:
+        """Free memory and release the device."""
+        self.loaded.close()
+
+    def __enter__(self) -> "Model":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def load(path: str | Path, *, device: str | None = None, ctx: int | None = None) -> Model:
+    """Open a GGUF file; `device` as `cutaway devices` spells it, None for the best one."""
+    return Model(load_model(path, replace(EngineOptions(), device=device, ctx=ctx)))

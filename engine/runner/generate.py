@@ -1,0 +1,160 @@
+"""One request from text to text: prompt, prefill, decode, stop."""
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+
+from engine.errors import BadSetting, Cancelled
+from engine.protocol import Alternative, Finished, Generate, Piece, Progress, Stats, TokenInfo
+from engine.runner.loading import LoadedModel
+from engine.runner.prompt import Prompt, make_prompt
+from engine.runner.sampler import Sampler, log_softmax
+from engine.runner.sequence import Sequenced
+from engine.runner.stepper import Logits
+from engine.runner.stops import StopFilter
+
+MAX_LOGPROBS = 256
+CONTEXTS_AT_MOST = 10
+
+Event = Progress | Piece | Finished
+
+
+def generate(
+    model: LoadedModel, sequence: Sequenced, request: Generate, cancelled: Callable[[], bool]
+) -> Iterator[Event]:
+    """Everything that happens to a request, `Finished` last. `cancelled` is asked at each step.
+
+    Raises `BadSetting`, `TemplateError`, `ContextFull`, and what a device may raise.
+    """
+    if not 0 <= request.logprobs <= MAX_LOGPROBS:
+        raise BadSetting("logprobs", request.logprobs, f"a number from 0 to {MAX_LOGPROBS}")
+    if request.max_tokens is not None and request.max_tokens < 0:
+        raise BadSetting("max_tokens", request.max_tokens, "0 or more")
+    sampler = Sampler(request.sampling)
+    clock = _Clock()
+    prompt = make_prompt(model.tokenizer, model.template, request, sequence.n_ctx)
+    clock.tokenized = perf_counter()
+    answer = _Answer(model, sequence, request, sampler, clock, prompt, cancelled)
+    return answer.run()
+
+
+@dataclass
+class _Clock:
+    """Moments of one answer, in seconds."""
+
+    started: float = field(default_factory=perf_counter)
+    tokenized: float = 0.0
+    prefilled: float = 0.0
+    first: float = 0.0
+
+
+@dataclass
+class _Answer:
+    model: LoadedModel
+    sequence: Sequenced
+    request: Generate
+    sampler: Sampler
+    clock: _Clock
+    prompt: Prompt
+    cancelled: Callable[[], bool]
+    logits: Logits = field(default_factory=lambda: np.empty(0, np.float32))
+    n_cached: int = 0
+    n_generated: int = 0
+    shifts_before: int = 0
+
+    def run(self) -> Iterator[Event]:
+        self.shifts_before = self.sequence.n_shifts
+        self.n_cached = self.sequence.reuse(self.prompt.ids)
+        text, stops = self.model.tokenizer.stream(), StopFilter(self.request.stop)
+        reason = "length"
+        try:
+            logits = yield from self._prefill()
+            for token in self._tokens(logits):
+                if token in self.model.tokenizer.eog:
+                    reason = "stop"
+                    break
+                shown = stops.push(text.push(token))
+                yield Piece(self.request.id, shown, [self._info(token)])
+                if stops.matched is not None:
+                    reason = "stop"
+                    break
+                if self._full():
+                    reason = "context"
+                    break
+        except Cancelled:
+            reason = "cancelled"
+        rest = stops.push(text.flush()) + stops.flush()
+        if rest:
+            yield Piece(self.request.id, rest, [])
+        yield Finished(self.request.id, reason, self._stats(), stops.matched)
+
+    def _prefill(self) -> Generator[Event, None, Logits]:
+        pending = self.prompt.ids[self.n_cached :]
+        steps = self.sequence.prefill(pending, self.cancelled)
+        while True:
+            try:
+                done = next(steps)
+            except StopIteration as end:
+                self.clock.prefilled = perf_counter()
+                logits: Logits = end.value
+                return logits
+            yield Progress(self.request.id, "prefill", done, len(pending))
+
+    def _tokens(self, logits: Logits) -> Iterator[int]:
+        """Drawn tokens; each is computed only when the next is asked for."""
+        limit = self.request.max_tokens
+        if limit is None:
+            limit = CONTEXTS_AT_MOST * self.sequence.n_ctx
+        history = list(self.prompt.ids)
+        while self.n_generated < limit:
+            self.logits = logits
+            token = self.sampler.sample(logits, history)
+            self.n_generated += 1
+            if self.n_generated == 1:
+                self.clock.first = perf_counter()
+            history.append(token)
+            yield token
+            if self.n_generated == limit:
+                return
+            if self.cancelled():
+                raise Cancelled("the answer")
+            if len(self.sequence.tokens) >= self.sequence.n_ctx:
+                self.sequence.shift(self.prompt.keep)
+            logits = self.sequence.append(token)
+
+    def _full(self) -> bool:
+        sequence = self.sequence
+        return self.request.when_full == "stop" and len(sequence.tokens) >= sequence.n_ctx
+
+    def _info(self, token: int) -> TokenInfo:
+        if not self.request.logprobs:
+            return TokenInfo(token)
+        logp = log_softmax(self.logits)
+        k = min(self.request.logprobs, logp.size)
+        best = np.argpartition(-logp, k - 1)[:k]
+        best = best[np.argsort(-logp[best], kind="stable")]
+        show = self.model.tokenizer
+        top = [
+            Alternative(int(i), show.decode([int(i)], special=True), float(logp[i])) for i in best
+        ]
+        return TokenInfo(token, float(logp[token]), top)
+
+    def _stats(self) -> Stats:
+        clock, now = self.clock, perf_counter()
+        prefilled = clock.prefilled or now
+        first = clock.first or now
+        return Stats(
+            n_prompt=len(self.prompt.ids),
+            n_cached=self.n_cached,
+            n_generated=self.n_generated,
+            tokenize_s=clock.tokenized - clock.started,
+            prefill_s=prefilled - clock.tokenized,
+            first_token_s=first - clock.started,
+            decode_s=now - first,
+            seed=self.sampler.seed,
+            n_context=len(self.sequence.tokens),
+            n_shifts=self.sequence.n_shifts - self.shifts_before,
+            n_truncated=self.prompt.n_truncated,
+        )

@@ -1,0 +1,119 @@
+"""Drawing the next token: penalties, top-k, top-p, min-p, temperature, in llama.cpp's order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import CutawayError
+from engine.protocol import Sampling
+
+Floats = NDArray[np.float64]
+GREEDY = 0.0
+
+
+class BadLogits(CutawayError):
+    """The model's output cannot be sampled from."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the logits are not numbers; the file may be damaged or the device may compute wrongly"
+            " (try `cutaway doctor`, or --device host)"
+        )
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Tokens that can still be drawn, most likely first, and their logits."""
+
+    ids: NDArray[np.int64]
+    logits: Floats
+
+
+class Sampler:
+    """Draws tokens by fixed settings from one random stream; equal seeds give equal draws."""
+
+    def __init__(self, params: Sampling) -> None:
+        params.check()
+        self.params = params
+        self.seed: int = (
+            int(np.random.SeedSequence().generate_state(1)[0])
+            if params.seed is None
+            else params.seed
+        )
+        self._random = np.random.Generator(np.random.PCG64(self.seed))
+
+    def sample(self, logits: NDArray[np.float32], history: Sequence[int]) -> int:
+        """The next token from logits [V], given the tokens so far. Raises `BadLogits`."""
+        p = self.params
+        scores = penalize(logits.astype(np.float64), history, p)
+        if np.isnan(scores).any() or not np.isfinite(scores).any():
+            raise BadLogits
+        if p.temperature <= GREEDY:
+            return int(np.argmax(scores))
+        kept = min_p(top_p(top_k(scores, p.top_k), p.top_p), p.min_p)
+        weights = np.exp((kept.logits - kept.logits[0]) / p.temperature)
+        running = np.cumsum(weights)
+        drawn = self._random.random() * running[-1]
+        return int(kept.ids[min(np.searchsorted(running, drawn, "right"), len(running) - 1)])
+
+
+def penalize(logits: Floats, history: Sequence[int], params: Sampling) -> Floats:
+    """Lower what was said: logit / repeat (or * repeat below 0), minus count * frequency and
+    presence, for the tokens among the last `penalty_last_n`.
+    """
+    n = params.penalty_last_n
+    recent = list(history) if n < 0 else list(history)[max(0, len(history) - n) :]
+    neutral = (
+        params.repeat_penalty == 1.0
+        and params.frequency_penalty == 0.0
+        and params.presence_penalty == 0.0
+    )
+    if neutral or not recent:
+        return logits
+    ids, counts = np.unique(np.asarray(recent), return_counts=True)
+    seen = logits[ids]
+    seen = np.where(seen <= 0, seen * params.repeat_penalty, seen / params.repeat_penalty)
+    logits[ids] = seen - counts * params.frequency_penalty - params.presence_penalty
+    return logits
+
+
+def top_k(logits: Floats, k: int) -> Candidates:
+    """The k largest, sorted; all of them where k <= 0."""
+    n = logits.size
+    ids = np.argpartition(-logits, k - 1)[:k] if 0 < k < n else np.arange(n)
+    ids = ids[np.argsort(-logits[ids], kind="stable")]
+    return Candidates(ids, logits[ids])
+
+
+def top_p(c: Candidates, p: float) -> Candidates:
+    """The shortest front whose probabilities reach p; at least one."""
+    if p >= 1.0:
+        return c
+    total = np.cumsum(softmax(c.logits))
+    keep = int(np.searchsorted(total, p, "left")) + 1
+    return Candidates(c.ids[:keep], c.logits[:keep])
+
+
+def min_p(c: Candidates, p: float) -> Candidates:
+    """Those at least p times as likely as the likeliest."""
+    if p <= 0.0:
+        return c
+    keep = max(1, int(np.count_nonzero(c.logits >= c.logits[0] + np.log(p))))
+    return Candidates(c.ids[:keep], c.logits[:keep])
+
+
+def softmax(logits: Floats) -> Floats:
+    """Probabilities of logits."""
+    weights = np.exp(logits - logits.max())
+    total: Floats = weights / weights.sum()
+    return total
+
+
+def log_softmax(logits: NDArray[np.float32]) -> Floats:
+    """Natural log-probabilities of raw logits."""
+    values = logits.astype(np.float64)
+    top = values.max()
+    result: Floats = values - (top + np.log(np.exp(values - top).sum()))
+    return result

@@ -1,0 +1,73 @@
+"""One sequence of a model: which tokens its caches hold, reuse of a common prefix, shifting."""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+
+from engine.errors import Cancelled
+from engine.runner.stepper import MAX_BATCH, Logits, Stepper
+
+
+@dataclass
+class Sequenced:
+    """`tokens` are exactly those that the caches hold, in order of their positions."""
+
+    stepper: Stepper
+    tokens: list[int] = field(default_factory=list)
+    n_shifts: int = 0
+
+    @property
+    def n_ctx(self) -> int:
+        return self.stepper.built.n_ctx
+
+    def reuse(self, prompt: Sequence[int]) -> int:
+        """Keep what the caches share with the prompt's start, forget the rest; how many stay.
+
+        At least one token of the prompt is left to compute, for its logits.
+        """
+        n = 0
+        for held, wanted in zip(self.tokens, prompt[:-1], strict=False):
+            if held != wanted:
+                break
+            n += 1
+        if n and not self.stepper.built.caches.can_resume(0, n):
+            n = 0
+        if n < len(self.tokens):
+            self.stepper.forget(n)
+        self.tokens = list(prompt[:n])
+        return n
+
+    def prefill(
+        self, tokens: Sequence[int], cancelled: Callable[[], bool]
+    ) -> Generator[int, None, Logits]:
+        """Compute the tokens in batches, yielding how many are done; returns logits [V] after the
+        last. Raises `Cancelled`.
+        """
+        done = 0
+        while True:
+            if cancelled():
+                raise Cancelled("reading the prompt")
+            part = tokens[done : done + MAX_BATCH]
+            logits = self.stepper.step(part, len(self.tokens), [len(part) - 1])
+            self.tokens += part
+            done += len(part)
+            yield done
+            if done == len(tokens):
+                return _row(logits)
+
+    def append(self, token: int) -> Logits:
+        """Compute one token; logits [V] after it."""
+        logits = self.stepper.step([token], len(self.tokens), [0])
+        self.tokens.append(token)
+        return _row(logits)
+
+    def shift(self, keep: int) -> None:
+        """Make room when the context is full: forget the older half of what follows `keep`."""
+        discard = max((self.n_ctx - keep) // 2, 1)
+        self.stepper.forget(keep, keep + discard)
+        del self.tokens[keep : keep + discard]
+        self.n_shifts += 1
+
+
+def _row(logits: Logits) -> Logits:
+    row: Logits = logits[0]
+    return row

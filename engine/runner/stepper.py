@@ -1,0 +1,139 @@
+"""Runs steps of one model: pads to buckets, picks the plan, returns logits."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.gguf.formats import F32, I32
+from engine.graph import ops
+from engine.graph.graph import Graph
+from engine.graph.tensor import Role, Tensor, leaf
+from engine.kvcache.causal import CacheStep, Ints
+from engine.layers.rope import RopeParams
+from engine.layers.step import Pass, Step
+from engine.models.build import BuiltModel
+from engine.scheduler.plan import Plan, Planner
+
+MAX_BATCH = 512
+LOGITS_BYTES = 64 << 20
+
+Logits = NDArray[np.float32]
+
+
+@dataclass
+class Stepper:
+    """One model on its devices. Knows nothing of requests: tokens in, logits out."""
+
+    built: BuiltModel
+    planner: Planner
+    fused_attention: bool = True
+    _passes: dict[object, Pass] = field(default_factory=dict)
+    _shift_tables: dict[Tensor, RopeParams] = field(default_factory=dict)
+
+    def step(
+        self, tokens: Sequence[int], first_position: int, outputs: Sequence[int], sequence: int = 0
+    ) -> Logits:
+        """Compute tokens at consecutive positions; logits [len(outputs), V] of those asked for.
+
+        Raises `ContextFull` before anything is computed.
+        """
+        n = len(tokens)
+        positions = np.arange(first_position, first_position + n, dtype=np.int32)
+        steps = self.built.caches.start(positions, sequence)
+        bucket, n_outputs = _power_of_two(n), _power_of_two(len(outputs))
+        cells = self.built.buckets([s.n_kv for s in steps])
+        plan, p = self._plan(bucket, n_outputs, cells)
+        step = Step(
+            _padded(np.asarray(tokens, np.int32), bucket, 0),
+            _padded(positions, bucket, 0),
+            _padded(np.asarray(outputs, np.int32), n_outputs, -1),
+            tuple(_padded_step(s, bucket) for s in steps),
+        )
+        (logits,) = plan.run(p.fill(step))
+        return logits[: len(outputs)]  # type: ignore[return-value]
+
+    def all_logits(
+        self, tokens: Sequence[int], first_position: int = 0, sequence: int = 0
+    ) -> Iterator[tuple[int, Logits]]:
+        """(start, logits [t, V]) for consecutive runs of tokens, every position."""
+        run = MAX_BATCH
+        while run > 1 and run * self.built.n_vocab * 4 > LOGITS_BYTES:
+            run //= 2
+        for start in range(0, len(tokens), run):
+            part = tokens[start : start + run]
+            yield (
+                start,
+                self.step(part, first_position + start, range(len(part)), sequence),
+            )
+
+    def forget(self, begin: int, end: int | None = None, sequence: int = 0) -> None:
+        """Drop positions from the caches; with an end, later ones move down and their keys turn."""
+        shifts = self.built.caches.remove(sequence, begin, end)
+        for index, shift in enumerate(shifts):
+            if shift is not None:
+                self._shift(index, shift)
+
+    def reserve(self) -> None:
+        """Grow the arenas to the worst case: a full batch, and a shift, over whole caches."""
+        cells = tuple(c.n_cells for c in self.built.caches.caches)
+        _, graph = self.built.build(MAX_BATCH, 1, cells, self.fused_attention)
+        self.planner.reserve(graph)
+
+    def _plan(self, n_tokens: int, n_outputs: int, cells: tuple[int, ...]) -> tuple[Plan, Pass]:
+        key = (n_tokens, n_outputs, cells)
+
+        def build() -> Graph:
+            made, graph = self.built.build(n_tokens, n_outputs, cells, self.fused_attention)
+            self._passes[key] = made
+            return graph
+
+        plan = self.planner.plan(key, build)
+        return plan, self._passes[key]
+
+    def _shift(self, cache: int, shift: Ints) -> None:
+        key = ("shift", cache)
+        plan = self.planner.plan(key, lambda: self._shift_graph(cache))
+        values: dict[Tensor, NDArray[np.generic]] = {}
+        for tensor in plan.outline.graph.inputs:
+            if tensor.fmt is I32:
+                values[tensor] = np.arange(len(shift), dtype=np.int32)
+            else:
+                values[tensor] = self._shift_tables[tensor].turn(shift)
+        plan.run(values)
+
+    def _shift_graph(self, cache: int) -> Graph:
+        """Turn the keys of every layer of a cache in place, by a table over its cells."""
+        built = self.built
+        n_cells = built.caches.caches[cache].n_cells
+        ids = leaf("inp_cells", I32, (n_cells,), Role.INPUT)
+        tables: dict[object, Tensor] = {}
+        written = []
+        for shape, layer in zip(built.shapes, built.layers, strict=True):
+            if layer.cache != cache:
+                continue
+            rope = shape.rope
+            if rope not in tables:
+                tables[rope] = leaf("inp_shift", F32, (rope.n_rot, n_cells), Role.INPUT)
+                self._shift_tables[tables[rope]] = rope
+            keys = ops.cast(layer.k, F32).reshape(shape.key_dim, shape.heads, n_cells)
+            turned = ops.rope(keys, tables[rope], rope.neox)
+            written.append(ops.set_rows(layer.k, turned.reshape(layer.k.shape[0], n_cells), ids))
+        return Graph.of([], written)
+
+
+def _power_of_two(n: int) -> int:
+    return 1 << max(0, n - 1).bit_length()
+
+
+def _padded(values: Ints, size: int, filler: int) -> Ints:
+    out = np.full(size, filler, np.int32)
+    out[: len(values)] = values
+    return out
+
+
+def _padded_step(step: CacheStep, size: int) -> CacheStep:
+    spans = np.zeros((size, 4), np.int32)
+    spans[: len(step.spans)] = step.spans
+    return replace(step, ids=_padded(step.ids, size, -1), spans=spans)
