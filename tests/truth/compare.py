@@ -51,7 +51,7 @@ class Figures(NamedTuple):
 def signs(vocabulary: int, seed: int = SEED) -> np.ndarray:
     """The matrix S: float32 [V, 64] of +1 and -1.
 
-    One raw draw of 64 bits a row: that stream is PCG64's definition, so no NumPy version changes it.
+    One raw draw of 64 bits a row; that stream is PCG64's definition and no NumPy release's choice.
     """
     draws = np.random.PCG64(seed).random_raw(vocabulary).astype("<u8")
     bits = np.unpackbits(draws.view(np.uint8).reshape(vocabulary, 8), axis=1)
