@@ -126,6 +126,10 @@ class Tokenizer:
         self.token_type(token)
         return self._vocab.texts[token]
 
+    def id(self, text: str) -> int | None:
+        """The token of exactly that text, if there is one."""
+        return self._vocab.ids.get(text)
+
     def token_type(self, token: int) -> TokenType:
         """Its type; TokenizerError for an id outside the vocabulary."""
         if not 0 <= token < self.size:

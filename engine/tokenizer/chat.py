@@ -1,0 +1,106 @@
+"""Chats as the text a model was trained on, by the template its file carries."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Literal
+
+from engine.errors import TemplateError
+from engine.gguf.metadata import Metadata
+from engine.tokenizer.renderer import RENDERER
+from engine.tokenizer.tokenizer import Tokenizer
+
+Message = Mapping[str, object]
+Source = Literal["file", "chatml", "none"]
+
+KEY = "tokenizer.chat_template"
+CHATML = ("<|im_start|>", "<|im_end|>")
+
+_MARK = "\u2055system\u2055"
+
+
+class ChatTemplate:
+    """How a chat becomes a prompt.
+
+    `source` is "file" for the file's own template, "chatml" where it has none but the tokens of
+    ChatML, "none" for a base model, which completes plain text. `names` are the file's further
+    templates.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        text: str = "",
+        bos: str = "",
+        eos: str = "",
+        names: Sequence[str] = (),
+    ) -> None:
+        self.source, self.text, self.names = source, text, tuple(names)
+        self._tokens = {"bos_token": bos, "eos_token": eos}
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        add_generation_prompt: bool = True,
+        **variables: object,
+    ) -> str:
+        """The prompt for `messages` (`role`, `content`, and what else the template knows).
+
+        `variables` reach the template, `tools` and `enable_thinking` for instance. A system
+        message goes in front of the next one where the template has no place for it. Without a
+        template the contents are joined. TemplateError when the template fails or refuses.
+        """
+        if self.source == "none":
+            return "".join(str(message.get("content", "")) for message in messages)
+        if self.source == "chatml":
+            return _chatml(messages, add_generation_prompt)
+        if len(messages) > 1 and messages[0].get("role") == "system" and not self._takes_system:
+            messages = _without_system(messages)
+        return self._render(messages, add_generation_prompt, variables)
+
+    def _render(
+        self, messages: Sequence[Message], prompt: bool, variables: Mapping[str, object]
+    ) -> str:
+        chat = {"messages": list(messages), "add_generation_prompt": prompt}
+        return RENDERER.render(self.text, {**self._tokens, **variables, **chat})
+
+    @cached_property
+    def _takes_system(self) -> bool:
+        # Templates without a place for it raise, or leave it out without a word.
+        chat = [{"role": "system", "content": _MARK}, {"role": "user", "content": "?"}]
+        try:
+            return _MARK in self._render(chat, True, {})
+        except TemplateError:
+            return False
+
+
+def load_chat_template(meta: Metadata, tokenizer: Tokenizer, name: str = "") -> ChatTemplate:
+    """The template of a file, or its further one of that `name`; TemplateError if it has none."""
+    prefix = f"{KEY}."
+    names = sorted(key.removeprefix(prefix) for key in meta if key.startswith(prefix))
+    if name and name not in names:
+        listed = f"there are {', '.join(names)}" if names else "the file has only its own"
+        raise TemplateError(f"no chat template {name!r}; {listed}")
+    text = meta.get(prefix + name if name else KEY, str, "")
+    if text:
+        bos, eos = (
+            "" if token is None else tokenizer.text(token)
+            for token in (tokenizer.bos, tokenizer.eos)
+        )
+        return ChatTemplate("file", text, bos, eos, names)
+    if all(tokenizer.id(token) is not None for token in CHATML):
+        return ChatTemplate("chatml", names=names)
+    return ChatTemplate("none", names=names)
+
+
+def _chatml(messages: Sequence[Message], add_generation_prompt: bool) -> str:
+    start, end = CHATML
+    turns = [f"{start}{m.get('role', '')}\n{m.get('content', '')}{end}\n" for m in messages]
+    return "".join(turns) + (f"{start}assistant\n" if add_generation_prompt else "")
+
+
+def _without_system(messages: Sequence[Message]) -> list[Message]:
+    system, following, *rest = messages
+    first, second = system.get("content"), following.get("content")
+    if not isinstance(first, str) or not isinstance(second, str):
+        return list(messages)
+    return [{**following, "content": f"{first}\n{second}"}, *rest]
