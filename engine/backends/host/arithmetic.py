@@ -1,0 +1,48 @@
+"""Elementwise arithmetic; the second operand is repeated to the first one's shape."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.backends.host.operand import Operand
+from engine.graph.tensor import Tensor
+
+
+def add(node: Tensor, out: Operand, a: Operand, b: Operand) -> None:
+    """a + b."""
+    out.store(a.load() + _tiled(b.load(), a.raw.shape))
+
+
+def sub(node: Tensor, out: Operand, a: Operand, b: Operand) -> None:
+    """a - b."""
+    out.store(a.load() - _tiled(b.load(), a.raw.shape))
+
+
+def mul(node: Tensor, out: Operand, a: Operand, b: Operand) -> None:
+    """a * b."""
+    out.store(a.load() * _tiled(b.load(), a.raw.shape))
+
+
+def div(node: Tensor, out: Operand, a: Operand, b: Operand) -> None:
+    """a / b."""
+    out.store(a.load() / _tiled(b.load(), a.raw.shape))
+
+
+def scale(node: Tensor, out: Operand, a: Operand) -> None:
+    """a * factor."""
+    out.store(a.load() * np.float32(node.attr["factor"]))
+
+
+def softcap(node: Tensor, out: Operand, a: Operand) -> None:
+    """cap * tanh(a / cap)."""
+    cap = np.float32(node.attr["cap"])
+    out.store(cap * np.tanh(a.load() / cap))
+
+
+def _tiled(b: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
+    repeats = [n // m for n, m in zip(shape, b.shape, strict=True)]
+    if all(r == 1 or m == 1 for r, m in zip(repeats, b.shape, strict=True)):
+        return b  # NumPy's own broadcasting
+    return np.tile(b, repeats)

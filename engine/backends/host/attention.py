@@ -1,0 +1,90 @@
+"""Attention over a KV cache, and the softmax of its unfused form."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.backends.host.operand import Operand
+from engine.graph.tensor import Tensor
+
+Floats = NDArray[np.float32]
+
+# Queries are taken in blocks whose scores, for all heads, fit this many bytes.
+_SCORES_BYTES = 32 << 20
+
+
+def attention(
+    node: Tensor,
+    out: Operand,
+    q: Operand,
+    k: Operand,
+    v: Operand,
+    spans: Operand,
+    cells: Operand,
+    n_kv: Operand,
+    sinks: Operand | None,
+) -> None:
+    """softmax(scale * k.q, masked) . v for each head; head h reads key-value head h // (H/K)."""
+    n = int(n_kv.load((0, 0, 0, 0)))
+    keys = k.load(np.s_[0, :n]).transpose(1, 2, 0)  # [K, D, n]
+    values = v.load(np.s_[0, :n]).transpose(1, 0, 2)  # [K, n, Dv]
+    queries = q.load((0,))  # [T, H, D]
+    n_tokens, heads, dim = queries.shape
+    kv_heads = len(keys)
+    sink = None if sinks is None else sinks.load().reshape(kv_heads, -1, 1, 1)
+    step = max(1, _SCORES_BYTES // (4 * heads * max(n, 1)))
+    for start in range(0, n_tokens, step):
+        block = slice(start, min(start + step, n_tokens))
+        grouped = queries[block].reshape(-1, kv_heads, heads // kv_heads, dim)
+        grouped = grouped.transpose(1, 2, 0, 3)  # [K, H/K, t, D]
+        scores = np.float32(node.attr["scale"]) * (grouped @ keys[:, None])
+        seen = _visible(spans.load(np.s_[0, 0, block]), cells.load(np.s_[0, 0, :n]))
+        weights = _weights(scores, node.attr["softcap"], seen, sink)
+        mixed = weights @ values[:, None]  # [K, H/K, t, Dv]
+        out.raw[0, block] = mixed.transpose(2, 0, 1, 3).reshape(-1, heads, mixed.shape[-1])
+
+
+def softmax(
+    node: Tensor,
+    out: Operand,
+    scores: Operand,
+    spans: Operand | None,
+    cells: Operand | None,
+    sinks: Operand | None,
+) -> None:
+    """Softmax over the last axis (dimension 0) of scale * scores, masked where spans are given."""
+    seen = None
+    if spans is not None and cells is not None:
+        seen = _visible(spans.load((0, 0)), cells.load((0, 0)))
+    sink = None if sinks is None else sinks.load().reshape(-1, 1, 1)
+    scaled = np.float32(node.attr["scale"]) * scores.load()
+    out.store(_weights(scaled, node.attr["softcap"], seen, sink))
+
+
+def _visible(spans: NDArray[Any], cells: NDArray[Any]) -> NDArray[np.bool_]:
+    """[T, C]: whether a query shares a sequence bit with a cell that lies in its span."""
+    bits, first, last = spans[:, 0, None], spans[:, 1, None], spans[:, 2, None]
+    held, position = cells[:, 0], cells[:, 1]
+    seen: NDArray[np.bool_] = ((bits & held) != 0) & (first <= position) & (position <= last)
+    return seen
+
+
+def _weights(
+    scores: Floats, softcap: float, seen: NDArray[np.bool_] | None, sinks: Floats | None
+) -> Floats:
+    """Softmax over the last axis; `sinks` join maximum and sum. Zeros where nothing is seen."""
+    if softcap:
+        scores = np.float32(softcap) * np.tanh(scores / np.float32(softcap))
+    if seen is not None:
+        scores = np.where(seen, scores, np.float32(-np.inf))
+    top: Floats = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    if sinks is not None:
+        top = np.maximum(top, sinks)
+    top = np.where(np.isneginf(top), np.float32(0), top)
+    weights = np.exp(scores - top)
+    total = weights.sum(axis=-1, keepdims=True)
+    if sinks is not None:
+        total = total + np.exp(sinks - top)
+    mixed: Floats = weights / np.where(total == 0, np.float32(1), total)
+    return mixed

@@ -1,0 +1,96 @@
+"""The host: every operation in NumPy, in plain code. The reference for all other devices."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from engine.backends.base import (
+    PLAIN,
+    Backend,
+    Buffer,
+    BufferType,
+    Bytes,
+    Commands,
+    Location,
+    MemoryPool,
+    Owner,
+    TypeOf,
+    Where,
+)
+from engine.backends.host.buffers import HostBuffer, MappedBuffer
+from engine.backends.host.families import FAMILIES
+from engine.backends.host.operand import Operand
+from engine.gguf.formats import Format
+from engine.graph.arrays import raw_array
+from engine.graph.tensor import VIEW_OPS, Shape, Tensor
+from engine.memory.pools import system_pool
+
+ALIGNMENT = 64
+
+
+class HostCommands(Commands):
+    """One call an operation, over arrays that were laid over the buffers beforehand."""
+
+    def __init__(self, calls: Sequence[Callable[[], None]]) -> None:
+        self._calls = tuple(calls)
+
+    def run(self) -> None:
+        """Compute everything; done when it returns."""
+        with np.errstate(all="ignore"):  # Infinities and NaNs are values here, as on devices.
+            for call in self._calls:
+                call()
+
+
+class HostBackend(Backend):
+    """NumPy. Weights are the mapped file and are dequantised anew at each use."""
+
+    name = "host"
+    is_host = True
+
+    def __init__(self, pool: MemoryPool | None = None) -> None:
+        self.pool = pool or system_pool()
+
+    def buffer_type(self, fmt: Format, shape: Shape, matmul_only: bool = False) -> BufferType:
+        return BufferType(self.name, PLAIN, ALIGNMENT, self.pool.limit, self.is_host)
+
+    def allocation_size(self, buffer_type: BufferType, fmt: Format, shape: Shape) -> int:
+        size = fmt.row_bytes(shape[0]) * shape[1] * shape[2] * shape[3]
+        return -(-size // ALIGNMENT) * ALIGNMENT
+
+    def allocate(self, buffer_type: BufferType, size: int, owner: Owner) -> Buffer:
+        return HostBuffer(buffer_type, size, owner, self.pool)
+
+    def map(self, data: Bytes) -> Location:
+        kind = BufferType(self.name, PLAIN, ALIGNMENT, self.pool.limit, self.is_host)
+        return Location(MappedBuffer(kind, data), 0)
+
+    def upload(self, to: Location, fmt: Format, shape: Shape, blocks: Bytes) -> None:
+        to.buffer.write(to.offset, blocks)
+
+    def supports(self, node: Tensor, type_of: TypeOf) -> bool:
+        return node.op in FAMILIES or node.op in VIEW_OPS
+
+    def lower(self, nodes: Sequence[Tensor], type_of: TypeOf) -> tuple[Tensor, ...]:
+        return tuple(nodes)
+
+    def compile(self, nodes: Sequence[Tensor], where: Where) -> Commands:
+        calls = []
+        for node in nodes:
+            if node.op not in VIEW_OPS:
+                sources = [None if s is None else _operand(s, where) for s in node.src]
+                calls.append(partial(FAMILIES[node.op], node, _operand(node, where), *sources))
+        return HostCommands(calls)
+
+    def synchronize(self) -> None:
+        pass  # Every command is done when it returns.
+
+    def close(self) -> None:
+        pass
+
+
+def _operand(tensor: Tensor, where: Where) -> Operand:
+    at = where(tensor.storage)
+    assert isinstance(at.buffer, HostBuffer | MappedBuffer)
+    start = at.offset + tensor.offset
+    return Operand(tensor.fmt, raw_array(at.buffer.bytes[start : start + tensor.nbytes], tensor))

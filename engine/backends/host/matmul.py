@@ -1,0 +1,23 @@
+"""Matrix products in float32 (BLAS)."""
+
+import numpy as np
+
+from engine.backends.host.operand import Operand
+from engine.graph.tensor import Tensor
+
+# Weights are converted this many bytes of float32 at a time, so that they stay in the cache.
+_PANEL_BYTES = 4 << 20
+
+
+def mulmat(node: Tensor, out: Operand, a: Operand, b: Operand) -> None:
+    """out[m, n] = sum_k a[k, m] * b[k, n]; each batch of a serves b2/a2 (b3/a3) batches of b."""
+    a3, a2, n_rows = a.raw.shape[:3]
+    x = b.load()  # [b3, b2, N, K]
+    b3, b2, n, k = x.shape
+    x = x.reshape(a3, b3 // a3, a2, b2 // a2, n, k)
+    y = out.raw.reshape(a3, b3 // a3, a2, b2 // a2, n, n_rows)
+    step = max(1, _PANEL_BYTES // (4 * a3 * a2 * k))
+    for start in range(0, n_rows, step):
+        rows = slice(start, min(start + step, n_rows))
+        panel = a.load(np.s_[:, :, rows])[:, None, :, None]  # [a3, 1, a2, 1, rows, K]
+        y[..., rows] = x @ panel.swapaxes(-1, -2)
