@@ -1,0 +1,86 @@
+"""Memory on an OpenCL device, accounted in its pool."""
+
+import numpy as np
+
+from engine.backends.base import Buffer, BufferType, Bytes, MemoryPool, Owner
+from engine.backends.opencl.loader import cl
+from engine.errors import DeviceError, NoMem
+
+# One write is at most this long: drivers stage what they copy, and some copy all of it first.
+PIECE = 64 << 20
+OUT_OF_MEMORY = frozenset(
+    (
+        cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE,
+        cl.status_code.OUT_OF_RESOURCES,
+        cl.status_code.OUT_OF_HOST_MEMORY,
+    )
+)
+
+
+class OpenCLBuffer(Buffer):
+    """A buffer object. Commands keep `memory` too, so it outlives `free` while they may run."""
+
+    def __init__(
+        self,
+        queue: cl.CommandQueue,
+        pool: MemoryPool,
+        buffer_type: BufferType,
+        size: int,
+        owner: Owner,
+    ) -> None:
+        """Allocate and touch every byte (zeros). Raises `NoMem` by the pool or the driver."""
+        self.type, self.size = buffer_type, size
+        self._queue, self._pool, self._owner = queue, pool, owner
+        pool.take(buffer_type.device, owner, size)
+        try:
+            self.memory: cl.Buffer | None = cl.Buffer(
+                queue.context, cl.mem_flags.READ_WRITE, max(size, 1)
+            )
+            # Drivers hand out memory they do not have; only using it tells.
+            cl.enqueue_fill_buffer(queue, self.memory, np.uint8(0), 0, max(size, 1))
+            queue.finish()
+        except (cl.Error, MemoryError) as error:
+            self.memory = None
+            pool.give_back(buffer_type.device, owner, size)
+            if isinstance(error, cl.Error) and error.code not in OUT_OF_MEMORY:
+                raise DeviceError(buffer_type.device, f"allocating failed: {error}") from None
+            left = pool.limit - pool.used
+            raise NoMem(
+                buffer_type.device, owner.component, size, left, "the driver refused"
+            ) from None
+
+    def write(self, offset: int, data: Bytes) -> None:
+        flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        self._check(offset, flat.size)
+        try:
+            for start in range(0, flat.size, PIECE):
+                piece = flat[start : start + PIECE]
+                cl.enqueue_copy(self._queue, self.memory, piece, dst_offset=offset + start)
+        except cl.Error as error:
+            raise self._failed("writing", flat.size, error) from None
+
+    def read(self, offset: int, size: int) -> Bytes:
+        self._check(offset, size)
+        data = np.empty(size, np.uint8)
+        if size:
+            try:
+                cl.enqueue_copy(self._queue, data, self.memory, src_offset=offset)
+            except cl.Error as error:
+                raise self._failed("reading", size, error) from None
+        return data
+
+    def free(self) -> None:
+        if self.memory is not None:
+            self.memory = None
+            self._pool.give_back(self.type.device, self._owner, self.size)
+
+    def _check(self, offset: int, size: int) -> None:
+        assert self.memory is not None, "the buffer was freed"
+        assert 0 <= offset and offset + size <= self.size, (offset, size, self.size)
+
+    def _failed(self, doing: str, size: int, error: cl.Error) -> NoMem | DeviceError:
+        if error.code in OUT_OF_MEMORY:
+            left = self._pool.limit - self._pool.used
+            what = f"{doing} {self._owner.component}"
+            return NoMem(self.type.device, what, size, left, "the driver ran out late")
+        return DeviceError(self.type.device, f"{doing} failed: {error}")

@@ -1,0 +1,95 @@
+"""Launches made ready: kernel objects with every argument set, enqueued in one tight loop."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from engine.backends.base import Commands, Where
+from engine.backends.opencl.buffers import OpenCLBuffer
+from engine.backends.opencl.launch import Arg, Launch
+from engine.backends.opencl.loader import cl
+from engine.backends.opencl.program import ProgramKey, Programs
+from engine.errors import DeviceError
+from engine.graph.tensor import Tensor
+
+# The device starts on these while the rest is still being enqueued.
+FIRST_BATCH = 32
+
+Step = tuple[cl.Kernel, tuple[int, ...], tuple[int, ...] | None]
+
+
+class OpenCLCommands(Commands):
+    """Kernels hold no reference to their buffers, so this does."""
+
+    def __init__(
+        self, device: str, queue: cl.CommandQueue, steps: Sequence[Step], memory: Iterable[object]
+    ) -> None:
+        self._device = device
+        self._queue = queue
+        self._batches = tuple(b for b in (steps[:FIRST_BATCH], steps[FIRST_BATCH:]) if b)
+        self._memory = tuple(memory)
+
+    def run(self) -> None:
+        queue, enqueue = self._queue, cl.enqueue_nd_range_kernel
+        try:
+            for batch in self._batches:
+                for kernel, global_size, local_size in batch:
+                    enqueue(queue, kernel, global_size, local_size)
+                queue.flush()
+        except cl.Error as error:
+            problem = f"kernel {kernel.function_name} was refused: {error}"
+            raise DeviceError(self._device, problem) from None
+
+
+def prepare(
+    device: str,
+    queue: cl.CommandQueue,
+    programs: Programs,
+    launches: Sequence[Launch],
+    where: Where,
+) -> OpenCLCommands:
+    """Build what is missing and set every argument. Raises `KernelBuildFailed`, `DeviceError`."""
+    keys = [ProgramKey.of(launch.family, launch.defines) for launch in launches]
+    programs.build_all(keys)
+    memory: dict[int, object] = {}
+    steps = []
+    for launch, key in zip(launches, keys, strict=True):
+        try:
+            kernel = cl.Kernel(programs.get(key), launch.kernel)
+            _set_arguments(kernel, launch, where, memory)
+        except cl.Error as error:
+            raise DeviceError(device, f"kernel {launch.kernel}: {error}") from None
+        steps.append((kernel, launch.global_size, launch.local_size))
+    return OpenCLCommands(device, queue, steps, memory.values())
+
+
+def _set_arguments(
+    kernel: cl.Kernel, launch: Launch, where: Where, memory: dict[int, object]
+) -> None:
+    values: list[object] = []
+    for arg in launch.args:
+        values.extend(_values(arg, where, memory))
+    if len(values) != kernel.num_args:
+        raise AssertionError(
+            f"{launch.family}.cl: {launch.kernel} takes {kernel.num_args} arguments, "
+            f"the launch gives {len(values)}"
+        )
+    local = launch.local_size
+    if local and any(g % n for g, n in zip(launch.global_size, local, strict=True)):
+        raise AssertionError(
+            f"{launch.kernel}: global size {launch.global_size} is no multiple of {local}"
+        )
+    for i, value in enumerate(values):
+        kernel.set_arg(i, value)
+
+
+def _values(arg: Arg, where: Where, memory: dict[int, object]) -> tuple[object, ...]:
+    if arg is None:
+        return None, np.int64(0)
+    if not isinstance(arg, Tensor):
+        return (arg,)
+    at = where(arg.storage)
+    assert isinstance(at.buffer, OpenCLBuffer), at.buffer
+    assert at.buffer.memory is not None, "the buffer was freed"
+    memory[id(at.buffer.memory)] = at.buffer.memory
+    return at.buffer.memory, np.int64(at.offset + arg.offset)

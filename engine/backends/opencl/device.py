@@ -1,0 +1,177 @@
+"""The devices there are: how each is spelled, which one stands for its processor, what it can do."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from engine.backends.base import MemoryPool
+from engine.backends.opencl.launch import DeviceTraits
+from engine.backends.opencl.loader import cl, platforms
+from engine.errors import DeviceError
+from engine.memory.pools import SYSTEM, device_pool, system_pool
+
+INSTALL = "pip install 'cutaway[cpu]'"
+LEAST_ALIGNMENT = 128
+FAMILIES = (
+    (r"portable computing language", "pocl"),
+    (r"nvidia", "nvidia"),
+    (r"amd accelerated", "amd"),
+    (r"intel.*(graphics|arc)", "intel-gpu"),
+    (r"intel", "intel"),
+)
+# Drivers made for any processor: they stand back where its vendor's own driver is there too.
+GENERIC = ("pocl", "rusticl", "clover", "oclgrind")
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What is known about a device. Sizes are bytes; `extensions` as the driver lists them.
+
+    `pool` is shared by devices that use the same memory. `default` marks the one device that
+    stands for its processor; `same_as` names it for the others.
+    """
+
+    name: str
+    title: str
+    vendor: str
+    platform: str
+    driver_version: str
+    cl_version: str
+    memory: int
+    max_allocation: int
+    alignment: int
+    pool: str
+    extensions: tuple[str, ...]
+    traits: DeviceTraits
+    default: bool = False
+    same_as: str = ""
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device and the driver's handle of it."""
+
+    info: DeviceInfo
+    handle: cl.Device
+
+    def memory_pool(self) -> MemoryPool:
+        """The pool this device allocates from."""
+        if self.info.pool == SYSTEM:
+            return system_pool()
+        return device_pool(self.info.pool, self.info.memory)
+
+
+def list_devices() -> list[DeviceInfo]:
+    """Every CPU and GPU that the drivers show: GPUs first, defaults before their duplicates."""
+    return [device.info for device in find_devices()]
+
+
+def open_device(name: str | None = None) -> Device:
+    """The device spelled `name`, or the first default one. Raises `DeviceError`."""
+    devices = find_devices()
+    if name is None and devices:
+        return devices[0]
+    for device in devices:
+        if device.info.name == name:
+            return device
+    if not devices:
+        raise DeviceError(
+            name or "(any)", f"no OpenCL driver works here; {INSTALL}, or see `cutaway doctor`"
+        )
+    names = ", ".join(device.info.name for device in devices)
+    raise DeviceError(str(name), f"there is no such device; there are {names} and host")
+
+
+def find_devices() -> list[Device]:
+    """What `list_devices` gives, with handles, in the same order."""
+    found: list[Device] = []
+    counts: dict[str, int] = {}
+    for platform in platforms():
+        family = family_name(platform.name)
+        if "fpga" in platform.name.lower():  # an emulator for developers of FPGA programs
+            continue
+        for handle in _handles(platform):
+            index = counts.get(family, 0)
+            counts[family] = index + 1
+            found.append(Device(_describe(f"{family}:{index}", platform, handle), handle))
+    return _with_defaults(found)
+
+
+def family_name(platform: str) -> str:
+    """The first part of a device's spelling: a short word for a platform's name."""
+    for pattern, family in FAMILIES:
+        if re.search(pattern, platform, re.IGNORECASE):
+            return family
+    words = re.findall(r"[a-z0-9]+", platform.lower())
+    return words[0] if words else "opencl"
+
+
+def _handles(platform: cl.Platform) -> Sequence[cl.Device]:
+    try:
+        return platform.get_devices(cl.device_type.GPU) + platform.get_devices(cl.device_type.CPU)
+    except cl.Error:  # a driver without its hardware
+        return ()
+
+
+def _describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
+    extensions = tuple(sorted(handle.extensions.split()))
+    is_cpu = bool(handle.type & cl.device_type.CPU)
+    return DeviceInfo(
+        name=name,
+        title=" ".join(handle.name.split()),
+        vendor=handle.vendor.strip(),
+        platform=platform.name.strip(),
+        driver_version=handle.driver_version.strip(),
+        cl_version=handle.version.strip(),
+        memory=handle.global_mem_size,
+        max_allocation=handle.max_mem_alloc_size,
+        alignment=max(handle.mem_base_addr_align // 8, LEAST_ALIGNMENT),
+        pool=SYSTEM if is_cpu or handle.host_unified_memory else _own_pool(name, handle),
+        extensions=extensions,
+        traits=DeviceTraits(
+            is_cpu=is_cpu,
+            compute_units=handle.max_compute_units,
+            max_work_group=handle.max_work_group_size,
+            local_memory=handle.local_mem_size,
+            has_fp16="cl_khr_fp16" in extensions,
+            has_subgroups=any(e in extensions for e in ("cl_khr_subgroups", "cl_intel_subgroups")),
+        ),
+    )
+
+
+def _own_pool(name: str, handle: cl.Device) -> str:
+    """A key by the card's place on the bus, the same for every driver that shows it."""
+    try:
+        bus, slot = handle.pci_bus_id_nv, handle.pci_slot_id_nv
+        return f"pci:{bus:02x}:{slot >> 3:02x}.{slot & 7}"
+    except cl.Error:
+        pass
+    try:
+        place = handle.topology_amd
+        return f"pci:{place.bus:02x}:{place.device:02x}.{place.function}"
+    except (cl.Error, AttributeError):
+        return name
+
+
+def _with_defaults(devices: Sequence[Device]) -> list[Device]:
+    """Sorted by rank, with the first device of every processor made its default."""
+    first: dict[str, str] = {}
+    ranked: list[Device] = []
+    for device in sorted(devices, key=_rank):
+        info = device.info
+        processor = "cpu" if info.traits.is_cpu else f"{info.pool} {info.title}"
+        default = first.setdefault(processor, info.name)
+        is_default = default == info.name
+        ranked.append(
+            Device(
+                replace(info, default=is_default, same_as="" if is_default else default),
+                device.handle,
+            )
+        )
+    return sorted(ranked, key=lambda d: (d.info.traits.is_cpu, not d.info.default))
+
+
+def _rank(device: Device) -> tuple[bool, int, str]:
+    family = device.info.name.partition(":")[0]
+    generic = GENERIC.index(family) + 2 if family in GENERIC else 0
+    return device.info.traits.is_cpu, generic or (family != "intel"), device.info.name

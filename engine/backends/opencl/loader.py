@@ -1,0 +1,67 @@
+"""The only place that imports pyopencl: everything else takes `cl` from here.
+
+Importing this module hands the drivers that were found to the loader. `platforms()` is empty when
+no driver works; a driver that cannot be loaded is skipped by the loader and hurts no other.
+"""
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.backends.opencl.drivers import Driver, find_drivers
+from engine.settings import cache_folder
+
+# Only this process's choice of one driver, made by the diagnosis; people use OCL_ICD_VENDORS.
+ONLY = "_CUTAWAY_ONLY_DRIVER"
+
+# PoCL keeps its own cache of built kernels; it reads this when it is first used.
+os.environ.setdefault("POCL_CACHE_DIR", str(cache_folder() / "pocl"))
+
+import pyopencl as cl  # noqa: E402
+
+__all__ = ["cl", "platforms"]
+
+warnings.filterwarnings("ignore", category=cl.CompilerWarning)
+
+
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _load(drivers: Sequence[Driver]) -> list[cl.Platform]:
+    with tempfile.TemporaryDirectory(prefix="cutaway-icd-") as folder:
+        for i, driver in enumerate(drivers):
+            (Path(folder) / f"{i:02}-{driver.name}.icd").write_text(driver.library, "utf-8")
+        # The loader looks beside PYOPENCL_HOME too; those drivers are in the folder already.
+        with _environment(OCL_ICD_VENDORS=folder, PYOPENCL_HOME=folder):
+            try:
+                found = cl.get_platforms()
+            except cl.Error:  # what the loader says when there is none
+                return []
+    return list({platform.int_ptr: platform for platform in found}.values())
+
+
+def _chosen() -> list[Driver]:
+    only = os.environ.get(ONLY)
+    return [d for d in find_drivers() if only is None or d.library == only]
+
+
+_platforms = _load(_chosen())
+
+
+def platforms() -> list[cl.Platform]:
+    """The platforms of every driver that loads, each once."""
+    return _platforms

@@ -1,0 +1,96 @@
+"""Programs: source of a family put together, built once per set of defines, kept on disk."""
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+from engine.backends.opencl.loader import cl
+from engine.errors import KernelBuildFailed
+from engine.settings import cache_folder
+
+OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
+# pyopencl holds its lock for milliseconds; an older one was left by a process that was killed.
+STALE_SECONDS = 10.0
+
+
+class ProgramKey(NamedTuple):
+    """A family and its defines, sorted."""
+
+    family: str
+    defines: tuple[tuple[str, int | str], ...]
+
+    @classmethod
+    def of(cls, family: str, defines: Mapping[str, int | str]) -> "ProgramKey":
+        return cls(family, tuple(sorted(defines.items())))
+
+
+class Programs:
+    """The built programs of one context."""
+
+    def __init__(self, context: cl.Context, device: str) -> None:
+        self._context = context
+        self._device = device
+        self._built: dict[ProgramKey, cl.Program] = {}
+        self._cache = _usable_cache()
+
+    def get(self, key: ProgramKey) -> cl.Program:
+        """The program, built now if it is not yet. Raises `KernelBuildFailed`."""
+        if key not in self._built:
+            self._built[key] = self._build(key)
+        return self._built[key]
+
+    def build_all(self, keys: Iterable[ProgramKey]) -> None:
+        """Build what is missing, in threads: drivers compile without holding Python's lock."""
+        missing = [key for key in dict.fromkeys(keys) if key not in self._built]
+        if len(missing) < 2:
+            for key in missing:
+                self.get(key)
+            return
+        with ThreadPoolExecutor(min(len(missing), os.cpu_count() or 1)) as threads:
+            for key, program in zip(missing, threads.map(self._build, missing), strict=True):
+                self._built[key] = program
+
+    def _build(self, key: ProgramKey) -> cl.Program:
+        program = cl.Program(self._context, source(key.family))
+        defines = [f"-D{name}={value}" for name, value in key.defines]
+        _drop_stale_lock(self._cache)
+        try:
+            return program.build([*OPTIONS, *defines], cache_dir=self._cache or False)  # type: ignore[arg-type]
+        except cl.Error as error:
+            raise KernelBuildFailed(
+                self._device, key.family, dict(key.defines), str(error)
+            ) from None
+
+
+def source(family: str) -> str:
+    """`common.cl` and the family's file, each with its own name and line numbers in build logs."""
+    folder = resources.files("kernels_cl")
+    parts = []
+    for name in ("common.cl", f"{family}.cl"):
+        parts.append(f'#line 1 "{name}"\n{(folder / name).read_text("utf-8")}')
+    return "\n".join(parts)
+
+
+def _usable_cache() -> str | None:
+    """Where binaries are kept, or None where nothing can be written."""
+    folder = cache_folder() / "programs"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return str(folder) if os.access(folder, os.W_OK) else None
+
+
+def _drop_stale_lock(folder: str | None) -> None:
+    if folder is None:
+        return
+    lock = Path(folder) / "lock"
+    try:
+        if time.time() - lock.stat().st_mtime > STALE_SECONDS:
+            lock.unlink()
+    except OSError:  # none there, or another process was quicker
+        return
