@@ -6,6 +6,7 @@ one line here; the details of an unexpected one go to a log file.
 """
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -37,6 +38,9 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line and returns its exit status: 0, 1 failed, 2 usage, 130, 141."""
     words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name or text that it cannot write
+            stream.reconfigure(errors="replace")
     try:
         status = _run(words)
         sys.stdout.flush()

@@ -16,6 +16,7 @@ import httpx
 from engine.errors import BadSetting
 
 PYPI = "https://pypi.org/simple"
+MACHINE_WIDE = Path("/etc")
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def _pip_files() -> list[Path]:
         config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
         shared = os.environ.get("XDG_CONFIG_DIRS") or "/etc/xdg"
         folders = [Path(folder) / "pip" for folder in shared.split(":")]
-        folders += [Path("/etc"), home / ".pip", config / "pip"]
+        folders += [MACHINE_WIDE, home / ".pip", config / "pip"]
         if sys.platform == "darwin":
             library = Path("Library/Application Support/pip")
             folders = ["/" / library, *folders, home / library]

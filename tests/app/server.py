@@ -1,10 +1,13 @@
 """A web server on this machine that can misbehave as servers do."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+CHUNK = 1 << 15
 
 
 @dataclass
@@ -16,6 +19,7 @@ class Page:
     status: int = 200
     ranges: bool = True
     breaks: list[int] = field(default_factory=list)
+    seconds_a_chunk: float = 0
 
 
 @dataclass
@@ -65,7 +69,9 @@ def serve() -> Iterator[Server]:
             self.end_headers()
             if with_body:
                 cut = page.breaks.pop(0) if page.breaks else None
-                self.wfile.write(body[:cut])
+                for at in range(0, len(body[:cut]), CHUNK):
+                    self.wfile.write(body[at : min(at + CHUNK, len(body[:cut]))])
+                    time.sleep(page.seconds_a_chunk)
                 self.close_connection = cut is not None or self.close_connection
 
         def log_message(self, format: str, *args: object) -> None:

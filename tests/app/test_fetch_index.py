@@ -13,8 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.fetch import KNOWN, Cancelled, Progress, TermsNotAccepted, fetch
-from app.fetch import transfer
+from app.fetch import KNOWN, Cancelled, Progress, TermsNotAccepted, fetch, transfer
 from app.fetch.known import KnownModel, Part, Terms
 from engine.errors import DownloadError, ModelNotFound
 from tests.app.server import Page, Server

@@ -1,0 +1,265 @@
+"""The command line's frame: what every command has in common, and get and models."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from app import cli
+from app.commands import get, models
+from engine.errors import CutawayError
+from tests.app.server import Page, Server
+from tests.app.test_fetch_hub import Q4, cdn, publish
+from tests.app.test_library import put
+
+ROOT = Path(__file__).parents[2]
+Ended = subprocess.CompletedProcess[str]
+RUN = (sys.executable, "-m", "app")
+
+
+def run(*words: str) -> Ended:
+    """`cutaway WORDS` as a person would run it; the environment is the test's."""
+    return subprocess.run(
+        [*RUN, *words], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def assert_one_line_error(ended: Ended, status: int, *parts: str) -> None:
+    assert ended.returncode == status, ended
+    assert ended.stdout == ""
+    assert ended.stderr.startswith("cutaway: error: ")
+    assert ended.stderr.count("\n") == 1
+    for part in parts:
+        assert part in ended.stderr
+
+
+def test_version_without_anything_heavy(own_home: Path) -> None:
+    code = (
+        "import sys; from app.cli import main; status = main(['--version'])\n"
+        "heavy = {'numpy', 'httpx', 'huggingface_hub', 'pyopencl', 'jinja2', 'asyncio'}\n"
+        "print(sorted(heavy & set(sys.modules)), status)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.splitlines() == [f"cutaway {cli.version()}", "[] 0"]
+    if cli.version() != "(not installed)":
+        assert cli.version() == metadata.version("cutaway")
+
+
+def test_help_lists_every_command_and_setting(own_home: Path) -> None:
+    for words in (("--help",), ("-h",), ()):
+        ended = run(*words)
+        assert (ended.returncode, ended.stderr) == (0, "")
+        names = [line.split()[0] for line in ended.stdout.splitlines() if line.startswith("  ")]
+        assert {"get", "models", "CUTAWAY_MODELS", "CUTAWAY_CACHE", "CUTAWAY_LOG"} <= set(names)
+    assert "--accept-terms" in run("get", "--help").stdout
+
+
+@pytest.mark.parametrize("module", cli._commands(), ids=lambda module: module.NAME)
+def test_every_command_keeps_the_convention(module: object) -> None:
+    assert module.__name__.rpartition(".")[2].replace("_", "-") == module.NAME  # type: ignore[attr-defined]
+    assert module.HELP  # type: ignore[attr-defined]
+    parser = cli.Parser(prog=module.NAME)  # type: ignore[attr-defined]
+    module.configure(parser)  # type: ignore[attr-defined]
+    assert parser.format_help()
+
+
+def test_usage_errors(own_home: Path) -> None:
+    assert_one_line_error(run("modles"), 2, "no command 'modles'", "did you mean 'models'?")
+    assert_one_line_error(run("options"), 2, "no command 'options'")
+    assert_one_line_error(run("get"), 2, "NAME", "cutaway get --help")
+    assert_one_line_error(run("--nonsense"), 2, "--nonsense", "cutaway --help")
+    assert_one_line_error(run("models", "--nonsense"), 2, "--nonsense")
+
+
+def test_errors_of_ours(own_home: Path) -> None:
+    assert_one_line_error(run("get", "nothing"), 1, "'nothing'", "smollm2-135m")
+    assert_one_line_error(run("get", "gemma3-270m"), 1, "ai.google.dev/gemma", "--accept-terms")
+
+
+def test_json_errors(own_home: Path) -> None:
+    ended = run("get", "nothing", "--json")
+    assert (ended.returncode, ended.stderr) == (1, "")
+    error = json.loads(ended.stdout)["error"]
+    assert error["kind"] == "ModelNotFound"
+    assert "'nothing'" in error["message"]
+    assert json.loads(run("get", "--json").stdout)["error"]["kind"] == "UsageError"
+
+
+def test_wrong_setting(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUTAWAY_MODELS", str(ROOT / "pyproject.toml"))
+    assert_one_line_error(run("models"), 1, "CUTAWAY_MODELS", "expected a folder")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_unexpected_errors_leave_their_details_in_a_file(
+    own_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    as_json: bool,
+) -> None:
+    def fails(_: object) -> int:
+        raise ZeroDivisionError("one\nby none")
+
+    monkeypatch.setattr(models, "run", fails)
+    monkeypatch.setenv("CUTAWAY_LOG", str(own_home / "logs"))
+    assert cli.main(["models", "--json"] if as_json else ["models"]) == 1
+    out, err = capsys.readouterr()
+    line = json.loads(out)["error"]["message"] if as_json else err
+    log = own_home / "logs" / "errors.log"
+    assert "unexpected ZeroDivisionError: one by none" in line
+    assert str(log) in line
+    assert "Traceback" not in out + err
+    assert "in fails" in log.read_text()
+
+
+def test_unexpected_error_where_no_log_can_be_written(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_: object) -> int:
+        raise ZeroDivisionError("x")
+
+    monkeypatch.setattr(models, "run", fails)
+    monkeypatch.setenv("CUTAWAY_LOG", "/dev/null/logs")
+    assert cli.main(["models"]) == 1
+    assert "details could not be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (KeyboardInterrupt(), 130, "\n"),
+        (CutawayError("two\nlines"), 1, "cutaway: error: two lines\n"),
+        (
+            FileNotFoundError(2, "No such file or directory", "a.txt"),
+            1,
+            "cutaway: error: a.txt: No such file or directory\n",
+        ),
+    ],
+)
+def test_how_a_command_can_end(
+    own_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    status: int,
+    message: str,
+) -> None:
+    def fails(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(models, "run", fails)
+    assert cli.main(["models"]) == status
+    assert capsys.readouterr() == ("", message)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes differ there")
+@pytest.mark.parametrize("words", [("--version",), ("models", "--json"), ("get", "x", "--json")])
+def test_a_closed_pipe_is_no_error(own_home: Path, words: tuple[str, ...]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    ended = subprocess.run(
+        [*RUN, *words], cwd=ROOT, stdout=write, stderr=subprocess.PIPE, timeout=60, check=False
+    )
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+def test_models(own_home: Path) -> None:
+    empty = run("models")
+    assert empty.returncode == 0
+    assert "cutaway get" in empty.stdout
+    folder = own_home / "data" / "cutaway" / "models"
+    file = put(folder / "a.gguf")
+    (folder / "broken.gguf").write_bytes(b"GGUF")
+    a, broken = json.loads(run("models", "--json").stdout)
+    assert a == {
+        "name": "a",
+        "paths": [str(file)],
+        "size": file.stat().st_size,
+        "origin": "own",
+        "projector": False,
+        "architecture": "llama",
+        "quantization": "F16",
+        "problem": None,
+    }
+    assert "broken.gguf" in broken["problem"]
+    table = run("models").stdout.splitlines()
+    assert [line.split()[0] for line in table] == ["a", "broken"]
+    assert "llama F16" in table[0]
+    assert "problem: " in table[1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are text elsewhere")
+def test_a_name_that_is_not_unicode_can_be_listed(own_home: Path) -> None:
+    folder = own_home / "data" / "cutaway" / "models"
+    folder.mkdir(parents=True)
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff.gguf")).write_bytes(b"GGUF")
+    ended = run("models")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert len(json.loads(run("models", "--json").stdout)) == 1
+
+
+def test_get(server: Server, own_home: Path) -> None:
+    publish(server, "org/repo", {"m-Q4_0.gguf": Q4})
+    ended = run("get", "org/repo")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert Path(ended.stdout.strip()).read_bytes() == Q4
+    answer = json.loads(run("get", "org/repo", "--json").stdout)
+    assert answer == {"name": "org/repo", "path": ended.stdout.strip(), "size": len(Q4)}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a signal")
+def test_ctrl_c_keeps_what_came(server: Server, own_home: Path) -> None:
+    publish(server, "org/repo", {"m-Q4_0.gguf": Q4})
+    page: Page = server.pages[cdn(Q4)]
+    page.seconds_a_chunk = 0.05
+    child = subprocess.Popen(
+        [*RUN, "get", "org/repo"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 30
+    while not server.ranges_of(cdn(Q4)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.2)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=30)
+    assert (child.returncode, out) == (130, b"")
+    assert err == b"cutaway: org/repo: stopped; `cutaway get org/repo` goes on from here\n"
+    page.seconds_a_chunk = 0
+    assert run("get", "org/repo").returncode == 0
+    assert str(server.ranges_of(cdn(Q4))[-1]).startswith("bytes=")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize(
+    ("answer", "message"), [(b"n\n", b"--accept-terms"), (b"y\n", b"cannot be had")]
+)
+def test_terms_are_asked_on_a_terminal(server: Server, answer: bytes, message: bytes) -> None:
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [*RUN, "get", "gemma3-270m"], cwd=ROOT, stdin=theirs, stderr=theirs, stdout=theirs
+    )
+    os.close(theirs)
+    shown = b""
+    while b"[y/N]" not in shown:
+        shown += os.read(ours, 4096)
+    assert b"https://ai.google.dev/gemma/terms" in shown
+    os.write(ours, answer)
+    assert child.wait(30) == 1
+    rest = os.read(ours, 4096)
+    while message not in rest:
+        rest += os.read(ours, 4096)
+    os.close(ours)
+
+
+def test_terms_are_not_asked_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert get._ask("smollm2-135m") is False

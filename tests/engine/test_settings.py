@@ -1,0 +1,47 @@
+"""The knobs of the environment."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import BadSetting
+from engine.settings import SETTINGS, cache_folder, log_folder, model_folders
+
+
+def test_names_and_help() -> None:
+    names = [setting.name for setting in SETTINGS]
+    assert len(set(names)) == len(names)
+    assert all(name.startswith("CUTAWAY_") for name in names)
+    assert all(setting.help for setting in SETTINGS)
+
+
+def test_defaults_lie_in_the_home(own_home: Path) -> None:
+    folders = [*model_folders(), cache_folder(), log_folder()]
+    assert len(set(folders)) == 3
+    for folder in folders:
+        assert folder.is_relative_to(own_home)
+        assert "cutaway" in folder.parts
+
+
+def test_folders_of_the_environment(
+    own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (own,) = model_folders()
+    monkeypatch.setenv("CUTAWAY_MODELS", str(tmp_path / "m"))
+    monkeypatch.setenv("CUTAWAY_CACHE", "~/c")
+    monkeypatch.setenv("CUTAWAY_LOG", "")
+    assert model_folders() == [tmp_path / "m", own]
+    assert cache_folder() == own_home / "c"
+    assert log_folder().name != ""
+    monkeypatch.setenv("CUTAWAY_MODELS", str(own))
+    assert model_folders() == [own]
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_a_file_is_no_folder(
+    setting: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(setting.name, str(tmp_path / "file"))  # type: ignore[attr-defined]
+    with pytest.raises(BadSetting, match=r"CUTAWAY_\w+: .*file' is not valid; expected a folder"):
+        setting.get()  # type: ignore[attr-defined]
