@@ -47,7 +47,7 @@ class Model:
 
     def logits(self, ids: Sequence[int]) -> Iterator[tuple[int, Logits]]:
         """(start, logits f32 [t, V]) for every position of a fresh context of these tokens."""
-        self._sequence.reuse([-1])
+        self._sequence.tokens.clear()
         yield from self.loaded.stepper.all_logits(ids)
         self.loaded.stepper.forget(0)
 

@@ -14,6 +14,7 @@ from engine.errors import CutawayError
 from engine.gguf import GGUFFile, open_gguf
 from engine.graph.tensor import Tensor
 from engine.models.build import BuiltModel, build_model
+from engine.protocol import Loaded
 from engine.runner.stepper import MAX_BATCH, Stepper
 from engine.scheduler.plan import Planner
 from engine.settings import EngineOptions
@@ -38,6 +39,31 @@ class LoadedModel:
     def device(self) -> Backend:
         """The device that holds the layers."""
         return self.backends[0]
+
+    def describe(self, request_id: int) -> Loaded:
+        """What the app is told about it."""
+        metadata = self.file.metadata
+        notes = []
+        if self.device.is_host:
+            notes.append(
+                "running on the host reference, which is slow: no OpenCL device is in use;"
+                " `cutaway doctor` says what to install"
+            )
+        if self.template.source == "none":
+            notes.append("the file has no chat template: text is continued, not answered")
+        return Loaded(
+            request_id,
+            path=str(self.file.paths[0]),
+            name=metadata.get("general.name", str, Path(self.file.paths[0]).stem),
+            architecture=metadata.architecture,
+            device=self.device.name,
+            device_name=getattr(self.device, "title", self.device.name),
+            n_ctx=self.built.n_ctx,
+            n_ctx_train=self.built.n_ctx_train,
+            n_vocab=self.built.n_vocab,
+            chat=self.template.source,
+            notes=notes,
+        )
 
     def close(self) -> None:
         """Free memory, release devices, unmap the file. Harmless when done twice."""

@@ -55,18 +55,20 @@ class Stepper:
         return logits[: len(outputs)]  # type: ignore[return-value]
 
     def all_logits(
-        self, tokens: Sequence[int], first_position: int = 0, sequence: int = 0
+        self, tokens: Sequence[int], wanted_from: int = 0
     ) -> Iterator[tuple[int, Logits]]:
-        """(start, logits [t, V]) for consecutive runs of tokens, every position."""
+        """(start, logits [t, V]) of a fresh context, for every position from `wanted_from` on."""
+        self.forget(0)
         run = MAX_BATCH
         while run > 1 and run * self.built.n_vocab * 4 > LOGITS_BYTES:
             run //= 2
         for start in range(0, len(tokens), run):
             part = tokens[start : start + run]
-            yield (
-                start,
-                self.step(part, first_position + start, range(len(part)), sequence),
-            )
+            skip = min(max(0, wanted_from - start), len(part))
+            outputs = range(skip, len(part)) or [len(part) - 1]
+            logits = self.step(part, start, outputs)
+            if skip < len(part):
+                yield start + skip, logits
 
     def forget(self, begin: int, end: int | None = None, sequence: int = 0) -> None:
         """Drop positions from the caches; with an end, later ones move down and their keys turn."""

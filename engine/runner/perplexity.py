@@ -1,0 +1,80 @@
+"""Perplexity by llama-perplexity's convention, and the likeliest tokens at each scored position.
+
+The text is tokenised once and cut into whole chunks; where the file adds a BOS, it takes the place
+of each chunk's first token in evaluation; positions ctx/2 to ctx-2 predict the token after them.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import exp, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import BadSetting, Cancelled
+from engine.runner.stepper import Logits, Stepper
+from engine.tokenizer import Tokenizer
+
+
+@dataclass
+class Score:
+    """Negative log-likelihoods so far, and where `top_k` > 0 the best tokens of each position."""
+
+    tokens: NDArray[np.int32]  # [chunks, ctx]
+    nll: list[float]
+    ids: list[NDArray[np.int32]]
+    logp: list[NDArray[np.float32]]
+
+    @property
+    def perplexity(self) -> float:
+        """exp of the mean."""
+        return exp(float(np.mean(self.nll)))
+
+    @property
+    def error(self) -> float:
+        """Standard error of the perplexity."""
+        n = len(self.nll)
+        return self.perplexity * sqrt(float(np.var(self.nll)) / max(1, n - 1))
+
+
+def score(
+    stepper: Stepper,
+    tokenizer: Tokenizer,
+    text: str,
+    n_ctx: int,
+    top_k: int,
+    cancelled: Callable[[], bool],
+) -> Iterator[tuple[int, int, Score]]:
+    """(chunks done, chunks, score so far) after each chunk. Raises `BadSetting`, `Cancelled`."""
+    if not 8 <= n_ctx <= stepper.built.n_ctx:
+        raise BadSetting("ctx", n_ctx, f"8 to the model's context of {stepper.built.n_ctx}")
+    if not 0 <= top_k <= stepper.built.n_vocab:
+        raise BadSetting("top_k", top_k, f"0 to the vocabulary of {stepper.built.n_vocab}")
+    ids = tokenizer.encode(text, parse_special=False)
+    n_chunks = len(ids) // n_ctx
+    if n_chunks < 1:
+        raise BadSetting("text", f"{len(ids)} tokens", f"at least one chunk of {n_ctx} tokens")
+    chunks = np.asarray(ids[: n_chunks * n_ctx], np.int32).reshape(n_chunks, n_ctx)
+    result = Score(chunks, [], [], [])
+    for i, chunk in enumerate(chunks):
+        if cancelled():
+            raise Cancelled("scoring")
+        evaluated = chunk.tolist()
+        if tokenizer.add_bos and tokenizer.bos is not None:
+            evaluated[0] = tokenizer.bos
+        for start, logits in stepper.all_logits(evaluated, n_ctx // 2):
+            _add(result, chunk, start, logits, top_k)
+        yield i + 1, n_chunks, result
+
+
+def _add(result: Score, chunk: NDArray[np.int32], start: int, logits: Logits, top_k: int) -> None:
+    n = min(len(logits), len(chunk) - 1 - start)
+    for row, following in zip(logits[:n], chunk[start + 1 : start + 1 + n], strict=True):
+        top = float(row.max())
+        total = top + float(np.log(np.exp(row - top, dtype=np.float64).sum()))
+        result.nll.append(total - float(row[following]))
+        if top_k:
+            best = np.argpartition(-row, top_k - 1)[:top_k]
+            best = best[np.argsort(-row[best], kind="stable")]
+            result.ids.append(best.astype(np.int32))
+            result.logp.append((row[best] - total).astype(np.float32))

@@ -1,0 +1,147 @@
+"""The worker's loop: one request at a time, cancel heard at once, errors caught in one place."""
+
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+
+import msgspec
+import numpy as np
+
+from engine import protocol
+from engine.backends.opencl.device import list_devices
+from engine.errors import BadSetting, CutawayError
+from engine.runner.generate import generate
+from engine.runner.loading import LoadedModel, load_model
+from engine.runner.perplexity import score
+from engine.runner.sequence import Sequenced
+
+PROGRESS_STEPS = 200
+
+
+def serve(pipe: Connection) -> None:
+    """Answer requests until the pipe closes or `Shutdown` comes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is the terminal's word to the app
+    _Server(pipe).run()
+
+
+class _Server:
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._requests: SimpleQueue[protocol.Request] = SimpleQueue()
+        self._cancelled: set[int] = set()
+        self._model: LoadedModel | None = None
+        self._sequence: Sequenced | None = None
+
+    def run(self) -> None:
+        threading.Thread(target=self._listen, daemon=True).start()
+        while True:
+            request = self._requests.get()
+            if isinstance(request, protocol.Shutdown):
+                break
+            try:
+                self._answer(request)
+            except CutawayError as error:
+                self._send(protocol.Failed(request.id, error.kind, str(error)))
+            except MemoryError:
+                text = "the system has no memory left; close programs or choose a smaller context"
+                self._send(protocol.Failed(request.id, "NoMem", text))
+            except Exception as error:  # noqa: BLE001  a bug: told to the app, the worker lives on
+                traceback.print_exc()
+                text = f"unexpected {type(error).__name__}: {error}"
+                self._send(protocol.Failed(request.id, "Unexpected", text))
+            self._cancelled.discard(request.id)
+        self._close_model()
+
+    def _listen(self) -> None:
+        """Runs in a thread of its own, so that Cancel and a vanished app are heard mid-step."""
+        decode = msgspec.msgpack.Decoder(protocol.Request).decode
+        while True:
+            try:
+                request = decode(self._pipe.recv_bytes())
+            except (EOFError, OSError):
+                os._exit(0)
+            if isinstance(request, protocol.Cancel):
+                self._cancelled.add(request.id)
+            else:
+                self._requests.put(request)
+
+    def _send(self, message: protocol.Reply) -> None:
+        try:
+            self._pipe.send_bytes(msgspec.msgpack.encode(message))
+        except OSError:
+            os._exit(0)
+
+    def _asked_to_stop(self, request: protocol.Message) -> Callable[[], bool]:
+        return lambda: request.id in self._cancelled
+
+    def _answer(self, request: protocol.Request) -> None:
+        match request:
+            case protocol.Load():
+                self._load(request)
+            case protocol.Unload():
+                self._close_model()
+                self._send(protocol.Unloaded(request.id))
+            case protocol.Generate():
+                model, sequence = self._open_model()
+                for event in generate(model, sequence, request, self._asked_to_stop(request)):
+                    self._send(event)
+            case protocol.Perplexity():
+                self._perplexity(request)
+            case protocol.ListDevices():
+                self._send(protocol.Devices(request.id, [d.row() for d in list_devices()]))
+
+    def _load(self, request: protocol.Load) -> None:
+        self._close_model()
+        last = -1
+
+        def progress(done: int, total: int) -> None:
+            nonlocal last
+            step = done * PROGRESS_STEPS // max(1, total)
+            if step != last:
+                last = step
+                self._send(protocol.Progress(request.id, "load", done, total))
+
+        stop = self._asked_to_stop(request)
+        model = load_model(request.path, request.options, progress, stop)
+        self._model, self._sequence = model, Sequenced(model.stepper)
+        self._send(model.describe(request.id))
+
+    def _open_model(self) -> tuple[LoadedModel, Sequenced]:
+        if self._model is None or self._sequence is None:
+            raise BadSetting("model", None, "a loaded model; open one first")
+        return self._model, self._sequence
+
+    def _close_model(self) -> None:
+        model, self._model, self._sequence = self._model, None, None
+        if model is not None:
+            model.close()
+
+    def _perplexity(self, request: protocol.Perplexity) -> None:
+        model, sequence = self._open_model()
+        sequence.tokens.clear()
+        stop = self._asked_to_stop(request)
+        chunks = score(
+            model.stepper, model.tokenizer, request.text, request.n_ctx, request.top_k, stop
+        )
+        for done, total, latest in chunks:
+            result = latest
+            self._send(protocol.Progress(request.id, "score", done, total))
+        model.stepper.forget(0)
+        kept = request.top_k > 0
+        self._send(
+            protocol.PerplexityDone(
+                request.id,
+                result.perplexity,
+                result.error,
+                total,
+                request.n_ctx,
+                request.top_k,
+                result.tokens.astype("<i4").tobytes(),
+                np.stack(result.ids).astype("<i4").tobytes() if kept else b"",
+                np.stack(result.logp).astype("<f4").tobytes() if kept else b"",
+            )
+        )
