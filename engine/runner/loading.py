@@ -9,8 +9,9 @@ import numpy as np
 
 from engine.backends.base import Backend, Component, Location, Owner
 from engine.backends.host.backend import HostBackend
+from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.device import open_device
-from engine.errors import CutawayError
+from engine.errors import DeviceError
 from engine.gguf import GGUFFile, open_gguf
 from engine.graph.tensor import Tensor
 from engine.models.build import BuiltModel, build_model
@@ -18,7 +19,7 @@ from engine.protocol import Loaded
 from engine.runner.stepper import MAX_BATCH, Stepper
 from engine.scheduler.plan import Planner
 from engine.settings import EngineOptions
-from engine.tokenizer import ChatTemplate, Tokenizer, load_tokenizer
+from engine.tokenizer import ChatTemplate, Tokenizer, load_chat_template, load_tokenizer
 from engine.weights.load import Progress, free, load_weights, matmul_only
 
 
@@ -84,8 +85,7 @@ def load_model(
         file = stack.enter_context(open_gguf(path))
         built = build_model(file, options.ctx, MAX_BATCH)
         tokenizer = load_tokenizer(file.metadata)
-        template = ChatTemplate.from_metadata(file.metadata, tokenizer)
-        stack.callback(template.close)
+        template = load_chat_template(file.metadata, tokenizer)
         backends = _open_backends(options, stack)
         placed = _place(file, built, backends, progress, cancelled, stack)
         planner = Planner(backends, placed)
@@ -103,11 +103,12 @@ def _open_backends(options: EngineOptions, stack: ExitStack) -> tuple[Backend, .
     if options.device == "host":
         return (host,)
     try:
-        device = open_device(options.device, options.budget)
-    except CutawayError:
+        found = open_device(options.device)
+    except DeviceError:
         if options.device is not None:
             raise
         return (host,)
+    device = OpenCLBackend(found, options.budget.get(found.info.name))
     stack.callback(device.close)
     return (device, host)
 
