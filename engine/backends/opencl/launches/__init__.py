@@ -9,6 +9,23 @@ from typing import NamedTuple
 
 from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import MakeLaunches
+from engine.backends.opencl.launches.activation import activation, supports_activation
+from engine.backends.opencl.launches.arithmetic import (
+    binary,
+    supports_binary,
+    supports_unary,
+    unary,
+)
+from engine.backends.opencl.launches.attention import (
+    attention,
+    softmax,
+    supports_attention,
+    supports_softmax,
+)
+from engine.backends.opencl.launches.copy import copy, supports_copy
+from engine.backends.opencl.launches.norm import rms_norm, supports_rms_norm
+from engine.backends.opencl.launches.rope import rope, supports_rope
+from engine.backends.opencl.launches.rows import rows, set_rows, supports_rows, supports_set_rows
 from engine.graph.tensor import Op, Tensor
 
 Supports = Callable[[Tensor, TypeOf], bool]
@@ -21,4 +38,20 @@ class Family(NamedTuple):
     make: MakeLaunches
 
 
-FAMILIES: dict[Op, Family] = {}
+FAMILIES: dict[Op, Family] = {
+    Op.ADD: Family(supports_binary, binary),
+    Op.SUB: Family(supports_binary, binary),
+    Op.MUL: Family(supports_binary, binary),
+    Op.DIV: Family(supports_binary, binary),
+    Op.SCALE: Family(supports_unary, unary),
+    Op.SOFTCAP: Family(supports_unary, unary),
+    Op.SILU: Family(supports_activation, activation),
+    Op.GELU: Family(supports_activation, activation),
+    Op.RMS_NORM: Family(supports_rms_norm, rms_norm),
+    Op.ROPE: Family(supports_rope, rope),
+    Op.SOFTMAX: Family(supports_softmax, softmax),
+    Op.ATTENTION: Family(supports_attention, attention),
+    Op.ROWS: Family(supports_rows, rows),
+    Op.SET_ROWS: Family(supports_set_rows, set_rows),
+    Op.COPY: Family(supports_copy, copy),
+}

@@ -1,0 +1,79 @@
+"""Launches of fused attention and of softmax."""
+
+from collections.abc import Sequence
+
+from engine.backends.base import TypeOf
+from engine.backends.opencl.launch import DeviceTraits, Launch
+from engine.backends.opencl.launches.sizes import (
+    TYPE_NAMES,
+    Args,
+    Defines,
+    f32,
+    i32,
+    i64,
+    items,
+    operands,
+    readable,
+    row_shape,
+    rows_per_group,
+    sources,
+    team_size,
+    vector_width,
+)
+from engine.gguf.formats import F16, F32, I32
+from engine.graph.tensor import Tensor
+
+KV_FORMATS = (F16, F32)
+
+
+def supports_attention(node: Tensor, type_of: TypeOf) -> bool:
+    """f32 queries over an f16 or f32 cache, heads without gaps."""
+    q, k, v, spans, cells, *_ = sources(node)
+    types = ((F32,), KV_FORMATS, (k.fmt,), (I32,), (I32,), (I32,), (F32,))
+    plain = all(t.strides[0] == t.fmt.bytes for t in (q, k, v)) and q.shape[3] == 1
+    packed = spans.is_contiguous and cells.is_contiguous
+    return readable(node, type_of) and operands(node, *types) and plain and packed
+
+
+def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """One item a head of a query."""
+    q, k, v, spans, cells, n_kv = sources(node)[:6]
+    sinks = node.src[6]
+    dim, heads, tokens, _ = q.shape
+    size, local = items(heads * tokens, 1 if traits.is_cpu else 64)
+    args: Args = (
+        *(node, q, k, v, spans, cells, n_kv, sinks),
+        *map(i32, (dim, v.shape[0], heads, heads // k.shape[1], tokens, k.shape[2])),
+        *(i64(t.strides[axis]) for t in (q, k, v) for axis in (1, 2)),
+        *(i32(sinks is not None), f32(node.attr["scale"]), f32(node.attr["softcap"])),
+    )
+    defines: Defines = {
+        "KV": TYPE_NAMES[k.fmt],
+        "W": vector_width(traits),
+        "LOCAL": team_size(traits),
+    }
+    return [Launch("attention", "attention", args, size, local, defines)]
+
+
+def supports_softmax(node: Tensor, type_of: TypeOf) -> bool:
+    """f32 scores."""
+    spans, cells = node.src[1:3]
+    packed = all(t is None or t.is_contiguous for t in (spans, cells))
+    return readable(node, type_of) and operands(node, (F32,), (I32,), (I32,), (F32,)) and packed
+
+
+def softmax(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """A team of items a row."""
+    x = sources(node)[0]
+    spans, cells, sinks = node.src[1:]
+    n0, n1, n2, rows = row_shape(x.shape)
+    team, per_group = team_size(traits), rows_per_group(int(rows), traits)
+    size, local = items(-(-int(rows) // per_group) * team, team)
+    args: Args = (
+        *(node, x, spans, cells, sinks, n0, n1, n2, rows),
+        *map(i64, x.strides),
+        *(i32(spans is not None), i32(sinks is not None), i32(per_group)),
+        *(f32(node.attr["scale"]), f32(node.attr["softcap"])),
+    )
+    defines: Defines = {"W": vector_width(traits), "LOCAL": team}
+    return [Launch("attention", "softmax", args, size, local, defines)]

@@ -1,0 +1,109 @@
+"""What every family's launches share: argument types, how many items, which views are readable."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from engine.backends.base import PLAIN, TypeOf
+from engine.backends.opencl.launch import Arg, DeviceTraits
+from engine.gguf.formats import BF16, F16, F32, I32, Format
+from engine.graph.tensor import Shape, Tensor
+
+Args = tuple[Arg, ...]
+Defines = Mapping[str, int | str]
+
+i32 = np.int32
+i64 = np.int64
+f32 = np.float32
+
+TYPE_NAMES: Mapping[Format, str] = {F32: "f32", F16: "f16", BF16: "bf16", I32: "i32"}
+"""The kernels' word for an element type."""
+
+LOCAL = 64
+"""Items of a work-group that share nothing. One number: PoCL compiles a kernel for each."""
+
+
+def vector_width(traits: DeviceTraits) -> int:
+    """Elements an item takes at once: a CPU's vector, or what one GPU lane loads well."""
+    return 16 if traits.is_cpu else 4
+
+
+def team_size(traits: DeviceTraits) -> int:
+    """Items that make one row together: one on a CPU, which has vectors for that."""
+    if traits.is_cpu:
+        return 1
+    size = 128
+    while size > traits.max_work_group:
+        size //= 2
+    return size
+
+
+def items(count: int, local: int = LOCAL) -> tuple[tuple[int], tuple[int]]:
+    """Global and local size for at least `count` items."""
+    return (-(-count // local) * local,), (local,)
+
+
+def rows_per_group(rows: int, traits: DeviceTraits) -> int:
+    """Rows a team makes one after the other: on CPUs enough that groups are few."""
+    return max(1, rows // (8 * traits.compute_units)) if traits.is_cpu else 1
+
+
+def row_shape(shape: Shape) -> tuple[np.int32, np.int32, np.int32, np.int32]:
+    """n0, n1, n2 and the number of rows, as kernels take a shape."""
+    n0, n1, n2, n3 = shape
+    return i32(n0), i32(n1), i32(n2), i32(n1 * n2 * n3)
+
+
+def strides(tensor: Tensor) -> tuple[np.int64, ...]:
+    """The four strides in bytes."""
+    return tuple(map(i64, tensor.strides))
+
+
+def chunks(n0: int, traits: DeviceTraits) -> int:
+    """Vectors that cover a row."""
+    return -(-n0 // vector_width(traits))
+
+
+def collapse(*tensors: Tensor) -> tuple[Shape, list[Shape]]:
+    """One shape for tensors of the same shape, dimensions joined where all of them allow it.
+
+    Returns it with the strides of each tensor; a packed tensor becomes a single row.
+    """
+    shape = [tensors[0].shape[0]]
+    steps = [[t.strides[0]] for t in tensors]
+    for axis in range(1, 4):
+        n = tensors[0].shape[axis]
+        nexts = [t.strides[axis] for t in tensors]
+        if n == 1:
+            continue
+        if all(step == have[-1] * shape[-1] for step, have in zip(nexts, steps, strict=True)):
+            shape[-1] *= n
+        else:
+            shape.append(n)
+            for step, have in zip(nexts, steps, strict=True):
+                have.append(step)
+    return _four(shape, 1), [_four(have, 0) for have in steps]
+
+
+def _four(values: Sequence[int], filler: int) -> Shape:
+    padded = [*values, filler, filler, filler]
+    return padded[0], padded[1], padded[2], padded[3]
+
+
+def sources(node: Tensor) -> tuple[Tensor, ...]:
+    """The sources that are there; optional ones come last."""
+    return tuple(source for source in node.src if source is not None)
+
+
+def readable(node: Tensor, type_of: TypeOf) -> bool:
+    """Whether every operand lies as in the file: only matmul reads the device's own layouts."""
+    kinds = [type_of(source.storage) for source in sources(node)]
+    return all(kind is None or kind.layout == PLAIN for kind in kinds)
+
+
+def operands(node: Tensor, *wanted: Collection[Format]) -> bool:
+    """Whether the sources, where present, have types among `wanted`, one collection a source."""
+    return all(
+        source is None or source.fmt in formats
+        for source, formats in zip(node.src, wanted, strict=True)
+    )

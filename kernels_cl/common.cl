@@ -1,0 +1,111 @@
+// Put before every family: addresses, element types, vectors of the device's width, reductions.
+//
+// A tensor argument is a buffer and a byte offset, `__global char *x_buf, long x_off`; strides are
+// bytes. Element types are spelled f32, f16, bf16, i32. Only the core of OpenCL C 1.2 is used: half
+// is storage, read and written with vload_half and vstore_half.
+
+#ifndef W
+  #define W 4      // elements an item takes at once along a contiguous dimension
+#endif
+#ifndef LOCAL
+  #define LOCAL 64 // items a work-group, a power of two; 1 where items do not work together
+#endif
+
+#define CAT_(a, b) a##b
+#define CAT(a, b) CAT_(a, b)
+#define CAT3(a, b, c) CAT(CAT(a, b), c)
+
+#define floatW CAT(float, W)
+#define intW CAT(int, W)
+#define uintW CAT(uint, W)
+
+// Bytes of an element.
+#define SIZE(type) CAT(size_, type)
+#define size_f32 4
+#define size_f16 2
+#define size_bf16 2
+
+// One element: LOAD(f16, p) gives a float, STORE(f16, p, v) rounds to nearest even.
+#define LOAD(type, p) CAT(load_, type)(p)
+#define STORE(type, p, v) CAT(store_, type)(p, v)
+// W neighbours, aligned as one element.
+#define LOADW(type, p) CAT(loadw_, type)(p)
+#define STOREW(type, p, v) CAT(storew_, type)(p, v)
+
+static float load_f32(const __global char *p) { return *(const __global float *)p; }
+static float load_f16(const __global char *p) { return vload_half(0, (const __global half *)p); }
+static float load_bf16(const __global char *p) {
+  return as_float((uint) * (const __global ushort *)p << 16);
+}
+
+static floatW loadw_f32(const __global char *p) {
+  return CAT(vload, W)(0, (const __global float *)p);
+}
+static floatW loadw_f16(const __global char *p) {
+  return CAT(vload_half, W)(0, (const __global half *)p);
+}
+static floatW loadw_bf16(const __global char *p) {
+  uintW bits = CAT(convert_uint, W)(CAT(vload, W)(0, (const __global ushort *)p));
+  return CAT(as_float, W)(bits << 16);
+}
+
+// The upper half of a float, rounded to nearest even; a NaN keeps its top bits and stays quiet.
+static ushort bf16_of(float v) {
+  uint bits = as_uint(v);
+  return isnan(v) ? (bits >> 16) | 0x40 : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+}
+
+static void store_f32(__global char *p, float v) { *(__global float *)p = v; }
+static void store_f16(__global char *p, float v) { vstore_half_rte(v, 0, (__global half *)p); }
+static void store_bf16(__global char *p, float v) { *(__global ushort *)p = bf16_of(v); }
+
+static void storew_f32(__global char *p, floatW v) { CAT(vstore, W)(v, 0, (__global float *)p); }
+static void storew_f16(__global char *p, floatW v) {
+  CAT3(vstore_half, W, _rte)(v, 0, (__global half *)p);
+}
+static void storew_bf16(__global char *p, floatW v) {
+  float each[W];
+  CAT(vstore, W)(v, 0, each);
+  for (int i = 0; i < W; i++) ((__global ushort *)p)[i] = bf16_of(each[i]);
+}
+
+// Sums of a vector's halves; the widths in between are reached through each other.
+static float sum4(float4 v) { return (v.x + v.y) + (v.z + v.w); }
+static float sum8(float8 v) { return sum4(v.lo + v.hi); }
+static float sum16(float16 v) { return sum8(v.lo + v.hi); }
+static float max4(float4 v) { return fmax(fmax(v.x, v.y), fmax(v.z, v.w)); }
+static float max8(float8 v) { return max4(fmax(v.lo, v.hi)); }
+static float max16(float16 v) { return max8(fmax(v.lo, v.hi)); }
+#define sumW CAT(sum, W)
+#define maxW CAT(max, W)
+
+// One value from all items of a group, given to all; `part` holds LOCAL floats.
+#if LOCAL == 1
+static float group_sum(float v, __local float *part) { return v; }
+static float group_max(float v, __local float *part) { return v; }
+#else
+static float group_sum(float v, __local float *part) {
+  int me = get_local_id(0);
+  part[me] = v;
+  for (int half_way = LOCAL / 2; half_way > 0; half_way /= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (me < half_way) part[me] += part[me + half_way];
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  float sum = part[0];
+  barrier(CLK_LOCAL_MEM_FENCE);  // the next reduction may begin
+  return sum;
+}
+static float group_max(float v, __local float *part) {
+  int me = get_local_id(0);
+  part[me] = v;
+  for (int half_way = LOCAL / 2; half_way > 0; half_way /= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (me < half_way) part[me] = fmax(part[me], part[me + half_way]);
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  float top = part[0];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return top;
+}
+#endif
