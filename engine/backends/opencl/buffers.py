@@ -18,7 +18,7 @@ OUT_OF_MEMORY = frozenset(
 
 
 class OpenCLBuffer(Buffer):
-    """A buffer object. Commands keep `memory` too, so it outlives `free` while they may run."""
+    """A driver's buffer object. Commands keep `memory`, so `free` pulls nothing away from them."""
 
     def __init__(
         self,
@@ -33,14 +33,11 @@ class OpenCLBuffer(Buffer):
         self._queue, self._pool, self._owner = queue, pool, owner
         pool.take(buffer_type.device, owner, size)
         try:
-            self.memory: cl.Buffer | None = cl.Buffer(
-                queue.context, cl.mem_flags.READ_WRITE, max(size, 1)
-            )
+            memory = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, max(size, 1))
             # Drivers hand out memory they do not have; only using it tells.
-            cl.enqueue_fill_buffer(queue, self.memory, np.uint8(0), 0, max(size, 1))
+            cl.enqueue_fill_buffer(queue, memory, np.zeros(1, np.uint8), 0, max(size, 1))
             queue.finish()
         except (cl.Error, MemoryError) as error:
-            self.memory = None
             pool.give_back(buffer_type.device, owner, size)
             if isinstance(error, cl.Error) and error.code not in OUT_OF_MEMORY:
                 raise DeviceError(buffer_type.device, f"allocating failed: {error}") from None
@@ -48,6 +45,7 @@ class OpenCLBuffer(Buffer):
             raise NoMem(
                 buffer_type.device, owner.component, size, left, "the driver refused"
             ) from None
+        self._memory: cl.Buffer | None = memory
 
     def write(self, offset: int, data: Bytes) -> None:
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
@@ -70,13 +68,18 @@ class OpenCLBuffer(Buffer):
         return data
 
     def free(self) -> None:
-        if self.memory is not None:
-            self.memory = None
+        if self._memory is not None:
+            self._memory = None
             self._pool.give_back(self.type.device, self._owner, self.size)
 
+    @property
+    def memory(self) -> cl.Buffer:
+        """The driver's object. Whoever keeps it keeps the bytes, also after `free`."""
+        assert self._memory is not None, "the buffer was freed"
+        return self._memory
+
     def _check(self, offset: int, size: int) -> None:
-        assert self.memory is not None, "the buffer was freed"
-        assert 0 <= offset and offset + size <= self.size, (offset, size, self.size)
+        assert 0 <= offset <= self.size - size, (offset, size, self.size)
 
     def _failed(self, doing: str, size: int, error: cl.Error) -> NoMem | DeviceError:
         if error.code in OUT_OF_MEMORY:

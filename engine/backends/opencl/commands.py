@@ -15,6 +15,7 @@ from engine.graph.tensor import Tensor
 # The device starts on these while the rest is still being enqueued.
 FIRST_BATCH = 32
 
+Value = cl.Buffer | np.int32 | np.int64 | np.float32 | None
 Step = tuple[cl.Kernel, tuple[int, ...], tuple[int, ...] | None]
 
 
@@ -22,7 +23,11 @@ class OpenCLCommands(Commands):
     """Kernels hold no reference to their buffers, so this does."""
 
     def __init__(
-        self, device: str, queue: cl.CommandQueue, steps: Sequence[Step], memory: Iterable[object]
+        self,
+        device: str,
+        queue: cl.CommandQueue,
+        steps: Sequence[Step],
+        memory: Iterable[cl.Buffer],
     ) -> None:
         self._device = device
         self._queue = queue
@@ -51,7 +56,7 @@ def prepare(
     """Build what is missing and set every argument. Raises `KernelBuildFailed`, `DeviceError`."""
     keys = [ProgramKey.of(launch.family, launch.defines) for launch in launches]
     programs.build_all(keys)
-    memory: dict[int, object] = {}
+    memory: dict[int, cl.Buffer] = {}
     steps = []
     for launch, key in zip(launches, keys, strict=True):
         try:
@@ -64,9 +69,9 @@ def prepare(
 
 
 def _set_arguments(
-    kernel: cl.Kernel, launch: Launch, where: Where, memory: dict[int, object]
+    kernel: cl.Kernel, launch: Launch, where: Where, memory: dict[int, cl.Buffer]
 ) -> None:
-    values: list[object] = []
+    values: list[Value] = []
     for arg in launch.args:
         values.extend(_values(arg, where, memory))
     if len(values) != kernel.num_args:
@@ -83,13 +88,12 @@ def _set_arguments(
         kernel.set_arg(i, value)
 
 
-def _values(arg: Arg, where: Where, memory: dict[int, object]) -> tuple[object, ...]:
+def _values(arg: Arg, where: Where, memory: dict[int, cl.Buffer]) -> tuple[Value, ...]:
     if arg is None:
         return None, np.int64(0)
     if not isinstance(arg, Tensor):
         return (arg,)
     at = where(arg.storage)
     assert isinstance(at.buffer, OpenCLBuffer), at.buffer
-    assert at.buffer.memory is not None, "the buffer was freed"
     memory[id(at.buffer.memory)] = at.buffer.memory
     return at.buffer.memory, np.int64(at.offset + arg.offset)

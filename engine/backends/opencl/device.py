@@ -1,4 +1,4 @@
-"""The devices there are: how each is spelled, which one stands for its processor, what it can do."""
+"""The devices there are: how each is spelled, which stands for its processor, what it can do."""
 
 import re
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from engine.backends.base import MemoryPool
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.loader import cl, platforms
+from engine.backends.opencl.unknown_cpu import name_unknown_cpu
 from engine.errors import DeviceError
 from engine.memory.pools import SYSTEM, device_pool, system_pool
 
@@ -108,9 +109,13 @@ def family_name(platform: str) -> str:
 
 def _handles(platform: cl.Platform) -> Sequence[cl.Device]:
     try:
-        return platform.get_devices(cl.device_type.GPU) + platform.get_devices(cl.device_type.CPU)
+        handles = platform.get_devices()
     except cl.Error:  # a driver without its hardware
         return ()
+    chosen = [h for h in handles if h.type & (cl.device_type.GPU | cl.device_type.CPU)]
+    for handle in chosen:
+        name_unknown_cpu(handle)
+    return chosen
 
 
 def _describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:

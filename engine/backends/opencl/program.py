@@ -59,11 +59,12 @@ class Programs:
         defines = [f"-D{name}={value}" for name, value in key.defines]
         _drop_stale_lock(self._cache)
         try:
-            return program.build([*OPTIONS, *defines], cache_dir=self._cache or False)  # type: ignore[arg-type]
+            program.build([*OPTIONS, *defines], cache_dir=self._cache or False)  # type: ignore[arg-type]
         except cl.Error as error:
             raise KernelBuildFailed(
                 self._device, key.family, dict(key.defines), str(error)
             ) from None
+        return program
 
 
 def source(family: str) -> str:
