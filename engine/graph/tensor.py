@@ -97,9 +97,9 @@ class Tensor:
         """Bytes from the first element to the end of the last, by the strides."""
         if 0 in self.shape:
             return 0
-        return self.fmt.row_bytes(self.shape[0]) + sum(
-            (n - 1) * stride for n, stride in zip(self.shape[1:], self.strides[1:], strict=True)
-        )
+        counts = (self.shape[0] // self.fmt.block, *self.shape[1:])
+        steps = ((n - 1) * stride for n, stride in zip(counts, self.strides, strict=True))
+        return self.fmt.bytes + sum(steps)
 
     @property
     def is_contiguous(self) -> bool:
