@@ -52,7 +52,7 @@ class Stepper:
             tuple(_padded_step(s, bucket) for s in steps),
         )
         (logits,) = plan.run(p.fill(step))
-        return logits[: len(outputs)]  # type: ignore[return-value]
+        return logits.reshape(n_outputs, -1)[: len(outputs)].astype(np.float32, copy=False)
 
     def all_logits(
         self, tokens: Sequence[int], wanted_from: int = 0

@@ -1,0 +1,110 @@
+"""Cells against a brute-force model: a dict from sequence to the positions it holds."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.errors import ContextFull, NotSupported
+from engine.kvcache.causal import BITS, POSITION, CausalCache
+from engine.kvcache.group import CacheGroup
+
+
+def visible(cache: CausalCache, span: np.ndarray) -> list[int]:
+    """Positions of the cells that a query of this span sees, by the rule of `ops.attention`."""
+    bit, low, high, _ = span
+    cells = cache.cells
+    seen = ((cells[:, BITS] & bit) != 0) & (cells[:, POSITION] >= low)
+    return sorted(cells[seen & (cells[:, POSITION] <= high), POSITION].tolist())
+
+
+def positions(begin: int, n: int) -> np.ndarray:
+    return np.arange(begin, begin + n, dtype=np.int32)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    window=st.one_of(st.none(), st.integers(1, 12)),
+    steps=st.lists(st.tuples(st.integers(0, 1), st.integers(1, 5)), max_size=12),
+)
+def test_every_query_sees_what_it_should(window: int | None, steps: list[tuple[int, int]]) -> None:
+    cache = CausalCache(128, window)
+    length = [0, 0]
+    for sequence, n in steps:
+        step = cache.start(positions(length[sequence], n), sequence)
+        assert len(set(step.ids.tolist())) == n
+        for i, span in enumerate(step.spans):
+            p = length[sequence] + i
+            first = 0 if window is None else max(0, p - window + 1)
+            assert visible(cache, span) == list(range(first, p + 1))
+        assert step.n_kv == max(np.flatnonzero(cache.cells[:, BITS])) + 1
+        length[sequence] += n
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    n=st.integers(2, 30),
+    cut=st.tuples(st.integers(0, 29), st.integers(1, 10)),
+    holes=st.integers(0, 5),
+)
+def test_removal_moves_what_follows(n: int, cut: tuple[int, int], holes: int) -> None:
+    cache = CausalCache(64)
+    cache.start(positions(0, max(1, holes)), 1)
+    cache.start(positions(0, n), 0)
+    cache.remove(1, 0)  # leaves free cells in front
+    begin = min(cut[0], n - 1)
+    end = min(begin + cut[1], n)
+    before = cache.cells.copy()
+    shift = cache.remove(0, begin, end)
+    kept = [p for p in range(n) if not begin <= p < end]
+    held = cache.cells[cache.cells[:, BITS] != 0, POSITION]
+    assert sorted(held.tolist()) == list(range(len(kept)))
+    if end == n:
+        assert shift is None
+    else:
+        assert shift is not None
+        live = cache.cells[:, BITS] != 0
+        np.testing.assert_array_equal(before[live, POSITION] + shift[live], held)
+        assert not shift[~live].any()
+
+
+def test_full_cache_names_the_numbers_and_keeps_what_it_had() -> None:
+    cache = CausalCache(8)
+    cache.start(positions(0, 6), 0)
+    with pytest.raises(ContextFull, match="3 tokens.*2; free of 8"):
+        cache.start(positions(6, 3), 0)
+    assert cache.n_kv == 6
+
+
+def test_window_gives_up_only_unseen_cells_and_only_when_it_must() -> None:
+    cache = CausalCache(8, window=4)
+    cache.start(positions(0, 6), 0)
+    assert cache.can_resume(0, 3)  # nothing was given up yet
+    cache.start(positions(6, 4), 0)
+    held = sorted(cache.cells[cache.cells[:, BITS] != 0, POSITION].tolist())
+    assert held == [3, 4, 5, 6, 7, 8, 9]
+    assert cache.can_resume(0, 6)
+    assert not cache.can_resume(0, 4)
+    assert cache.can_resume(0, 0)
+
+
+def test_shared_cells_do_not_shift() -> None:
+    cache = CausalCache(16)
+    cache.start(positions(0, 4), 0)
+    cache.copy_prefix(0, 1, 3)
+    assert visible(cache, np.array([2, 0, 9, 0])) == [0, 1, 2]
+    with pytest.raises(NotSupported, match="share"):
+        cache.remove(0, 0, 1)
+    cache.remove(1, 0)
+    assert cache.remove(0, 0, 1) is not None
+
+
+def test_group_takes_a_step_back_when_one_cache_is_full() -> None:
+    large, small = CausalCache(32), CausalCache(4)
+    group = CacheGroup([large, small])
+    group.start(positions(0, 3), 0)
+    with pytest.raises(ContextFull):
+        group.start(positions(3, 2), 0)
+    assert large.n_kv == small.n_kv == 3
+    group.clear()
+    assert large.n_kv == 0
