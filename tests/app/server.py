@@ -12,12 +12,16 @@ CHUNK = 1 << 15
 
 @dataclass
 class Page:
-    """One address. `breaks` holds, for the next requests, after how many bytes each is cut off."""
+    """One address. `breaks` holds, for the next requests, after how many bytes each is cut off.
+
+    `range_error` is by how many bytes it misses the part that was asked for.
+    """
 
     body: bytes
     headers: dict[str, str] = field(default_factory=dict)
     status: int = 200
     ranges: bool = True
+    range_error: int = 0
     breaks: list[int] = field(default_factory=list)
     seconds_a_chunk: float = 0
 
@@ -56,7 +60,7 @@ def serve() -> Iterator[Server]:
             page = server.pages.get(path, Page(b"nothing here", status=404))
             status, body, headers = page.status, page.body, dict(page.headers)
             if asked and page.ranges and status == 200:
-                first = int(asked.removeprefix("bytes=").rstrip("-"))
+                first = int(asked.removeprefix("bytes=").rstrip("-")) + page.range_error
                 if first >= len(body):
                     status, body = 416, b""
                 else:

