@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.backends.base import Backend, BufferType
+from engine.errors import NotSupported
 from engine.graph.graph import Graph
 from engine.graph.tensor import VIEW_OPS, Role, Tensor
 
@@ -23,7 +24,7 @@ def assign(
 
     Nodes run where their weight or cache lies (`1.`), else where an input was computed, unless
     that is the host, which only takes what it must (`2.`), else on the best device (`3.`). What
-    a device refuses goes to the first that can (`3.sup`).
+    a device refuses goes to the first that can (`3.sup`); `NotSupported` for a write in place.
     """
     by_name = {b.name: b for b in backends}
     chosen: dict[Tensor, Assignment] = {}
@@ -36,6 +37,8 @@ def assign(
             or Assignment(backends[0], "3.best")
         )
         if not wanted.backend.supports(node, types.get):
+            if wanted.cause == "1.vsrc":  # Another device would write into a copy.
+                raise NotSupported(f"{node.op} into {node.storage.name} on {wanted.backend.name}")
             wanted = next(
                 Assignment(b, "3.sup") for b in backends if b.is_host or b.supports(node, types.get)
             )
