@@ -223,6 +223,31 @@ class DeviceRow(msgspec.Struct, frozen=True):
     note: str = ""
 
 
+class DeviceCheck(msgspec.Struct, frozen=True):
+    """What came of one kernel on a device. `seconds` covers building and running it."""
+
+    name: str
+    seconds: float
+    problem: str = ""
+
+
+class DriverCheck(msgspec.Struct, frozen=True):
+    """What came of a driver. `origin` is the package or folder that brought it; `advice` is the
+    next step where there is a problem with it or with a device.
+    """
+
+    library: str
+    origin: str
+    devices: list[DeviceCheck] = []
+    problem: str = ""
+    advice: str = ""
+
+    @property
+    def works(self) -> bool:
+        """Whether at least one device ran its kernel."""
+        return any(not device.problem for device in self.devices)
+
+
 class Devices(Message, frozen=True, tag="device_list"):
     """Every device, by priority."""
 

@@ -30,7 +30,7 @@ class OpenCLBackend(Backend):
 
     def __init__(self, device: Device, budget: int | None = None) -> None:
         self.info = device.info
-        self.name = device.info.name
+        self.name, self.title = device.info.name, device.info.title
         self.pool = device.memory_pool()
         self.budget = budget
         self._traits = device.info.traits

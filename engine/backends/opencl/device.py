@@ -1,6 +1,7 @@
 """The devices there are: how each is spelled, which stands for its processor, what it can do."""
 
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,6 +11,7 @@ from engine.backends.opencl.loader import cl, platforms
 from engine.backends.opencl.unknown_cpu import name_unknown_cpu
 from engine.errors import DeviceError
 from engine.memory.pools import SYSTEM, device_pool, system_pool
+from engine.protocol import DeviceRow
 
 INSTALL = "pip install 'cutaway[cpu]'"
 LEAST_ALIGNMENT = 128
@@ -29,7 +31,8 @@ class DeviceInfo:
     """What is known about a device. Sizes are bytes; `extensions` as the driver lists them.
 
     `pool` is shared by devices that use the same memory. `default` marks the one device that
-    stands for its processor; `same_as` names it for the others.
+    stands for its processor; `same_as` names it for the others. `problem` says why a device is
+    there but cannot be used, with the next step.
     """
 
     name: str
@@ -46,6 +49,20 @@ class DeviceInfo:
     traits: DeviceTraits
     default: bool = False
     same_as: str = ""
+    problem: str = ""
+
+    def row(self) -> DeviceRow:
+        """What the app is told about it."""
+        return DeviceRow(
+            id=self.name,
+            name=self.title,
+            vendor=self.vendor,
+            driver=f"{self.platform} {self.driver_version}",
+            memory=self.memory,
+            compute_units=self.traits.compute_units,
+            is_default=self.default,
+            note=self.problem or (f"the same processor as {self.same_as}" if self.same_as else ""),
+        )
 
 
 @dataclass(frozen=True)
@@ -70,17 +87,19 @@ def list_devices() -> list[DeviceInfo]:
 def open_device(name: str | None = None) -> Device:
     """The device spelled `name`, or the first default one. Raises `DeviceError`."""
     devices = find_devices()
-    if name is None and devices:
-        return devices[0]
     for device in devices:
-        if device.info.name == name:
+        if device.info.name == name or (name is None and device.info.default):
+            if device.info.problem:
+                raise DeviceError(device.info.name, device.info.problem)
             return device
     if not devices:
-        raise DeviceError(
-            name or "(any)", f"no OpenCL driver works here; {INSTALL}, or see `cutaway doctor`"
-        )
-    names = ", ".join(device.info.name for device in devices)
-    raise DeviceError(str(name), f"there is no such device; there are {names} and host")
+        problem = f"no OpenCL driver works here; {INSTALL}, or see `cutaway doctor`"
+    elif name is None:
+        problem = devices[0].info.problem
+    else:
+        names = ", ".join(device.info.name for device in devices)
+        problem = f"there is no such device; there are {names} and host"
+    raise DeviceError(name or "(any)", problem)
 
 
 def find_devices() -> list[Device]:
@@ -131,6 +150,7 @@ def _describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo
         memory=handle.global_mem_size,
         max_allocation=handle.max_mem_alloc_size,
         alignment=max(handle.mem_base_addr_align // 8, LEAST_ALIGNMENT),
+        problem=problem_of(name),
         pool=SYSTEM if is_cpu or handle.host_unified_memory else _own_pool(name, handle),
         extensions=extensions,
         traits=DeviceTraits(
@@ -142,6 +162,14 @@ def _describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo
             has_subgroups=any(e in extensions for e in ("cl_khr_subgroups", "cl_intel_subgroups")),
         ),
     )
+
+
+def problem_of(name: str) -> str:
+    """Why a device of that name could not run a kernel here; empty where nothing is known."""
+    # PoCL links every kernel it has compiled, and ends the process where it cannot.
+    if name.startswith("pocl") and shutil.which("ld") is None:
+        return "PoCL needs the system's linker `ld`: apt-get install binutils"
+    return ""
 
 
 def _own_pool(name: str, handle: cl.Device) -> str:
@@ -165,7 +193,9 @@ def _with_defaults(devices: Sequence[Device]) -> list[Device]:
     for device in sorted(devices, key=_rank):
         info = device.info
         processor = "cpu" if info.traits.is_cpu else f"{info.pool} {info.title}"
-        default = first.setdefault(processor, info.name)
+        default = first.get(processor, "")
+        if not default and not info.problem:
+            default = first[processor] = info.name
         is_default = default == info.name
         ranked.append(
             Device(

@@ -15,6 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 SYSTEM_FOLDER = Path("/etc/OpenCL/vendors")
+# Names the one library that a process of the diagnosis loads; people use OCL_ICD_VENDORS.
+ONLY = "_CUTAWAY_ONLY_DRIVER"
 PACKAGES = {"intel-opencl-rt": "libintelocl.so"}
 
 

@@ -11,11 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.backends.opencl.drivers import Driver, find_drivers
+from engine.backends.opencl.drivers import ONLY, Driver, find_drivers
 from engine.settings import cache_folder
-
-# Only this process's choice of one driver, made by the diagnosis; people use OCL_ICD_VENDORS.
-ONLY = "_CUTAWAY_ONLY_DRIVER"
 
 # PoCL keeps its own cache of built kernels; it reads this when it is first used.
 os.environ.setdefault("POCL_CACHE_DIR", str(cache_folder() / "pocl"))

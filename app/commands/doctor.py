@@ -1,0 +1,140 @@
+"""`cutaway doctor`: tries every OpenCL driver and looks for what the window needs."""
+
+import argparse
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+import engine
+from engine.errors import DeviceError
+from engine.protocol import DriverCheck
+
+NAME = "doctor"
+HELP = "try every driver, and say what to install"
+NO_DRIVER = "No OpenCL driver works: models run on host, slowly. Next: pip install 'cutaway[cpu]'"
+# What PySide6's wheels load from the system, for offscreen and for xcb: library, Debian package.
+QT_LIBRARIES = {
+    "libglib-2.0.so.0": "libglib2.0-0",
+    "libgthread-2.0.so.0": "libglib2.0-0",
+    "libEGL.so.1": "libegl1",
+    "libGL.so.1": "libgl1",
+    "libX11.so.6": "libx11-6",
+    "libxkbcommon.so.0": "libxkbcommon0",
+    "libdbus-1.so.3": "libdbus-1-3",
+    "libfontconfig.so.1": "libfontconfig1",
+    "libfreetype.so.6": "libfreetype6",
+    "libgssapi_krb5.so.2": "libgssapi-krb5-2",
+    "libX11-xcb.so.1": "libx11-xcb1",
+    "libxkbcommon-x11.so.0": "libxkbcommon-x11-0",
+    "libxcb.so.1": "libxcb1",
+    "libxcb-cursor.so.0": "libxcb-cursor0",
+    "libxcb-icccm.so.4": "libxcb-icccm4",
+    "libxcb-image.so.0": "libxcb-image0",
+    "libxcb-keysyms.so.1": "libxcb-keysyms1",
+    "libxcb-randr.so.0": "libxcb-randr0",
+    "libxcb-render.so.0": "libxcb-render0",
+    "libxcb-render-util.so.0": "libxcb-render-util0",
+    "libxcb-shape.so.0": "libxcb-shape0",
+    "libxcb-shm.so.0": "libxcb-shm0",
+    "libxcb-sync.so.1": "libxcb-sync1",
+    "libxcb-util.so.1": "libxcb-util1",
+    "libxcb-xfixes.so.0": "libxcb-xfixes0",
+    "libxcb-xkb.so.1": "libxcb-xkb1",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Status 0 when a driver works, else 1; what only the window needs does not count."""
+    drivers = []
+    for driver in check_drivers():
+        drivers.append(driver)
+        if not args.json:
+            _print_driver(driver)
+    packages = missing_packages()
+    works = any(driver.works for driver in drivers)
+    if args.json:
+        print(json.dumps(_as_json(drivers, packages), indent=2))
+    else:
+        _print_rest(works, packages)
+    return 0 if works else 1
+
+
+def check_drivers() -> Iterator[DriverCheck]:
+    """Each driver's result as soon as it is there; a process of the engine finds them."""
+    command = [sys.executable, "-m", "engine.backends.opencl.diagnose"]
+    root = str(Path(engine.__file__).parent.parent)
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield msgspec.json.decode(line, type=DriverCheck)
+    if process.returncode:
+        raise DeviceError("(any)", f"looking for drivers ended with status {process.returncode}")
+
+
+def missing_packages() -> list[str]:
+    """Debian packages of the libraries that the window needs and the system does not have."""
+    if sys.platform != "linux":
+        return []
+    return list(dict.fromkeys(pkg for name, pkg in QT_LIBRARIES.items() if not _loads(name)))
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
+def _as_json(drivers: list[DriverCheck], packages: list[str]) -> dict[str, object]:
+    return {
+        "drivers": [msgspec.to_builtins(driver) for driver in drivers],
+        "missing_packages": packages,
+        "next_steps": _next_steps(any(d.works for d in drivers), packages)
+        + [driver.advice for driver in drivers if driver.advice],
+    }
+
+
+def _next_steps(works: bool, packages: list[str]) -> list[str]:
+    steps = [] if works else ["pip install 'cutaway[cpu]'"]
+    if packages:
+        steps.append(f"apt-get install -y --no-install-recommends {' '.join(packages)}")
+    return steps
+
+
+def _print_driver(driver: DriverCheck) -> None:
+    print(f"{'ok ' if driver.works else 'BAD'} {driver.library} (from {driver.origin})")
+    for device in driver.devices:
+        result = device.problem or f"built and ran a kernel in {device.seconds:.2f} s"
+        print(f"      {device.name}: {result}")
+    if driver.problem:
+        print(f"      {driver.problem}")
+    if driver.advice:
+        print(f"      next: {driver.advice}")
+
+
+def _print_rest(works: bool, packages: list[str]) -> None:
+    if not works:
+        print(NO_DRIVER)
+    if packages:
+        print(f"--  the window, once there is one, needs {len(packages)} more system packages")
+        print(f"      next: {_next_steps(True, packages)[0]}")
+    else:
+        print("ok  system libraries of the window")
