@@ -213,5 +213,6 @@ def _infer(source: Tensor, shape: Sequence[int]) -> Shape:
         shape = [source.nelements // rest if n == -1 else n for n in shape]
     full = pad_shape("reshape", shape)
     if prod(full) != source.nelements:
-        raise ShapeError("reshape", "element counts differ", source.shape, full)
+        what = f"element counts of {source.name or 'the source'} and the result differ"
+        raise ShapeError("reshape", what, source.shape, full)
     return full

@@ -102,7 +102,7 @@ def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int) -> BuiltModel:
             layers,
             wanted,
             params.n_ctx_train,
-            bound.model.embedding.weight.shape[1],
+            bound.model.output.weight.shape[1],
         )
         if len(bound.model.blocks) != params.n_layer:
             raise BadFile(

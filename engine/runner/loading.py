@@ -11,7 +11,7 @@ from engine.backends.base import Backend, Component, Location, Owner
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.device import open_device
-from engine.errors import DeviceError
+from engine.errors import BadFile, DeviceError
 from engine.gguf import GGUFFile, open_gguf
 from engine.graph.tensor import Tensor
 from engine.models.build import BuiltModel, build_model
@@ -85,6 +85,9 @@ def load_model(
         file = stack.enter_context(open_gguf(path))
         built = build_model(file, options.ctx, MAX_BATCH)
         tokenizer = load_tokenizer(file.metadata)
+        if tokenizer.size > built.n_vocab:
+            problem = f"{tokenizer.size} tokens but logits for {built.n_vocab}"
+            raise BadFile(file.paths[0], problem)
         template = load_chat_template(file.metadata, tokenizer)
         backends = _open_backends(options, stack)
         placed = _place(file, built, backends, progress, cancelled, stack)

@@ -11,7 +11,8 @@ def mulmat(a: Tensor, b: Tensor) -> Tensor:
     `a` may be quantised. Batches are grouped: b's index divided by b2/a2 (grouped-query attention).
     """
     if a.shape[0] != b.shape[0]:
-        raise ShapeError("mulmat", "the first dimensions differ", a.shape, b.shape)
+        names = f"{a.name or 'a'} and {b.name or 'b'}"
+        raise ShapeError("mulmat", f"the first dimensions of {names} differ", a.shape, b.shape)
     if b.shape[2] % a.shape[2] or b.shape[3] % a.shape[3]:
         raise ShapeError("mulmat", "batches do not group", a.shape, b.shape)
     if a.strides[0] > a.strides[1] and a.shape[1] > 1:

@@ -1,0 +1,132 @@
+"""Binding and graphs of the real files: names, counts, tied weights; strictness on tiny ones."""
+
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+
+import gguf
+import pytest
+
+from engine.errors import BadFile, TensorMismatch, UnsupportedModel
+from engine.gguf import open_gguf
+from engine.gguf.tensors import TensorInfo
+from engine.graph.tensor import Op, Role, Tensor
+from engine.layers.linear import Linear
+from engine.models.build import build_model, find, supported
+from engine.weights.bind import Name, bind
+from engine.weights.load import matmul_only
+from tests.goldens.tiny import write_tiny
+
+
+@pytest.mark.model_file
+def test_smollm2_makes_the_known_graph(smollm2_path: Path) -> None:
+    with open_gguf(smollm2_path) as file:
+        built = build_model(file, None, 512)
+        _, graph = built.build(1, 1, (256,))
+        counts = Counter(node.op for node in graph.nodes)
+    assert counts[Op.MULMAT] == 211
+    assert counts[Op.RMS_NORM] == 61
+    assert counts[Op.ROPE] == 60
+    assert counts[Op.ADD] == 60
+    assert counts[Op.ATTENTION] == counts[Op.SILU] == 30
+    assert graph.outputs[0].dims == (49152,)
+    assert built.n_ctx == 4096
+    only = {tensor.name for tensor in matmul_only(graph)}
+    assert "output.weight" in only
+    assert "token_embd.weight" not in only
+    assert "blk.0.attn_norm.weight" not in only
+
+
+@pytest.mark.model_file
+def test_gemma_keeps_a_window_and_a_full_cache(gemma3_path: Path) -> None:
+    with open_gguf(gemma3_path) as file:
+        built = build_model(file, 8192, 512)
+        tied = [t.name for t, source in built.sources.items() if source == "token_embd.weight"]
+    assert [(c.window, c.n_cells) for c in built.caches.caches] == [(512, 1024), (None, 8192)]
+    assert [layer.cache for layer in built.layers[:7]] == [0, 0, 0, 0, 0, 1, 0]
+    assert sorted(tied) == ["output.weight", "token_embd.weight"]
+
+
+@pytest.mark.parametrize("arch", ["llama", "gemma3"])
+def test_names_are_the_fields_standard_ones(arch: str, tmp_path: Path) -> None:
+    """Every tensor that the model binds is one the `gguf` package knows for the architecture."""
+    number = next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch)
+    known = {gguf.TENSOR_NAMES[t] for t in gguf.MODEL_TENSORS[number]}
+    with open_gguf(write_tiny(tmp_path / "tiny.gguf", arch)) as file:
+        names = build_model(file, 64, 16).sources.values()
+    for name in names:
+        parts = name.rsplit(".", 1)[0].split(".")
+        pattern = ".".join(["blk", "{bid}", *parts[2:]] if parts[0] == "blk" else parts)
+        assert pattern in known
+
+
+def _info(shape: tuple[int, ...]) -> TensorInfo:
+    from engine.gguf.formats import F32
+
+    full = (*shape, *(1,) * (4 - len(shape)))
+    return TensorInfo("", F32, full, len(shape), 0, 0, 0)
+
+
+def test_missing_and_unused_tensors_come_in_one_error(tmp_path: Path) -> None:
+    with open_gguf(write_tiny(tmp_path / "tiny.gguf", "llama")) as file:
+        tensors = dict(file.tensors)
+    del tensors["blk.0.attn_k.weight"]
+    del tensors["output_norm.weight"]
+    tensors["blk.1.extra.weight"] = tensors["blk.0.attn_q.weight"]
+    weights = import_module("engine.models.llama").Weights
+    with pytest.raises(TensorMismatch) as caught:
+        bind(weights, tensors, "llama", ["rope_freqs.weight"])
+    assert caught.value.missing == ("blk.0.attn_k.weight", "output_norm.weight")
+    assert caught.value.unused == ("blk.1.extra.weight",)
+    assert "\n" not in str(caught.value)
+
+
+def test_optional_and_alternative_fields() -> None:
+    from dataclasses import dataclass
+    from typing import Annotated
+
+    @dataclass
+    class Wide:
+        gate: Annotated[Linear, Name("gate")]
+        up: Annotated[Linear, Name("up")]
+
+    @dataclass
+    class Narrow:
+        up: Annotated[Linear, Name("up")]
+
+    @dataclass
+    class Whole:
+        ffn: Wide | Narrow
+        norm: Annotated[Linear | None, Name("norm")]
+        out: Annotated[Linear, Name("out", alt="up")]
+
+    globals().update(Wide=Wide, Narrow=Narrow)
+    bound = bind(Whole, {"up.weight": _info((4, 4)), "up.bias": _info((4,))}, "x")
+    whole = bound.model
+    assert isinstance(whole.ffn, Narrow)
+    assert whole.norm is None
+    assert isinstance(whole.out.weight, Tensor)
+    assert whole.out.weight.name == "out.weight"
+    assert bound.sources[whole.out.weight] == "up.weight"
+    assert whole.ffn.up.bias is not None
+    assert whole.ffn.up.bias.role is Role.WEIGHT
+
+
+def test_a_wrong_shape_is_one_line(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "tiny.gguf", "llama")
+    with open_gguf(path) as file:
+        wrong = dict(file.tensors)
+        wrong["blk.0.attn_q.weight"] = wrong["blk.0.ffn_down.weight"]
+        file.tensors = wrong  # type: ignore[misc]
+        with pytest.raises(BadFile) as caught:
+            build_model(file, 64, 16)
+    assert "blk.0.attn_q.weight" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_architecture_lists_what_there_is() -> None:
+    assert {"llama", "gemma3"} <= set(supported())
+    with pytest.raises(UnsupportedModel, match=r"mamba.*gemma3.*llama"):
+        find("mamba")
+    with pytest.raises(UnsupportedModel):
+        find("build")
