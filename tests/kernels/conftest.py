@@ -1,11 +1,12 @@
-"""`backend`: every OpenCL driver here in turn, by its first device."""
+"""`backend`: every OpenCL driver here in turn, by its first device; `either`: as CPU and GPU."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from engine.backends.opencl.backend import OpenCLBackend
-from engine.backends.opencl.device import INSTALL, list_devices, open_device
+from engine.backends.opencl.device import INSTALL, Device, list_devices, open_device
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -25,5 +26,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def backend(request: pytest.FixtureRequest) -> Iterator[OpenCLBackend]:
     """An open device; one for all tests of the session."""
     opened = OpenCLBackend(open_device(request.param))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="session", params=["own", "other"])
+def either(backend: OpenCLBackend, request: pytest.FixtureRequest) -> Iterator[OpenCLBackend]:
+    """`backend` with the variants of its own kind of device, then with the other kind's.
+
+    Kernels for GPUs must also be right on CPUs; this is what checks them where there is no GPU.
+    """
+    if request.param == "own":
+        yield backend
+        return
+    traits = replace(backend.info.traits, is_cpu=not backend.info.traits.is_cpu)
+    handle = open_device(backend.name).handle
+    opened = OpenCLBackend(Device(replace(backend.info, traits=traits), handle))
     yield opened
     opened.close()

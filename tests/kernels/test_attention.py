@@ -1,0 +1,208 @@
+"""Fused attention and softmax against float64 in NumPy, over every kind of mask."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from engine.backends.opencl.backend import OpenCLBackend
+from engine.gguf.formats import F16, F32, I32, Format
+from engine.graph import ops
+from engine.graph.tensor import Tensor
+from tests.kernels.harness import nmse, run
+from tests.kernels.values import Floats, Operands
+
+Ints = NDArray[np.int64]
+MASKS = ["causal", "window", "all", "padded", "two sequences", "nothing"]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Heads, kv heads, head sizes of k and v, queries, cells, and how many of these count."""
+
+    heads: int
+    kv_heads: int
+    dim: int
+    dim_v: int
+    tokens: int
+    cells: int
+    n_kv: int
+
+
+SIZES = [
+    Sizes(9, 3, 64, 64, 1, 256, 200),
+    Sizes(9, 3, 64, 64, 7, 600, 600),
+    Sizes(4, 1, 256, 256, 2, 256, 31),
+    Sizes(4, 1, 256, 256, 64, 600, 555),
+    Sizes(2, 2, 40, 24, 1, 31, 31),
+    Sizes(6, 2, 33, 17, 7, 256, 256),
+    Sizes(8, 1, 128, 128, 1, 1, 1),
+    Sizes(8, 4, 16, 16, 64, 31, 30),
+    Sizes(1, 1, 5, 3, 2, 600, 513),
+    Sizes(9, 3, 64, 64, 64, 256, 64),
+]
+
+
+def visibility(mask: str, sizes: Sizes, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """`spans` [T, 4] and `cells` [C, 2] as a cache would give them: the queries come last."""
+    cells = np.zeros((sizes.cells, 2), np.int64)
+    cells[: sizes.n_kv] = np.stack([np.ones(sizes.n_kv), np.arange(sizes.n_kv)], axis=1)
+    cells[sizes.n_kv :] = 1  # beyond n_kv: must not be looked at
+    spans = np.zeros((sizes.tokens, 4), np.int64)
+    last = np.arange(sizes.tokens) + max(0, sizes.n_kv - sizes.tokens)
+    spans[:, 0], spans[:, 2] = 1, last
+    if mask == "window":
+        spans[:, 1] = last - 9
+    elif mask == "all":
+        spans[:, 2] = sizes.n_kv
+    elif mask == "padded":
+        spans[sizes.tokens // 2 :, 0] = 0
+        cells[: sizes.n_kv : 3, 0] = 0
+    elif mask == "two sequences":
+        cells[: sizes.n_kv, 0] = rng.integers(1, 4, sizes.n_kv)
+        spans[:, 0] = rng.integers(1, 3, sizes.tokens)
+        rng.shuffle(cells[: sizes.n_kv])
+    elif mask == "nothing":
+        spans[:, 1], spans[:, 2] = 1 << 29, (1 << 30)
+    return spans, cells
+
+
+def seen_by(spans: Ints, cells: Ints) -> NDArray[np.bool_]:
+    """[T, C]"""
+    shared = (spans[:, None, 0] & cells[None, :, 0]) != 0
+    late = cells[None, :, 1] >= spans[:, None, 1]
+    return shared & late & (cells[None, :, 1] <= spans[:, None, 2])
+
+
+def weights(scores: Floats, seen: NDArray[np.bool_], sinks: Floats | None) -> Floats:
+    """Softmax of [H, T, C] over what is seen, zeros where that is nothing; a sink a head."""
+    masked = np.where(seen, scores, -np.inf)
+    top = masked.max(-1, keepdims=True, initial=-1e300)
+    if sinks is not None:
+        top = np.maximum(top, sinks[:, None, None])
+    exps = np.exp(masked - top)
+    total = exps.sum(-1, keepdims=True)
+    if sinks is not None:
+        total = total + np.exp(sinks[:, None, None] - top)
+    return np.divide(exps, total, out=np.zeros_like(exps), where=total > 0)
+
+
+def attended(
+    q: Floats,
+    k: Floats,
+    v: Floats,
+    spans: Ints,
+    cells: Ints,
+    scale: float,
+    softcap: float,
+    sinks: Floats | None,
+) -> Floats:
+    """[T, H, Dv] of q [T, H, D], k [C, K, D], v [C, K, Dv]."""
+    group = q.shape[1] // k.shape[1]
+    scores = scale * np.einsum("thd,chd->htc", q, k.repeat(group, 1))
+    if softcap:
+        scores = softcap * np.tanh(scores / softcap)
+    shares = weights(scores, seen_by(spans, cells), sinks)
+    return np.einsum("htc,chd->thd", shares, v.repeat(group, 1))
+
+
+def cache_of(made: Operands, fmt: Format, dim: int, sizes: Sizes) -> Tensor:
+    """[D, K, C], a view of the first cells of a longer cache [D K, C + 2]."""
+    leaf = made.make(fmt, dim * sizes.kv_heads, sizes.cells + 2)
+    rows = leaf.view(0, (dim * sizes.kv_heads, sizes.cells), leaf.strides[1:2])
+    return rows.reshape(dim, sizes.kv_heads, sizes.cells)
+
+
+def check(
+    backend: OpenCLBackend,
+    mask: str,
+    sizes: Sizes,
+    fmt: Format = F16,
+    softcap: float = 0.0,
+    with_sinks: bool = False,
+    spread: float = 1.0,
+) -> None:
+    made = Operands()
+    whole = made.make(F32, sizes.dim * sizes.heads + 11, sizes.tokens, spread=spread)
+    q = whole.view(20, (sizes.dim, sizes.heads, sizes.tokens), (sizes.dim * 4, whole.strides[1]))
+    k, v = cache_of(made, fmt, sizes.dim, sizes), cache_of(made, fmt, sizes.dim_v, sizes)
+    spans, cells = visibility(mask, sizes, made.rng)
+    sinks = made.make(F32, sizes.heads, spread=3.0) if with_sinks else None
+    scale = sizes.dim**-0.5
+    node = ops.attention(
+        q,
+        k,
+        v,
+        made.put(I32, spans),
+        made.put(I32, cells),
+        made.put(I32, np.array([sizes.n_kv])),
+        scale=scale,
+        softcap=softcap,
+        sinks=sinks,
+    )
+    want = attended(
+        made.exact(q)[0],
+        made.exact(k)[0, : sizes.n_kv],
+        made.exact(v)[0, : sizes.n_kv],
+        spans,
+        cells[: sizes.n_kv],
+        np.float64(np.float32(scale)),
+        softcap,
+        None if sinks is None else made.exact(sinks)[0, 0, 0],
+    )
+    got = run(backend, node, made.values)[0]
+    assert got.shape == want.shape
+    assert nmse(got, want) < 1e-11 if want.any() else not got.any()
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_attention(either: OpenCLBackend, sizes: Sizes, mask: str) -> None:
+    check(either, mask, sizes)
+
+
+@pytest.mark.parametrize("sizes", SIZES[1:4], ids=str)
+def test_softcap_and_sinks(either: OpenCLBackend, sizes: Sizes) -> None:
+    check(either, "causal", sizes, softcap=5.0)
+    check(either, "padded", sizes, with_sinks=True)
+    check(either, "nothing", sizes, with_sinks=True)
+    check(either, "window", sizes, softcap=20.0, with_sinks=True)
+
+
+@pytest.mark.parametrize("sizes", SIZES[1:6], ids=str)
+def test_f32_cache_and_sharp_scores(either: OpenCLBackend, sizes: Sizes) -> None:
+    check(either, "causal", sizes, fmt=F32)
+    check(either, "window", sizes, spread=40.0)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("with_sinks", [False, True])
+@pytest.mark.parametrize("sizes", SIZES[1:2] + SIZES[4:7], ids=str)
+def test_softmax(either: OpenCLBackend, sizes: Sizes, mask: str, with_sinks: bool) -> None:
+    made = Operands()
+    shape = (sizes.cells, sizes.tokens, sizes.heads)
+    scores = made.make(F32, shape[0], shape[2], shape[1], spread=6.0).permute(0, 2, 1)
+    spans, cells = visibility(mask, sizes, made.rng)
+    sinks = made.make(F32, sizes.heads) if with_sinks else None
+    node = ops.softmax(
+        scores,
+        made.put(I32, spans),
+        made.put(I32, cells),
+        scale=0.5,
+        softcap=4.0,
+        sinks=sinks,
+    )
+    exact = 4.0 * np.tanh(0.5 * made.exact(scores)[0] / 4.0)
+    sink = None if sinks is None else made.exact(sinks)[0, 0, 0]
+    want = weights(exact, seen_by(spans, cells), sink)
+    got = run(either, node, made.values)[0]
+    assert nmse(got, want) < 1e-11 if want.any() else not got.any()
+
+
+@pytest.mark.parametrize("width", [1, 15, 600])
+def test_softmax_without_a_mask(either: OpenCLBackend, width: int) -> None:
+    made = Operands()
+    scores = made.make(F32, width, 3, 2)
+    want = weights(made.exact(scores)[0], np.ones((3, width), bool), None)
+    assert nmse(run(either, ops.softmax(scores), made.values)[0], want) < 1e-11
