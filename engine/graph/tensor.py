@@ -126,7 +126,7 @@ class Tensor:
         return self._view(Op.RESHAPE, wanted, packed_strides(self.fmt, wanted), 0, "reshaped")
 
     def view(self, offset: int, shape: Sequence[int], strides: Sequence[int] = ()) -> "Tensor":
-        """A window `offset` bytes in; `strides` of dimensions 1.. in bytes (packed where absent)."""
+        """A window `offset` bytes in; `strides` of dimensions 1.. in bytes, packed where absent."""
         wanted = pad_shape("view", shape)
         steps = [self.fmt.bytes, *strides]
         if len(steps) == 1:

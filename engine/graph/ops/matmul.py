@@ -6,9 +6,10 @@ from engine.graph.tensor import Op, Tensor, node
 
 
 def mulmat(a: Tensor, b: Tensor) -> Tensor:
-    """out[m, n] = sum_k a[k, m] * b[k, n], f32 [M, N, b2, b3] of a [K, M, a2, a3], b [K, N, b2, b3].
+    """out[m, n] = sum_k a[k, m] * b[k, n].
 
-    `a` may be quantised. Batches are grouped: b's index divided by b2/a2 (grouped-query attention).
+    f32 [M, N, b2, b3] of a [K, M, a2, a3] and b [K, N, b2, b3]. `a` may be quantised. Batches are
+    grouped: b's index divided by b2/a2 (grouped-query attention).
     """
     if a.shape[0] != b.shape[0]:
         names = f"{a.name or 'a'} and {b.name or 'b'}"
