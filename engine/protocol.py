@@ -72,6 +72,13 @@ class Unload(Message, frozen=True, tag="unload"):
     """Close the model. Ends with `Unloaded`."""
 
 
+class Predict(Message, frozen=True, tag="predict"):
+    """What `Load` would allocate, without loading. Ends with `Memory`."""
+
+    path: str
+    options: EngineOptions
+
+
 class Generate(Message, frozen=True, tag="generate"):
     """Answer a chat, or continue `prompt` as it stands. Ends with `Finished`.
 
@@ -108,7 +115,7 @@ class Shutdown(Message, frozen=True, tag="shutdown"):
     """End the worker; nothing answers."""
 
 
-Request = Load | Unload | Generate | Cancel | Perplexity | ListDevices | Shutdown
+Request = Load | Unload | Predict | Generate | Cancel | Perplexity | ListDevices | Shutdown
 
 
 class Progress(Message, frozen=True, tag="progress"):
@@ -254,6 +261,43 @@ class Devices(Message, frozen=True, tag="device_list"):
     devices: list[DeviceRow]
 
 
+class MemoryRow(msgspec.Struct, frozen=True):
+    """Bytes of one device, component and layer (None: of no layer), as planned or as they are.
+
+    `status` is planned, allocated, mapped (file pages, not allocated) or failed.
+    """
+
+    device: str
+    component: str
+    layer: int | None
+    size: int
+    status: str
+
+
+class PoolRow(msgspec.Struct, frozen=True):
+    """Memory that devices share, in bytes. `free` None where nobody tells; `source` says who does.
+
+    `limit` is what the engine allows itself, `used` what it holds.
+    """
+
+    name: str
+    devices: list[str]
+    total: int
+    free: int | None
+    limit: int
+    used: int
+    source: str
+
+
+class Memory(Message, frozen=True, tag="memory"):
+    """What memory is planned and held now; sent with `id` 0 when it changes by itself."""
+
+    rows: list[MemoryRow]
+    pools: list[PoolRow]
+    fits: bool = True
+    shortfall: int = 0
+
+
 class Failed(Message, frozen=True, tag="failed"):
     """A request ended with an error; `kind` is its class in `engine.errors`."""
 
@@ -261,4 +305,4 @@ class Failed(Message, frozen=True, tag="failed"):
     message: str
 
 
-Reply = Progress | Loaded | Unloaded | Piece | Finished | PerplexityDone | Devices | Failed
+Reply = Progress | Loaded | Unloaded | Piece | Finished | PerplexityDone | Devices | Memory | Failed
