@@ -27,6 +27,7 @@ FINAL = (
     protocol.Finished,
     protocol.PerplexityDone,
     protocol.Devices,
+    protocol.Memory,
     protocol.Failed,
 )
 _GRACE = 2.0
@@ -93,7 +94,8 @@ class Worker:
         try:
             if timeout is not None and not self._pipe.poll(timeout):
                 return None
-            return self._decode(self._pipe.recv_bytes())
+            reply: protocol.Reply = self._decode(self._pipe.recv_bytes())
+            return reply
         except (EOFError, OSError) as error:
             raise self._death() from error
 

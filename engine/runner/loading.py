@@ -1,26 +1,24 @@
 """From a path to a model that answers: devices, weights, caches, arenas."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from engine.backends.base import Backend, Component, Location, Owner
+from engine.backends.base import Backend
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.device import open_device
 from engine.errors import BadFile, DeviceError
 from engine.gguf import GGUFFile, open_gguf
-from engine.graph.tensor import Tensor
 from engine.models.build import BuiltModel, build_model
 from engine.protocol import Loaded
+from engine.runner.placement import Placement, place
 from engine.runner.stepper import MAX_BATCH, Stepper
 from engine.scheduler.plan import Planner
 from engine.settings import EngineOptions
 from engine.tokenizer import ChatTemplate, Tokenizer, load_chat_template, load_tokenizer
-from engine.weights.load import Progress, free, load_weights, matmul_only
+from engine.weights.load import Progress, allocate, free, upload
 
 
 @dataclass
@@ -33,7 +31,7 @@ class LoadedModel:
     built: BuiltModel
     stepper: Stepper
     backends: tuple[Backend, ...]
-    placed: Mapping[Tensor, Location]
+    placement: Placement
     _closing: ExitStack
 
     @property
@@ -76,8 +74,9 @@ def load_model(
     options: EngineOptions,
     progress: Progress = lambda done, total: None,
     cancelled: Callable[[], bool] = lambda: False,
+    placed_at: Callable[[Placement], None] = lambda placement: None,
 ) -> LoadedModel:
-    """Open a GGUF file on a device.
+    """Open a GGUF file on a device; `placed_at` hears what will be allocated, before it is.
 
     Raises `BadFile`, `UnsupportedModel`, `TensorMismatch`, `NoMem`, `DeviceError`, `Cancelled`.
     """
@@ -89,19 +88,25 @@ def load_model(
             problem = f"{tokenizer.size} tokens but logits for {built.n_vocab}"
             raise BadFile(file.paths[0], problem)
         template = load_chat_template(file.metadata, tokenizer)
-        backends = _open_backends(options, stack)
-        placed = _place(file, built, backends, progress, cancelled, stack)
+        backends = open_backends(options, stack)
+        placement = place(built, backends)
+        placed_at(placement)
+        placed = allocate((*placement.weights, *placement.caches))
+        stack.callback(lambda: free(placed.values()))
+        upload(file, built.sources, placement.backend_of, placed, progress, cancelled)
+        for tensor in placement.mapped:
+            placed[tensor] = backends[-1].map(file.data(built.sources[tensor]))
         planner = Planner(backends, placed)
         stack.callback(planner.close)
         stepper = Stepper(built, planner, options.flash_attention is not False)
         stepper.reserve()
         return LoadedModel(
-            file, tokenizer, template, built, stepper, backends, placed, stack.pop_all()
+            file, tokenizer, template, built, stepper, backends, placement, stack.pop_all()
         )
     raise AssertionError  # the stack never swallows an exception
 
 
-def _open_backends(options: EngineOptions, stack: ExitStack) -> tuple[Backend, ...]:
+def open_backends(options: EngineOptions, stack: ExitStack) -> tuple[Backend, ...]:
     host = HostBackend()
     if options.device == "host":
         return (host,)
@@ -114,35 +119,3 @@ def _open_backends(options: EngineOptions, stack: ExitStack) -> tuple[Backend, .
     device = OpenCLBackend(found, options.budget.get(found.info.name))
     stack.callback(device.close)
     return (device, host)
-
-
-def _place(
-    file: GGUFFile,
-    built: BuiltModel,
-    backends: tuple[Backend, ...],
-    progress: Progress,
-    cancelled: Callable[[], bool],
-    stack: ExitStack,
-) -> dict[Tensor, Location]:
-    device, host = backends[0], backends[-1]
-    embedding = built.model.weights.embedding.weight
-    _, graph = built.build(1, 1, built.buckets([0] * len(built.caches.caches)))
-
-    placed = load_weights(
-        file,
-        built.sources,
-        lambda tensor: host if tensor is embedding else device,
-        built.layer_of,
-        matmul_only(graph),
-        progress,
-        cancelled,
-    )
-    stack.callback(lambda: free(placed.values()))
-    for i, layer in enumerate(built.layers):
-        for cache in (layer.k, layer.v):
-            kind = device.buffer_type(cache.fmt, cache.shape)
-            size = device.allocation_size(kind, cache.fmt, cache.shape)
-            buffer = device.allocate(kind, size, Owner(Component.CACHE, i))
-            placed[cache] = Location(buffer, 0)
-            buffer.write(0, np.zeros(size, np.uint8))
-    return placed

@@ -5,6 +5,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 
@@ -14,10 +15,15 @@ import numpy as np
 from engine import protocol
 from engine.backends.opencl.device import list_devices
 from engine.errors import BadSetting, CutawayError
+from engine.gguf import open_gguf
+from engine.models.build import build_model
 from engine.runner.generate import generate
-from engine.runner.loading import LoadedModel, load_model
+from engine.runner.loading import LoadedModel, load_model, open_backends
 from engine.runner.perplexity import score
+from engine.runner.placement import Placement, place
+from engine.runner.records import held, planned
 from engine.runner.sequence import Sequenced
+from engine.runner.stepper import MAX_BATCH
 
 PROGRESS_STEPS = 200
 
@@ -85,6 +91,11 @@ class _Server:
             case protocol.Unload():
                 self._close_model()
                 self._send(protocol.Unloaded(request.id))
+            case protocol.Predict():
+                with open_gguf(request.path) as file, ExitStack() as stack:
+                    built = build_model(file, request.options.ctx, MAX_BATCH)
+                    backends = open_backends(request.options, stack)
+                    self._send(planned(request.id, place(built, backends)))
             case protocol.Generate():
                 model, sequence = self._open_model()
                 for event in generate(model, sequence, request, self._asked_to_stop(request)):
@@ -105,9 +116,13 @@ class _Server:
                 last = step
                 self._send(protocol.Progress(request.id, "load", done, total))
 
+        def placed(placement: Placement) -> None:
+            self._send(planned(0, placement))
+
         stop = self._asked_to_stop(request)
-        model = load_model(request.path, request.options, progress, stop)
+        model = load_model(request.path, request.options, progress, stop, placed)
         self._model, self._sequence = model, Sequenced(model.stepper)
+        self._send(held(model.backends, model.placement))
         self._send(model.describe(request.id))
 
     def _open_model(self) -> tuple[LoadedModel, Sequenced]:

@@ -78,7 +78,7 @@ class Stepper:
                 self._shift(index, shift)
 
     def reserve(self) -> None:
-        """Grow the arenas to the worst case: a full batch, and a shift, over whole caches."""
+        """Grow the arenas to the worst case: a full batch over whole caches. Raises `NoMem`."""
         cells = tuple(c.n_cells for c in self.built.caches.caches)
         _, graph = self.built.build(MAX_BATCH, 1, cells, self.fused_attention)
         self.planner.reserve(graph)

@@ -1,6 +1,7 @@
 """Weights onto their devices: few buffers, exact records, progress, cancel."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from engine.backends.base import Backend, Buffer, BufferType, Component, Location, Owner
 from engine.errors import Cancelled
@@ -9,6 +10,20 @@ from engine.graph.graph import Graph
 from engine.graph.tensor import Op, Role, Tensor
 
 Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """One buffer to be made, and the tensors in it with their padded sizes, in order."""
+
+    backend: Backend
+    type: BufferType
+    owner: Owner
+    tensors: tuple[tuple[Tensor, int], ...]
+
+    @property
+    def size(self) -> int:
+        return sum(size for _, size in self.tensors)
 
 
 def matmul_only(graph: Graph) -> frozenset[Tensor]:
@@ -23,76 +38,57 @@ def matmul_only(graph: Graph) -> frozenset[Tensor]:
     return frozenset(seen - spoiled)
 
 
-def load_weights(
-    file: GGUFFile,
-    sources: Mapping[Tensor, str],
+def plan_weights(
+    tensors: Iterable[Tensor],
     backend_of: Callable[[Tensor], Backend],
     layer_of: Callable[[str], int | None],
     tiled: frozenset[Tensor],
-    progress: Progress,
-    cancelled: Callable[[], bool],
-) -> dict[Tensor, Location]:
-    """Allocate and upload every leaf; the host's are the mapped file itself.
-
-    Weights of one layer and buffer type share a buffer. Raises `NoMem`, or `Cancelled`; what was
-    allocated is freed then.
+) -> list[Allocation]:
+    """The buffers for weights that do not stay in the mapped file: one for each device, layer
+    and layout, more where a buffer would pass the device's largest.
     """
-    placed: dict[Tensor, Location] = {}
     groups: dict[tuple[Backend, BufferType, int | None], list[Tensor]] = {}
-    for tensor in sources:
+    for tensor in tensors:
         backend = backend_of(tensor)
-        if backend.is_host:
-            placed[tensor] = backend.map(file.data(sources[tensor]))
-            continue
-        kind = backend.buffer_type(tensor.fmt, tensor.shape, tensor in tiled)
-        groups.setdefault((backend, kind, layer_of(tensor.name)), []).append(tensor)
-    try:
-        for (backend, kind, layer), tensors in groups.items():
-            placed.update(_allocate(backend, kind, layer, tensors))
-        _upload(file, sources, backend_of, placed, progress, cancelled)
-    except BaseException:
-        free(placed.values())
-        raise
-    return placed
+        if not backend.is_host:
+            kind = backend.buffer_type(tensor.fmt, tensor.shape, tensor in tiled)
+            groups.setdefault((backend, kind, layer_of(tensor.name)), []).append(tensor)
+    return [
+        allocation
+        for (backend, kind, layer), members in groups.items()
+        for allocation in _cut(backend, kind, Owner(Component.WEIGHTS, layer), members)
+    ]
 
 
-def free(placed: Iterable[Location]) -> None:
-    """Give back the buffers behind locations, each once."""
-    buffers: dict[int, Buffer] = {id(at.buffer): at.buffer for at in placed}
-    for buffer in buffers.values():
-        buffer.free()
+def _cut(
+    backend: Backend, kind: BufferType, owner: Owner, tensors: Sequence[Tensor]
+) -> list[Allocation]:
+    runs: list[list[tuple[Tensor, int]]] = [[]]
+    for tensor in tensors:
+        size = backend.allocation_size(kind, tensor.fmt, tensor.shape)
+        if runs[-1] and sum(n for _, n in runs[-1]) + size > kind.max_size:
+            runs.append([])
+        runs[-1].append((tensor, size))
+    return [Allocation(backend, kind, owner, tuple(run)) for run in runs]
 
 
-def _allocate(
-    backend: Backend, kind: BufferType, layer: int | None, tensors: list[Tensor]
-) -> dict[Tensor, Location]:
+def allocate(plan: Iterable[Allocation]) -> dict[Tensor, Location]:
+    """Make the buffers. Raises `NoMem`, with what was made before freed again."""
     placed: dict[Tensor, Location] = {}
-    pending: list[tuple[Tensor, int]] = []
-
-    def flush() -> None:
-        if pending:
-            total = sum(size for _, size in pending)
-            buffer = backend.allocate(kind, total, Owner(Component.WEIGHTS, layer))
+    try:
+        for wanted in plan:
+            buffer = wanted.backend.allocate(wanted.type, wanted.size, wanted.owner)
             offset = 0
-            for tensor, size in pending:
+            for tensor, size in wanted.tensors:
                 placed[tensor] = Location(buffer, offset)
                 offset += size
-            pending.clear()
-
-    try:
-        for tensor in tensors:
-            size = backend.allocation_size(kind, tensor.fmt, tensor.shape)
-            if pending and sum(n for _, n in pending) + size > kind.max_size:
-                flush()
-            pending.append((tensor, size))
-        flush()
     except BaseException:
         free(placed.values())
         raise
     return placed
 
 
-def _upload(
+def upload(
     file: GGUFFile,
     sources: Mapping[Tensor, str],
     backend_of: Callable[[Tensor], Backend],
@@ -100,14 +96,23 @@ def _upload(
     progress: Progress,
     cancelled: Callable[[], bool],
 ) -> None:
-    total = sum(t.nbytes for t in sources)
+    """Fill placed weights from the file. Raises `Cancelled`."""
+    total = sum(t.nbytes for t in placed if t in sources)
     done = 0
     progress(done, total)
-    for tensor, source in sources.items():
+    for tensor, location in placed.items():
+        if tensor not in sources:
+            continue
         if cancelled():
             raise Cancelled("loading")
-        backend = backend_of(tensor)
-        if not backend.is_host:
-            backend.upload(placed[tensor], tensor.fmt, tensor.shape, file.data(source))
+        blocks = file.data(sources[tensor])
+        backend_of(tensor).upload(location, tensor.fmt, tensor.shape, blocks)
         done += tensor.nbytes
         progress(done, total)
+
+
+def free(placed: Iterable[Location]) -> None:
+    """Give back the buffers behind locations, each once."""
+    buffers: dict[int, Buffer] = {id(at.buffer): at.buffer for at in placed}
+    for buffer in buffers.values():
+        buffer.free()
