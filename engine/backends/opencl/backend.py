@@ -13,7 +13,7 @@ from engine.backends.base import (
     Where,
 )
 from engine.backends.opencl import layouts
-from engine.backends.opencl.buffers import OpenCLBuffer
+from engine.backends.opencl.buffers import OpenCLBuffer, driver_error
 from engine.backends.opencl.commands import OpenCLCommands, prepare
 from engine.backends.opencl.device import Device
 from engine.backends.opencl.launches import FAMILIES
@@ -99,7 +99,8 @@ class OpenCLBackend(Backend):
         try:
             self._queue.finish()
         except cl.Error as error:
-            raise DeviceError(self.name, f"the device failed while computing: {error}") from None
+            left = self.pool.limit - self.pool.used
+            raise driver_error(self.name, "computing", self.used, left, error) from None
 
     def close(self) -> None:
         self.synchronize()

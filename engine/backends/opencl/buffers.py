@@ -17,6 +17,15 @@ OUT_OF_MEMORY = frozenset(
 )
 
 
+def driver_error(
+    device: str, doing: str, size: int, left: int, error: cl.Error
+) -> NoMem | DeviceError:
+    """What a driver's error means: drivers may run out of memory long after they granted it."""
+    if error.code in OUT_OF_MEMORY:
+        return NoMem(device, doing, size, left, f"the driver ran out ({error})")
+    return DeviceError(device, f"{doing} failed: {error}")
+
+
 class OpenCLBuffer(Buffer):
     """A driver's buffer object. Commands keep `memory`, so `free` pulls nothing away from them."""
 
@@ -37,14 +46,9 @@ class OpenCLBuffer(Buffer):
             # Drivers hand out memory they do not have; only using it tells.
             cl.enqueue_fill_buffer(queue, memory, np.zeros(1, np.uint8), 0, max(size, 1))
             queue.finish()
-        except (cl.Error, MemoryError) as error:
+        except cl.Error as error:
             pool.give_back(buffer_type.device, owner, size)
-            if isinstance(error, cl.Error) and error.code not in OUT_OF_MEMORY:
-                raise DeviceError(buffer_type.device, f"allocating failed: {error}") from None
-            left = pool.limit - pool.used
-            raise NoMem(
-                buffer_type.device, owner.component, size, left, "the driver refused"
-            ) from None
+            raise self._failed("allocating", size, error) from None
         self._memory: cl.Buffer | None = memory
 
     def write(self, offset: int, data: Bytes) -> None:
@@ -82,8 +86,5 @@ class OpenCLBuffer(Buffer):
         assert 0 <= offset <= self.size - size, (offset, size, self.size)
 
     def _failed(self, doing: str, size: int, error: cl.Error) -> NoMem | DeviceError:
-        if error.code in OUT_OF_MEMORY:
-            left = self._pool.limit - self._pool.used
-            what = f"{doing} {self._owner.component}"
-            return NoMem(self.type.device, what, size, left, "the driver ran out late")
-        return DeviceError(self.type.device, f"{doing} failed: {error}")
+        left = self._pool.limit - self._pool.used
+        return driver_error(self.type.device, f"{doing} {self._owner.component}", size, left, error)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from engine.backends.base import Commands, Where
-from engine.backends.opencl.buffers import OpenCLBuffer
+from engine.backends.opencl.buffers import OpenCLBuffer, driver_error
 from engine.backends.opencl.launch import Arg, Launch
 from engine.backends.opencl.loader import cl
 from engine.backends.opencl.program import ProgramKey, Programs
@@ -42,8 +42,9 @@ class OpenCLCommands(Commands):
                     enqueue(queue, kernel, global_size, local_size)
                 queue.flush()
         except cl.Error as error:
-            problem = f"kernel {kernel.function_name} was refused: {error}"
-            raise DeviceError(self._device, problem) from None
+            size = sum(memory.size for memory in self._memory)
+            doing = f"starting kernel {kernel.function_name}"
+            raise driver_error(self._device, doing, size, 0, error) from None
 
 
 def prepare(
