@@ -21,7 +21,7 @@ class Graph:
 
     @classmethod
     def of(cls, outputs: Sequence[Tensor], effects: Sequence[Tensor] = ()) -> "Graph":
-        """The closure of `effects`, then `outputs`, sources first; unnamed nodes are named node_i."""
+        """The closure of `effects`, then `outputs`, sources first; nameless nodes get node_i."""
         nodes, leaves = _closure([*effects, *outputs])
         for i, tensor in enumerate(nodes):
             if not tensor.name:
