@@ -1,0 +1,200 @@
+"""Buffers, programs and commands on every driver here."""
+
+import gc
+
+import numpy as np
+import pytest
+
+from engine.backends.base import Component, Location, MemoryPool, Owner
+from engine.backends.opencl import commands, program
+from engine.backends.opencl.commands import prepare
+from engine.backends.opencl.launch import Launch
+from engine.backends.opencl.program import ProgramKey, Programs
+from engine.errors import KernelBuildFailed, NoMem
+from engine.gguf.formats import F32
+from engine.graph.tensor import Role, leaf
+from tests.kernels.harness import nmse
+
+GRAPH = Owner(Component.GRAPH)
+SHAPE = (1, 1, 1, 1)
+SOURCE = """
+__kernel void scaled(__global char *y, long y_off, __global const char *x, long x_off,
+                     __global char *nothing, long nothing_off, int n, float f) {
+  const int i = get_global_id(0);
+  if (i < n && !nothing)
+    ((__global float *)(y + y_off))[i] = f * ((__global const float *)(x + x_off))[i] + BIAS;
+}
+"""
+
+
+@pytest.fixture
+def pool(backend, monkeypatch):
+    """A small pool of the backend's own."""
+    own = MemoryPool("test", 8 << 20)
+    monkeypatch.setattr(backend, "pool", own)
+    return own
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """A family with one kernel: y = f x + BIAS."""
+    monkeypatch.setattr(program, "source", lambda family: SOURCE)
+
+
+def allocate(backend, size):
+    return backend.allocate(backend.buffer_type(F32, SHAPE), size, GRAPH)
+
+
+def test_write_and_read_at_offsets(backend, pool):
+    buffer = allocate(backend, 1000)
+    assert not buffer.read(0, 1000).any()  # touched
+    data = np.arange(100, dtype=np.uint8)
+    buffer.write(333, data)
+    assert np.array_equal(buffer.read(333, 100), data)
+    assert not buffer.read(0, 333).any()
+    assert not buffer.read(433, 567).any()
+    assert buffer.read(1000, 0).size == 0
+    buffer.write(7, np.array([[1.5, 2.5]], np.float32))
+    assert buffer.read(7, 8).view(np.float32).tolist() == [1.5, 2.5]
+    with pytest.raises(AssertionError):
+        buffer.write(950, data)
+    buffer.free()
+
+
+def test_pool_counts_and_refuses(backend, pool):
+    first = allocate(backend, 5 << 20)
+    assert pool.used == backend.used == 5 << 20
+    with pytest.raises(NoMem) as refused:
+        allocate(backend, 4 << 20)
+    assert (refused.value.wanted, refused.value.left) == (4 << 20, 3 << 20)
+    first.free()
+    first.free()
+    assert pool.used == 0
+    allocate(backend, 8 << 20).free()
+
+
+def test_budget_is_a_limit_of_its_own(backend, pool, monkeypatch):
+    monkeypatch.setattr(backend, "budget", 3 << 20)
+    pool.take("other:0", GRAPH, 1 << 20)
+    kept = allocate(backend, 2 << 20)
+    with pytest.raises(NoMem, match="budget"):
+        allocate(backend, (1 << 20) + 1)
+    kept.free()
+
+
+def test_one_buffer_holds_no_more_than_the_driver_says(backend, pool, monkeypatch):
+    monkeypatch.setattr(pool, "limit", 1 << 60)
+    with pytest.raises(NoMem, match="one buffer"):
+        allocate(backend, backend.info.max_allocation + 1)
+    assert pool.used == 0
+
+
+def test_sizes_are_padded_to_the_alignment(backend):
+    kind = backend.buffer_type(F32, SHAPE)
+    assert kind.alignment >= 128
+    assert backend.allocation_size(kind, F32, (33, 3, 1, 1)) % kind.alignment == 0
+    assert backend.allocation_size(kind, F32, (33, 3, 1, 1)) >= 33 * 3 * 4
+
+
+def prepared(backend, buffers, factor, bias):
+    x, y = (leaf(name, F32, (10,), Role.INPUT) for name in "xy")
+    places = {x: Location(buffers[0], 64), y: Location(buffers[1], 128)}
+    args = (y.view(8, (2,)), x.view(4, (2,)), None, np.int32(2), np.float32(factor))
+    launch = Launch("tiny", "scaled", args, (16,), (8,), {"BIAS": bias})
+    return prepare(
+        backend.name, backend._queue, Programs(backend._context, "t"), [launch], places.__getitem__
+    )
+
+
+def test_arguments_offsets_of_views_and_defines(backend, pool, tiny):
+    source, target = allocate(backend, 512), allocate(backend, 512)
+    source.write(64, np.arange(10, dtype=np.float32))
+    made = prepared(backend, (source, target), 10.0, 7)
+    made.run()
+    result = target.read(0, 512).view(np.float32)
+    assert result[34:36].tolist() == [17, 27]  # from byte 128 + 8
+    assert np.count_nonzero(result) == 2
+    source.write(68, np.array([5, 6], np.float32))
+    made.run()  # replayed: reads what is there now
+    assert target.read(136, 8).view(np.float32).tolist() == [57, 67]
+    source.free()
+    target.free()
+
+
+def test_commands_keep_freed_buffers_alive(backend, pool, tiny):
+    source, target = allocate(backend, 4096), allocate(backend, 4096)
+    made = prepared(backend, (source, target), 1.0, 0)
+    source.free()
+    target.free()
+    del source, target
+    gc.collect()
+    made.run()  # PoCL would end the process here if the memory were gone
+    backend.synchronize()
+    assert pool.used == 0
+
+
+def test_launch_that_does_not_fit_its_kernel(backend, pool, tiny):
+    buffer = allocate(backend, 64)
+    x = leaf("x", F32, (4,), Role.INPUT)
+    programs = Programs(backend._context, "t")
+    enough = (x, x, None, np.int32(2), np.float32(1))
+    for args, local, said in (((x,), None, "takes 8 arguments"), (enough, (5,), "no multiple")):
+        launch = Launch("tiny", "scaled", args, (16,), local, {"BIAS": 0})
+        with pytest.raises(AssertionError, match=said):
+            prepare("t", backend._queue, programs, [launch], lambda t: Location(buffer, 0))
+    buffer.free()
+
+
+def test_build_log_names_file_and_line(backend, monkeypatch, tmp_path):
+    monkeypatch.setattr(program.resources, "files", lambda package: tmp_path)
+    (tmp_path / "common.cl").write_text("#define ONE 1\n\n")
+    (tmp_path / "bad.cl").write_text("// first\n__kernel void k() {\n  int x = unknown;\n}\n")
+    with pytest.raises(KernelBuildFailed) as failed:
+        Programs(backend._context, backend.name).get(ProgramKey.of("bad", {"N": 3}))
+    assert "bad.cl:3" in failed.value.log
+    assert "unknown" in str(failed.value)
+    assert (failed.value.family, failed.value.defines) == ("bad", {"N": 3})
+
+
+def test_programs_are_built_once_and_in_threads(backend, tiny, monkeypatch):
+    programs = Programs(backend._context, backend.name)
+    built = []
+    build = programs._build
+    monkeypatch.setattr(programs, "_build", lambda key: built.append(key) or build(key))
+    keys = [ProgramKey.of("tiny", {"BIAS": n}) for n in (1, 2, 3, 1)]
+    programs.build_all(keys)
+    programs.build_all(keys)
+    assert sorted(built) == sorted(set(keys))
+    assert programs.get(keys[0]) is programs.get(keys[3])
+
+
+def test_unwritable_cache_and_stale_lock_cost_nothing(backend, tiny, monkeypatch, tmp_path):
+    (tmp_path / "programs").mkdir()
+    monkeypatch.setenv("CUTAWAY_CACHE", str(tmp_path))
+    lock = tmp_path / "programs" / "lock"
+    lock.touch()
+    program.os.utime(lock, (0, 0))  # left behind by a process that was killed
+    Programs(backend._context, "t").get(ProgramKey.of("tiny", {"BIAS": 1}))
+    monkeypatch.setenv("CUTAWAY_CACHE", "/proc/nowhere")
+    Programs(backend._context, "t").get(ProgramKey.of("tiny", {"BIAS": 2}))
+
+
+def test_many_launches_run_in_order(backend, pool, tiny, monkeypatch):
+    """A chain where each launch reads what the one before it wrote."""
+    monkeypatch.setattr(commands, "FIRST_BATCH", 5)
+    tensors = [leaf(f"t{i}", F32, (64,), Role.INPUT) for i in range(40)]
+    buffer = allocate(backend, 40 * 256)
+    places = {t: Location(buffer, 256 * i) for i, t in enumerate(tensors)}
+    launches = [
+        Launch(
+            "tiny", "scaled", (b, a, None, np.int32(64), np.float32(1)), (64,), None, {"BIAS": 1}
+        )
+        for a, b in zip(tensors, tensors[1:], strict=False)
+    ]
+    x = np.linspace(0, 1, 64, dtype=np.float32)
+    buffer.write(0, x)
+    programs = Programs(backend._context, "t")
+    prepare("t", backend._queue, programs, launches, places.__getitem__).run()
+    backend.synchronize()
+    assert nmse(buffer.read(39 * 256, 256).view(np.float32), x.astype(np.float64) + 39) < 1e-13
+    buffer.free()
