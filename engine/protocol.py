@@ -119,11 +119,15 @@ Request = Load | Unload | Predict | Generate | Cancel | Perplexity | ListDevices
 
 
 class Progress(Message, frozen=True, tag="progress"):
-    """How far a stage of a request is: `load`, `compile`, `prefill` or `score`."""
+    """How far a stage of a request is: `load`, `compile`, `prefill` or `score`.
+
+    `estimate` is the perplexity so far, while scoring.
+    """
 
     stage: str
     done: int
     total: int
+    estimate: float | None = None
 
 
 class Loaded(Message, frozen=True, tag="loaded"):
@@ -154,10 +158,11 @@ class Alternative(msgspec.Struct, frozen=True):
 
 
 class TokenInfo(msgspec.Struct, frozen=True):
-    """A generated token; `logprob` and `top` only where they were asked for."""
+    """A generated token; all but its id only where log-probabilities were asked for."""
 
     token: int
     logprob: float | None = None
+    text: str = ""
     top: list[Alternative] = []
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from app.commands.progress import Bar
+from app.commands.terminal import confirm, interactive
 from app.fetch.known import KNOWN
 
 NAME = "get"
@@ -63,8 +64,7 @@ def fetch_with_progress(name: str, accept_terms: bool = False) -> Path:
 
 def _ask(name: str) -> bool:
     model = KNOWN.get(name)
-    if not model or not model.terms or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not model or not model.terms or not interactive():
         return False
     print(f"{name} comes under {model.terms.title}: {model.terms.url}", file=sys.stderr)
-    print("Do you accept them? [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return confirm("Do you accept them?")

@@ -5,6 +5,7 @@ import argparse
 from engine.errors import BadSetting
 from engine.settings import KV_TYPES, EngineOptions
 
+_MOST = (1 << 31) - 1  # the engine counts in 32 bits
 FLASH_ATTENTION = {"on": True, "off": False, "auto": None}
 
 
@@ -46,8 +47,15 @@ def engine_options(args: argparse.Namespace) -> EngineOptions:
 
 def positive(text: str) -> int:
     """An argparse type: a whole number from 1 up."""
-    if not text.isdecimal() or int(text) == 0:
+    if count(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def count(text: str) -> int:
+    """An argparse type: a whole number from 0 up."""
+    if not text.isdecimal() or len(text) > 10 or int(text) > _MOST:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {_MOST}")
     return int(text)
 
 

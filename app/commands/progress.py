@@ -25,7 +25,12 @@ class Bar:
     def __exit__(
         self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None
     ) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Erases the bar, so that something else can be written in its line."""
         if self._drawn:
+            self._drawn = 0.0
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
     def update(self, label: str, done: float, total: float, amount: str = "") -> None:

@@ -135,11 +135,11 @@ class _Answer:
         k = min(self.request.logprobs, logp.size)
         best = np.argpartition(-logp, k - 1)[:k]
         best = best[np.argsort(-logp[best], kind="stable")]
-        show = self.model.tokenizer
-        top = [
-            Alternative(int(i), show.decode([int(i)], special=True), float(logp[i])) for i in best
-        ]
-        return TokenInfo(token, float(logp[token]), top)
+        top = [Alternative(int(i), self._shown(int(i)), float(logp[i])) for i in best]
+        return TokenInfo(token, float(logp[token]), self._shown(token), top)
+
+    def _shown(self, token: int) -> str:
+        return self.model.tokenizer.decode([token], special=True)
 
     def _stats(self) -> Stats:
         clock, now = self.clock, perf_counter()

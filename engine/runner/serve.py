@@ -144,7 +144,7 @@ class _Server:
         )
         for done, total, latest in chunks:
             result = latest
-            self._send(protocol.Progress(request.id, "score", done, total))
+            self._send(protocol.Progress(request.id, "score", done, total, latest.perplexity))
         model.stepper.forget(0)
         kept = request.top_k > 0
         self._send(

@@ -1,0 +1,92 @@
+"""`cutaway perplexity`: how well a model predicts a text, by llama-perplexity's convention."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from app.commands.options import add_engine_options, count, engine_options
+from engine.errors import BadSetting
+from engine.protocol import Loaded, Perplexity, PerplexityDone, Progress
+
+NAME = "perplexity"
+HELP = "measure how well a model predicts a text"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
+    parser.add_argument("text", metavar="TEXTFILE", type=Path, help="a file of UTF-8 text")
+    parser.add_argument(
+        "--top-k", type=count, default=64, metavar="K", help="likeliest tokens to store (64)"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="X.npz", help="store tokens and the K likeliest at each place"
+    )
+    parser.add_argument("--json", action="store_true", help="the result, for programs")
+    add_engine_options(parser)
+    parser.set_defaults(ctx=512)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the estimate after each chunk, then the whole text's with its standard error.
+
+    Raises BadSetting, ModelNotFound, RemoteError, WorkerDied.
+    """
+    options = engine_options(args)
+    text = _read(args.text)
+    if args.out is not None and not args.out.absolute().parent.is_dir():
+        raise BadSetting("--out", str(args.out), "a file in a folder that exists")
+
+    from app.commands.engine import Engine
+    from app.library import resolve
+
+    with Engine(resolve(args.model), options) as engine:
+        loaded = engine.start()
+        kept = args.top_k if args.out is not None else 0
+        request = Perplexity(engine.worker.new_id(), text, args.ctx, kept)
+        for reply in engine.ask(request, bar=args.json):
+            if isinstance(reply, PerplexityDone):
+                done = reply
+            elif isinstance(reply, Progress) and not args.json:
+                print(f"[{reply.done}]{reply.estimate:.4f},", end="", flush=True)
+    if args.out is not None:
+        _store(done, args.out)
+    _print(done, loaded, args.json)
+    return 0
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadSetting("TEXTFILE", str(path), f"UTF-8 text; byte {error.start} is not") from None
+
+
+def _store(done: PerplexityDone, path: Path) -> None:
+    """Writes `tokens` i32 [chunks, ctx], `ids` i32 and `logp` f32 [chunks, scored, k]."""
+    import numpy as np
+
+    scored = done.n_ctx - 1 - done.n_ctx // 2
+    shape = (done.n_chunks, scored, done.top_k)
+    tokens = np.frombuffer(done.tokens, "<i4").reshape(done.n_chunks, done.n_ctx)
+    ids = np.frombuffer(done.ids, "<i4").reshape(shape)
+    logp = np.frombuffer(done.logp, "<f4").reshape(shape)
+    with path.open("wb") as file:  # given a name, NumPy would add its ending
+        np.savez(file, tokens=tokens, ids=ids, logp=logp)
+
+
+def _print(done: PerplexityDone, loaded: Loaded, as_json: bool) -> None:
+    if as_json:
+        result = {
+            "model": loaded.name,
+            "device": loaded.device,
+            "ctx": done.n_ctx,
+            "chunks": done.n_chunks,
+            "perplexity": done.perplexity,
+            "error": done.error,
+        }
+        json.dump(result, sys.stdout)
+        print()
+    else:
+        print(f"\nPPL = {done.perplexity:.4f} +/- {done.error:.4f}")
