@@ -1,6 +1,6 @@
 """Graphs: order, leaves, inputs, text."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.gguf.formats import F16, F32, I32, Q8_0
@@ -13,6 +13,7 @@ def x(name: str = "x", *shape: int) -> Tensor:
     return leaf(name, F32, shape or (4, 4), Role.INPUT)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=60))
 def test_sources_come_first_and_each_node_once(edges: list[tuple[int, int]]) -> None:
     made: list[Tensor] = [x()]

@@ -1,6 +1,6 @@
 """Addresses by lifetime."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.gguf.formats import I8
@@ -23,6 +23,7 @@ LIFETIMES = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(LIFETIMES, st.sampled_from([1, 64, 256]))
 def test_nothing_that_lives_together_overlaps(lives: list[Lifetime], alignment: int) -> None:
     layout = allocate(lives, alignment)
@@ -41,6 +42,7 @@ def test_nothing_that_lives_together_overlaps(lives: list[Lifetime], alignment: 
                 assert x + a.size <= y or y + b.size <= x
 
 
+@settings(deadline=None)
 @given(LIFETIMES)
 def test_the_peak_is_no_less_than_what_lives_at_once_and_no_more_than_all(
     lives: list[Lifetime],
