@@ -25,9 +25,10 @@ OPENCL = [
 ]
 DEVICES = [*OPENCL, "host"]
 MODELS = ("smollm2", "gemma3")
-# Gemma's runs reach beyond its window of 512 in every tier.
+# On OpenCL Gemma's short run reaches beyond its window of 512 too; the host is slow (a minute for
+# that) and shows its window on the tiny model.
 SHORT = {"smollm2": 512, "gemma3": 1024}
-SHORT_ON_HOST = {"smollm2": 128, "gemma3": 576}
+SHORT_ON_HOST = {"smollm2": 128, "gemma3": 64}
 LENGTHS = ["short", pytest.param("whole", marks=pytest.mark.full)]
 
 
