@@ -112,8 +112,12 @@ def find_devices() -> list[Device]:
             continue
         for handle in _handles(platform):
             index = counts.get(family, 0)
+            try:
+                info = _describe(f"{family}:{index}", platform, handle)
+            except cl.Error:  # a driver that cannot describe its device cannot run it
+                continue
             counts[family] = index + 1
-            found.append(Device(_describe(f"{family}:{index}", platform, handle), handle))
+            found.append(Device(info, handle))
     return _with_defaults(found)
 
 

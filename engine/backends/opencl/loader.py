@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from engine.backends.opencl.caches import kept_folder
 from engine.backends.opencl.drivers import ONLY, Driver, find_drivers
-from engine.settings import cache_folder
 
 # PoCL keeps its own cache of built kernels; it reads this when it is first used.
-os.environ.setdefault("POCL_CACHE_DIR", str(cache_folder() / "pocl"))
+os.environ.setdefault("POCL_CACHE_DIR", str(kept_folder("pocl")))
 
 import pyopencl as cl  # noqa: E402
 

@@ -8,9 +8,9 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
+from engine.backends.opencl.caches import kept_folder
 from engine.backends.opencl.loader import cl
 from engine.errors import KernelBuildFailed
-from engine.settings import cache_folder
 
 OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
 # pyopencl holds its lock for milliseconds; an older one was left by a process that was killed.
@@ -35,7 +35,7 @@ class Programs:
         self._context = context
         self._device = device
         self._built: dict[ProgramKey, cl.Program] = {}
-        self._cache = _usable_cache()
+        self._cache = kept_folder("programs")
 
     def get(self, key: ProgramKey) -> cl.Program:
         """The program, built now if it is not yet. Raises `KernelBuildFailed`."""
@@ -59,7 +59,7 @@ class Programs:
         defines = [f"-D{name}={value}" for name, value in key.defines]
         _drop_stale_lock(self._cache)
         try:
-            program.build([*OPTIONS, *defines], cache_dir=self._cache or False)  # type: ignore[arg-type]
+            program.build([*OPTIONS, *defines], cache_dir=str(self._cache))
         except cl.Error as error:
             raise KernelBuildFailed(
                 self._device, key.family, dict(key.defines), str(error)
@@ -76,20 +76,8 @@ def source(family: str) -> str:
     return "\n".join(parts)
 
 
-def _usable_cache() -> str | None:
-    """Where binaries are kept, or None where nothing can be written."""
-    folder = cache_folder() / "programs"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return None
-    return str(folder) if os.access(folder, os.W_OK) else None
-
-
-def _drop_stale_lock(folder: str | None) -> None:
-    if folder is None:
-        return
-    lock = Path(folder) / "lock"
+def _drop_stale_lock(folder: Path) -> None:
+    lock = folder / "lock"
     try:
         if time.time() - lock.stat().st_mtime > STALE_SECONDS:
             lock.unlink()
