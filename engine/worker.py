@@ -63,6 +63,7 @@ class Worker:
                 stdout=self._log,
                 stderr=self._log,
                 env=os.environ | {"PYTHONPATH": _import_path()},
+                process_group=0,  # Ctrl+C is the terminal's word to the app, not to us
             )
         self._pipe = Connection(ours.detach())
         self._decode = msgspec.msgpack.Decoder(protocol.Reply).decode

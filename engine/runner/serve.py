@@ -1,7 +1,6 @@
 """The worker's loop: one request at a time, cancel heard at once, errors caught in one place."""
 
 import os
-import signal
 import threading
 import traceback
 from collections.abc import Callable
@@ -30,7 +29,6 @@ PROGRESS_STEPS = 200
 
 def serve(pipe: Connection) -> None:
     """Answer requests until the pipe closes or `Shutdown` comes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is the terminal's word to the app
     _Server(pipe).run()
 
 
@@ -70,6 +68,9 @@ class _Server:
                 request = decode(self._pipe.recv_bytes())
             except (EOFError, OSError):
                 os._exit(0)
+            except msgspec.DecodeError:
+                traceback.print_exc()  # its last line is what the app shows
+                os._exit(1)
             if isinstance(request, protocol.Cancel):
                 self._cancelled.add(request.id)
             else:
