@@ -1,0 +1,34 @@
+"""One message of a chat, and the tokens of an answer."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from engine.protocol import Stats
+
+Role = Literal["user", "assistant"]
+
+
+@dataclass
+class Message:
+    """A node of a chat's tree. `text` is all of it, a reasoning block included.
+
+    `finish` is why an answer ended: stop, length, context, cancelled, failed, died, edited; empty
+    while it is written (or where the program ended meanwhile). `place` counts from 0 among its
+    `siblings`. `problem` is the error of a failed answer.
+    """
+
+    id: int
+    chat: int
+    parent: int | None
+    role: Role
+    text: str = ""
+    created: float = 0.0  # seconds since the epoch
+    model: str = ""
+    finish: str = ""
+    problem: str = ""
+    stats: Stats | None = None
+    seed: int | None = None
+    n_tokens: int = 0
+    place: int = 0
+    siblings: int = 1
+    children: int = field(default=0, compare=False)
