@@ -10,7 +10,7 @@ from engine.errors import BadSetting, Cancelled
 from engine.protocol import Alternative, Finished, Generate, Piece, Progress, Stats, TokenInfo
 from engine.runner.loading import LoadedModel
 from engine.runner.prompt import Prompt, make_prompt
-from engine.runner.sampler import Sampler, log_softmax
+from engine.runner.sampler import Sampler, log_softmax, top_k
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import Logits
 from engine.runner.stops import StopFilter
@@ -131,12 +131,13 @@ class _Answer:
     def _info(self, token: int) -> TokenInfo:
         if not self.request.logprobs:
             return TokenInfo(token)
-        logp = log_softmax(self.logits)
-        k = min(self.request.logprobs, logp.size)
-        best = np.argpartition(-logp, k - 1)[:k]
-        best = best[np.argsort(-logp[best], kind="stable")]
-        top = [Alternative(int(i), self._shown(int(i)), float(logp[i])) for i in best]
-        return TokenInfo(token, float(logp[token]), self._shown(token), top)
+        best = top_k(self.logits, min(self.request.logprobs, self.logits.size)).ids
+        logp = log_softmax(self.logits, np.append(best, token))
+        top = [
+            Alternative(int(i), self._shown(int(i)), float(p))
+            for i, p in zip(best, logp, strict=False)
+        ]
+        return TokenInfo(token, float(logp[-1]), self._shown(token), top)
 
     def _shown(self, token: int) -> str:
         return self.model.tokenizer.decode([token], special=True)

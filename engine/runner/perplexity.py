@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import BadSetting, Cancelled
+from engine.runner.sampler import log_softmax, top_k
 from engine.runner.stepper import Logits, Stepper
 from engine.tokenizer import Tokenizer
 
 
 @dataclass
 class Score:
-    """Negative log-likelihoods so far, and where `top_k` > 0 the best tokens of each position."""
+    """Negative log-likelihoods so far, and where wanted the best tokens of each position."""
 
     tokens: NDArray[np.int32]  # [chunks, ctx]
     nll: list[float]
@@ -42,14 +43,14 @@ def score(
     tokenizer: Tokenizer,
     text: str,
     n_ctx: int,
-    top_k: int,
+    n_best: int,
     cancelled: Callable[[], bool],
 ) -> Iterator[tuple[int, int, Score]]:
     """(chunks done, chunks, score so far) after each chunk. Raises `BadSetting`, `Cancelled`."""
     if not 8 <= n_ctx <= stepper.built.n_ctx:
         raise BadSetting("ctx", n_ctx, f"8 to the model's context of {stepper.built.n_ctx}")
-    if not 0 <= top_k <= stepper.built.n_vocab:
-        raise BadSetting("top_k", top_k, f"0 to the vocabulary of {stepper.built.n_vocab}")
+    if not 0 <= n_best <= stepper.built.n_vocab:
+        raise BadSetting("top_k", n_best, f"0 to the vocabulary of {stepper.built.n_vocab}")
     ids = tokenizer.encode(text, parse_special=False)
     n_chunks = len(ids) // n_ctx
     if n_chunks < 1:
@@ -63,18 +64,16 @@ def score(
         if tokenizer.add_bos and tokenizer.bos is not None:
             evaluated[0] = tokenizer.bos
         for start, logits in stepper.all_logits(evaluated, n_ctx // 2):
-            _add(result, chunk, start, logits, top_k)
+            _add(result, chunk, start, logits, n_best)
         yield i + 1, n_chunks, result
 
 
-def _add(result: Score, chunk: NDArray[np.int32], start: int, logits: Logits, top_k: int) -> None:
+def _add(result: Score, chunk: NDArray[np.int32], start: int, logits: Logits, n_best: int) -> None:
     n = min(len(logits), len(chunk) - 1 - start)
     for row, following in zip(logits[:n], chunk[start + 1 : start + 1 + n], strict=True):
-        top = float(row.max())
-        total = top + float(np.log(np.exp(row - top, dtype=np.float64).sum()))
-        result.nll.append(total - float(row[following]))
-        if top_k:
-            best = np.argpartition(-row, top_k - 1)[:top_k]
-            best = best[np.argsort(-row[best], kind="stable")]
+        best = top_k(row, n_best).ids if n_best else np.empty(0, np.int64)
+        logp = log_softmax(row, np.append(best, following))
+        result.nll.append(-float(logp[-1]))
+        if n_best:
             result.ids.append(best.astype(np.int32))
-            result.logp.append((row[best] - total).astype(np.float32))
+            result.logp.append(logp[:-1].astype(np.float32))

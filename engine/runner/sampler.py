@@ -10,7 +10,10 @@ from engine.errors import CutawayError
 from engine.protocol import Sampling
 
 Floats = NDArray[np.float64]
+AnyFloats = NDArray[np.floating]
 GREEDY = 0.0
+
+_MARGINS = (4.0, 8.0, 16.0)
 
 
 class BadLogits(CutawayError):
@@ -47,8 +50,8 @@ class Sampler:
     def sample(self, logits: NDArray[np.float32], history: Sequence[int]) -> int:
         """The next token from logits [V], given the tokens so far. Raises `BadLogits`."""
         p = self.params
-        scores = penalize(logits.astype(np.float64), history, p)
-        if np.isnan(scores).any() or not np.isfinite(scores).any():
+        scores = penalize(logits, history, p)
+        if not np.isfinite(scores.max()):  # the maximum of anything with a NaN is NaN
             raise BadLogits
         if p.temperature <= GREEDY:
             return int(np.argmax(scores))
@@ -59,12 +62,12 @@ class Sampler:
         return int(kept.ids[min(np.searchsorted(running, drawn, "right"), len(running) - 1)])
 
 
-def penalize(logits: Floats, history: Sequence[int], params: Sampling) -> Floats:
+def penalize(logits: AnyFloats, history: Sequence[int], params: Sampling) -> AnyFloats:
     """Lower what was said: logit / repeat (or * repeat below 0), minus count * frequency and
     presence, for the tokens among the last `penalty_last_n`.
     """
     n = params.penalty_last_n
-    recent = list(history) if n < 0 else list(history)[max(0, len(history) - n) :]
+    recent = history if n < 0 else history[max(0, len(history) - n) :]
     neutral = (
         params.repeat_penalty == 1.0
         and params.frequency_penalty == 0.0
@@ -73,18 +76,29 @@ def penalize(logits: Floats, history: Sequence[int], params: Sampling) -> Floats
     if neutral or not recent:
         return logits
     ids, counts = np.unique(np.asarray(recent), return_counts=True)
-    seen = logits[ids]
+    seen = logits[ids].astype(np.float64)
     seen = np.where(seen <= 0, seen * params.repeat_penalty, seen / params.repeat_penalty)
-    logits[ids] = seen - counts * params.frequency_penalty - params.presence_penalty
-    return logits
+    lowered = logits.copy()
+    lowered[ids] = seen - counts * params.frequency_penalty - params.presence_penalty
+    return lowered
 
 
-def top_k(logits: Floats, k: int) -> Candidates:
+def top_k(logits: AnyFloats, k: int) -> Candidates:
     """The k largest, sorted; all of them where k <= 0."""
-    n = logits.size
-    ids = np.argpartition(-logits, k - 1)[:k] if 0 < k < n else np.arange(n)
-    ids = ids[np.argsort(-logits[ids], kind="stable")]
-    return Candidates(ids, logits[ids])
+    ids = _near_the_top(logits, k) if 0 < k < logits.size else np.arange(logits.size)
+    order = np.argsort(-logits[ids], kind="stable")
+    ids = ids[order[: k if k > 0 else None]]
+    return Candidates(ids, logits[ids].astype(np.float64))
+
+
+def _near_the_top(logits: AnyFloats, k: int) -> NDArray[np.int64]:
+    """Few tokens with the k largest among them: much quicker than partitioning a vocabulary."""
+    top = logits.max()
+    for margin in _MARGINS:
+        ids = np.flatnonzero(logits >= top - margin)
+        if ids.size >= k:
+            return ids
+    return np.arange(logits.size)
 
 
 def top_p(c: Candidates, p: float) -> Candidates:
@@ -111,9 +125,9 @@ def softmax(logits: Floats) -> Floats:
     return total
 
 
-def log_softmax(logits: NDArray[np.float32]) -> Floats:
-    """Natural log-probabilities of raw logits."""
-    values = logits.astype(np.float64)
-    top = values.max()
-    result: Floats = values - (top + np.log(np.exp(values - top).sum()))
+def log_softmax(logits: NDArray[np.float32], ids: NDArray[np.int64]) -> Floats:
+    """Natural log-probabilities of some tokens by the raw logits [V]."""
+    top = logits.max()
+    total = np.exp(logits - top).sum(dtype=np.float64)
+    result: Floats = logits[ids].astype(np.float64) - (float(top) + np.log(total))
     return result
