@@ -53,6 +53,8 @@ class ChatTemplate:
             return "".join(str(message.get("content", "")) for message in messages)
         if self.source == "chatml":
             return _chatml(messages, add_generation_prompt)
+        # A call of a tool may come without a text, which few templates reckon with.
+        messages = [{"content": "", **m} if "tool_calls" in m else m for m in messages]
         if len(messages) > 1 and messages[0].get("role") == "system" and not self._takes_system:
             messages = _without_system(messages)
         return self._render(messages, add_generation_prompt, variables)

@@ -3,10 +3,8 @@
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from engine.errors import BadFile
 from engine.gguf.metadata import Metadata
@@ -104,13 +102,14 @@ def load_vocab(meta: Metadata, bos: int | None, eos: int | None, unknown: int | 
     if not texts:
         raise BadFile(meta.path, "'tokenizer.ggml.tokens' is empty")
     size = len(texts)
-    types = _numbers(meta, "tokenizer.ggml.token_type", size)
-    scores = _numbers(meta, "tokenizer.ggml.scores", size)
+    scores = _one_each(meta, "tokenizer.ggml.scores", size)
+    types = _one_each(meta, "tokenizer.ggml.token_type", size)
     if types is None:
         kinds = bytearray([TokenType.NORMAL]) * size
     else:
-        kinds = bytearray(np.where((types < 0) | (types > 6), 0, types).astype(np.uint8).tobytes())
-    vocab = Vocab(meta.path, texts, kinds, [] if scores is None else scores.tolist())
+        codes = types.ints()
+        kinds = bytearray(np.where((codes < 0) | (codes > 6), 0, codes).astype(np.uint8).tobytes())
+    vocab = Vocab(meta.path, texts, kinds, [] if scores is None else scores.numpy().tolist())
     vocab.bos = _special(meta, "bos", size, bos)
     vocab.eos = _special(meta, "eos", size, eos)
     vocab.unknown = _special(meta, "unknown", size, unknown)
@@ -119,13 +118,11 @@ def load_vocab(meta: Metadata, bos: int | None, eos: int | None, unknown: int | 
     return vocab
 
 
-def _numbers(meta: Metadata, key: str, size: int) -> npt.NDArray[Any] | None:
+def _one_each(meta: Metadata, key: str, size: int) -> Array | None:
     values = meta.get(key, Array, None)
-    if values is None:
-        return None
-    if len(values) != size:
+    if values is not None and len(values) != size:
         raise BadFile(meta.path, f"{key!r} has {len(values)} values for {size} tokens")
-    return values.numpy()
+    return values
 
 
 def _special(meta: Metadata, name: str, size: int, default: int | None = None) -> int | None:

@@ -1,0 +1,34 @@
+"""Merging against its definition: again and again the best pair, the leftmost of equals."""
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.tokenizer.merge import merge
+
+RULES = st.dictionaries(st.text("abc", min_size=2, max_size=5), st.integers(0, 3), max_size=12)
+
+
+def by_definition(text: str, rules: dict[str, int]) -> list[str]:
+    pieces = list(text)
+    while True:
+        pairs = enumerate(zip(pieces, pieces[1:], strict=False))
+        found = [(rules[a + b], i) for i, (a, b) in pairs if a + b in rules]
+        if not found:
+            return pieces
+        i = min(found)[1]
+        pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
+
+
+@given(st.text("abc", max_size=30), RULES)
+def test_equals_its_definition(text: str, rules: dict[str, int]) -> None:
+    assert merge(text, lambda a, b: rules.get(a + b)) == by_definition(text, rules)
+
+
+def test_a_long_run_is_not_quadratic() -> None:
+    rules = {"a" * 2**k: -k for k in range(1, 12)}
+    start = time.process_time()
+    assert len(merge("a" * 100_000, lambda a, b: rules.get(a + b))) < 100
+    # The quadratic way takes minutes.
+    assert time.process_time() - start < 20
