@@ -23,7 +23,9 @@ from engine.backends.opencl.launches.attention import (
     supports_softmax,
 )
 from engine.backends.opencl.launches.copy import copy, supports_copy
+from engine.backends.opencl.launches.matmul import matmul, supports_matmul
 from engine.backends.opencl.launches.norm import rms_norm, supports_rms_norm
+from engine.backends.opencl.launches.quantize import quantize, supports_quantize
 from engine.backends.opencl.launches.rope import rope, supports_rope
 from engine.backends.opencl.launches.rows import rows, set_rows, supports_rows, supports_set_rows
 from engine.graph.tensor import Op, Tensor
@@ -47,6 +49,8 @@ FAMILIES: dict[Op, Family] = {
     Op.SOFTCAP: Family(supports_unary, unary),
     Op.SILU: Family(supports_activation, activation),
     Op.GELU: Family(supports_activation, activation),
+    Op.MULMAT: Family(supports_matmul, matmul),
+    Op.QUANTIZE: Family(supports_quantize, quantize),
     Op.RMS_NORM: Family(supports_rms_norm, rms_norm),
     Op.ROPE: Family(supports_rope, rope),
     Op.SOFTMAX: Family(supports_softmax, softmax),

@@ -1,0 +1,99 @@
+"""Launches of matrix products: quantised weights in row tiles, and plain operands."""
+
+from collections.abc import Sequence
+
+from engine.backends.base import PLAIN, TypeOf
+from engine.backends.opencl.launch import Arg, DeviceTraits, Launch
+from engine.backends.opencl.launches.sizes import TYPE_NAMES, i32, i64
+from engine.backends.opencl.layouts import SCHEMES, TILE, TILED
+from engine.gguf.formats import BF16, F16, F32, Q4_0, Q5_0, Q6_K, Format
+from engine.graph.tensor import Op, Tensor
+
+# What is stored is q + bias where the format has no minimum to put it into.
+_BIAS = {Q4_0: 8, Q5_0: 16, Q6_K: 32}
+
+# Rows of activations that make a unit of work: their panels stay in a core's cache.
+_CHUNK = 64
+
+# Items that share a row's records where items are lanes.
+_TEAM = 8
+
+
+def supports_matmul(node: Tensor, type_of: TypeOf) -> bool:
+    """Tiled weights as a whole, or f32, f16 and bf16 rows; times f32 rows."""
+    a, b = operands_of(node)
+    if b.op is not Op.QUANTIZE and (b.fmt is not F32 or b.strides[0] != 4):
+        return False
+    if is_tiled(a, type_of):
+        return a.root is None
+    return a.fmt in (F32, F16, BF16) and a.strides[0] == a.fmt.bytes
+
+
+def operands_of(node: Tensor) -> tuple[Tensor, Tensor]:
+    """Both sources of a product."""
+    a, b = node.src
+    assert a is not None
+    assert b is not None
+    return a, b
+
+
+def is_tiled(a: Tensor, type_of: TypeOf) -> bool:
+    """Whether the first operand lies in row tiles."""
+    kind = type_of(a.storage)
+    assert kind is None or kind.layout in (PLAIN, TILED), kind
+    return kind is not None and kind.layout == TILED
+
+
+def matmul(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """One launch."""
+    a, b = operands_of(node)
+    if b.op is Op.QUANTIZE:
+        return [_tiled(node, a, b, traits)]
+    return [_plain(node, a, b, traits)]
+
+
+def _tiled(node: Tensor, a: Tensor, x: Tensor, traits: DeviceTraits) -> Launch:
+    m, n, panel, panels = a.shape[1], node.nelements // a.shape[1], x.attr["panel"], x.shape[1]
+    vectors = 4 if panel < 8 else 2
+    defines = {**_format_defines(a.fmt), "PANEL": panel}
+    if traits.is_cpu:
+        each = _CHUNK // panel
+        rows = 8 * vectors
+        defines |= {"LANES": 8, "VECTORS": vectors}
+        size: tuple[int, ...] = (-(-m // rows), -(-panels // each))
+        local: tuple[int, ...] = (1, 1)
+    else:
+        each, team = 1, min(_TEAM, traits.max_work_group // TILE)
+        defines |= {"LANES": 1, "VECTORS": 1, "TEAM": team}
+        size = (-(-m // TILE) * TILE, team, panels)
+        local = (TILE, team, 1)
+    args: tuple[Arg, ...] = (node, a, x, *map(i32, (a.shape[0] // a.fmt.block, m, n, each)))
+    return Launch("matmul_tiled", "matmul", args, size, local, defines)
+
+
+def _format_defines(fmt: Format) -> dict[str, int | str]:
+    scheme = SCHEMES[fmt]
+    return {
+        "BLOCKS": scheme.blocks,
+        "HALVES": scheme.halves,
+        "WORDS": scheme.words,
+        "HIGH": scheme.high,
+        "SCALES": scheme.scales,
+        "BIAS": _BIAS.get(fmt, 0),
+    }
+
+
+def _plain(node: Tensor, a: Tensor, b: Tensor, traits: DeviceTraits) -> Launch:
+    m, n, n2, n3 = node.shape
+    rows, columns = 4 if traits.is_cpu else 1, 1 if n == 1 else 4
+    team = 1 if traits.is_cpu else min(64, traits.max_work_group)
+    args: tuple[Arg, ...] = (
+        *(node, a, b, i32(a.shape[0]), i32(m), i32(n), i32(n2)),
+        *(i32(n2 // a.shape[2]), i32(n3 // a.shape[3])),
+        *map(i64, (*a.strides[1:], *b.strides[1:])),
+    )
+    size = (-(-m // rows) * team, -(-n // columns), n2 * n3)
+    width = 8 if traits.is_cpu else 4
+    defines: dict[str, int | str] = {"A": TYPE_NAMES[a.fmt], "W": width, "LOCAL": team}
+    defines |= {"ROWS": rows, "COLUMNS": columns}
+    return Launch("matmul_plain", "matmul", args, size, (team, 1, 1), defines)

@@ -1,0 +1,48 @@
+"""Activations of quantised matmul in 12 bits: the node that holds them, and its launch."""
+
+from collections.abc import Sequence
+
+from engine.backends.base import TypeOf
+from engine.backends.opencl.launch import Arg, DeviceTraits, Launch
+from engine.backends.opencl.launches.sizes import i32, i64
+from engine.gguf.formats import F32, I8
+from engine.graph.tensor import Op, Tensor, node
+
+BLOCK = 32
+BLOCK_BYTES = 80
+"""What a row's 32 elements take: quantize.cl."""
+
+PANELS = (1, 4, 8)
+"""How many rows lie together: the smallest that holds all, else the largest."""
+
+# Blocks that an item quantises; a launch for one row must still be worth its price.
+_EACH = 16
+
+
+def quantized(x: Tensor) -> Tensor:
+    """A node that holds the rows of `x` [K, ...] in 12 bits: bytes [a panel's, panels]."""
+    rows = x.nelements // x.shape[0]
+    panel = next((size for size in PANELS if rows <= size), PANELS[-1])
+    size = x.shape[0] // BLOCK * panel * BLOCK_BYTES
+    made = node(Op.QUANTIZE, I8, (size, -(-rows // panel)), x, panel=panel)
+    return made.named(f"{x.name} (12 bits)")
+
+
+def supports_quantize(node: Tensor, type_of: TypeOf) -> bool:
+    """f32 rows of whole blocks."""
+    x = node.src[0]
+    return x is not None and x.fmt is F32 and x.strides[0] == 4 and x.shape[0] % BLOCK == 0
+
+
+def quantize(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """One item some blocks of a row, those that fill the last panel included."""
+    x, panel = node.src[0], node.attr["panel"]
+    assert x is not None
+    k, n1, n2, n3 = x.shape
+    each = _EACH if traits.is_cpu else 1
+    args: tuple[Arg, ...] = (
+        *(node, x, i32(k // BLOCK), i32(n1 * n2 * n3), i32(n1), i32(n2)),
+        *(*map(i64, x.strides[1:]), i32(panel), i32(each)),
+    )
+    size = (-(-k // BLOCK // each), node.shape[1] * panel)
+    return [Launch("quantize", "quantize", args, size, (1, 1) if traits.is_cpu else None)]

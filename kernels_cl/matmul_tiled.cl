@@ -1,0 +1,258 @@
+// matmul_tiled: y[m, n] = sum_k a[k, m] x[k, n] of quantised weights in row tiles (layouts.py has
+// the picture) and 12-bit activations in panels (quantize.cl has it).
+//
+// An element of `a` is d q + m with integer q. For 32 elements of K (16 with two sums) the integer
+// products are exact; then they are scaled and added in float:
+//
+//   y += d * scale_x * (sum(q x) - BIAS * sum(x)) + m * scale_x * sum(x)
+//
+// Lanes are rows of `a`. A word holds pairs of 16-bit halves, so that a product of vectors of pairs
+// with one broadcast pair of x is a multiply-add-pairs instruction where the processor has one.
+
+#ifndef BLOCKS
+  #define BLOCKS 1   // blocks of 32 a record
+  #define HALVES 2   // halves at a record's head: d, or d and m
+  #define WORDS 4    // words a row and block: 4 of nibbles, 8 of bytes
+  #define HIGH 0     // words of further bits: 1 of fifth bits, 2 of bits five and six
+  #define SCALES 0   // bytes a row and block that scale d (and m)
+  #define BIAS 0     // what q is stored with too much
+#endif
+#ifndef PANEL
+  #define PANEL 1    // rows of x that an item makes at once
+#endif
+#ifndef LANES
+  #define LANES 8    // rows of `a` in a vector: 8, or 1 where items are lanes
+#endif
+#ifndef VECTORS
+  #define VECTORS 4  // vectors an item makes; VECTORS * LANES divides TILE
+#endif
+#ifndef TEAM
+  #define TEAM 1     // items that share a row's records
+#endif
+
+#define TILE 32
+#define X_BYTES 80
+#define HEAD (2 * TILE * HALVES)
+#define BLOCK (TILE * (4 * (WORDS + HIGH) + SCALES))
+#define RECORD (HEAD + BLOCKS * BLOCK)
+#define X_RECORD (BLOCKS * PANEL * X_BYTES)
+#define SUMS (HIGH == 2 ? 2 : 1)
+
+#if LANES == 1
+typedef uint words;
+typedef int ints;
+typedef float floats;
+  #define LANES_OF(type) type
+  #define LOADN(p) (*(p))
+  #define load_halves(p) vload_half(0, p)
+static int madd(uint a, uint b) {
+  short2 s = as_short2(a), t = as_short2(b);
+  return s.x * t.x + s.y * t.y;
+}
+#else
+typedef uint8 words;
+typedef int8 ints;
+typedef float8 floats;
+  #define LANES_OF(type) type##8
+  #define LOADN(p) vload8(0, p)
+  #define load_halves(p) vload_half8(0, p)
+static int8 madd(uint8 a, uint8 b) {
+  short16 s = as_short16(a), t = as_short16(b);
+  return convert_int8(s.even) * convert_int8(t.even) + convert_int8(s.odd) * convert_int8(t.odd);
+}
+#endif
+
+#define HALF_AT(p, i, lane) load_halves((const __global half *)(p) + (i) * TILE + (lane))
+#define WORD_AT(p, i, lane) LOADN((const __global uint *)(p) + (i) * TILE + (lane))
+#define UCHAR_AT(p, i, lane) \
+  LANES_OF(convert_float)(LOADN((const __global uchar *)(p) + (i) * TILE + (lane)))
+#define CHAR_AT(p, i, lane) \
+  LANES_OF(convert_float)(LOADN((const __global char *)(p) + (i) * TILE + (lane)))
+
+// Pair t of a word (layouts.py), its number among the block's 16, and its further bits.
+#if WORDS == 8
+  #define PAIRS 2
+  #define PAIR_NUMBER(j, t) (2 * (j) + (t))
+static words low_bits(words w, int t) {
+  #if LANES == 1
+  short2 s = as_short2(w);
+  return as_uint(t ? s >> (short2)8 : (s << (short2)8) >> (short2)8);
+  #else
+  short16 s = as_short16(w);
+  return as_uint8(t ? s >> (short16)8 : (s << (short16)8) >> (short16)8);
+  #endif
+}
+#else
+  #define PAIRS 4
+  #define PAIR_NUMBER(j, t) (2 * (j) + (t) / 2 + (t) % 2 * 8)
+static words low_bits(words w, int t) { return (w >> (words)(4 * t)) & (words)0x000f000f; }
+#endif
+#if HIGH == 1
+static words high_bits(words w, int p) {
+  return (p < 4 ? w << (words)(4 - p) : w >> (words)(p - 4)) & (words)0x00100010;
+}
+#else
+static words high_bits(words w, int p) {
+  int from = p % 8 * 2;
+  return (from < 4 ? w << (words)(4 - from) : w >> (words)(from - 4)) & (words)0x00300030;
+}
+#endif
+
+// Add one block of 32: `a` is its words, d and m its scales, x its PANEL rows.
+static void add_block(floats acc[PANEL][VECTORS], const __global char *a, int lane,
+                      const floats d[VECTORS][SUMS], const floats m[VECTORS],
+                      const __global char *x) {
+  ints sums[PANEL][VECTORS][SUMS];
+#pragma unroll
+  for (int i = 0; i < PANEL; i++) {
+    const __global int *sum_x = (const __global int *)(x + i * X_BYTES + 72);
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) {
+#if SUMS == 2
+      sums[i][v][0] = (ints)(-BIAS * sum_x[0]);
+      sums[i][v][1] = (ints)(-BIAS * sum_x[1]);
+#else
+      sums[i][v][0] = (ints)(-BIAS * (sum_x[0] + sum_x[1]));
+#endif
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < WORDS; j++) {
+#pragma unroll
+    for (int t = 0; t < PAIRS; t++) {
+      const int p = PAIR_NUMBER(j, t);
+      words pairs[VECTORS];
+#pragma unroll
+      for (int v = 0; v < VECTORS; v++) {
+        pairs[v] = low_bits(WORD_AT(a, j, lane + v * LANES), t);
+#if HIGH
+        pairs[v] |= high_bits(WORD_AT(a, WORDS + p * HIGH / 16, lane + v * LANES), p);
+#endif
+      }
+#pragma unroll
+      for (int i = 0; i < PANEL; i++) {
+        words pair_x = (words)(((const __global uint *)(x + i * X_BYTES))[p]);
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++) sums[i][v][p * SUMS / 16] += madd(pairs[v], pair_x);
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < PANEL; i++) {
+    float2 scale_x = vload2(0, (const __global float *)(x + i * X_BYTES + 64));
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) {
+#pragma unroll
+      for (int s = 0; s < SUMS; s++)
+        acc[i][v] += LANES_OF(convert_float)(sums[i][v][s]) * (scale_x.x * d[v][s]);
+#if HALVES == 2
+      acc[i][v] += scale_x.y * m[v];
+#endif
+    }
+  }
+}
+
+static void clear(floats acc[PANEL][VECTORS]) {
+#pragma unroll
+  for (int i = 0; i < PANEL; i++)
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) acc[i][v] = (floats)0;
+}
+
+// Add one record: `a` is its start, x its PANEL rows of blocks.
+static void add_record(floats acc[PANEL][VECTORS], const __global char *a, int lane,
+                       const __global char *x) {
+  floats d[VECTORS], m[VECTORS];
+#pragma unroll
+  for (int v = 0; v < VECTORS; v++) {
+    d[v] = HALF_AT(a, 0, lane + v * LANES);
+    m[v] = HALVES == 2 ? HALF_AT(a, HALVES - 1, lane + v * LANES) : (floats)0;
+  }
+  for (int k = 0; k < BLOCKS; k++) {
+    const __global char *block = a + HEAD + k * BLOCK;
+    floats block_d[VECTORS][SUMS], block_m[VECTORS];
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) {
+#if SCALES == 0
+      block_d[v][0] = d[v];
+      block_m[v] = m[v];
+#else
+      const __global char *scales = block + TILE * 4 * (WORDS + HIGH);
+  #if SUMS == 2
+      block_d[v][0] = d[v] * CHAR_AT(scales, 0, lane + v * LANES);
+      block_d[v][1] = d[v] * CHAR_AT(scales, 1, lane + v * LANES);
+      block_m[v] = m[v];
+  #else
+      block_d[v][0] = d[v] * UCHAR_AT(scales, 0, lane + v * LANES);
+      block_m[v] = -m[v] * UCHAR_AT(scales, 1, lane + v * LANES);
+  #endif
+#endif
+    }
+    add_block(acc, block, lane, block_d, block_m, x + k * PANEL * X_BYTES);
+  }
+}
+
+#if LANES > 1
+static void store(__global float *y, floats v, int row, int m) {
+  if (row + LANES <= m) {
+    vstore8(v, 0, y + row);
+  } else {
+    float each[LANES];
+    vstore8(v, 0, each);
+    for (int i = 0; row + i < m; i++) y[row + i] = each[i];
+  }
+}
+
+// For vectors. Item (g, c) makes VECTORS * LANES rows from g * VECTORS * LANES on, of the columns in
+// `panels` panels from c * panels on. The hint keeps compilers from making vectors of vectors.
+__kernel __attribute__((vec_type_hint(int8)))
+void matmul(__global char *y_buf, long y_off, const __global char *a_buf, long a_off,
+            const __global char *x_buf, long x_off, int records, int m, int n, int panels) {
+  int row = get_global_id(0) * VECTORS * LANES, lane = row % TILE;
+  if (row >= m) return;
+  const __global char *a = a_buf + a_off + (long)(row / TILE) * records * RECORD;
+  int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
+  for (int panel = start; panel < end; panel++) {
+    const __global char *x = x_buf + x_off + (long)panel * records * X_RECORD;
+    floats acc[PANEL][VECTORS];
+    clear(acc);
+    for (int r = 0; r < records; r++)
+      add_record(acc, a + (long)r * RECORD, lane, x + (long)r * X_RECORD);
+#pragma unroll
+    for (int i = 0; i < PANEL; i++) {
+      int column = panel * PANEL + i;
+      if (column < n) {
+        __global float *y = (__global float *)(y_buf + y_off) + (long)column * m;
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++) store(y, acc[i][v], row + v * LANES, m);
+      }
+    }
+  }
+}
+#else
+// For lanes. A group is TILE x TEAM items and makes a tile's rows of one panel's columns: item
+// (row, t) adds the records t, t + TEAM ...; then the sums meet in local memory.
+__kernel void matmul(__global char *y_buf, long y_off, const __global char *a_buf, long a_off,
+                     const __global char *x_buf, long x_off, int records, int m, int n,
+                     int panels) {
+  __local float sums[TEAM][PANEL][TILE];
+  int row = get_global_id(0), lane = get_local_id(0), t = get_local_id(1);
+  int panel = get_global_id(2);
+  const __global char *a = a_buf + a_off + (long)(row / TILE) * records * RECORD;
+  const __global char *x = x_buf + x_off + (long)panel * records * X_RECORD;
+  floats acc[PANEL][VECTORS];
+  clear(acc);
+  for (int r = t; r < records; r += TEAM)
+    add_record(acc, a + (long)r * RECORD, lane, x + (long)r * X_RECORD);
+#pragma unroll
+  for (int i = 0; i < PANEL; i++) sums[t][i][lane] = acc[i][0];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int i = t; i < PANEL; i += TEAM) {
+    int column = panel * PANEL + i;
+    float sum = 0;
+    for (int k = 0; k < TEAM; k++) sum += sums[k][i][lane];
+    if (row < m && column < n)
+      ((__global float *)(y_buf + y_off))[(long)column * m + row] = sum;
+  }
+}
+#endif

@@ -1,0 +1,134 @@
+"""Matrix products against float64 on the dequantised weights."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from engine.backends.opencl.backend import OpenCLBackend
+from engine.gguf.formats import BF16, F16, F32, Q4_1, Q6_K, Format
+from engine.graph import ops
+from engine.graph.tensor import Role, Tensor, leaf
+from tests.kernels.blocks import QUANTIZED, Blocks, exact, filled_blocks, random_blocks
+from tests.kernels.harness import nmse, run
+from tests.kernels.values import Operands
+
+# 12 bits give about 1e-7; 8 bits would give 3e-5.
+QUANTIZED_LIMIT = 5e-7
+COLUMNS = (1, 2, 3, 5, 8, 9, 33, 70)
+ROWS = (1, 31, 33, 192, 1000)
+
+
+def weight(made: Operands, fmt: Format, blocks: Blocks) -> Tensor:
+    k = blocks.shape[1] // fmt.bytes * fmt.block
+    tensor = leaf("w", fmt, (k, len(blocks)), Role.WEIGHT)
+    made.values[tensor] = blocks
+    return tensor
+
+
+def check(
+    backend: OpenCLBackend, made: Operands, fmt: Format, blocks: Blocks, x: Tensor
+) -> NDArray[np.float32]:
+    """Run the product in the device's layout, and hold it against the exact one."""
+    w = weight(made, fmt, blocks)
+    assert backend.buffer_type(fmt, w.shape, matmul_only=True).layout != "plain"
+    got = run(backend, ops.mulmat(w, x), made.values, matmul_only=True)
+    want = made.exact(x) @ exact(blocks, fmt).T
+    assert nmse(got, want) < QUANTIZED_LIMIT
+    return got
+
+
+@pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
+@pytest.mark.parametrize("case", range(len(COLUMNS)))
+def test_quantized(either: OpenCLBackend, fmt: Format, case: int) -> None:
+    """Every number of columns with every format; rows and lengths in turn."""
+    made = Operands(case)
+    step = case + QUANTIZED.index(fmt)
+    m = ROWS[step % len(ROWS)]
+    k = (256, 768, 2048)[step % 3] if fmt.block == 256 else (32, 576, 2048)[step % 3]
+    blocks = random_blocks(made.rng, fmt, m, k)
+    check(either, made, fmt, blocks, made.make(F32, k, COLUMNS[case]))
+
+
+@pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
+@pytest.mark.parametrize("byte", [0x00, 0x7F, 0x80, 0xFF, 0x0F])
+def test_extreme_weights_and_activations(backend: OpenCLBackend, fmt: Format, byte: int) -> None:
+    """The largest sums of products a block can make, with one sign and with both."""
+    made = Operands()
+    blocks = filled_blocks(fmt, 40, 512, byte)
+    flips = np.where(np.arange(512) % 2, 1.0, -1.0)
+    x = np.stack([np.ones(512), -np.ones(512), flips * 1e4, -flips + made.rng.random(512)])
+    check(backend, made, fmt, blocks, made.put(F32, x))
+
+
+def test_activations_of_any_size(backend: OpenCLBackend) -> None:
+    """One scale a block: blocks of very different sizes keep their precision each."""
+    made = Operands()
+    sizes = np.repeat(10.0 ** made.rng.integers(-12, 8, (9, 18)), 32, axis=1)
+    x = made.put(F32, made.rng.standard_normal((9, 576)) * sizes)
+    check(backend, made, Q4_1, random_blocks(made.rng, Q4_1, 64, 576), x)
+
+
+def test_zeros_make_zeros(backend: OpenCLBackend) -> None:
+    made = Operands()
+    x = made.put(F32, np.zeros((3, 256)))
+    got = check(backend, made, Q6_K, random_blocks(made.rng, Q6_K, 33, 256), x)
+    assert not got.any()
+
+
+def test_strided_and_batched_activations(either: OpenCLBackend) -> None:
+    made = Operands()
+    wide = made.make(F32, 700, 4, 3)
+    x = wide.view(64, (576, 3, 2), (wide.strides[1], wide.strides[2]))
+    check(either, made, Q4_1, random_blocks(made.rng, Q4_1, 100, 576), x)
+
+
+def test_one_quantisation_for_products_of_one_input(backend: OpenCLBackend) -> None:
+    made = Operands()
+    x = made.make(F32, 256, 4)
+    first = weight(made, Q4_1, random_blocks(made.rng, Q4_1, 40, 256))
+    second = weight(made, Q6_K, random_blocks(made.rng, Q6_K, 40, 256))
+    both = [ops.mulmat(first, x), ops.mulmat(second, x)]
+    kinds = {w: backend.buffer_type(w.fmt, w.shape, matmul_only=True) for w in (first, second)}
+    lowered = backend.lower(both, kinds.get)
+    assert [str(t.op) for t in lowered] == ["quantize", "mulmat", "mulmat"]
+    assert [t.storage for t in lowered[1:]] == both
+    assert backend.lower(both, lambda t: None) == tuple(both)
+
+
+@pytest.mark.parametrize("fmt", [F32, F16, BF16], ids=str)
+@pytest.mark.parametrize(
+    ("k", "m", "n"),
+    [(1, 1, 1), (7, 3, 2), (64, 33, 1), (576, 192, 9), (1000, 31, 5), (2048, 5, 70)],
+)
+def test_floats(either: OpenCLBackend, fmt: Format, k: int, m: int, n: int) -> None:
+    made = Operands()
+    a, b = made.make(fmt, k, m), made.make(F32, k, n)
+    want = made.exact(b) @ made.exact(a).swapaxes(-1, -2)
+    assert nmse(run(either, ops.mulmat(a, b), made.values), want) < 1e-12
+
+
+@pytest.mark.parametrize("fmt", [F32, F16], ids=str)
+def test_grouped_heads_of_a_cache(either: OpenCLBackend, fmt: Format) -> None:
+    """Scores: keys [D, cells, heads] of a cache [D, heads, cells], three queries a key head."""
+    made = Operands()
+    cache = made.make(fmt, 48, 2, 37)
+    keys = cache.view(0, (48, 2, 21), cache.strides[1:3]).permute(0, 2, 1)
+    queries = made.make(F32, 48, 6, 5).permute(0, 2, 1)
+    want = made.exact(queries) @ np.repeat(made.exact(keys), 3, axis=1).swapaxes(-1, -2)
+    assert nmse(run(either, ops.mulmat(keys, queries), made.values), want) < 1e-12
+
+
+def test_batches_in_both_outer_dimensions(either: OpenCLBackend) -> None:
+    made = Operands()
+    a, b = made.make(F32, 20, 3, 2, 2), made.make(F32, 20, 5, 4, 6)
+    grouped = np.repeat(np.repeat(made.exact(a), 3, axis=0), 2, axis=1)
+    want = made.exact(b) @ grouped.swapaxes(-1, -2)
+    assert nmse(run(either, ops.mulmat(a, b), made.values), want) < 1e-12
+
+
+def test_columns_in_dimension_0_are_refused(backend: OpenCLBackend) -> None:
+    made = Operands()
+    a, b = made.make(F32, 8, 4), made.make(F32, 8, 2).permute(1, 0)
+    node = ops.mulmat(made.make(F32, 2, 4), b)
+    assert not backend.supports(node, lambda t: None)
+    assert backend.supports(ops.mulmat(a, made.make(F32, 8, 2)), lambda t: None)
