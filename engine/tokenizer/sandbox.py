@@ -22,7 +22,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 MEMORY = 256 << 20  # bytes beyond those of the idle process
 OUTPUT = 8 << 20  # characters
-ALARM = 5  # seconds
+ALARM = 2  # seconds; more than the parent gives
 
 
 class GenerationTag(Extension):
