@@ -1,68 +1,343 @@
-// attention: softmax(scale k.q, masked) . v, a head and a query at a time; and softmax alone.
+// attention: softmax(scale k.q, masked) . v without a mask tensor; and softmax alone.
 //
 //   q [D, H, T]   k [D, K, C]   v [Dv, K, C]   out [Dv, H, T]   head h reads kv head h / (H/K)
 //   cells [2, C]: a cell's sequence bits, its position
 //   spans [4, T]: a query's sequence bit, first and last position it sees, 0
 //
 // A query sees the cells below n_kv that share its bit and lie in its span. Scores are s = scale k.q,
-// or cap tanh(s / cap) where cap > 0. A sink is a score without a value. KV is the type of k and v.
+// or cap tanh(s / cap) where cap > 0. A sink is a score without a value.
+//
+// The T H/K queries of a kv head, its heads innermost, are cut into tiles of ROWS, so that a cell of
+// k and v is read once for all of them; the cells are cut into `chunks` parts. A group makes one
+// tile over one chunk:
+//
+//   chunk 0 | kv head 0: tile 0 | tile 1 | ... | kv head 1: tile 0 | ...     chunk 1 | ...
+//
+// by the online softmax (Milakov & Gimelshein 2018): a row keeps the maximum and the sum so far, and
+// shrinks what it added up when the maximum grows. Several chunks leave their shares for `merge` in
+// out [Dv + 2, H, T, chunks]: what they added up, maximum, sum. KV is the type of k and v.
+//
+// Cells that no query of a tile can see are never read, so what lies in them does not matter.
 
 #ifndef KV
   #define KV f16
 #endif
+#ifndef ROWS
+  #define ROWS 4
+#endif
+#define BLOCK 64  // cells taken at once
+
+#define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
 
 static int sees(int4 span, int2 cell) {
   return (span.x & cell.x) != 0 && span.y <= cell.y && cell.y <= span.z;
 }
 
-static float bounded(float s, float cap) { return cap > 0 ? cap * tanh(s / cap) : s; }
+// Where a group works; the last tile repeats its last query, which `real` does not count.
+#define ATTENTION_ARGUMENTS                                                                       \
+  __global char *out_buf, long out_off, const __global char *q_buf, long q_off,                   \
+      const __global char *k_buf, long k_off, const __global char *v_buf, long v_off,             \
+      const __global char *spans_buf, long spans_off, const __global char *cells_buf,             \
+      long cells_off, const __global char *n_kv_buf, long n_kv_off,                               \
+      const __global char *sinks_buf, long sinks_off, int dim, int dim_v, int kv_heads,           \
+      int group, int tokens, int capacity, int chunks, long q1, long q2, long k1, long k2,        \
+      long v1, long v2, int has_sinks, float scale, float cap
 
-__kernel void attention(__global char *out_buf, long out_off, const __global char *q_buf,
-                        long q_off, const __global char *k_buf, long k_off,
-                        const __global char *v_buf, long v_off, const __global char *spans_buf,
-                        long spans_off, const __global char *cells_buf, long cells_off,
-                        const __global char *n_kv_buf, long n_kv_off,
-                        const __global char *sinks_buf, long sinks_off, int dim, int dim_v,
-                        int heads, int group, int tokens, int capacity, long q1, long q2, long k1,
-                        long k2, long v1, long v2, int has_sinks, float scale, float cap) {
-  int row = get_global_id(0);
-  if (row >= heads * tokens) return;
-  int head = row % heads, token = row / heads;
-  int n_kv = min(*(const __global int *)(n_kv_buf + n_kv_off), capacity);
-  const __global char *q = q_buf + q_off + head * q1 + token * q2;
-  const __global char *k = k_buf + k_off + head / group * k1;
-  const __global char *v = v_buf + v_off + head / group * v1;
-  const __global int *cells = (const __global int *)(cells_buf + cells_off);
-  int4 span = vload4(token, (const __global int *)(spans_buf + spans_off));
-  __global float *out = (__global float *)(out_buf + out_off) + (long)row * dim_v;
+#define ATTENTION_PLACE                                                                           \
+  int queries = tokens * group, tiles = (queries + ROWS - 1) / ROWS, unit = get_group_id(0);      \
+  int tile = unit % tiles, kv_head = unit / tiles % kv_heads, chunk = unit / tiles / kv_heads;    \
+  int n_kv = min(*(const __global int *)(n_kv_buf + n_kv_off), capacity);                         \
+  int share = ((n_kv + chunks - 1) / chunks + BLOCK - 1) / BLOCK * BLOCK;                         \
+  int from = chunk * share, to = min(from + share, n_kv);                                         \
+  int real = min(ROWS, queries - tile * ROWS), width = chunks > 1 ? dim_v + 2 : dim_v;            \
+  const __global char *k = k_buf + k_off + kv_head * k1, *v = v_buf + v_off + kv_head * v1;       \
+  const __global int *cells = (const __global int *)(cells_buf + cells_off);                      \
+  const __global float *q[ROWS];                                                                  \
+  __global float *out[ROWS];                                                                      \
+  int4 span[ROWS];                                                                                \
+  float sink[ROWS];                                                                               \
+  EACH_ROW {                                                                                      \
+    int query = min(tile * ROWS + r, queries - 1), token = query / group;                         \
+    int head = kv_head * group + query % group, heads = kv_heads * group;                         \
+    q[r] = (const __global float *)(q_buf + q_off + head * q1 + token * q2);                      \
+    out[r] = (__global float *)(out_buf + out_off) +                                              \
+             (((long)chunk * tokens + token) * heads + head) * width;                             \
+    span[r] = vload4(token, (const __global int *)(spans_buf + spans_off));                       \
+    sink[r] = has_sinks ? ((const __global float *)(sinks_buf + sinks_off))[head] : -INFINITY;    \
+  }
 
-  float top = -INFINITY, sum = 0.0f;
-  if (has_sinks) {
-    top = ((const __global float *)(sinks_buf + sinks_off))[head];
-    sum = 1.0f;
-  }
-  for (int i = 0; i < dim_v; i++) out[i] = 0.0f;
-  for (int c = 0; c < n_kv; c++) {
-    if (!sees(span, vload2(c, cells))) continue;
-    float s = 0.0f;
-    for (int i = 0; i < dim; i++)
-      s += load_f32(q + i * 4) * LOAD(KV, k + c * k2 + i * SIZE(KV));
-    s = bounded(s * scale, cap);
-    if (s > top) {
-      float shrink = exp(top - s);
-      for (int i = 0; i < dim_v; i++) out[i] *= shrink;
-      sum *= shrink;
-      top = s;
-    }
-    float p = exp(s - top);
-    sum += p;
-    for (int i = 0; i < dim_v; i++) out[i] += p * LOAD(KV, v + c * v2 + i * SIZE(KV));
-  }
-  float whole = sum > 0.0f ? 1.0f / sum : 0.0f;
-  for (int i = 0; i < dim_v; i++) out[i] *= whole;
+#if LOCAL == 1
+
+// One item, vectors of 16: a block is the next BLOCK cells that some query may see, wherever.
+
+static float16 fold(float16 a, float16 b) {  // sums of neighbours: a's, then b's
+  return (float16)(a.even, b.even) + (float16)(a.odd, b.odd);
 }
 
-// out[c, t, h] = exp(s - max) / sum over dimension 0, s = bounded(scale scores[c, t, h]) where seen.
+// N vectors of channels from `d` on: out = out * shrink + sum over the block of p v.
+#define MIX(N)                                                                                    \
+  {                                                                                               \
+    float16 sum[ROWS][N];                                                                         \
+    EACH_ROW for (int j = 0; j < N; j++) {                                                        \
+      sum[r][j] = fresh ? 0.0f : vload16(j, out[r] + d) * shrink[r];                              \
+    }                                                                                             \
+    for (int i = 0; i < n; i++) {                                                                 \
+      const __global char *value = v + list[i] * v2 + d * SIZE(KV);                               \
+      float16 x[N];                                                                               \
+      for (int j = 0; j < N; j++) x[j] = LOADW(KV, value + j * 16 * SIZE(KV));                    \
+      EACH_ROW for (int j = 0; j < N; j++) sum[r][j] += p[r][i] * x[j];                           \
+    }                                                                                             \
+    EACH_ROW for (int j = 0; j < N; j++) vstore16(sum[r][j], j, out[r] + d);                      \
+  }
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void attention(ATTENTION_ARGUMENTS) {
+  ATTENTION_PLACE
+  int4 all = span[0];  // what some query may see
+  EACH_ROW {
+    all.x |= span[r].x;
+    all.y = min(all.y, span[r].y);
+    all.z = max(all.z, span[r].z);
+  }
+  float top[ROWS], shrink[ROWS], p[ROWS][BLOCK];
+  float16 total[ROWS];
+  EACH_ROW {
+    top[r] = -INFINITY;
+    total[r] = 0.0f;
+  }
+  int list[BLOCK], bits[BLOCK], positions[BLOCK], fresh = 1;
+  for (int c = from; c < to;) {
+    int n = 0;
+    for (; c < to && n < BLOCK; c++) {
+      int2 cell = vload2(c, cells);
+      list[n] = c;
+      bits[n] = cell.x;
+      positions[n] = cell.y;
+      n += sees(all, cell);
+    }
+    if (n == 0) break;
+    for (int i = n; i % 16; i++) {
+      list[i] = list[n - 1];
+      bits[i] = 0;
+      positions[i] = 0;
+    }
+    float16 high[ROWS];
+    EACH_ROW high[r] = -INFINITY;
+    for (int start = 0; start < n; start += 16) {
+      float16 quarter[4][ROWS];
+      for (int part = 0; part < 4; part++) {
+        const __global char *key[4];
+        float16 sum[ROWS][4];
+        _Pragma("unroll") for (int j = 0; j < 4; j++) {
+          key[j] = k + list[start + 4 * part + j] * k2;
+          EACH_ROW sum[r][j] = 0.0f;
+        }
+        for (int d = 0; d + 16 <= dim; d += 16) {
+          float16 x[4];
+          _Pragma("unroll") for (int j = 0; j < 4; j++) x[j] = LOADW(KV, key[j] + d * SIZE(KV));
+          EACH_ROW {
+            float16 y = vload16(0, q[r] + d);
+            _Pragma("unroll") for (int j = 0; j < 4; j++) sum[r][j] += y * x[j];
+          }
+        }
+        for (int d = dim / 16 * 16; d < dim; d++) {
+          _Pragma("unroll") for (int j = 0; j < 4; j++) {
+            float x = LOAD(KV, key[j] + d * SIZE(KV));
+            EACH_ROW sum[r][j].s0 += q[r][d] * x;
+          }
+        }
+        EACH_ROW quarter[part][r] = fold(fold(sum[r][0], sum[r][1]), fold(sum[r][2], sum[r][3]));
+      }
+      int16 bit = vload16(0, bits + start), position = vload16(0, positions + start);
+      EACH_ROW {
+        float16 s = fold(fold(quarter[0][r], quarter[1][r]), fold(quarter[2][r], quarter[3][r]));
+        s *= scale;
+        if (cap > 0) s = cap * tanh(s / cap);
+        int16 seen = (bit & span[r].x) != 0 && position >= span[r].y && position <= span[r].z;
+        s = select((float16)(-INFINITY), s, seen);
+        high[r] = select(high[r], s, s > high[r]);
+        vstore16(s, 0, p[r] + start);
+      }
+    }
+    EACH_ROW {
+      float before = top[r];
+      top[r] = fmax(before, max16(high[r]));
+      // A row that sees nothing yet has exp(-inf - 0) everywhere.
+      float base = top[r] == -INFINITY ? 0.0f : top[r];
+      shrink[r] = before == top[r] ? 1.0f : exp((float16)(before - base)).s0;
+      total[r] *= shrink[r];
+      for (int start = 0; start < n; start += 16) {
+        float16 e = exp(vload16(0, p[r] + start) - base);
+        total[r] += e;
+        vstore16(e, 0, p[r] + start);
+      }
+    }
+    int d = 0;
+    for (; d + 64 <= dim_v; d += 64) MIX(4)
+    for (; d + 16 <= dim_v; d += 16) MIX(1)
+    for (; d < dim_v; d++) {
+      float sum[ROWS];
+      EACH_ROW sum[r] = fresh ? 0.0f : out[r][d] * shrink[r];
+      for (int i = 0; i < n; i++) {
+        float x = LOAD(KV, v + list[i] * v2 + d * SIZE(KV));
+        EACH_ROW sum[r] += p[r][i] * x;
+      }
+      EACH_ROW out[r][d] = sum[r];
+    }
+    fresh = 0;
+  }
+  float whole[ROWS];
+  EACH_ROW {
+    float sum = sum16(total[r]);
+    if (chunks > 1) {
+      out[r][dim_v] = top[r];
+      out[r][dim_v + 1] = sum;
+    } else {
+      float high = fmax(top[r], sink[r]);
+      float grown = sum > 0.0f ? exp(top[r] - high) : 0.0f;
+      float sunk = has_sinks ? exp(sink[r] - high) : 0.0f;
+      whole[r] = sum > 0.0f ? grown / (sum * grown + sunk) : 0.0f;
+    }
+  }
+  if (chunks == 1) {
+    for (int r = 0; r < real; r++) {
+      for (int d = 0; d < dim_v; d++) out[r][d] = fresh ? 0.0f : out[r][d] * whole[r];
+    }
+  }
+}
+
+#else
+
+// A team of items: each takes one cell of a block for the scores, then channels for the values.
+
+#define PLUS(a, b) ((a) + (b))
+
+// p[r][0] becomes what OP makes of the row p[r], for all rows at once.
+#define TEAM(OP)                                                                                  \
+  for (int half_way = LOCAL / 2; half_way > 0; half_way /= 2) {                                   \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                 \
+    if (me < half_way) {                                                                          \
+      EACH_ROW p[r][me] = OP(p[r][me], p[r][me + half_way]);                                      \
+    }                                                                                             \
+  }                                                                                               \
+  barrier(CLK_LOCAL_MEM_FENCE);
+
+__kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTENTION_ARGUMENTS) {
+  ATTENTION_PLACE
+  __local float p[ROWS][LOCAL];
+  int me = get_local_id(0);
+  float top[ROWS], total[ROWS], shrink[ROWS];
+  EACH_ROW {
+    top[r] = -INFINITY;
+    total[r] = 0.0f;
+    if (r < real) {
+      for (int d = me; d < dim_v; d += LOCAL) out[r][d] = 0.0f;
+    }
+  }
+  for (int start = from; start < to; start += LOCAL) {
+    int n = min(LOCAL, to - start), seen[ROWS], any_seen = 0;
+    EACH_ROW {
+      seen[r] = me < n && sees(span[r], vload2(min(start + me, to - 1), cells));
+      any_seen |= seen[r];
+    }
+    float s[ROWS];
+    EACH_ROW s[r] = 0.0f;
+    if (any_seen) {
+      const __global char *key = k + (start + me) * k2;
+      int d = 0;
+      for (; d + W <= dim; d += W) {
+        floatW x = LOADW(KV, key + d * SIZE(KV));
+        EACH_ROW s[r] += sumW(x * CAT(vload, W)(0, q[r] + d));
+      }
+      for (; d < dim; d++) {
+        float x = LOAD(KV, key + d * SIZE(KV));
+        EACH_ROW s[r] += x * q[r][d];
+      }
+    }
+    EACH_ROW {
+      s[r] *= scale;
+      if (cap > 0) s[r] = cap * tanh(s[r] / cap);
+      if (!seen[r]) s[r] = -INFINITY;
+      p[r][me] = s[r];
+    }
+    TEAM(fmax)
+    float block_top = -INFINITY;
+    EACH_ROW {
+      float high = fmax(top[r], p[r][0]);
+      block_top = fmax(block_top, p[r][0]);
+      shrink[r] = high == -INFINITY ? 1.0f : exp(top[r] - high);
+      top[r] = high;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (block_top == -INFINITY) continue;  // the same for all items: nothing is seen
+    EACH_ROW {
+      p[r][me] = top[r] == -INFINITY ? 0.0f : exp(s[r] - top[r]);
+      total[r] = total[r] * shrink[r] + p[r][me];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int d = me; d < dim_v; d += LOCAL) {
+      float sum[ROWS];
+      EACH_ROW sum[r] = r < real ? out[r][d] * shrink[r] : 0.0f;
+      for (int i = 0; i < n; i++) {
+        float used = 0.0f;
+        EACH_ROW used += p[r][i];
+        if (used == 0.0f) continue;
+        float x = LOAD(KV, v + (start + i) * v2 + d * SIZE(KV));
+        EACH_ROW sum[r] += p[r][i] * x;
+      }
+      EACH_ROW {
+        if (r < real) out[r][d] = sum[r];
+      }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  EACH_ROW p[r][me] = total[r];
+  TEAM(PLUS)
+  EACH_ROW {
+    float sum = p[r][0];
+    float high = fmax(top[r], sink[r]);
+    float grown = sum > 0.0f ? exp(top[r] - high) : 0.0f;
+    float sunk = has_sinks ? exp(sink[r] - high) : 0.0f;
+    float whole = sum > 0.0f ? grown / (sum * grown + sunk) : 0.0f;
+    if (r < real) {
+      if (chunks == 1) {
+        for (int d = me; d < dim_v; d += LOCAL) out[r][d] *= whole;
+      } else if (me == 0) {
+        out[r][dim_v] = top[r];
+        out[r][dim_v + 1] = sum;
+      }
+    }
+  }
+}
+
+#endif
+
+// out[:, row] of the shares [Dv + 2, rows, chunks] that `attention` left; a group makes one row.
+__kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void merge(
+    __global char *out_buf, long out_off, const __global char *shares_buf, long shares_off,
+    const __global char *sinks_buf, long sinks_off, int dim_v, int heads, int rows, int chunks,
+    int has_sinks) {
+  int row = get_group_id(0), width = dim_v + 2;
+  long step = (long)rows * width;
+  const __global float *shares =
+      (const __global float *)(shares_buf + shares_off) + (long)row * width;
+  const __global float *sinks = (const __global float *)(sinks_buf + sinks_off);
+  __global float *out = (__global float *)(out_buf + out_off) + (long)row * dim_v;
+  float sink = has_sinks ? sinks[row % heads] : -INFINITY, top = sink;
+  for (int c = 0; c < chunks; c++) top = fmax(top, shares[c * step + dim_v]);
+  float total = has_sinks ? exp(sink - top) : 0.0f;
+  for (int d = get_local_id(0); d < dim_v; d += LOCAL) out[d] = 0.0f;
+  for (int c = 0; c < chunks; c++) {
+    const __global float *share = shares + c * step;
+    if (share[dim_v + 1] == 0.0f) continue;  // it saw nothing, and left nothing
+    float factor = exp(share[dim_v] - top);
+    total += factor * share[dim_v + 1];
+    for (int d = get_local_id(0); d < dim_v; d += LOCAL) out[d] += factor * share[d];
+  }
+  float whole = total > 0.0f ? 1.0f / total : 0.0f;
+  for (int d = get_local_id(0); d < dim_v; d += LOCAL) out[d] *= whole;
+}
+
+// out[c, t, h] = exp(s - max) / sum over dimension 0, s made of scores[c, t, h] as above, where seen.
 // A group of LOCAL items makes `per_group` rows; the exponentials wait in out.
 __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void softmax(
     __global char *out_buf, long out_off, const __global char *x_buf, long x_off,
@@ -80,8 +355,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void softmax(
     int4 span = masked ? vload4(i1, (const __global int *)(spans_buf + spans_off)) : (int4)(0);
     float top = has_sinks ? sinks[i2] : -INFINITY;
     for (int i = me; i < n0; i += LOCAL) {
-      int seen = !masked || sees(span, vload2(i, cells));
-      float s = seen ? bounded(load_f32(x + i * x0) * scale, cap) : -INFINITY;
+      float s = load_f32(x + i * x0) * scale;
+      if (cap > 0) s = cap * tanh(s / cap);
+      if (masked && !sees(span, vload2(i, cells))) s = -INFINITY;
       out[i] = s;
       top = fmax(top, s);
     }

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
+from engine.backends.opencl.attention_split import split_of
 from engine.backends.opencl.launch import DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
     TYPE_NAMES,
@@ -25,6 +26,9 @@ from engine.graph.tensor import Tensor
 
 KV_FORMATS = (F16, F32)
 
+GPU_TEAM = 64
+"""Items of a group: few enough that a head's channels keep them busy."""
+
 
 def supports_attention(node: Tensor, type_of: TypeOf) -> bool:
     """f32 queries over an f16 or f32 cache, heads without gaps."""
@@ -36,23 +40,42 @@ def supports_attention(node: Tensor, type_of: TypeOf) -> bool:
 
 
 def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """One item a head of a query."""
+    """A group a tile of queries and chunk of cells; or the merge that `split_attention` made."""
+    if len(node.src) == 2:
+        return [_merge(node, traits)]
     q, k, v, spans, cells, n_kv = sources(node)[:6]
     sinks = node.src[6]
     dim, heads, tokens, _ = q.shape
-    size, local = items(heads * tokens, 1 if traits.is_cpu else 64)
+    kv_heads, capacity = k.shape[1:3]
+    split, chunks = split_of(node, traits), node.shape[3]
+    team = min(GPU_TEAM, team_size(traits))
+    size, local = items(split.tiles * kv_heads * chunks * team, team)
+    sizes = (dim, v.shape[0], kv_heads, heads // kv_heads, tokens, capacity, chunks)
     args: Args = (
         *(node, q, k, v, spans, cells, n_kv, sinks),
-        *map(i32, (dim, v.shape[0], heads, heads // k.shape[1], tokens, k.shape[2])),
+        *map(i32, sizes),
         *(i64(t.strides[axis]) for t in (q, k, v) for axis in (1, 2)),
         *(i32(sinks is not None), f32(node.attr["scale"]), f32(node.attr["softcap"])),
     )
     defines: Defines = {
         "KV": TYPE_NAMES[k.fmt],
+        "ROWS": split.rows,
         "W": vector_width(traits),
-        "LOCAL": team_size(traits),
+        "LOCAL": team,
     }
     return [Launch("attention", "attention", args, size, local, defines)]
+
+
+def _merge(node: Tensor, traits: DeviceTraits) -> Launch:
+    shares, sinks = sources(node)[0], node.src[1]
+    dim_v, heads, tokens, _ = node.shape
+    team = min(GPU_TEAM, team_size(traits))
+    size, local = items(heads * tokens * team, team)
+    sizes = (dim_v, heads, heads * tokens, shares.shape[3], sinks is not None)
+    args: Args = (node, shares, sinks, *map(i32, sizes))
+    # W and LOCAL alone: the program that softmax is in.
+    defines: Defines = {"W": vector_width(traits), "LOCAL": team}
+    return Launch("attention", "merge", args, size, local, defines)
 
 
 def supports_softmax(node: Tensor, type_of: TypeOf) -> bool:
