@@ -83,7 +83,9 @@ class Generate(Message, frozen=True, tag="generate"):
     """Answer a chat, or continue `prompt` as it stands. Ends with `Finished`.
 
     `when_full` shifts the context (the system part is kept) or stops there; `logprobs` asks for
-    that many alternatives with each token.
+    that many alternatives with each token. An answer that exists in part goes on where `prefix`,
+    its text so far, ends; `prefix_tokens`, where they are known, are its ids. What they say beyond
+    `prefix` comes as the first piece.
     """
 
     messages: list[ChatMessage] = []
@@ -93,6 +95,8 @@ class Generate(Message, frozen=True, tag="generate"):
     stop: list[str] = []
     logprobs: int = 0
     when_full: Literal["shift", "stop"] = "shift"
+    prefix: str = ""
+    prefix_tokens: list[int] = []
 
 
 class Cancel(Message, frozen=True, tag="cancel"):

@@ -9,7 +9,7 @@ import numpy as np
 from engine.errors import BadSetting, Cancelled
 from engine.protocol import Alternative, Finished, Generate, Piece, Progress, Stats, TokenInfo
 from engine.runner.loading import LoadedModel
-from engine.runner.prompt import Prompt, make_prompt
+from engine.runner.prompt import Prompt, beyond_prefix, make_prompt
 from engine.runner.sampler import Sampler, log_softmax, top_k
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import Logits
@@ -65,9 +65,15 @@ class _Answer:
     shifts_before: int = 0
 
     def run(self) -> Iterator[Event]:
+        text, stops = self.model.tokenizer.stream(), StopFilter(self.request.stop)
+        begun = beyond_prefix(self.request, text)
         self.shifts_before = self.sequence.n_shifts
         self.n_cached = self.sequence.reuse(self.prompt.ids)
-        text, stops = self.model.tokenizer.stream(), StopFilter(self.request.stop)
+        if begun:
+            yield Piece(self.request.id, begun, [])
+        if not self.model.tokenizer.eog.isdisjoint(self.request.prefix_tokens[-1:]):
+            yield Finished(self.request.id, "stop", self._stats())
+            return
         reason = "length"
         try:
             logits = yield from self._prefill()
@@ -140,7 +146,8 @@ class _Answer:
         return TokenInfo(token, float(logp[-1]), self._shown(token), top)
 
     def _shown(self, token: int) -> str:
-        return self.model.tokenizer.decode([token], special=True)
+        decoder = self.model.tokenizer.stream(special=True)  # keeps the space in front of a word
+        return decoder.push(token) + decoder.flush()
 
     def _stats(self) -> Stats:
         clock, now = self.clock, perf_counter()

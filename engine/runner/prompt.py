@@ -6,6 +6,7 @@ from itertools import takewhile
 from engine.errors import BadSetting, ContextFull
 from engine.protocol import ChatMessage, Generate
 from engine.tokenizer import ChatTemplate, Tokenizer
+from engine.tokenizer.decode import StreamDecoder
 
 
 @dataclass(frozen=True)
@@ -24,17 +25,34 @@ def make_prompt(
 
     Raises `BadSetting`, `TemplateError`, `ContextFull`.
     """
+    # Ids are taken as they are; a text is encoded with the prompt, so that spaces come out right.
+    begun = "" if request.prefix_tokens else request.prefix
     if request.prompt is not None:
-        prompt = _plain(tokenizer, request.prompt)
+        prompt = _plain(tokenizer, request.prompt + begun)
     elif not request.messages:
         raise BadSetting("prompt", "", "some text, or at least one message")
     elif template.source == "none":
-        prompt = _plain(tokenizer, "\n\n".join(m.content for m in request.messages))
+        text = "\n\n".join(m.content for m in request.messages)
+        prompt = _plain(tokenizer, text + begun)
     else:
-        prompt = _chat(tokenizer, template, request.messages)
+        prompt = _chat(tokenizer, template, request.messages, begun)
+    prompt.ids.extend(request.prefix_tokens)
     if not prompt.ids:
         raise BadSetting("prompt", "", "at least one token")
     return _fit(prompt, n_ctx, may_cut=request.when_full == "shift")
+
+
+def beyond_prefix(request: Generate, decoder: StreamDecoder) -> str:
+    """What `prefix_tokens` say after `prefix`; the decoder goes on from their last byte.
+
+    Raises `BadSetting` where they say something else, `TokenizerError` for an unknown id.
+    """
+    if not request.prefix_tokens:
+        return ""
+    text = "".join([decoder.push(token) for token in request.prefix_tokens])
+    if not text.startswith(request.prefix):
+        raise BadSetting("prefix_tokens", text, f"ids of a text that begins {request.prefix!r}")
+    return text.removeprefix(request.prefix)
 
 
 def _plain(tokenizer: Tokenizer, text: str) -> Prompt:
@@ -42,9 +60,11 @@ def _plain(tokenizer: Tokenizer, text: str) -> Prompt:
     return Prompt(ids, _bos(tokenizer, ids))
 
 
-def _chat(tokenizer: Tokenizer, template: ChatTemplate, messages: list[ChatMessage]) -> Prompt:
+def _chat(
+    tokenizer: Tokenizer, template: ChatTemplate, messages: list[ChatMessage], begun: str
+) -> Prompt:
     turns = [{"role": m.role, "content": m.content} for m in messages]
-    ids = tokenizer.encode_prompt(template.render(turns))
+    ids = tokenizer.encode_prompt(template.render(turns) + begun)
     keep = _bos(tokenizer, ids)
     if turns[0]["role"] == "system" and len(turns) > 1:
         # What stays the same under another question is the system part.
