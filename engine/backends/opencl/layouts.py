@@ -40,6 +40,8 @@ TILE = 32
 # Bytes of blocks converted at once; temporary arrays are a few times that.
 _PIECE = 4 << 20
 
+LOW, FOUR = np.uint8(15), np.uint8(4)
+
 Words = NDArray[np.uint32]
 Split = Callable[[Bytes], tuple[Bytes, Bytes, Bytes]]
 
@@ -154,8 +156,8 @@ def _split_q5_k(blocks: Bytes) -> tuple[Bytes, Bytes, Bytes]:
 
 def _split_q6_k(blocks: Bytes) -> tuple[Bytes, Bytes, Bytes]:
     lead = blocks.shape[:-1]
-    low = blocks[..., :128].reshape(*lead, 2, 1, 64) >> _shifts(0, 4) & 15
-    high = blocks[..., 128:192].reshape(*lead, 2, 1, 32) >> _shifts(0, 2, 4, 6) & 3
+    low = blocks[..., :128].reshape(*lead, 2, 1, 64) >> _shifts(0, 4) & LOW
+    high = blocks[..., 128:192].reshape(*lead, 2, 1, 32) >> _shifts(0, 2, 4, 6) & np.uint8(3)
     words = [_nibbles(low.reshape(*lead, 8, 32)), _pairs_of_twos(high.reshape(*lead, 8, 32))]
     return blocks[..., 208:], np.concatenate(words, -1), blocks[..., 192:208].reshape(*lead, 8, 2)
 
@@ -167,14 +169,13 @@ def _shifts(*by: int) -> Bytes:
 
 def _quarters(qs: Bytes) -> Bytes:
     """Nibbles of [..., 128], 32 low ones and then the high ones of the same bytes: [..., 8, 32]."""
-    chunks: Bytes = qs.reshape(*qs.shape[:-1], 4, 1, 32) >> _shifts(0, 4) & 15
+    chunks = qs.reshape(*qs.shape[:-1], 4, 1, 32) >> _shifts(0, 4) & LOW
     return chunks.reshape(*qs.shape[:-1], 8, 32)
 
 
 def _nibbles(q: Bytes) -> Bytes:
     """The nibble words of elements [..., 32], of which the low four bits count: [..., 16]."""
-    words: Bytes = (q[..., :16] & 15) | q[..., 16:] << 4
-    return words
+    return (q[..., :16] & LOW) | q[..., 16:] << FOUR
 
 
 def _pairs_of_bits(bits: Bytes) -> Bytes:

@@ -1,0 +1,66 @@
+"""Activations in 12 bits, read back by the layout that quantize.cl describes."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from engine.backends.opencl.backend import OpenCLBackend
+from engine.backends.opencl.launches.quantize import quantized
+from engine.gguf.formats import F32
+from tests.kernels.harness import run
+from tests.kernels.values import Operands
+
+PAIRS = [4 * j + i for j in range(8) for i in (0, 2, 1, 3)]
+
+
+class Panels:
+    """The parts of a quantised tensor of `n` rows of `k`, rows first."""
+
+    def __init__(self, raw: NDArray[np.generic], k: int, panel: int) -> None:
+        blocks = raw.reshape(-1, k // 32, panel, 80).astype(np.int8).swapaxes(1, 2)
+        records = np.ascontiguousarray(blocks).reshape(-1, k // 32, 80)
+        self.q = np.empty((len(records), k // 32, 32), np.int16)
+        self.q[..., PAIRS] = records[..., :64].view(np.int16)
+        self.scale, self.scaled_sum = np.moveaxis(records[..., 64:72].view(np.float32), -1, 0)
+        self.sums = records[..., 72:].view(np.int32)
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "panel"), [(32, 1, 1), (576, 1, 1), (2048, 3, 4), (640, 8, 8), (1056, 13, 8)]
+)
+def test_values(either: OpenCLBackend, k: int, n: int, panel: int) -> None:
+    made = Operands()
+    x = made.make(F32, k, n)
+    node = quantized(x)
+    assert node.attr["panel"] == panel
+    got = Panels(run(either, node, made.values), k, panel)
+    want = made.exact(x)[0, 0].reshape(n, k // 32, 32)
+    scale = np.abs(want).max(-1) / 2047
+    assert np.abs(got.q).max() == 2047
+    np.testing.assert_allclose(got.scale[:n], scale, rtol=1e-6)
+    error = np.abs(got.q[:n] * got.scale[:n, :, None].astype(np.float64) - want)
+    assert (error <= 0.5001 * scale[..., None]).all()
+    assert (got.sums[..., 0] == got.q[..., :16].sum(-1)).all()
+    assert (got.sums[..., 1] == got.q[..., 16:].sum(-1)).all()
+    np.testing.assert_allclose(got.scaled_sum, got.scale * got.sums.sum(-1), rtol=1e-6)
+    assert (got.q[n:] == got.q[n - 1]).all()  # a panel is filled with its last row
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-40, 1e-31, 1e-20, 1e20, 3e38])
+def test_any_magnitude(backend: OpenCLBackend, size: float) -> None:
+    """Nothing overflows; what is too small for a scale counts as zero."""
+    made = Operands()
+    x = made.put(F32, np.linspace(-1, 1, 64).reshape(2, 32) * size)
+    got = Panels(run(backend, quantized(x), made.values), 32, 4)
+    values = got.q[:2] * got.scale[:2, :, None].astype(np.float64)
+    assert np.isfinite(values).all()
+    assert np.abs(values[:, 0] - made.exact(x)[0, 0]).max() <= max(size / 4000, 1e-30)
+
+
+def test_rows_of_a_view(either: OpenCLBackend) -> None:
+    made = Operands()
+    whole = made.make(F32, 96, 5, 3)
+    part = whole.view(128, (64, 2, 3), (whole.strides[1] * 2, whole.strides[2]))
+    got = Panels(run(either, quantized(part), made.values), 64, 8)
+    values = (got.q * got.scale[..., None])[:6].reshape(3, 2, 64)
+    assert np.abs(values - made.exact(part)[0]).max() < 4 / 4000
