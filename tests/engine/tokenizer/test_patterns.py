@@ -48,7 +48,7 @@ def test_every_name_is_there() -> None:
     assert set(NAMES) <= set(PRE_TOKENIZERS)
 
 
-@given(st.sampled_from(NAMES), st.text())
+@given(st.sampled_from(NAMES), st.text(st.characters(codec="utf-8")))
 def test_words_join_to_the_text(name: str, text: str) -> None:
     assert "".join(pre_tokenizer(name).words(text)) == text
 

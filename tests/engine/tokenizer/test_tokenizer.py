@@ -24,7 +24,9 @@ WORDS = {
 }
 SPM = load_tokenizer(sentence_piece(WORDS))
 BPE = load_tokenizer(byte_pairs(["h e", "l l", "he ll", "\u0120 w"], ["<s>", "<|im_end|>"]))
-TEXTS = st.text(st.one_of(st.sampled_from("helo w\u00e9\n<s>\U0001f999"), st.characters()))
+TEXTS = st.text(
+    st.one_of(st.sampled_from("helo w\u00e9\n<s>\U0001f999"), st.characters(codec="utf-8"))
+)
 
 
 def texts(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
