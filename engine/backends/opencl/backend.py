@@ -71,9 +71,9 @@ class OpenCLBackend(Backend):
         return sum(n for (device, _), n in self.pool.taken.items() if device == self.name)
 
     def upload(self, to: Location, fmt: Format, shape: Shape, blocks: Bytes) -> None:
-        layout = to.buffer.type.layout
-        data = blocks if layout == PLAIN else layouts.pack(layout, fmt, shape, blocks)
-        to.buffer.write(to.offset, data)
+        # In pieces: the whole of a large weight in a second copy would be felt.
+        for start, piece in layouts.pieces(to.buffer.type.layout, fmt, shape, blocks):
+            to.buffer.write(to.offset + start, piece)
 
     def supports(self, node: Tensor, type_of: TypeOf) -> bool:
         family = FAMILIES.get(node.op)

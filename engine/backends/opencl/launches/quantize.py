@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
-from engine.backends.opencl.launch import DeviceTraits, Launch
+from engine.backends.opencl.launch import Arg, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import i32, i64
 from engine.gguf.formats import F32, I8
 from engine.graph.tensor import Op, Tensor, node
@@ -41,6 +41,6 @@ def quantize(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[La
     k, n1, n2, n3 = x.shape
     each = _EACH if traits.is_cpu else 1
     sizes = (i32(k // BLOCK), i32(n1 * n2 * n3), i32(n1), i32(n2))
-    args = (node, x, *sizes, *map(i64, x.strides[1:]), i32(panel), i32(each))
+    args: tuple[Arg, ...] = (node, x, *sizes, *map(i64, x.strides[1:]), i32(panel), i32(each))
     size = (-(-k // BLOCK // each), node.shape[1] * panel)
     return [Launch("quantize", "quantize", args, size, (1, 1) if traits.is_cpu else None)]
