@@ -1,14 +1,17 @@
-"""Blocks to float32, by the `gguf` package's reference decoders."""
+"""Blocks to float32: the usual formats by decoders of our own, the others by the `gguf` package."""
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.errors import UnsupportedModel
+from engine.gguf.decoders import DECODERS
 from engine.gguf.formats import BF16, FORMATS, Q1_0, Q2_0, Q8_1, Q8_K, Format
 
 # The package decodes 16 rows at a time, whatever their length. Blocks are independent, so the
 # data is cut into rows of its own: long enough to amortise calls, short enough for the cache.
 _ROW = 4096
+# Elements our own decoders take at once, so that their steps stay in the cache.
+_PIECE = 1 << 16
 
 # Types that hold activations, and two that the package has no decoder for.
 _UNREADABLE = (Q8_1, Q8_K, Q1_0, Q2_0)
@@ -28,7 +31,20 @@ def dequantize(blocks: npt.NDArray[np.uint8], fmt: Format) -> npt.NDArray[np.flo
     if fmt == BF16:
         wide = data.view("<u2").astype(np.uint32) << np.uint32(16)
         return wide.view(np.float32).reshape(shape)
-    return _by_package(data, fmt).reshape(shape)
+    with np.errstate(all="ignore"):  # scales may be infinite or not numbers: the result says so
+        if fmt in DECODERS:
+            return _in_pieces(data.reshape(-1, fmt.bytes), fmt).reshape(shape)
+        return _by_package(data, fmt).reshape(shape)
+
+
+def _in_pieces(blocks: npt.NDArray[np.uint8], fmt: Format) -> npt.NDArray[np.float32]:
+    step = _PIECE // fmt.block
+    if len(blocks) <= step:
+        return DECODERS[fmt](blocks)
+    out = np.empty((len(blocks), fmt.block), np.float32)
+    for start in range(0, len(blocks), step):
+        out[start : start + step] = DECODERS[fmt](blocks[start : start + step])
+    return out
 
 
 def _by_package(data: npt.NDArray[np.uint8], fmt: Format) -> npt.NDArray[np.float32]:
@@ -43,6 +59,5 @@ def _by_package(data: npt.NDArray[np.uint8], fmt: Format) -> npt.NDArray[np.floa
     row = _ROW // fmt.block * fmt.bytes
     whole = data.size // row * row
     parts = [data[:whole].reshape(-1, row), data[whole:].reshape(1, -1)]
-    with np.errstate(all="ignore"):  # scales may be infinite or not numbers: the result says so
-        floats = [quants.dequantize(part, kind).reshape(-1) for part in parts if part.size]
+    floats = [quants.dequantize(part, kind).reshape(-1) for part in parts if part.size]
     return floats[0] if len(floats) == 1 else np.concatenate([np.empty(0, np.float32), *floats])
