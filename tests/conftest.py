@@ -1,5 +1,9 @@
-"""Fixtures for every test: the real models, and a home of one's own."""
+"""Fixtures for every test: models, a home of one's own, and a watch for processes left behind."""
 
+import signal
+import time
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,6 +11,15 @@ import pytest
 from app.fetch import fetch
 from app.library import resolve
 from engine.errors import ModelNotFound
+from tests.goldens.tiny import write_tiny
+from tests.program import MARK, still_there
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c_is_heard() -> None:
+    """A shell's background job ignores Ctrl+C, and so would every program that a test starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def real_model(name: str) -> Path:
@@ -30,6 +43,30 @@ def smollm2_path() -> Path:
 def gemma3_path() -> Path:
     """gemma-3-270m, Q4_K_M, architecture gemma3."""
     return real_model("gemma3-270m")
+
+
+@pytest.fixture(scope="session")
+def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random model of architecture llama, with ChatML's tokens; a token takes a millisecond."""
+    return write_tiny(tmp_path_factory.mktemp("tiny") / "tiny.gguf", "llama")
+
+
+@pytest.fixture(scope="session")
+def tiny_base_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random model of architecture gemma3, without any way to chat."""
+    return write_tiny(tmp_path_factory.mktemp("tiny") / "tiny-base.gguf", "gemma3")
+
+
+@pytest.fixture
+def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fails when a process that the test started, at whatever depth, is still there after it."""
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv(MARK, mark)
+    yield
+    deadline = time.monotonic() + 5
+    while left := [p.as_dict(["pid", "cmdline"]) for p in still_there(mark)]:
+        assert time.monotonic() < deadline, f"left behind: {left}"
+        time.sleep(0.05)
 
 
 @pytest.fixture

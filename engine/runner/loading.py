@@ -12,7 +12,7 @@ from engine.backends.opencl.device import open_device
 from engine.errors import BadFile, DeviceError
 from engine.gguf import GGUFFile, open_gguf
 from engine.models.build import BuiltModel, build_model
-from engine.protocol import Loaded
+from engine.protocol import Load, Loaded
 from engine.runner.placement import Placement, place
 from engine.runner.stepper import MAX_BATCH, Stepper
 from engine.scheduler.plan import Planner
@@ -39,11 +39,11 @@ class LoadedModel:
         """The device that holds the layers."""
         return self.backends[0]
 
-    def describe(self, request_id: int) -> Loaded:
+    def describe(self, request: Load) -> Loaded:
         """What the app is told about it."""
         metadata = self.file.metadata
         notes = []
-        if self.device.is_host:
+        if self.device.is_host and request.options.device is None:
             notes.append(
                 "running on the host reference, which is slow: no OpenCL device is in use;"
                 " `cutaway doctor` says what to install"
@@ -51,7 +51,7 @@ class LoadedModel:
         if self.template.source == "none":
             notes.append("the file has no chat template: text is continued, not answered")
         return Loaded(
-            request_id,
+            request.id,
             path=str(self.file.paths[0]),
             name=metadata.get("general.name", str, Path(self.file.paths[0]).stem),
             architecture=metadata.architecture,

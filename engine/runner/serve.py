@@ -124,7 +124,7 @@ class _Server:
         model = load_model(request.path, request.options, progress, stop, placed)
         self._model, self._sequence = model, Sequenced(model.stepper)
         self._send(held(model.backends, model.placement))
-        self._send(model.describe(request.id))
+        self._send(model.describe(request))
 
     def _open_model(self) -> tuple[LoadedModel, Sequenced]:
         if self._model is None or self._sequence is None:

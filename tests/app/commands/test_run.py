@@ -1,0 +1,292 @@
+"""`cutaway run` as a person or a program calls it, with the engine it really starts."""
+
+import json
+import math
+import signal
+import subprocess
+import time
+from pathlib import Path
+from shutil import copy
+
+import pytest
+
+from app import cli
+from app.library import resolve
+from tests.app.server import Server
+from tests.program import (
+    ENDLESS,
+    REPEATS,
+    ROOT,
+    RUN,
+    Terminal,
+    assert_one_line_error,
+    engine_of,
+    run,
+)
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+QUESTION = "What is the capital of France?"
+GREEDY = ("--temp", "0")
+HOST = ("--device", "host")
+
+
+@pytest.fixture(scope="module")
+def smol(smollm2_path: Path) -> str:
+    """The small real model, as an argument."""
+    return str(smollm2_path)
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_path: Path) -> str:
+    """A random model on the host, as an argument."""
+    return str(tiny_path)
+
+
+@pytest.mark.model_file
+@pytest.mark.device
+class TestSmolLM2:
+    """A real model on the default device."""
+
+    @pytest.fixture(scope="class")
+    def paris(self, smol: str) -> str:
+        """The answer to QUESTION, with its end of line."""
+        ended = run("run", smol, "-p", QUESTION, *GREEDY)
+        assert (ended.returncode, ended.stderr) == (0, "")
+        return ended.stdout
+
+    def test_a_sentence_with_paris(self, paris: str) -> None:
+        assert "Paris" in paris
+        assert paris.endswith("\n")
+        assert not paris.endswith("\n\n")
+
+    def test_stdin(self, smol: str, paris: str) -> None:
+        ended = run("run", smol, *GREEDY, given=f"{QUESTION}\n")
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, paris, "")
+
+    def test_json_with_logprobs(self, smol: str, paris: str) -> None:
+        ended = run("run", smol, "-p", QUESTION, *GREEDY, "--json", "--logprobs", "4")
+        assert (ended.returncode, ended.stderr) == (0, "")
+        answer = json.loads(ended.stdout)
+        assert answer["text"] + "\n" == paris
+        assert answer["finish_reason"] == "stop"
+        assert answer["path"] == smol
+        assert answer["device"] != "host"
+        assert "".join(token["text"] for token in answer["tokens"]) == answer["text"]
+        for token in answer["tokens"]:
+            logprobs = [other["logprob"] for other in token["top"]]
+            assert len(logprobs) == 4
+            assert logprobs == sorted(logprobs, reverse=True)
+            assert sum(map(math.exp, logprobs)) <= 1 + 1e-6
+            assert token["top"][0]["token"] == token["token"]  # greedy
+            assert token["logprob"] == logprobs[0]
+        stats = answer["stats"]
+        assert stats["n_generated"] == len(answer["tokens"]) + 1  # and the one that ends it
+        assert stats["n_context"] == stats["n_prompt"] + stats["n_generated"] - 1
+        assert stats["decode_rate"] > 0
+
+    def test_a_stop_string_over_tokens_is_never_shown(self, smol: str, paris: str) -> None:
+        at = paris.index("Paris")
+        stop = paris[at - 3 : at + 3]  # the end of a word, a space, and half of the next
+        ended = run("run", smol, "-p", QUESTION, *GREEDY, "--stop", "never", "--stop", stop)
+        assert ended.stdout == paris[: at - 3] + "\n"
+
+    def test_the_context_shifts(self, smol: str) -> None:
+        words = ("-p", "Count from one to five hundred, in words.", *GREEDY, "--ctx", "64")
+        answer = json.loads(run("run", smol, *words, "--max-tokens", "150", "--json").stdout)
+        assert answer["finish_reason"] == "length"
+        assert len(answer["tokens"]) == 150
+        assert answer["stats"]["n_shifts"] >= 2
+        assert answer["stats"]["n_context"] <= 64
+
+    def test_ctrl_c_stops_within_a_second(self, smol: str) -> None:
+        child = start("run", smol, "-p", "Tell a long story.", "--ctx", "2048")
+        first = read_some(child)
+        child.send_signal(signal.SIGINT)
+        before = time.monotonic()
+        out, err = child.communicate(timeout=30)
+        assert time.monotonic() - before < 1
+        assert child.returncode == 130
+        assert (first + out).endswith(b"\n")
+        assert err == b""
+
+    def test_a_chat_remembers(self, smol: str) -> None:
+        with Terminal("run", smol, *GREEDY, "--max-tokens", "24") as terminal:
+            terminal.expect("/help")
+            terminal.expect("> ")
+            terminal.send(f"{QUESTION}\n")
+            assert "Paris" in terminal.expect(" t/s · ")
+            assert "(0 kept)" in terminal.expect("seed")
+            terminal.expect("> ")
+            terminal.send("Say its name once more.\n")
+            assert "Paris" in terminal.expect(" t/s · ")
+            statistics = terminal.expect("seed")
+            assert "(0 kept)" not in statistics
+            terminal.expect("> ")
+            terminal.send("/exit\n")
+            assert terminal.wait() == 0
+
+
+def start(*words: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [*RUN, *words],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+    )
+
+
+def read_some(child: "subprocess.Popen[bytes]") -> bytes:
+    assert child.stdout is not None
+    first = child.stdout.read(1)
+    assert first, child.communicate()
+    return first
+
+
+def test_equal_seeds_answer_equally(tiny: str) -> None:
+    words = ("run", tiny, *HOST, "-p", "a", "--temp", "1.5", "--max-tokens", "20", "--json")
+    one, two, three = (
+        json.loads(run(*words, "--seed", seed).stdout) for seed in ("7", "7", str(2**64 - 1))
+    )
+    assert one["tokens"] == two["tokens"]
+    assert one["tokens"] != three["tokens"]
+    assert [answer["stats"]["seed"] for answer in (one, two, three)] == [7, 7, 2**64 - 1]
+
+
+def test_without_a_seed_two_answers_differ_and_tell_theirs(tiny: str) -> None:
+    words = ("run", tiny, *HOST, "-p", "a", "--temp", "1.5", "--max-tokens", "20", "--json")
+    one, two = (json.loads(run(*words).stdout) for _ in range(2))
+    assert one["tokens"] != two["tokens"]
+    again = json.loads(run(*words, "--seed", str(one["stats"]["seed"])).stdout)
+    assert one["tokens"] == again["tokens"]
+
+
+def test_logprobs_as_a_table(tiny: str) -> None:
+    words = ("-p", "a", "--max-tokens", "5", "--logprobs", "2")
+    ended = run("run", tiny, *HOST, *GREEDY, *words)
+    *_, head, first, second, third, fourth, fifth = ended.stdout.splitlines()
+    assert head.split() == ["token", "logprob", "text;", "alternatives"]
+    for line in (first, second, third, fourth, fifth):
+        assert float(line.split()[1]) <= 0
+        assert line.count(" -") == 3  # itself, and two that could have come
+
+
+def test_what_a_full_context_does(tiny: str) -> None:
+    words = ("run", tiny, *HOST, *GREEDY, "-p", "a", "--ctx", "64", "--max-tokens", "200")
+    stopped = run(*words, "--when-full", "stop", "--json")
+    assert "context of 64 tokens is full" in stopped.stderr
+    answer = json.loads(stopped.stdout)
+    assert answer["finish_reason"] == "context"
+    assert answer["stats"]["n_context"] == 64
+    long = "a " * 300
+    assert_one_line_error(run(*words, "-p", long, "--when-full", "stop"), "context of 64", "--ctx")
+    cut = run(*words, "-p", long)
+    assert cut.returncode == 0
+    assert "tokens of the prompt did not fit" in cut.stderr
+
+
+def test_a_base_model_continues_and_says_so(tiny_base_path: Path) -> None:
+    ended = run("run", str(tiny_base_path), *HOST, "-p", "the", "--max-tokens", "3", "--json")
+    assert ended.stderr.count("no chat template") == 1
+    ids = json.loads(run("tokenize", str(tiny_base_path), "--text", "the", "--json").stdout)
+    assert json.loads(ended.stdout)["stats"]["n_prompt"] == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("--temp", "nan"), ("temperature", "nan")),
+        (("--temp", "hot"), ("--temp", "hot", "cutaway run --help")),
+        (("--top-p", "2"), ("top_p", "2", "from 0 to 1")),
+        (("--min-p", "-0.1"), ("min_p",)),
+        (("--top-k", "-1"), ("--top-k",)),
+        (("--repeat-penalty", "0"), ("repeat_penalty",)),
+        (("--seed", "-1"), ("seed", "2^64")),
+        (("--ctx", "0"), ("--ctx",)),
+        (("--ctx", "9" * 30), ("--ctx",)),
+        (("--max-tokens", "1.5"), ("--max-tokens",)),
+        (("--logprobs", "1000"), ("logprobs", "256")),
+        (("--when-full", "explode"), ("--when-full",)),
+        (("--device", "nvidia:9"), ("nvidia:9",)),
+        (("--kv", "q1"), ("--kv",)),
+        (("-p", " \n"), ("prompt", "-p TEXT")),
+        (("-p", "\udcff"), ("-p", "UTF-8")),
+        (("--stop", "\udcff"), ("--stop", "UTF-8")),
+    ],
+)
+def test_bad_requests(
+    tiny: str, words: tuple[str, ...], parts: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = cli.main(["run", tiny, "-p", "a", *words])
+    ended = subprocess.CompletedProcess(words, status, *capsys.readouterr())
+    assert_one_line_error(ended, *parts, status=status or 1)
+    assert status in (1, 2)
+
+
+def test_bad_stdin(tiny: str) -> None:
+    assert_one_line_error(run("run", tiny, given=b"caf\xe9"), "stdin", "UTF-8")
+    assert_one_line_error(run("run", tiny), "prompt", "stdin")
+
+
+def test_a_json_error(tiny: str) -> None:
+    ended = run("run", tiny, "-p", "a", "--device", "nvidia:9", "--json")
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert json.loads(ended.stdout)["error"]["kind"] == "DeviceError"
+
+
+def test_the_engine_is_killed_while_it_answers(tiny: str) -> None:
+    child = start("run", tiny, *HOST, "-p", REPEATS, *ENDLESS)
+    read_some(child)
+    engine_of(child.pid).kill()
+    out, err = child.communicate(timeout=30)
+    assert child.returncode == 1
+    assert out.endswith(b"\n")
+    *notes, last = err.decode().splitlines()
+    assert last.startswith("cutaway: error: the engine stopped: it was killed (signal 9)")
+    assert all("host reference" in note for note in notes)
+
+
+def test_the_program_is_killed_while_it_answers(tiny: str) -> None:
+    child = start("run", tiny, *HOST, "-p", REPEATS, *ENDLESS)
+    read_some(child)
+    engine = engine_of(child.pid)
+    child.kill()
+    child.communicate(timeout=30)
+    engine.wait(2)
+
+
+def test_a_reader_that_has_enough(tiny: str) -> None:
+    child = start("run", tiny, *HOST, "-p", REPEATS, *ENDLESS)
+    read_some(child)
+    assert child.stdout is not None
+    child.stdout.close()
+    assert child.wait(30) == 141
+    assert child.stderr is not None
+    assert b"error" not in child.stderr.read()
+    child.stderr.close()
+
+
+def test_no_model_on_this_disk(own_home: Path) -> None:
+    for words in ((), ("smollm2-135m",)):
+        ended = run("run", *words, "-p", "a")
+        assert_one_line_error(ended, "on this disk", "`cutaway get smollm2-135m`")
+
+
+@pytest.mark.parametrize(("key", "message"), [("n", "cutaway get"), ("y", "cannot be had")])
+def test_a_terminal_is_offered_the_default_model(server: Server, key: str, message: str) -> None:
+    with Terminal("run") as terminal:
+        offer = terminal.expect("[y/N]")
+        assert "94 MiB, Apache-2.0" in offer
+        terminal.send(f"{key}\n")
+        terminal.expect(message)
+        assert terminal.wait() == 1
+
+
+def test_the_first_stored_model_is_the_default(own_home: Path, tiny: str) -> None:
+    folder = own_home / "data" / "cutaway" / "models"
+    folder.mkdir(parents=True)
+    (folder / "a-broken.gguf").write_bytes(b"GGUF")
+    copy(tiny, folder / "b-tiny.gguf")
+    ended = run("run", *HOST, "-p", "a", "--max-tokens", "1", "--json")
+    assert json.loads(ended.stdout)["path"] == str(resolve(folder / "b-tiny.gguf"))

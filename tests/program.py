@@ -1,0 +1,115 @@
+"""`cutaway` as a person runs it: to its end, on a pseudo-terminal, and without leftovers."""
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parent.parent
+RUN = (sys.executable, "-m", "app")
+# Whatever was said becomes likelier: on a question that repeats a letter, an answer without an end.
+ENDLESS = ("--temp", "0", "--frequency-penalty=-100", "--max-tokens", "1000000")
+REPEATS = "zzzzzzzzzzzz"
+MARK = "CUTAWAY_TEST_MARK"
+Ended = subprocess.CompletedProcess[str]
+
+
+def run(*words: str | bytes, given: str | bytes = "", seconds: float = 120) -> Ended:
+    """`cutaway WORDS` with `given` on stdin, to its end."""
+    given = given.encode() if isinstance(given, str) else given
+    ended = subprocess.run(
+        [*RUN, *words], cwd=ROOT, input=given, capture_output=True, timeout=seconds, check=False
+    )
+    return Ended(words, ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+
+
+def assert_one_line_error(ended: Ended, *parts: str, status: int = 1) -> None:
+    """It failed, and said why in one line."""
+    assert ended.returncode == status, ended
+    assert ended.stdout == "", ended
+    assert ended.stderr.startswith("cutaway: error: "), ended
+    assert ended.stderr.count("\n") == 1, ended
+    for part in parts:
+        assert part in ended.stderr
+
+
+def engine_of(pid: int, seconds: float = 30) -> psutil.Process:
+    """The worker that a running `cutaway` has started."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        for child in psutil.Process(pid).children():
+            if "engine.worker" in child.cmdline():
+                return child
+        time.sleep(0.02)
+    raise AssertionError("no worker was started")
+
+
+def still_there(mark: str) -> Iterator[psutil.Process]:
+    """Processes that were started, at whatever depth, with this mark in their environment."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.pid != os.getpid() and process.environ().get(MARK) == mark:
+                yield process
+
+
+class Terminal:
+    """`cutaway WORDS` on a terminal of its own: keys go in, what it shows is waited for."""
+
+    def __init__(self, *words: str) -> None:
+        self._ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 150, 0, 0))
+        self.process = subprocess.Popen(
+            [*RUN, *words],
+            cwd=ROOT,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=os.environ | {"TERM": "dumb", "NO_COLOR": "1"},
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0) and None,
+        )
+        os.close(theirs)
+        self._unread = b""
+
+    def expect(self, text: str, seconds: float = 60) -> str:
+        """All that is shown up to `text`, which is read as well."""
+        wanted, deadline = text.encode(), time.monotonic() + seconds
+        while wanted not in self._unread:
+            left = deadline - time.monotonic()
+            assert left > 0, f"no {text!r} after {seconds} s, but {self._unread[-500:]!r}"
+            if not select.select([self._ours], [], [], left)[0]:
+                continue
+            try:
+                chunk = os.read(self._ours, 65536)
+            except OSError:  # how a terminal without programs ends
+                chunk = b""
+            assert chunk, f"it ended without {text!r}: {self._unread[-500:]!r}"
+            self._unread += chunk
+        before, self._unread = self._unread.split(wanted, 1)
+        return before.decode()
+
+    def send(self, keys: str) -> None:
+        """Types."""
+        os.write(self._ours, keys.encode())
+
+    def wait(self, seconds: float = 30) -> int:
+        """The exit status."""
+        return self.process.wait(seconds)
+
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._ours)
