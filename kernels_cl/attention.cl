@@ -1,4 +1,4 @@
-// attention: softmax(scale k.q, masked) . v without a mask tensor; and softmax alone.
+// attention: softmax(scale k.q, masked) . v without a mask tensor.
 //
 //   q [D, H, T]   k [D, K, C]   v [Dv, K, C]   out [Dv, H, T]   head h reads kv head h / (H/K)
 //   cells [2, C]: a cell's sequence bits, its position
@@ -27,11 +27,8 @@
 #endif
 #define BLOCK 64  // cells taken at once
 
-#define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
-
-static int sees(int4 span, int2 cell) {
-  return (span.x & cell.x) != 0 && span.y <= cell.y && cell.y <= span.z;
-}
+#define EACH(i, n) _Pragma("unroll") for (int i = 0; i < n; i++)
+#define EACH_ROW EACH(r, ROWS)
 
 // Where a group works; the last tile repeats its last query, which `real` does not count.
 #define ATTENTION_ARGUMENTS                                                                       \
@@ -78,16 +75,16 @@ static float16 fold(float16 a, float16 b) {  // sums of neighbours: a's, then b'
 #define MIX(N)                                                                                    \
   {                                                                                               \
     float16 sum[ROWS][N];                                                                         \
-    EACH_ROW for (int j = 0; j < N; j++) {                                                        \
+    EACH_ROW EACH(j, N) {                                                        \
       sum[r][j] = fresh ? 0.0f : vload16(j, out[r] + d) * shrink[r];                              \
     }                                                                                             \
     for (int i = 0; i < n; i++) {                                                                 \
       const __global char *value = v + list[i] * v2 + d * SIZE(KV);                               \
       float16 x[N];                                                                               \
-      for (int j = 0; j < N; j++) x[j] = LOADW(KV, value + j * 16 * SIZE(KV));                    \
-      EACH_ROW for (int j = 0; j < N; j++) sum[r][j] += p[r][i] * x[j];                           \
+      EACH(j, N) x[j] = LOADW(KV, value + j * 16 * SIZE(KV));                    \
+      EACH_ROW EACH(j, N) sum[r][j] += p[r][i] * x[j];                           \
     }                                                                                             \
-    EACH_ROW for (int j = 0; j < N; j++) vstore16(sum[r][j], j, out[r] + d);                      \
+    EACH_ROW EACH(j, N) vstore16(sum[r][j], j, out[r] + d);                      \
   }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void attention(ATTENTION_ARGUMENTS) {
@@ -123,44 +120,45 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void attention(ATTENTION
     float16 high[ROWS];
     EACH_ROW high[r] = -INFINITY;
     for (int start = 0; start < n; start += 16) {
-      float16 quarter[4][ROWS];
-      for (int part = 0; part < 4; part++) {
-        const __global char *key[4];
-        float16 sum[ROWS][4];
-        _Pragma("unroll") for (int j = 0; j < 4; j++) {
-          key[j] = k + list[start + 4 * part + j] * k2;
+      // Two cells at a time: ROWS x 2 sums fit 32 registers even where a vector takes two of them.
+      float16 pair[8][ROWS];
+      for (int i = 0; i < 8; i++) {
+        const __global char *key[2];
+        float16 sum[ROWS][2];
+        EACH(j, 2) {
+          key[j] = k + list[start + 2 * i + j] * k2;
           EACH_ROW sum[r][j] = 0.0f;
         }
         for (int d = 0; d + 16 <= dim; d += 16) {
-          float16 x[4];
-          _Pragma("unroll") for (int j = 0; j < 4; j++) x[j] = LOADW(KV, key[j] + d * SIZE(KV));
+          float16 x[2];
+          EACH(j, 2) x[j] = LOADW(KV, key[j] + d * SIZE(KV));
           EACH_ROW {
             float16 y = vload16(0, q[r] + d);
-            _Pragma("unroll") for (int j = 0; j < 4; j++) sum[r][j] += y * x[j];
+            EACH(j, 2) sum[r][j] += y * x[j];
           }
         }
         for (int d = dim / 16 * 16; d < dim; d++) {
-          _Pragma("unroll") for (int j = 0; j < 4; j++) {
+          EACH(j, 2) {
             float x = LOAD(KV, key[j] + d * SIZE(KV));
             EACH_ROW sum[r][j].s0 += q[r][d] * x;
           }
         }
-        EACH_ROW quarter[part][r] = fold(fold(sum[r][0], sum[r][1]), fold(sum[r][2], sum[r][3]));
+        EACH_ROW pair[i][r] = fold(sum[r][0], sum[r][1]);
       }
       int16 bit = vload16(0, bits + start), position = vload16(0, positions + start);
       EACH_ROW {
-        float16 s = fold(fold(quarter[0][r], quarter[1][r]), fold(quarter[2][r], quarter[3][r]));
-        s *= scale;
+        float16 low = fold(fold(pair[0][r], pair[1][r]), fold(pair[2][r], pair[3][r]));
+        float16 high_half = fold(fold(pair[4][r], pair[5][r]), fold(pair[6][r], pair[7][r]));
+        float16 s = fold(low, high_half) * scale;
         if (cap > 0) s = cap * tanh(s / cap);
-        int16 seen = (bit & span[r].x) != 0 && position >= span[r].y && position <= span[r].z;
-        s = select((float16)(-INFINITY), s, seen);
+        s = select((float16)(-INFINITY), s, seesw(span[r], bit, position));
         high[r] = select(high[r], s, s > high[r]);
         vstore16(s, 0, p[r] + start);
       }
     }
     EACH_ROW {
       float before = top[r];
-      top[r] = fmax(before, max16(high[r]));
+      top[r] = fmax(before, max_of16(high[r]));
       // A row that sees nothing yet has exp(-inf - 0) everywhere.
       float base = top[r] == -INFINITY ? 0.0f : top[r];
       shrink[r] = before == top[r] ? 1.0f : exp((float16)(before - base)).s0;
@@ -335,42 +333,4 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void merge(
   }
   float whole = total > 0.0f ? 1.0f / total : 0.0f;
   for (int d = get_local_id(0); d < dim_v; d += LOCAL) out[d] *= whole;
-}
-
-// out[c, t, h] = exp(s - max) / sum over dimension 0, s made of scores[c, t, h] as above, where seen.
-// A group of LOCAL items makes `per_group` rows; the exponentials wait in out.
-__kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void softmax(
-    __global char *out_buf, long out_off, const __global char *x_buf, long x_off,
-    const __global char *spans_buf, long spans_off, const __global char *cells_buf, long cells_off,
-    const __global char *sinks_buf, long sinks_off, int n0, int n1, int n2, int rows, long x0,
-    long x1, long x2, long x3, int masked, int has_sinks, int per_group, float scale, float cap) {
-  __local float part[LOCAL];
-  const __global int *cells = (const __global int *)(cells_buf + cells_off);
-  const __global float *sinks = (const __global float *)(sinks_buf + sinks_off);
-  int first = get_group_id(0) * per_group, me = get_local_id(0);
-  for (int row = first; row < min(first + per_group, rows); row++) {
-    int i1 = row % n1, i2 = row / n1 % n2, i3 = row / n1 / n2;
-    const __global char *x = x_buf + x_off + i1 * x1 + i2 * x2 + i3 * x3;
-    __global float *out = (__global float *)(out_buf + out_off) + (long)row * n0;
-    int4 span = masked ? vload4(i1, (const __global int *)(spans_buf + spans_off)) : (int4)(0);
-    float top = has_sinks ? sinks[i2] : -INFINITY;
-    for (int i = me; i < n0; i += LOCAL) {
-      float s = load_f32(x + i * x0) * scale;
-      if (cap > 0) s = cap * tanh(s / cap);
-      if (masked && !sees(span, vload2(i, cells))) s = -INFINITY;
-      out[i] = s;
-      top = fmax(top, s);
-    }
-    top = group_max(top, part);
-    float sum = 0.0f;
-    for (int i = me; i < n0; i += LOCAL) {
-      float p = top == -INFINITY ? 0.0f : exp(out[i] - top);
-      out[i] = p;
-      sum += p;
-    }
-    sum = group_sum(sum, part);
-    if (has_sinks) sum += exp(sinks[i2] - top);
-    float whole = sum > 0.0f ? 1.0f / sum : 0.0f;
-    for (int i = me; i < n0; i += LOCAL) out[i] *= whole;
-  }
 }

@@ -73,11 +73,20 @@ static void storew_bf16(__global char *p, floatW v) {
 static float sum4(float4 v) { return (v.x + v.y) + (v.z + v.w); }
 static float sum8(float8 v) { return sum4(v.lo + v.hi); }
 static float sum16(float16 v) { return sum8(v.lo + v.hi); }
-static float max4(float4 v) { return fmax(fmax(v.x, v.y), fmax(v.z, v.w)); }
-static float max8(float8 v) { return max4(fmax(v.lo, v.hi)); }
-static float max16(float16 v) { return max8(fmax(v.lo, v.hi)); }
+static float max_of4(float4 v) { return fmax(fmax(v.x, v.y), fmax(v.z, v.w)); }
+static float max_of8(float8 v) { return max_of4(fmax(v.lo, v.hi)); }
+static float max_of16(float16 v) { return max_of8(fmax(v.lo, v.hi)); }
 #define sumW CAT(sum, W)
-#define maxW CAT(max, W)
+#define maxW CAT(max_of, W)
+
+// Whether a query sees a cell: span is its sequence bit, first and last position it sees; a cell is
+// the bits of its sequences and its position.
+static int sees(int4 span, int2 cell) {
+  return (span.x & cell.x) != 0 && span.y <= cell.y && cell.y <= span.z;
+}
+static intW seesw(int4 span, intW bits, intW positions) {
+  return (bits & span.x) != 0 && positions >= span.y && positions <= span.z;
+}
 
 // One value from all items of a group, given to all; `part` holds LOCAL floats.
 #if LOCAL == 1

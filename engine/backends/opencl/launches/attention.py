@@ -73,7 +73,7 @@ def _merge(node: Tensor, traits: DeviceTraits) -> Launch:
     size, local = items(heads * tokens * team, team)
     sizes = (dim_v, heads, heads * tokens, shares.shape[3], sinks is not None)
     args: Args = (node, shares, sinks, *map(i32, sizes))
-    # W and LOCAL alone: the program that softmax is in.
+    # Its own program, but one for every number of rows.
     defines: Defines = {"W": vector_width(traits), "LOCAL": team}
     return Launch("attention", "merge", args, size, local, defines)
 
@@ -99,4 +99,4 @@ def softmax(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Lau
         *(f32(node.attr["scale"]), f32(node.attr["softcap"])),
     )
     defines: Defines = {"W": vector_width(traits), "LOCAL": team}
-    return [Launch("attention", "softmax", args, size, local, defines)]
+    return [Launch("softmax", "softmax", args, size, local, defines)]
