@@ -22,7 +22,7 @@ static int sum_of(int16 v) {
 
 static void quantize_block(__global char *out, const __global float *x) {
   float16 first = vload16(0, x), last = vload16(1, x);
-  float most = max16(fmax(fabs(first), fabs(last)));
+  float most = max_of16(fmax(fabs(first), fabs(last)));
   // Numbers so small that the quotient would overflow count as zeros.
   float inverse = most < 1e-30f ? 0.0f : Q_MOST / most, scale = most / Q_MOST;
   int16 a = convert_int16_rte(first * inverse), b = convert_int16_rte(last * inverse);
