@@ -162,10 +162,14 @@ class Backend(ABC):
         """Whether the device can run this node; `type_of` tells where placed leaves lie."""
 
     @abstractmethod
-    def lower(self, nodes: Sequence[Tensor], type_of: TypeOf) -> tuple[Tensor, ...]:
+    def lower(
+        self, nodes: Sequence[Tensor], type_of: TypeOf, kept: frozenset[Tensor] | None = None
+    ) -> tuple[Tensor, ...]:
         """The nodes as this device runs them: fused, helpers inserted. Pure data, no memory.
 
-        Every storage that others read is still produced under its own tensor.
+        `kept` are the storages that are read outside of these nodes: each is still produced under
+        its own tensor. What only these nodes read may vanish into a fused one; with None nothing
+        may.
         """
 
     @abstractmethod

@@ -50,17 +50,37 @@ class Outline:
 
 
 def outline(
-    graph: Graph, backends: Sequence[Backend], types: Mapping[Tensor, BufferType]
+    graph: Graph,
+    backends: Sequence[Backend],
+    types: Mapping[Tensor, BufferType],
+    fused: bool = True,
 ) -> Outline:
-    """Assign, split, lower and allocate. `types` tells where each weight and cache leaf lies."""
+    """Assign, split, lower and allocate. `types` tells where each weight and cache leaf lies.
+
+    Unfused, every node's result is produced, as a dump or a comparison wants it.
+    """
     by_name = {b.name: b for b in backends}
     assignments = assign(graph, backends, types)
     splits = split(graph, assignments, lambda t: by_name[types[t].device] if t in types else None)
-    lowered = tuple(LoweredSplit(s, s.backend.lower(s.nodes, types.get)) for s in splits)
+    lowered = tuple(
+        LoweredSplit(
+            s, s.backend.lower(s.nodes, types.get, _kept(graph, splits, s) if fused else None)
+        )
+        for s in splits
+    )
     offsets, block = _input_block(graph)
     lifetimes = _lifetimes(graph, lowered, types)
     layouts = {b.name: allocate(lifetimes.get(b.name, ()), ALIGNMENT) for b in backends}
     return Outline(graph, assignments, lowered, offsets, block, layouts)
+
+
+def _kept(graph: Graph, splits: Sequence[Split], own: Split) -> frozenset[Tensor]:
+    """Storages of a split that are read outside of it."""
+    read = [t.storage for t in (*graph.outputs, *graph.effects)]
+    for other in splits:
+        if other is not own:
+            read += [s.storage for node in other.nodes for s in node.src if s is not None]
+    return frozenset(read)
 
 
 def _input_block(graph: Graph) -> tuple[dict[Tensor, int], int]:

@@ -129,18 +129,23 @@ class Planner:
     """
 
     def __init__(
-        self, backends: Sequence[Backend], placed: Mapping[Tensor, Location], capacity: int = 32
+        self,
+        backends: Sequence[Backend],
+        placed: Mapping[Tensor, Location],
+        capacity: int = 32,
+        fused: bool = True,
     ) -> None:
         self.backends = tuple(backends)
         self.placed = dict(placed)
         self._capacity = capacity
+        self._fused = fused
         self._arenas: dict[str, Buffer] = {}
         self._plans: OrderedDict[Hashable, Plan] = OrderedDict()
 
     def outline(self, graph: Graph) -> Outline:
         """What a plan of this graph would be; allocates nothing."""
         types = {tensor: at.buffer.type for tensor, at in self.placed.items()}
-        return outline(graph, self.backends, types)
+        return outline(graph, self.backends, types, self._fused)
 
     def reserve(self, graph: Graph) -> Outline:
         """Grow the arenas to what this graph needs, without compiling it. Raises `NoMem`."""

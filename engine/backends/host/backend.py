@@ -71,7 +71,9 @@ class HostBackend(Backend):
     def supports(self, node: Tensor, type_of: TypeOf) -> bool:
         return node.op in FAMILIES or node.op in VIEW_OPS
 
-    def lower(self, nodes: Sequence[Tensor], type_of: TypeOf) -> tuple[Tensor, ...]:
+    def lower(
+        self, nodes: Sequence[Tensor], type_of: TypeOf, kept: frozenset[Tensor] | None = None
+    ) -> tuple[Tensor, ...]:
         return tuple(nodes)
 
     def compile(self, nodes: Sequence[Tensor], where: Where) -> Commands:

@@ -79,7 +79,9 @@ class OpenCLBackend(Backend):
         family = FAMILIES.get(node.op)
         return family is not None and family.supports(node, type_of)
 
-    def lower(self, nodes: Sequence[Tensor], type_of: TypeOf) -> tuple[Tensor, ...]:
+    def lower(
+        self, nodes: Sequence[Tensor], type_of: TypeOf, kept: frozenset[Tensor] | None = None
+    ) -> tuple[Tensor, ...]:
         return lower(nodes, type_of, self._traits)
 
     def compile(self, nodes: Sequence[Tensor], where: Where) -> OpenCLCommands:
