@@ -9,7 +9,7 @@ from engine.backends.base import Backend
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.device import open_device
-from engine.errors import BadFile, DeviceError
+from engine.errors import BadFile, BadSetting, DeviceError
 from engine.gguf import GGUFFile, open_gguf
 from engine.models.build import BuiltModel, build_model
 from engine.protocol import Load, Loaded
@@ -48,6 +48,8 @@ class LoadedModel:
                 "running on the host reference, which is slow: no OpenCL device is in use;"
                 " `cutaway doctor` says what to install"
             )
+        if request.options.ctx is not None and request.options.ctx > self.built.n_ctx:
+            notes.append(f"the context is {self.built.n_ctx} tokens, all it was trained for")
         if self.template.source == "none":
             notes.append("the file has no chat template: text is continued, not answered")
         return Loaded(
@@ -78,8 +80,11 @@ def load_model(
 ) -> LoadedModel:
     """Open a GGUF file on a device; `placed_at` hears what will be allocated, before it is.
 
-    Raises `BadFile`, `UnsupportedModel`, `TensorMismatch`, `NoMem`, `DeviceError`, `Cancelled`.
+    Raises `BadFile`, `UnsupportedModel`, `TensorMismatch`, `NoMem`, `DeviceError`, `BadSetting`,
+    `Cancelled`.
     """
+    if options.ctx is not None and options.ctx < 1:
+        raise BadSetting("ctx", options.ctx, "a number of tokens from 1 up")
     with ExitStack() as stack:
         file = stack.enter_context(open_gguf(path))
         built = build_model(file, options.ctx, MAX_BATCH)

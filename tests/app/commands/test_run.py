@@ -42,17 +42,18 @@ def tiny(tiny_path: Path) -> str:
     return str(tiny_path)
 
 
+@pytest.fixture(scope="module")
+def paris(smol: str) -> str:
+    """What SmolLM2 prints for QUESTION."""
+    ended = run("run", smol, "-p", QUESTION, *GREEDY)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout
+
+
 @pytest.mark.model_file
 @pytest.mark.device
 class TestSmolLM2:
     """A real model on the default device."""
-
-    @pytest.fixture(scope="class")
-    def paris(self, smol: str) -> str:
-        """The answer to QUESTION, with its end of line."""
-        ended = run("run", smol, "-p", QUESTION, *GREEDY)
-        assert (ended.returncode, ended.stderr) == (0, "")
-        return ended.stdout
 
     def test_a_sentence_with_paris(self, paris: str) -> None:
         assert "Paris" in paris
@@ -91,8 +92,8 @@ class TestSmolLM2:
         assert ended.stdout == paris[: at - 3] + "\n"
 
     def test_the_context_shifts(self, smol: str) -> None:
-        words = ("-p", "Count from one to five hundred, in words.", *GREEDY, "--ctx", "64")
-        answer = json.loads(run("run", smol, *words, "--max-tokens", "150", "--json").stdout)
+        words = ("-p", "Tell a long story.", *ENDLESS[:-1], "150", "--ctx", "64")
+        answer = json.loads(run("run", smol, *words, "--json").stdout)
         assert answer["finish_reason"] == "length"
         assert len(answer["tokens"]) == 150
         assert answer["stats"]["n_shifts"] >= 2

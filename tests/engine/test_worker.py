@@ -1,0 +1,329 @@
+"""The worker and its handle: what it survives, what ends it, and that nothing is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from shutil import copy
+
+import psutil
+import pytest
+
+from engine.errors import WorkerDied
+from engine.protocol import (
+    Cancel,
+    Devices,
+    Failed,
+    Finished,
+    Generate,
+    ListDevices,
+    Load,
+    Loaded,
+    Perplexity,
+    PerplexityDone,
+    Piece,
+    Progress,
+    Reply,
+    Sampling,
+    Unload,
+    Unloaded,
+)
+from engine.settings import EngineOptions
+from engine.worker import RemoteError, Worker
+from tests.program import REPEATS, ROOT
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+HOST = EngineOptions(device="host")
+GREEDY = Sampling(temperature=0)
+REPEATING = Sampling(temperature=0, frequency_penalty=-100)  # an answer without an end
+
+
+@pytest.fixture
+def worker(nothing_left: None) -> Iterator[Worker]:
+    """A fresh worker without a model."""
+    with Worker() as running:
+        yield running
+
+
+@pytest.fixture
+def loaded(worker: Worker, tiny_path: Path) -> Worker:
+    """A worker with the tiny model on the host."""
+    load(worker, tiny_path)
+    return worker
+
+
+def load(worker: Worker, path: Path, options: EngineOptions = HOST) -> Loaded:
+    last = final(worker, Load(worker.new_id(), str(path), options))
+    assert isinstance(last, Loaded)
+    return last
+
+
+def final(worker: Worker, request: object) -> Reply:
+    *_, last = worker.ask(request)  # type: ignore[arg-type]
+    return last
+
+
+def answer(worker: Worker, text: str = "the other thing", n: int = 12) -> tuple[str, Finished]:
+    """A greedy answer of at most `n` tokens: its text, and how it ended."""
+    request = Generate(worker.new_id(), prompt=text, sampling=GREEDY, max_tokens=n)
+    *pieces, last = worker.ask(request)
+    assert isinstance(last, Finished)
+    return "".join(p.text for p in pieces if isinstance(p, Piece)), last
+
+
+def cancelled_after(worker: Worker, request: Generate, enough: Callable[[Reply], bool]) -> Finished:
+    """The end of a request that is cancelled at the first message that is `enough`."""
+    sent = 0.0
+    for reply in worker.ask(request):
+        if not sent and enough(reply):
+            worker.send(Cancel(request.id))
+            sent = time.monotonic()
+    assert sent
+    assert time.monotonic() - sent < 1
+    assert isinstance(reply, Finished)
+    return reply
+
+
+BAD_REQUESTS = {
+    "temperature": Generate(1, prompt="a", sampling=Sampling(temperature=float("nan"))),
+    "top_p": Generate(1, prompt="a", sampling=Sampling(top_p=2)),
+    "seed": Generate(1, prompt="a", sampling=Sampling(seed=-1)),
+    "prompt": Generate(1),
+    "max_tokens": Generate(1, prompt="a", max_tokens=-1),
+    "logprobs": Generate(1, prompt="a", logprobs=257),
+    "do not fit": Generate(1, prompt="a b " * 1000, when_full="stop"),
+    "1 tokens.*chunk": Perplexity(1, "a", n_ctx=64),
+    "to the model's context": Perplexity(1, "a" * 9999, n_ctx=10**6),
+    "ctx": Perplexity(1, "a" * 999, n_ctx=1),
+    "top_k": Perplexity(1, "a" * 999, n_ctx=64, top_k=10**6),
+    "nvidia:7": Load(1, "x.gguf", EngineOptions(device="nvidia:7")),
+    "x.gguf": Load(1, "x.gguf", HOST),
+}
+
+
+def test_bad_requests_are_told_and_survived(worker: Worker, tiny_path: Path) -> None:
+    for words, request in BAD_REQUESTS.items():
+        path = load(worker, tiny_path).path
+        if isinstance(request, Load) and request.options is not HOST:
+            request = Load(1, path, request.options)
+        with pytest.raises(RemoteError, match=words) as error:
+            list(worker.ask(request))
+        assert "\n" not in str(error.value)
+        assert error.value.kind != "Unexpected"
+    load(worker, tiny_path)
+    assert answer(worker)[1].stats.n_generated == 12
+
+
+def test_what_contexts_can_be(worker: Worker, tiny_path: Path) -> None:
+    for ctx in (0, -5):
+        with pytest.raises(RemoteError, match=f"ctx: {ctx} is not valid"):
+            load(worker, tiny_path, EngineOptions(device="host", ctx=ctx))
+    assert load(worker, tiny_path).notes == []
+    largest = load(worker, tiny_path, EngineOptions(device="host", ctx=2**62))
+    assert largest.n_ctx == largest.n_ctx_train
+    assert f"{largest.n_ctx} tokens" in largest.notes[0]
+    assert load(worker, tiny_path, EngineOptions(device="host", ctx=1)).n_ctx == 1
+    with pytest.raises(RemoteError, match="fit the context of 1;"):
+        answer(worker)
+
+
+def test_nothing_is_asked_of_no_model(worker: Worker) -> None:
+    for request in (Generate(worker.new_id(), prompt="a"), Perplexity(worker.new_id(), "a")):
+        with pytest.raises(RemoteError, match="open one first"):
+            list(worker.ask(request))
+    assert isinstance(final(worker, Unload(worker.new_id())), Unloaded)
+    assert isinstance(final(worker, ListDevices(worker.new_id())), Devices)
+
+
+def test_models_come_and_go(worker: Worker, tiny_path: Path, tiny_base_path: Path) -> None:
+    said = []
+    for path, architecture, chat in (
+        (tiny_path, "llama", "chatml"),
+        (tiny_base_path, "gemma3", "none"),
+        (tiny_path, "llama", "chatml"),
+    ):
+        model = load(worker, path)
+        assert (model.architecture, model.chat, model.path) == (architecture, chat, str(path))
+        said.append(answer(worker)[0])
+    assert said[0] == said[2] != said[1]
+    final(worker, Unload(worker.new_id()))
+    with pytest.raises(RemoteError, match="open one first"):
+        answer(worker)
+
+
+def test_a_prefix_is_read_once_and_changes_nothing(loaded: Worker, tiny_path: Path) -> None:
+    fresh, first = answer(loaded)
+    again, second = answer(loaded)
+    assert again == fresh
+    assert first.stats.n_cached == 0
+    assert second.stats.n_cached == second.stats.n_prompt - 1  # the last one gives the logits
+    other, third = answer(loaded, "the other way")
+    assert 0 < third.stats.n_cached < third.stats.n_prompt - 1
+    load(loaded, tiny_path)
+    assert answer(loaded, "the other way")[0] == other
+
+
+@pytest.mark.device
+@pytest.mark.model_file
+def test_cancel_while_loading(worker: Worker, smollm2_path: Path) -> None:
+    request = Load(worker.new_id(), str(smollm2_path), EngineOptions())
+    worker.send(request)
+    while not isinstance(worker.receive(30), Progress):
+        pass
+    worker.send(Cancel(request.id))
+    before = time.monotonic()
+    while not isinstance(reply := worker.receive(30), Failed):
+        assert not isinstance(reply, Loaded)
+    assert reply.kind == "Cancelled"
+    assert time.monotonic() - before < 1
+    load(worker, smollm2_path, EngineOptions())
+
+
+@pytest.mark.device
+@pytest.mark.model_file
+def test_cancel_while_reading_the_prompt(worker: Worker, smollm2_path: Path) -> None:
+    load(worker, smollm2_path, EngineOptions())
+    expected = answer(worker, "a b c")[0]
+    long = Generate(worker.new_id(), prompt="a b c d e f g " * 250)
+    end = cancelled_after(worker, long, lambda reply: isinstance(reply, Progress))
+    assert end.reason == "cancelled"
+    assert end.stats.n_generated == 0
+    assert 0 < end.stats.n_context < end.stats.n_prompt
+    assert answer(worker, "a b c")[0] == expected
+
+
+def test_cancel_while_answering(loaded: Worker) -> None:
+    expected = answer(loaded)[0]
+    for _ in range(2):
+        request = Generate(loaded.new_id(), prompt=REPEATS, sampling=REPEATING)
+        end = cancelled_after(loaded, request, lambda reply: isinstance(reply, Piece))
+        assert end.reason == "cancelled"
+        assert end.stats.n_generated > 0
+        assert answer(loaded)[0] == expected
+
+
+def test_cancel_of_what_is_not_running(loaded: Worker) -> None:
+    loaded.send(Cancel(12345))
+    assert answer(loaded)[1].reason == "length"
+
+
+def test_requests_are_answered_in_turn(loaded: Worker) -> None:
+    ids = [loaded.new_id() for _ in range(3)]
+    for i in ids:
+        loaded.send(Generate(i, prompt="a", sampling=GREEDY, max_tokens=2))
+    ended: list[int] = []
+    while len(ended) < 3:
+        reply = loaded.receive(30)
+        assert reply is not None
+        if isinstance(reply, Finished):
+            ended.append(reply.id)
+    assert ended == ids
+    assert loaded.receive(0.05) is None
+
+
+@pytest.mark.parametrize("device", ["host", pytest.param(None, marks=pytest.mark.device)])
+def test_a_file_that_shrinks_ends_the_worker_with_its_reason(
+    worker: Worker, tiny_path: Path, tmp_path: Path, device: str | None
+) -> None:
+    path = Path(copy(tiny_path, tmp_path / "shrinks.gguf"))
+    load(worker, path, EngineOptions(device=device))
+    answer(worker)
+    with path.open("r+b") as file:
+        file.truncate(4096)
+    with pytest.raises(WorkerDied, match="file shrank") as death:
+        answer(worker, "something else entirely")
+    assert death.value.exit_code == -signal.SIGBUS
+    assert not worker.alive
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [(signal.SIGKILL, "memory ran out"), (signal.SIGTERM, "signal 15")],
+)
+def test_a_death_is_explained(loaded: Worker, number: signal.Signals, reason: str) -> None:
+    loaded.send(Generate(loaded.new_id(), prompt=REPEATS, sampling=REPEATING))
+    assert loaded.receive(30) is not None
+    psutil.Process(loaded.pid).send_signal(number)
+    with pytest.raises(WorkerDied, match=reason) as death:
+        listen_forever(loaded)
+    assert death.value.exit_code == -number
+    for use in (lambda: loaded.send(Unload(1)), lambda: loaded.receive(1)):
+        with pytest.raises(WorkerDied, match=reason):
+            use()
+
+
+def listen_forever(worker: Worker) -> None:
+    while True:
+        worker.receive(30)
+
+
+def test_a_message_that_cannot_be_read_ends_it(loaded: Worker) -> None:
+    loaded._pipe.send_bytes(b"\x00nonsense")
+    with pytest.raises(WorkerDied, match="last words: .*msgspec"):
+        loaded.receive(30)
+
+
+def test_closing_ends_it_whatever_it_does(loaded: Worker) -> None:
+    process = psutil.Process(loaded.pid)
+    loaded.send(Generate(loaded.new_id(), prompt=REPEATS, sampling=REPEATING))
+    assert loaded.receive(30) is not None
+    before = time.monotonic()
+    loaded.close()
+    loaded.close()
+    assert time.monotonic() - before < 1
+    assert not process.is_running()
+
+
+def test_closing_ends_even_one_that_does_not_listen(loaded: Worker) -> None:
+    process = psutil.Process(loaded.pid)
+    process.suspend()
+    loaded.close()
+    assert not process.is_running()
+
+
+ORPHANER = """
+import sys
+from engine.protocol import Generate, Load, Loaded, Sampling
+from engine.settings import EngineOptions
+from engine.worker import Worker
+
+worker = Worker()
+list(worker.ask(Load(1, sys.argv[1], EngineOptions(device="host"))))
+worker.send(Generate(2, prompt="zzzzzzzz", sampling=Sampling(0.0, frequency_penalty=-100)))
+print(worker.pid, flush=True)
+while True:
+    reply = worker.receive()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_it_ends_with_the_program_that_started_it(tiny_path: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-c", ORPHANER, str(tiny_path)]
+    program = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert program.stdout is not None
+    worker = psutil.Process(int(program.stdout.readline()))
+    assert "engine.worker" in worker.cmdline()
+    time.sleep(0.2)
+    program.send_signal(number)
+    program.communicate(timeout=10)
+    worker.wait(2)
+
+
+def test_ctrl_c_at_the_terminal_is_not_for_the_worker(loaded: Worker) -> None:
+    assert os.getpgid(loaded.pid) != os.getpgid(0)
+
+
+def test_perplexity_tells_how_far_it_is(loaded: Worker) -> None:
+    request = Perplexity(loaded.new_id(), "the quick brown fox " * 20, n_ctx=64, top_k=3)
+    *before, done = loaded.ask(request)
+    assert isinstance(done, PerplexityDone)
+    progress = [p for p in before if isinstance(p, Progress)]
+    assert [p.done for p in progress] == list(range(1, done.n_chunks + 1))
+    assert progress[-1].estimate == done.perplexity
+    assert len(done.tokens) == 4 * done.n_chunks * 64
+    assert len(done.ids) == len(done.logp) == 4 * done.n_chunks * 31 * 3
