@@ -2,23 +2,50 @@
 
 from PySide6.QtCore import QObject, Signal
 
-from app.fetch.known import KnownModel
-from app.library import Stored
+from app.fetch.known import KNOWN, KnownModel
+from app.library import Stored, list_models
+from app.work import Work
 
 
 class LibraryState(QObject):
-    """The lists of the chooser."""
+    """The lists of the chooser. `problem` is one line where the disk could not be read."""
 
     changed = Signal()
 
-    models: list[Stored]
-    looking: bool
-    problem: str
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.models: list[Stored] = []
+        self.looking = False
+        self.known = False  # whether the disk was looked at
+        self.problem = ""
+        self._again = False
 
     @property
     def fetchable(self) -> list[KnownModel]:
         """Known models that are not on this disk."""
-        ...
+        names = {path.name.lower() for model in self.models for path in model.paths}
+        return [model for model in KNOWN.values() if model.file_name.lower() not in names]
 
     def refresh(self) -> None:
-        """Look at the disk in the background."""
+        """Look at the disk in the background; once more after that if it is looked at already."""
+        if self.looking:
+            self._again = True
+            return
+        self.looking = True
+        self.changed.emit()
+        Work(list_models).then(self._on_models).fail(self._on_problem).start(self)
+
+    def _on_models(self, models: list[Stored]) -> None:
+        self.models, self.problem, self.known = models, "", True
+        self._end()
+
+    def _on_problem(self, text: str) -> None:
+        self.problem = text
+        self._end()
+
+    def _end(self) -> None:
+        self.looking = False
+        self.changed.emit()
+        if self._again:
+            self._again = False
+            self.refresh()

@@ -1,6 +1,6 @@
-"""One message of a chat, and the tokens of an answer."""
+"""One message of a chat."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from engine.protocol import Stats
@@ -14,7 +14,7 @@ class Message:
 
     `finish` is why an answer ended: stop, length, context, cancelled, failed, died, edited; empty
     while it is written (or where the program ended meanwhile). `place` counts from 0 among its
-    `siblings`. `problem` is the error of a failed answer.
+    `siblings`. `problem` is the error of a failed answer. `n_tokens` are those of the answer.
     """
 
     id: int
@@ -27,8 +27,11 @@ class Message:
     finish: str = ""
     problem: str = ""
     stats: Stats | None = None
-    seed: int | None = None
     n_tokens: int = 0
     place: int = 0
     siblings: int = 1
-    children: int = field(default=0, compare=False)
+
+    @property
+    def seed(self) -> int | None:
+        """What drew the answer."""
+        return self.stats.seed if self.stats is not None else None

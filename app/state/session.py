@@ -1,18 +1,29 @@
 """The engine session: which model is open, what it is doing, how fast."""
 
+import logging
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic
 from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient
 from app.state.problem import Problem
-from engine.protocol import Loaded
+from engine.errors import WorkerDied
+from engine.protocol import Failed, Finished, Loaded, Piece, Progress, Unloaded
 from engine.settings import EngineOptions
 
+SMALLEST_CTX = 512
+UNKNOWN_CTX = 4096  # halved when a model that never opened is to take less
+HISTORY = 60  # measured rates that are kept
+RATE_EVERY = 1.0  # seconds over which a rate is measured
+
 Status = Literal["idle", "loading", "ready", "answering", "failed", "died"]
+
+log = logging.getLogger("engine")
 
 
 @dataclass(frozen=True)
@@ -27,7 +38,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Vitals:
-    """The answer under way or the last one: tokens a second now, seconds to the first token."""
+    """The answer under way or the last one: tokens a second, seconds to the first token."""
 
     rate: float | None = None
     first_token_s: float | None = None
@@ -36,34 +47,182 @@ class Vitals:
 
 
 class Session(QObject):
-    """Status, model, options, stage, vitals and error of the one engine."""
+    """Status, model, options, stage, vitals and error of the one engine.
+
+    `path` is of the model that is open or being opened, `error` says why the status is failed or
+    died, `rates` are tokens a second, one a second of answering.
+    """
 
     changed = Signal()  # status, model, options or error
     stage_changed = Signal()  # at most once a frame
     vitals_changed = Signal()  # at most once a frame
 
-    client: EngineClient
-    status: Status
-    model: Loaded | None
-    path: Path | None  # of the model that is open or being opened
-    options: EngineOptions
-    stage: Stage | None
-    vitals: Vitals
-    rates: deque[float]  # tokens a second of the last 60 seconds, one a second while answering
-    error: Problem | None  # why status is failed or died
-
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self.client = client
+        self.status: Status = "idle"
+        self.model: Loaded | None = None
+        self.path: Path | None = None
+        self.options = EngineOptions()
+        self.stage: Stage | None = None
+        self.vitals = Vitals()
+        self.rates: deque[float] = deque(maxlen=HISTORY)
+        self.error: Problem | None = None
+        self._n_ctx: int | None = None  # of the model at `path` when it was open last
+        self._load_id: int | None = None
+        self._answer_id: int | None = None
+        self._asked = self._stage_began = self._counted_at = 0.0
+        self._counted = 0
+        client.progress.connect(self._on_progress)
+        client.loaded.connect(self._on_loaded)
+        client.unloaded.connect(self._on_unloaded)
+        client.pieces.connect(self._on_pieces)
+        client.finished.connect(self._on_finished)
+        client.failed.connect(self._on_failed)
+        client.died.connect(self._on_died)
 
     def open(self, path: str | Path, options: EngineOptions | None = None) -> None:
         """Load a model in place of the one before."""
+        if Path(path) != self.path:
+            self._n_ctx = None
+        self.path, self.options = Path(path), options or EngineOptions()
+        self.model = self.error = None
+        self._load_id = self.client.load(self.path, self.options)
+        self._set("loading")
+        log.info("opening %s", self.path)
 
-    def unload(self) -> None: ...
+    def unload(self) -> None:
+        """Close the model."""
+        self.model = self.error = self.path = self._load_id = None
+        self.client.unload()
+        self._set("idle")
 
-    def cancel_load(self) -> None: ...
+    def cancel_load(self) -> None:
+        """Stop loading; then no model is open."""
+        if self._load_id is not None:
+            self.client.cancel(self._load_id)
 
     def restart(self, less: bool = False) -> None:
         """A fresh process with the same model, or with half its context."""
+        if less:
+            known = self._n_ctx or self.options.ctx or UNKNOWN_CTX
+            self.options = replace(self.options, ctx=max(SMALLEST_CTX, known // 2))
+        self._load_id = self._answer_id = self.model = None
+        self.client.restart()
+        if self.path is not None:
+            self.open(self.path, self.options)
+        else:
+            self.error = None
+            self._set("idle")
 
     def dismiss_error(self) -> None:
-        """Forget the error; the status becomes idle or ready."""
+        """Forget the error; the status becomes idle."""
+        self.error = None
+        if self.status in ("failed", "died"):
+            self._set("idle")
+
+    def begin_answer(self, request_id: int) -> None:
+        """Called by who asked the client for an answer."""
+        self._answer_id = request_id
+        self._asked = self._counted_at = monotonic()
+        self._counted = 0
+        self.vitals = Vitals()
+        self._set("answering")
+        self.vitals_changed.emit()
+
+    def _set(self, status: Status) -> None:
+        self.status = status
+        if self.stage is not None:
+            self.stage = None
+            self.stage_changed.emit()
+        self.changed.emit()
+
+    def _on_progress(self, progress: Progress) -> None:
+        if progress.id not in (self._load_id, self._answer_id):
+            return
+        now = monotonic()
+        if self.stage is None or self.stage.name != progress.stage:
+            self._stage_began = now
+        took = now - self._stage_began
+        known = progress.done > 0 and took > 0.2
+        left = took / progress.done * (progress.total - progress.done) if known else None
+        done = progress.stage == "prefill" and progress.done >= progress.total
+        self.stage = None if done else Stage(progress.stage, progress.done, progress.total, left)
+        self.stage_changed.emit()
+
+    def _on_loaded(self, loaded: Loaded) -> None:
+        if loaded.id != self._load_id:
+            return
+        self._load_id, self.model, self.error = None, loaded, None
+        self._n_ctx = loaded.n_ctx
+        log.info("%s is open on %s, %d tokens of context", loaded.name, loaded.device, loaded.n_ctx)
+        for note in loaded.notes:
+            log.warning("%s", note)
+        self._set("ready")
+
+    def _on_unloaded(self, unloaded: Unloaded) -> None:
+        log.info("no model is open")
+
+    def _on_pieces(self, request_id: int, pieces: Sequence[Piece]) -> None:
+        if request_id != self._answer_id:
+            return
+        now, vitals = monotonic(), self.vitals
+        n = vitals.n_generated + sum(len(piece.tokens) for piece in pieces)
+        first = vitals.first_token_s if vitals.n_generated else now - self._asked
+        rate = vitals.rate
+        if not vitals.n_generated:
+            self._counted, self._counted_at = n, now
+        elif now - self._counted_at >= RATE_EVERY:
+            rate = (n - self._counted) / (now - self._counted_at)
+            self._counted, self._counted_at = n, now
+            self.rates.append(rate)
+        elif rate is None and n > self._counted:
+            rate = (n - self._counted) / max(now - self._counted_at, 1e-3)
+        self.vitals = Vitals(rate, first, n)
+        self.vitals_changed.emit()
+
+    def _on_finished(self, finished: Finished) -> None:
+        if finished.id != self._answer_id:
+            return
+        self._answer_id = None
+        stats = finished.stats
+        self.vitals = Vitals(
+            stats.decode_rate or None,
+            stats.first_token_s if stats.n_generated else None,
+            stats.n_generated,
+            stats.n_context,
+        )
+        if stats.n_generated > 1:
+            self.rates.append(stats.decode_rate)
+        self.vitals_changed.emit()
+        log.info(
+            "answer ended (%s): %d tokens, %.1f t/s",
+            finished.reason,
+            stats.n_generated,
+            stats.decode_rate,
+        )
+        if self.status == "answering":
+            self._set("ready")
+
+    def _on_failed(self, failed: Failed) -> None:
+        if failed.id == self._answer_id:
+            self._answer_id = None
+            log.error("%s", failed.message)
+            if self.status == "answering":
+                self._set("ready")
+        elif failed.id == self._load_id:
+            self._load_id = None
+            if failed.kind == "Cancelled":
+                self.path = None
+                self._set("idle")
+                return
+            log.error("%s", failed.message)
+            action = {"NoMem": "restart_less", "BadFile": "open"}.get(failed.kind, "")
+            self.error = Problem(failed.kind, failed.message, action)
+            self._set("failed")
+
+    def _on_died(self, error: WorkerDied) -> None:
+        log.error("%s", error)
+        self._load_id = self._answer_id = self.model = None
+        self.error = Problem(error.kind, str(error), "restart")
+        self._set("died")

@@ -1,10 +1,13 @@
 """All state of one window, made and closed in one place."""
 
+from pathlib import Path
+
+import platformdirs
 from PySide6.QtCore import QObject
 
 from app.client import EngineClient
 from app.state.chat import ChatState
-from app.state.chats import ChatList
+from app.state.chats import ChatList, ChatRow
 from app.state.downloads import Downloads
 from app.state.library import LibraryState
 from app.state.log import LogState
@@ -12,25 +15,87 @@ from app.state.memory import MemoryState
 from app.state.preferences import PreferencesState
 from app.state.selection import Selection
 from app.state.session import Session
+from app.state.store import ChatStore
+from app.work import close_jobs
+from engine.settings import EngineOptions
+
+
+def config_folder() -> Path:
+    """Where the preferences are."""
+    return Path(platformdirs.user_config_dir("cutaway", appauthor=False))
+
+
+def data_folder() -> Path:
+    """Where the chats are."""
+    return Path(platformdirs.user_data_dir("cutaway", appauthor=False))
 
 
 class Workbench(QObject):
-    """What views are given. A second window of the program has its own, on the same files."""
+    """What views are given.
 
-    client: EngineClient
-    session: Session
-    chat: ChatState
-    chats: ChatList
-    library: LibraryState
-    downloads: Downloads
-    memory: MemoryState
-    preferences: PreferencesState
-    selection: Selection
-    log: LogState
-    notices: list[str]  # one line each, for banners at the start
+    A second instance of the program is a second window with a workbench and an engine of its own,
+    on the same files: the database takes several writers, preferences are written field by field,
+    and a window that is activated looks what others have changed. So nothing has to listen for
+    other instances, and two models can be open side by side.
 
-    def open_model(self, path: str) -> None:
-        """Load a model with what was chosen for it before."""
+    `notices` are one line each, for banners at the start.
+    """
+
+    def __init__(
+        self,
+        config: Path | None = None,
+        data: Path | None = None,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.log = LogState(self)
+        self.preferences = PreferencesState((config or config_folder()) / "preferences.json", self)
+        self._store = ChatStore((data or data_folder()) / "chats.sqlite")
+        self.client = EngineClient(self)
+        self.session = Session(self.client, self)
+        self.memory = MemoryState(self.client, self)
+        self.chat = ChatState(self._store, self.session, self.preferences, self)
+        self.chats = ChatList(self._store, self)
+        self.library = LibraryState(self)
+        self.downloads = Downloads(self)
+        self.selection = Selection(self)
+        self.notices = [n for n in (self.preferences.notice, self._store.notice) if n]
+        self._closed = False
+        self.chat.stored.connect(self.chats.refresh)
+        self.chats.deleted.connect(self._on_deleted)
+        self.chats.renamed.connect(self._on_renamed)
+        self.downloads.finished.connect(self.library.refresh)
+
+    def options_for(self, path: str | Path) -> EngineOptions:
+        """What was chosen for a model before."""
+        chosen = self.preferences.of_model(str(path))
+        return EngineOptions(device=chosen.device, ctx=chosen.ctx, kv=chosen.kv)
+
+    def open_model(self, path: str | Path, options: EngineOptions | None = None) -> None:
+        """Load a model, with what was chosen for it before or with `options`, which it keeps."""
+        if options is not None:
+            self.preferences.update_model(
+                str(path), device=options.device, ctx=options.ctx, kv=options.kv
+            )
+        self.preferences.update(last_model=str(path))
+        self.session.open(path, options or self.options_for(path))
 
     def close(self) -> None:
         """Save everything; end all jobs, threads and the engine. Harmless when done twice."""
+        if self._closed:
+            return
+        self._closed = True
+        self.chat.close()
+        self.preferences.close()
+        self.client.close()
+        close_jobs()
+        self._store.close()
+        self.log.close()
+
+    def _on_deleted(self, chat: ChatRow) -> None:
+        if self.chat.chat_id == chat.id:
+            self.chat.open(None)
+
+    def _on_renamed(self, chat_id: int, title: str) -> None:
+        if self.chat.chat_id == chat_id:
+            self.chat.set_title(title)

@@ -1,0 +1,176 @@
+"""The file of chats: opened, brought up to date, set aside when it is no database any more."""
+
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.errors import CutawayError
+
+BUSY_S = 2.0  # how long another window's write is waited for
+CHECKED_BYTES = 64 << 20  # larger files are not read whole at the start
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE chats (
+            id INTEGER PRIMARY KEY, title TEXT NOT NULL, created REAL NOT NULL,
+            changed REAL NOT NULL, model TEXT NOT NULL, system TEXT NOT NULL,
+            sampling TEXT NOT NULL, draft TEXT NOT NULL, head INTEGER, deleted REAL)""",
+        """CREATE TABLE messages (
+            id INTEGER PRIMARY KEY, chat INTEGER NOT NULL REFERENCES chats ON DELETE CASCADE,
+            parent INTEGER REFERENCES messages ON DELETE CASCADE, role TEXT NOT NULL,
+            text TEXT NOT NULL, created REAL NOT NULL, model TEXT NOT NULL, finish TEXT NOT NULL,
+            problem TEXT NOT NULL, stats TEXT, n_tokens INTEGER NOT NULL, chosen INTEGER)""",
+        "CREATE INDEX messages_by_chat ON messages (chat)",
+        "CREATE INDEX messages_by_parent ON messages (parent)",
+        """CREATE TABLE tokens (
+            message INTEGER PRIMARY KEY REFERENCES messages ON DELETE CASCADE,
+            data BLOB NOT NULL)""",
+    ),
+)
+VERSION = len(MIGRATIONS)
+
+# Temporary, so that a Python without FTS5 can still write the tables.
+SEARCH = (
+    "CREATE VIRTUAL TABLE IF NOT EXISTS search USING fts5(text, tokenize = 'trigram')",
+    """CREATE TEMP TRIGGER said AFTER INSERT ON main.messages BEGIN
+        INSERT INTO search (rowid, text) VALUES (new.id, new.text); END""",
+    """CREATE TEMP TRIGGER ended AFTER UPDATE OF finish ON main.messages
+        WHEN new.finish <> '' BEGIN
+        UPDATE search SET text = new.text WHERE rowid = new.id; END""",
+    """CREATE TEMP TRIGGER gone AFTER DELETE ON main.messages BEGIN
+        DELETE FROM search WHERE rowid = old.id; END""",
+)
+
+
+class StoreError(CutawayError):
+    """The chats could not be read or written."""
+
+    def __init__(self, path: object, error: Exception) -> None:
+        self.path = str(path)
+        full = "full" in str(error)
+        step = "; make room on the disk" if full else ""
+        super().__init__(f"the chats in {path}: {error}{step}")
+
+
+class Database:
+    """One connection, for one thread. `notice` says what had to be done to open the file.
+
+    Several windows may have the same file open: WAL lets them read while one writes, and a write
+    waits BUSY_S for another's.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path: Path | None = path
+        self.notice = ""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.connection = self._open(path)
+        except sqlite3.DatabaseError as error:
+            if "locked" in str(error) or isinstance(error, sqlite3.OperationalError):
+                self.connection = self._in_memory(str(error))
+            else:
+                self.connection = self._open_anew(path, error)
+        except OSError as error:
+            self.connection = self._in_memory(str(error))
+        self.has_search = self._add_search()
+
+    def close(self) -> None:
+        """Harmless when done twice."""
+        self.connection.close()
+
+    def write(self, change: Callable[[sqlite3.Connection], object]) -> None:
+        """Do a change wholly or not at all. Raises StoreError."""
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                change(self.connection)
+            except BaseException:
+                self.connection.execute("ROLLBACK")
+                raise
+            self.connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise StoreError(self.path or "memory", error) from error
+
+    def read(self, query: str, *values: object) -> list[sqlite3.Row]:
+        """All rows. Raises StoreError."""
+        try:
+            return self.connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(self.path or "memory", error) from error
+
+    def _open(self, path: Path | str) -> sqlite3.Connection:
+        connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+        try:
+            connection.row_factory = sqlite3.Row
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA secure_delete = ON")
+            if isinstance(path, Path) and path.stat().st_size <= CHECKED_BYTES:
+                (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+                if verdict != "ok":
+                    raise sqlite3.DatabaseError(verdict)
+            self._migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        if _version(connection) == VERSION:
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        version = _version(connection)  # once more: another window may have been quicker
+        if version > VERSION:
+            connection.execute("ROLLBACK")
+            raise sqlite3.OperationalError(
+                f"made by a newer Cutaway (format {version}, this one knows {VERSION})"
+            )
+        for statements in MIGRATIONS[version:]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+
+    def _open_anew(self, path: Path, error: Exception) -> sqlite3.Connection:
+        aside = path.with_name(f"{path.name}.corrupt-{time.strftime('%Y%m%d-%H%M%S')}")
+        try:
+            path.rename(aside)
+            for ending in ("-wal", "-shm"):
+                beside = path.with_name(path.name + ending)
+                if beside.exists():
+                    beside.rename(aside.with_name(aside.name + ending))
+            connection = self._open(path)
+        except (OSError, sqlite3.Error) as failure:
+            return self._in_memory(str(failure))
+        self.notice = f"the chats could not be read ({error}); the file is kept as {aside}"
+        return connection
+
+    def _in_memory(self, problem: str) -> sqlite3.Connection:
+        self.notice = f"chats are not kept this time: {self.path}: {problem}"
+        self.path = None
+        return self._open(":memory:")
+
+    def _add_search(self) -> bool:
+        try:
+            for statement in SEARCH:
+                self.connection.execute(statement)
+            (missing,) = self.connection.execute(
+                "SELECT (SELECT count(*) FROM messages) <> (SELECT count(*) FROM search)"
+            ).fetchone()
+            if missing:
+                self.connection.execute("DELETE FROM search")
+                self.connection.execute(
+                    "INSERT INTO search (rowid, text) SELECT id, text FROM messages"
+                )
+        except sqlite3.Error:
+            for name in ("said", "ended", "gone"):
+                self.connection.execute(f"DROP TRIGGER IF EXISTS temp.{name}")
+            return False
+        return True
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
