@@ -74,7 +74,9 @@ def answer(worker: Worker, text: str = "the other thing", n: int = 12) -> tuple[
     return "".join(p.text for p in pieces if isinstance(p, Piece)), last
 
 
-def cancelled_after(worker: Worker, request: Generate, enough: Callable[[Reply], bool]) -> Finished:
+def cancelled_after(
+    worker: Worker, request: Generate, enough: Callable[[Reply], bool], seconds: float = 1
+) -> Finished:
     """The end of a request that is cancelled at the first message that is `enough`."""
     sent = 0.0
     for reply in worker.ask(request):
@@ -82,7 +84,7 @@ def cancelled_after(worker: Worker, request: Generate, enough: Callable[[Reply],
             worker.send(Cancel(request.id))
             sent = time.monotonic()
     assert sent
-    assert time.monotonic() - sent < 1
+    assert time.monotonic() - sent < seconds
     assert isinstance(reply, Finished)
     return reply
 
@@ -188,10 +190,11 @@ def test_cancel_while_reading_the_prompt(worker: Worker, smollm2_path: Path) -> 
     load(worker, smollm2_path, EngineOptions())
     expected = answer(worker, "a b c")[0]
     long = Generate(worker.new_id(), prompt="a b c d e f g " * 250)
-    end = cancelled_after(worker, long, lambda reply: isinstance(reply, Progress))
+    # A step of the prompt is 512 tokens, which a slow machine computes for seconds.
+    end = cancelled_after(worker, long, lambda reply: isinstance(reply, Progress), seconds=10)
     assert end.reason == "cancelled"
     assert end.stats.n_generated == 0
-    assert 0 < end.stats.n_context < end.stats.n_prompt
+    assert 0 < end.stats.n_context <= 2 * 512 < end.stats.n_prompt
     assert answer(worker, "a b c")[0] == expected
 
 
