@@ -114,12 +114,34 @@ class Location:
     offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One launch of `kernel` for `node`, from `start` to `end` in time.perf_counter_ns()."""
+
+    node: Tensor
+    kernel: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """The most a device does: bytes read and 32-bit float operations (FMA is two) a second."""
+
+    bytes_per_s: float
+    flops_per_s: float
+
+
 class Commands(ABC):
     """Compiled nodes, ready to be run any number of times. Owns every buffer it names."""
 
     @abstractmethod
     def run(self) -> None:
         """Queue everything in order; may return before it is done."""
+
+    @abstractmethod
+    def run_recorded(self) -> Callable[[], list[Ran]]:
+        """As `run`; what is returned tells what ran and when, once the device is done with it."""
 
 
 Where = Callable[[Tensor], Location]
@@ -179,6 +201,13 @@ class Backend(ABC):
     @abstractmethod
     def synchronize(self) -> None:
         """Wait until everything queued is done; raises `DeviceError` if something failed."""
+
+    def roof(self) -> Roof | None:
+        """Measured now, with a large buffer of its own; None where there is nothing to measure.
+
+        Raises `NoMem`.
+        """
+        return None
 
     @abstractmethod
     def close(self) -> None:

@@ -15,6 +15,7 @@ from engine.layers.rope import RopeParams
 from engine.layers.step import Pass, Step
 from engine.models.build import BuiltModel
 from engine.scheduler.plan import Plan, Planner
+from engine.scheduler.record import UNRECORDED, Recorder
 
 MAX_BATCH = 512
 LOGITS_BYTES = 64 << 20
@@ -33,7 +34,12 @@ class Stepper:
     _shift_tables: dict[Tensor, RopeParams] = field(default_factory=dict)
 
     def step(
-        self, tokens: Sequence[int], first_position: int, outputs: Sequence[int], sequence: int = 0
+        self,
+        tokens: Sequence[int],
+        first_position: int,
+        outputs: Sequence[int],
+        sequence: int = 0,
+        recorder: Recorder = UNRECORDED,
     ) -> Logits:
         """Compute tokens at consecutive positions; logits [len(outputs), V] of those asked for.
 
@@ -51,7 +57,9 @@ class Stepper:
             _padded(np.asarray(outputs, np.int32), n_outputs, -1),
             tuple(_padded_step(s, bucket) for s in steps),
         )
-        (logits,) = plan.run(p.fill(step))
+        inputs = p.fill(step)
+        recorder.done("prepare")
+        (logits,) = plan.run(inputs, recorder)
         return logits.reshape(n_outputs, -1)[: len(outputs)].astype(np.float32, copy=False)
 
     def all_logits(

@@ -22,6 +22,7 @@ from engine.graph.arrays import as_array
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
 from engine.scheduler.outline import Outline, outline
+from engine.scheduler.record import UNRECORDED, Recorder
 from engine.scheduler.split import Copy
 
 Values = Mapping[Tensor, NDArray[np.generic]]
@@ -85,17 +86,22 @@ class Plan:
             node.storage: part.split.backend for part in made.splits for node in part.nodes
         }
 
-    def run(self, inputs: Values) -> list[NDArray[np.generic]]:
+    def run(self, inputs: Values, recorder: Recorder = UNRECORDED) -> list[NDArray[np.generic]]:
         """Fill the inputs, run every split in order, and read the outputs (reversed shapes)."""
         for tensor, array in self._inputs.items():
             array[...] = inputs[tensor]
         for arena in self._readers:
             arena.write(0, self._staging)
-        for stage in self._stages:
+        recorder.done("inputs")
+        for i, stage in enumerate(self._stages):
             for transfer in stage.transfers:
                 transfer.run()
-            stage.commands.run()
-        return [self.read(t) for t in self.outline.graph.outputs]
+                recorder.done("copy")
+            recorder.run(i, stage.commands)
+            recorder.done("queue")
+        outputs = [self.read(t) for t in self.outline.graph.outputs]
+        recorder.done("outputs")
+        return outputs
 
     def read(self, tensor: Tensor) -> NDArray[np.generic]:
         """The values of an output, or of anything whose bytes are still there, after a run."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from time import perf_counter_ns
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from engine.backends.base import (
     Location,
     MemoryPool,
     Owner,
+    Ran,
     TypeOf,
     Where,
 )
@@ -32,14 +34,23 @@ ALIGNMENT = 64
 class HostCommands(Commands):
     """One call an operation, over arrays that were laid over the buffers beforehand."""
 
-    def __init__(self, calls: Sequence[Callable[[], None]]) -> None:
+    def __init__(self, calls: Sequence[tuple[Tensor, Callable[[], None]]]) -> None:
         self._calls = tuple(calls)
 
     def run(self) -> None:
         """Compute everything; done when it returns."""
         with np.errstate(all="ignore"):  # Infinities and NaNs are values here, as on devices.
-            for call in self._calls:
+            for _, call in self._calls:
                 call()
+
+    def run_recorded(self) -> Callable[[], list[Ran]]:
+        ran = []
+        with np.errstate(all="ignore"):
+            for node, call in self._calls:
+                start = perf_counter_ns()
+                call()
+                ran.append(Ran(node, node.op, start, perf_counter_ns()))
+        return lambda: ran
 
 
 class HostBackend(Backend):
@@ -81,7 +92,8 @@ class HostBackend(Backend):
         for node in nodes:
             if node.op not in VIEW_OPS:
                 sources = [None if s is None else _operand(s, where) for s in node.src]
-                calls.append(partial(FAMILIES[node.op], node, _operand(node, where), *sources))
+                call = partial(FAMILIES[node.op], node, _operand(node, where), *sources)
+                calls.append((node, call))
         return HostCommands(calls)
 
     def synchronize(self) -> None:

@@ -9,6 +9,7 @@ from engine.backends.base import (
     Bytes,
     Location,
     Owner,
+    Roof,
     TypeOf,
     Where,
 )
@@ -16,10 +17,12 @@ from engine.backends.opencl import layouts
 from engine.backends.opencl.buffers import OpenCLBuffer, driver_error
 from engine.backends.opencl.commands import OpenCLCommands, prepare
 from engine.backends.opencl.device import Device
+from engine.backends.opencl.launch import Launch
 from engine.backends.opencl.launches import FAMILIES
 from engine.backends.opencl.loader import cl
 from engine.backends.opencl.lower import lower
 from engine.backends.opencl.program import Programs
+from engine.backends.opencl.roof import measure
 from engine.errors import DeviceError, NoMem
 from engine.gguf.formats import Format
 from engine.graph.tensor import Shape, Tensor
@@ -90,12 +93,14 @@ class OpenCLBackend(Backend):
         def type_of(tensor: Tensor) -> BufferType:
             return where(tensor.storage).buffer.type
 
-        launches = [
-            launch
+        made = [
+            (node, launch)
             for node in nodes
             for launch in FAMILIES[node.op].make(node, type_of, self._traits)
         ]
-        return prepare(self.name, self._queue, self._programs, launches, where)
+        launches = [launch for _, launch in made]
+        of = [node for node, _ in made]
+        return prepare(self.name, self._queue, self._programs, launches, where, of)
 
     def synchronize(self) -> None:
         try:
@@ -103,6 +108,12 @@ class OpenCLBackend(Backend):
         except cl.Error as error:
             left = self.pool.limit - self.pool.used
             raise driver_error(self.name, "computing", self.used, left, error) from None
+
+    def roof(self) -> Roof:
+        def prepared(launch: Launch, node: Tensor, where: Where) -> OpenCLCommands:
+            return prepare(self.name, self._queue, self._programs, [launch], where, [node])
+
+        return measure(self, self._traits, self.info.max_allocation, prepared)
 
     def close(self) -> None:
         self.synchronize()

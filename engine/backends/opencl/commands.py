@@ -1,15 +1,16 @@
 """Launches made ready: kernel objects with every argument set, enqueued in one tight loop."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter_ns
 
 import numpy as np
 
-from engine.backends.base import Commands, Where
+from engine.backends.base import Commands, Ran, Where
 from engine.backends.opencl.buffers import OpenCLBuffer, driver_error
 from engine.backends.opencl.launch import Arg, Launch
 from engine.backends.opencl.loader import cl
 from engine.backends.opencl.program import ProgramKey, Programs
-from engine.errors import DeviceError
+from engine.errors import CutawayError, DeviceError
 from engine.graph.tensor import Tensor
 
 # The device starts on these while the rest is still being enqueued.
@@ -17,6 +18,8 @@ FIRST_BATCH = 32
 
 Value = cl.Buffer | np.int32 | np.int64 | np.float32 | None
 Step = tuple[cl.Kernel, tuple[int, ...], tuple[int, ...] | None]
+What = tuple[Tensor, str]
+Enqueued = tuple[int, cl.Event, int]
 
 
 class OpenCLCommands(Commands):
@@ -28,11 +31,14 @@ class OpenCLCommands(Commands):
         queue: cl.CommandQueue,
         steps: Sequence[Step],
         memory: Iterable[cl.Buffer],
+        what: Sequence[What],
     ) -> None:
+        """`what` names each step's node and kernel, for records."""
         self._device = device
         self._queue = queue
         self._batches = tuple(b for b in (steps[:FIRST_BATCH], steps[FIRST_BATCH:]) if b)
         self._memory = tuple(memory)
+        self._what = tuple(what)
 
     def run(self) -> None:
         queue, enqueue = self._queue, cl.enqueue_nd_range_kernel
@@ -42,9 +48,36 @@ class OpenCLCommands(Commands):
                     enqueue(queue, kernel, global_size, local_size)
                 queue.flush()
         except cl.Error as error:
-            size = sum(memory.size for memory in self._memory)
-            doing = f"starting kernel {kernel.function_name}"
-            raise driver_error(self._device, doing, size, 0, error) from None
+            raise self._failed(kernel, error) from None
+
+    def run_recorded(self) -> Callable[[], list[Ran]]:
+        enqueued: list[Enqueued] = []
+        try:
+            for batch in self._batches:
+                for kernel, global_size, local_size in batch:
+                    before = perf_counter_ns()
+                    event = cl.enqueue_nd_range_kernel(self._queue, kernel, global_size, local_size)
+                    enqueued.append((before, event, perf_counter_ns()))
+                self._queue.flush()
+        except cl.Error as error:
+            raise self._failed(kernel, error) from None
+        return lambda: _ran(self._what, enqueued)
+
+    def _failed(self, kernel: cl.Kernel, error: cl.Error) -> CutawayError:
+        size = sum(memory.size for memory in self._memory)
+        doing = f"starting kernel {kernel.function_name}"
+        return driver_error(self._device, doing, size, 0, error)
+
+
+def _ran(what: Sequence[What], enqueued: Sequence[Enqueued]) -> list[Ran]:
+    """What events tell, on the host's clock: each was queued between two looks at it."""
+    earliest = max(before - event.profile.queued for before, event, _ in enqueued)
+    latest = min(after - event.profile.queued for _, event, after in enqueued)
+    offset = (earliest + latest) // 2
+    return [
+        Ran(node, kernel, event.profile.start + offset, event.profile.end + offset)
+        for (node, kernel), (_, event, _) in zip(what, enqueued, strict=True)
+    ]
 
 
 def prepare(
@@ -53,8 +86,12 @@ def prepare(
     programs: Programs,
     launches: Sequence[Launch],
     where: Where,
+    nodes: Sequence[Tensor] = (),
 ) -> OpenCLCommands:
-    """Build what is missing and set every argument. Raises `KernelBuildFailed`, `DeviceError`."""
+    """Build what is missing and set every argument. Raises `KernelBuildFailed`, `DeviceError`.
+
+    `nodes` says what each launch computes; only records need it.
+    """
     keys = [ProgramKey.of(launch.family, launch.defines) for launch in launches]
     programs.build_all(keys)
     memory: dict[int, cl.Buffer] = {}
@@ -66,7 +103,9 @@ def prepare(
         except cl.Error as error:
             raise DeviceError(device, f"kernel {launch.kernel}: {error}") from None
         steps.append((kernel, launch.global_size, launch.local_size))
-    return OpenCLCommands(device, queue, steps, memory.values())
+    names = [f"{launch.family}.{launch.kernel}" for launch in launches]
+    what = list(zip(nodes, names, strict=False))
+    return OpenCLCommands(device, queue, steps, memory.values(), what)
 
 
 def _set_arguments(

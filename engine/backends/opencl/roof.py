@@ -1,0 +1,87 @@
+"""The most a device reads and computes: two plain kernels, the best of a few runs."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from engine.backends.base import Backend, Commands, Component, Location, Owner, Roof, Where
+from engine.backends.opencl.launch import DeviceTraits, Launch
+from engine.backends.opencl.launches.sizes import f32, i32
+from engine.gguf.formats import F32, I8
+from engine.graph.tensor import Role, Tensor, leaf
+
+BYTES = 320 << 20
+"""More than any cache holds."""
+
+BLOCK = 64
+RUNS = 5
+LONG_ENOUGH = 5_000_000
+"""Nanoseconds that a run must take to be worth timing."""
+
+CHAINS = 8
+
+Prepare = Callable[[Launch, Tensor, Where], Commands]
+
+
+def measure(backend: Backend, traits: DeviceTraits, most: int, prepare: Prepare) -> Roof:
+    """Allocates up to BYTES (at most `most`) and frees them. Raises `NoMem`."""
+    n_items = items(traits)
+    x = leaf("roof", I8, (min(BYTES, most) // (BLOCK * n_items) * BLOCK * n_items,), Role.INPUT)
+    y = leaf("roof_sums", F32, (n_items,), Role.INPUT)
+    kind = backend.buffer_type(F32, (1, 1, 1, 1))
+    places = {}
+    with ExitStack() as stack:
+        for tensor in (x, y):
+            owner = Owner(Component.STAGING, name="for measuring")
+            places[tensor] = Location(backend.allocate(kind, tensor.nbytes, owner), 0)
+            stack.callback(places[tensor].buffer.free)
+
+        def seconds(launch: Launch) -> float:
+            commands = prepare(launch, y, places.__getitem__)
+            return min(_run(backend, commands) for _ in range(RUNS)) / 1e9
+
+        reading = seconds(read_all(y, x, traits))
+        rounds = 1000
+        while True:
+            computing = seconds(multiply_add(y, rounds, traits))
+            if computing * 1e9 >= LONG_ENOUGH:
+                break
+            rounds *= 4
+    flops = 2.0 * rounds * CHAINS * width(traits) * n_items
+    return Roof(x.nbytes / reading, flops / computing)
+
+
+def items(traits: DeviceTraits) -> int:
+    """Work-items that fill the device."""
+    return traits.compute_units * (4 if traits.is_cpu else 2048)
+
+
+def width(traits: DeviceTraits) -> int:
+    """Lanes of an item."""
+    return 16 if traits.is_cpu else 4
+
+
+def read_all(y: Tensor, x: Tensor, traits: DeviceTraits) -> Launch:
+    """y [items] = sums of parts of x."""
+    n = y.shape[0]
+    each = x.nbytes // BLOCK // n
+    start, step = (each, 1) if traits.is_cpu else (1, n)
+    args = (y, x, i32(each), i32(start), i32(step))
+    return Launch("roof", "read_all", args, (n,), _local(traits))
+
+
+def multiply_add(y: Tensor, rounds: int, traits: DeviceTraits) -> Launch:
+    """y [items] = what is left of many multiplications."""
+    args = (y, i32(rounds), f32(0.5))
+    defines = {"W": width(traits)}
+    return Launch("roof", "multiply_add", args, (y.shape[0],), _local(traits), defines)
+
+
+def _local(traits: DeviceTraits) -> tuple[int]:
+    return (1 if traits.is_cpu else min(64, traits.max_work_group),)
+
+
+def _run(backend: Backend, commands: Commands) -> int:
+    ran = commands.run_recorded()
+    backend.synchronize()
+    (only,) = ran()
+    return only.end - only.start
