@@ -39,69 +39,65 @@
 #define SUMS (HIGH == 2 ? 2 : 1)
 
 #if LANES == 1
-typedef uint words;
-typedef int ints;
-typedef float floats;
-  #define LANES_OF(type) type
-  #define LOADN(p) (*(p))
-  #define load_halves(p) vload_half(0, p)
-static int madd(uint a, uint b) {
-  short2 s = as_short2(a), t = as_short2(b);
-  return s.x * t.x + s.y * t.y;
-}
+  #define BY_LANE(type) type
+  #define BY_PAIR(type) type##2
+  #define BY_LANE_LOAD(p) (*(p))
+  #define BY_LANE_HALVES(p) vload_half(0, p)
 #else
-typedef uint8 words;
-typedef int8 ints;
-typedef float8 floats;
-  #define LANES_OF(type) type##8
-  #define LOADN(p) vload8(0, p)
-  #define load_halves(p) vload_half8(0, p)
-static int8 madd(uint8 a, uint8 b) {
-  short16 s = as_short16(a), t = as_short16(b);
-  return convert_int8(s.even) * convert_int8(t.even) + convert_int8(s.odd) * convert_int8(t.odd);
-}
+  #define BY_LANE(type) type##8
+  #define BY_PAIR(type) type##16
+  #define BY_LANE_LOAD(p) vload8(0, p)
+  #define BY_LANE_HALVES(p) vload_half8(0, p)
 #endif
+typedef BY_LANE(int) ints;
+typedef BY_LANE(float) floats;
+typedef BY_PAIR(ushort) bits;
+typedef BY_PAIR(short) pairs;
 
-#define HALF_AT(p, i, lane) load_halves((const __global half *)(p) + (i) * TILE + (lane))
-#define WORD_AT(p, i, lane) LOADN((const __global uint *)(p) + (i) * TILE + (lane))
-#define UCHAR_AT(p, i, lane) \
-  LANES_OF(convert_float)(LOADN((const __global uchar *)(p) + (i) * TILE + (lane)))
-#define CHAR_AT(p, i, lane) \
-  LANES_OF(convert_float)(LOADN((const __global char *)(p) + (i) * TILE + (lane)))
+// Of every lane: a.x b.x + a.y b.y, where `apart` is zeros that the compiler does not know for such.
+// x86 compilers make multiply-add-pairs of this shape, but only while the sum stays together: they
+// reorder the additions of a longer sum. Intel's does not need to be kept from it.
+static ints madd(pairs a, pairs b, ints apart) {
+  BY_PAIR(int) products = BY_PAIR(convert_int)(a) * BY_PAIR(convert_int)(b);
+  ints sum = products.even + products.odd;
+#ifndef __INTEL_LLVM_COMPILER
+  sum |= apart;
+#endif
+  return sum;
+}
+
+// Number i of every lane's row in a part of the record.
+#define HALF_AT(p, i, lane) BY_LANE_HALVES((const __global half *)(p) + (i) * TILE + (lane))
+#define SCALE_AT(type, p, i, lane) \
+  BY_LANE(convert_float)(BY_LANE_LOAD((const __global type *)(p) + (i) * TILE + (lane)))
+static bits word_at(const __global char *p, int i, int lane) {
+  return BY_PAIR(as_ushort)(BY_LANE_LOAD((const __global uint *)p + i * TILE + lane));
+}
 
 // Pair t of a word (layouts.py), its number among the block's 16, and its further bits.
 #if WORDS == 8
   #define PAIRS 2
   #define PAIR_NUMBER(j, t) (2 * (j) + (t))
-static words low_bits(words w, int t) {
-  #if LANES == 1
-  short2 s = as_short2(w);
-  return as_uint(t ? s >> (short2)8 : (s << (short2)8) >> (short2)8);
-  #else
-  short16 s = as_short16(w);
-  return as_uint8(t ? s >> (short16)8 : (s << (short16)8) >> (short16)8);
-  #endif
+static pairs low_bits(bits word, int t) {
+  return BY_PAIR(as_short)(t ? word : word << (bits)8) >> (pairs)8;
 }
 #else
   #define PAIRS 4
   #define PAIR_NUMBER(j, t) (2 * (j) + (t) / 2 + (t) % 2 * 8)
-static words low_bits(words w, int t) { return (w >> (words)(4 * t)) & (words)0x000f000f; }
-#endif
-#if HIGH == 1
-static words high_bits(words w, int p) {
-  return (p < 4 ? w << (words)(4 - p) : w >> (words)(p - 4)) & (words)0x00100010;
-}
-#else
-static words high_bits(words w, int p) {
-  int from = p % 8 * 2;
-  return (from < 4 ? w << (words)(4 - from) : w >> (words)(from - 4)) & (words)0x00300030;
+static pairs low_bits(bits word, int t) {
+  return BY_PAIR(as_short)((word >> (bits)(4 * t)) & (bits)15);
 }
 #endif
+static pairs high_bits(bits word, int p) {
+  int from = HIGH == 2 ? p % 8 * 2 : p;
+  bits moved = from < 4 ? word << (bits)(4 - from) : word >> (bits)(from - 4);
+  return BY_PAIR(as_short)(moved & (bits)(HIGH == 2 ? 0x30 : 0x10));
+}
 
 // Add one block of 32: `a` is its words, d and m its scales, x its PANEL rows.
 static void add_block(floats acc[PANEL][VECTORS], const __global char *a, int lane,
                       const floats d[VECTORS][SUMS], const floats m[VECTORS],
-                      const __global char *x) {
+                      const __global char *x, ints apart) {
   ints sums[PANEL][VECTORS][SUMS];
 #pragma unroll
   for (int i = 0; i < PANEL; i++) {
@@ -121,19 +117,20 @@ static void add_block(floats acc[PANEL][VECTORS], const __global char *a, int la
 #pragma unroll
     for (int t = 0; t < PAIRS; t++) {
       const int p = PAIR_NUMBER(j, t);
-      words pairs[VECTORS];
+      pairs from_a[VECTORS];
 #pragma unroll
       for (int v = 0; v < VECTORS; v++) {
-        pairs[v] = low_bits(WORD_AT(a, j, lane + v * LANES), t);
+        from_a[v] = low_bits(word_at(a, j, lane + v * LANES), t);
 #if HIGH
-        pairs[v] |= high_bits(WORD_AT(a, WORDS + p * HIGH / 16, lane + v * LANES), p);
+        from_a[v] |= high_bits(word_at(a, WORDS + p * HIGH / 16, lane + v * LANES), p);
 #endif
       }
 #pragma unroll
       for (int i = 0; i < PANEL; i++) {
-        words pair_x = (words)(((const __global uint *)(x + i * X_BYTES))[p]);
+        int pair_x = ((const __global int *)(x + i * X_BYTES))[p];
 #pragma unroll
-        for (int v = 0; v < VECTORS; v++) sums[i][v][p * SUMS / 16] += madd(pairs[v], pair_x);
+        for (int v = 0; v < VECTORS; v++)
+          sums[i][v][p * SUMS / 16] += madd(from_a[v], BY_PAIR(as_short)((ints)pair_x), apart);
       }
     }
   }
@@ -144,7 +141,7 @@ static void add_block(floats acc[PANEL][VECTORS], const __global char *a, int la
     for (int v = 0; v < VECTORS; v++) {
 #pragma unroll
       for (int s = 0; s < SUMS; s++)
-        acc[i][v] += LANES_OF(convert_float)(sums[i][v][s]) * (scale_x.x * d[v][s]);
+        acc[i][v] += BY_LANE(convert_float)(sums[i][v][s]) * (scale_x.x * d[v][s]);
 #if HALVES == 2
       acc[i][v] += scale_x.y * m[v];
 #endif
@@ -159,9 +156,18 @@ static void clear(floats acc[PANEL][VECTORS]) {
     for (int v = 0; v < VECTORS; v++) acc[i][v] = (floats)0;
 }
 
+// Zeros, though a compiler cannot tell (offsets are not negative).
+static ints unknown_zeros(long offset) {
+#if LANES == 1
+  return 0;
+#else
+  return (ints)(1, 2, 3, 4, 5, 6, 7, 8) * (int)(offset >> 63);
+#endif
+}
+
 // Add one record: `a` is its start, x its PANEL rows of blocks.
 static void add_record(floats acc[PANEL][VECTORS], const __global char *a, int lane,
-                       const __global char *x) {
+                       const __global char *x, ints apart) {
   floats d[VECTORS], m[VECTORS];
 #pragma unroll
   for (int v = 0; v < VECTORS; v++) {
@@ -179,16 +185,16 @@ static void add_record(floats acc[PANEL][VECTORS], const __global char *a, int l
 #else
       const __global char *scales = block + TILE * 4 * (WORDS + HIGH);
   #if SUMS == 2
-      block_d[v][0] = d[v] * CHAR_AT(scales, 0, lane + v * LANES);
-      block_d[v][1] = d[v] * CHAR_AT(scales, 1, lane + v * LANES);
+      block_d[v][0] = d[v] * SCALE_AT(char, scales, 0, lane + v * LANES);
+      block_d[v][1] = d[v] * SCALE_AT(char, scales, 1, lane + v * LANES);
       block_m[v] = m[v];
   #else
-      block_d[v][0] = d[v] * UCHAR_AT(scales, 0, lane + v * LANES);
-      block_m[v] = -m[v] * UCHAR_AT(scales, 1, lane + v * LANES);
+      block_d[v][0] = d[v] * SCALE_AT(uchar, scales, 0, lane + v * LANES);
+      block_m[v] = -m[v] * SCALE_AT(uchar, scales, 1, lane + v * LANES);
   #endif
 #endif
     }
-    add_block(acc, block, lane, block_d, block_m, x + k * PANEL * X_BYTES);
+    add_block(acc, block, lane, block_d, block_m, x + k * PANEL * X_BYTES, apart);
   }
 }
 
@@ -211,13 +217,14 @@ void matmul(__global char *y_buf, long y_off, const __global char *a_buf, long a
   int row = get_global_id(0) * VECTORS * LANES, lane = row % TILE;
   if (row >= m) return;
   const __global char *a = a_buf + a_off + (long)(row / TILE) * records * RECORD;
+  ints apart = unknown_zeros(a_off);
   int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
   for (int panel = start; panel < end; panel++) {
     const __global char *x = x_buf + x_off + (long)panel * records * X_RECORD;
     floats acc[PANEL][VECTORS];
     clear(acc);
     for (int r = 0; r < records; r++)
-      add_record(acc, a + (long)r * RECORD, lane, x + (long)r * X_RECORD);
+      add_record(acc, a + (long)r * RECORD, lane, x + (long)r * X_RECORD, apart);
 #pragma unroll
     for (int i = 0; i < PANEL; i++) {
       int column = panel * PANEL + i;
@@ -240,10 +247,11 @@ __kernel void matmul(__global char *y_buf, long y_off, const __global char *a_bu
   int panel = get_global_id(2);
   const __global char *a = a_buf + a_off + (long)(row / TILE) * records * RECORD;
   const __global char *x = x_buf + x_off + (long)panel * records * X_RECORD;
+  ints apart = unknown_zeros(a_off);
   floats acc[PANEL][VECTORS];
   clear(acc);
   for (int r = t; r < records; r += TEAM)
-    add_record(acc, a + (long)r * RECORD, lane, x + (long)r * X_RECORD);
+    add_record(acc, a + (long)r * RECORD, lane, x + (long)r * X_RECORD, apart);
 #pragma unroll
   for (int i = 0; i < PANEL; i++) sums[t][i][lane] = acc[i][0];
   barrier(CLK_LOCAL_MEM_FENCE);
