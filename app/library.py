@@ -1,19 +1,19 @@
-"""The models on this disk: our own folders and the Hugging Face cache, listed and found by name."""
+"""The models on this disk, our own and those of other programs, listed and found by name."""
 
+import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal
 
-from app import names
+from app import names, stores
 from app.fetch.known import KNOWN
+from app.stores import Origin, Place
 from engine.errors import BadFile, CutawayError, ModelNotFound
 from engine.settings import model_folders
 
-Origin = Literal["own", "hugging face"]
+ENDS = 1 << 18  # bytes at a file's start and end that tell it from others of its size
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Stored:
     """One model on disk. `paths` has every split in order; `size` is their bytes together.
 
     `architecture` and `quantization` are None where the header could not be read; `problem`
-    then says why.
+    then says why. `projector` is the image encoder that lies beside it and fits it.
     """
 
     name: str
@@ -32,16 +32,7 @@ class Stored:
     architecture: str | None = None
     quantization: str | None = None
     problem: str | None = None
-
-
-@dataclass(frozen=True)
-class _Place:
-    """A folder and its GGUF files, relative to it; `name` is the repository's, of our own empty."""
-
-    root: Path
-    origin: Origin
-    name: str
-    files: tuple[str, ...]
+    projector: Path | None = None
 
 
 def resolve(name: str | Path) -> Path:
@@ -72,23 +63,31 @@ def resolve(name: str | Path) -> Path:
 def list_models() -> list[Stored]:
     """Every model on this disk, each file once, broken ones with their problem; by name.
 
-    Of a file that the cache holds in several revisions, the newest.
+    Of a file that the cache holds in several revisions, the newest; of one that several programs
+    keep, the first place's.
     """
     seen: set[object] = set()
-    stored = []
-    for place in _places():
-        found = names.groups(place.files)
+    contents: dict[object, object] = {}  # of a model: the place that had it first
+    stored: list[Stored] = []
+    for place in stores.places():
+        if place.problem:
+            stored.append(Stored(place.name, (), 0, place.origin, False, problem=place.problem))
+        found, where = names.groups(place.files), place.name or place.root
+        here: list[_Described] = []
         for group, label in zip(found, names.labels(found), strict=True):
-            paths = tuple(place.root / file for file in group.files)
+            paths = tuple(place.path(file) for file in group.files)
             try:
                 stats = [path.stat() for path in paths]
+                size = sum(s.st_size for s in stats)
+                content = contents.setdefault((size, _ends(paths[0])), where)
             except OSError:
                 continue  # a dangling link, or deleted meanwhile
             keys: set[object] = {(s.st_dev, s.st_ino) for s in stats}
-            keys.add((place.name or place.root, group.stem))
-            if not keys & seen:
-                seen |= keys
-                stored.append(_describe(place, group, label, paths, sum(s.st_size for s in stats)))
+            keys.add((where, group.stem))
+            if not keys & seen and content == where:
+                here.append(_describe(place, group, label, paths, size))
+            seen |= keys
+        stored += [_with_projector(model, here, bool(place.name)) for model in here]
     return sorted(stored, key=lambda model: model.name.lower())
 
 
@@ -96,9 +95,12 @@ def _matches(name: str) -> list[Path]:
     """Files that the name means, one a model, of the first place that has any."""
     wanted = names.stem(KNOWN[name].file_name if name in KNOWN else name).lower()
     repository = names.REPOSITORY.match(name)
-    for place in _places():
+    for place in stores.places():
         found = []
-        if place.origin == "own":
+        if place.origin == "ollama":
+            if name.lower() in (place.name, place.name.removesuffix(f":{stores.OLLAMA_TAG}")):
+                found = names.choose(names.groups(place.files), None)
+        elif not place.name:
             found = [
                 group
                 for group in names.groups(place.files)
@@ -108,79 +110,104 @@ def _matches(name: str) -> list[Path]:
             inside = names.groups(_files_of(place, repository["repo"]))
             found = names.choose(inside, repository["quant"])
         if found:
-            return [place.root / group.files[0] for group in found]
+            return [place.path(group.files[0]) for group in found]
     return []
 
 
-def _files_of(place: _Place, repo: str) -> tuple[str, ...]:
+def _files_of(place: Place, repo: str) -> tuple[str, ...]:
     """The place's files that belong to a repository: in our own folders those below `org/repo`."""
     if place.origin == "own":
         return tuple(f for f in place.files if f.lower().startswith(f"{repo.lower()}/"))
     return place.files if place.name.lower() == repo.lower() else ()
 
 
-def _places() -> Iterator[_Place]:
-    """Our own folders, then the cache's repositories."""
-    yield from _own_places()
-    yield from _hub_places()
+def _ends(path: Path) -> bytes:
+    """What tells a file from others of its size: a digest of its start and its end."""
+    with path.open("rb") as file:
+        digest = hashlib.sha256(file.read(ENDS))
+        file.seek(max(0, path.stat().st_size - ENDS))
+        digest.update(file.read(ENDS))
+    return digest.digest()
 
 
-def _own_places() -> Iterator[_Place]:
-    for folder in model_folders():
-        found = (p for p in folder.rglob("*") if names.is_gguf(p.name) and p.is_file())
-        yield _Place(folder, "own", "", tuple(p.relative_to(folder).as_posix() for p in found))
+@dataclass(frozen=True)
+class _Described:
+    """A model with its folder in the place, its file's stem, and the width that both sides of a
+    projector have: of its output, or of the language model's embedding.
+    """
 
-
-def _hub_places() -> Iterator[_Place]:
-    """One place for each repository and revision of the Hugging Face cache, the newest first."""
-    from huggingface_hub import CacheNotFound, constants, scan_cache_dir
-
-    try:
-        cache = scan_cache_dir(constants.HF_HUB_CACHE)
-    except (CacheNotFound, ValueError):  # no cache, or a file in its place
-        return
-    for repo in sorted(cache.repos, key=lambda repo: repo.repo_id):
-        if repo.repo_type != "model":
-            continue
-        newest_first = sorted(
-            repo.revisions, key=lambda r: ("main" in r.refs, r.last_modified), reverse=True
-        )
-        for revision in newest_first:
-            root = revision.snapshot_path
-            files = tuple(f.file_path.relative_to(root).as_posix() for f in revision.files)
-            yield _Place(root, "hugging face", repo.repo_id, tuple(filter(names.is_gguf, files)))
+    stored: Stored
+    folder: str
+    stem: str
+    width: int | None
 
 
 def _describe(
-    place: _Place, group: names.Group, label: str, paths: tuple[Path, ...], size: int
-) -> Stored:
-    if place.origin == "own":
+    place: Place, group: names.Group, label: str, paths: tuple[Path, ...], size: int
+) -> _Described:
+    folder, _, stem = group.stem.rpartition("/")
+    if place.origin == "ollama":
+        name = place.name + (" (projector)" if names.is_projector(stem) else "")
+    elif place.name:
+        name = f"{place.name}:{label}"
+    else:
         called = {model.file_name.lower(): name for name, model in KNOWN.items()}
         name = called.get(group.files[0].lower(), group.stem)
-    else:
-        name = f"{place.name}:{label}"
-    architecture, quantization, problem = None, None, None
+    header = _Header()
+    problem = None
     if group.missing:
         problem = f"{group.missing} of {group.count} splits are missing"
     else:
         try:
-            architecture, quantization = _header(paths[0])
+            header = _read_header(paths[0])
         except (CutawayError, OSError) as error:
             problem = str(error)
-    return Stored(
+    stored = Stored(
         name,
         paths,
         size,
         place.origin,
-        names.is_projector(group.stem) or architecture == "clip",
-        architecture,
-        quantization,
+        names.is_projector(stem) or header.architecture == "clip",
+        header.architecture,
+        header.quantization,
         problem,
     )
+    return _Described(stored, folder, stem, header.width)
 
 
-def _header(path: Path) -> tuple[str, str]:
-    """Architecture, and the quantisation as the file calls it or else that of most bytes."""
+def _with_projector(model: _Described, here: list[_Described], one_repository: bool) -> Stored:
+    """The model with the projector that lies in its folder and has its width.
+
+    In a folder of many models it must also have the first word of the name in common.
+    """
+    if model.stored.is_projector or model.width is None:
+        return model.stored
+    fitting = [
+        other
+        for other in here
+        if other.stored.is_projector
+        and (other.folder, other.width) == (model.folder, model.width)
+        and (one_repository or _words(model.stem)[0] in _words(other.stem))
+    ]
+    best = min(
+        fitting, key=lambda other: (other.stored.quantization != "F16", other.stem), default=None
+    )
+    return replace(model.stored, projector=best.stored.paths[0]) if best else model.stored
+
+
+def _words(stem: str) -> list[str]:
+    return [word for word in re.split(r"[^a-z0-9]+", stem.lower()) if word] or [""]
+
+
+@dataclass(frozen=True)
+class _Header:
+    architecture: str | None = None
+    quantization: str | None = None
+    width: int | None = None
+
+
+def _read_header(path: Path) -> _Header:
+    """Architecture, the quantisation as the file calls it or else that of most bytes, and width."""
     from gguf import LlamaFileType
 
     from engine.gguf import open_gguf
@@ -192,18 +219,21 @@ def _header(path: Path) -> tuple[str, str]:
         number = file.metadata.get("general.file_type", int, -1)
         called = {int(kind): kind.name for kind in LlamaFileType if kind.name != "GUESSED"}
         name = called.get(number, max(sizes, key=lambda fmt: sizes[fmt], default="none"))
-        return file.metadata.architecture, re.sub("^(ALL|MOSTLY)_", "", name)
+        architecture = file.metadata.architecture
+        key = "vision.projection_dim" if architecture == "clip" else "embedding_length"
+        width = file.metadata.get(f"{architecture}.{key}", int, None)
+        return _Header(architecture, re.sub("^(ALL|MOSTLY)_", "", name), width)
 
 
 def _next_step(name: str) -> str:
-    stored = (group.stem for place in _own_places() for group in names.groups(place.files))
+    stored = (group.stem for place in stores.own_places() for group in names.groups(place.files))
     known = sorted({*KNOWN, *stored})
     near = get_close_matches(name.lower(), known, n=3)
     searched = ", ".join(str(folder) for folder in model_folders())
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     if name in KNOWN or names.REPOSITORY.match(name):
         hint = f"; fetch it with `cutaway get {name}`"
-    return f"not a file, and not in {searched} or the Hugging Face cache{hint or known_names()}"
+    return f"not a file, and not in {searched} or other programs' folders{hint or known_names()}"
 
 
 def known_names() -> str:

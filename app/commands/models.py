@@ -17,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints own models and those of the Hugging Face cache."""
+    """Prints our own models and those of other programs."""
     stored = list_models()
     if args.json:
         print(json.dumps([_as_json(model) for model in stored], indent=2))
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
         _print_table(stored)
     else:
         folders = ", ".join(str(folder) for folder in model_folders())
-        print(f"No models in {folders} or the Hugging Face cache{known_names()}.")
+        print(f"No models in {folders} or other programs' folders{known_names()}.")
     return 0
 
 
@@ -36,6 +36,7 @@ def _as_json(model: Stored) -> dict[str, object]:
         "size": model.size,
         "origin": model.origin,
         "projector": model.is_projector,
+        "projector_path": str(model.projector) if model.projector else None,
         "architecture": model.architecture,
         "quantization": model.quantization,
         "problem": model.problem,
@@ -49,5 +50,6 @@ def _print_table(stored: list[Stored]) -> None:
         notes: list[str] = [model.origin]
         notes += [f"{len(model.paths)} files"] if len(model.paths) > 1 else []
         notes += ["image projector"] if model.is_projector else []
+        notes += ["with projector"] if model.projector else []
         notes += [f"problem: {model.problem}"] if model.problem else []
         print(f"{model.name:<{width}}  {model.size / MIB:9.1f} MiB  {kind:<16} {', '.join(notes)}")

@@ -187,6 +187,7 @@ def test_models(own_home: Path) -> None:
         "size": file.stat().st_size,
         "origin": "own",
         "projector": False,
+        "projector_path": None,
         "architecture": "llama",
         "quantization": "F16",
         "problem": None,

@@ -1,0 +1,163 @@
+"""Models of other programs: each layout as its program writes it, each file once, never written."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app import stores
+from app.library import list_models, resolve
+from engine.gguf.values import ValueType
+from tests.gguf_files import Blocks, Draft
+
+F32 = 0
+MODEL, PROJECTOR = "application/vnd.ollama.image.model", "application/vnd.ollama.image.projector"
+
+
+def content(seed: int, architecture: str = "llama", width: int = 64) -> Draft:
+    """A file that differs from others by its seed."""
+    key = (
+        "clip.vision.projection_dim"
+        if architecture == "clip"
+        else f"{architecture}.embedding_length"
+    )
+    pairs = {
+        "general.architecture": (ValueType.STRING, architecture),
+        key: (ValueType.UINT32, width),
+    }
+    return Draft(pairs, {"x.weight": Blocks(F32, (32,), bytes([seed]) * 128)})
+
+
+def put(path: Path, seed: int, architecture: str = "llama", width: int = 64) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return content(seed, architecture, width).write(path)
+
+
+@pytest.fixture(autouse=True)
+def home(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home in which no program has been."""
+    monkeypatch.delenv("OLLAMA_MODELS", raising=False)
+    monkeypatch.setattr(stores, "OLLAMA_SERVICE", own_home / "service")
+    return own_home
+
+
+def ollama(root: Path, name: str, *layers: tuple[str, Path | str]) -> None:
+    """A manifest as `ollama pull` leaves it; layers given by a file are moved to blobs."""
+    entries = []
+    for n, (kind, source) in enumerate(layers):
+        digest = source if isinstance(source, str) else f"sha256:{abs(hash((name, n))):064x}"
+        if isinstance(source, Path):
+            blob = root / "blobs" / digest.replace(":", "-")
+            blob.parent.mkdir(parents=True, exist_ok=True)
+            source.rename(blob)
+        entries.append({"mediaType": kind, "digest": digest, "size": 1})
+    manifest = root / "manifests" / name
+    manifest.parent.mkdir(parents=True, exist_ok=True)
+    manifest.write_text(json.dumps({"schemaVersion": 2, "layers": entries}))
+
+
+def test_ollama(home: Path) -> None:
+    root = home / ".ollama" / "models"
+    ollama(
+        root,
+        "registry.ollama.ai/library/gemma3/270m",
+        (MODEL, put(home / "a", 1)),
+        ("application/vnd.ollama.image.template", "sha256:00"),
+    )
+    ollama(root, "registry.ollama.ai/someone/tuned/latest", (MODEL, put(home / "b", 2)))
+    ollama(root, "hf.co/org/repo/Q4_K_M", (MODEL, put(home / "c", 3)))
+    listed = {model.name: model for model in list_models()}
+    assert sorted(listed) == ["gemma3:270m", "hf.co/org/repo:Q4_K_M", "someone/tuned:latest"]
+    assert {model.origin for model in listed.values()} == {"ollama"}
+    assert listed["gemma3:270m"].architecture == "llama"
+    assert resolve("gemma3:270m") == listed["gemma3:270m"].paths[0]
+    assert resolve("someone/tuned") == listed["someone/tuned:latest"].paths[0]
+    assert listed["gemma3:270m"].paths[0].read_bytes() == content(1).write(home / "d").read_bytes()
+
+
+def test_ollama_elsewhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_MODELS", str(home / "there"))
+    ollama(home / "there", "registry.ollama.ai/library/a/latest", (MODEL, put(home / "a", 1)))
+    ollama(home / "service", "registry.ollama.ai/library/b/latest", (MODEL, put(home / "b", 2)))
+    assert [model.name for model in list_models()] == ["a:latest", "b:latest"]
+
+
+def test_ollama_what_cannot_be_opened(home: Path) -> None:
+    root = home / ".ollama" / "models"
+    kind = "application/vnd.ollama.image.tensor"
+    ollama(root, "registry.ollama.ai/library/apart/latest", (kind, "sha256:01"))
+    ollama(root, "registry.ollama.ai/library/gone/latest", (MODEL, "sha256:02"))
+    ollama(root, "registry.ollama.ai/library/out/latest", (MODEL, "../../../secret"))
+    for name, text in (("cut", '{"layers": ['), ("odd", '{"layers": 3}'), ("list", "[]")):
+        (root / "manifests" / "registry.ollama.ai" / "library" / name).mkdir()
+        (root / "manifests" / "registry.ollama.ai" / "library" / name / "latest").write_text(text)
+    (model,) = list_models()
+    assert (model.name, model.paths) == ("apart:latest", ())
+    assert "separate tensors" in str(model.problem)
+
+
+def test_lm_studio_and_gpt4all(home: Path) -> None:
+    new = put(home / ".lmstudio" / "models" / "org" / "repo" / "m-Q4_0.gguf", 1)
+    old = put(home / ".cache" / "lm-studio" / "models" / "org" / "old" / "m-Q8_0.gguf", 2)
+    flat = put(home / "data" / "nomic.ai" / "GPT4All" / "orca-mini.gguf", 3)
+    listed = {model.name: (model.origin, model.paths) for model in list_models()}
+    assert listed == {
+        "org/repo:Q4_0": ("lm studio", (new,)),
+        "org/old:Q8_0": ("lm studio", (old,)),
+        "orca-mini": ("gpt4all", (flat,)),
+    }
+    assert resolve("org/repo") == new
+    assert resolve("orca-mini") == flat
+
+
+def test_a_model_kept_by_several_programs_is_listed_once(home: Path) -> None:
+    own = put(home / "data" / "cutaway" / "models" / "m.gguf", 1)
+    put(home / ".lmstudio" / "models" / "org" / "repo" / "m-Q4_0.gguf", 1)
+    ollama(
+        home / ".ollama" / "models",
+        "registry.ollama.ai/library/m/latest",
+        (MODEL, put(home / "a", 1)),
+    )
+    (model,) = list_models()
+    assert (model.name, model.origin, model.paths) == ("m", "own", (own,))
+
+
+def test_projectors_are_paired_by_folder_and_width(home: Path) -> None:
+    folder = home / ".lmstudio" / "models" / "org" / "see"
+    put(folder / "see-Q4_0.gguf", 1, width=96)
+    fits = put(folder / "mmproj-see-F16.gguf", 2, "clip", 96)
+    put(folder / "mmproj-other-F16.gguf", 3, "clip", 128)
+    listed = {model.name: model for model in list_models()}
+    assert listed["org/see:Q4_0"].projector == fits
+    assert listed["org/see:mmproj-see-F16"].is_projector
+    assert listed["org/see:mmproj-see-F16"].projector is None
+
+
+def test_in_a_folder_of_many_models_the_name_must_fit_too(home: Path) -> None:
+    folder = home / "data" / "cutaway" / "models"
+    put(folder / "gemma-3-4b-Q4_0.gguf", 1)
+    put(folder / "qwen2-2b-Q4_0.gguf", 2)
+    fits = put(folder / "mmproj-gemma-3-4b.gguf", 3, "clip")
+    listed = {model.name: model.projector for model in list_models()}
+    assert listed["gemma-3-4b-Q4_0"] == fits
+    assert listed["qwen2-2b-Q4_0"] is None
+
+
+def test_ollama_projector(home: Path) -> None:
+    ollama(
+        home / ".ollama" / "models",
+        "registry.ollama.ai/library/llava/7b",
+        (MODEL, put(home / "a", 1)),
+        (PROJECTOR, put(home / "b", 2, "clip")),
+    )
+    listed = {model.name: model for model in list_models()}
+    assert sorted(listed) == ["llava:7b", "llava:7b (projector)"]
+    assert listed["llava:7b"].projector == listed["llava:7b (projector)"].paths[0]
+
+
+def test_a_folder_that_may_not_be_read(home: Path) -> None:
+    (home / ".lmstudio").mkdir()
+    (home / ".lmstudio" / "models").write_text("a file in its place")
+    (home / "data" / "nomic.ai").mkdir(parents=True)
+    (home / "data" / "nomic.ai" / "GPT4All").symlink_to(home / "nowhere")
+    assert list_models() == []
