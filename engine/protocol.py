@@ -10,6 +10,7 @@ import msgspec
 
 from engine.errors import BadSetting
 from engine.settings import EngineOptions
+from engine.timings import BenchTest, StepProfile
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):
@@ -111,6 +112,25 @@ class Perplexity(Message, frozen=True, tag="perplexity"):
     top_k: int = 0
 
 
+class Bench(Message, frozen=True, tag="bench"):
+    """Time one test. Ends with `BenchDone`."""
+
+    test: BenchTest
+    repetitions: int = 5
+    warm_up: bool = True
+
+
+class Profile(Message, frozen=True, tag="profile"):
+    """Where a step's time goes: one of `n_tokens` tokens after each of `depths`, `steps` times.
+
+    Ends with `ProfileDone`.
+    """
+
+    n_tokens: int
+    depths: list[int]
+    steps: int = 16
+
+
 class ListDevices(Message, frozen=True, tag="devices"):
     """Ends with `Devices`."""
 
@@ -119,11 +139,22 @@ class Shutdown(Message, frozen=True, tag="shutdown"):
     """End the worker; nothing answers."""
 
 
-Request = Load | Unload | Predict | Generate | Cancel | Perplexity | ListDevices | Shutdown
+Request = (
+    Load
+    | Unload
+    | Predict
+    | Generate
+    | Cancel
+    | Perplexity
+    | Bench
+    | Profile
+    | ListDevices
+    | Shutdown
+)
 
 
 class Progress(Message, frozen=True, tag="progress"):
-    """How far a stage of a request is: `load`, `compile`, `prefill` or `score`.
+    """How far a stage of a request is: `load`, `compile`, `prefill`, `score` or `bench`.
 
     `estimate` is the perplexity so far, while scoring.
     """
@@ -226,6 +257,20 @@ class PerplexityDone(Message, frozen=True, tag="perplexity_done"):
     logp: bytes = b""
 
 
+class BenchDone(Message, frozen=True, tag="bench_done"):
+    """Nanoseconds of each repetition."""
+
+    samples_ns: list[int]
+
+
+class ProfileDone(Message, frozen=True, tag="profile_done"):
+    """A profile a depth, and the device's measured roof (0 where there is none)."""
+
+    profiles: list[StepProfile]
+    bytes_per_s: float
+    flops_per_s: float
+
+
 class DeviceRow(msgspec.Struct, frozen=True):
     """A device as people see it."""
 
@@ -314,4 +359,16 @@ class Failed(Message, frozen=True, tag="failed"):
     message: str
 
 
-Reply = Progress | Loaded | Unloaded | Piece | Finished | PerplexityDone | Devices | Memory | Failed
+Reply = (
+    Progress
+    | Loaded
+    | Unloaded
+    | Piece
+    | Finished
+    | PerplexityDone
+    | BenchDone
+    | ProfileDone
+    | Devices
+    | Memory
+    | Failed
+)

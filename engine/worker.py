@@ -26,6 +26,8 @@ FINAL = (
     protocol.Unloaded,
     protocol.Finished,
     protocol.PerplexityDone,
+    protocol.BenchDone,
+    protocol.ProfileDone,
     protocol.Devices,
     protocol.Memory,
     protocol.Failed,

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parent.parent
 ORDER = [
     ("engine.errors",),
     ("engine.settings",),
+    ("engine.timings",),
     ("engine.protocol",),
     ("engine.gguf",),
     ("engine.tokenizer", "engine.images"),
@@ -33,9 +34,15 @@ ORDER = [
     ("app",),
 ]
 ROW = {part: row for row, parts in enumerate(ORDER) for part in parts}
-# What the app takes from the engine; the tokenizer for `cutaway tokenize` alone.
-APP_TAKES = ("engine.errors", "engine.settings", "engine.protocol", "engine.gguf", "engine.worker")
-APP_EXCEPTIONS = {("app.commands.tokenize", "engine.tokenizer")}
+# What the app takes from the engine; the tokenizer only to show what it does.
+APP_TAKES = (
+    *("engine.errors", "engine.settings", "engine.timings", "engine.protocol"),
+    *("engine.gguf", "engine.worker"),
+)
+APP_EXCEPTIONS = {
+    ("app.commands.tokenize", "engine.tokenizer"),
+    ("app.state.model", "engine.tokenizer"),
+}
 QT = ("PySide6", "pyqtgraph")
 TOP = {
     *("pyproject.toml", "README.md", "LICENSE"),

@@ -16,10 +16,12 @@ from engine.backends.opencl.device import list_devices
 from engine.errors import BadSetting, CutawayError
 from engine.gguf import open_gguf
 from engine.models.build import build_model
+from engine.runner.bench import bench
 from engine.runner.generate import generate
 from engine.runner.loading import LoadedModel, load_model, open_backends
 from engine.runner.perplexity import score
 from engine.runner.placement import Placement, place
+from engine.runner.profile import profile
 from engine.runner.records import held, planned
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH
@@ -103,6 +105,10 @@ class _Server:
                     self._send(event)
             case protocol.Perplexity():
                 self._perplexity(request)
+            case protocol.Bench():
+                self._bench(request)
+            case protocol.Profile():
+                self._profile(request)
             case protocol.ListDevices():
                 self._send(protocol.Devices(request.id, [d.row() for d in list_devices()]))
 
@@ -161,3 +167,23 @@ class _Server:
                 np.stack(result.logp).astype("<f4").tobytes() if kept else b"",
             )
         )
+
+    def _bench(self, request: protocol.Bench) -> None:
+        model, sequence = self._open_model()
+        total, samples = request.repetitions, []
+        stop = self._asked_to_stop(request)
+        for taken in bench(model, sequence, request.test, total, request.warm_up, stop):
+            samples.append(taken)
+            self._send(protocol.Progress(request.id, "bench", len(samples), total))
+        self._send(protocol.BenchDone(request.id, samples))
+
+    def _profile(self, request: protocol.Profile) -> None:
+        model, sequence = self._open_model()
+        total, profiles = len(request.depths), []
+        stop = self._asked_to_stop(request)
+        for one in profile(model, sequence, request.n_tokens, request.depths, request.steps, stop):
+            profiles.append(one)
+            self._send(protocol.Progress(request.id, "bench", len(profiles), total))
+        roof = model.device.roof()
+        speeds = (roof.bytes_per_s, roof.flops_per_s) if roof else (0.0, 0.0)
+        self._send(protocol.ProfileDone(request.id, profiles, *speeds))

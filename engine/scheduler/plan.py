@@ -22,10 +22,8 @@ from engine.graph.arrays import as_array
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
 from engine.scheduler.outline import Outline, outline
-from engine.scheduler.record import UNRECORDED, Recorder
+from engine.scheduler.record import UNRECORDED, Recorder, Values
 from engine.scheduler.split import Copy
-
-Values = Mapping[Tensor, NDArray[np.generic]]
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,7 @@ class Transfer:
 class Stage:
     """One split, ready to run: what is brought in, then its commands."""
 
+    device: str
     transfers: tuple[Transfer, ...]
     commands: Commands
 
@@ -77,6 +76,7 @@ class Plan:
         )
         self._stages = tuple(
             Stage(
+                part.split.backend.name,
                 tuple(self._transfer(c) for c in part.split.copies if c.origin is not None),
                 part.split.backend.compile(part.nodes, self._where(part.split.backend)),
             )
@@ -88,6 +88,7 @@ class Plan:
 
     def run(self, inputs: Values, recorder: Recorder = UNRECORDED) -> list[NDArray[np.generic]]:
         """Fill the inputs, run every split in order, and read the outputs (reversed shapes)."""
+        recorder.given(inputs)
         for tensor, array in self._inputs.items():
             array[...] = inputs[tensor]
         for arena in self._readers:
@@ -97,7 +98,7 @@ class Plan:
             for transfer in stage.transfers:
                 transfer.run()
                 recorder.done("copy")
-            recorder.run(i, stage.commands)
+            recorder.run(i, stage.device, stage.commands)
             recorder.done("queue")
         outputs = [self.read(t) for t in self.outline.graph.outputs]
         recorder.done("outputs")

@@ -1,0 +1,147 @@
+"""Where the time of a step goes: its launches, the gaps between them, and the host's share."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from statistics import median
+
+from engine.backends.base import Ran
+from engine.errors import BadSetting, Cancelled
+from engine.graph.tensor import Role
+from engine.runner.bench import fill, random_ids
+from engine.runner.loading import LoadedModel
+from engine.runner.sequence import Sequenced
+from engine.runner.stepper import MAX_BATCH
+from engine.runner.work import Work, work_of
+from engine.scheduler.record import Recording
+from engine.timings import Cost, HostRecord, LaunchRecord, StepProfile
+
+# A layer's number in a tensor's name: Qcur-3, cache_k_l3 (view).
+_LAYER = re.compile(r"-\d+|(?<=_k)_l\d+|(?<=_v)_l\d+")
+_UNNAMED = re.compile(r"node_\d+")
+
+
+def profile(
+    model: LoadedModel,
+    sequence: Sequenced,
+    n_tokens: int,
+    depths: Sequence[int],
+    n_steps: int,
+    cancelled: Callable[[], bool],
+) -> Iterator[StepProfile]:
+    """A profile a depth; the context is left as it comes. Raises `BadSetting`, `Cancelled`."""
+    if not 1 <= n_tokens <= MAX_BATCH:
+        raise BadSetting("n_tokens", n_tokens, f"1 to a batch of {MAX_BATCH}")
+    if n_steps < 1:
+        raise BadSetting("steps", n_steps, "1 or more")
+    for depth in depths:
+        if depth + n_tokens > sequence.n_ctx:
+            expected = f"with {n_tokens} more at most the context of {sequence.n_ctx}"
+            raise BadSetting("depths", depth, expected)
+        recordings = []
+        for i in range(n_steps + 1):  # the first warms up
+            if cancelled():
+                raise Cancelled("the profile")
+            fill(model, sequence, depth, cancelled)
+            recordings.append(_record(model, sequence, n_tokens, seed=i))
+        yield summarize(recordings[1:], n_tokens, depth)
+
+
+def _record(model: LoadedModel, sequence: Sequenced, n_tokens: int, seed: int) -> Recording:
+    tokens = random_ids(model, n_tokens, seed)
+    first = len(sequence.tokens)
+    recording = Recording()
+    sequence.stepper.step(tokens, first, [n_tokens - 1], recorder=recording)
+    recording.done("logits")
+    sequence.tokens += tokens
+    return recording
+
+
+def summarize(recordings: Sequence[Recording], n_tokens: int, n_depth: int) -> StepProfile:
+    """The step of median length in full, and the medians of all for every group of launches."""
+    steps = [_launches(recording) for recording in recordings]
+    lengths = [recording.host[-1].end - recording.started for recording in recordings]
+    middle = sorted(range(len(lengths)), key=lengths.__getitem__)[(len(lengths) - 1) // 2]
+    chosen, began = steps[middle], recordings[middle].started
+    on_device = [one for one in chosen if one.device != "host"] or chosen
+    busy = sum(one.end - one.start for one in on_device)
+    first, last = on_device[0].start, max(one.end for one in on_device)
+    return StepProfile(
+        n_tokens=n_tokens,
+        n_depth=n_depth,
+        n_steps=len(recordings),
+        step_ns=lengths[middle],
+        before_ns=first,
+        kernels_ns=busy,
+        gaps_ns=last - first - busy,
+        after_ns=lengths[middle] - last,
+        costs=_costs(steps),
+        launches=chosen,
+        host=[
+            HostRecord(span.name, span.start - began, span.end - began)
+            for span in recordings[middle].host
+        ],
+    )
+
+
+def _launches(recording: Recording) -> list[LaunchRecord]:
+    records, before = [], None
+    for split, device, ran in recording.launches():
+        # What a node asks for counts once, though it may take several launches.
+        work = Work(0, 0) if ran.node is before else work_of(ran.node, recording.inputs)
+        before = ran.node
+        records.append(
+            LaunchRecord(
+                split,
+                device,
+                _kernel(ran),
+                ran.node.op,
+                ran.node.name,
+                ran.start - recording.started,
+                ran.end - recording.started,
+                work.bytes,
+                work.flops,
+            )
+        )
+    return records
+
+
+def _costs(steps: Sequence[Sequence[LaunchRecord]]) -> list[Cost]:
+    """Largest first within kernel, op, role and split."""
+    groupings: dict[str, Callable[[LaunchRecord], str]] = {
+        "kernel": lambda one: one.kernel,
+        "op": lambda one: one.op,
+        "role": _role,
+        "split": lambda one: f"{one.split} {one.device}",
+    }
+    costs = []
+    for by, key in groupings.items():
+        groups: dict[str, list[list[LaunchRecord]]] = defaultdict(list)
+        for step in steps:
+            parts = defaultdict(list)
+            for one in step:
+                parts[key(one)].append(one)
+            for name, part in parts.items():
+                groups[name].append(part)
+        found = [_cost(by, name, parts) for name, parts in groups.items()]
+        costs += sorted(found, key=lambda cost: -cost.ns)
+    return costs
+
+
+def _cost(by: str, name: str, steps: Sequence[Sequence[LaunchRecord]]) -> Cost:
+    ns = round(median(sum(one.end - one.start for one in step) for step in steps))
+    last = steps[-1]
+    n_bytes, flops = sum(one.bytes for one in last), sum(one.flops for one in last)
+    return Cost(by, name, len(last), ns, n_bytes, flops)
+
+
+def _role(launch: LaunchRecord) -> str:
+    """What a launch makes in every block: its tensor's name without the layer, and how."""
+    name = _LAYER.sub("", launch.name)
+    return launch.op if _UNNAMED.match(name) else f"{name}: {launch.op}"
+
+
+def _kernel(ran: Ran) -> str:
+    """With the types of weight matrices, since each has a program of its own."""
+    matrices = [s for s in ran.node.src if s and s.role is Role.WEIGHT and s.shape[1] > 1]
+    return " ".join([ran.kernel, *dict.fromkeys(w.fmt.name for w in matrices)])

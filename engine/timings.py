@@ -1,0 +1,72 @@
+"""What is timed and what comes of it, as plain data that messages carry."""
+
+import msgspec
+
+
+class BenchTest(msgspec.Struct, frozen=True):
+    """After `n_depth` tokens, `n_prompt` in batches and then `n_gen` one by one."""
+
+    n_prompt: int = 0
+    n_gen: int = 0
+    n_depth: int = 0
+
+    @property
+    def name(self) -> str:
+        """As llama-bench spells it: pp512, tg128 @ d4096, pp512+tg128."""
+        parts = (("pp", self.n_prompt), ("tg", self.n_gen))
+        work = "+".join(f"{word}{n}" for word, n in parts if n)
+        return f"{work} @ d{self.n_depth}" if self.n_depth else work
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What a group of launches takes in a step: the median over steps; `by` kernel, op, role or
+    split. `bytes` and `flops` are what their shapes ask for.
+    """
+
+    by: str
+    name: str
+    count: int
+    ns: int
+    bytes: int
+    flops: int
+
+
+class LaunchRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A launch of a step: `start` and `end` in nanoseconds since the step began."""
+
+    split: int
+    device: str
+    kernel: str
+    op: str
+    name: str
+    start: int
+    end: int
+    bytes: int
+    flops: int
+
+
+class HostRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What the host did in a step: `start` and `end` in nanoseconds since the step began."""
+
+    name: str
+    start: int
+    end: int
+
+
+class StepProfile(msgspec.Struct, frozen=True):
+    """The step of median length out of `n_steps`, and what its parts cost in all of them.
+
+    The device's span is `kernels_ns + gaps_ns`; `before_ns` and `after_ns` are the host's alone.
+    """
+
+    n_tokens: int
+    n_depth: int
+    n_steps: int
+    step_ns: int
+    before_ns: int
+    kernels_ns: int
+    gaps_ns: int
+    after_ns: int
+    costs: list[Cost]
+    launches: list[LaunchRecord]
+    host: list[HostRecord]
