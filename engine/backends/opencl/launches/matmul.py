@@ -12,6 +12,9 @@ from engine.graph.tensor import Op, Tensor
 # What is stored is q + bias where the format has no minimum to put it into.
 _BIAS = {Q4_0: 8, Q5_0: 16, Q6_K: 32}
 
+# Rows of a weight in a CPU's vector.
+LANES = 8
+
 # Rows of activations that make a unit of work: their panels stay in a core's cache.
 _CHUNK = 64
 
@@ -54,13 +57,12 @@ def matmul(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Laun
 
 def _tiled(node: Tensor, a: Tensor, x: Tensor, traits: DeviceTraits) -> Launch:
     m, n, panel, panels = a.shape[1], node.nelements // a.shape[1], x.attr["panel"], x.shape[1]
-    vectors = 4 if panel < 8 else 2
     defines = {**_format_defines(a.fmt), "PANEL": panel}
     if traits.is_cpu:
         each = _CHUNK // panel
-        rows = 8 * vectors
-        defines |= {"LANES": 8, "VECTORS": vectors}
-        size: tuple[int, ...] = (-(-m // rows), -(-panels // each))
+        vectors = _vectors(m, panel, traits)
+        defines |= {"LANES": LANES, "VECTORS": vectors}
+        size: tuple[int, ...] = (-(-m // (LANES * vectors)), -(-panels // each))
         local: tuple[int, ...] = (1, 1)
     else:
         each, team = 1, min(_TEAM, traits.max_work_group // TILE)
@@ -69,6 +71,16 @@ def _tiled(node: Tensor, a: Tensor, x: Tensor, traits: DeviceTraits) -> Launch:
         local = (TILE, team, 1)
     args: tuple[Arg, ...] = (node, a, x, *map(i32, (a.shape[0] // a.fmt.block, m, n, each)))
     return Launch("matmul_tiled", "matmul", args, size, local, defines)
+
+
+def _vectors(m: int, panel: int, traits: DeviceTraits) -> int:
+    """Vectors an item makes. One row of x: a whole tile's width, since loads are what it waits for;
+    more: as many sums as registers hold. Fewer where cores would have nothing to do.
+    """
+    vectors = TILE // LANES if panel == 1 else 2
+    while vectors > 1 and m < LANES * vectors * traits.compute_units:
+        vectors //= 2
+    return vectors
 
 
 def _format_defines(fmt: Format) -> dict[str, int | str]:

@@ -12,11 +12,11 @@ BLOCK = 32
 BLOCK_BYTES = 80
 """What a row's 32 elements take: quantize.cl."""
 
-PANELS = (1, 4, 8)
+PANELS = (1, 4)
 """How many rows lie together: the smallest that holds all, else the largest."""
 
-# Blocks that an item quantises; a launch for one row must still be worth its price.
-_EACH = 16
+# Blocks that an item of a CPU quantises: a launch for one row must be worth its price.
+_EACH = 64
 
 
 def quantized(x: Tensor) -> Tensor:
