@@ -54,6 +54,15 @@ def engine_of(pid: int, seconds: float = 30) -> psutil.Process:
     raise AssertionError("no worker was started")
 
 
+def assert_ends(process: psutil.Process, seconds: float = 2) -> None:
+    """It ends by itself; in a container nobody may collect what is left of it."""
+    deadline = time.monotonic() + seconds
+    with suppress(psutil.NoSuchProcess):
+        while process.status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < deadline, f"{process} still runs"
+            time.sleep(0.02)
+
+
 def still_there(mark: str) -> Iterator[psutil.Process]:
     """Processes that were started, at whatever depth, with this mark in their environment."""
     for process in psutil.process_iter():

@@ -33,7 +33,7 @@ from engine.protocol import (
 )
 from engine.settings import EngineOptions
 from engine.worker import RemoteError, Worker
-from tests.program import REPEATS, ROOT
+from tests.program import REPEATS, ROOT, assert_ends
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 HOST = EngineOptions(device="host")
@@ -314,7 +314,7 @@ def test_it_ends_with_the_program_that_started_it(tiny_path: Path, number: signa
     time.sleep(0.2)
     program.send_signal(number)
     program.communicate(timeout=10)
-    worker.wait(2)
+    assert_ends(worker)
 
 
 def test_ctrl_c_at_the_terminal_is_not_for_the_worker(loaded: Worker) -> None:

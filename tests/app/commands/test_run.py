@@ -4,6 +4,7 @@ import json
 import math
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from shutil import copy
@@ -19,6 +20,7 @@ from tests.program import (
     ROOT,
     RUN,
     Terminal,
+    assert_ends,
     assert_one_line_error,
     engine_of,
     run,
@@ -254,7 +256,18 @@ def test_the_program_is_killed_while_it_answers(tiny: str) -> None:
     engine = engine_of(child.pid)
     child.kill()
     child.communicate(timeout=30)
-    engine.wait(2)
+    assert_ends(engine)
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.0])
+def test_ctrl_c_before_there_is_an_answer(tiny: str, seconds: float) -> None:
+    """Wherever it hits: engines start and load in about that time."""
+    with Terminal("run", tiny, "-p", REPEATS, *ENDLESS) as terminal:
+        time.sleep(seconds)
+        terminal.send("\x03")
+        assert terminal.wait() == 130
+        terminal.expect("^C")
+        terminal.expect("\n")
 
 
 def test_a_reader_that_has_enough(tiny: str) -> None:
@@ -291,3 +304,14 @@ def test_the_first_stored_model_is_the_default(own_home: Path, tiny: str) -> Non
     copy(tiny, folder / "b-tiny.gguf")
     ended = run("run", *HOST, "-p", "a", "--max-tokens", "1", "--json")
     assert json.loads(ended.stdout)["path"] == str(resolve(folder / "b-tiny.gguf"))
+
+
+def test_only_the_engine_needs_pyopencl() -> None:
+    """Every command can be imported, and answers --help, where pyopencl cannot."""
+    code = (
+        "import sys; sys.modules['pyopencl'] = None\n"
+        "from app import cli; import app.commands.chat, app.commands.engine\n"
+        "sys.exit(any(cli.main([module.NAME, '--help']) for module in cli._commands()))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
