@@ -1,0 +1,247 @@
+"""Rows below each other in a scroll area, of which only those near the sight are widgets."""
+
+from collections.abc import Callable
+from itertools import accumulate
+
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
+
+from app.theme.tokens import GRID
+from app.widgets.basics import surface
+from app.widgets.focus import focusable
+
+KEPT = 24  # widgets that stay when they are out of sight
+NEAR = 400  # pixels above and below the sight that are made ready
+SLACK = 2 * GRID  # so far from the end, the end is still followed
+
+
+class Column(QAbstractScrollArea):
+    """Rows at most `widest` wide, centred. `make` gives a row's widget, which must know
+    heightForWidth; `estimate` a height until then.
+
+    It follows the end while the reader is there, and keeps what is read in place otherwise,
+    whatever grows above or below.
+    """
+
+    following_changed = Signal(bool)
+
+    def __init__(
+        self, make: Callable[[int], QWidget], estimate: Callable[[int, int], int], widest: int
+    ) -> None:
+        super().__init__()
+        self._make, self._estimate, self.widest = make, estimate, widest
+        self._heights: list[int] = []
+        self._live: dict[int, QWidget] = {}
+        self._following = True
+        self._anchor = (0, 0)  # the row at the upper edge, and how much of it is above
+        self._arranging = self._again = False
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        surface(self.viewport(), "canvas")
+        self.verticalScrollBar().setSingleStep(40)
+        app = QApplication.instance()
+        assert isinstance(app, QApplication)
+        app.focusChanged.connect(self._focus_moved)
+
+    @property
+    def following(self) -> bool:
+        """Whether the end stays in sight."""
+        return self._following
+
+    @property
+    def count(self) -> int:
+        return len(self._heights)
+
+    @property
+    def live(self) -> dict[int, QWidget]:
+        """The rows that are widgets now."""
+        return dict(sorted(self._live.items()))
+
+    def set_rows(self, first: int, count: int) -> None:
+        """There are `count` rows, and those from `first` on are other ones than before."""
+        for row in [row for row in self._live if row >= first]:
+            self._drop(row)
+        width = self._row_width()
+        del self._heights[first:]
+        self._heights += [self._estimate(row, width) for row in range(len(self._heights), count)]
+        self.arrange()
+
+    def widget(self, row: int) -> QWidget | None:
+        """The widget of a row, if it has one now."""
+        return self._live.get(row)
+
+    def require(self, row: int) -> QWidget:
+        """The widget of a row, made and shown if need be."""
+        self.show_row(row)
+        return self._live[row]
+
+    def follow(self) -> None:
+        """Go to the end and stay there."""
+        self._set_following(True)
+        self.arrange()
+
+    def show_row(self, row: int) -> None:
+        """Bring a row into sight, if it is not."""
+        tops = self._tops()
+        bar = self.verticalScrollBar()
+        if tops[row] < bar.value() or row not in self._live:
+            self._set_following(False)
+            self._anchor = (row, 0)
+        elif tops[row] > bar.value() + self.viewport().height() - 4 * GRID:
+            self._anchor = (row, 0)
+            self._set_following(row == self.count - 1)
+        self.arrange()
+
+    def arrange(self) -> None:
+        """Put everything where it belongs; to be called when a row's height has changed."""
+        if self._arranging:
+            self._again = True
+            return
+        self._arranging = True
+        try:
+            for _ in range(8):  # measuring a row moves others into sight
+                self._again = False
+                if not self._measure() and not self._again:
+                    break
+            self._put()
+        finally:
+            self._arranging = False
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            width = self._row_width()
+            for row in range(self.count):
+                if row not in self._live:
+                    self._heights[row] = self._estimate(row, width)
+        self.arrange()
+
+    def scrollContentsBy(self, dx: int, dy: int) -> None:  # noqa: N802
+        if self._arranging:
+            return
+        bar = self.verticalScrollBar()
+        self._set_following(bar.value() >= bar.maximum() - SLACK)
+        tops = self._tops()
+        row = max((r for r in range(self.count) if tops[r] <= bar.value()), default=0)
+        self._anchor = (row, bar.value() - tops[row])
+        self.arrange()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        bar = self.verticalScrollBar()
+        if event.key() == Qt.Key.Key_Home:
+            bar.setValue(0)
+        elif event.key() == Qt.Key.Key_End:
+            self.follow()
+        else:
+            super().keyPressEvent(event)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.arrange()
+        return False
+
+    def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802
+        """Tab goes through the rows in their order, which is not the order of their making."""
+        inside = [child for widget in self.live.values() for child in focusable(widget)]
+        now = QApplication.focusWidget()
+        if now in inside:
+            at = inside.index(now) + (1 if forward else -1)
+            if 0 <= at < len(inside):
+                reason = Qt.FocusReason.TabFocusReason
+                inside[at].setFocus(reason if forward else Qt.FocusReason.BacktabFocusReason)
+                return True
+            outside = self.nextInFocusChain() if forward else self.previousInFocusChain()
+            while outside is not self and (
+                self.isAncestorOf(outside)
+                or not outside.focusPolicy() & Qt.FocusPolicy.TabFocus
+                or not outside.isVisible()
+                or not outside.isEnabled()
+            ):
+                ahead, behind = outside.nextInFocusChain(), outside.previousInFocusChain()
+                outside = ahead if forward else behind
+            outside.setFocus(Qt.FocusReason.TabFocusReason)
+            return True
+        return super().focusNextPrevChild(forward)
+
+    def _row_width(self) -> int:
+        return max(80, min(self.widest, self.viewport().width() - 4 * GRID))
+
+    def _tops(self) -> list[int]:
+        return list(accumulate(self._heights, initial=2 * GRID))
+
+    def _scroll(self, tops: list[int]) -> int:
+        """Where the upper edge is, from the anchor or from the end."""
+        most = max(0, tops[-1] + GRID - self.viewport().height())
+        row, offset = self._anchor
+        wanted = most if self._following else tops[min(row, self.count)] + offset
+        return min(max(0, wanted), most)
+
+    def _in_sight(self, tops: list[int], margin: int) -> list[int]:
+        upper = self._scroll(tops) - margin
+        lower = self._scroll(tops) + self.viewport().height() + margin
+        return [r for r in range(self.count) if tops[r] < lower and tops[r + 1] > upper]
+
+    def _measure(self) -> bool:
+        """Make what is near a widget and take its height; whether something moved by that."""
+        width, moved = self._row_width(), False
+        tops = self._tops()
+        near = set(self._in_sight(tops, NEAR))
+        for row in near - self._live.keys():
+            widget = self._make(row)
+            widget.setParent(self.viewport())
+            widget.installEventFilter(self)
+            self._live[row] = widget
+            widget.show()
+        for row, widget in self._live.items():
+            height = widget.heightForWidth(width)
+            if height != self._heights[row]:
+                self._heights[row] = height
+                moved = True
+        return moved
+
+    def _put(self) -> None:
+        tops, width = self._tops(), self._row_width()
+        scroll = self._scroll(tops)
+        bar = self.verticalScrollBar()
+        bar.setRange(0, max(0, tops[-1] + GRID - self.viewport().height()))
+        bar.setPageStep(self.viewport().height())
+        bar.setValue(scroll)
+        left = max(0, (self.viewport().width() - width) // 2)
+        for row, widget in self._live.items():
+            widget.setGeometry(left, tops[row] - scroll, width, self._heights[row])
+        self._forget(set(self._in_sight(tops, NEAR)))
+
+    def _forget(self, near: set[int]) -> None:
+        spare = [row for row in self._live if row not in near and not self._in_use(row)]
+        middle = sum(near) / len(near) if near else 0
+        spare.sort(key=lambda row: abs(row - middle))
+        for row in spare[KEPT:]:
+            self._drop(row)
+
+    def _in_use(self, row: int) -> bool:
+        now = QApplication.focusWidget()
+        return now is not None and self._live[row].isAncestorOf(now)
+
+    def _drop(self, row: int) -> None:
+        widget = self._live.pop(row)
+        widget.removeEventFilter(self)
+        widget.hide()
+        widget.deleteLater()
+
+    def _set_following(self, following: bool) -> None:
+        if following != self._following:
+            self._following = following
+            self.following_changed.emit(following)
+
+    def _focus_moved(self, old: QWidget | None, now: QWidget | None) -> None:
+        """What gets the keyboard comes into sight."""
+        if now is None or not self.viewport().isAncestorOf(now):
+            return
+        area = now.rect().translated(now.mapTo(self.viewport(), now.rect().topLeft()))
+        bar, height = self.verticalScrollBar(), self.viewport().height()
+        if area.bottom() < 2 * GRID or (area.top() < 0 and area.height() < height):
+            bar.setValue(bar.value() + area.top() - 2 * GRID)
+        elif area.top() > height - 2 * GRID or (area.bottom() > height and area.height() < height):
+            bar.setValue(bar.value() + min(area.top(), area.bottom() - height) + 2 * GRID)

@@ -1,0 +1,111 @@
+"""A field for plain text that grows with it, from one line to eight."""
+
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy
+
+from app.theme import fonts
+
+MOST_LINES = 8
+
+
+class GrowingEdit(QPlainTextEdit):
+    """Enter or Ctrl+Enter submits (`submits_on_enter`), the other one makes a new line."""
+
+    submitted = Signal()
+    cancelled = Signal()  # Esc, where `takes_escape`
+    above_wanted = Signal()  # Up in an empty field
+    image_given = Signal(str)  # its name, or nothing: it was pasted or dropped and not taken
+
+    def __init__(self, name: str, takes_escape: bool = False) -> None:
+        super().__init__()
+        self.submits_on_enter = True
+        self._takes_escape = takes_escape
+        self.setAccessibleName(name)
+        self.setFont(fonts.chat())
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setProperty("plain", "true")
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setTabChangesFocus(True)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.document().setDocumentMargin(2)
+        self.document().documentLayout().documentSizeChanged.connect(self._fit)
+        self._fit()
+
+    @property
+    def text(self) -> str:
+        return self.toPlainText()
+
+    def set_text(self, text: str) -> None:
+        """Replace the text; the cursor goes to its end."""
+        self.setPlainText(text)
+        cursor = self.textCursor()
+        cursor.movePosition(cursor.MoveOperation.End)
+        self.setTextCursor(cursor)
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        return QSize(240, self.height())
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            held = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+            control = held == Qt.KeyboardModifier.ControlModifier
+            if control or (self.submits_on_enter and held == Qt.KeyboardModifier.NoModifier):
+                self.submitted.emit()
+            else:
+                self.insertPlainText("\n")
+                self.ensureCursorVisible()
+        elif event.key() == Qt.Key.Key_Up and self.document().isEmpty():
+            self.above_wanted.emit()
+        elif event.key() == Qt.Key.Key_Escape and self._takes_escape:
+            self.cancelled.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def event(self, event: QEvent) -> bool:
+        # Esc is also a shortcut of the window.
+        if (
+            self._takes_escape
+            and event.type() == QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and event.key() == Qt.Key.Key_Escape
+        ):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:  # noqa: N802
+        # Files are for the window, which knows what to do with them.
+        return not source.hasUrls() and (source.hasText() or source.hasImage())
+
+    def insertFromMimeData(self, source: QMimeData) -> None:  # noqa: N802
+        if source.hasText() and not source.hasUrls():
+            self.insertPlainText(source.text())
+            self.ensureCursorVisible()
+        elif source.hasUrls():
+            self.image_given.emit(source.urls()[0].fileName())
+        elif source.hasImage():
+            self.image_given.emit("")
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
+    def _fit(self) -> None:
+        lines = max(1, round(self.document().size().height()))
+        spacing = self.fontMetrics().lineSpacing()
+        margins = 2 * round(self.document().documentMargin()) + 2
+        height = min(lines, MOST_LINES) * spacing + margins
+        more = lines > MOST_LINES
+        policy = Qt.ScrollBarPolicy
+        self.setVerticalScrollBarPolicy(
+            policy.ScrollBarAsNeeded if more else policy.ScrollBarAlwaysOff
+        )
+        if height != self.height() or self.minimumHeight() != height:
+            self.setFixedHeight(height)
+            self.updateGeometry()

@@ -1,0 +1,1 @@
+"""Markdown as people read it: text -> blocks -> laid-out documents -> one widget."""

@@ -1,0 +1,141 @@
+"""Blocks of Markdown as Qt's text documents, in fonts and colours of the theme."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import (
+    QBrush,
+    QColor,
+    QFont,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextFrameFormat,
+    QTextOption,
+    QTextTableCellFormat,
+    QTextTableFormat,
+)
+
+from app.theme import fonts
+from app.theme.theme import tokens
+from app.theme.tokens import BODY_PX, CHAT_PX
+from app.widgets.markdown.highlight import highlight
+from app.widgets.markdown.parse import Block, Spans
+
+_HEADINGS = (0, 21, 18, 16, CHAT_PX, CHAT_PX, CHAT_PX)
+_LINE, _LINE_HEADING, _LINE_CODE = 150, 130, 145  # per cent of the font's height
+_ALIGNS = {
+    "left": Qt.AlignmentFlag.AlignLeft,
+    "center": Qt.AlignmentFlag.AlignHCenter,
+    "right": Qt.AlignmentFlag.AlignRight,
+}
+
+
+def document_of(block: Block) -> QTextDocument:
+    """Make the document of a block."""
+    document = QTextDocument()
+    document.setUndoRedoEnabled(False)
+    document.setDocumentMargin(0)
+    document.setDefaultFont(_font(block))
+    cursor = QTextCursor(document)
+    cursor.beginEditBlock()
+    match block.kind:
+        case "text" | "heading":
+            heading = block.kind == "heading"
+            cursor.setBlockFormat(_lines(_LINE_HEADING if heading else _LINE))
+            _insert(cursor, block.spans, document.defaultFont())
+        case "code":
+            _insert_code(cursor, block)
+        case "table":
+            _insert_table(cursor, block)
+    cursor.endEditBlock()
+    return document
+
+
+def _font(block: Block) -> QFont:
+    if block.kind == "code":
+        return fonts.mono(BODY_PX)
+    font = fonts.chat()
+    if block.kind == "heading":
+        font.setPixelSize(fonts.px(_HEADINGS[block.level]))
+        font.setWeight(QFont.Weight.DemiBold)
+    return font
+
+
+def _lines(height: int) -> QTextBlockFormat:
+    made = QTextBlockFormat()
+    made.setLineHeight(height, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+    return made
+
+
+def _insert(cursor: QTextCursor, spans: Spans, font: QFont, bold: bool = False) -> None:
+    now = tokens()
+    for span in spans:
+        look = QTextCharFormat()
+        look.setForeground(QColor(now.text))
+        if span.code:
+            look.setFont(fonts.mono(round(font.pixelSize() / fonts.px(100) * 100 * 0.9)))
+            look.setBackground(QColor(now.raised))
+        if span.bold or bold:
+            look.setFontWeight(QFont.Weight.DemiBold)
+        if span.italic:
+            look.setFontItalic(True)
+        if span.strike:
+            look.setFontStrikeOut(True)
+        if span.href:
+            look.setAnchor(True)
+            look.setAnchorHref(span.href)
+            look.setForeground(QColor(now.link))
+            look.setFontUnderline(True)
+        cursor.insertText(span.text.replace("\n", "\u2028"), look)
+
+
+def _insert_code(cursor: QTextCursor, block: Block) -> None:
+    option = QTextOption()
+    option.setWrapMode(QTextOption.WrapMode.NoWrap)
+    option.setTabStopDistance(4 * cursor.document().defaultFont().pixelSize() * 0.6)
+    cursor.document().setDefaultTextOption(option)
+    look = QTextCharFormat()
+    look.setForeground(QColor(tokens().text))
+    cursor.setBlockFormat(_lines(_LINE_CODE))
+    cursor.insertText(block.code, look)
+    for start, length, tone in highlight(block.code, block.language):
+        # pygments counts characters, Qt UTF-16 units.
+        before = _units(block.code[:start]) if not block.code.isascii() else start
+        size = _units(block.code[start : start + length])
+        cursor.setPosition(before)
+        cursor.setPosition(before + size, QTextCursor.MoveMode.KeepAnchor)
+        coloured = QTextCharFormat()
+        coloured.setForeground(QColor(getattr(tokens(), tone)))
+        cursor.mergeCharFormat(coloured)
+
+
+def _units(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
+
+
+def _insert_table(cursor: QTextCursor, block: Block) -> None:
+    now = tokens()
+    columns = max((len(row) for row in block.rows), default=1)
+    shape = QTextTableFormat()
+    shape.setBorder(0)
+    shape.setBorderCollapse(True)
+    shape.setCellPadding(0)
+    shape.setCellSpacing(0)
+    shape.setHeaderRowCount(1)
+    table = cursor.insertTable(max(1, len(block.rows)), columns, shape)
+    for r, row in enumerate(block.rows):
+        for c, spans in enumerate(row):
+            cell = table.cellAt(r, c)
+            look = QTextTableCellFormat()
+            look.setTopPadding(4)
+            look.setBottomPadding(4)
+            look.setRightPadding(20)
+            look.setBottomBorder(1)
+            look.setBottomBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
+            look.setBottomBorderBrush(QBrush(QColor(now.faint if r == 0 else now.divider)))
+            cell.setFormat(look)
+            at = cell.firstCursorPosition()
+            lines = _lines(_LINE_HEADING)
+            lines.setAlignment(_ALIGNS[block.aligns[c] if c < len(block.aligns) else "left"])
+            at.setBlockFormat(lines)
+            _insert(at, spans, cursor.document().defaultFont(), bold=r == 0)

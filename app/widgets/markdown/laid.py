@@ -1,0 +1,194 @@
+"""A block of Markdown laid out for a width: one text document and where it stands."""
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import (
+    QAbstractTextDocumentLayout,
+    QColor,
+    QFont,
+    QPainter,
+    QPalette,
+    QTextCharFormat,
+    QTextCursor,
+)
+
+from app.theme import fonts
+from app.theme.theme import tokens
+from app.theme.tokens import GRID, RADIUS_CARD
+from app.widgets.markdown.documents import document_of
+from app.widgets.markdown.parse import Block
+
+INDENT = 24
+QUOTE = 16
+CODE_BAR = 32  # the line above code: its language, a button
+CODE_PADDING = 12
+SCROLL_BAR = 12
+_HEADING_GAPS = (0, 24, 20, 16, 12, 12, 12)
+
+
+class Laid:
+    """`top` and `height` are in the widget; `shift` is how far code is scrolled sideways."""
+
+    def __init__(self, block: Block, above: Block | None, width: int) -> None:
+        self.block, self.shift = block, 0
+        self.document = document_of(block)
+        self.gap = 0 if above is None else _gap(block, above)
+        self._bars_above = min(block.quotes, above.quotes) if above is not None else 0
+        self.top = self.height = self.width = 0
+        self.lay(width)
+
+    def lay(self, width: int) -> None:
+        """Lay it out again for another width."""
+        room = max(40, width - self.left)
+        self.width = room
+        if self.block.kind == "code":
+            self.document.setTextWidth(-1)
+            scrolls = SCROLL_BAR if self.overflow else 0
+            text = self.document.size().height()
+            self.height = round(CODE_BAR + text + GRID + scrolls)
+        elif self.block.kind == "rule":
+            self.height = GRID
+        else:
+            self.document.setTextWidth(room)
+            self.height = round(self.document.size().height())
+        self.shift = min(self.shift, self.overflow)
+
+    @property
+    def left(self) -> int:
+        """Where its text or frame begins."""
+        return fonts.px(INDENT) * self.block.indent + QUOTE * self.block.quotes
+
+    @property
+    def bottom(self) -> int:
+        """Where the next block's gap begins."""
+        return self.top + self.height
+
+    @property
+    def overflow(self) -> int:
+        """How much wider code is than its room."""
+        if self.block.kind != "code":
+            return 0
+        return max(0, round(self.document.idealWidth()) + 2 * CODE_PADDING - self.width)
+
+    @property
+    def origin(self) -> QPointF:
+        """Where the document's upper left corner is in the widget."""
+        if self.block.kind == "code":
+            return QPointF(self.left + CODE_PADDING - self.shift, self.top + CODE_BAR)
+        return QPointF(self.left, self.top)
+
+    @property
+    def length(self) -> int:
+        """Positions in the document."""
+        return max(0, self.document.characterCount() - 1)
+
+    def position_at(self, point: QPointF) -> int:
+        """The nearest position of the text."""
+        layout = self.document.documentLayout()
+        return max(0, layout.hitTest(point - self.origin, Qt.HitTestAccuracy.FuzzyHit))
+
+    def link_at(self, point: QPointF) -> str:
+        """The address of the link there, or nothing."""
+        return self.document.documentLayout().anchorAt(point - self.origin)
+
+    def text(self, start: int, end: int) -> str:
+        """What stands between two positions."""
+        if self.block.kind == "table" and start == 0 and end >= self.length:
+            rows = [["".join(span.text for span in cell) for cell in r] for r in self.block.rows]
+            return "\n".join("\t".join(row) for row in rows)
+        cursor = QTextCursor(self.document)
+        cursor.setPosition(start)
+        cursor.setPosition(min(end, self.length), QTextCursor.MoveMode.KeepAnchor)
+        marked = self.block.marker and start == 0
+        said = cursor.selectedText().replace("\u2029", "\n").replace("\u2028", "\n")
+        said = said.replace("\ufdd0", "").replace("\ufdd1", "")
+        lead = "  " * max(0, self.block.indent - 1)
+        return f"{lead}{self.block.marker} {said}" if marked else said
+
+    def end_rect(self) -> QRectF:
+        """Where a caret behind the last character stands."""
+        block = self.document.lastBlock()
+        line = block.layout().lineForTextPosition(max(0, block.length() - 1))
+        if not line.isValid():
+            return QRectF(self.origin, self.origin)
+        x, _ = line.cursorToX(block.length() - 1)  # type: ignore[misc]
+        corner = self.document.documentLayout().blockBoundingRect(block).topLeft()
+        ascent, descent = line.ascent(), line.descent()
+        top = line.y() + line.height() - ascent - descent
+        return QRectF(corner.x() + x, corner.y() + top, 1, ascent + descent).translated(self.origin)
+
+    def paint(self, painter: QPainter, selected: tuple[int, int] | None) -> None:
+        """Draw it with its bars, marker and frame."""
+        now = tokens()
+        painter.setPen(Qt.PenStyle.NoPen)
+        for n in range(self.block.quotes):
+            gap = self.gap if n < self._bars_above else 0
+            bar = QRectF(n * QUOTE, self.top - gap, 3, self.height + gap)
+            painter.fillRect(bar, QColor(now.divider))
+        match self.block.kind:
+            case "rule":
+                line = QRectF(self.left, self.top + GRID // 2, self.width, 1)
+                painter.fillRect(line, QColor(now.divider))
+                return
+            case "code":
+                self._paint_frame(painter)
+        self._paint_marker(painter)
+        context = QAbstractTextDocumentLayout.PaintContext()
+        context.palette.setColor(QPalette.ColorRole.Text, QColor(now.text))  # type: ignore[attr-defined]
+        if selected is not None:
+            context.selections = [self._selection(*selected)]  # type: ignore[attr-defined]
+        painter.save()
+        if self.block.kind == "code":
+            inside = QRectF(self.left + 1, self.top, self.width - 2, self.height)
+            painter.setClipRect(inside, Qt.ClipOperation.IntersectClip)
+        painter.translate(self.origin)
+        self.document.documentLayout().draw(painter, context)
+        painter.restore()
+
+    def _paint_frame(self, painter: QPainter) -> None:
+        now = tokens()
+        frame = QRectF(self.left, self.top, self.width, self.height).adjusted(0.5, 0.5, -0.5, -0.5)
+        painter.setPen(QColor(now.divider))
+        painter.setBrush(QColor(now.raised))
+        painter.drawRoundedRect(frame, RADIUS_CARD, RADIUS_CARD)
+
+    def _paint_marker(self, painter: QPainter) -> None:
+        if not self.block.marker:
+            return
+        first = self.document.begin().layout()
+        line = first.lineAt(0) if first.lineCount() else None
+        painter.setFont(_tabular(self.document.defaultFont()))
+        painter.setPen(QColor(tokens().quiet))
+        # On the first line's base line, whatever the line's height is.
+        metrics = painter.fontMetrics()
+        base = self.top + (line.y() + line.ascent() if line is not None else metrics.ascent())
+        right = self.left - 7
+        x = right - metrics.horizontalAdvance(self.block.marker)
+        painter.drawText(QPointF(x, base), self.block.marker)
+
+    def _selection(self, start: int, end: int) -> QAbstractTextDocumentLayout.Selection:
+        made = QAbstractTextDocumentLayout.Selection()
+        cursor = QTextCursor(self.document)
+        cursor.setPosition(min(start, self.length))
+        cursor.setPosition(min(end, self.length), QTextCursor.MoveMode.KeepAnchor)
+        look = QTextCharFormat()
+        look.setBackground(QColor(tokens().accent))
+        look.setForeground(QColor(tokens().accent_text))
+        made.cursor, made.format = cursor, look  # type: ignore[attr-defined]
+        return made
+
+
+def _tabular(font: QFont) -> QFont:
+    marker = QFont(font)
+    marker.setBold(False)
+    return marker
+
+
+def _gap(block: Block, above: Block) -> int:
+    if block.kind == "heading":
+        return _HEADING_GAPS[block.level]
+    if above.kind == "text" and block.kind == "text":
+        if block.close:
+            return GRID // 2
+        if block.marker and above.indent:
+            return GRID
+    return fonts.px(12)

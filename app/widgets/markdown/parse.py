@@ -1,0 +1,177 @@
+"""Markdown text to a flat list of blocks, by markdown-it.
+
+Lists and quotations are taken apart: each paragraph, heading, code block and table in them is a
+block of its own that knows its indentation and marker. So where a text grows, only its last block
+changes, however long the list is that it stands in. Inline HTML is shown as text, images are
+links to what they would show; nothing is ever fetched.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+Align = Literal["left", "center", "right"]
+BULLETS = "•◦▪"
+
+_parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+
+class Span(NamedTuple):
+    """Text of one look; `href` makes it a link."""
+
+    text: str
+    bold: bool = False
+    italic: bool = False
+    strike: bool = False
+    code: bool = False
+    href: str = ""
+
+
+Spans = tuple[Span, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A piece of a text as it stands on its own lines.
+
+    `indent` counts lists around it, `quotes` quotations; `marker` is the list's, before its first
+    line. `level` is a heading's. `close` says that little space is above, as in a dense list.
+    Code has `language` and `code`, a table `rows` of cells, the first row its head.
+    """
+
+    kind: Literal["text", "heading", "code", "table", "rule"]
+    spans: Spans = ()
+    level: int = 0
+    indent: int = 0
+    quotes: int = 0
+    marker: str = ""
+    close: bool = False
+    language: str = ""
+    code: str = ""
+    rows: tuple[tuple[Spans, ...], ...] = ()
+    aligns: tuple[Align, ...] = ()
+
+
+class Part(NamedTuple):
+    """What one top-level construct came to: the line it began on and its blocks."""
+
+    line: int
+    blocks: list[Block]
+
+
+def parse(text: str, env: dict[str, Any] | None = None) -> list[Part]:
+    """The top-level constructs of a text. `env` keeps link definitions for the next call."""
+    tokens = _parser.parse(text, {} if env is None else env)
+    parts, start = [], 0
+    for end, token in enumerate(tokens, 1):
+        if token.level == 0 and token.nesting <= 0:
+            line = tokens[start].map
+            parts.append(Part(line[0] if line else 0, list(_blocks(tokens[start:end]))))
+            start = end
+    return parts
+
+
+def plain(text: str) -> list[Block]:
+    """A text as it was typed, in one block."""
+    return [Block("text", (Span(text),))] if text else []
+
+
+def _blocks(tokens: list[Token]) -> Iterator[Block]:
+    lists: list[int | None] = []  # the next number of each list around, None for bullets
+    quotes, marker = 0, ""
+    after_item = False  # the next block follows one of the same list
+    for at, token in enumerate(tokens):
+        base = Block("text", indent=len(lists), quotes=quotes, marker=marker)
+        made: Block | None = None
+        match token.type:
+            case "bullet_list_open":
+                lists.append(None)
+            case "ordered_list_open":
+                lists.append(int(token.attrs.get("start", 1)))
+            case "bullet_list_close" | "ordered_list_close":
+                lists.pop()
+            case "list_item_open":
+                marker, lists[-1] = _marker(lists)
+            case "list_item_close":
+                if marker:  # an item without content still shows
+                    made = replace(base, close=after_item)
+            case "blockquote_open":
+                quotes += 1
+            case "blockquote_close":
+                quotes -= 1
+            case "inline" if tokens[at - 1].type in ("paragraph_open", "heading_open"):
+                before = tokens[at - 1]
+                made = replace(base, spans=_spans(token), close=before.hidden and after_item)
+                if before.type == "heading_open":
+                    made = replace(made, kind="heading", level=int(before.tag[1:]))
+            case "fence" | "code_block":
+                language = token.info.split()[0] if token.info.strip() else ""
+                code = token.content.removesuffix("\n")
+                made = replace(base, kind="code", language=language, code=code)
+            case "hr":
+                made = replace(base, kind="rule")
+            case "table_open":
+                rows, aligns = _table(tokens[at:])
+                made = replace(base, kind="table", rows=rows, aligns=aligns)
+        if made is not None:
+            yield made
+            marker, after_item = "", bool(lists)
+
+
+def _marker(lists: list[int | None]) -> tuple[str, int | None]:
+    number = lists[-1]
+    if number is None:
+        return BULLETS[min(len(lists), len(BULLETS)) - 1], None
+    return f"{number}.", number + 1
+
+
+def _table(tokens: list[Token]) -> tuple[tuple[tuple[Spans, ...], ...], tuple[Align, ...]]:
+    rows: list[tuple[Spans, ...]] = []
+    row: list[Spans] = []
+    aligns: list[Align] = []
+    for token in tokens:
+        match token.type:
+            case "table_close":
+                break
+            case "th_open":
+                style = str(token.attrs.get("style", ""))
+                aligns.append(
+                    "right" if "right" in style else "center" if "center" in style else "left"
+                )
+            case "inline":
+                row.append(_spans(token))
+            case "tr_close":
+                rows.append(tuple(row))
+                row = []
+    return tuple(rows), tuple(aligns)
+
+
+def _spans(inline: Token) -> Spans:
+    spans: list[Span] = []
+    look = Span("")
+    for token in inline.children or ():
+        match token.type:
+            case "strong_open" | "strong_close":
+                look = look._replace(bold=token.nesting > 0)
+            case "em_open" | "em_close":
+                look = look._replace(italic=token.nesting > 0)
+            case "s_open" | "s_close":
+                look = look._replace(strike=token.nesting > 0)
+            case "link_open":
+                look = look._replace(href=str(token.attrs.get("href", "")))
+            case "link_close":
+                look = look._replace(href="")
+            case "softbreak" | "hardbreak":  # models mean the line breaks that they write
+                spans.append(look._replace(text="\n"))
+            case "code_inline":
+                spans.append(look._replace(text=token.content, code=True))
+            case "image":
+                source = str(token.attrs.get("src", ""))
+                shown = token.content or source
+                spans.append(look._replace(text=f"🖼 {shown}", href=look.href or source))
+            case _ if token.content:
+                spans.append(look._replace(text=token.content))
+    return tuple(spans)

@@ -1,0 +1,64 @@
+"""Blocks of a text that grows: what stands before its last construct is never parsed again."""
+
+from typing import Any
+
+from app.widgets.markdown.parse import Block, parse
+
+STEP = 2000  # characters that are taken at once
+
+
+class Stream:
+    """Feed it the whole text, again and again as it grows; it goes on from where it was.
+
+    Only the last top-level construct of CommonMark can still change when text is appended, so
+    parsing starts there. (A link defined after its use is the exception: it stays as typed.)
+    """
+
+    def __init__(self) -> None:
+        self._begin()
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the text is in `blocks`."""
+        return self._read == len(self._text)
+
+    @property
+    def left(self) -> int:
+        """Characters that are not in `blocks` yet."""
+        return len(self._text) - self._read
+
+    def set_text(self, text: str) -> None:
+        """The text now; what does not continue the one before begins anew."""
+        if not text.startswith(self._text[: self._read]):
+            self._begin()
+        self._text = text
+
+    def step(self) -> int:
+        """Take the next piece; the index of the first block that is another one now."""
+        end = min(len(self._text), self._read + STEP)
+        if end < len(self._text):  # at the end of a line, if there is one
+            end = self._text.rfind("\n", self._read, end) + 1 or end
+        text = self._text[self._start : end]
+        parts = parse(text, self._env)
+        fresh = [block for part in parts for block in part.blocks]
+        changed = self._first
+        for old, new in zip(self.blocks[self._first :], fresh, strict=False):
+            if old != new:
+                break
+            changed += 1
+        self.blocks[self._first :] = fresh
+        # A line that is not whole may yet turn out to go on with what is above it ("3" and ".").
+        if len(parts) > 1 and parts[-1].line < text.count("\n"):
+            lines = text.split("\n", parts[-1].line)
+            self._start += len(text) - len(lines[-1])
+            self._first += len(fresh) - len(parts[-1].blocks)
+        self._read = end
+        return changed
+
+    def _begin(self) -> None:
+        self.blocks: list[Block] = []
+        self._text = ""
+        self._read = 0  # characters of the text that are in `blocks`
+        self._start = 0  # where the last construct begins, and the first of its blocks
+        self._first = 0
+        self._env: dict[str, Any] = {}

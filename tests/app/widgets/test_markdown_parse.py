@@ -1,0 +1,146 @@
+"""Blocks of Markdown, against markdown-it's own rendering and the rules of CommonMark."""
+
+import html
+import random
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from app.widgets.markdown.parse import Block, Span, parse, plain
+from app.widgets.markdown.stream import Stream
+
+LONG = """# Title
+
+A paragraph with **bold**, *both **here***, ~~gone~~ and `code`.
+Its second line.
+
+1. one
+2. two
+   - inner
+   - second
+
+     ```python
+     def f():
+         return 1
+     ```
+3. three
+
+> quoted
+> > deeper
+
+| a | b |
+|---|--:|
+| 1 | 22 |
+| x | `y` |
+
+    indented code
+
+---
+
+Setext
+======
+
+<script>alert(1)</script> and <b>bold</b>
+
+![cat](https://example.org/cat.png) [link](https://example.org "t")
+
+```
+unclosed fence
+  keeps spaces
+"""
+
+
+def blocks(text: str) -> list[Block]:
+    return [block for part in parse(text) for block in part.blocks]
+
+
+def words(made: list[Block]) -> str:
+    said = []
+    for block in made:
+        cells = [cell for row in block.rows for cell in row]
+        spans = [*block.spans, *(span for cell in cells for span in (*cell, Span(" ")))]
+        said.append("".join(span.text for span in spans) + block.code)
+    return "".join(" ".join(said).split())
+
+
+def test_the_words_are_those_of_the_html() -> None:
+    rendered = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    page = rendered.render(LONG)
+    page = re.sub(r'<img src="[^"]*" alt="([^"]*)" ?/?>', r"🖼 \1", page)
+    shown = html.unescape(re.sub(r"<[^>]+>", " ", page))
+    assert words(blocks(LONG)) == "".join(shown.split())
+
+
+def test_lists_are_taken_apart_with_their_markers() -> None:
+    made = blocks("3. a\n4. b\n   - c\n\n     d\n")
+    seen = [(b.marker, b.indent, b.spans[0].text) for b in made]
+    assert seen == [("3.", 1, "a"), ("4.", 1, "b"), ("◦", 2, "c"), ("", 2, "d")]
+
+
+def test_an_item_without_content_shows_its_marker() -> None:
+    assert [b.marker for b in blocks("- a\n-\n- c\n")] == ["•", "•", "•"]
+
+
+def test_code_in_a_list_is_a_block_of_its_own() -> None:
+    code = next(b for b in blocks(LONG) if b.kind == "code")
+    assert (code.language, code.indent, code.code) == ("python", 2, "def f():\n    return 1")
+
+
+def test_html_and_images_are_only_text() -> None:
+    made = blocks('<img src="https://x/y.png">\n\n![cat](https://x/c.png)')
+    assert made[0].spans[0].text == '<img src="https://x/y.png">'
+    assert made[1].spans == (Span("🖼 cat", href="https://x/c.png"),)
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "vbscript:x"])
+def test_links_that_run_something_are_no_links(address: str) -> None:
+    assert not any(span.href for span in blocks(f"[x]({address})")[0].spans)
+
+
+def test_tables_keep_alignment_and_looks() -> None:
+    table = next(b for b in blocks(LONG) if b.kind == "table")
+    assert table.aligns == ("left", "right")
+    assert table.rows[2][1] == (Span("y", code=True),)
+
+
+def test_plain_text_is_left_alone() -> None:
+    assert plain("# a\n *b*")[0].spans == (Span("# a\n *b*"),)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_growing_text_ends_as_the_whole_one(seed: int) -> None:
+    draw, stream, at = random.Random(seed), Stream(), 0
+    text = LONG * 3
+    while at < len(text):
+        at += draw.randint(1, 30)
+        before = list(stream.blocks)
+        stream.set_text(text[:at])
+        while not stream.complete:
+            changed = stream.step()
+            assert stream.blocks[:changed] == before[:changed]
+            before = list(stream.blocks)
+    assert stream.blocks == blocks(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="ab \n-*`>#|1.[]()_\t", max_size=80), st.integers(1, 79))
+def test_any_text_ends_as_the_whole_one(text: str, cut: int) -> None:
+    stream = Stream()
+    for part in (text[:cut], text):
+        stream.set_text(part)
+        while not stream.complete:
+            stream.step()
+    assert stream.blocks == blocks(text)
+
+
+def test_a_long_text_is_taken_in_steps() -> None:
+    text, steps, stream = LONG * 60, 0, Stream()
+    stream.set_text(text)
+    while not stream.complete:
+        stream.step()
+        steps += 1
+    assert steps > 10
+    assert stream.blocks == blocks(text)
