@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
+from time import perf_counter_ns
 
 from engine.backends.base import Ran
 from engine.errors import BadSetting, Cancelled
@@ -38,26 +39,35 @@ def profile(
         if depth + n_tokens > sequence.n_ctx:
             expected = f"with {n_tokens} more at most the context of {sequence.n_ctx}"
             raise BadSetting("depths", depth, expected)
-        recordings = []
-        for i in range(n_steps + 1):  # the first warms up
+        recordings, plain = [], []
+        for i in range(-2, 2 * n_steps):  # the first two warm up
             if cancelled():
                 raise Cancelled("the profile")
             fill(model, sequence, depth, cancelled)
-            recordings.append(_record(model, sequence, n_tokens, seed=i))
-        yield summarize(recordings[1:], n_tokens, depth)
+            tokens = random_ids(model, n_tokens, seed=i + 2)
+            if i % 2:
+                recordings.append(_record(sequence, tokens))
+            else:
+                plain.append(_time(sequence, tokens))
+        yield summarize(recordings[1:], plain[1:], n_tokens, depth)
 
 
-def _record(model: LoadedModel, sequence: Sequenced, n_tokens: int, seed: int) -> Recording:
-    tokens = random_ids(model, n_tokens, seed)
-    first = len(sequence.tokens)
+def _record(sequence: Sequenced, tokens: list[int]) -> Recording:
     recording = Recording()
-    sequence.stepper.step(tokens, first, [n_tokens - 1], recorder=recording)
+    sequence.append_all(tokens, recording)
     recording.done("logits")
-    sequence.tokens += tokens
     return recording
 
 
-def summarize(recordings: Sequence[Recording], n_tokens: int, n_depth: int) -> StepProfile:
+def _time(sequence: Sequenced, tokens: list[int]) -> int:
+    start = perf_counter_ns()
+    sequence.append_all(tokens)
+    return perf_counter_ns() - start
+
+
+def summarize(
+    recordings: Sequence[Recording], plain_ns: Sequence[int], n_tokens: int, n_depth: int
+) -> StepProfile:
     """The step of median length in full, and the medians of all for every group of launches."""
     steps = [_launches(recording) for recording in recordings]
     lengths = [recording.host[-1].end - recording.started for recording in recordings]
@@ -71,6 +81,7 @@ def summarize(recordings: Sequence[Recording], n_tokens: int, n_depth: int) -> S
         n_depth=n_depth,
         n_steps=len(recordings),
         step_ns=lengths[middle],
+        plain_ns=round(median(plain_ns)),
         before_ns=first,
         kernels_ns=busy,
         gaps_ns=last - first - busy,

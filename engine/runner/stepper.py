@@ -45,10 +45,24 @@ class Stepper:
 
         Raises `ContextFull` before anything is computed.
         """
-        n = len(tokens)
-        positions = np.arange(first_position, first_position + n, dtype=np.int32)
+        last = first_position + len(tokens)
+        positions = np.arange(first_position, last, dtype=np.int32)
         steps = self.built.caches.start(positions, sequence)
-        bucket, n_outputs = _power_of_two(n), _power_of_two(len(outputs))
+        try:
+            return self._run(tokens, positions, outputs, steps, recorder)
+        except BaseException:
+            self.built.caches.remove(sequence, first_position)
+            raise
+
+    def _run(
+        self,
+        tokens: Sequence[int],
+        positions: Ints,
+        outputs: Sequence[int],
+        steps: Sequence[CacheStep],
+        recorder: Recorder,
+    ) -> Logits:
+        bucket, n_outputs = _power_of_two(len(tokens)), _power_of_two(len(outputs))
         cells = self.built.buckets([s.n_kv for s in steps])
         plan, p = self._plan(bucket, n_outputs, cells)
         step = Step(
