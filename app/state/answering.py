@@ -65,8 +65,8 @@ class Answering(QObject):
         answer, session = self.current, self._session
         if answer is None or answer.request_id is not None:
             return
-        if session.status == "ready" and session.model is not None:
-            answer.message.model = session.model.name
+        if session.status == "ready":
+            answer.message.model = session.model_name
             answer.request_id = session.client.generate(self._request)
             session.begin_answer(answer.request_id)
         elif session.status in ("failed", "died"):

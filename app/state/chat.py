@@ -301,8 +301,7 @@ class ChatState(QObject):
         return next((row for row in rows if self.path[row] is message), None)
 
     def _same_model(self, message: Message) -> bool:
-        model = self._session.model
-        return model is not None and model.name == message.model
+        return message.model == self._session.model_name
 
     def _take_usual(self) -> None:
         """A chat that has not begun takes the model's system prompt and sampling."""

@@ -65,6 +65,7 @@ class Database:
         self.notice = ""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)  # nobody else's to read
             self.connection = self._open(path)
         except sqlite3.DatabaseError as error:
             if "locked" in str(error) or isinstance(error, sqlite3.OperationalError):

@@ -10,6 +10,7 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
+from app import names
 from app.client import EngineClient
 from app.state.problem import Problem
 from engine.errors import WorkerDied
@@ -28,7 +29,10 @@ log = logging.getLogger("engine")
 
 @dataclass(frozen=True)
 class Stage:
-    """How far a stage is (`load`, `compile`, `prefill`); `left_s` estimates the seconds left."""
+    """How far a stage is (`load`, `compile`, `prefill`); `left_s` estimates the seconds left.
+
+    `total` is 0 until the engine has told it.
+    """
 
     name: str
     done: int
@@ -81,6 +85,11 @@ class Session(QObject):
         client.failed.connect(self._on_failed)
         client.died.connect(self._on_died)
 
+    @property
+    def model_name(self) -> str:
+        """The file's name without its ending; empty where no model is known."""
+        return names.stem(self.path.name) if self.path is not None else ""
+
     def open(self, path: str | Path, options: EngineOptions | None = None) -> None:
         """Load a model in place of the one before."""
         if Path(path) != self.path:
@@ -88,7 +97,7 @@ class Session(QObject):
         self.path, self.options = Path(path), options or EngineOptions()
         self.model = self.error = None
         self._load_id = self.client.load(self.path, self.options)
-        self._set("loading")
+        self._set("loading", Stage("load", 0, 0, None))
         log.info("opening %s", self.path)
 
     def unload(self) -> None:
@@ -127,15 +136,18 @@ class Session(QObject):
         self._asked = self._counted_at = monotonic()
         self._counted = 0
         self.vitals = Vitals()
-        self._set("answering")
+        self._set("answering", Stage("prefill", 0, 0, None))
         self.vitals_changed.emit()
 
-    def _set(self, status: Status) -> None:
+    def _set(self, status: Status, stage: Stage | None = None) -> None:
         self.status = status
-        if self.stage is not None:
-            self.stage = None
-            self.stage_changed.emit()
+        self._set_stage(stage)
         self.changed.emit()
+
+    def _set_stage(self, stage: Stage | None) -> None:
+        if stage != self.stage:
+            self.stage, self._stage_began = stage, monotonic()
+            self.stage_changed.emit()
 
     def _on_progress(self, progress: Progress) -> None:
         if progress.id not in (self._load_id, self._answer_id):
@@ -146,8 +158,7 @@ class Session(QObject):
         took = now - self._stage_began
         known = progress.done > 0 and took > 0.2
         left = took / progress.done * (progress.total - progress.done) if known else None
-        done = progress.stage == "prefill" and progress.done >= progress.total
-        self.stage = None if done else Stage(progress.stage, progress.done, progress.total, left)
+        self.stage = Stage(progress.stage, progress.done, progress.total, left)
         self.stage_changed.emit()
 
     def _on_loaded(self, loaded: Loaded) -> None:
@@ -170,6 +181,9 @@ class Session(QObject):
         n = vitals.n_generated + sum(len(piece.tokens) for piece in pieces)
         first = vitals.first_token_s if vitals.n_generated else now - self._asked
         rate = vitals.rate
+        if not n:  # only what was there already
+            return
+        self._set_stage(None)
         if not vitals.n_generated:
             self._counted, self._counted_at = n, now
         elif now - self._counted_at >= RATE_EVERY:

@@ -1,0 +1,208 @@
+"""The list of chats, the selection, the log, the library and the memory: state without engine."""
+
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QObject
+
+from app.client import EngineClient
+from app.library import Stored
+from app.state import library
+from app.state.chats import ChatList
+from app.state.library import LibraryState
+from app.state.log import LONGEST, LogState
+from app.state.memory import MemoryState, totals
+from app.state.problem import Problem
+from app.state.selection import Selected, Selection
+from app.state.store import ChatRow, ChatStore
+from app.work import close_jobs
+from engine.protocol import Failed, Memory, MemoryRow
+from tests.app.state.conftest import Until
+
+
+def titles(chats: ChatList) -> list[str]:
+    return [row.title for row in chats.rows]
+
+
+class TestChatList:
+    """What the list does with the store."""
+
+    @pytest.fixture
+    def chats(self, store: ChatStore, qapp: object) -> ChatList:
+        for title in ("one", "two", "three"):
+            store.create(title)
+        return ChatList(store)
+
+    def test_search_rename_duplicate(self, chats: ChatList) -> None:
+        changes: list[None] = []
+        chats.changed.connect(lambda: changes.append(None))
+        assert titles(chats) == ["three", "two", "one"]
+        chats.search("t")
+        assert titles(chats) == ["three", "two"]
+        chats.rename(chats.rows[0].id, "  drei ")
+        assert titles(chats) == ["two"]
+        chats.rename(chats.rows[0].id, "  ")
+        chats.search("")
+        assert titles(chats) == ["drei", "two", "one"]
+        copy = chats.duplicate(chats.rows[0].id)
+        assert (titles(chats)[0], chats.rows[0].id) == ("drei (copy)", copy)
+        n = len(changes)
+        chats.refresh()
+        assert len(changes) == n  # nothing was different
+
+    def test_delete_and_undo(self, chats: ChatList) -> None:
+        deleted: list[ChatRow] = []
+        chats.deleted.connect(deleted.append)
+        ids = [row.id for row in chats.rows]
+        chats.delete(ids[0])
+        chats.delete(ids[1])
+        chats.delete(ids[1])
+        assert ([row.title for row in deleted], titles(chats)) == (["three", "two"], ["one"])
+        assert chats.undo_delete() == ids[1]
+        assert chats.undo_delete() == ids[0]
+        assert chats.undo_delete() is None
+        assert titles(chats) == ["three", "two", "one"]
+
+    def test_in_and_out(self, chats: ChatList, tmp_path: Path) -> None:
+        problems: list[Problem] = []
+        chats.problem.connect(problems.append)
+        assert chats.export(chats.rows[0].id, tmp_path / "x.json")
+        made = chats.import_file(tmp_path / "x.json")
+        assert (titles(chats)[0], chats.rows[0].id) == ("three", made)
+        assert chats.import_file(tmp_path / "no.json") is None
+        assert not chats.export(chats.rows[0].id, tmp_path / "x.json" / "y.md")
+        assert [problem.kind for problem in problems] == ["BadChatFile", "BadChatFile"]
+
+    def test_another_window(self, chats: ChatList, tmp_path: Path) -> None:
+        chats.refresh_if_changed()
+        other = ChatStore(tmp_path / "chats.sqlite")
+        other.create("elsewhere")
+        assert titles(chats) == ["three", "two", "one"]
+        chats.refresh_if_changed()
+        assert titles(chats)[0] == "elsewhere"
+        other.close()
+
+
+def test_selection(qapp: object) -> None:
+    selection, heard = Selection(), []
+    selection.changed.connect(lambda: heard.append(selection.now))
+    selection.back()
+    selection.forward()
+    selection.select(layer=3)
+    selection.select(layer=3)
+    selection.select(tensor="blk.3.attn_q.weight")
+    assert heard == [Selected(layer=3), Selected(layer=3, tensor="blk.3.attn_q.weight")]
+    selection.back()
+    selection.back()
+    selection.back()
+    assert selection.now == Selected()
+    selection.forward()
+    assert selection.now == Selected(layer=3)
+    selection.select(token=(5, 0))
+    selection.forward()  # a new way forgets the old one
+    assert selection.now == Selected(layer=3, token=(5, 0))
+    selection.clear()
+    assert selection.now == Selected()
+    for n in range(500):
+        selection.select(layer=n)
+    for _ in range(500):
+        selection.back()
+    assert selection.now.layer == 399
+
+
+def test_log(qapp: object, until: Until) -> None:
+    root = logging.getLogger()
+    before = root.level, list(root.handlers)
+    state = LogState()
+    thread = threading.Thread(target=logging.getLogger("engine.x").info, args=("%d ok", 5))
+    thread.start()
+    thread.join()
+    try:
+        raise ValueError("bad")
+    except ValueError:
+        logging.getLogger("window").exception("it failed")
+    logging.getLogger("window").debug("unheard")
+    until(lambda: len(state.lines) == 2)
+    first, second = state.lines
+    assert (first.source, first.level, first.text, first.details) == (
+        "engine",
+        logging.INFO,
+        "5 ok",
+        "",
+    )
+    assert second.text == "it failed"
+    assert second.details.endswith("ValueError: bad")
+    dropped: list[int] = []
+    state.dropped.connect(dropped.append)
+    for n in range(LONGEST + 10):
+        logging.getLogger("fetch").info("%d", n)
+    until(lambda: state.lines[-1].text == str(LONGEST + 9))
+    assert (len(state.lines), state.lines[0].text, sum(dropped)) == (LONGEST, "10", 12)
+    state.clear()
+    assert state.lines == []
+    state.close()
+    state.close()
+    assert (root.level, root.handlers) == before
+
+
+def test_library(qapp: object, until: Until, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+
+    def look() -> list[Stored]:
+        looks.append(1)
+        if len(looks) == 3:
+            raise PermissionError("no")
+        file = Path("smollm2-135m-instruct.q4_1.GGUF")
+        return [Stored("smollm2-135m", (file,), 1, "own", False)]
+
+    monkeypatch.setattr(library, "list_models", look)
+    state = LibraryState()
+    assert [model.name for model in state.fetchable] == ["smollm2-135m", "gemma3-270m"]
+    state.refresh()
+    state.refresh()  # comes after the first
+    assert (state.looking, state.known) == (True, False)
+    until(lambda: not state.looking and len(looks) == 2)
+    assert [model.name for model in state.models] == ["smollm2-135m"]
+    assert [model.name for model in state.fetchable] == ["gemma3-270m"]
+    state.refresh()
+    until(lambda: not state.looking)
+    assert "PermissionError" in state.problem
+    assert [model.name for model in state.models] == ["smollm2-135m"]
+    close_jobs()
+
+
+def test_memory(qapp: object) -> None:
+    client = EngineClient()
+    state = MemoryState(client)
+    heard: list[str] = []
+    state.changed.connect(lambda: heard.append("changed"))
+    state.prediction_changed.connect(lambda: heard.append("prediction"))
+    planned = Memory(
+        0,
+        [
+            MemoryRow("a", "weights", 0, 5, "planned"),
+            MemoryRow("a", "weights", 1, 6, "planned"),
+            MemoryRow("a", "cache", None, 7, "planned"),
+            MemoryRow("host", "weights", None, 8, "mapped"),
+        ],
+        [],
+    )
+    held = Memory(0, [MemoryRow("a", "weights", 0, 5, "allocated")], [])
+    client.memory.emit(planned)
+    client.memory.emit(held)
+    assert (state.planned, state.held) == (planned, held)
+    assert totals(planned) == {"a": {"weights": 11, "cache": 7}}
+    client.predicted.emit(planned)
+    client.prediction_failed.emit(Failed(3, "BadFile", "no such file"))
+    assert (state.predicted, state.prediction_problem) == (None, "no such file")
+    client.unloaded.emit(None)
+    assert (state.planned, state.held) == (None, None)
+    assert heard == ["changed", "changed", "prediction", "prediction", "changed"]
+    client.close()
+
+
+def test_parents(qapp: object) -> None:
+    parent = QObject()
+    assert Selection(parent).parent() is parent

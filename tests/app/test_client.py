@@ -1,0 +1,225 @@
+"""The client with the real engine: messages in order, cancelling, deaths, restarts, no remains."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.client import EngineClient
+from engine.protocol import ChatMessage, Generate, Piece, Sampling
+from engine.settings import EngineOptions
+
+OPTIONS = EngineOptions(ctx=512)
+LONG = Generate(0, messages=[ChatMessage("user", "Count.")], sampling=Sampling(0.0), logprobs=3)
+
+
+class Heard:
+    """Everything a client told, as (signal's name, what it carried)."""
+
+    NAMES = (
+        *("progress", "loaded", "unloaded", "finished", "failed", "memory"),
+        *("predicted", "prediction_failed", "devices", "died"),
+    )
+
+    def __init__(self, client: EngineClient) -> None:
+        self.all: list[tuple[str, Any]] = []
+        for name in self.NAMES:
+            getattr(client, name).connect(self._into(name))
+        client.pieces.connect(lambda number, pieces: self.all.append(("pieces", (number, pieces))))
+        client.restarted.connect(lambda: self.all.append(("restarted", None)))
+
+    def _into(self, name: str) -> Callable[[Any], None]:
+        return lambda value: self.all.append((name, value))
+
+    def of(self, name: str) -> list[Any]:
+        return [value for heard, value in self.all if heard == name]
+
+    def pieces(self, number: int) -> list[Piece]:
+        return [p for told, some in self.of("pieces") if told == number for p in some]
+
+
+@pytest.fixture
+def client(qapp: object) -> Iterator[EngineClient]:
+    """A client; with it go its process and its thread."""
+    threads, me = set(threading.enumerate()), psutil.Process()
+    children = {child.pid for child in me.children()}
+    client = EngineClient()
+    yield client
+    client.close()
+    client.close()
+    assert {child.pid for child in me.children()} <= children
+    assert set(threading.enumerate()) <= threads
+
+
+@pytest.fixture
+def heard(client: EngineClient) -> Heard:
+    return Heard(client)
+
+
+def wait(qtbot: QtBot, condition: Callable[[], object]) -> None:
+    qtbot.waitUntil(lambda: bool(condition()), timeout=120_000)
+
+
+def test_nothing_runs_before_it_is_needed(client: EngineClient) -> None:
+    assert (client.alive, client.pid) == (False, None)
+    client.cancel(5)
+
+
+def test_a_file_that_is_not_there(
+    client: EngineClient, heard: Heard, qtbot: QtBot, tmp_path: Path
+) -> None:
+    number = client.load(tmp_path / "no.gguf", OPTIONS)
+    client.predict(tmp_path / "no.gguf", OPTIONS)
+    client.generate(LONG)
+    wait(qtbot, lambda: len(heard.of("failed")) == 2 and heard.of("prediction_failed"))
+    assert [f.kind for f in heard.of("failed")] == ["BadFile", "BadSetting"]
+    assert heard.of("failed")[0].id == number
+    assert heard.of("prediction_failed")[0].kind == "BadFile"
+    assert client.alive
+
+
+@pytest.mark.model_file
+def test_load_and_answer(
+    client: EngineClient, heard: Heard, qtbot: QtBot, smollm2_path: Path
+) -> None:
+    loading = client.load(smollm2_path, OPTIONS)
+    wait(qtbot, lambda: heard.of("loaded"))
+    assert heard.of("loaded")[0].id == loading
+    statuses = [{row.status for row in memory.rows} for memory in heard.of("memory")]
+    assert "planned" in statuses[0]
+    assert "allocated" in statuses[-1]
+    progress = [p for p in heard.of("progress") if p.stage == "load"]
+    assert progress[-1].done == progress[-1].total
+    number = client.generate(LONG)
+    assert number > loading
+    wait(qtbot, lambda: len(heard.pieces(number)) > 30)
+    groups = [pieces for told, pieces in heard.of("pieces") if told == number]
+    client.cancel(number)
+    asked = time.monotonic()
+    wait(qtbot, lambda: heard.of("finished"))
+    assert time.monotonic() - asked < 2
+    (finished,) = heard.of("finished")
+    assert (finished.id, finished.reason) == (number, "cancelled")
+    assert heard.all[-1][0] == "finished"  # after all its pieces
+    assert len(groups) <= 31
+    tokens = [info for piece in heard.pieces(number) for info in piece.tokens]
+    assert all(len(info.top) == 3 for info in tokens)
+    assert finished.stats.n_generated - len(tokens) in (0, 1)
+
+    other = client.generate(LONG)
+    client.load(smollm2_path, EngineOptions(ctx=256))  # in mid-answer
+    wait(qtbot, lambda: len(heard.of("loaded")) == 2)
+    assert [(f.id, f.reason) for f in heard.of("finished")[1:]] == [(other, "cancelled")]
+    assert heard.of("loaded")[1].n_ctx == 256
+    client.unload()
+    wait(qtbot, lambda: heard.of("unloaded"))
+    assert heard.of("died") == []
+
+
+@pytest.mark.model_file
+def test_only_the_latest_prediction_is_told(
+    client: EngineClient, heard: Heard, qtbot: QtBot, smollm2_path: Path
+) -> None:
+    for ctx in (256, 512, 1024, 2048, 4096):
+        client.predict(smollm2_path, EngineOptions(ctx=ctx))
+    wait(qtbot, lambda: heard.of("predicted"))
+    cache = {
+        ctx: sum(r.size for r in m.rows if r.component == "cache")
+        for ctx, m in ((4096, m) for m in heard.of("predicted"))
+    }
+    # K and V, 30 layers of 3 heads of 64 in two bytes, for each of 4096 tokens
+    assert cache == {4096: 4096 * 2 * 30 * 3 * 64 * 2}
+    qtbot.wait(100)
+    assert len(heard.of("predicted")) == 1
+    assert heard.of("memory") == []
+
+
+@pytest.mark.model_file
+def test_death_is_told_once_and_a_restart_answers(
+    client: EngineClient, heard: Heard, qtbot: QtBot, smollm2_path: Path
+) -> None:
+    client.load(smollm2_path, OPTIONS)
+    wait(qtbot, lambda: heard.of("loaded"))
+    number = client.generate(LONG)
+    wait(qtbot, lambda: heard.pieces(number))
+    assert client.pid is not None
+    os.kill(client.pid, signal.SIGKILL)
+    client.cancel(number)  # into the void
+    wait(qtbot, lambda: heard.of("died"))
+    assert "signal 9" in str(heard.of("died")[0])
+    assert (client.alive, client.pid) == (False, None)
+    client.cancel(number)
+    qtbot.wait(200)
+    assert len(heard.of("died")) == 1
+    assert heard.of("finished") == []
+    client.restart()
+    assert client.alive
+    again = client.load(smollm2_path, OPTIONS)
+    wait(qtbot, lambda: len(heard.of("loaded")) == 2)
+    assert (heard.of("loaded")[1].id, heard.of("restarted")) == (again, [None])
+    assert again > number
+    answer = client.generate(LONG)
+    wait(qtbot, lambda: heard.pieces(answer))
+    client.restart()  # in mid-answer, of a process that lives
+    n = len(heard.all)
+    qtbot.wait(200)
+    assert heard.all[n:] == []
+
+
+@pytest.mark.model_file
+@pytest.mark.parametrize("moment", ["starting", "loading", "answering"])
+def test_closed_at_any_moment(
+    client: EngineClient, heard: Heard, qtbot: QtBot, smollm2_path: Path, moment: str
+) -> None:
+    client.load(smollm2_path, OPTIONS)
+    if moment != "starting":
+        wait(qtbot, lambda: heard.of("progress" if moment == "loading" else "loaded"))
+    if moment == "answering":
+        number = client.generate(LONG)
+        wait(qtbot, lambda: heard.pieces(number))
+    assert client.pid is not None
+    process = psutil.Process(client.pid)
+    began = time.monotonic()
+    client.close()
+    assert time.monotonic() - began < 3
+    assert not process.is_running()
+    assert heard.of("died") == []
+    assert client.load(smollm2_path, OPTIONS) > 0  # nothing happens any more
+    assert not client.alive
+
+
+def test_a_slot_may_close_the_client(
+    client: EngineClient, heard: Heard, qtbot: QtBot, tmp_path: Path
+) -> None:
+    client.failed.connect(lambda _: client.close())
+    for _ in range(5):
+        client.load(tmp_path / "no.gguf", OPTIONS)
+    wait(qtbot, lambda: heard.of("failed"))
+    qtbot.wait(50)
+    assert len(heard.of("failed")) == 1
+    assert not client.alive
+
+
+def test_a_process_that_cannot_be_started(
+    client: EngineClient, heard: Heard, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("app.client.Worker", refuse)
+    client.list_devices()
+    wait(qtbot, lambda: heard.of("died"))
+    assert "could not be started" in str(heard.of("died")[0])
+
+
+def test_devices(client: EngineClient, heard: Heard, qtbot: QtBot) -> None:
+    client.list_devices()
+    wait(qtbot, lambda: heard.of("devices"))
+    assert isinstance(heard.of("devices")[0].devices, list)
