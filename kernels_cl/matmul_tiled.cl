@@ -209,15 +209,44 @@ static void store(__global float *y, floats v, int row, int m) {
   }
 }
 
-// For vectors. Item (g, c) makes VECTORS * LANES rows from g * VECTORS * LANES on, of the columns in
-// `panels` panels from c * panels on. The hint keeps compilers from making vectors of vectors.
+#endif
+
+// One launch makes up to three products of the same x: q, k and v, or gate and up. Their tiles are
+// numbered one product after the other; what is absent has m = 0.
+typedef struct {
+  __global char *y;
+  const __global char *a;
+  int m, row;
+} Part;
+
+// The product that item or group `g` works on, and its first row there; each makes `rows` rows.
+static Part part_of(int g, int rows, Part first, Part second, Part third) {
+  Part part = first;
+  int before = (first.m + rows - 1) / rows, with_second = before + (second.m + rows - 1) / rows;
+  if (g >= before) {
+    part = g < with_second ? second : third;
+    g -= g < with_second ? before : with_second;
+  }
+  part.row = g * rows;
+  return part;
+}
+
+#define PARTS                                                                                     \
+  __global char *y0_buf, long y0_off, const __global char *a0_buf, long a0_off,                   \
+      __global char *y1_buf, long y1_off, const __global char *a1_buf, long a1_off,               \
+      __global char *y2_buf, long y2_off, const __global char *a2_buf, long a2_off
+#define PART(i) (Part){y##i##_buf + y##i##_off, a##i##_buf + a##i##_off, m##i, 0}
+
+#if LANES > 1
+// For vectors. Item (g, c) makes VECTORS * LANES rows of the columns in `panels` panels from
+// c * panels on. The hint keeps compilers from making vectors of vectors.
 __kernel __attribute__((vec_type_hint(int8)))
-void matmul(__global char *y_buf, long y_off, const __global char *a_buf, long a_off,
-            const __global char *x_buf, long x_off, int records, int m, int n, int panels) {
-  int row = get_global_id(0) * VECTORS * LANES, lane = row % TILE;
-  if (row >= m) return;
-  const __global char *a = a_buf + a_off + (long)(row / TILE) * records * RECORD;
-  ints apart = unknown_zeros(a_off);
+void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m2, int records,
+            int n, int panels) {
+  Part part = part_of(get_global_id(0), VECTORS * LANES, PART(0), PART(1), PART(2));
+  const __global char *a = part.a + (long)(part.row / TILE) * records * RECORD;
+  int lane = part.row % TILE;
+  ints apart = unknown_zeros(x_off);
   int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
   for (int panel = start; panel < end; panel++) {
     const __global char *x = x_buf + x_off + (long)panel * records * X_RECORD;
@@ -229,9 +258,9 @@ void matmul(__global char *y_buf, long y_off, const __global char *a_buf, long a
     for (int i = 0; i < PANEL; i++) {
       int column = panel * PANEL + i;
       if (column < n) {
-        __global float *y = (__global float *)(y_buf + y_off) + (long)column * m;
+        __global float *y = (__global float *)part.y + (long)column * part.m;
 #pragma unroll
-        for (int v = 0; v < VECTORS; v++) store(y, acc[i][v], row + v * LANES, m);
+        for (int v = 0; v < VECTORS; v++) store(y, acc[i][v], part.row + v * LANES, part.m);
       }
     }
   }
@@ -239,15 +268,14 @@ void matmul(__global char *y_buf, long y_off, const __global char *a_buf, long a
 #else
 // For lanes. A group is TILE x TEAM items and makes a tile's rows of one panel's columns: item
 // (row, t) adds the records t, t + TEAM ...; then the sums meet in local memory.
-__kernel void matmul(__global char *y_buf, long y_off, const __global char *a_buf, long a_off,
-                     const __global char *x_buf, long x_off, int records, int m, int n,
-                     int panels) {
+__kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m2,
+                     int records, int n, int panels) {
   __local float sums[TEAM][PANEL][TILE];
-  int row = get_global_id(0), lane = get_local_id(0), t = get_local_id(1);
-  int panel = get_global_id(2);
-  const __global char *a = a_buf + a_off + (long)(row / TILE) * records * RECORD;
+  Part part = part_of(get_group_id(0), TILE, PART(0), PART(1), PART(2));
+  int lane = get_local_id(0), t = get_local_id(1), panel = get_global_id(2);
+  const __global char *a = part.a + (long)(part.row / TILE) * records * RECORD;
   const __global char *x = x_buf + x_off + (long)panel * records * X_RECORD;
-  ints apart = unknown_zeros(a_off);
+  ints apart = unknown_zeros(x_off);
   floats acc[PANEL][VECTORS];
   clear(acc);
   for (int r = t; r < records; r += TEAM)
@@ -256,11 +284,11 @@ __kernel void matmul(__global char *y_buf, long y_off, const __global char *a_bu
   for (int i = 0; i < PANEL; i++) sums[t][i][lane] = acc[i][0];
   barrier(CLK_LOCAL_MEM_FENCE);
   for (int i = t; i < PANEL; i += TEAM) {
-    int column = panel * PANEL + i;
+    int column = panel * PANEL + i, row = part.row + lane;
     float sum = 0;
     for (int k = 0; k < TEAM; k++) sum += sums[k][i][lane];
-    if (row < m && column < n)
-      ((__global float *)(y_buf + y_off))[(long)column * m + row] = sum;
+    if (row < part.m && column < n)
+      ((__global float *)part.y)[(long)column * part.m + row] = sum;
   }
 }
 #endif

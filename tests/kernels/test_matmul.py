@@ -1,5 +1,7 @@
 """Matrix products against float64 on the dequantised weights."""
 
+from functools import reduce
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -7,7 +9,7 @@ from numpy.typing import NDArray
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.gguf.formats import BF16, F16, F32, Q4_1, Q6_K, Format
 from engine.graph import ops
-from engine.graph.tensor import Role, Tensor, leaf
+from engine.graph.tensor import Op, Role, Tensor, leaf
 from tests.kernels.blocks import QUANTIZED, Blocks, exact, filled_blocks, random_blocks
 from tests.kernels.harness import nmse, run
 from tests.kernels.values import Operands
@@ -82,17 +84,29 @@ def test_strided_and_batched_activations(either: OpenCLBackend) -> None:
     check(either, made, Q4_1, random_blocks(made.rng, Q4_1, 100, 576), x)
 
 
-def test_one_quantisation_for_products_of_one_input(backend: OpenCLBackend) -> None:
+@pytest.mark.parametrize("n", [1, 5])
+def test_products_of_one_input_share_launches(either: OpenCLBackend, n: int) -> None:
+    """Four of one format and one of another: three launches, and every result in its own place."""
     made = Operands()
-    x = made.make(F32, 256, 4)
-    first = weight(made, Q4_1, random_blocks(made.rng, Q4_1, 40, 256))
-    second = weight(made, Q6_K, random_blocks(made.rng, Q6_K, 40, 256))
-    both = [ops.mulmat(first, x), ops.mulmat(second, x)]
-    kinds = {w: backend.buffer_type(w.fmt, w.shape, matmul_only=True) for w in (first, second)}
-    lowered = backend.lower(both, kinds.get)
-    assert [str(t.op) for t in lowered] == ["quantize", "mulmat", "mulmat"]
-    assert [t.storage for t in lowered[1:]] == both
-    assert backend.lower(both, lambda t: None) == tuple(both)
+    x = made.make(F32, 256, n)
+    formats, rows = (Q4_1, Q4_1, Q6_K, Q4_1, Q4_1), (40, 33, 64, 1, 96)
+    weights = [
+        weight(made, fmt, random_blocks(made.rng, fmt, m, 256))
+        for fmt, m in zip(formats, rows, strict=True)
+    ]
+    nodes = [ops.mulmat(w, x) for w in weights]
+    kinds = {w: either.buffer_type(w.fmt, w.shape, matmul_only=True) for w in weights}
+    lowered = either.lower(nodes, kinds.get)
+    assert lowered[0].op is Op.QUANTIZE
+    assert {t.storage for t in lowered[1:]} == set(nodes)
+    assert sum(bool(t.src) for t in lowered[1:]) == 3
+    assert either.lower(nodes, lambda t: None) == tuple(nodes)
+    last = [t.view((t.shape[0] - 1) * 4, (1, n), t.strides[1:2]) for t in nodes]
+    joined = reduce(ops.add, last)  # so that one run reads them all
+    got = run(either, joined, made.values, matmul_only=True)
+    ends = [exact(made.values[w], w.fmt)[-1:] for w in weights]
+    want = made.exact(x) @ np.sum(ends, axis=0).T
+    assert nmse(got, want) < QUANTIZED_LIMIT
 
 
 @pytest.mark.parametrize("fmt", [F32, F16, BF16], ids=str)

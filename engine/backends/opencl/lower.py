@@ -1,12 +1,14 @@
-"""Nodes as an OpenCL device runs them: activations of tiled weights are quantised once."""
+"""Nodes as an OpenCL device runs them: activations of tiled weights are quantised once,
+and products of the same activations share a launch."""
 
 from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
 from engine.backends.opencl.attention_split import split_attention
 from engine.backends.opencl.launch import DeviceTraits
-from engine.backends.opencl.launches.matmul import is_tiled, operands_of
+from engine.backends.opencl.launches.matmul import AT_ONCE, is_tiled, operands_of
 from engine.backends.opencl.launches.quantize import quantized
+from engine.gguf.formats import Format
 from engine.graph.tensor import Op, Tensor
 
 
@@ -18,19 +20,43 @@ def lower(nodes: Sequence[Tensor], type_of: TypeOf, traits: DeviceTraits) -> tup
     """
     lowered: list[Tensor] = []
     in_12_bits: dict[Tensor, Tensor] = {}
+    together = _together(nodes, type_of)
     for node in nodes:
         if node.op is Op.ATTENTION:
             lowered.extend(split_attention(node, traits))
-            continue
-        if node.op is not Op.MULMAT or not is_tiled(operands_of(node)[0], type_of):
+        elif node not in together:
             lowered.append(node)
-            continue
-        a, b = operands_of(node)
-        if b not in in_12_bits:
-            in_12_bits[b] = quantized(b)
-            lowered.append(in_12_bits[b])
-        lowered.append(stand_for(node, a, in_12_bits[b]))
+        elif node is together[node][0]:
+            b = operands_of(node)[1]
+            if b not in in_12_bits:
+                in_12_bits[b] = quantized(b)
+                lowered.append(in_12_bits[b])
+            lowered.extend(_products(together[node], in_12_bits[b]))
     return tuple(lowered)
+
+
+def _together(nodes: Sequence[Tensor], type_of: TypeOf) -> dict[Tensor, list[Tensor]]:
+    """Products of tiled weights, each with those that one launch makes: same input, same format."""
+    groups: dict[tuple[Tensor, Format], list[Tensor]] = {}
+    found: dict[Tensor, list[Tensor]] = {}
+    for node in nodes:
+        if node.op is Op.MULMAT and is_tiled(operands_of(node)[0], type_of):
+            a, b = operands_of(node)
+            group = groups.get((b, a.fmt), [])
+            if len(group) in (0, AT_ONCE):
+                group = groups[b, a.fmt] = []
+            group.append(node)
+            found[node] = group
+    return found
+
+
+def _products(nodes: Sequence[Tensor], x: Tensor) -> list[Tensor]:
+    """The first product with the others among its sources, and these without any of their own."""
+    others = [stand_for(node) for node in nodes[1:]]
+    sources = [operands_of(nodes[0])[0], x]
+    for node, other in zip(nodes[1:], others, strict=True):
+        sources += [operands_of(node)[0], other]
+    return [stand_for(nodes[0], *sources), *others]
 
 
 def stand_for(node: Tensor, *src: Tensor) -> Tensor:

@@ -12,6 +12,9 @@ from engine.graph.tensor import Op, Tensor
 # What is stored is q + bias where the format has no minimum to put it into.
 _BIAS = {Q4_0: 8, Q5_0: 16, Q6_K: 32}
 
+AT_ONCE = 3
+"""Products of the same activations that one launch makes."""
+
 # Rows of a weight in a CPU's vector.
 LANES = 8
 
@@ -48,29 +51,38 @@ def is_tiled(a: Tensor, type_of: TypeOf) -> bool:
 
 
 def matmul(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """One launch."""
-    a, b = operands_of(node)
-    if b.op is Op.QUANTIZE:
-        return [_tiled(node, a, b, traits)]
-    return [_plain(node, a, b, traits)]
+    """One launch, or none for a product without sources: another node's launch makes it."""
+    if not node.src:
+        return []
+    x = node.src[1]
+    if x is not None and x.op is Op.QUANTIZE:
+        return [_tiled(node, x, traits)]
+    return [_plain(node, *operands_of(node), traits)]
 
 
-def _tiled(node: Tensor, a: Tensor, x: Tensor, traits: DeviceTraits) -> Launch:
-    m, n, panel, panels = a.shape[1], node.nelements // a.shape[1], x.attr["panel"], x.shape[1]
-    defines = {**_format_defines(a.fmt), "PANEL": panel}
+def _tiled(node: Tensor, x: Tensor, traits: DeviceTraits) -> Launch:
+    """Sources: a, x, then further pairs of `a` and the product that it makes of x (lower.py)."""
+    weights = [a for a in node.src[::2] if a is not None]
+    results = [node, *node.src[3::2]]
+    rows = [a.shape[1] for a in weights]
+    n, panel, panels = node.nelements // node.shape[0], x.attr["panel"], x.shape[1]
+    defines = {**_format_defines(weights[0].fmt), "PANEL": panel}
     if traits.is_cpu:
-        each = _CHUNK // panel
-        vectors = _vectors(m, panel, traits)
+        each, vectors = _CHUNK // panel, _vectors(sum(rows), panel, traits)
         defines |= {"LANES": LANES, "VECTORS": vectors}
-        size: tuple[int, ...] = (-(-m // (LANES * vectors)), -(-panels // each))
+        items = sum(-(-m // (LANES * vectors)) for m in rows)
+        size: tuple[int, ...] = (items, -(-panels // each))
         local: tuple[int, ...] = (1, 1)
     else:
         each, team = 1, min(_TEAM, traits.max_work_group // TILE)
         defines |= {"LANES": 1, "VECTORS": 1, "TEAM": team}
-        size = (-(-m // TILE) * TILE, team, panels)
+        size = (sum(-(-m // TILE) for m in rows) * TILE, team, panels)
         local = (TILE, team, 1)
-    args: tuple[Arg, ...] = (node, a, x, *map(i32, (a.shape[0] // a.fmt.block, m, n, each)))
-    return Launch("matmul_tiled", "matmul", args, size, local, defines)
+    absent = AT_ONCE - len(rows)
+    parts = [t for pair in zip(results, weights, strict=True) for t in pair] + [None, None] * absent
+    records = weights[0].shape[0] // weights[0].fmt.block
+    sizes = map(i32, (*rows, *[0] * absent, records, n, each))
+    return Launch("matmul_tiled", "matmul", (*parts, x, *sizes), size, local, defines)
 
 
 def _vectors(m: int, panel: int, traits: DeviceTraits) -> int:
