@@ -151,6 +151,24 @@ class DownloadError(CutawayError):
         super().__init__(f"{name}: {problem}")
 
 
+class MissingPackage(CutawayError):
+    """An optional package that is not installed, or does not import."""
+
+    def __init__(self, package: str, extra: str, problem: str) -> None:
+        self.package, self.extra, self.problem = package, extra, problem
+        super().__init__(
+            f"{package} cannot be imported ({problem}); pip install 'cutaway[{extra}]'"
+        )
+
+
+class PeerFailed(CutawayError):
+    """The other engine of a comparison could not do its part."""
+
+    def __init__(self, peer: str, problem: str) -> None:
+        self.peer, self.problem = peer, problem
+        super().__init__(f"{peer}: {problem}")
+
+
 class WorkerDied(CutawayError):
     """The engine process ended without being asked to."""
 

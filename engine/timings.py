@@ -31,7 +31,7 @@ class Cost(msgspec.Struct, frozen=True):
     flops: int
 
 
-class LaunchRecord(msgspec.Struct, frozen=True, array_like=True):
+class LaunchRecord(msgspec.Struct, frozen=True):
     """A launch of a step: `start` and `end` in nanoseconds since the step began."""
 
     split: int
@@ -45,7 +45,7 @@ class LaunchRecord(msgspec.Struct, frozen=True, array_like=True):
     flops: int
 
 
-class HostRecord(msgspec.Struct, frozen=True, array_like=True):
+class HostRecord(msgspec.Struct, frozen=True):
     """What the host did in a step: `start` and `end` in nanoseconds since the step began."""
 
     name: str
@@ -57,12 +57,14 @@ class StepProfile(msgspec.Struct, frozen=True):
     """The step of median length out of `n_steps`, and what its parts cost in all of them.
 
     The device's span is `kernels_ns + gaps_ns`; `before_ns` and `after_ns` are the host's alone.
+    `plain_ns` is the median of as many steps that nobody recorded.
     """
 
     n_tokens: int
     n_depth: int
     n_steps: int
     step_ns: int
+    plain_ns: int
     before_ns: int
     kernels_ns: int
     gaps_ns: int
@@ -70,3 +72,10 @@ class StepProfile(msgspec.Struct, frozen=True):
     costs: list[Cost]
     launches: list[LaunchRecord]
     host: list[HostRecord]
+
+    @property
+    def name(self) -> str:
+        """As of a test that is one such step."""
+        if self.n_tokens == 1:
+            return BenchTest(n_gen=1, n_depth=self.n_depth).name
+        return BenchTest(n_prompt=self.n_tokens, n_depth=self.n_depth).name

@@ -9,12 +9,14 @@ from typing import Self
 from app.commands.progress import Bar
 from app.commands.terminal import note
 from engine.protocol import (
+    Bench,
     Cancel,
     Failed,
     Generate,
     Load,
     Loaded,
     Perplexity,
+    Profile,
     Progress,
     Reply,
 )
@@ -27,10 +29,17 @@ LABELS = {
     "compile": "building kernels",
     "prefill": "reading the prompt",
     "score": "scoring",
+    "bench": "measuring",
 }
-FIRST_STAGE = {Load: "load", Generate: "prefill", Perplexity: "score"}
+FIRST_STAGE = {
+    Load: "load",
+    Generate: "prefill",
+    Perplexity: "score",
+    Bench: "bench",
+    Profile: "bench",
+}
 
-Work = Load | Generate | Perplexity
+Work = Load | Generate | Perplexity | Bench | Profile
 
 
 class Interrupt:

@@ -14,7 +14,7 @@ from engine.runner.loading import LoadedModel
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH
 from engine.runner.work import Work, work_of
-from engine.scheduler.record import Recording
+from engine.scheduler.record import UNRECORDED, Recorder, Recording
 from engine.timings import Cost, HostRecord, LaunchRecord, StepProfile
 
 # A layer's number in a tensor's name: Qcur-3, cache_k_l3 (view).
@@ -54,15 +54,21 @@ def profile(
 
 def _record(sequence: Sequenced, tokens: list[int]) -> Recording:
     recording = Recording()
-    sequence.append_all(tokens, recording)
+    _step(sequence, tokens, recording)
     recording.done("logits")
     return recording
 
 
 def _time(sequence: Sequenced, tokens: list[int]) -> int:
     start = perf_counter_ns()
-    sequence.append_all(tokens)
+    _step(sequence, tokens)
     return perf_counter_ns() - start
+
+
+def _step(sequence: Sequenced, tokens: list[int], recorder: Recorder = UNRECORDED) -> None:
+    first, outputs = len(sequence.tokens), [len(tokens) - 1]
+    sequence.stepper.step(tokens, first, outputs, recorder=recorder)
+    sequence.tokens += tokens
 
 
 def summarize(

@@ -19,7 +19,6 @@ FIRST_BATCH = 32
 Value = cl.Buffer | np.int32 | np.int64 | np.float32 | None
 Step = tuple[cl.Kernel, tuple[int, ...], tuple[int, ...] | None]
 What = tuple[Tensor, str]
-Enqueued = tuple[int, cl.Event, int]
 
 
 class OpenCLCommands(Commands):
@@ -51,17 +50,18 @@ class OpenCLCommands(Commands):
             raise self._failed(kernel, error) from None
 
     def run_recorded(self) -> Callable[[], list[Ran]]:
-        enqueued: list[Enqueued] = []
+        queue, enqueue, now = self._queue, cl.enqueue_nd_range_kernel, perf_counter_ns
+        events: list[cl.Event] = []
+        looks = [now()]
         try:
             for batch in self._batches:
                 for kernel, global_size, local_size in batch:
-                    before = perf_counter_ns()
-                    event = cl.enqueue_nd_range_kernel(self._queue, kernel, global_size, local_size)
-                    enqueued.append((before, event, perf_counter_ns()))
-                self._queue.flush()
+                    events.append(enqueue(queue, kernel, global_size, local_size))
+                    looks.append(now())
+                queue.flush()
         except cl.Error as error:
             raise self._failed(kernel, error) from None
-        return lambda: _ran(self._what, enqueued)
+        return lambda: _ran(self._what, events, looks)
 
     def _failed(self, kernel: cl.Kernel, error: cl.Error) -> CutawayError:
         size = sum(memory.size for memory in self._memory)
@@ -69,14 +69,15 @@ class OpenCLCommands(Commands):
         return driver_error(self._device, doing, size, 0, error)
 
 
-def _ran(what: Sequence[What], enqueued: Sequence[Enqueued]) -> list[Ran]:
+def _ran(what: Sequence[What], events: Sequence[cl.Event], looks: Sequence[int]) -> list[Ran]:
     """What events tell, on the host's clock: each was queued between two looks at it."""
-    earliest = max(before - event.profile.queued for before, event, _ in enqueued)
-    latest = min(after - event.profile.queued for _, event, after in enqueued)
+    queued = [event.profile.queued for event in events]
+    earliest = max(look - time for look, time in zip(looks, queued, strict=False))
+    latest = min(look - time for look, time in zip(looks[1:], queued, strict=True))
     offset = (earliest + latest) // 2
     return [
         Ran(node, kernel, event.profile.start + offset, event.profile.end + offset)
-        for (node, kernel), (_, event, _) in zip(what, enqueued, strict=True)
+        for (node, kernel), event in zip(what, events, strict=True)
     ]
 
 

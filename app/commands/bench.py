@@ -1,0 +1,171 @@
+"""`cutaway bench`: tokens a second by llama-bench's convention, beside llama.cpp on request, and
+where the time of a step goes.
+"""
+
+import argparse
+import json
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from app.commands.options import add_engine_options, count, engine_options, positive
+from engine.errors import BadSetting
+from engine.timings import BenchTest
+
+if TYPE_CHECKING:
+    from app.commands.against import PeerProcess
+    from app.commands.engine import Engine
+
+NAME = "bench"
+HELP = "measure how fast a model reads and writes"
+BATCH = 512
+DECODE_STEPS, PREFILL_STEPS = 16, 3
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
+    group = parser.add_argument_group("tests (lists: 128,512; 0 is none)")
+    group.add_argument("-p", type=_counts, default=[512], metavar="N", help="tokens read (512)")
+    group.add_argument("-n", type=_counts, default=[128], metavar="N", help="tokens made (128)")
+    group.add_argument(
+        "-pg", type=_pair, action="append", default=[], metavar="P,N", help="both, in one test"
+    )
+    group.add_argument(
+        "-d", type=_counts, default=[0], metavar="N", help="tokens there before, not timed (0)"
+    )
+    group.add_argument("-r", type=positive, default=5, metavar="N", help="repetitions (5)")
+    parser.add_argument(
+        "--against", choices=("llama.cpp",), help="measure it in turn with us, on the same file"
+    )
+    parser.add_argument("--profile", action="store_true", help="show where a step's time goes")
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="store the profile as a Chrome trace (Perfetto)"
+    )
+    parser.add_argument("--json", action="store_true", help="the results, for programs")
+    add_engine_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints each test as it is done, then the profile.
+
+    Raises BadSetting, ModelNotFound, MissingPackage, PeerFailed, RemoteError, WorkerDied.
+    """
+    tests = _tests(args)
+    options = engine_options(args)
+    if args.trace is not None and not args.trace.absolute().parent.is_dir():
+        raise BadSetting("--trace", str(args.trace), "a file in a folder that exists")
+    if options.ctx is None:
+        largest = max(t.n_prompt + t.n_gen + t.n_depth for t in tests)
+        options = replace(options, ctx=largest)
+
+    from app.commands.bench_facts import facts_of
+    from app.commands.bench_tables import head, row
+    from app.commands.engine import Engine
+    from app.library import resolve
+
+    path = resolve(args.model)
+    with ExitStack() as stack:
+        result: dict[str, Any] = {"tests": []}
+        peer = None
+        if args.against:
+            from app.commands.against import PeerProcess
+
+            peer = stack.enter_context(PeerProcess(path))
+            result["peer"] = {"name": args.against, **peer.about}
+        engine = stack.enter_context(Engine(path, options))
+        facts = facts_of(engine, engine.start())
+        if not args.json:
+            print("\n".join(head(bool(args.against))))
+        for test in tests:
+            done = facts | _measure(engine, peer, test, args.r, facts["n_threads"])
+            result["tests"].append(done)
+            if not args.json:
+                print(row(done), flush=True)
+        if peer is not None:
+            peer.close()
+        if args.profile or args.trace is not None:
+            result |= _profile(engine, tests, args)
+    if args.json:
+        print(json.dumps(result, indent=2))
+    return 0
+
+
+def _measure(
+    engine: "Engine", peer: "PeerProcess | None", test: BenchTest, repetitions: int, threads: int
+) -> dict[str, object]:
+    """The row of a test."""
+    from app.commands.bench_facts import statistics
+
+    if peer is None:
+        return statistics(test, _time(engine, test, repetitions, True))
+
+    from app.commands.against import compare
+
+    def ours(warm_up: bool) -> int:
+        (ns,) = _time(engine, test, 1, warm_up)
+        return ns
+
+    compared = compare(test, repetitions, ours, engine.worker.pid, peer, threads)
+    return statistics(test, compared.samples_ns) | compared.as_json()
+
+
+def _time(engine: "Engine", test: BenchTest, repetitions: int, warm_up: bool) -> list[int]:
+    from engine.protocol import Bench, BenchDone
+
+    *_, done = engine.ask(Bench(engine.worker.new_id(), test, repetitions, warm_up))
+    assert isinstance(done, BenchDone)
+    return done.samples_ns
+
+
+def _profile(engine: "Engine", tests: list[BenchTest], args: argparse.Namespace) -> dict[str, Any]:
+    """Of a batch and of a token at every depth, where the tests have one: shown and stored."""
+    from app.commands.bench_tables import profile_lines
+    from app.commands.trace import trace
+    from engine.protocol import Profile, ProfileDone
+
+    sizes = {min(t.n_prompt, BATCH): PREFILL_STEPS for t in tests if t.n_prompt}
+    if any(t.n_gen for t in tests):
+        sizes[1] = DECODE_STEPS
+    depths = sorted({t.n_depth for t in tests})
+    profiles, roof = [], (0.0, 0.0)
+    for n_tokens, steps in sizes.items():
+        *_, done = engine.ask(Profile(engine.worker.new_id(), n_tokens, depths, steps))
+        assert isinstance(done, ProfileDone)
+        profiles += done.profiles
+        roof = (max(roof[0], done.bytes_per_s), max(roof[1], done.flops_per_s))
+    if not args.json:
+        for profile in profiles:
+            print("\n".join(profile_lines(profile, roof)))
+    if args.trace is not None:
+        args.trace.write_text(json.dumps(trace(profiles)), "utf-8")
+    return {
+        "roof": {"bytes_per_s": roof[0], "flops_per_s": roof[1]},
+        "profiles": [{"test": p.name, **msgspec.to_builtins(p)} for p in profiles],
+    }
+
+
+def _tests(args: argparse.Namespace) -> list[BenchTest]:
+    """Depth by depth; in each what is read, what is made, and both. Raises BadSetting."""
+    tests = []
+    for depth in args.d:
+        tests += [BenchTest(n_prompt=n, n_depth=depth) for n in args.p if n]
+        tests += [BenchTest(n_gen=n, n_depth=depth) for n in args.n if n]
+        tests += [BenchTest(p, n, depth) for p, n in args.pg]
+    if not tests:
+        raise BadSetting("-p and -n", 0, "a test: at least one of them above 0")
+    return tests
+
+
+def _counts(text: str) -> list[int]:
+    return [count(part) for part in text.split(",")]
+
+
+def _pair(text: str) -> tuple[int, int]:
+    counts = _counts(text)
+    if len(counts) != 2 or not any(counts):
+        raise argparse.ArgumentTypeError(f"{text!r} is not P,N, such as 512,128")
+    return counts[0], counts[1]

@@ -1,0 +1,82 @@
+"""What `cutaway bench` prints: its rows as llama-bench has them, comparisons, profiles."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from engine.timings import Cost, StepProfile
+
+_HEAD = ("model", "size", "params", "backend", "threads", "test", "t/s", "median")
+_COSTS = {"kernel": "kernel", "op": "operation", "role": "tensor", "split": "split"}
+
+
+def head(against: bool) -> Iterator[str]:
+    """The first two lines of the table of tests."""
+    names = (*_HEAD, "llama.cpp", "ratio") if against else _HEAD
+    yield _line(names)
+    left = {"model", "backend"}
+    yield "|" + "|".join(" --- " if name in left else " ---: " for name in names) + "|"
+
+
+def row(test: dict[str, Any]) -> str:
+    """One test, as it is in the JSON."""
+    cells = [
+        test["model_type"],
+        f"{test['model_size'] / (1 << 20):.2f} MiB",
+        f"{test['model_n_params'] / 1e6:.2f} M",
+        test["backends"],
+        str(test["n_threads"]),
+        test["test"],
+        f"{test['avg_ts']:.2f} ± {test['stddev_ts']:.2f}",
+        f"{test['median_ts']:.2f}",
+    ]
+    if "ratio" in test:
+        flash = "on" if test["theirs_flash_attn"] else "off"
+        cells.append(f"{test['theirs']:.2f} (flash attention {flash})")
+        spread = f"{min(test['ratios']):.2f} to {max(test['ratios']):.2f}"
+        cells.append(f"{test['ratio']:.3f} ({spread})")
+    return _line(cells)
+
+
+def profile_lines(profile: StepProfile, roof: tuple[float, float]) -> Iterator[str]:
+    """A step's parts, then its launches by kernel, operation, tensor and split."""
+    step = profile.step_ns
+    yield (
+        f"\n{profile.name}: a step of {step / 1e6:.3f} ms, the median of {profile.n_steps}; "
+        f"{profile.plain_ns / 1e6:.3f} ms where nobody records"
+    )
+    parts = (
+        ("host before", profile.before_ns),
+        ("kernels", profile.kernels_ns),
+        ("gaps between them", profile.gaps_ns),
+        ("host after", profile.after_ns),
+    )
+    yield "  " + ", ".join(f"{what} {ns / 1e6:.3f} ms = {ns / step:.1%}" for what, ns in parts)
+    if all(roof):
+        yield f"  roof of the device: {roof[0] / 1e9:.1f} GB/s, {roof[1] / 1e9:.0f} GFLOP/s"
+    for by, title in _COSTS.items():
+        costs = [cost for cost in profile.costs if cost.by == by]
+        head = (title, "count", "us", "% of step", "GB/s", "% of roof", "GFLOP/s", "% of roof")
+        yield ""
+        yield from _aligned([head, *(_cost_cells(cost, step, roof) for cost in costs)])
+
+
+def _cost_cells(cost: Cost, step: int, roof: tuple[float, float]) -> Sequence[str]:
+    ns = max(cost.ns, 1)
+    cells = [cost.name, str(cost.count), f"{cost.ns / 1e3:.1f}", f"{cost.ns / step:.1%}"]
+    for amount, most in zip((cost.bytes, cost.flops), roof, strict=True):
+        cells += [f"{amount / ns:.1f}", f"{amount / ns * 1e9 / most:.0%}" if most else "-"]
+    return cells
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for cells in rows:
+        first, *rest = (
+            cell.rjust(width) if i else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        yield "  " + "  ".join((first, *rest))
