@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.state.answer import Answer
 from app.state.answering import Answering
+from app.state.context import ContextUse, context_use
 from app.state.message import Message, Role
 from app.state.preferences import PreferencesState
 from app.state.problem import Problem
@@ -75,6 +76,12 @@ class ChatState(QObject):
         """The row of the answer under way, None if it is not in the path shown."""
         running = self._answering.current
         return self._row(running.message) if running is not None else None
+
+    @property
+    def context(self) -> ContextUse:
+        """How the messages shown fill the context of the open model."""
+        model = self._session.model
+        return context_use(self.path, self.system, model.n_ctx if model is not None else 0)
 
     def open(self, chat_id: int | None) -> None:
         """Show a chat; None is a new one, kept from its first message on."""

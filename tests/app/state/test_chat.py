@@ -73,6 +73,10 @@ def test_send(chat_bench: Workbench, until: Until) -> None:
     assert kept(chat_bench) == texts(chat_bench)
     assert chat_bench.chats.rows[0].title == chat.title
     assert chat_bench.session.vitals.n_context == answer.stats.n_context
+    assert chat.context.used == answer.stats.n_prompt + answer.n_tokens
+    assert chat.context.counted
+    assert chat_bench.session.model is not None
+    assert chat.context.n_ctx == chat_bench.session.model.n_ctx
 
 
 def test_regenerate_and_choose(chat_bench: Workbench, until: Until) -> None:
