@@ -199,6 +199,10 @@ class Backend(ABC):
         """Commands for lowered nodes whose storages lie where `where` says."""
 
     @abstractmethod
+    def watch_builds(self, progress: Callable[[int, int], None]) -> None:
+        """Tell `progress` (built, wanted) while kernels are built, from now on."""
+
+    @abstractmethod
     def synchronize(self) -> None:
         """Wait until everything queued is done; raises `DeviceError` if something failed."""
 

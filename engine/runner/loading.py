@@ -18,7 +18,9 @@ from engine.runner.stepper import MAX_BATCH, Stepper
 from engine.scheduler.plan import Planner
 from engine.settings import EngineOptions
 from engine.tokenizer import ChatTemplate, Tokenizer, load_chat_template, load_tokenizer
-from engine.weights.load import Progress, allocate, free, upload
+from engine.weights.load import allocate, free, upload
+
+StageProgress = Callable[[str, int, int], None]
 
 
 @dataclass
@@ -74,7 +76,7 @@ class LoadedModel:
 def load_model(
     path: str | Path,
     options: EngineOptions,
-    progress: Progress = lambda done, total: None,
+    progress: StageProgress = lambda stage, done, total: None,
     cancelled: Callable[[], bool] = lambda: False,
     placed_at: Callable[[Placement], None] = lambda placement: None,
 ) -> LoadedModel:
@@ -98,13 +100,23 @@ def load_model(
         placed_at(placement)
         placed = allocate((*placement.weights, *placement.caches))
         stack.callback(lambda: free(placed.values()))
-        upload(file, built.sources, placement.backend_of, placed, progress, cancelled)
+        upload(
+            file,
+            built.sources,
+            placement.backend_of,
+            placed,
+            lambda done, total: progress("load", done, total),
+            cancelled,
+        )
         for tensor in placement.mapped:
             placed[tensor] = backends[-1].map(file.data(built.sources[tensor]))
         planner = Planner(backends, placed)
         stack.callback(planner.close)
         stepper = Stepper(built, planner, options.flash_attention is not False)
         stepper.reserve()
+        if not backends[0].is_host:
+            backends[0].watch_builds(lambda done, total: progress("compile", done, total))
+            stepper.warm_up()
         return LoadedModel(
             file, tokenizer, template, built, stepper, backends, placement, stack.pop_all()
         )
@@ -116,7 +128,7 @@ def open_backends(options: EngineOptions, stack: ExitStack) -> tuple[Backend, ..
     if options.device == "host":
         return (host,)
     try:
-        found = open_device(options.device)
+        found = open_device(options.device).limited(options.threads)
     except DeviceError:
         if options.device is not None:
             raise

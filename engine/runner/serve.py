@@ -114,14 +114,14 @@ class _Server:
 
     def _load(self, request: protocol.Load) -> None:
         self._close_model()
-        last = -1
+        last = ("", 0)
 
-        def progress(done: int, total: int) -> None:
+        def progress(stage: str, done: int, total: int) -> None:
             nonlocal last
-            step = done * PROGRESS_STEPS // max(1, total)
+            step = (stage, done * PROGRESS_STEPS // max(1, total))
             if step != last:
                 last = step
-                self._send(protocol.Progress(request.id, "load", done, total))
+                self._send(protocol.Progress(request.id, stage, done, total))
 
         def placed(placement: Placement) -> None:
             self._send(planned(0, placement))

@@ -19,6 +19,7 @@ from engine.scheduler.record import UNRECORDED, Recorder
 
 MAX_BATCH = 512
 LOGITS_BYTES = 64 << 20
+SHORT_PROMPT = 32
 
 Logits = NDArray[np.float32]
 
@@ -98,6 +99,12 @@ class Stepper:
         for index, shift in enumerate(shifts):
             if shift is not None:
                 self._shift(index, shift)
+
+    def warm_up(self) -> None:
+        """Build and run what a short prompt and an answer need, so that the first one is quick."""
+        for n_tokens in (1, SHORT_PROMPT):
+            self.step([0] * n_tokens, 0, [n_tokens - 1])
+            self.forget(0)
 
     def reserve(self) -> None:
         """Grow the arenas to the worst case: a full batch over whole caches. Raises `NoMem`."""

@@ -96,6 +96,9 @@ class HostBackend(Backend):
                 calls.append((node, call))
         return HostCommands(calls)
 
+    def watch_builds(self, progress: Callable[[int, int], None]) -> None:
+        """Nothing is built here."""
+
     def synchronize(self) -> None:
         pass  # Every command is done when it returns.
 

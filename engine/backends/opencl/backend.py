@@ -1,6 +1,6 @@
 """An OpenCL device as a backend: one context, one in-order queue, programs built when needed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from engine.backends.base import (
     PLAIN,
@@ -101,6 +101,9 @@ class OpenCLBackend(Backend):
         launches = [launch for _, launch in made]
         of = [node for node, _ in made]
         return prepare(self.name, self._queue, self._programs, launches, where, of)
+
+    def watch_builds(self, progress: Callable[[int, int], None]) -> None:
+        self._programs.progress = progress
 
     def synchronize(self) -> None:
         try:

@@ -4,12 +4,13 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from engine.backends.base import MemoryPool
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.loader import cl, platforms
 from engine.backends.opencl.unknown_cpu import name_unknown_cpu
-from engine.errors import DeviceError
+from engine.errors import BadSetting, DeviceError
 from engine.memory.pools import SYSTEM, device_pool, system_pool
 from engine.protocol import DeviceRow
 
@@ -71,6 +72,22 @@ class Device:
 
     info: DeviceInfo
     handle: cl.Device
+
+    def limited(self, units: int | None) -> "Device":
+        """The device, or so many of its compute units. Raises `BadSetting`, `DeviceError`."""
+        have = self.info.traits.compute_units
+        if units is None or units == have:
+            return self
+        if not 1 <= units <= have:
+            raise BadSetting("threads", units, f"1 to the {have} compute units of {self.info.name}")
+        by_counts: Any = [cl.device_partition_property.BY_COUNTS, units, 0]
+        try:
+            part = self.handle.create_sub_devices(by_counts)[0]
+        except cl.Error as error:
+            problem = f"cannot be divided ({error}); leave --threads out"
+            raise DeviceError(self.info.name, problem) from None
+        traits = replace(self.info.traits, compute_units=units)
+        return Device(replace(self.info, traits=traits), part)
 
     def memory_pool(self) -> MemoryPool:
         """The pool this device allocates from."""

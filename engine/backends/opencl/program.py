@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
@@ -29,9 +29,10 @@ class ProgramKey(NamedTuple):
 
 
 class Programs:
-    """The built programs of one context."""
+    """The built programs of one context. `progress` hears (built, wanted) while some are built."""
 
     def __init__(self, context: cl.Context, device: str) -> None:
+        self.progress: Callable[[int, int], None] = lambda built, wanted: None
         self._context = context
         self._device = device
         self._built: dict[ProgramKey, cl.Program] = {}
@@ -46,13 +47,13 @@ class Programs:
     def build_all(self, keys: Iterable[ProgramKey]) -> None:
         """Build what is missing, in threads: drivers compile without holding Python's lock."""
         missing = [key for key in dict.fromkeys(keys) if key not in self._built]
-        if len(missing) < 2:
-            for key in missing:
-                self.get(key)
+        if not missing:
             return
+        self.progress(0, len(missing))
         with ThreadPoolExecutor(min(len(missing), os.cpu_count() or 1)) as threads:
             for key, program in zip(missing, threads.map(self._build, missing), strict=True):
                 self._built[key] = program
+                self.progress(sum(m in self._built for m in missing), len(missing))
 
     def _build(self, key: ProgramKey) -> cl.Program:
         program = cl.Program(self._context, source(key.family))
