@@ -31,8 +31,10 @@ class Tree:
         beside = self._children[message.parent]
         place = beside.index(message.id)
         beside.remove(message.id)
-        if self._chosen.pop(message.parent, None) == message.id and beside:
-            self._chosen[message.parent] = beside[min(place, len(beside) - 1)]
+        if self._chosen.get(message.parent) == message.id:
+            del self._chosen[message.parent]
+            if beside:
+                self._chosen[message.parent] = beside[min(place, len(beside) - 1)]
         for gone in self._below(message.id):
             del self.messages[gone]
             self._children.pop(gone, None)

@@ -50,6 +50,13 @@ def test_removing_shows_the_sibling_beside() -> None:
     assert (shown(tree), tree.messages) == ([], {})
 
 
+def test_removing_another_leaves_the_choice() -> None:
+    tree = Tree([message(1, None), message(2, None), message(3, None)])
+    tree.choose(tree.messages[1])
+    tree.remove(tree.messages[2])
+    assert shown(tree) == [1]
+
+
 @given(st.lists(st.integers(0, 30), max_size=30), st.data())
 def test_any_tree(parents: list[int], data: st.DataObject) -> None:
     pairs = [(n + 1, (p % (n + 1)) or None) for n, p in enumerate(parents)]
