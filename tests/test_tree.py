@@ -37,12 +37,8 @@ ROW = {part: row for row, parts in enumerate(ORDER) for part in parts}
 # What the app takes from the engine; the tokenizer only to show what it does.
 APP_TAKES = (
     *("engine.errors", "engine.settings", "engine.timings", "engine.protocol"),
-    *("engine.gguf", "engine.worker"),
+    *("engine.gguf", "engine.tokenizer", "engine.worker"),
 )
-APP_EXCEPTIONS = {
-    ("app.commands.tokenize", "engine.tokenizer"),
-    ("app.state.model", "engine.tokenizer"),
-}
 QT = ("PySide6", "pyqtgraph")
 TOP = {
     *("pyproject.toml", "README.md", "LICENSE"),
@@ -117,7 +113,7 @@ def may_import(name: str, own: str, other: str) -> bool:
     if theirs == own:
         return True
     if own == "app":
-        return theirs in APP_TAKES or (name, theirs) in APP_EXCEPTIONS
+        return theirs in APP_TAKES
     return ROW[theirs] < ROW[own]
 
 
