@@ -63,7 +63,7 @@ class Stepper:
         steps: Sequence[CacheStep],
         recorder: Recorder,
     ) -> Logits:
-        bucket, n_outputs = _power_of_two(len(tokens)), _power_of_two(len(outputs))
+        bucket, n_outputs = bucket_of(len(tokens)), bucket_of(len(outputs))
         cells = self.built.buckets([s.n_kv for s in steps])
         plan, p = self._plan(bucket, n_outputs, cells)
         step = Step(
@@ -154,8 +154,10 @@ class Stepper:
         return Graph.of([], written)
 
 
-def _power_of_two(n: int) -> int:
-    return 1 << max(0, n - 1).bit_length()
+def bucket_of(n: int) -> int:
+    """The size a plan is made for: 1, 2, 3, 4, 6, 8, 12, ... so that a third at most is padding."""
+    power = 1 << max(0, n - 1).bit_length()
+    return power // 4 * 3 if power >= 4 and n <= power // 4 * 3 else power
 
 
 def _padded(values: Ints, size: int, filler: int) -> Ints:

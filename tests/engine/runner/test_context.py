@@ -12,6 +12,7 @@ from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.generate import generate
 from engine.runner.sequence import Sequenced
+from engine.runner.stepper import bucket_of
 from tests.goldens.tiny import write_tiny
 
 DEVICES = ["host", *(d.name for d in list_devices() if d.default)]
@@ -150,3 +151,9 @@ def test_a_failed_step_leaves_no_trace(tiny_path: Path, monkeypatch: pytest.Monk
             stepper.step([4], 3, [0])
         for cache, cells in zip(model.loaded.built.caches.caches, before, strict=True):
             np.testing.assert_array_equal(cache.cells, cells)
+
+
+def test_buckets_pad_a_third_at_most() -> None:
+    sizes = sorted({bucket_of(n) for n in range(1, 513)})
+    assert sizes == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512]
+    assert all(n <= bucket_of(n) < max(n * 1.5, 2) for n in range(1, 513))
