@@ -4,11 +4,10 @@ from collections.abc import Callable
 from itertools import accumulate
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtGui import QKeyEvent, QPalette, QResizeEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
 
-from app.theme.tokens import GRID
-from app.widgets.basics import surface
+from app.theme.tokens import GRID, PADDING
 from app.widgets.focus import focusable
 
 KEPT = 24  # widgets that stay when they are out of sight
@@ -39,7 +38,7 @@ class Column(QAbstractScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        surface(self.viewport(), "canvas")
+        self.viewport().setBackgroundRole(QPalette.ColorRole.Window)
         self.verticalScrollBar().setSingleStep(40)
         app = QApplication.instance()
         assert isinstance(app, QApplication)
@@ -152,21 +151,16 @@ class Column(QAbstractScrollArea):
                 reason = Qt.FocusReason.TabFocusReason
                 inside[at].setFocus(reason if forward else Qt.FocusReason.BacktabFocusReason)
                 return True
-            outside = self.nextInFocusChain() if forward else self.previousInFocusChain()
-            while outside is not self and (
-                self.isAncestorOf(outside)
-                or not outside.focusPolicy() & Qt.FocusPolicy.TabFocus
-                or not outside.isVisible()
-                or not outside.isEnabled()
-            ):
-                ahead, behind = outside.nextInFocusChain(), outside.previousInFocusChain()
-                outside = ahead if forward else behind
-            outside.setFocus(Qt.FocusReason.TabFocusReason)
-            return True
+            order = list(focusable(self.window()))
+            own = [n for n, widget in enumerate(order) if self.isAncestorOf(widget)]
+            ring = order[own[-1] + 1 :] + order[: own[0]] if own else order
+            if ring:
+                ring[0 if forward else -1].setFocus(Qt.FocusReason.TabFocusReason)
+            return bool(ring)
         return super().focusNextPrevChild(forward)
 
     def _row_width(self) -> int:
-        return max(80, min(self.widest, self.viewport().width() - 4 * GRID))
+        return max(80, min(self.widest, self.width() - 2 * PADDING))
 
     def _tops(self) -> list[int]:
         return list(accumulate(self._heights, initial=2 * GRID))
@@ -208,7 +202,7 @@ class Column(QAbstractScrollArea):
         bar.setRange(0, max(0, tops[-1] + GRID - self.viewport().height()))
         bar.setPageStep(self.viewport().height())
         bar.setValue(scroll)
-        left = max(0, (self.viewport().width() - width) // 2)
+        left = max(0, (self.width() - width) // 2)  # the scroll bar is as wide as the padding
         for row, widget in self._live.items():
             widget.setGeometry(left, tops[row] - scroll, width, self._heights[row])
         self._forget(set(self._in_sight(tops, NEAR)))

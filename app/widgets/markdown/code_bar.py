@@ -57,9 +57,9 @@ class CodeBar(QWidget):
                 laid.left + 4, laid.bottom - SCROLL_BAR - 1, laid.width - 8, SCROLL_BAR
             )
 
-    def scroll(self, by: int) -> bool:
+    def scroll_by(self, by: int) -> bool:
         """Move the code sideways; False where all of it is in sight."""
-        if self._bar.maximum() == 0 or not self._bar.isVisibleTo(self.parentWidget()):
+        if self._bar.maximum() == 0 or self._bar.isHidden():
             return False
         self._bar.setValue(self._bar.value() + by)
         return True

@@ -5,6 +5,7 @@ from PySide6.QtGui import (
     QBrush,
     QColor,
     QFont,
+    QFontMetricsF,
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
@@ -49,6 +50,12 @@ def document_of(block: Block) -> QTextDocument:
             _insert_table(cursor, block)
     cursor.endEditBlock()
     return document
+
+
+def trailing(block: Block) -> float:
+    """The space that Qt leaves below the last line, as below every other."""
+    lines = {"text": _LINE, "heading": _LINE_HEADING, "code": _LINE_CODE}.get(block.kind, 100)
+    return QFontMetricsF(_font(block)).height() * (lines - 100) / 100
 
 
 def _font(block: Block) -> QFont:

@@ -36,9 +36,13 @@ def highlight(code: str, language: str) -> Iterator[tuple[int, int, str]]:
             yield start, len(text), tone
 
 
+def _within(kind: _TokenType, family: _TokenType) -> bool:
+    return kind[: len(family)] == family
+
+
 @cache
 def _tone(kind: _TokenType) -> str:
-    return next((tone for known, tone in _TONES if kind in known), "")
+    return next((tone for known, tone in _TONES if _within(kind, known)), "")
 
 
 @lru_cache(maxsize=64)

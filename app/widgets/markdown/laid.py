@@ -9,12 +9,13 @@ from PySide6.QtGui import (
     QPalette,
     QTextCharFormat,
     QTextCursor,
+    QTextLine,
 )
 
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CARD
-from app.widgets.markdown.documents import document_of
+from app.widgets.markdown.documents import document_of, trailing
 from app.widgets.markdown.parse import Block
 
 INDENT = 24
@@ -22,7 +23,7 @@ QUOTE = 16
 CODE_BAR = 32  # the line above code: its language, a button
 CODE_PADDING = 12
 SCROLL_BAR = 12
-_HEADING_GAPS = (0, 24, 20, 16, 12, 12, 12)
+_HEADING_GAPS = (0, 32, 28, 24, 20, 20, 20)
 
 
 class Laid:
@@ -43,13 +44,13 @@ class Laid:
         if self.block.kind == "code":
             self.document.setTextWidth(-1)
             scrolls = SCROLL_BAR if self.overflow else 0
-            text = self.document.size().height()
-            self.height = round(CODE_BAR + text + GRID + scrolls)
+            text = self.document.size().height() - trailing(self.block)
+            self.height = round(CODE_BAR + text + CODE_PADDING + scrolls)
         elif self.block.kind == "rule":
             self.height = GRID
         else:
             self.document.setTextWidth(room)
-            self.height = round(self.document.size().height())
+            self.height = round(self.document.size().height() - trailing(self.block))
         self.shift = min(self.shift, self.overflow)
 
     @property
@@ -110,7 +111,7 @@ class Laid:
         line = block.layout().lineForTextPosition(max(0, block.length() - 1))
         if not line.isValid():
             return QRectF(self.origin, self.origin)
-        x, _ = line.cursorToX(block.length() - 1)  # type: ignore[misc]
+        x = cursor_x(line, block.length() - 1)
         corner = self.document.documentLayout().blockBoundingRect(block).topLeft()
         ascent, descent = line.ascent(), line.descent()
         top = line.y() + line.height() - ascent - descent
@@ -133,9 +134,9 @@ class Laid:
                 self._paint_frame(painter)
         self._paint_marker(painter)
         context = QAbstractTextDocumentLayout.PaintContext()
-        context.palette.setColor(QPalette.ColorRole.Text, QColor(now.text))  # type: ignore[attr-defined]
+        context.palette.setColor(QPalette.ColorRole.Text, QColor(now.text))
         if selected is not None:
-            context.selections = [self._selection(*selected)]  # type: ignore[attr-defined]
+            context.selections = [self._selection(*selected)]
         painter.save()
         if self.block.kind == "code":
             inside = QRectF(self.left + 1, self.top, self.width - 2, self.height)
@@ -173,8 +174,14 @@ class Laid:
         look = QTextCharFormat()
         look.setBackground(QColor(tokens().accent))
         look.setForeground(QColor(tokens().accent_text))
-        made.cursor, made.format = cursor, look  # type: ignore[attr-defined]
+        made.cursor, made.format = cursor, look
         return made
+
+
+def cursor_x(line: QTextLine, position: int) -> float:
+    """Where a position of a line's paragraph stands."""
+    found: object = line.cursorToX(position)
+    return float(found[0] if isinstance(found, tuple) else found)  # type: ignore[arg-type]
 
 
 def _tabular(font: QFont) -> QFont:
@@ -185,10 +192,9 @@ def _tabular(font: QFont) -> QFont:
 
 def _gap(block: Block, above: Block) -> int:
     if block.kind == "heading":
-        return _HEADING_GAPS[block.level]
-    if above.kind == "text" and block.kind == "text":
-        if block.close:
-            return GRID // 2
-        if block.marker and above.indent:
-            return GRID
-    return fonts.px(12)
+        return fonts.px(_HEADING_GAPS[block.level])
+    if above.kind == "heading":
+        return fonts.px(12)
+    if above.kind == "text" and block.kind == "text" and (block.close or block.marker):
+        return fonts.px(11 if block.close else 14)
+    return fonts.px(16)

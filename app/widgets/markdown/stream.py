@@ -15,7 +15,12 @@ class Stream:
     """
 
     def __init__(self) -> None:
-        self._begin()
+        self.blocks: list[Block] = []
+        self._text = ""
+        self._read = 0  # characters of the text that are in `blocks`
+        self._start = 0  # where the last construct begins, and the first of its blocks
+        self._first = 0
+        self._env: dict[str, Any] = {}
 
     @property
     def complete(self) -> bool:
@@ -30,7 +35,8 @@ class Stream:
     def set_text(self, text: str) -> None:
         """The text now; what does not continue the one before begins anew."""
         if not text.startswith(self._text[: self._read]):
-            self._begin()
+            self.blocks, self._env = [], {}
+            self._read = self._start = self._first = 0
         self._text = text
 
     def step(self) -> int:
@@ -54,11 +60,3 @@ class Stream:
             self._first += len(fresh) - len(parts[-1].blocks)
         self._read = end
         return changed
-
-    def _begin(self) -> None:
-        self.blocks: list[Block] = []
-        self._text = ""
-        self._read = 0  # characters of the text that are in `blocks`
-        self._start = 0  # where the last construct begins, and the first of its blocks
-        self._first = 0
-        self._env: dict[str, Any] = {}

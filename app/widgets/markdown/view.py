@@ -1,5 +1,6 @@
 """Markdown as a widget: blocks below each other, one selection across them, links, code to copy."""
 
+from functools import partial
 from time import perf_counter
 
 from PySide6.QtCore import QEvent, QPointF, QSize, Qt, QTimer, Signal
@@ -263,7 +264,7 @@ class MarkdownView(QWidget):
         if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
             sideways = sideways or event.angleDelta().y()
         bar = self._bars.get(self._place_at(event.position()).block) if self._laid else None
-        if sideways and bar is not None and bar.scroll(-sideways // 2):
+        if sideways and bar is not None and bar.scroll_by(-sideways // 2):
             event.accept()
         else:
             event.ignore()
@@ -293,8 +294,8 @@ class MarkdownView(QWidget):
         if links:
             menu.addSeparator()
         for address in links:
-            menu.addAction(f"Open {address}", lambda a=address: self.link_clicked.emit(a))
-            menu.addAction(f"Copy {address}", lambda a=address: self._to_clipboard(a))
+            menu.addAction(f"Open {address}", partial(self.link_clicked.emit, address))
+            menu.addAction(f"Copy {address}", partial(self._to_clipboard, address))
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.popup(event.globalPos())
 

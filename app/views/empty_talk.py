@@ -1,0 +1,56 @@
+"""A chat before its first message: which model listens, and the keys worth knowing."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.theme.tokens import GRID
+from app.widgets.basics import label
+from app.widgets.numbers import grouped
+
+KEYS = (("Esc", "stops an answer"), ("↑", "edits the last question"), ("Ctrl+P", "shows how sure"))
+
+
+class EmptyTalk(QWidget):
+    """Lies over the empty talk, and takes no mouse."""
+
+    def __init__(self, bench: Workbench, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._bench = bench
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self._name = _middle(label(wrap=True))
+        self._name.setFont(fonts.title())
+        self._facts = _middle(label("", "quiet", wrap=True))
+        keys = "     ".join(f"{key}  {what}" for key, what in KEYS)
+        self._keys = _middle(label(keys, "quiet", "small", wrap=True))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(4 * GRID, 4 * GRID, 4 * GRID, 4 * GRID)
+        column.setSpacing(GRID)
+        column.addStretch(2)
+        column.addWidget(self._name)
+        column.addWidget(self._facts)
+        column.addSpacing(2 * GRID)
+        column.addWidget(self._keys)
+        column.addStretch(3)
+        self.setAccessibleName("Empty chat")
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Tell of the model that is open."""
+        model = self._bench.session.model
+        if model is None:
+            self._name.setText("")
+            self._facts.setText("")
+            return
+        self._name.setText(f"Ask {model.name}")
+        device = model.device_name or model.device
+        facts = f"{model.architecture}  ·  {device}  ·  {grouped(model.n_ctx)} tokens of context"
+        if model.chat == "none":
+            facts += "\nIt was made to go on with a text, not to chat."
+        self._facts.setText(facts)
+
+
+def _middle(made: QLabel) -> QLabel:
+    made.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+    return made

@@ -1,0 +1,218 @@
+"""At hand above the composer: presets, system prompt, how tokens are drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+from PySide6.QtCore import QPoint, Qt, QTimer
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFrame,
+    QHBoxLayout,
+    QInputDialog,
+    QLineEdit,
+    QPlainTextEdit,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.state.presets import BUILT_IN, Preset
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.theme.tokens import GRID, PADDING
+from app.widgets.basics import Button, IconButton, label, surface
+from app.widgets.number_slider import NumberSlider
+from engine.protocol import Sampling
+
+CUSTOM = "Own"
+SAVE_MS = 400
+WIDTH = 400
+
+# Field of Sampling, name, help, the slider's range, the field's most, decimals, word for the least.
+NUMBERS: tuple[tuple[str, str, str, float, float, float, int, str], ...] = (
+    ("temperature", "Temperature", "0 always takes the likeliest token", 0, 2, 100, 2, ""),
+    ("top_k", "Top k", "Only the k likeliest tokens", 0, 100, 1e6, 0, "off"),
+    ("top_p", "Top p", "Only the likeliest that sum to p; 1 is off", 0, 1, 1, 2, ""),
+    ("min_p", "Min p", "Only tokens this likely, of the likeliest", 0, 1, 1, 2, "off"),
+    ("repeat_penalty", "Repeat penalty", "Above 1 makes repetition rarer", 0.5, 2, 100, 2, ""),
+)
+
+
+def in_words(bench: Workbench) -> str:
+    """The sampling in a few words, by its preset where it has one."""
+    drawn = bench.chat.sampling
+    name = preset_of(bench)
+    words = [name] if name else [f"T {drawn.temperature:g}"]
+    if drawn.seed is not None:
+        words.append(f"seed {drawn.seed}")
+    if bench.chat.system:
+        words.append("system prompt")
+    return "  ·  ".join(words)
+
+
+def preset_of(bench: Workbench) -> str:
+    """The preset that draws as the chat does, if there is one; a seed makes no difference."""
+    drawn = structs.replace(bench.chat.sampling, seed=None)
+    for preset in bench.preferences.presets():
+        if structs.replace(preset.sampling, seed=None) == drawn:
+            return preset.name
+    return ""
+
+
+class SamplingPopover(QFrame):
+    """Every change holds from the next answer on."""
+
+    def __init__(self, bench: Workbench, parent: QWidget) -> None:
+        super().__init__(parent, Qt.WindowType.Popup)
+        self._bench, self._filling = bench, False
+        self.setAccessibleName("Sampling and system prompt")
+        surface(self, "card")
+        self.presets = QComboBox()
+        self.presets.setAccessibleName("Preset")
+        self.presets.activated.connect(self._choose_preset)
+        self._keep = IconButton("plus", "Keep as a preset…", self.keep_preset)
+        self._remove = IconButton("trash", "Delete the preset", self._delete_preset)
+        self.system = QPlainTextEdit()
+        self.system.setAccessibleName("System prompt")
+        self.system.setPlaceholderText("What the model is told before the chat")
+        self.system.setTabChangesFocus(True)
+        self.system.setFixedHeight(fonts.px(72))
+        self.system.textChanged.connect(self._system_typed)
+        self._soon = QTimer(self, singleShot=True, interval=SAVE_MS)
+        self._soon.timeout.connect(self._save_system)
+        self.numbers: dict[str, NumberSlider] = {}
+        self.seed = QLineEdit()
+        self.seed.setAccessibleName("Seed")
+        self.seed.setPlaceholderText("random")
+        self.seed.editingFinished.connect(self._seed_entered)
+        self._lay_out()
+        bench.chat.details_changed.connect(self._fill)
+        self._fill()
+
+    def show_above(self, place: QWidget) -> None:
+        """Open it above a widget, inside its screen."""
+        self._fill()
+        self.setFixedWidth(min(fonts.px(WIDTH), max(280, place.window().width() - 2 * GRID)))
+        self.adjustSize()
+        corner = place.mapToGlobal(QPoint(0, -self.height() - GRID // 2))
+        screen = place.screen().availableGeometry()
+        corner.setY(max(screen.top(), corner.y()))
+        self.move(corner)
+        self.show()
+        self.presets.setFocus()
+
+    def keep_preset(self) -> None:
+        """Give the sampling a name."""
+        name, agreed = QInputDialog.getText(self, "Keep as a preset", "Name")
+        if agreed and name.strip():
+            self.save_as(name.strip())
+
+    def save_as(self, name: str) -> None:
+        """Keep sampling and system prompt under a name."""
+        chat = self._bench.chat
+        preset = Preset(name, structs.replace(chat.sampling, seed=None), chat.system or None)
+        self._bench.preferences.save_preset(preset)
+        self._fill()
+
+    def hideEvent(self, event: object) -> None:  # noqa: N802
+        self._save_system()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        if event.key() == Qt.Key.Key_Escape:
+            self.hide()
+        else:
+            super().keyPressEvent(event)
+
+    def _lay_out(self) -> None:
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PADDING, PADDING - 4, PADDING, PADDING)
+        column.setSpacing(GRID)
+        top = QHBoxLayout()
+        top.setSpacing(GRID // 2)
+        top.addWidget(self.presets, 1)
+        top.addWidget(self._keep)
+        top.addWidget(self._remove)
+        column.addLayout(top)
+        column.addWidget(_named("System prompt", self.system))
+        column.addWidget(self.system)
+        for field, name, help, low, high, most, decimals, off in NUMBERS:
+            number = NumberSlider(name, help, low, high, most, decimals, off)
+            number.changed.connect(self._setter(field, decimals))
+            self.numbers[field] = number
+            column.addWidget(number)
+        seeds = QHBoxLayout()
+        name = _named("Seed", self.seed)
+        name.setFixedWidth(fonts.px(112))
+        seeds.setSpacing(GRID)
+        seeds.addWidget(name)
+        seeds.addWidget(self.seed, 1)
+        seeds.addWidget(Button("Random", lambda: self._set(seed=None), name="Random seed"))
+        column.addLayout(seeds)
+
+    def _setter(self, field: str, decimals: int) -> Any:
+        def set_number(value: float) -> None:
+            self._set(**{field: value if decimals else round(value)})
+
+        return set_number
+
+    def _set(self, **fields: Any) -> None:
+        if not self._filling:
+            self._bench.chat.set_sampling(structs.replace(self._bench.chat.sampling, **fields))
+
+    def _fill(self) -> None:
+        """Show what the chat has."""
+        self._filling = True
+        drawn: Sampling = self._bench.chat.sampling
+        for field, number in self.numbers.items():
+            number.set_value(float(getattr(drawn, field)))
+        seed = "" if drawn.seed is None else str(drawn.seed)
+        if self.seed.text() != seed:
+            self.seed.setText(seed)
+        if not self._soon.isActive() and self.system.toPlainText() != self._bench.chat.system:
+            self.system.setPlainText(self._bench.chat.system)
+        names = [preset.name for preset in self._bench.preferences.presets()]
+        now = preset_of(self._bench)
+        self.presets.clear()
+        self.presets.addItems(names if now else [CUSTOM, *names])
+        self.presets.setCurrentText(now or CUSTOM)
+        self._remove.setEnabled(bool(now) and now not in {preset.name for preset in BUILT_IN})
+        self._filling = False
+
+    def _choose_preset(self) -> None:
+        name = self.presets.currentText()
+        for preset in self._bench.preferences.presets():
+            if preset.name == name:
+                seed = self._bench.chat.sampling.seed
+                self._set(**structs.asdict(structs.replace(preset.sampling, seed=seed)))
+                if preset.system is not None:
+                    self._bench.chat.set_system(preset.system)
+        self._fill()
+
+    def _delete_preset(self) -> None:
+        self._bench.preferences.delete_preset(self.presets.currentText())
+        self._fill()
+
+    def _system_typed(self) -> None:
+        if not self._filling:
+            self._soon.start()
+
+    def _save_system(self) -> None:
+        if self._soon.isActive():
+            self._soon.stop()
+            self._bench.chat.set_system(self.system.toPlainText())
+
+    def _seed_entered(self) -> None:
+        text = self.seed.text().strip()
+        if not text:
+            self._set(seed=None)
+        elif text.isdecimal() and int(text) < 1 << 64:
+            self._set(seed=int(text))
+        self._fill()
+
+
+def _named(name: str, field: QWidget) -> Any:
+    made = label(name)
+    made.setBuddy(field)
+    return made

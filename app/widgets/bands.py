@@ -1,0 +1,58 @@
+"""Five bands from sure to surprised: a colour, and an underline for those who see none."""
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QPen
+
+from app.theme.theme import tokens
+from app.theme.tokens import mix
+
+
+@dataclass(frozen=True)
+class Band:
+    """`least` probability and `most` bits of entropy that still belong to it.
+
+    Its background is `tone` over the canvas by `share`, its underline `width` pixels thick.
+    """
+
+    least: float
+    most: float
+    tone: str
+    share: float
+    width: float
+    dotted: bool = False
+
+
+BANDS = (
+    Band(0.9, 0.5, "good", 0.0, 0),
+    Band(0.6, 1.2, "good", 0.14, 1, dotted=True),
+    Band(0.3, 2.0, "warn", 0.13, 1),
+    Band(0.1, 3.0, "warn", 0.27, 2),
+    Band(0.0, float("inf"), "bad", 0.32, 3),
+)
+
+
+def band_of_probability(probability: float) -> int:
+    """The first band it reaches."""
+    return next(n for n, band in enumerate(BANDS) if probability >= band.least)
+
+
+def band_of_entropy(bits: float) -> int:
+    """The first band it does not pass."""
+    return next(n for n, band in enumerate(BANDS) if bits <= band.most)
+
+
+def band_colour(band: int) -> str:
+    """The background of a band's tokens."""
+    wanted = BANDS[band]
+    return mix(getattr(tokens(), wanted.tone), tokens().canvas, wanted.share)
+
+
+def band_pen(band: int) -> QPen | None:
+    """What a band's tokens are underlined with."""
+    wanted = BANDS[band]
+    if not wanted.width:
+        return None
+    style = Qt.PenStyle.DotLine if wanted.dotted else Qt.PenStyle.SolidLine
+    return QPen(QColor(getattr(tokens(), wanted.tone)), wanted.width, style)
