@@ -1,0 +1,1 @@
+"""How the window looks: tokens -> palette, style sheet, fonts, icons, device colours."""

@@ -1,0 +1,75 @@
+"""How a device and a component look: colour, letter and hatch, so that colour is never alone."""
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QBrush, QColor, QPainter, QPen
+
+from app.theme.theme import tokens
+from app.theme.tokens import DEVICES, HOST, mix, readable
+
+_Pattern = Qt.BrushStyle
+_HATCHES = (
+    _Pattern.BDiagPattern,
+    _Pattern.FDiagPattern,
+    _Pattern.HorPattern,
+    _Pattern.VerPattern,
+    _Pattern.DiagCrossPattern,
+    _Pattern.CrossPattern,
+)
+# Opacity over the panel; what is not listed is drawn as "graph" is.
+_SHARES = {"weights": 1.0, "cache": 0.65, "vision": 0.55, "graph": 0.4}
+_HATCHED = ("graph", "input", "staging", "mapped")
+_places: dict[str, int] = {}
+
+
+@dataclass(frozen=True)
+class DeviceLook:
+    """`letter` stands where the colour does; `hatch` marks the device's strip."""
+
+    colour: str
+    letter: str
+    hatch: Qt.BrushStyle
+
+
+def device_look(device: str) -> DeviceLook:
+    """The look of a device; places are given in the order in which devices are first seen."""
+    if device == "host":
+        return DeviceLook(HOST, "H", _Pattern.Dense6Pattern)
+    place = _places.setdefault(device, len(_places))
+    turn = place % len(DEVICES)
+    return DeviceLook(DEVICES[turn], chr(ord("A") + place % 26), _HATCHES[turn])
+
+
+def component_colour(device: str, component: str) -> str:
+    """The colour of a component's area on the panel."""
+    share = _SHARES.get(component, _SHARES["graph"])
+    return mix(device_look(device).colour, tokens().panel, share)
+
+
+def fill_component(painter: QPainter, area: QRectF, device: str, component: str) -> str:
+    """Paint an area of that component; the colour for text upon it."""
+    colour = component_colour(device, component)
+    painter.fillRect(area, QColor(colour))
+    if component in _HATCHED:
+        line = QColor(mix(device_look(device).colour, colour, 0.45))
+        painter.fillRect(area, QBrush(line, _Pattern.BDiagPattern))
+    elif component == "vision":
+        line = QColor(mix(device_look(device).colour, colour, 0.6))
+        painter.fillRect(area, QBrush(line, _Pattern.Dense6Pattern))
+    return readable(colour)
+
+
+def draw_swatch(painter: QPainter, area: QRectF, device: str) -> None:
+    """The device's square with its letter and hatch."""
+    look = device_look(device)
+    painter.save()
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(look.colour))
+    painter.drawRoundedRect(area, 3, 3)
+    ink = readable(look.colour)
+    painter.setBrush(QBrush(QColor(mix(ink, look.colour, 0.18)), look.hatch))
+    painter.drawRoundedRect(area, 3, 3)
+    painter.setPen(QPen(QColor(ink)))
+    painter.drawText(area, Qt.AlignmentFlag.AlignCenter, look.letter)
+    painter.restore()

@@ -1,0 +1,62 @@
+"""The system's interface font in our sizes, and a monospaced one for names, types and code."""
+
+from PySide6.QtGui import QFont, QFontDatabase, QFontMetricsF
+
+from app.theme.tokens import BODY_PX, CHAT_COLUMN, CHAT_PX, SMALL_PX
+
+_SAMPLE = "the quick brown fox jumps over the lazy dog and runs away again"
+_scale = 1.0
+
+
+def set_scale(scale: float) -> None:
+    """Make every font larger or smaller; those made before stay as they are."""
+    global _scale
+    _scale = min(max(scale, 0.75), 2.0)
+
+
+def px(length: float) -> int:
+    """A length that grows with the text, such as the height of a row."""
+    return round(length * _scale)
+
+
+def body() -> QFont:
+    return _interface(BODY_PX)
+
+
+def small() -> QFont:
+    return _interface(SMALL_PX)
+
+
+def chat() -> QFont:
+    return _interface(CHAT_PX)
+
+
+def chat_width() -> int:
+    """Pixels of CHAT_COLUMN characters of English."""
+    metrics = QFontMetricsF(chat())
+    return round(metrics.horizontalAdvance(_SAMPLE) / len(_SAMPLE) * CHAT_COLUMN)
+
+
+def title() -> QFont:
+    font = _interface(20)
+    font.setWeight(QFont.Weight.DemiBold)
+    return font
+
+
+def strong() -> QFont:
+    font = _interface(BODY_PX)
+    font.setWeight(QFont.Weight.DemiBold)
+    return font
+
+
+def mono(size: int = SMALL_PX) -> QFont:
+    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+    font.setPixelSize(px(size))
+    return font
+
+
+def _interface(size: int) -> QFont:
+    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
+    font.setPixelSize(px(size))
+    font.setFeature(QFont.Tag("tnum"), 1)  # digits of one width, so that columns line up
+    return font

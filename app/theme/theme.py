@@ -1,0 +1,63 @@
+"""The theme in use: chosen by the person, or the system's."""
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QGuiApplication, QPalette
+from PySide6.QtWidgets import QApplication
+
+from app.theme import fonts
+from app.theme.palette import palette
+from app.theme.style import style_sheet
+from app.theme.tokens import DARK, LIGHT, THEMES, Tokens
+
+_now = LIGHT
+
+
+def tokens() -> Tokens:
+    """The colours now; widgets that paint ask at each paint, others on `changeEvent`'s
+    PaletteChange.
+    """
+    return _now
+
+
+class Theme(QObject):
+    """Puts tokens on the application, and follows the system where the choice is "system"."""
+
+    changed = Signal()
+
+    def __init__(self, app: QApplication) -> None:
+        super().__init__(app)
+        self._app = app
+        self._choice, self._scale = "system", 1.0
+        # Taken before our own palette hides it; where the platform does not tell its scheme
+        # (offscreen, plain X11) the lightness of its window colour is all there is.
+        self._system_is_dark = app.palette().color(QPalette.ColorRole.Window).lightness() < 128
+        app.setStyle("Fusion")
+        QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_changed)
+        self._apply()
+
+    def choose(self, choice: str, scale: float = 1.0) -> None:
+        """`choice` is system, light, dark or contrast; `scale` makes all text larger."""
+        if (choice, scale) != (self._choice, self._scale):
+            self._choice, self._scale = choice, scale
+            self._apply()
+
+    def _system_changed(self) -> None:
+        if self._choice == "system":
+            self._apply()
+
+    def _apply(self) -> None:
+        global _now
+        _now = self._wanted()
+        fonts.set_scale(self._scale)
+        self._app.setFont(fonts.body())
+        self._app.setPalette(palette(_now))
+        self._app.setStyleSheet(style_sheet(_now))
+        self.changed.emit()
+
+    def _wanted(self) -> Tokens:
+        if self._choice in THEMES:
+            return THEMES[self._choice]
+        scheme = QGuiApplication.styleHints().colorScheme()
+        if scheme == Qt.ColorScheme.Unknown:
+            return DARK if self._system_is_dark else LIGHT
+        return DARK if scheme == Qt.ColorScheme.Dark else LIGHT

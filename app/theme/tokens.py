@@ -1,0 +1,159 @@
+"""Every colour and measure of the window, in one place."""
+
+from dataclasses import dataclass
+
+# Lengths in device-independent pixels.
+GRID = 8
+PADDING = 16
+ROW = 28
+ROW_COMPACT = 22
+RADIUS_CARD = 8
+RADIUS_CONTROL = 4
+TOP_LINE = 48
+NARROW = 1100  # below this width the inspector is a tab
+TALK_SHARE, INSPECTOR_SHARE = 42, 58
+BODY_PX, CHAT_PX, SMALL_PX = 13, 15, 12
+CHAT_COLUMN = 72  # characters
+MOTION_MS = 120
+
+# A device's colour by its place (Okabe and Ito's palette), told apart by everyone; host is grey.
+DEVICES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+HOST = "#8A8F99"
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Colours as `#RRGGBB`. `faint` and `divider` are for lines and marks, never for text.
+
+    `accent` is for surfaces and lines; text of its kind is `link`, or `accent_text` upon it.
+    """
+
+    name: str
+    dark: bool
+    canvas: str
+    panel: str
+    raised: str
+    text: str
+    quiet: str
+    faint: str
+    divider: str
+    accent: str
+    accent_text: str
+    link: str
+    selection: str
+    good: str
+    warn: str
+    bad: str
+    code_keyword: str
+    code_string: str
+    code_number: str
+    code_name: str
+    code_comment: str
+
+    def on(self, tone: str, share: float) -> str:
+        """`tone` laid over the panel with that opacity."""
+        return mix(getattr(self, tone), self.panel, share)
+
+
+LIGHT = Tokens(
+    name="light",
+    dark=False,
+    canvas="#FBFAF8",
+    panel="#FFFFFF",
+    raised="#F3F1ED",
+    text="#1D1F24",
+    quiet="#5B606B",
+    faint="#A3A8B3",
+    divider="#E4E1DB",
+    accent="#2F6FDE",
+    accent_text="#FFFFFF",
+    link="#2459B8",
+    selection="#E1EAFA",
+    good="#2D7A4D",
+    warn="#9A5B00",
+    bad="#C0392B",
+    code_keyword="#8A3FA0",
+    code_string="#276B43",
+    code_number="#8F5500",
+    code_name="#2459B8",
+    code_comment="#5B606B",
+)
+
+DARK = Tokens(
+    name="dark",
+    dark=True,
+    canvas="#16181D",
+    panel="#1C1F26",
+    raised="#252932",
+    text="#E8EAEE",
+    quiet="#A4ABB8",
+    faint="#5D6470",
+    divider="#2E333D",
+    accent="#6EA0FF",
+    accent_text="#0F1218",
+    link="#8DB4FF",
+    selection="#2A3852",
+    good="#6CC893",
+    warn="#F0B35A",
+    bad="#FF7B6E",
+    code_keyword="#C99BEA",
+    code_string="#6CC893",
+    code_number="#F0B35A",
+    code_name="#8DB4FF",
+    code_comment="#A4ABB8",
+)
+
+CONTRAST = Tokens(
+    name="contrast",
+    dark=True,
+    canvas="#000000",
+    panel="#000000",
+    raised="#1A1A1A",
+    text="#FFFFFF",
+    quiet="#E0E0E0",
+    faint="#9A9A9A",
+    divider="#9A9A9A",
+    accent="#FFD54A",
+    accent_text="#000000",
+    link="#FFD54A",
+    selection="#3A3A00",
+    good="#7CFFB0",
+    warn="#FFC14D",
+    bad="#FF9A8F",
+    code_keyword="#E5B8FF",
+    code_string="#7CFFB0",
+    code_number="#FFC14D",
+    code_name="#A8C8FF",
+    code_comment="#E0E0E0",
+)
+
+THEMES = {tokens.name: tokens for tokens in (LIGHT, DARK, CONTRAST)}
+
+
+def mix(top: str, under: str, share: float) -> str:
+    """`top` over `under`, `share` from 0 (all under) to 1."""
+    pairs = zip(_channels(top), _channels(under), strict=True)
+    return "#" + "".join(f"{round(a * share + b * (1 - share)):02X}" for a, b in pairs)
+
+
+def contrast(a: str, b: str) -> float:
+    """The ratio of WCAG 2, from 1 to 21."""
+    low, high = sorted((_luminance(a), _luminance(b)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def readable(under: str) -> str:
+    """Black or white, whichever reads better on it; always 4.5:1 or more."""
+    return max(("#000000", "#FFFFFF"), key=lambda ink: contrast(ink, under))
+
+
+def _channels(colour: str) -> tuple[int, int, int]:
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+def _luminance(colour: str) -> float:
+    linear = [
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+        for c in (channel / 255 for channel in _channels(colour))
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,265 @@
+"""One memory pool, painted: all of it as a thin line, and below, magnified, what the engine has."""
+
+from collections.abc import Iterator
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFocusEvent,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPainterPath,
+    QPaintEvent,
+    QPen,
+    QPolygonF,
+)
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+
+from app.state.memory_sums import Part, PoolSum
+from app.theme import fonts
+from app.theme.devices import device_look, draw_swatch, fill_component
+from app.theme.theme import tokens
+from app.theme.tokens import GRID, RADIUS_CONTROL, mix
+from app.widgets.numbers import UNKNOWN, mib
+
+HEAD, LINE, LENS, BAR, ROW = 28, 6, 12, 32, 24
+_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+_CENTER = Qt.AlignmentFlag.AlignCenter
+
+
+class PoolBar(QWidget):
+    """Shows a `PoolSum`. Arrows walk over its parts, Enter or a click inspects one."""
+
+    inspected = Signal(object)  # Part
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sum: PoolSum | None = None
+        self._at = 0
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setMouseTracking(True)
+
+    def show_sum(self, pool: PoolSum) -> None:
+        self._sum = pool
+        self.setAccessibleName(f"{pool.pool.name} memory")
+        self.setAccessibleDescription(pool.text())
+        self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        rows = len(self._devices()) + 1
+        return QSize(360, fonts.px(HEAD + LINE + LENS + BAR + GRID + rows * ROW))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        parts = self._sum.parts if self._sum is not None else ()
+        step = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()))
+        if parts and step is not None:
+            self._at = (self._at + step) % len(parts)
+            self.update()
+        elif parts and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.inspected.emit(parts[self._at % len(parts)])
+        else:
+            super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        super().focusInEvent(event)
+        self.update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        super().focusOutEvent(event)
+        self.update()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        for at, (part, area) in enumerate(self._areas()):
+            if area.contains(event.position()):
+                self._at = at
+                self.update()
+                self.inspected.emit(part)
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            self._tell(event)
+            return True
+        return super().event(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        if self._sum is None:
+            return
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        self._paint_head(painter, self._sum)
+        self._paint_line(painter, self._sum)
+        self._paint_parts(painter)
+        self._paint_devices(painter, self._sum)
+        painter.end()
+
+    # Where things are
+
+    def _line_area(self) -> QRectF:
+        return QRectF(0, fonts.px(HEAD), self.width(), fonts.px(LINE))
+
+    def _bar_area(self) -> QRectF:
+        return QRectF(0, fonts.px(HEAD + LINE + LENS), self.width(), fonts.px(BAR))
+
+    def _areas(self) -> Iterator[tuple[Part, QRectF]]:
+        """Each part's place in the magnified bar; none is too thin to be seen."""
+        parts = self._sum.parts if self._sum is not None else ()
+        total, bar = sum(part.size for part in parts), self._bar_area()
+        if not total:
+            return
+        least = 6.0
+        room = bar.width() - least * len(parts)
+        left = bar.left()
+        for part in parts:
+            width = least + room * part.size / total
+            yield part, QRectF(left, bar.top(), width, bar.height())
+            left += width
+
+    def _devices(self) -> list[str]:
+        parts = self._sum.parts if self._sum is not None else ()
+        return list(dict.fromkeys(part.device for part in parts))
+
+    # Painting
+
+    def _paint_head(self, painter: QPainter, pool: PoolSum) -> None:
+        area = QRectF(0, 0, self.width(), fonts.px(HEAD - 6))
+        painter.setFont(fonts.strong())
+        painter.setPen(QColor(tokens().text))
+        name = "System memory" if pool.pool.name == "system" else pool.pool.name
+        painter.drawText(area, _LEFT, name)
+        used = pool.held if not pool.planned > pool.held else None
+        said = f"{mib(pool.held)} of {mib(pool.pool.limit)}"
+        if used is None:
+            said = f"{mib(pool.held)} of {mib(pool.planned)} planned, limit {mib(pool.pool.limit)}"
+        _number(painter, area, said, "MiB")
+
+    def _paint_line(self, painter: QPainter, pool: PoolSum) -> None:
+        """Ours from the left, the others' from the right, the limit as a mark between."""
+        area, now = self._line_area(), tokens()
+        path = QPainterPath()
+        path.addRoundedRect(area, 3, 3)
+        painter.save()
+        painter.setClipPath(path)
+        painter.fillRect(area, QColor(mix(now.faint, now.panel, 0.25)))
+        total = max(pool.pool.total, 1)
+        if pool.other is not None:
+            width = area.width() * pool.other / total
+            others = QRectF(area.right() - width, area.top(), width, area.height())
+            painter.fillRect(others, QColor(now.faint))
+        ours = max(2.0, area.width() * max(pool.held, pool.planned) / total)
+        painter.fillRect(QRectF(0, area.top(), ours, area.height()), QColor(now.text))
+        painter.restore()
+        limit = area.width() * min(pool.pool.limit / total, 1)
+        painter.setPen(QPen(QColor(now.warn), 2))
+        painter.drawLine(QPointF(limit, area.top() - 3), QPointF(limit, area.bottom() + 3))
+        if any(True for _ in self._areas()):
+            bar = self._bar_area()
+            lens = QPolygonF(
+                [
+                    QPointF(0, area.bottom() + 1),
+                    QPointF(ours, area.bottom() + 1),
+                    QPointF(bar.right(), bar.top() - 1),
+                    QPointF(bar.left(), bar.top() - 1),
+                ]
+            )
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(mix(now.faint, now.panel, 0.16)))
+            painter.drawPolygon(lens)
+
+    def _paint_parts(self, painter: QPainter) -> None:
+        areas = list(self._areas())
+        if not areas:
+            painter.setPen(QPen(QColor(tokens().divider), 1, Qt.PenStyle.DashLine))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            bar = self._bar_area().adjusted(0.5, 0.5, -0.5, -0.5)
+            painter.drawRoundedRect(bar, RADIUS_CONTROL, RADIUS_CONTROL)
+            painter.setFont(fonts.small())
+            painter.setPen(QColor(tokens().quiet))
+            painter.drawText(bar, _CENTER, "nothing held: no model is open")
+            return
+        for at, (part, area) in enumerate(areas):
+            self._paint_part(painter, part, area.adjusted(0, 0, -1, 0))
+            if self.hasFocus() and at == self._at % len(areas):
+                painter.setPen(QPen(QColor(tokens().text), 2))
+                painter.setBrush(Qt.BrushStyle.NoBrush)
+                painter.drawRect(area.adjusted(1, 1, -2, -1))
+
+    def _paint_part(self, painter: QPainter, part: Part, area: QRectF) -> None:
+        """Solid what is held, outlined what is planned; mapped pages are only hatched."""
+        now, colour = tokens(), QColor(device_look(part.device).colour)
+        share = part.held / part.size if part.size else 0.0
+        ink = now.text
+        if share > 0:
+            filled = QRectF(area.left(), area.top(), area.width() * share, area.height())
+            ink = fill_component(painter, filled, part.device, part.component)
+        if share < 1:
+            painter.setPen(QPen(colour, 1, Qt.PenStyle.DashLine))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRect(area.adjusted(0.5, 0.5, -0.5, -0.5))
+            ink = ink if share > 0.75 else now.text
+        if part.failed:
+            painter.setPen(QPen(QColor(now.bad), 2))
+            painter.drawRect(area.adjusted(1, 1, -1, -1))
+        painter.setFont(fonts.small())
+        painter.setPen(QColor(ink))
+        metrics, room = painter.fontMetrics(), area.width() - 12
+        for text in (f"{part.component}  {mib(part.size)}", part.component):
+            if metrics.horizontalAdvance(text) <= room:
+                painter.drawText(area, _CENTER, text)
+                break
+
+    def _paint_devices(self, painter: QPainter, pool: PoolSum) -> None:
+        """A row a device, a column a component: the same numbers as text."""
+        names = list(dict.fromkeys(part.component for part in pool.parts))
+        top = self._bar_area().bottom() + GRID
+        height = fonts.px(ROW)
+        first = fonts.px(120)
+        width = min((self.width() - first) / max(len(names) + 1, 1), fonts.px(112))
+        painter.setFont(fonts.small())
+        painter.setPen(QColor(tokens().quiet))
+        for at, name in enumerate([*names, "together"] if names else []):
+            painter.drawText(QRectF(first + at * width, top, width, height), _RIGHT, name)
+        for row, device in enumerate(self._devices(), start=1):
+            y = top + row * height
+            painter.setFont(fonts.small())
+            draw_swatch(painter, QRectF(0, y + (height - 16) / 2, 16, 16), device)
+            painter.setFont(fonts.body())
+            painter.setPen(QColor(tokens().text))
+            painter.drawText(QRectF(24, y, first - 24, height), _LEFT, device)
+            mine = {part.component: part.size for part in pool.parts if part.device == device}
+            own = sum(size for name, size in mine.items() if name != "mapped")
+            sizes = [mine.get(name) for name in names] + [own]
+            for at, size in enumerate(sizes):
+                area = QRectF(first + at * width, y, width, height)
+                painter.setPen(QColor(tokens().text if size else tokens().quiet))
+                painter.drawText(area, _RIGHT, mib(size) if size else UNKNOWN)
+
+    def _tell(self, event: QHelpEvent) -> None:
+        for part, area in self._areas():
+            if area.contains(QPointF(event.pos())):
+                planned = f"{mib(part.planned)} MiB planned, " if part.planned else ""
+                what = "mapped, not allocated" if part.mapped else "held"
+                text = f"{part.device} {part.component}: {planned}{mib(part.held)} MiB {what}"
+                QToolTip.showText(event.globalPos(), text, self)
+                return
+        if self._sum is not None and event.pos().y() < self._bar_area().top():
+            other, free = mib(self._sum.other), mib(self._sum.pool.free)
+            text = f"{mib(self._sum.pool.total)} MiB in all: others use {other}, {free} are free"
+            QToolTip.showText(event.globalPos(), text, self)
+            return
+        QToolTip.hideText()
+
+
+def _number(painter: QPainter, area: QRectF, text: str, unit: str) -> None:
+    """A number at the right, its unit in a quieter colour."""
+    painter.setFont(fonts.body())
+    metrics = painter.fontMetrics()
+    painter.setPen(QColor(tokens().quiet))
+    painter.drawText(area, _RIGHT, unit)
+    painter.setPen(QColor(tokens().text))
+    room = metrics.horizontalAdvance(f" {unit}")
+    painter.drawText(area.adjusted(0, 0, -room, 0), _RIGHT, text)

@@ -1,0 +1,112 @@
+"""Labels, buttons and lines in the look of the theme."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QToolButton, QWidget
+
+from app.theme.icons import icon
+
+
+def label(text: str = "", tone: str = "", size: str = "", wrap: bool = False) -> QLabel:
+    """Plain text; `tone` quiet, good, warn or bad, `size` small or normal."""
+    made = QLabel(text)
+    made.setTextFormat(Qt.TextFormat.PlainText)
+    made.setWordWrap(wrap)
+    made.setProperty("tone", tone)
+    made.setProperty("size", size)
+    return made
+
+
+def set_tone(widget: QWidget, tone: str) -> None:
+    """Give a label another tone."""
+    if widget.property("tone") != tone:
+        widget.setProperty("tone", tone)
+        widget.style().unpolish(widget)
+        widget.style().polish(widget)
+
+
+def divider(vertical: bool = False) -> QFrame:
+    """A line of one pixel."""
+    line = QFrame()
+    line.setProperty("line", "true")
+    if vertical:
+        line.setFixedWidth(1)
+    else:
+        line.setFixedHeight(1)
+    return line
+
+
+def surface(widget: QWidget, name: str) -> None:
+    """Paint a widget's background: panel, canvas or card."""
+    widget.setProperty("surface", name)
+    widget.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+
+
+class Button(QPushButton):
+    """A button with words; `kind` primary, flat or link."""
+
+    def __init__(
+        self,
+        text: str,
+        clicked: Callable[[], object],
+        kind: str = "",
+        picture: str = "",
+        name: str = "",
+    ) -> None:
+        super().__init__(text)
+        self._picture = picture
+        self.setProperty("kind", kind)
+        self.setAccessibleName(name or text)
+        self.setAutoDefault(False)
+        self.clicked.connect(lambda: clicked())
+        self._tint()
+
+    def set_text(self, text: str) -> None:
+        """Other words, for the eye and for screen readers."""
+        self.setText(text)
+        self.setAccessibleName(text)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._tint()
+
+    def _tint(self) -> None:
+        if self._picture:
+            tone = "accent_text" if self.property("kind") == "primary" else "text"
+            self.setIcon(icon(self._picture, tone))
+            self.setIconSize(QSize(16, 16))
+
+
+class IconButton(QToolButton):
+    """A square button with a picture; its name is also its tool tip."""
+
+    def __init__(
+        self, picture: str, name: str, clicked: Callable[[], object] | None = None, size: int = 18
+    ) -> None:
+        super().__init__()
+        self._picture = picture
+        self.setProperty("square", "true")
+        self.setIconSize(QSize(size, size))
+        self.setAccessibleName(name)
+        self.setToolTip(name)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        if clicked is not None:
+            self.clicked.connect(lambda: clicked())
+        self._tint()
+
+    def set_picture(self, picture: str, name: str) -> None:
+        """Another picture with another meaning."""
+        self._picture = picture
+        self.setAccessibleName(name)
+        self.setToolTip(name)
+        self._tint()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._tint()
+
+    def _tint(self) -> None:
+        self.setIcon(icon(self._picture, "quiet"))

@@ -1,0 +1,28 @@
+"""Numbers as the window writes them; unknown is a dash, never 0."""
+
+UNKNOWN = "–"
+_MIB = 1 << 20
+
+
+def mib(size: int | None) -> str:
+    """Bytes as MiB, without the unit: one decimal under 100, none above, grouped by thousands."""
+    if size is None:
+        return UNKNOWN
+    value = size / _MIB
+    return f"{value:.1f}" if abs(value) < 99.95 else grouped(round(value))
+
+
+def duration(seconds: float | None) -> str:
+    """A time: milliseconds under one second, then seconds, then minutes."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 99.95:
+        return f"{seconds:.1f} s"
+    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def grouped(number: int | None) -> str:
+    """A count with thin spaces between thousands."""
+    return UNKNOWN if number is None else f"{number:,}".replace(",", "\u2009")

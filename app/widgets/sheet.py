@@ -1,0 +1,100 @@
+"""A panel laid over the window: it keeps the keyboard, and goes on Esc or a click beside it."""
+
+from PySide6.QtCore import QEvent, QObject, QRect, Qt, Signal
+from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QApplication, QFrame, QVBoxLayout, QWidget
+
+from app.theme.tokens import GRID
+from app.widgets.basics import surface
+from app.widgets.focus import focus_first, focusable
+
+
+class Sheet(QWidget):
+    """Shows `content` over its parent, at most `width` by `height` (0: as high as it asks)."""
+
+    closed = Signal()
+
+    def __init__(self, parent: QWidget, content: QWidget, width: int, height: int = 0) -> None:
+        super().__init__(parent)
+        self._wanted = (width, height)
+        self._before: QWidget | None = None
+        self.content = content
+        self.card = QFrame(self)
+        surface(self.card, "card")
+        inside = QVBoxLayout(self.card)
+        inside.setContentsMargins(1, 1, 1, 1)
+        inside.addWidget(content)
+        self.setAccessibleName(content.accessibleName())
+        parent.installEventFilter(self)
+        self.hide()
+
+    def open(self) -> None:
+        """Show it and take the keyboard."""
+        if not self.isVisible():
+            self._before = QApplication.focusWidget()
+            self._place()
+            self.show()
+            self.raise_()
+        focus_first(self.content)
+
+    def dismiss(self) -> None:
+        """Hide it and give the keyboard back."""
+        if not self.isVisible():
+            return
+        self.hide()
+        if self._before is not None and self._before.isVisible():
+            self._before.setFocus()
+        self._before = None
+        self.closed.emit()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        if event.type() == QEvent.Type.Resize and watched is self.parent():
+            self._place()
+        return False
+
+    def event(self, event: QEvent) -> bool:
+        # Esc is also a shortcut of the window; the sheet in front is asked first.
+        if (
+            event.type() == QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and event.key() == Qt.Key.Key_Escape
+        ):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        if event.key() == Qt.Key.Key_Escape:
+            self.dismiss()
+        else:
+            super().keyPressEvent(event)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        if not self.card.geometry().contains(event.position().toPoint()):
+            self.dismiss()
+
+    def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802
+        inside = list(focusable(self))
+        if not inside:
+            return True
+        now = QApplication.focusWidget()
+        at = inside.index(now) if now in inside else -1
+        step = 1 if forward else -1
+        reason = Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason
+        inside[(at + step) % len(inside)].setFocus(reason)
+        return True
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        painter = QPainter(self)
+        painter.fillRect(event.rect(), QColor(0, 0, 0, 90))
+        painter.end()
+
+    def _place(self) -> None:
+        area = self.parentWidget().rect()
+        self.setGeometry(area)
+        width = min(self._wanted[0], area.width() - 4 * GRID)
+        height = self._wanted[1] or self.card.sizeHint().height()
+        height = min(height, area.height() - 8 * GRID)
+        left = (area.width() - width) // 2
+        top = min(7 * GRID, (area.height() - height) // 2)
+        self.card.setGeometry(QRect(left, top, width, height))

@@ -1,0 +1,143 @@
+"""A table with a filter line; what is chosen in it, or all of it, copies as text."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, Qt, Signal
+from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHBoxLayout,
+    QHeaderView,
+    QLineEdit,
+    QTableView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.theme import fonts
+from app.theme.tokens import GRID, ROW_COMPACT
+from app.widgets.basics import IconButton, label
+from app.widgets.numbers import grouped
+from app.widgets.rows import Rows
+
+MEASURED = 100  # rows whose content decides a column's width
+_Select = QItemSelectionModel.SelectionFlag
+
+
+class Table(QWidget):
+    """`rows` with filter, count and Copy. The chosen row stays chosen when rows are replaced.
+
+    `stretch` is the column that takes what width is left, the last one by default.
+    """
+
+    chosen = Signal(object)  # a row; None when none is
+    activated = Signal(object)
+
+    def __init__(self, rows: Rows[Any], name: str, stretch: int = -1) -> None:
+        super().__init__()
+        self.rows, self._name = rows, name.lower()
+        self._chosen: Any = None
+        self.query = QLineEdit()
+        self.query.setPlaceholderText(f"Filter {self._name}")
+        self.query.setAccessibleName(f"Filter {self._name}")
+        self.query.setClearButtonEnabled(True)
+        self.query.textChanged.connect(rows.look_for)
+        self._count = label(tone="quiet", size="small")
+        self.view = _view(rows, name, stretch)
+        self.view.selectionModel().currentRowChanged.connect(self._choose)
+        self.view.activated.connect(self._activate)
+        copy = QShortcut(QKeySequence(QKeySequence.StandardKey.Copy), self.view)
+        copy.setContext(Qt.ShortcutContext.WidgetShortcut)
+        copy.activated.connect(self.copy_chosen)
+        self.head = QHBoxLayout()
+        self.head.setSpacing(GRID)
+        self.head.addWidget(self.query, 1)
+        self.head.addWidget(self._count)
+        self.head.addWidget(IconButton("copy", f"Copy {self._name} as text", self.copy_all))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addLayout(self.head)
+        column.addWidget(self.view, 1)
+        rows.modelReset.connect(self._refresh)
+        self._refresh()
+
+    def text(self, chosen_only: bool = False) -> str:
+        """The rows as they stand, with tabs between columns and titles on top."""
+        places: Iterable[int] = range(len(self.rows.shown))
+        if chosen_only:
+            places = sorted(index.row() for index in self.view.selectionModel().selectedRows())
+        lines = ["\t".join(column.title for column in self.rows.columns)]
+        for place in places:
+            row = self.rows.shown[place]
+            lines.append("\t".join(column.text(row) for column in self.rows.columns))
+        return "\n".join(lines)
+
+    def copy_chosen(self) -> None:
+        QGuiApplication.clipboard().setText(self.text(chosen_only=True))
+
+    def copy_all(self) -> None:
+        QGuiApplication.clipboard().setText(self.text())
+
+    def choose(self, place: int) -> None:
+        """Put the cursor on a row of `rows.shown`."""
+        index = self.rows.index(place, 0)
+        flags = _Select.ClearAndSelect | _Select.Rows
+        self.view.selectionModel().setCurrentIndex(index, flags)
+        self.view.scrollTo(index)
+
+    def _refresh(self) -> None:
+        total, shown = self.rows.total, len(self.rows.shown)
+        text = grouped(total) if shown == total else f"{grouped(shown)} of {grouped(total)}"
+        self._count.setText(text)
+        if shown:
+            _fit_columns(self.view, self.rows)
+        chosen = self._chosen
+        if chosen is not None and chosen in self.rows.shown:
+            self.choose(self.rows.shown.index(chosen))
+
+    def _choose(self, index: QModelIndex) -> None:
+        if index.isValid():  # a reset leaves none for a moment
+            self._chosen = self.rows.shown[index.row()]
+        self.chosen.emit(self._chosen)
+
+    def _activate(self, index: QModelIndex) -> None:
+        self.activated.emit(self.rows.shown[index.row()])
+
+
+def _view(rows: Rows[Any], name: str, stretch: int) -> QTableView:
+    view = QTableView()
+    view.setAccessibleName(name)
+    view.setModel(rows)
+    header = view.horizontalHeader()
+    header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)  # before it sorts by itself
+    header.setSortIndicatorClearable(True)
+    view.setSortingEnabled(True)
+    view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+    view.setShowGrid(False)
+    view.setWordWrap(False)
+    view.setTabKeyNavigation(False)
+    view.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+    view.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+    view.verticalHeader().hide()
+    view.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+    view.verticalHeader().setDefaultSectionSize(fonts.px(ROW_COMPACT + 2))
+    header.setHighlightSections(False)
+    last = len(rows.columns) - 1 if stretch < 0 else stretch
+    header.setSectionResizeMode(last, QHeaderView.ResizeMode.Stretch)
+    return view
+
+
+def _fit_columns(view: QTableView, rows: Rows[Any]) -> None:
+    header, metrics = view.horizontalHeader(), view.fontMetrics()
+    for at, column in enumerate(rows.columns):
+        if header.sectionResizeMode(at) == QHeaderView.ResizeMode.Stretch:
+            continue
+        width = fonts.px(column.width)
+        if not width:
+            count = min(MEASURED, len(rows.shown))
+            texts = [column.title, *(column.text(rows.shown[i]) for i in range(count))]
+            widest = max(metrics.horizontalAdvance(text) for text in texts)
+            width = min(widest + fonts.px(32), fonts.px(360))
+        view.setColumnWidth(at, width)
