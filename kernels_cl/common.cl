@@ -11,6 +11,10 @@
   #define LOCAL 64 // items a work-group, a power of two; 1 where items do not work together
 #endif
 
+#ifndef RUN
+  #define RUN 1    // vectors of a row that an item takes, one after the other
+#endif
+
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
 #define CAT3(a, b, c) CAT(CAT(a, b), c)
@@ -78,6 +82,15 @@ static float max_of8(float8 v) { return max_of4(fmax(v.lo, v.hi)); }
 static float max_of16(float16 v) { return max_of8(fmax(v.lo, v.hi)); }
 #define sumW CAT(sum, W)
 #define maxW CAT(max_of, W)
+
+// Elementwise kernels: an item takes columns `begin` to `end` of `per_item` rows. On CPUs that is
+// thousands of elements, elsewhere one vector.
+#define TEAM_SIZE __attribute__((reqd_work_group_size(LOCAL, 1, 1)))
+#define EACH_ROW_OF_ITEM(n0, rows, per_item)                                                      \
+  int runs = (n0 + RUN * W - 1) / (RUN * W), begin = get_global_id(0) % runs * RUN * W;           \
+  int end = min(begin + RUN * W, n0), vectors_end = begin + (end - begin) / W * W;                \
+  int first_row = get_global_id(0) / runs * per_item;                                             \
+  for (int row = first_row; row < min(first_row + per_item, rows); row++)
 
 // Whether a query sees a cell: span is its sequence bit, first and last position it sees; a cell is
 // the bits of its sequences and its position.

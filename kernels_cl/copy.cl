@@ -2,7 +2,7 @@
 //
 //   out[i0, i1, i2, i3] = x[i0, i1, i2, i3]
 //
-// An item takes W neighbours of dimension 0 of one row (see arithmetic.cl). X is x's type, Y out's:
+// Items as in arithmetic.cl. X is x's type, Y out's:
 // f32, f16, bf16, i32, or u16 for halves that pass unchanged (f32 does that for 4 bytes). Floats
 // become i32 by truncation; 16-bit floats round to nearest even.
 
@@ -35,18 +35,16 @@ static void storew_u16(__global char *p, floatW v) {
   CAT(vstore, W)(CAT3(convert_ushort, W, _rtz)(v), 0, (__global ushort *)p);
 }
 
-__kernel void copy(__global char *out_buf, long out_off, const __global char *x_buf, long x_off,
-                   int n0, int n1, int n2, int rows, long x0, long x1, long x2, long x3) {
-  int chunks = (n0 + W - 1) / W;
-  int row = get_global_id(0) / chunks;
-  if (row >= rows) return;
-  int start = get_global_id(0) % chunks * W;
-  int i1 = row % n1, i2 = row / n1 % n2, i3 = row / n1 / n2;
-  __global char *out = out_buf + out_off + ((long)row * n0 + start) * SIZE(Y);
-  const __global char *x = x_buf + x_off + i1 * x1 + i2 * x2 + i3 * x3 + start * x0;
-  if (start + W <= n0 && x0 == SIZE(X)) {
-    STOREW(Y, out, LOADW(X, x));
-  } else {
-    for (int i = 0; i < min(W, n0 - start); i++) STORE(Y, out + i * SIZE(Y), LOAD(X, x + i * x0));
+__kernel TEAM_SIZE void copy(__global char *out_buf, long out_off, const __global char *x_buf,
+                             long x_off, int n0, int n1, int n2, int rows, long x0, long x1,
+                             long x2, long x3, int per_item) {
+  EACH_ROW_OF_ITEM(n0, rows, per_item) {
+    int i1 = row % n1, i2 = row / n1 % n2, i3 = row / n1 / n2, i = begin;
+    __global char *out = out_buf + out_off + (long)row * n0 * SIZE(Y);
+    const __global char *x = x_buf + x_off + i1 * x1 + i2 * x2 + i3 * x3;
+    if (x0 == SIZE(X)) {
+      for (; i < vectors_end; i += W) STOREW(Y, out + i * SIZE(Y), LOADW(X, x + i * SIZE(X)));
+    }
+    for (; i < end; i++) STORE(Y, out + i * SIZE(Y), LOAD(X, x + i * x0));
   }
 }

@@ -6,16 +6,14 @@ from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
     Args,
-    chunks,
     collapse,
+    cover,
     i32,
     i64,
-    items,
     operands,
     readable,
     row_shape,
     sources,
-    vector_width,
 )
 from engine.gguf.formats import F32
 from engine.graph.tensor import Tensor
@@ -27,15 +25,16 @@ def supports_activation(node: Tensor, type_of: TypeOf) -> bool:
 
 
 def activation(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """One item a vector."""
+    """Items over elements."""
     gate, up = sources(node)[0], node.src[1]
     shape, (gate_strides, up_strides) = collapse(gate, up or gate)
     n0, n1, n2, rows = row_shape(shape)
-    size, local = items(chunks(shape[0], traits) * int(rows))
+    per_item, size, local, defines = cover(shape[0], int(rows), traits)
     args: Args = (
         *(node, gate, up, n0, n1, n2, rows),
         *map(i64, gate_strides),
         i32(up is not None),
         *map(i64, up_strides),
+        per_item,
     )
-    return [Launch("activation", node.op, args, size, local, {"W": vector_width(traits)})]
+    return [Launch("activation", node.op, args, size, local, defines)]

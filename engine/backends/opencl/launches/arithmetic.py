@@ -7,18 +7,15 @@ from engine.backends.opencl.launch import DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
     TYPE_NAMES,
     Args,
-    Defines,
-    chunks,
     collapse,
+    cover,
     f32,
     i32,
     i64,
-    items,
     operands,
     readable,
     row_shape,
     sources,
-    vector_width,
 )
 from engine.gguf.formats import F16, F32
 from engine.graph.tensor import Op, Tensor
@@ -32,21 +29,22 @@ def supports_binary(node: Tensor, type_of: TypeOf) -> bool:
 
 
 def binary(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """One item a vector; operands of the same shape are taken as few long rows."""
+    """Items over elements; operands of the same shape are taken as few long rows."""
     a, b = sources(node)
     shape, a_strides, b_shape, b_strides = a.shape, a.strides, b.shape, b.strides
     if a.shape == b.shape:
         shape, (a_strides, b_strides) = collapse(a, b)
         b_shape = shape
     n0, n1, n2, rows = row_shape(shape)
-    size, local = items(chunks(shape[0], traits) * int(rows))
+    per_item, size, local, defines = cover(shape[0], int(rows), traits)
     args: Args = (
         *(node, a, b, n0, n1, n2, rows),
         *map(i64, a_strides),
         *map(i32, b_shape),
         *map(i64, b_strides),
+        per_item,
     )
-    defines: Defines = {"A": TYPE_NAMES[a.fmt], "B": TYPE_NAMES[b.fmt], "W": vector_width(traits)}
+    defines = {**defines, "A": TYPE_NAMES[a.fmt], "B": TYPE_NAMES[b.fmt]}
     return [Launch("arithmetic", node.op, args, size, local, defines)]
 
 
@@ -60,8 +58,8 @@ def unary(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launc
     (a,) = sources(node)
     shape, (a_strides,) = collapse(a)
     n0, n1, n2, rows = row_shape(shape)
-    size, local = items(chunks(shape[0], traits) * int(rows))
+    per_item, size, local, defines = cover(shape[0], int(rows), traits)
     scalar = node.attr["factor" if node.op == Op.SCALE else "cap"]
-    args: Args = (node, a, n0, n1, n2, rows, *map(i64, a_strides), f32(scalar))
-    defines: Defines = {"A": TYPE_NAMES[a.fmt], "W": vector_width(traits)}
+    args: Args = (node, a, n0, n1, n2, rows, *map(i64, a_strides), per_item, f32(scalar))
+    defines = {**defines, "A": TYPE_NAMES[a.fmt], "B": "f32"}
     return [Launch("arithmetic", node.op, args, size, local, defines)]

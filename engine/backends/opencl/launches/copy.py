@@ -7,16 +7,13 @@ from engine.backends.opencl.launch import DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
     TYPE_NAMES,
     Args,
-    Defines,
-    chunks,
     collapse,
+    cover,
     i64,
-    items,
     operands,
     readable,
     row_shape,
     sources,
-    vector_width,
 )
 from engine.graph.tensor import Tensor
 
@@ -30,14 +27,14 @@ def supports_copy(node: Tensor, type_of: TypeOf) -> bool:
 
 
 def copy(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """One item a vector of a packed row."""
+    """Items over elements."""
     (x,) = sources(node)
     shape, (x_strides,) = collapse(x)
     n0, n1, n2, rows = row_shape(shape)
-    size, local = items(chunks(shape[0], traits) * int(rows))
-    args: Args = (node, x, n0, n1, n2, rows, *map(i64, x_strides))
+    per_item, size, local, defines = cover(shape[0], int(rows), traits)
+    args: Args = (node, x, n0, n1, n2, rows, *map(i64, x_strides), per_item)
     source, target = TYPE_NAMES[x.fmt], TYPE_NAMES[node.fmt]
     if source == target:
         source = target = MOVED_AS[x.fmt.bytes]
-    defines: Defines = {"X": source, "Y": target, "W": vector_width(traits)}
+    defines = {**defines, "X": source, "Y": target}
     return [Launch("copy", "copy", args, size, local, defines)]

@@ -5,20 +5,20 @@ from collections.abc import Sequence
 from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
-    LOCAL,
+    ITEM_ELEMENTS,
     Args,
+    Defines,
     i32,
     i64,
     items,
     operands,
     readable,
     sources,
+    team_size,
     vector_width,
 )
 from engine.gguf.formats import F32
 from engine.graph.tensor import Tensor
-
-CPU_LOCAL = 16
 
 
 def supports_rope(node: Tensor, type_of: TypeOf) -> bool:
@@ -29,17 +29,18 @@ def supports_rope(node: Tensor, type_of: TypeOf) -> bool:
 
 
 def rope(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """A head of a token an item on a CPU, W pairs an item elsewhere."""
+    """Some heads an item on a CPU, W pairs of a head elsewhere."""
     x, table = sources(node)
     dim, heads, tokens, _ = x.shape
-    half_rot, width = table.shape[0] // 2, vector_width(traits)
-    per_item = half_rot if traits.is_cpu else width
-    parts = -(-half_rot // per_item)
-    size, local = items(heads * tokens * parts, CPU_LOCAL if traits.is_cpu else LOCAL)
+    half_rot, rows, team = table.shape[0] // 2, heads * tokens, team_size(traits)
+    width = vector_width(traits)
+    pairs, per_item = (half_rot, max(1, ITEM_ELEMENTS // dim)) if traits.is_cpu else (width, 1)
+    size, local = items(-(-half_rot // pairs) * -(-rows // per_item), team)
     args: Args = (
         *(node, x, table),
-        *map(i32, (dim, heads, heads * tokens, half_rot, per_item)),
+        *map(i32, (dim, heads, rows, half_rot, pairs, per_item)),
         *(i64(x.strides[1]), i64(x.strides[2]), i64(table.strides[1])),
         i32(node.attr["neox"]),
     )
-    return [Launch("rope", "rope", args, size, local, {"W": width})]
+    defines: Defines = {"W": width, "LOCAL": team}
+    return [Launch("rope", "rope", args, size, local, defines)]

@@ -7,15 +7,12 @@ from engine.backends.opencl.launch import DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
     TYPE_NAMES,
     Args,
-    Defines,
-    chunks,
+    cover,
     i32,
     i64,
-    items,
     operands,
     readable,
     sources,
-    vector_width,
 )
 from engine.gguf.formats import BF16, F16, F32, I32
 from engine.graph.tensor import Tensor
@@ -31,14 +28,14 @@ def supports_rows(node: Tensor, type_of: TypeOf) -> bool:
 
 
 def rows(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """One item a vector of a gathered row."""
+    """Items over the gathered elements."""
     x, ids = sources(node)
     n0, n_ids = node.shape[:2]
-    size, local = items(chunks(n0, traits) * n_ids)
-    args: Args = (node, x, ids, i32(n0), i32(n_ids), i32(x.shape[1]), i64(x.strides[1]))
+    per_item, size, local, defines = cover(n0, n_ids, traits)
+    args: Args = (node, x, ids, i32(n0), i32(n_ids), i32(x.shape[1]), i64(x.strides[1]), per_item)
     # Four bytes pass as they are, so i32 needs no kernel of its own.
     kind = "f32" if x.fmt == I32 else TYPE_NAMES[x.fmt]
-    return [Launch("rows", "rows", args, size, local, {"X": kind, "W": vector_width(traits)})]
+    return [Launch("rows", "rows", args, size, local, {**defines, "X": kind})]
 
 
 def supports_set_rows(node: Tensor, type_of: TypeOf) -> bool:
@@ -50,13 +47,13 @@ def supports_set_rows(node: Tensor, type_of: TypeOf) -> bool:
 
 
 def set_rows(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """One item a vector of a written row."""
+    """Items over the written elements."""
     target, values, ids = sources(node)
     n0, n_ids = values.shape[:2]
-    size, local = items(chunks(n0, traits) * n_ids)
+    per_item, size, local, defines = cover(n0, n_ids, traits)
     args: Args = (
         *(node, values, ids, i32(n0), i32(n_ids), i32(node.shape[1])),
-        *(i64(node.strides[1]), i64(values.strides[1])),
+        *(i64(node.strides[1]), i64(values.strides[1]), per_item),
     )
-    defines: Defines = {"X": TYPE_NAMES[node.fmt], "W": vector_width(traits)}
+    defines = {**defines, "X": TYPE_NAMES[node.fmt]}
     return [Launch("rows", "set_rows", args, size, local, defines)]

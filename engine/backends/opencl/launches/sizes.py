@@ -1,6 +1,7 @@
 """What every family's launches share: argument types, how many items, which views are readable."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +20,8 @@ f32 = np.float32
 TYPE_NAMES: Mapping[Format, str] = {F32: "f32", F16: "f16", BF16: "bf16", I32: "i32"}
 """The kernels' word for an element type."""
 
-LOCAL = 64
-"""Items of a work-group that share nothing. One number: PoCL compiles a kernel for each."""
+ITEM_ELEMENTS = 2048
+"""What a CPU's item takes of elementwise work: below that a second one costs more than it saves."""
 
 
 def vector_width(traits: DeviceTraits) -> int:
@@ -38,7 +39,7 @@ def team_size(traits: DeviceTraits) -> int:
     return size
 
 
-def items(count: int, local: int = LOCAL) -> tuple[tuple[int], tuple[int]]:
+def items(count: int, local: int) -> tuple[tuple[int], tuple[int]]:
     """Global and local size for at least `count` items."""
     return (-(-count // local) * local,), (local,)
 
@@ -48,20 +49,29 @@ def rows_per_group(rows: int, traits: DeviceTraits) -> int:
     return max(1, rows // (8 * traits.compute_units)) if traits.is_cpu else 1
 
 
+class Cover(NamedTuple):
+    """How items cover rows of elements: EACH_ROW_OF_ITEM in common.cl, with its defines."""
+
+    per_item: np.int32
+    size: tuple[int]
+    local: tuple[int]
+    defines: Defines
+
+
+def cover(n0: int, rows: int, traits: DeviceTraits) -> Cover:
+    """Items for `rows` rows of `n0` elements: thousands each on a CPU, a vector elsewhere."""
+    width, local = vector_width(traits), team_size(traits)
+    run = ITEM_ELEMENTS // width if traits.is_cpu else 1
+    per_item = max(1, ITEM_ELEMENTS // n0) if traits.is_cpu else 1
+    count = -(-n0 // (run * width)) * -(-rows // per_item)
+    size, group = items(count, local)
+    return Cover(i32(per_item), size, group, {"W": width, "RUN": run, "LOCAL": local})
+
+
 def row_shape(shape: Shape) -> tuple[np.int32, np.int32, np.int32, np.int32]:
     """n0, n1, n2 and the number of rows, as kernels take a shape."""
     n0, n1, n2, n3 = shape
     return i32(n0), i32(n1), i32(n2), i32(n1 * n2 * n3)
-
-
-def strides(tensor: Tensor) -> tuple[np.int64, ...]:
-    """The four strides in bytes."""
-    return tuple(map(i64, tensor.strides))
-
-
-def chunks(n0: int, traits: DeviceTraits) -> int:
-    """Vectors that cover a row."""
-    return -(-n0 // vector_width(traits))
 
 
 def collapse(*tensors: Tensor) -> tuple[Shape, list[Shape]]:
