@@ -69,11 +69,16 @@ def _run(words: list[str]) -> int:
         command.configure(parser)
         args = _parse(parser, words[1:])
         return OK if args is None else int(command.run(args))
+    if not words:
+        from app.commands.window import open_window
+
+        return open_window()
     parser = Parser(prog="cutaway", description="Chat with a local model and see inside it.")
     parser.add_argument("--version", action="store_true", help="print the version and leave")
-    if "-h" in words or "--help" in words or not words:
-        parser.usage = "cutaway [-h] [--version] COMMAND ..."
+    if "-h" in words or "--help" in words:
+        parser.usage = "cutaway [-h] [--version] [COMMAND ...]"
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.description = f"{parser.description} Without a command the window opens."
         parser.epilog = _overview()
         parser.print_help()
         return OK

@@ -100,9 +100,9 @@ def layers(planned: Memory | None, held: Memory | None) -> list[LayerSum]:
         title = "shared" if layer is None else str(layer)
         if layer is not None and layer == numbers[-1] and with_cache and layer not in with_cache:
             title = "out"
-        mine = [[row for row in found if row.layer == layer] for found in rows.values()]
+        mine = {key: [r for r in found if r.layer == layer] for key, found in rows.items()}
         cells: dict[str, list[Part]] = defaultdict(list)
-        for part in _parts(*mine, None):
+        for part in _parts(mine["planned"], mine["held"], None):
             cells[part.component].append(part)
         made.append(LayerSum(layer, title, dict(cells)))
     return made

@@ -86,7 +86,7 @@ QTabBar::tab {
 }
 QTabBar::tab:hover { color: $text; }
 QTabBar::tab:selected { color: $text; border-bottom: 2px solid $accent; }
-QTabBar:focus::tab:selected { background: $selection; }
+QTabBar::tab:selected:focus { background: $selection; }
 
 QAbstractItemView {
   background: $panel; color: $text; border: none; alternate-background-color: $canvas;

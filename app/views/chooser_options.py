@@ -20,7 +20,7 @@ from app.theme import fonts
 from app.theme.icons import pixmap
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, PADDING
-from app.views.memory_bar import PoolBar
+from app.views.memory_bar import PoolBars
 from app.widgets.basics import Button, label, set_tone
 from app.widgets.elided import ElidedLabel
 from app.widgets.numbers import grouped, mib
@@ -59,8 +59,7 @@ class OptionsView(QWidget):
             ("KV cache", self.cache),
         ):
             form.addRow(label(text, "quiet"), box)
-        self._bars = QVBoxLayout()
-        self._bars.setSpacing(GRID)
+        self._bars = PoolBars()
         self._mark = QLabel()
         self._mark.setFixedSize(18, 18)
         self._fits = label(wrap=True)
@@ -83,7 +82,7 @@ class OptionsView(QWidget):
         column.addWidget(self._says)
         column.addWidget(self._form)
         column.addSpacing(GRID)
-        column.addLayout(self._bars)
+        column.addWidget(self._bars)
         column.addLayout(verdict)
         column.addStretch(1)
         column.addLayout(buttons)
@@ -175,14 +174,7 @@ class OptionsView(QWidget):
             picture, tone, text = "error", "bad", self._bench.memory.prediction_problem
         else:
             picture, tone, text = "info", "quiet", "Working out what it would take …"
-        while self._bars.count() < len(sums):
-            self._bars.addWidget(PoolBar())
-        for at in range(self._bars.count()):
-            bar = self._bars.itemAt(at).widget()
-            assert isinstance(bar, PoolBar)
-            bar.setVisible(at < len(sums))
-            if at < len(sums):
-                bar.show_sum(sums[at])
+        self._bars.show_sums(sums)
         self._fits.setText(text)
         set_tone(self._fits, tone)
         if picture:

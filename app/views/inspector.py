@@ -5,7 +5,6 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout,
 
 from app.theme.tokens import GRID
 from app.widgets.basics import divider, surface
-from app.widgets.focus import focus_first
 
 
 class Inspector(QWidget):
@@ -31,7 +30,7 @@ class Inspector(QWidget):
         line.setContentsMargins(GRID // 2, 0, GRID, 0)
         line.addWidget(self._tabs)
         line.addStretch(1)
-        column = QVBoxLayout(self)
+        column = self._column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.bar)
@@ -63,8 +62,9 @@ class Inspector(QWidget):
         elif has and not shown:
             self._tabs.removeTab(0)
 
-    def focus_page(self) -> bool:
-        return focus_first(self._stack.currentWidget()) or focus_first(self.bar)
+    def take_bar(self) -> None:
+        """Have the line of tabs back, if it was put elsewhere."""
+        self._column.insertWidget(0, self.bar)
 
     def _changed(self) -> None:
         page = self._pages.get(self.tab)

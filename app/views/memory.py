@@ -7,7 +7,7 @@ from app.state.memory_sums import LayerSum, Part, layers, pools
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
-from app.views.memory_bar import PoolBar
+from app.views.memory_bar import PoolBars
 from app.views.memory_layers import LayerRows, layer_view
 from app.widgets.basics import IconButton, divider, label
 from app.widgets.numbers import mib
@@ -37,7 +37,8 @@ class MemoryView(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._memory, self._session, self._selection = bench.memory, bench.session, bench.selection
-        self._bars: list[PoolBar] = []
+        self.bars = PoolBars()
+        self.bars.inspected.connect(self._part_chosen)
         self._says = label(tone="quiet")
         self._switch = IconButton("table", "Show as a table (Ctrl+T)", self.toggle_table)
         self.layer_rows = LayerRows()
@@ -86,17 +87,7 @@ class MemoryView(QWidget):
 
     def _refresh_bars(self) -> None:
         sums = pools(self._memory.planned, self._memory.held, self._loaded())
-        while len(self._bars) < len(sums):
-            bar = PoolBar()
-            bar.inspected.connect(self._part_chosen)
-            self._bars.append(bar)
-            self._bars_column.addWidget(bar)
-        for bar in self._bars[len(sums) :]:
-            bar.setParent(None)
-            bar.deleteLater()
-        del self._bars[len(sums) :]
-        for bar, pool in zip(self._bars, sums, strict=True):
-            bar.show_sum(pool)
+        self.bars.show_sums(sums)
 
     def _loaded(self) -> int | None:
         """Bytes of weights that are on their devices, while they are being loaded."""
@@ -115,8 +106,6 @@ class MemoryView(QWidget):
 
     def _make_chart(self) -> QWidget:
         chart = QWidget()
-        self._bars_column = QVBoxLayout()
-        self._bars_column.setSpacing(2 * GRID)
         self._by_layer = QWidget()
         heading = QVBoxLayout(self._by_layer)
         heading.setContentsMargins(0, GRID, 0, 0)
@@ -128,7 +117,7 @@ class MemoryView(QWidget):
         column = QVBoxLayout(chart)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID)
-        column.addLayout(self._bars_column)
+        column.addWidget(self.bars)
         column.addWidget(self._by_layer)
         column.addWidget(self.layers, 1)
         column.addStretch(0)

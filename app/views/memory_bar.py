@@ -1,6 +1,6 @@
 """One memory pool, painted: all of it as a thin line, and below, magnified, what the engine has."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
@@ -15,7 +15,7 @@ from PySide6.QtGui import (
     QPen,
     QPolygonF,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QVBoxLayout, QWidget
 
 from app.state.memory_sums import Part, PoolSum
 from app.theme import fonts
@@ -252,6 +252,29 @@ class PoolBar(QWidget):
             QToolTip.showText(event.globalPos(), text, self)
             return
         QToolTip.hideText()
+
+
+class PoolBars(QWidget):
+    """A bar for each pool, one below the other."""
+
+    inspected = Signal(object)  # Part
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bars: list[PoolBar] = []
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(2 * GRID)
+
+    def show_sums(self, sums: Sequence[PoolSum]) -> None:
+        while len(self.bars) < len(sums):
+            self.bars.append(PoolBar())
+            self.bars[-1].inspected.connect(self.inspected)
+            self._column.addWidget(self.bars[-1])
+        for at, bar in enumerate(self.bars):
+            bar.setVisible(at < len(sums))
+            if at < len(sums):
+                bar.show_sum(sums[at])
 
 
 def _number(painter: QPainter, area: QRectF, text: str, unit: str) -> None:

@@ -62,9 +62,9 @@ class _Cell(QStyledItemDelegate):
         rows = index.model()
         assert isinstance(rows, LayerRows)
         layer: LayerSum = index.data(LAYER_ROLE)
-        area = QRectF(option.rect)  # type: ignore[attr-defined]
+        area = QRectF(option.rect)
         painter.save()
-        if option.state & QStyle.StateFlag.State_Selected:  # type: ignore[attr-defined]
+        if option.state & QStyle.StateFlag.State_Selected:
             painter.fillRect(area, QColor(tokens().selection))
         inside = area.adjusted(GRID, 0, -GRID, 0)
         middle = Qt.AlignmentFlag.AlignVCenter

@@ -40,10 +40,10 @@ class _Delegate(QStyledItemDelegate):
         index: QModelIndex | QPersistentModelIndex,
     ) -> None:
         command: Command = index.data(COMMAND_ROLE)
-        rect = option.rect  # type: ignore[attr-defined]
+        rect = option.rect
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        if option.state & QStyle.StateFlag.State_Selected:  # type: ignore[attr-defined]
+        if option.state & QStyle.StateFlag.State_Selected:
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(QColor(tokens().selection))
             painter.drawRoundedRect(rect, RADIUS_CONTROL, RADIUS_CONTROL)

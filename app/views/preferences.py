@@ -34,7 +34,7 @@ class PreferencesView(QWidget):
         head.addWidget(IconButton("close", "Close preferences", self.done.emit, 16))
         self.theme = self._choice("Theme", THEMES, "theme")
         self.send_key = self._choice("Key that sends", SEND_KEYS, "send_key")
-        self.size = self._choice("Text size", SIZES, "font_scale")
+        self.text_size = self._choice("Text size", SIZES, "font_scale")
         self.motion = self._switch("Less motion", "reduced_motion")
         self.open_last = self._switch("Open the last model at the start", "open_last_model")
         form = QFormLayout()
@@ -43,7 +43,7 @@ class PreferencesView(QWidget):
         form.setLabelAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         form.addRow(label("Theme", "quiet"), self.theme)
-        form.addRow(label("Text size", "quiet"), self.size)
+        form.addRow(label("Text size", "quiet"), self.text_size)
         form.addRow(label("Send with", "quiet"), self.send_key)
         form.addRow(label("Motion", "quiet"), self.motion)
         form.addRow(label("Models", "quiet"), self.open_last)
@@ -62,7 +62,7 @@ class PreferencesView(QWidget):
         for box, now in (
             (self.theme, value.theme),
             (self.send_key, value.send_key),
-            (self.size, value.font_scale),
+            (self.text_size, value.font_scale),
         ):
             nearest = box.findData(now)
             box.setCurrentIndex(nearest)

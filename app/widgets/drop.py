@@ -14,6 +14,7 @@ class DropShade(QWidget):
 
     def __init__(self, parent: QWidget, words: str) -> None:
         super().__init__(parent)
+        self._over = parent
         self._words = words
         self.setAccessibleName(words)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
@@ -21,7 +22,7 @@ class DropShade(QWidget):
 
     def show_over(self) -> None:
         """Cover the parent as it is now."""
-        self.setGeometry(self.parentWidget().rect())
+        self.setGeometry(self._over.rect())
         self.show()
         self.raise_()
 

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 def focusable(root: QWidget) -> Iterator[QWidget]:
     """The widgets below `root` that Tab reaches now, in its order."""
     widget = root.nextInFocusChain()
-    while widget is not root:
+    while widget is not None and widget is not root:
         if (
             root.isAncestorOf(widget)
             and widget.focusPolicy() & Qt.FocusPolicy.TabFocus

@@ -16,7 +16,7 @@ class Sheet(QWidget):
 
     def __init__(self, parent: QWidget, content: QWidget, width: int, height: int = 0) -> None:
         super().__init__(parent)
-        self._wanted = (width, height)
+        self._over, self._wanted = parent, (width, height)
         self._before: QWidget | None = None
         self.content = content
         self.card = QFrame(self)
@@ -48,7 +48,7 @@ class Sheet(QWidget):
         self.closed.emit()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        if event.type() == QEvent.Type.Resize and watched is self.parent():
+        if event.type() == QEvent.Type.Resize and watched is self._over:
             self._place()
         return False
 
@@ -90,7 +90,7 @@ class Sheet(QWidget):
         painter.end()
 
     def _place(self) -> None:
-        area = self.parentWidget().rect()
+        area = self._over.rect()
         self.setGeometry(area)
         width = min(self._wanted[0], area.width() - 4 * GRID)
         height = self._wanted[1] or self.card.sizeHint().height()
