@@ -78,13 +78,12 @@ def run(args: argparse.Namespace) -> int:
             result["peer"] = {"name": args.against, **peer.about}
         engine = stack.enter_context(Engine(path, options))
         facts = facts_of(engine, engine.start())
-        if not args.json:
-            print("\n".join(head(bool(args.against))))
         for test in tests:
             done = facts | _measure(engine, peer, test, args.r, facts["n_threads"])
-            result["tests"].append(done)
             if not args.json:
-                print(row(done), flush=True)
+                lines = [] if result["tests"] else head(bool(args.against))
+                print("\n".join([*lines, row(done)]), flush=True)
+            result["tests"].append(done)
         if peer is not None:
             peer.close()
         if args.profile or args.trace is not None:

@@ -34,7 +34,9 @@ def work_of(node: Tensor, inputs: Values) -> Work:
         target, values, ids = sources
         written = ids.nelements * target.fmt.row_bytes(target.shape[0])
         return Work(written + _sizes(values, ids), values.nelements)
-    return Work(_sizes(node, *sources), node.nelements)
+    # A fused node may write some rows of a cache too, never all of it.
+    moved = [t for t in (node, *sources) if t.storage.role is not Role.CACHE]
+    return Work(_sizes(*moved), node.nelements)
 
 
 def _products(node: Tensor, sources: list[Tensor]) -> int:

@@ -1,0 +1,186 @@
+"""`cutaway bench` as a person or a program calls it, with the engine it really starts."""
+
+import json
+import signal
+import statistics
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.program import ROOT, RUN, assert_one_line_error, engine_of, run
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+HOST = ("--device", "host")
+# llama-bench's keys for a row, as far as they mean something here.
+KEYS = {
+    *("build_commit", "model_filename", "model_type", "model_size", "model_n_params", "backends"),
+    *("n_threads", "type_k", "type_v", "flash_attn", "n_prompt", "n_gen", "n_depth", "test_time"),
+    *("avg_ns", "stddev_ns", "avg_ts", "stddev_ts", "samples_ns", "samples_ts"),
+}
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_path: Path) -> str:
+    """A random model, as an argument."""
+    return str(tiny_path)
+
+
+def bench(*words: str, **more: float) -> dict:
+    ended = run("bench", *words, "--json", **more)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return json.loads(ended.stdout)
+
+
+def test_tests_in_llama_benchs_convention(tiny: str) -> None:
+    words = ("-p", "12,3", "-n", "4,0", "-pg", "5,2", "-d", "0,20", "-r", "2")
+    tests = bench(tiny, *HOST, *words)["tests"]
+    once = ["pp12", "pp3", "tg4", "pp5+tg2"]
+    assert [test["test"] for test in tests] == once + [f"{name} @ d20" for name in once]
+    for test in tests:
+        assert set(test) >= KEYS
+        assert test["model_filename"] == tiny
+        assert test["backends"] == "host"
+        assert test["n_ctx"] >= 20 + 12
+        n = test["n_prompt"] + test["n_gen"]
+        assert test["samples_ts"] == [n * 1e9 / ns for ns in test["samples_ns"]]
+        assert len(test["samples_ns"]) == 2
+        assert test["avg_ts"] == statistics.mean(test["samples_ts"])
+        assert test["stddev_ts"] == statistics.stdev(test["samples_ts"])
+        assert test["median_ts"] == statistics.median(test["samples_ts"])
+        assert min(test["samples_ns"]) > 0
+        assert max(test["samples_ns"]) < 60e9
+    inspected = json.loads(run("inspect", tiny, "--json").stdout)
+    assert tests[0]["model_n_params"] == inspected["parameters"]
+    assert tests[0]["model_size"] == sum(t["bytes"] for t in inspected["types"].values())
+
+
+def test_a_table(tiny: str) -> None:
+    ended = run("bench", tiny, *HOST, "-p", "0", "-n", "2", "-r", "1")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    head, rule, row = ended.stdout.splitlines()
+    assert head.split(" | ") == [
+        *("| model", "size", "params", "backend", "threads", "test", "t/s", "median |")
+    ]
+    assert row.count("|") == head.count("|") == rule.count("|")
+    assert "| tg2 |" in row
+    assert " ± 0.00 |" in row  # one repetition deviates from nothing
+
+
+@pytest.mark.device
+def test_a_profile_and_its_trace(tiny: str, tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    words = ("-p", "6", "-n", "2", "-d", "0,9", "-r", "1")
+    result = bench(tiny, *words, "--profile", "--trace", str(file))
+    profiles = result["profiles"]
+    assert [p["test"] for p in profiles] == ["pp6", "pp6 @ d9", "tg1", "tg1 @ d9"]
+    assert min(result["roof"].values()) > 0
+    for one in profiles:
+        parts = ("before_ns", "kernels_ns", "gaps_ns", "after_ns")
+        assert sum(one[part] for part in parts) == one["step_ns"]
+        assert {cost["by"] for cost in one["costs"]} == {"kernel", "op", "role", "split"}
+    trace = json.loads(file.read_text("utf-8"))
+    events = trace["traceEvents"]
+    named = {e["args"]["name"] for e in events if (e["ph"], e["name"]) == ("M", "process_name")}
+    assert named == {p["test"] for p in profiles}
+    complete = [e for e in events if e["ph"] == "X"]
+    assert len(complete) == sum(len(p["launches"]) + len(p["host"]) for p in profiles)
+    for event in complete:
+        assert {"name", "cat", "ts", "dur", "pid", "tid", "args"} <= set(event)
+        assert event["dur"] >= 0
+    kernels = sum(e["dur"] for e in complete if e["pid"] == 3 and e["tid"] == 2) * 1e3
+    assert kernels == pytest.approx(profiles[2]["kernels_ns"], abs=len(complete))
+
+
+@pytest.mark.device
+def test_a_profile_as_tables(tiny: str) -> None:
+    ended = run("bench", tiny, "-p", "0", "-n", "1", "-r", "1", "--profile")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    for part in ("tg1: a step of", "gaps between them", "roof of the device", "matmul", "1 "):
+        assert part in ended.stdout
+
+
+def test_a_profile_of_the_host_has_no_roof(tiny: str) -> None:
+    result = bench(tiny, *HOST, "-p", "0", "-n", "1", "-r", "1", "--profile")
+    assert result["roof"] == {"bytes_per_s": 0, "flops_per_s": 0}
+    assert result["profiles"][0]["kernels_ns"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "parts", "status"),
+    [
+        (("-p", "0", "-n", "0"), ("-p and -n",), 1),
+        (("-p", "x"), ("-p", "x"), 2),
+        (("-n", "1,,2"), ("-n",), 2),
+        (("-pg", "5"), ("-pg", "P,N"), 2),
+        (("-r", "0"), ("-r",), 2),
+        (("--against", "nobody"), ("--against", "llama.cpp"), 2),
+        (("--trace", "no/such/folder/t.json"), ("--trace",), 1),
+        (("-p", "64", "--ctx", "32"), ("pp64", "32"), 1),
+        (("-n", "1", "-d", "100000"), ("tg1 @ d100000", "256"), 1),
+    ],
+)
+def test_bad_requests(
+    tiny: str, words: tuple[str, ...], parts: tuple[str, ...], status: int
+) -> None:
+    ended = run("bench", tiny, *HOST, "-p", "0", *words)
+    assert (ended.returncode, ended.stdout) == (status, "")
+    *_, error = ended.stderr.splitlines()
+    assert error.startswith("cutaway: error: ")
+    for part in parts:
+        assert part in error
+
+
+def test_without_llama_cpp(tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "llama_cpp.py").write_text("raise ModuleNotFoundError('blocked by a test')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    ended = run("bench", tiny, "--against", "llama.cpp")
+    assert_one_line_error(ended, "llama-cpp-python", "pip install 'cutaway[llama-cpp]'")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_of_a_bench_that_ends_early(tiny: str, how: signal.Signals) -> None:
+    child = subprocess.Popen(
+        [*RUN, "bench", tiny, *HOST, "-p", "0", "-n", "200", "-r", "100000"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    engine = engine_of(child.pid)
+    time.sleep(0.5)
+    if how is signal.SIGKILL:
+        engine.suspend()  # as while the peer is measured
+        time.sleep(0.2)  # all its threads have to hear it
+    child.send_signal(how)
+    child.communicate(timeout=30)
+    engine_gone(engine)
+
+
+def engine_gone(engine: psutil.Process) -> None:
+    psutil.wait_procs([engine], timeout=5)
+    assert not engine.is_running()
+
+
+@pytest.mark.full
+@pytest.mark.device
+@pytest.mark.model_file
+def test_against_llama_cpp(smollm2_path: Path) -> None:
+    pytest.importorskip("llama_cpp")
+    words = ("-p", "16", "-n", "4", "-d", "0,40", "-r", "2", "--against", "llama.cpp")
+    result = bench(str(smollm2_path), *words, seconds=300)
+    assert result["peer"]["versions"]["llama-cpp-python"]
+    assert result["peer"]["system_info"]
+    assert [test["test"] for test in result["tests"]] == [
+        *("pp16", "tg4", "pp16 @ d40", "tg4 @ d40")
+    ]
+    for test in result["tests"]:
+        assert test["ratio"] == pytest.approx(test["ours"] / test["theirs"])
+        assert test["ours"] == pytest.approx(test["median_ts"])
+        runs = test["runs"]
+        better = max(runs.values(), key=lambda both: statistics.median(both["theirs"]))
+        assert test["theirs"] == pytest.approx(statistics.median(better["theirs"]))
+        assert [len(turns) for both in runs.values() for turns in both.values()] == [2] * 4
+        # Neither is a thousand times the other: both really computed.
+        assert 0.01 < test["ratio"] < 100
