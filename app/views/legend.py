@@ -63,7 +63,7 @@ class _Scale(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._words = PROBABILITIES
+        self._words: tuple[str, ...] = PROBABILITIES
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
 
     def show_words(self, words: tuple[str, ...]) -> None:

@@ -47,8 +47,7 @@ class MessageView(QWidget):
         self._column.setSpacing(GRID // 2)
         self._column.addWidget(self.header)
         self._place = QVBoxLayout()
-        side, above = (PADDING - 4, GRID + 2) if user else (0, 0)
-        self._place.setContentsMargins(side, above, side, above)
+        self._set_margins(card=user)
         self._place.setSpacing(GRID)
         self._column.addLayout(self._place)
         if self.footer is not None:
@@ -116,6 +115,7 @@ class MessageView(QWidget):
         self.edit = MessageEdit(self.message, self.chat.bench.preferences.value.send_key)
         self.edit.done.connect(self._edited)
         self.edit.cancelled.connect(self.end_edit)
+        self._set_margins(card=False)
         self._remove_body()
         self._place.addWidget(self.edit)
         self.edit.field.setFocus()
@@ -126,6 +126,7 @@ class MessageView(QWidget):
         """Show the text again."""
         if self.edit is not None:
             gone, self.edit = self.edit, None
+            self._set_margins(card=self.is_question)
             self._take_out(gone)
             self.refresh()
             if self.body is not None:
@@ -266,6 +267,10 @@ class MessageView(QWidget):
     def _dismiss(self) -> None:
         self._dismissed, self._banner = self.message.problem, None
         self.height_changed.emit()
+
+    def _set_margins(self, card: bool) -> None:
+        side, above = (PADDING - 4, GRID + 2) if card else (0, 0)
+        self._place.setContentsMargins(side, above, side, above)
 
     def _take_out(self, widget: QWidget) -> None:
         self._place.removeWidget(widget)

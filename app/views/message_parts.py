@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QTimer, Signal
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QRect, QTimer, Signal
+from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
 
 from app.state.reasoning import Said
 from app.state.session import Stage
 from app.theme import fonts
+from app.theme.theme import tokens
 from app.theme.tokens import GRID, ROW_COMPACT
 from app.views.statistics import about, details, summary
 from app.widgets.basics import Button, IconButton, label, set_tone
@@ -199,13 +200,16 @@ class Thought(QWidget):
         self._began = time.monotonic()
         self._took: float | None = None
         self._fold = Button("", self.toggle, "link")
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(GRID // 2)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID // 2)
         line = QHBoxLayout()
         line.addWidget(self._fold)
         line.addStretch(1)
-        self._column.addLayout(line)
+        self._inset = QVBoxLayout()
+        self._inset.setContentsMargins(2 * GRID, 0, 0, 0)
+        column.addLayout(line)
+        column.addLayout(self._inset)
 
     def show_said(self, said: Said) -> None:
         if self._said.thinking and not said.thinking:
@@ -232,16 +236,21 @@ class Thought(QWidget):
             self._text = MarkdownView("What the model thought")
             self._text.height_changed.connect(self.height_changed)
             self._text.set_text(self._said.thought)
-            self._column.addWidget(self._text)
-            self._column.setContentsMargins(0, 0, 0, GRID)
-            self._text.setContentsMargins(0, 0, 0, 0)
+            self._inset.addWidget(self._text)
         elif self._text is not None:
-            self._column.removeWidget(self._text)
+            self._inset.removeWidget(self._text)
             self._text.hide()
             self._text.deleteLater()
             self._text = None
         self.tick()
         self.height_changed.emit()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        if self._text is not None:
+            painter = QPainter(self)
+            bar = QRect(0, self._text.y(), 3, self._text.height())
+            painter.fillRect(bar, QColor(tokens().divider))
+            painter.end()
 
     def _estimate(self) -> float | None:
         """Its part of the time that the whole answer took."""

@@ -24,6 +24,7 @@ from app.widgets.markdown.parse import Block, Spans
 
 _HEADINGS = (0, 21, 18, 16, CHAT_PX, CHAT_PX, CHAT_PX)
 _LINE, _LINE_HEADING, _LINE_CODE = 150, 130, 145  # per cent of the font's height
+_ABOVE = 30  # lines of code that give colours their context
 _ALIGNS = {
     "left": Qt.AlignmentFlag.AlignLeft,
     "center": Qt.AlignmentFlag.AlignHCenter,
@@ -101,19 +102,51 @@ def _insert_code(cursor: QTextCursor, block: Block) -> None:
     option.setWrapMode(QTextOption.WrapMode.NoWrap)
     option.setTabStopDistance(4 * cursor.document().defaultFont().pixelSize() * 0.6)
     cursor.document().setDefaultTextOption(option)
-    look = QTextCharFormat()
-    look.setForeground(QColor(tokens().text))
     cursor.setBlockFormat(_lines(_LINE_CODE))
-    cursor.insertText(block.code, look)
-    for start, length, tone in highlight(block.code, block.language):
+    cursor.insertText(block.code, _coloured("text"))
+    _highlight(cursor, block, 0)
+
+
+def extend_code(document: QTextDocument, old: Block, new: Block) -> bool:
+    """Append what code has grown by, with its colours; False where it is other code.
+
+    Colours are found from some lines above on, which is wrong only within a longer string or
+    comment, until the document is made anew.
+    """
+    same = old.kind == new.kind == "code" and old.language == new.language
+    if not same or not new.code.startswith(old.code):
+        return False
+    cursor = QTextCursor(document)
+    cursor.beginEditBlock()
+    cursor.movePosition(QTextCursor.MoveOperation.End)
+    cursor.insertText(new.code[len(old.code) :], _coloured("text"))
+    start = len(old.code)
+    for _ in range(_ABOVE):
+        start = new.code.rfind("\n", 0, start)
+        if start < 0:
+            break
+    _highlight(cursor, new, start + 1)
+    cursor.endEditBlock()
+    return True
+
+
+def _highlight(cursor: QTextCursor, block: Block, first: int) -> None:
+    """Colour the code from a character on."""
+    code = block.code[first:]
+    ahead, wide = _units(block.code[:first]), not code.isascii()
+    for start, length, tone in highlight(code, block.language):
         # pygments counts characters, Qt UTF-16 units.
-        before = _units(block.code[:start]) if not block.code.isascii() else start
-        size = _units(block.code[start : start + length])
+        before = ahead + (_units(code[:start]) if wide else start)
         cursor.setPosition(before)
-        cursor.setPosition(before + size, QTextCursor.MoveMode.KeepAnchor)
-        coloured = QTextCharFormat()
-        coloured.setForeground(QColor(getattr(tokens(), tone)))
-        cursor.mergeCharFormat(coloured)
+        end = before + _units(code[start : start + length])
+        cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
+        cursor.mergeCharFormat(_coloured(tone))
+
+
+def _coloured(tone: str) -> QTextCharFormat:
+    look = QTextCharFormat()
+    look.setForeground(QColor(getattr(tokens(), tone)))
+    return look
 
 
 def _units(text: str) -> int:

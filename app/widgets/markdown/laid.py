@@ -15,7 +15,7 @@ from PySide6.QtGui import (
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CARD
-from app.widgets.markdown.documents import document_of, trailing
+from app.widgets.markdown.documents import document_of, extend_code, trailing
 from app.widgets.markdown.parse import Block
 
 INDENT = 24
@@ -36,6 +36,14 @@ class Laid:
         self._bars_above = min(block.quotes, above.quotes) if above is not None else 0
         self.top = self.height = self.width = 0
         self.lay(width)
+
+    def extend(self, block: Block) -> bool:
+        """Become a block that is this one with more code; False where it is another."""
+        if not extend_code(self.document, self.block, block):
+            return False
+        self.block = block
+        self.lay(self.left + self.width)
+        return True
 
     def lay(self, width: int) -> None:
         """Lay it out again for another width."""

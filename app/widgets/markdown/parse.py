@@ -55,21 +55,36 @@ class Block:
     aligns: tuple[Align, ...] = ()
 
 
+class Item(NamedTuple):
+    """Where an item of a list begins: its line, and what number it has (0: a bullet)."""
+
+    line: int
+    number: int
+
+
 class Part(NamedTuple):
-    """What one top-level construct came to: the line it began on and its blocks."""
+    """What one top-level construct came to: the line it began on, its blocks, and, of a list,
+    its items.
+    """
 
     line: int
     blocks: list[Block]
+    items: list[Item]
 
 
-def parse(text: str, env: dict[str, Any] | None = None) -> list[Part]:
-    """The top-level constructs of a text. `env` keeps link definitions for the next call."""
+def parse(text: str, env: dict[str, Any] | None = None, within: Item | None = None) -> list[Part]:
+    """The top-level constructs of a text. `env` keeps link definitions for the next call;
+    `within` says that the text begins in a list, with this item.
+    """
     tokens = _parser.parse(text, {} if env is None else env)
-    parts, start = [], 0
+    parts: list[Part] = []
+    start = 0
     for end, token in enumerate(tokens, 1):
         if token.level == 0 and token.nesting <= 0:
-            line = tokens[start].map
-            parts.append(Part(line[0] if line else 0, list(_blocks(tokens[start:end]))))
+            resumed = within if not parts and token.type.endswith("_list_close") else None
+            blocks = list(_blocks(tokens[start:end], resumed))
+            items = _items(tokens[start:end], resumed)
+            parts.append(Part(_line(tokens[start]), blocks, items))
             start = end
     return parts
 
@@ -79,10 +94,24 @@ def plain(text: str) -> list[Block]:
     return [Block("text", (Span(text),))] if text else []
 
 
-def _blocks(tokens: list[Token]) -> Iterator[Block]:
+def _line(token: Token) -> int:
+    return token.map[0] if token.map else 0
+
+
+def _items(tokens: list[Token], resumed: Item | None) -> list[Item]:
+    """The items of a top-level list."""
+    if not tokens[0].type.endswith("_list_open"):
+        return []
+    ordered = tokens[0].type == "ordered_list_open"
+    first = resumed.number if resumed is not None else int(tokens[0].attrs.get("start", 1))
+    begun = [token for token in tokens if token.level == 1 and token.type == "list_item_open"]
+    return [Item(_line(token), first + n if ordered else 0) for n, token in enumerate(begun)]
+
+
+def _blocks(tokens: list[Token], resumed: Item | None) -> Iterator[Block]:
     lists: list[int | None] = []  # the next number of each list around, None for bullets
     quotes, marker = 0, ""
-    after_item = False  # the next block follows one of the same list
+    after_item = resumed is not None  # the next block follows one of the same list
     for at, token in enumerate(tokens):
         base = Block("text", indent=len(lists), quotes=quotes, marker=marker)
         made: Block | None = None
@@ -90,7 +119,9 @@ def _blocks(tokens: list[Token]) -> Iterator[Block]:
             case "bullet_list_open":
                 lists.append(None)
             case "ordered_list_open":
-                lists.append(int(token.attrs.get("start", 1)))
+                begun = resumed is not None and token.level == 0
+                start = resumed.number if resumed and begun else int(token.attrs.get("start", 1))
+                lists.append(start)
             case "bullet_list_close" | "ordered_list_close":
                 lists.pop()
             case "list_item_open":

@@ -2,16 +2,18 @@
 
 from typing import Any
 
-from app.widgets.markdown.parse import Block, parse
+from app.widgets.markdown.parse import Block, Item, Part, parse
 
 STEP = 2000  # characters that are taken at once
+LONG_LIST = 24  # items; of a longer list only the last ones are parsed again
 
 
 class Stream:
     """Feed it the whole text, again and again as it grows; it goes on from where it was.
 
     Only the last top-level construct of CommonMark can still change when text is appended, so
-    parsing starts there. (A link defined after its use is the exception: it stays as typed.)
+    parsing starts there. (A link defined after its use is the exception: it stays as typed. In a
+    list of more than LONG_LIST items a late empty line moves only its last ones apart.)
     """
 
     def __init__(self) -> None:
@@ -20,6 +22,7 @@ class Stream:
         self._read = 0  # characters of the text that are in `blocks`
         self._start = 0  # where the last construct begins, and the first of its blocks
         self._first = 0
+        self._within: Item | None = None  # the list that goes on there
         self._env: dict[str, Any] = {}
 
     @property
@@ -37,6 +40,7 @@ class Stream:
         if not text.startswith(self._text[: self._read]):
             self.blocks, self._env = [], {}
             self._read = self._start = self._first = 0
+            self._within = None
         self._text = text
 
     def step(self) -> int:
@@ -45,7 +49,7 @@ class Stream:
         if end < len(self._text):  # at the end of a line, if there is one
             end = self._text.rfind("\n", self._read, end) + 1 or end
         text = self._text[self._start : end]
-        parts = parse(text, self._env)
+        parts = parse(text, self._env, self._within)
         fresh = [block for part in parts for block in part.blocks]
         changed = self._first
         for old, new in zip(self.blocks[self._first :], fresh, strict=False):
@@ -54,9 +58,29 @@ class Stream:
             changed += 1
         self.blocks[self._first :] = fresh
         # A line that is not whole may yet turn out to go on with what is above it ("3" and ".").
-        if len(parts) > 1 and parts[-1].line < text.count("\n"):
-            lines = text.split("\n", parts[-1].line)
-            self._start += len(text) - len(lines[-1])
-            self._first += len(fresh) - len(parts[-1].blocks)
+        whole_lines = text.count("\n")
+        if len(parts) > 1 and parts[-1].line < whole_lines:
+            self._go_on_at(text, parts[-1].line, len(fresh) - len(parts[-1].blocks))
+            self._within = None
+        elif len(parts) == 1 and len(parts[0].items) > LONG_LIST:
+            self._go_on_in_list(text, parts[0])
         self._read = end
         return changed
+
+    def _go_on_at(self, text: str, line: int, block: int) -> None:
+        lines = text.split("\n", line)
+        self._start += len(text) - len(lines[-1])
+        self._first += block
+
+    def _go_on_in_list(self, text: str, part: Part) -> None:
+        """From its last item but one, so that the space between items is still seen."""
+        item = part.items[-2]
+        tail = len(_until(part, item, text))
+        self._go_on_at(text, item.line, len(part.blocks) - tail)
+        self._within = item
+
+
+def _until(part: Part, item: Item, text: str) -> list[Block]:
+    """The blocks of a list from an item on."""
+    lines = text.split("\n", item.line)
+    return [block for again in parse(lines[-1], None, item) for block in again.blocks]

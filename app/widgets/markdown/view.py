@@ -66,6 +66,9 @@ class MarkdownView(QWidget):
         """Show a text; `live` says that it grows, which a caret behind it tells."""
         if self._live != live:
             self._live = live
+            ended = not live and bool(self._laid) and self._laid[-1].block.kind == "code"
+            if ended:
+                self._lay_from(len(self._laid) - 1)  # with the colours of the whole
             self.update()
         self._stream.set_text(text)
         if not self._timer.isActive():
@@ -113,9 +116,10 @@ class MarkdownView(QWidget):
         self._lay_from(self._stream.step(), settle=False)
 
     def _lay_from(self, first: int, settle: bool = True) -> None:
-        del self._laid[first:]
+        grown = first if self._extend(first) else first - 1
+        del self._laid[grown + 1 :]
         if self._width:
-            for n, block in enumerate(self.blocks[first:], first):
+            for n, block in enumerate(self.blocks[grown + 1 :], grown + 1):
                 laid = Laid(block, self.blocks[n - 1] if n else None, self._width)
                 laid.top = (self._laid[-1].bottom if self._laid else 0) + laid.gap
                 self._laid.append(laid)
@@ -123,6 +127,11 @@ class MarkdownView(QWidget):
             self.selection.clear()
         if settle:
             self._settle()
+
+    def _extend(self, block: int) -> bool:
+        """Whether the block laid out there could take what it has grown by."""
+        grows = self._live and block < min(len(self._laid), len(self.blocks))
+        return grows and self._laid[block].extend(self.blocks[block])
 
     def _settle(self) -> None:
         """Bars of code, height and picture follow the blocks."""

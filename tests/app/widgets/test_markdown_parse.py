@@ -144,3 +144,23 @@ def test_a_long_text_is_taken_in_steps() -> None:
         steps += 1
     assert steps > 10
     assert stream.blocks == blocks(text)
+
+
+@pytest.mark.parametrize("marker", ["-", "1.", "%d."])
+def test_a_long_list_is_the_same_in_pieces(marker: str) -> None:
+    def item(n: int) -> str:
+        mark = marker % n if "%" in marker else marker
+        return f"{mark} item **{n}**\n" + (
+            "   - inner\n\n     ```py\n     x\n     ```\n" * (n % 7 == 0)
+        )
+
+    text = "Before:\n\n" + "".join(item(n) for n in range(1, 200)) + "\nAfter.\n"
+    stream = Stream()
+    for end in range(0, len(text) + 40, 40):
+        stream.set_text(text[:end])
+        while not stream.complete:
+            stream.step()
+    whole = blocks(text)
+    assert [(b.marker, b.spans, b.code, b.indent) for b in stream.blocks] == [
+        (b.marker, b.spans, b.code, b.indent) for b in whole
+    ]
