@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from engine.errors import BadSetting
 
@@ -54,7 +54,18 @@ LOG: Setting[Path | None] = Setting(
     "CUTAWAY_LOG", None, _folder, "folder where details of unexpected errors are written"
 )
 
-SETTINGS: tuple[Setting[Path | None], ...] = (MODELS, CACHE, LOG)
+
+def _fusions(text: str) -> frozenset[str] | None:
+    if text == "all":
+        return None
+    return frozenset() if text == "none" else frozenset(text.split(","))
+
+
+FUSE: Setting[frozenset[str] | None] = Setting(
+    "CUTAWAY_FUSE", None, _fusions, "operations made in one launch: all, none, or names (a,b)"
+)
+
+SETTINGS: tuple[Setting[Any], ...] = (MODELS, CACHE, LOG, FUSE)
 
 
 def model_folders() -> list[Path]:

@@ -1,14 +1,6 @@
 // activation: out = act(gate), or act(gate) * up.
 //
-//   silu(x) = x / (1 + exp(-x))
-//   gelu(x) = x / (1 + exp(-2u)),  u = sqrt(2/pi) (x + 0.044715 x^3)
-//
-// The second is 0.5 x (1 + tanh(u)) without a tanh; exp runs to infinity or 0 at the ends, where
-// the quotient is -0 and x. Items as in arithmetic.cl. f32, out packed.
-
-#define SILU(x) (x / (1.0f + exp(-x)))
-// 2 sqrt(2/pi) = 1.5957691216
-#define GELU(x) (x / (1.0f + exp(-1.5957691216f * x * (1.0f + 0.044715f * x * x))))
+// Items as in arithmetic.cl. f32, out packed. SILU and GELU: common.cl.
 
 #define ACTIVATION(name, ACT)                                                                     \
   __kernel TEAM_SIZE void name(                                                                   \

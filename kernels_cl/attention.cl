@@ -18,6 +18,9 @@
 // out [Dv + 2, H, T, chunks]: what they added up, maximum, sum. KV is the type of k and v.
 //
 // Cells that no query of a tile can see are never read, so what lies in them does not matter.
+//
+// With `panel` above 0 results are written to x too, in 12 bits for the next matmul (quantize.cl): a
+// token's heads are one row there, and Dv is a multiple of 32.
 
 #ifndef KV
   #define KV f16
@@ -32,13 +35,13 @@
 
 // Where a group works; the last tile repeats its last query, which `real` does not count.
 #define ATTENTION_ARGUMENTS                                                                       \
-  __global char *out_buf, long out_off, const __global char *q_buf, long q_off,                   \
-      const __global char *k_buf, long k_off, const __global char *v_buf, long v_off,             \
-      const __global char *spans_buf, long spans_off, const __global char *cells_buf,             \
-      long cells_off, const __global char *n_kv_buf, long n_kv_off,                               \
-      const __global char *sinks_buf, long sinks_off, int dim, int dim_v, int kv_heads,           \
-      int group, int tokens, int capacity, int chunks, long q1, long q2, long k1, long k2,        \
-      long v1, long v2, int has_sinks, float scale, float cap
+  __global char *out_buf, long out_off, __global char *x_buf, long x_off,                         \
+      const __global char *q_buf, long q_off, const __global char *k_buf, long k_off,             \
+      const __global char *v_buf, long v_off, const __global char *spans_buf, long spans_off,     \
+      const __global char *cells_buf, long cells_off, const __global char *n_kv_buf,              \
+      long n_kv_off, const __global char *sinks_buf, long sinks_off, int dim, int dim_v,          \
+      int kv_heads, int group, int tokens, int capacity, int chunks, long q1, long q2, long k1,   \
+      long k2, long v1, long v2, int has_sinks, int panel, float scale, float cap
 
 #define ATTENTION_PLACE                                                                           \
   int queries = tokens * group, tiles = (queries + ROWS - 1) / ROWS, unit = get_group_id(0);      \
@@ -61,6 +64,21 @@
              (((long)chunk * tokens + token) * heads + head) * width;                             \
     span[r] = vload4(token, (const __global int *)(spans_buf + spans_off));                       \
     sink[r] = has_sinks ? ((const __global float *)(sinks_buf + sinks_off))[head] : -INFINITY;    \
+  }
+
+// Block b of a head's result as x has it.
+static void quantize_head(__global char *x, const __global float *out, int b, int dim_v, int heads,
+                          int tokens, int panel, int token, int head) {
+  int blocks = dim_v / 32;
+  quantize_into(x, heads * blocks, panel, tokens, token, head * blocks + b, vload16(2 * b, out),
+                vload16(2 * b + 1, out));
+}
+// The same for row r of a group's tile.
+#define QUANTIZE_ROW(r, b)                                                                        \
+  {                                                                                               \
+    int query = tile * ROWS + r;                                                                  \
+    quantize_head(x_buf + x_off, out[r], b, dim_v, kv_heads * group, tokens, panel,               \
+                  query / group, kv_head * group + query % group);                                \
   }
 
 #if LOCAL == 1
@@ -199,6 +217,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void attention(ATTENTION
   if (chunks == 1) {
     for (int r = 0; r < real; r++) {
       for (int d = 0; d < dim_v; d++) out[r][d] = fresh ? 0.0f : out[r][d] * whole[r];
+      if (panel) {
+        for (int b = 0; b < dim_v / 32; b++) QUANTIZE_ROW(r, b)
+      }
     }
   }
 }
@@ -305,15 +326,20 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
       }
     }
   }
+  if (panel && chunks == 1) {
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    for (int r = 0; r < real; r++)
+      for (int b = me; b < dim_v / 32; b += LOCAL) QUANTIZE_ROW(r, b)
+  }
 }
 
 #endif
 
 // out[:, row] of the shares [Dv + 2, rows, chunks] that `attention` left; a group makes one row.
 __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void merge(
-    __global char *out_buf, long out_off, const __global char *shares_buf, long shares_off,
-    const __global char *sinks_buf, long sinks_off, int dim_v, int heads, int rows, int chunks,
-    int has_sinks) {
+    __global char *out_buf, long out_off, __global char *x_buf, long x_off,
+    const __global char *shares_buf, long shares_off, const __global char *sinks_buf,
+    long sinks_off, int dim_v, int heads, int rows, int chunks, int has_sinks, int panel) {
   int row = get_group_id(0), width = dim_v + 2;
   long step = (long)rows * width;
   const __global float *shares =
@@ -333,4 +359,12 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void merge(
   }
   float whole = total > 0.0f ? 1.0f / total : 0.0f;
   for (int d = get_local_id(0); d < dim_v; d += LOCAL) out[d] *= whole;
+  if (panel) {
+#if LOCAL > 1
+    barrier(CLK_GLOBAL_MEM_FENCE);
+#endif
+    for (int b = get_local_id(0); b < dim_v / 32; b += LOCAL)
+      quantize_head(x_buf + x_off, out, b, dim_v, heads, rows / heads, panel, row / heads,
+                    row % heads);
+  }
 }

@@ -83,6 +83,45 @@ static float max_of16(float16 v) { return max_of8(fmax(v.lo, v.hi)); }
 #define sumW CAT(sum, W)
 #define maxW CAT(max_of, W)
 
+// silu(x) = x / (1 + exp(-x));  gelu(x) = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3)
+//
+// The second is 0.5 x (1 + tanh(u)) without a tanh; exp runs to infinity or 0 at the ends, where
+// the quotient is -0 and x.
+#define SILU(x) ((x) / (1.0f + exp(-(x))))
+// 2 sqrt(2/pi) = 1.5957691216
+#define GELU(x) ((x) / (1.0f + exp(-1.5957691216f * (x) * (1.0f + 0.044715f * (x) * (x)))))
+
+// Activations in 12 bits; quantize.cl has the picture.
+#define X_BYTES 80
+#define Q_MOST 2047.0f
+
+static int sum_of(int16 v) {
+  int8 a = v.lo + v.hi;
+  int4 b = a.lo + a.hi;
+  return b.x + b.y + b.z + b.w;
+}
+
+static void quantize_block(__global char *out, float16 first, float16 last) {
+  float most = max_of16(fmax(fabs(first), fabs(last)));
+  // Numbers so small that the quotient would overflow count as zeros.
+  float inverse = most < 1e-30f ? 0.0f : Q_MOST / most, scale = most / Q_MOST;
+  int16 a = convert_int16_rte(first * inverse), b = convert_int16_rte(last * inverse);
+  int sum_a = sum_of(a), sum_b = sum_of(b);
+  vstore16(convert_short16(a.s021346578a9bcedf), 0, (__global short *)out);
+  vstore16(convert_short16(b.s021346578a9bcedf), 1, (__global short *)out);
+  vstore2((float2)(scale, scale * (sum_a + sum_b)), 0, (__global float *)(out + 64));
+  vstore2((int2)(sum_a, sum_b), 0, (__global int *)(out + 72));
+}
+
+// Block b of `blocks` of a row among `rows`; the last row fills what its panel has left, too.
+static void quantize_into(__global char *out, int blocks, int panel, int rows, int row, int b,
+                          float16 first, float16 last) {
+  int end = row + 1 < rows ? row + 1 : (rows + panel - 1) / panel * panel;
+  for (; row < end; row++)
+    quantize_block(out + (((long)(row / panel) * blocks + b) * panel + row % panel) * X_BYTES,
+                   first, last);
+}
+
 // Elementwise kernels: an item takes columns `begin` to `end` of `per_item` rows. On CPUs that is
 // thousands of elements, elsewhere one vector.
 #define TEAM_SIZE __attribute__((reqd_work_group_size(LOCAL, 1, 1)))

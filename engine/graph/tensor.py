@@ -45,9 +45,13 @@ class Op(StrEnum):
 
     # Made by a backend's lowering, never by a model.
     QUANTIZE = "quantize"
+    NORM_CHAIN = "norm_chain"
+    ACTIVATION_QUANTIZE = "activation_quantize"
+    ROPE_STORE = "rope_store"
 
 
 VIEW_OPS = frozenset({Op.VIEW, Op.RESHAPE, Op.PERMUTE})
+LOWERED_OPS = frozenset({Op.QUANTIZE, Op.NORM_CHAIN, Op.ACTIVATION_QUANTIZE, Op.ROPE_STORE})
 
 
 class Role(StrEnum):

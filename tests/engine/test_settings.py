@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 
 from engine.errors import BadSetting
-from engine.settings import SETTINGS, cache_folder, log_folder, model_folders
+from engine.settings import (
+    CACHE,
+    FUSE,
+    LOG,
+    MODELS,
+    SETTINGS,
+    cache_folder,
+    log_folder,
+    model_folders,
+)
 
 
 def test_names_and_help() -> None:
@@ -37,7 +46,7 @@ def test_folders_of_the_environment(
     assert model_folders() == [own]
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+@pytest.mark.parametrize("setting", [MODELS, CACHE, LOG], ids=lambda setting: setting.name)
 def test_a_file_is_no_folder(
     setting: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,3 +54,11 @@ def test_a_file_is_no_folder(
     monkeypatch.setenv(setting.name, str(tmp_path / "file"))  # type: ignore[attr-defined]
     with pytest.raises(BadSetting, match=r"CUTAWAY_\w+: .*file' is not valid; expected a folder"):
         setting.get()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("", None), ("all", None), ("none", frozenset()), ("a,b", frozenset("ab"))]
+)
+def test_fusions(text: str, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUTAWAY_FUSE", text)
+    assert FUSE.get() == value

@@ -85,7 +85,7 @@ class OpenCLBackend(Backend):
     def lower(
         self, nodes: Sequence[Tensor], type_of: TypeOf, kept: frozenset[Tensor] | None = None
     ) -> tuple[Tensor, ...]:
-        return lower(nodes, type_of, self._traits)
+        return lower(nodes, type_of, self._traits, kept)
 
     def compile(self, nodes: Sequence[Tensor], where: Where) -> OpenCLCommands:
         """Raises `KernelBuildFailed`, `DeviceError`."""
@@ -96,6 +96,7 @@ class OpenCLBackend(Backend):
         made = [
             (node, launch)
             for node in nodes
+            if node.src  # without sources it is a further result of the one before
             for launch in FAMILIES[node.op].make(node, type_of, self._traits)
         ]
         launches = [launch for _, launch in made]

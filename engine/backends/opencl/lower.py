@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
 from engine.backends.opencl.attention_split import split_attention
+from engine.backends.opencl.fuse import fuse
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.matmul import AT_ONCE, is_tiled, operands_of
 from engine.backends.opencl.launches.quantize import quantized
@@ -12,8 +13,13 @@ from engine.gguf.formats import Format
 from engine.graph.tensor import Op, Tensor
 
 
-def lower(nodes: Sequence[Tensor], type_of: TypeOf, traits: DeviceTraits) -> tuple[Tensor, ...]:
-    """The nodes to run, in order.
+def lower(
+    nodes: Sequence[Tensor],
+    type_of: TypeOf,
+    traits: DeviceTraits,
+    kept: frozenset[Tensor] | None = None,
+) -> tuple[Tensor, ...]:
+    """The nodes to run, in order; fused, except for `kept` storages, unless that is None.
 
     A lowered node is a view onto the storage of the tensor it stands for, so that readers of that
     tensor find its bytes.
@@ -32,7 +38,7 @@ def lower(nodes: Sequence[Tensor], type_of: TypeOf, traits: DeviceTraits) -> tup
                 in_12_bits[b] = quantized(b)
                 lowered.append(in_12_bits[b])
             lowered.extend(_products(together[node], in_12_bits[b]))
-    return tuple(lowered)
+    return fuse(lowered, kept)
 
 
 def _together(nodes: Sequence[Tensor], type_of: TypeOf) -> dict[Tensor, list[Tensor]]:

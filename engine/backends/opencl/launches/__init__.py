@@ -10,6 +10,10 @@ from typing import NamedTuple
 from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import MakeLaunches
 from engine.backends.opencl.launches.activation import activation, supports_activation
+from engine.backends.opencl.launches.activation_quantize import (
+    activation_quantize,
+    supports_activation_quantize,
+)
 from engine.backends.opencl.launches.arithmetic import (
     binary,
     supports_binary,
@@ -25,8 +29,10 @@ from engine.backends.opencl.launches.attention import (
 from engine.backends.opencl.launches.copy import copy, supports_copy
 from engine.backends.opencl.launches.matmul import matmul, supports_matmul
 from engine.backends.opencl.launches.norm import rms_norm, supports_rms_norm
+from engine.backends.opencl.launches.norm_chain import norm_chain, supports_norm_chain
 from engine.backends.opencl.launches.quantize import quantize, supports_quantize
 from engine.backends.opencl.launches.rope import rope, supports_rope
+from engine.backends.opencl.launches.rope_store import rope_store, supports_rope_store
 from engine.backends.opencl.launches.rows import rows, set_rows, supports_rows, supports_set_rows
 from engine.graph.tensor import Op, Tensor
 
@@ -58,4 +64,7 @@ FAMILIES: dict[Op, Family] = {
     Op.ROWS: Family(supports_rows, rows),
     Op.SET_ROWS: Family(supports_set_rows, set_rows),
     Op.COPY: Family(supports_copy, copy),
+    Op.NORM_CHAIN: Family(supports_norm_chain, norm_chain),
+    Op.ACTIVATION_QUANTIZE: Family(supports_activation_quantize, activation_quantize),
+    Op.ROPE_STORE: Family(supports_rope_store, rope_store),
 }

@@ -40,9 +40,14 @@ def supports_attention(node: Tensor, type_of: TypeOf) -> bool:
 
 
 def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """A group a tile of queries and chunk of cells; or the merge that `split_attention` made."""
-    if len(node.src) == 2:
-        return [_merge(node, traits)]
+    """A group a tile of queries and chunk of cells; or the merge that `split_attention` made.
+
+    `panel` in the node's attributes: its last source is written too, in 12 bits.
+    """
+    panel = node.attr.get("panel", 0)
+    in_12_bits = node.src[-1] if panel else None
+    if len(node.src) < 6:
+        return [_merge(node, in_12_bits, traits)]
     q, k, v, spans, cells, n_kv = sources(node)[:6]
     sinks = node.src[6]
     dim, heads, tokens, _ = q.shape
@@ -52,10 +57,10 @@ def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
     size, local = items(split.tiles * kv_heads * chunks * team, team)
     sizes = (dim, v.shape[0], kv_heads, heads // kv_heads, tokens, capacity, chunks)
     args: Args = (
-        *(node, q, k, v, spans, cells, n_kv, sinks),
+        *(node, in_12_bits, q, k, v, spans, cells, n_kv, sinks),
         *map(i32, sizes),
         *(i64(t.strides[axis]) for t in (q, k, v) for axis in (1, 2)),
-        *(i32(sinks is not None), f32(node.attr["scale"]), f32(node.attr["softcap"])),
+        *(i32(sinks is not None), i32(panel), f32(node.attr["scale"]), f32(node.attr["softcap"])),
     )
     defines: Defines = {
         "KV": TYPE_NAMES[k.fmt],
@@ -66,13 +71,14 @@ def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
     return [Launch("attention", "attention", args, size, local, defines)]
 
 
-def _merge(node: Tensor, traits: DeviceTraits) -> Launch:
+def _merge(node: Tensor, in_12_bits: Tensor | None, traits: DeviceTraits) -> Launch:
     shares, sinks = sources(node)[0], node.src[1]
     dim_v, heads, tokens, _ = node.shape
     team = min(GPU_TEAM, team_size(traits))
     size, local = items(heads * tokens * team, team)
-    sizes = (dim_v, heads, heads * tokens, shares.shape[3], sinks is not None)
-    args: Args = (node, shares, sinks, *map(i32, sizes))
+    panel = node.attr.get("panel", 0)
+    sizes = (dim_v, heads, heads * tokens, shares.shape[3], sinks is not None, panel)
+    args: Args = (node, in_12_bits, shares, sinks, *map(i32, sizes))
     # Its own program, but one for every number of rows.
     defines: Defines = {"W": vector_width(traits), "LOCAL": team}
     return Launch("attention", "merge", args, size, local, defines)

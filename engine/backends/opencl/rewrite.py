@@ -1,0 +1,110 @@
+"""Lowered nodes while some of them are made into one: who writes and reads what, what may move."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from engine.graph.tensor import Op, Tensor
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """The places of the nodes that `node` replaces."""
+
+    members: tuple[int, ...]
+    node: Tensor
+
+
+class Program:
+    """Lowered nodes while they are rewritten. A place keeps its number; fused ones stay empty."""
+
+    def __init__(self, nodes: Sequence[Tensor], kept: frozenset[Tensor]) -> None:
+        self.nodes: list[Tensor | None] = [node for node in nodes if node.src]
+        self._kept = kept
+        self._touching: dict[Tensor, set[int]] = {}
+        for i in range(len(self.nodes)):
+            self._note(i)
+
+    def lowered(self) -> tuple[Tensor, ...]:
+        """What is left, each node followed by the further storages it writes."""
+        left = [node for node in self.nodes if node is not None]
+        return tuple(t for node in left for t in (node, *results(node)))
+
+    def writer(self, tensor: Tensor, before: int) -> int | None:
+        """The place that wrote the storage last before this one."""
+        places = self._touching.get(tensor.storage, set())
+        wrote = [i for i in places if i < before and tensor.storage in _written(self[i])]
+        return max(wrote, default=None)
+
+    def maker(self, tensor: Tensor | None, before: int, *ops: Op) -> int | None:
+        """The place of one of `ops` whose whole result `tensor` is, in any packed shape."""
+        if tensor is None or not tensor.is_contiguous:
+            return None
+        place = self.writer(tensor, before)
+        if place is None or self[place].op not in ops or tensor.storage in _others(self[place]):
+            return None
+        made = self[place]
+        whole = tensor.nelements == made.nelements and tensor.offset == made.offset
+        return place if whole and made.is_contiguous and tensor.fmt is made.fmt else None
+
+    def apply(self, fusion: Fusion) -> bool:
+        """Put the fused node where all its members can meet; False where that is nowhere."""
+        members = [self[i] for i in fusion.members]
+        vanished = set().union(*map(_written, members)) - _written(fusion.node)
+        if vanished & self._kept or any(
+            self._touching[storage] - set(fusion.members) for storage in vanished
+        ):
+            return False
+        for place in sorted(fusion.members, reverse=True):
+            if all(self._may_move(i, place, fusion.members) for i in fusion.members):
+                for i in fusion.members:
+                    self._forget(i)
+                self.nodes[place] = fusion.node
+                self._note(place)
+                return True
+        return False
+
+    def _may_move(self, start: int, end: int, members: tuple[int, ...]) -> bool:
+        moved = self[start]
+        between = range(min(start, end) + 1, max(start, end))
+        passed = [self[i] for i in between if self.nodes[i] is not None and i not in members]
+        return not any(_conflict(moved, other) for other in passed)
+
+    def __getitem__(self, place: int) -> Tensor:
+        node = self.nodes[place]
+        assert node is not None
+        return node
+
+    def _note(self, place: int) -> None:
+        for storage in _written(self[place]) | _read(self[place]):
+            self._touching.setdefault(storage, set()).add(place)
+
+    def _forget(self, place: int) -> None:
+        for storage in _written(self[place]) | _read(self[place]):
+            self._touching[storage].discard(place)
+        self.nodes[place] = None
+
+
+Pattern = Callable[[Program, int], Fusion | None]
+
+
+def results(node: Tensor) -> tuple[Tensor, ...]:
+    """What a lowered node writes besides its own storage."""
+    return tuple(s for s in node.src if s is not None and s.op is not Op.NONE and not s.src)
+
+
+def _others(node: Tensor) -> set[Tensor]:
+    return {t.storage for t in results(node)}
+
+
+def _written(node: Tensor) -> set[Tensor]:
+    return {node.storage} | _others(node)
+
+
+def _read(node: Tensor) -> set[Tensor]:
+    return {s.storage for s in node.src if s is not None} - _others(node)
+
+
+def _conflict(a: Tensor, b: Tensor) -> bool:
+    """Whether the order of two nodes matters."""
+    wrote, also = _written(a), _written(b)
+    return bool(wrote & also or wrote & _read(b) or also & _read(a))

@@ -1,0 +1,130 @@
+// rope_store: q turned, k turned into the cache, v into the cache; q and k normalised first or not.
+//
+//   q [D, H, T] -> out, packed      k [D, K, T] -> cell ids[t] of the k cache [D K, C]
+//   v [Dv, K, T] -> cell ids[t] of the v cache [Dv K, C]            id -1: nothing
+//
+// Pairs and table are as in rope.cl; a norm is x / sqrt(mean(x^2) + eps) * weight over a head.
+// The heads of a token are numbered q's, k's, v's; an item takes `each` of them, or one of `chunks`
+// parts of a head. KV is the caches' type. Dimension 0 of everything is contiguous.
+
+#ifndef KV
+  #define KV f16
+#endif
+#if W == 16
+  #define floatH float8  // W / 2 neighbours
+  #define vloadH vload8
+#else
+  #define floatH float2
+  #define vloadH vload2
+#endif
+
+typedef struct {
+  const __global float *x, *cosines, *sines, *weight;  // weight: null where there is no norm
+  float factor;
+  int dim, half_rot, neox, chunk, chunks;
+} Head;
+
+// W elements of a head from i on, normalised, or one.
+static floatW normedw(Head head, int i) {
+  floatW v = CAT(vload, W)(0, head.x + i);
+  return head.weight ? v * head.factor * CAT(vload, W)(0, head.weight + i) : v;
+}
+static float normed(Head head, int i) {
+  return head.weight ? head.x[i] * head.factor * head.weight[i] : head.x[i];
+}
+
+// An item's share of the pairs of a head, turned, and of the channels behind them.
+#define TURN(type, name)                                                                          \
+  static void name(__global char *out, Head head) {                                               \
+    int half_rot = head.half_rot, chunk = head.chunk, chunks = head.chunks;                       \
+    int per_chunk = ((half_rot + chunks - 1) / chunks + W - 1) / W * W;                           \
+    int pair = chunk * per_chunk, end = min(pair + per_chunk, half_rot);                          \
+    if (head.neox) {                                                                              \
+      for (; pair + W <= end; pair += W) {                                                        \
+        floatW a = normedw(head, pair), b = normedw(head, half_rot + pair);                       \
+        floatW c = CAT(vload, W)(0, head.cosines + pair);                                         \
+        floatW s = CAT(vload, W)(0, head.sines + pair);                                           \
+        STOREW(type, out + pair * SIZE(type), a * c - b * s);                                     \
+        STOREW(type, out + (half_rot + pair) * SIZE(type), a * s + b * c);                        \
+      }                                                                                           \
+    } else {                                                                                      \
+      for (; pair + W / 2 <= end; pair += W / 2) {                                                \
+        floatW v = normedw(head, 2 * pair), turned;                                               \
+        floatH c = vloadH(0, head.cosines + pair), s = vloadH(0, head.sines + pair);              \
+        turned.even = v.even * c - v.odd * s;                                                     \
+        turned.odd = v.even * s + v.odd * c;                                                      \
+        STOREW(type, out + 2 * pair * SIZE(type), turned);                                        \
+      }                                                                                           \
+    }                                                                                             \
+    int step = head.neox ? 1 : 2, apart = head.neox ? half_rot : 1;                               \
+    for (; pair < end; pair++) {                                                                  \
+      float a = normed(head, pair * step), b = normed(head, pair * step + apart);                 \
+      float c = head.cosines[pair], s = head.sines[pair];                                         \
+      STORE(type, out + pair * step * SIZE(type), a * c - b * s);                                 \
+      STORE(type, out + (pair * step + apart) * SIZE(type), a * s + b * c);                       \
+    }                                                                                             \
+    for (int i = 2 * half_rot + chunk; i < head.dim; i += chunks)                                 \
+      STORE(type, out + i * SIZE(type), normed(head, i));                                         \
+  }
+
+TURN(f32, turn)
+TURN(KV, turn_into_cache)
+
+static void store_values(__global char *out, const __global char *v, int n, int chunk, int chunks) {
+  int i = chunk * W;
+  for (; i + W <= n; i += chunks * W) STOREW(KV, out + i * SIZE(KV), loadw_f32(v + i * 4));
+  for (int end = min(i + W, n); i < end; i++) STORE(KV, out + i * SIZE(KV), load_f32(v + i * 4));
+}
+
+// The whole head's, whichever part of it an item takes.
+static float norm_factor(const __global float *x, int dim, float eps) {
+  floatW squares = 0.0f;
+  int i = 0;
+  for (; i + W <= dim; i += W) {
+    floatW v = CAT(vload, W)(0, x + i);
+    squares += v * v;
+  }
+  float sum = sumW(squares);
+  for (; i < dim; i++) sum += x[i] * x[i];
+  return 1.0f / sqrt(sum / dim + eps);
+}
+
+__kernel __attribute__((vec_type_hint(floatW))) void rope_store(
+    __global char *out_buf, long out_off, __global char *kc_buf, long kc_off, __global char *vc_buf,
+    long vc_off, const __global char *q_buf, long q_off, const __global char *k_buf, long k_off,
+    const __global char *v_buf, long v_off, const __global char *table_buf, long table_off,
+    const __global char *ids_buf, long ids_off, const __global char *wq_buf, long wq_off,
+    const __global char *wk_buf, long wk_off, int dim, int dim_v, int heads, int kv_heads,
+    int tokens, int cells, int half_rot, int neox, int each, int chunks, long q1, long q2, long k1,
+    long k2, long v1, long v2, long t1, long kc1, long vc1, int has_norms, float eps_q, float eps_k) {
+  int all = heads + 2 * kv_heads, first = get_global_id(0) / chunks * each;
+  Head head;
+  head.dim = dim;
+  head.half_rot = half_rot;
+  head.neox = neox;
+  head.chunk = get_global_id(0) % chunks;
+  head.chunks = chunks;
+  for (int u = first; u < min(first + each, all * tokens); u++) {
+    int token = u / all, h = u % all;
+    int id = ((const __global int *)(ids_buf + ids_off))[token];
+    int is_cell = id >= 0 && id < cells;
+    head.cosines = (const __global float *)(table_buf + table_off + token * t1);
+    head.sines = head.cosines + half_rot;
+    if (h < heads) {
+      head.x = (const __global float *)(q_buf + q_off + h * q1 + token * q2);
+      head.weight = has_norms ? (const __global float *)(wq_buf + wq_off) : 0;
+      head.factor = has_norms ? norm_factor(head.x, dim, eps_q) : 1.0f;
+      turn(out_buf + out_off + ((long)token * heads + h) * dim * 4, head);
+    } else if (h < heads + kv_heads && is_cell) {
+      h -= heads;
+      head.x = (const __global float *)(k_buf + k_off + h * k1 + token * k2);
+      head.weight = has_norms ? (const __global float *)(wk_buf + wk_off) : 0;
+      head.factor = has_norms ? norm_factor(head.x, dim, eps_k) : 1.0f;
+      turn_into_cache(kc_buf + kc_off + id * kc1 + h * dim * SIZE(KV), head);
+    } else if (h >= heads + kv_heads && is_cell) {
+      h -= heads + kv_heads;
+      store_values(vc_buf + vc_off + id * vc1 + h * dim_v * SIZE(KV),
+                   v_buf + v_off + h * v1 + token * v2, dim_v, head.chunk, chunks);
+    }
+  }
+}
