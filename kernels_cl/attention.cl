@@ -17,7 +17,7 @@
 // shrinks what it added up when the maximum grows. Several chunks leave their shares for `merge` in
 // out [Dv + 2, H, T, chunks]: what they added up, maximum, sum. KV is the type of k and v.
 //
-// Cells that no query of a tile can see are never read, so what lies in them does not matter.
+// Cells without the bit of a query of the tile are never read: free ones may hold anything.
 //
 // With `panel` above 0 results are written to x too, in 12 bits for the next matmul (quantize.cl): a
 // token's heads are one row there, and Dv is a multiple of 32.

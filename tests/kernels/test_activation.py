@@ -27,7 +27,7 @@ ACTIVATIONS: dict[Callable[..., Tensor], Callable[[Floats], Floats]] = {
 }
 
 
-@pytest.mark.parametrize("shape", [(1,), (1536,), (77, 3), (33, 2, 3, 2)])
+@pytest.mark.parametrize("shape", [(1,), (77, 3), (4099, 2)])
 @pytest.mark.parametrize("op", ACTIVATIONS, ids=lambda op: op.__name__)
 def test_alone_and_gated(
     either: OpenCLBackend, op: Callable[..., Tensor], shape: tuple[int, ...]

@@ -1,0 +1,60 @@
+"""How attention is cut into work, without a device."""
+
+from itertools import product
+
+import pytest
+
+from engine.backends.opencl.attention_split import split_attention, split_of
+from engine.backends.opencl.launch import DeviceTraits
+from engine.gguf.formats import F16, F32, I32
+from engine.graph import ops
+from engine.graph.tensor import Op, Role, Tensor, leaf
+
+
+def traits_of(is_cpu: bool, compute_units: int) -> DeviceTraits:
+    return DeviceTraits(is_cpu, compute_units, 1024, 1 << 16, False, False)
+
+
+def attention(heads: int, kv_heads: int, n_tokens: int, capacity: int) -> Tensor:
+    def put(*shape: int) -> Tensor:
+        return leaf("x", I32, shape, Role.INPUT)
+
+    q = leaf("q", F32, (64, heads, n_tokens), Role.INPUT)
+    k = leaf("k", F16, (64, kv_heads, capacity), Role.CACHE)
+    v = leaf("v", F16, (32, kv_heads, capacity), Role.CACHE)
+    visible = put(4, n_tokens), put(2, capacity), put(1)
+    return ops.attention(q, k, v, *visible, scale=0.125, softcap=30.0).named("kqv", 3)
+
+
+@pytest.mark.parametrize("is_cpu", [True, False])
+@pytest.mark.parametrize("heads", [(9, 3), (4, 1), (1, 1), (32, 8), (40, 1)], ids=str)
+def test_tiles_cover_all_queries(is_cpu: bool, heads: tuple[int, int]) -> None:
+    for units, n_tokens, capacity in product((1, 2, 16, 132), (1, 2, 7, 64, 512), (1, 600, 4096)):
+        split = split_of(attention(*heads, n_tokens, capacity), traits_of(is_cpu, units))
+        queries = n_tokens * heads[0] // heads[1]
+        assert 1 <= split.rows <= 4
+        assert split.rows * (split.tiles - 1) < queries <= split.rows * split.tiles
+        assert 1 <= split.chunks <= max(1, capacity // 64)
+
+
+def test_a_deep_cache_is_cut_in_decode_and_whole_in_prefill() -> None:
+    cpu = traits_of(True, 2)
+    assert split_of(attention(9, 3, 1, 256), cpu).chunks == 1
+    assert split_of(attention(9, 3, 1, 4096), cpu).chunks > 2
+    assert split_of(attention(9, 3, 512, 4096), cpu).chunks == 1
+
+
+def test_shares_and_merge_stand_for_the_node() -> None:
+    cpu = traits_of(True, 2)
+    whole = attention(9, 3, 1, 256)
+    assert split_attention(whole, cpu) == (whole,)
+    node = attention(9, 3, 1, 4096)
+    shares, merged = split_attention(node, cpu)
+    chunks = split_of(node, cpu).chunks
+    assert shares.op is merged.op is Op.ATTENTION
+    assert shares.shape == (32 + 2, 9, 1, chunks)
+    assert shares.src == node.src
+    assert shares.attr == node.attr
+    assert shares.storage is shares
+    assert merged.storage is node
+    assert (merged.shape, merged.strides, merged.src) == (node.shape, node.strides, (shares, None))
