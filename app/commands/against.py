@@ -14,11 +14,14 @@ from typing import Any, Self
 import psutil
 
 import app
+from app.commands.terminal import note
 from engine.errors import MissingPackage, PeerFailed
 from engine.timings import BenchTest
 
 NAME_OF_PEER = "llama.cpp"
 GRACE = 5.0
+LOOK = 0.5
+MUCH = 10.0
 
 
 class PeerProcess:
@@ -106,7 +109,8 @@ class Comparison:
     @property
     def flash_attention(self) -> bool:
         """What makes the peer faster, and is counted."""
-        return median(self.theirs[True]) <= median(self.theirs[False])
+        on, off = (median(self._rates(self.theirs[flash])) for flash in (True, False))
+        return on >= off
 
     @property
     def samples_ns(self) -> list[int]:
@@ -117,24 +121,36 @@ class Comparison:
         """Medians in tokens a second, their ratio (above 1 we are faster), that of each pair of
         turns, and all runs.
         """
-        ours, theirs = self.samples_ns, self.theirs[self.flash_attention]
+        runs = {
+            on: (self._rates(self.ours[on]), self._rates(self.theirs[on])) for on in (True, False)
+        }
+        ours, theirs = runs[self.flash_attention]
         return {
-            "ours": self._rate(median(ours)),
-            "theirs": self._rate(median(theirs)),
-            "ratio": median(theirs) / median(ours),
-            "ratios": [b / a for a, b in zip(ours, theirs, strict=True)],
+            "ours": median(ours),
+            "theirs": median(theirs),
+            "ratio": median(ours) / median(theirs),
+            "ratios": [a / b for a, b in zip(ours, theirs, strict=True)],
             "theirs_flash_attn": self.flash_attention,
             "runs": {
-                f"theirs_flash_attn_{'on' if on else 'off'}": {
-                    "ours": [*map(self._rate, self.ours[on])],
-                    "theirs": [*map(self._rate, self.theirs[on])],
-                }
-                for on in (True, False)
+                f"theirs_flash_attn_{'on' if on else 'off'}": {"ours": own, "theirs": peers}
+                for on, (own, peers) in runs.items()
             },
         }
 
-    def _rate(self, ns: float) -> float:
-        return (self.test.n_prompt + self.test.n_gen) * 1e9 / ns
+    def _rates(self, samples_ns: list[int]) -> list[float]:
+        n_tokens = self.test.n_prompt + self.test.n_gen
+        return [n_tokens * 1e9 / ns for ns in samples_ns]
+
+
+def busy() -> float:
+    """Percent of the processors that others use now, while both of us rest."""
+    percent = psutil.cpu_percent(interval=LOOK)
+    if percent > MUCH:
+        note(
+            f"other programs use {percent:.0f} % of the processors: speeds of engines whose "
+            "threads wait for each other say little then"
+        )
+    return percent
 
 
 def compare(

@@ -78,6 +78,10 @@ def run(args: argparse.Namespace) -> int:
             result["peer"] = {"name": args.against, **peer.about}
         engine = stack.enter_context(Engine(path, options))
         facts = facts_of(engine, engine.start())
+        if peer is not None:
+            from app.commands.against import busy
+
+            result["busy_percent"] = busy()
         for test in tests:
             done = facts | _measure(engine, peer, test, args.r, facts["n_threads"])
             if not args.json:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from time import perf_counter_ns
 
-from engine.backends.base import Ran
-from engine.errors import BadSetting, Cancelled
+from engine.backends.base import Backend, Ran
+from engine.errors import BadSetting, Cancelled, NoMem
 from engine.graph.tensor import Role
 from engine.runner.bench import fill, random_ids
 from engine.runner.loading import LoadedModel
@@ -50,6 +50,15 @@ def profile(
             else:
                 plain.append(_time(sequence, tokens))
         yield summarize(recordings[1:], plain[1:], n_tokens, depth)
+
+
+def roof_of(device: Backend) -> tuple[float, float]:
+    """Bytes and operations a second, measured now; zeros where it has no room for that."""
+    try:
+        roof = device.roof()
+    except NoMem:
+        roof = None
+    return (roof.bytes_per_s, roof.flops_per_s) if roof else (0.0, 0.0)
 
 
 def _record(sequence: Sequenced, tokens: list[int]) -> Recording:

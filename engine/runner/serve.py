@@ -21,7 +21,7 @@ from engine.runner.generate import generate
 from engine.runner.loading import LoadedModel, load_model, open_backends
 from engine.runner.perplexity import score
 from engine.runner.placement import Placement, place
-from engine.runner.profile import profile
+from engine.runner.profile import profile, roof_of
 from engine.runner.records import held, planned
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH
@@ -184,6 +184,4 @@ class _Server:
         for one in profile(model, sequence, request.n_tokens, request.depths, request.steps, stop):
             profiles.append(one)
             self._send(protocol.Progress(request.id, "bench", len(profiles), total))
-        roof = model.device.roof()
-        speeds = (roof.bytes_per_s, roof.flops_per_s) if roof else (0.0, 0.0)
-        self._send(protocol.ProfileDone(request.id, profiles, *speeds))
+        self._send(protocol.ProfileDone(request.id, profiles, *roof_of(model.device)))

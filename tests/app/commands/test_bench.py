@@ -169,7 +169,10 @@ def engine_gone(engine: psutil.Process) -> None:
 def test_against_llama_cpp(smollm2_path: Path) -> None:
     pytest.importorskip("llama_cpp")
     words = ("-p", "16", "-n", "4", "-d", "0,40", "-r", "2", "--against", "llama.cpp")
-    result = bench(str(smollm2_path), *words, seconds=300)
+    ended = run("bench", str(smollm2_path), *words, "--json", seconds=300)
+    assert ended.returncode == 0
+    result = json.loads(ended.stdout)
+    assert 0 <= result["busy_percent"] <= 100
     assert result["peer"]["versions"]["llama-cpp-python"]
     assert result["peer"]["system_info"]
     assert [test["test"] for test in result["tests"]] == [
@@ -182,5 +185,4 @@ def test_against_llama_cpp(smollm2_path: Path) -> None:
         better = max(runs.values(), key=lambda both: statistics.median(both["theirs"]))
         assert test["theirs"] == pytest.approx(statistics.median(better["theirs"]))
         assert [len(turns) for both in runs.values() for turns in both.values()] == [2] * 4
-        # Neither is a thousand times the other: both really computed.
-        assert 0.01 < test["ratio"] < 100
+        assert min(turn for both in runs.values() for turns in both.values() for turn in turns) > 0
