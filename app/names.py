@@ -42,6 +42,14 @@ def quant(file_name: str) -> str | None:
     return found[-1].upper() if found else None
 
 
+def title(file_name: str) -> str:
+    """How a model is called: `model.Q4_K_M.gguf` is "model · Q4_K_M"."""
+    name, kind = stem(file_name), quant(file_name)
+    if kind is None or not name.upper().endswith(kind):
+        return name
+    return f"{name[: -len(kind)].rstrip('-._')} · {kind}"
+
+
 def is_projector(file_name: str) -> bool:
     """Whether the file holds an image encoder, made to go with a language model's file."""
     return "mmproj" in PurePath(file_name).name.lower()

@@ -90,6 +90,11 @@ class Session(QObject):
         """The file's name without its ending; empty where no model is known."""
         return names.stem(self.path.name) if self.path is not None else ""
 
+    @property
+    def model_title(self) -> str:
+        """How the model is called where people read; empty where none is known."""
+        return names.title(self.path.name) if self.path is not None else ""
+
     def open(self, path: str | Path, options: EngineOptions | None = None) -> None:
         """Load a model in place of the one before."""
         if Path(path) != self.path:

@@ -2,7 +2,7 @@
 
 from PySide6.QtGui import QFont, QFontDatabase, QFontMetricsF
 
-from app.theme.tokens import BODY_PX, CHAT_COLUMN, CHAT_PX, SMALL_PX
+from app.theme.tokens import BODY_PX, CHAT_COLUMN, CHAT_PX, SMALL_PX, TITLE_PX
 
 _SAMPLE = "the quick brown fox jumps over the lazy dog and runs away again"
 _scale = 1.0
@@ -38,7 +38,7 @@ def chat_width() -> int:
 
 
 def title() -> QFont:
-    font = _interface(20)
+    font = _interface(TITLE_PX)
     font.setWeight(QFont.Weight.DemiBold)
     return font
 

@@ -3,7 +3,7 @@
 from string import Template
 
 from app.theme import fonts
-from app.theme.tokens import RADIUS_CARD, RADIUS_CONTROL, ROW, SMALL_PX, Tokens, mix
+from app.theme.tokens import RADIUS_CARD, RADIUS_CONTROL, ROW, SMALL_PX, TITLE_PX, Tokens, mix
 
 # Properties that widgets carry: kind (primary, flat, link), tone (quiet, bad, ...), surface.
 _SHEET = Template("""
@@ -18,6 +18,8 @@ QLabel[tone="good"] { color: $good; }
 QLabel[tone="warn"] { color: $warn; }
 QLabel[tone="bad"] { color: $bad; }
 QLabel[size="small"] { font-size: ${small}px; }
+QLabel[size="strong"] { font-weight: 600; }
+QLabel[size="title"] { font-size: ${title}px; font-weight: 600; }
 
 QPushButton, QToolButton, QComboBox {
   background: $raised; color: $text; border: 1px solid $divider; border-radius: ${control}px;
@@ -54,7 +56,6 @@ QLineEdit, QSpinBox, QDoubleSpinBox {
   selection-background-color: $accent; selection-color: $accent_text;
 }
 QComboBox { padding: 0 8px 0 10px; }
-QComboBox::drop-down { border: none; width: 22px; }
 QComboBox QAbstractItemView {
   background: $panel; color: $text; border: 1px solid $divider; padding: 4px;
   selection-background-color: $selection; selection-color: $text;
@@ -87,12 +88,17 @@ QTabBar::tab {
 QTabBar::tab:hover { color: $text; }
 QTabBar::tab:selected { color: $text; border-bottom: 2px solid $accent; }
 QTabBar::tab:selected:focus { background: $selection; }
+QTabBar[level="second"]::tab {
+  height: ${inner}px; margin: 0 4px 0 0; border: none; border-radius: ${control}px;
+}
+QTabBar[level="second"]::tab:selected { background: $raised; border: none; }
+QTabBar[level="second"]::tab:selected:focus { background: $selection; }
 
 QAbstractItemView {
   background: $panel; color: $text; border: none; alternate-background-color: $canvas;
   selection-background-color: $selection; selection-color: $text; gridline-color: $divider;
 }
-QTableView::item { padding: 0 8px; border: none; }
+QTableView::item { padding: 0 5px; border: none; }
 QTableView::item:focus, QListView::item:focus { border: 1px solid $accent; }
 QListView::item { border-radius: ${control}px; }
 QListView::item:hover { background: $hover; }
@@ -135,6 +141,7 @@ def style_sheet(tokens: Tokens) -> str:
         inner=fonts.px(ROW) - 2,
         round=fonts.px(ROW) // 2,
         small=fonts.px(SMALL_PX),
+        title=fonts.px(TITLE_PX),
         hover=mix(tokens.text, tokens.raised, 0.05),
         press=mix(tokens.text, tokens.raised, 0.12),
         scroll=mix(tokens.faint, tokens.panel, 0.55),

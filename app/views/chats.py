@@ -158,6 +158,7 @@ class ChatsView(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         surface(self, "canvas")
+        self.setMinimumWidth(fonts.px(168))
         self._chats, self._chat = bench.chats, bench.chat
         self.search = QLineEdit()
         self.search.setPlaceholderText("Search chats")

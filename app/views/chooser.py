@@ -5,7 +5,6 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.library import Stored
 from app.state.workbench import Workbench
-from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.views.chooser_fetch import FetchView
 from app.views.chooser_options import OptionsView
@@ -13,6 +12,14 @@ from app.widgets.basics import Button, IconButton, divider, label
 from app.widgets.numbers import mib
 from app.widgets.rows import Column, Rows
 from app.widgets.table import Table
+
+ORIGINS = {
+    "own": "Cutaway",
+    "hugging face": "Hugging Face",
+    "ollama": "Ollama",
+    "lm studio": "LM Studio",
+    "gpt4all": "GPT4All",
+}
 
 
 def _tone(model: Stored) -> str:
@@ -30,7 +37,7 @@ MODELS = (
     Column[Stored]("Name", lambda m: m.name),
     Column[Stored]("Kind", _kind, tone=_tone),
     Column[Stored]("MiB", lambda m: mib(m.size), lambda m: m.size, right=True),
-    Column[Stored]("Found in", lambda m: m.origin, quiet=True),
+    Column[Stored]("Found in", lambda m: ORIGINS.get(m.origin, m.origin), quiet=True),
 )
 
 
@@ -46,12 +53,11 @@ class Chooser(QWidget):
         self.setAccessibleName("Choose a model")
         self._bench = bench
         self._asked_devices = False
-        self.table = Table(Rows(MODELS, self), "Models", stretch=0)
+        self.table = Table(Rows(MODELS, self), "Models", stretch=(0,))
         self.options = OptionsView(bench)
         self.fetch = FetchView(bench)
         self._empty = label(tone="quiet", wrap=True)
-        title = label("Choose a model")
-        title.setFont(fonts.strong())
+        title = label("Choose a model", size="strong")
         to_fetch = label("To fetch", "quiet")
         head = QHBoxLayout()
         head.setContentsMargins(PADDING, GRID, GRID, GRID)
@@ -83,6 +89,7 @@ class Chooser(QWidget):
         self.options.loading.connect(self.done)
         self.fetch.wanted.connect(self.wants_fetch)
         bench.library.changed.connect(self._show_models)
+        self.setFocusProxy(self.table.view)
         self._show_models()
 
     def refresh(self) -> None:
@@ -91,7 +98,7 @@ class Chooser(QWidget):
         if not self._asked_devices:
             self._asked_devices = True
             self._bench.client.list_devices()
-        self._choose_open_one()
+        self._choose_open_one(always=True)
 
     def _show_models(self) -> None:
         library = self._bench.library
@@ -102,11 +109,12 @@ class Chooser(QWidget):
         self._empty.setText(library.problem or looking or "No models on this disk yet.")
         self._empty.setVisible(bool(library.problem) or not library.models)
 
-    def _choose_open_one(self) -> None:
+    def _choose_open_one(self, always: bool = False) -> None:
         """The cursor on the open model, else on the first."""
         path, shown = self._bench.session.path, self.table.rows.shown
-        if shown and not self.table.view.selectionModel().hasSelection():
-            places = [i for i, model in enumerate(shown) if path in model.paths]
+        chosen = self.table.view.selectionModel().hasSelection()
+        places = [i for i, model in enumerate(shown) if path in model.paths]
+        if shown and (not chosen or (always and places)):
             self.table.choose(places[0] if places else 0)
 
     def _load(self, model: Stored) -> None:

@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
 from app.library import Stored
 from app.state.memory_sums import pools
 from app.state.workbench import Workbench
-from app.theme import fonts
 from app.theme.icons import pixmap
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, PADDING
@@ -41,8 +40,7 @@ class OptionsView(QWidget):
         self._bench = bench
         self._model: Stored | None = None
         self._asked_for: tuple[Path, EngineOptions] | None = None
-        self._name = ElidedLabel()
-        self._name.setFont(fonts.strong())
+        self._name = ElidedLabel(size="strong")
         self._says = label(tone="quiet", wrap=True)
         self.device = _combo("Device", self._changed)
         self.context = _combo("Tokens of context", self._changed)

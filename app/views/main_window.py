@@ -220,8 +220,7 @@ class MainWindow(QMainWindow):
 
     def refuse_image(self, name: str) -> None:
         """Say that no image can be looked at."""
-        model = self.bench.session.model
-        who = "This model" if model is None else model.name
+        who = self.bench.session.model_title or "This model"
         self.notices.news("drop", f"{who} cannot see: {name or 'the image'} was not taken.")
 
     # What changes
@@ -230,8 +229,11 @@ class MainWindow(QMainWindow):
         """The talk, or how to get a model while there is none and nothing to read."""
         bench = self.bench
         talks = bench.session.model is not None or bool(bench.chat.path)
+        goes_on = talks and has_focus(self.welcome)
         self.stack.setCurrentWidget(self.chat if talks else self.welcome)
         self.composer.setVisible(talks)
+        if goes_on:
+            focus_first(self.composer)
         self.commands.refresh()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802

@@ -5,7 +5,6 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.state.memory_sums import LayerSum, Part, layers, pools
 from app.state.workbench import Workbench
-from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.views.memory_bar import PoolBars
 from app.views.memory_layers import LayerRows, layer_view
@@ -45,7 +44,7 @@ class MemoryView(QWidget):
         self.layer_rows.setParent(self)
         self.layers = layer_view(self.layer_rows)
         self.layers.selectionModel().currentRowChanged.connect(self._layer_chosen)
-        self.records = Table(Rows(RECORDS, self), "Records", stretch=4)
+        self.records = Table(Rows(RECORDS, self), "Records", stretch=(1, 4, 5))
         self._chart = self._make_chart()
         self._stack = QStackedWidget()
         self._stack.addWidget(self._chart)
@@ -110,8 +109,7 @@ class MemoryView(QWidget):
         heading = QVBoxLayout(self._by_layer)
         heading.setContentsMargins(0, GRID, 0, 0)
         heading.setSpacing(GRID)
-        title = label("By layer")
-        title.setFont(fonts.strong())
+        title = label("By layer", size="strong")
         heading.addWidget(divider())
         heading.addWidget(title)
         column = QVBoxLayout(chart)

@@ -131,9 +131,10 @@ class PoolBar(QWidget):
         painter.setPen(QColor(tokens().text))
         name = "System memory" if pool.pool.name == "system" else pool.pool.name
         painter.drawText(area, _LEFT, name)
-        used = pool.held if not pool.planned > pool.held else None
         said = f"{mib(pool.held)} of {mib(pool.pool.limit)}"
-        if used is None:
+        if not pool.held and pool.planned:
+            said = f"{mib(pool.planned)} planned of {mib(pool.pool.limit)}"
+        elif pool.planned > pool.held:
             said = f"{mib(pool.held)} of {mib(pool.planned)} planned, limit {mib(pool.pool.limit)}"
         _number(painter, area, said, "MiB")
 
@@ -167,7 +168,7 @@ class PoolBar(QWidget):
                 ]
             )
             painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(mix(now.faint, now.panel, 0.16)))
+            painter.setBrush(QColor(mix(now.faint, now.panel, 0.24)))
             painter.drawPolygon(lens)
 
     def _paint_parts(self, painter: QPainter) -> None:
@@ -192,36 +193,33 @@ class PoolBar(QWidget):
         """Solid what is held, outlined what is planned; mapped pages are only hatched."""
         now, colour = tokens(), QColor(device_look(part.device).colour)
         share = part.held / part.size if part.size else 0.0
-        ink = now.text
-        if share > 0:
-            filled = QRectF(area.left(), area.top(), area.width() * share, area.height())
-            ink = fill_component(painter, filled, part.device, part.component)
+        edge = area.left() + area.width() * share
+        filled = QRectF(area.left(), area.top(), edge - area.left(), area.height())
+        ink = fill_component(painter, filled, part.device, part.component)
         if share < 1:
             painter.setPen(QPen(colour, 1, Qt.PenStyle.DashLine))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRect(area.adjusted(0.5, 0.5, -0.5, -0.5))
-            ink = ink if share > 0.75 else now.text
         if part.failed:
             painter.setPen(QPen(QColor(now.bad), 2))
             painter.drawRect(area.adjusted(1, 1, -1, -1))
-        painter.setFont(fonts.small())
-        painter.setPen(QColor(ink))
-        metrics, room = painter.fontMetrics(), area.width() - 12
-        for text in (f"{part.component}  {mib(part.size)}", part.component):
-            if metrics.horizontalAdvance(text) <= room:
-                painter.drawText(area, _CENTER, text)
-                break
+        rest = QRectF(edge, area.top(), area.right() - edge, area.height())
+        for place, tone in ((filled, ink), (rest, now.text)):  # words may lie across the edge
+            painter.save()
+            painter.setClipRect(place)
+            _label(painter, area, part, tone)
+            painter.restore()
 
     def _paint_devices(self, painter: QPainter, pool: PoolSum) -> None:
         """A row a device, a column a component: the same numbers as text."""
         names = list(dict.fromkeys(part.component for part in pool.parts))
         top = self._bar_area().bottom() + GRID
         height = fonts.px(ROW)
-        first = fonts.px(120)
-        width = min((self.width() - first) / max(len(names) + 1, 1), fonts.px(112))
+        first = fonts.px(96)
+        width = (self.width() - first) / max(len(names) + 1, 1)
         painter.setFont(fonts.small())
         painter.setPen(QColor(tokens().quiet))
-        for at, name in enumerate([*names, "together"] if names else []):
+        for at, name in enumerate([*names, "total"] if names else []):
             painter.drawText(QRectF(first + at * width, top, width, height), _RIGHT, name)
         for row, device in enumerate(self._devices(), start=1):
             y = top + row * height
@@ -275,6 +273,16 @@ class PoolBars(QWidget):
             bar.setVisible(at < len(sums))
             if at < len(sums):
                 bar.show_sum(sums[at])
+
+
+def _label(painter: QPainter, area: QRectF, part: Part, tone: str) -> None:
+    """The component with its size, or without where that does not fit."""
+    painter.setFont(fonts.small())
+    painter.setPen(QColor(tone))
+    for text in (f"{part.component}  {mib(part.size)}", part.component):
+        if painter.fontMetrics().horizontalAdvance(text) <= area.width() - 12:
+            painter.drawText(area, _CENTER, text)
+            return
 
 
 def _number(painter: QPainter, area: QRectF, text: str, unit: str) -> None:

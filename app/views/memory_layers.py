@@ -1,9 +1,10 @@
 """Layers by components: a bar and a number in each cell."""
 
+from statistics import median
 from typing import Any
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPen
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -33,10 +34,12 @@ class LayerRows(Rows[LayerSum]):
         self.most: dict[str, int] = {}
 
     def show_layers(self, rows: list[LayerSum]) -> None:
-        present = {name for row in rows for name in row.cells}
+        present = {name for row in rows if row.layer is not None for name in row.cells}
         self.names = [name for name in (*ORDER, MAPPED) if name in present]
+        rows = [row for row in rows if present & row.cells.keys()]
         self.most = {
-            name: max(_size(row.cells.get(name, [])) for row in rows) for name in self.names
+            name: _scale([_size(row.cells[name]) for row in rows if name in row.cells])
+            for name in self.names
         }
         self.columns = (
             Column("layer", lambda row: row.title, width=72),
@@ -66,7 +69,7 @@ class _Cell(QStyledItemDelegate):
         painter.save()
         if option.state & QStyle.StateFlag.State_Selected:
             painter.fillRect(area, QColor(tokens().selection))
-        inside = area.adjusted(GRID, 0, -GRID, 0)
+        inside = area.adjusted(GRID if index.column() == 0 else 4 * GRID, 0, -GRID, 0)
         middle = Qt.AlignmentFlag.AlignVCenter
         painter.setFont(fonts.small())
         if index.column() == 0:
@@ -88,8 +91,9 @@ class _Cell(QStyledItemDelegate):
         size = _size(parts)
         left, height = inside.left(), fonts.px(10)
         top = inside.center().y() - height / 2
-        for part in parts if most else []:
-            width = max(2.0, room * part.size / most)
+        scale = room / max(most, size, 1) if size > most else room / max(most, 1)
+        for part in parts:
+            width = max(2.0, scale * part.size)
             bar = QRectF(left, top, width, height)
             if part.held:
                 fill_component(painter, bar, part.device, part.component)
@@ -98,6 +102,8 @@ class _Cell(QStyledItemDelegate):
                 painter.setBrush(Qt.BrushStyle.NoBrush)
                 painter.drawRect(bar.adjusted(0.5, 0.5, -0.5, -0.5))
             left += width
+        if size > most:
+            _break(painter, QRectF(inside.left() + room * 0.7, top, 10, height))
         painter.setPen(QColor(tokens().text if size else tokens().quiet))
         right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         painter.drawText(inside, right, mib(size) if size else UNKNOWN)
@@ -120,6 +126,22 @@ def layer_view(rows: LayerRows) -> QTableView:
     view.horizontalHeader().setHighlightSections(False)
     view.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
     return view
+
+
+def _scale(sizes: list[int]) -> int:
+    """The size that fills a cell; one far beyond the others (the output's) does not decide it."""
+    usual = [size for size in sizes if size <= 4 * median(sizes)]
+    return max(usual, default=0)
+
+
+def _break(painter: QPainter, area: QRectF) -> None:
+    """A cut through a bar that is longer than it is drawn."""
+    painter.setPen(QPen(QColor(tokens().panel), 3))
+    for shift in (0, 6):
+        painter.drawLine(
+            QPointF(area.left() + shift, area.bottom() + 2),
+            QPointF(area.left() + 4 + shift, area.top() - 2),
+        )
 
 
 def _size(parts: list[Part]) -> int:

@@ -4,12 +4,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
 from app.state.model import FileContent, ModelState
-from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.views.model_difference import DifferencePage
 from app.views.model_tables import MetadataPage, TensorsPage
 from app.views.model_tokenizer import TokenizerPage
-from app.widgets.basics import divider, label, set_tone
+from app.widgets.basics import label, set_tone
 from app.widgets.elided import ElidedLabel
 from app.widgets.numbers import grouped, mib
 
@@ -20,11 +19,11 @@ class ModelView(QWidget):
     def __init__(self, state: ModelState) -> None:
         super().__init__()
         self._state = state
-        self._title = ElidedLabel()
-        self._title.setFont(fonts.strong())
+        self._title = ElidedLabel(size="strong")
         self._says = label(tone="quiet", wrap=True)
         self.tabs = QTabBar()
         self.tabs.setAccessibleName("Parts of the model's file")
+        self.tabs.setProperty("level", "second")
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
         self.tabs.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -47,11 +46,10 @@ class ModelView(QWidget):
         parts.setContentsMargins(0, 0, 0, 0)
         parts.setSpacing(0)
         line = QHBoxLayout()
-        line.setContentsMargins(GRID // 2, 0, PADDING, 0)
+        line.setContentsMargins(PADDING, 0, PADDING, GRID // 2)
         line.addWidget(self.tabs)
         line.addStretch(1)
         parts.addLayout(line)
-        parts.addWidget(divider())
         parts.addWidget(self._stack, 1)
         head = QVBoxLayout()
         head.setContentsMargins(PADDING, PADDING, PADDING, GRID // 2)
@@ -84,9 +82,9 @@ class ModelView(QWidget):
 
 
 def _summary(content: FileContent) -> str:
-    types = ", ".join(f"{name} {mib(size)} MiB" for name, (_, size) in content.types.items())
-    return (
+    types = " · ".join(f"{name} {mib(size)} MiB" for name, (_, size) in content.types.items())
+    first = (
         f"{content.name} · {content.architecture or 'no architecture'} · "
-        f"{content.parameters / 1e6:.1f} M parameters · {mib(content.size)} MiB · "
-        f"{grouped(len(content.tensors))} tensors: {types}"
+        f"{content.parameters / 1e6:.1f} M parameters · {mib(content.size)} MiB"
     )
+    return f"{first}\n{grouped(len(content.tensors))} tensors: {types}"

@@ -16,7 +16,7 @@ COLUMNS = (
     Column[Difference]("Where", lambda d: d.where, tone=lambda d: TONES[d.where], width=88),
     Column[Difference]("Kind", lambda d: d.kind, quiet=True, width=72),
     Column[Difference]("Name", lambda d: d.name, mono=True),
-    Column[Difference]("A", lambda d: " ".join(d.a.split()), width=200),
+    Column[Difference]("A", lambda d: " ".join(d.a.split())),
     Column[Difference]("B", lambda d: " ".join(d.b.split())),
 )
 
@@ -29,7 +29,7 @@ class DifferencePage(QWidget):
         self._state = state
         self._says = label(tone="quiet", wrap=True)
         self.choose = Button("Compare with…", self._choose, picture="compare")
-        self.table = Table(Rows(COLUMNS, self), "Differences")
+        self.table = Table(Rows(COLUMNS, self), "Differences", stretch=(3, 4))
         row = QHBoxLayout()
         row.setSpacing(GRID)
         row.addWidget(self._says, 1)

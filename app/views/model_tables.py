@@ -1,5 +1,6 @@
 """A file's metadata and tensors as tables."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ ITEMS = (
     Column[Item]("Value", lambda r: r[1], mono=True),
 )
 TENSORS = (
-    Column[TensorInfo]("Name", lambda t: t.name, mono=True),
+    Column[TensorInfo]("Name", lambda t: t.name, lambda t: _natural(t.name), mono=True),
     Column[TensorInfo]("Type", lambda t: t.fmt.name, mono=True, width=72),
     Column[TensorInfo](
         "Shape",
@@ -99,7 +100,7 @@ class TensorsPage(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = Table(Rows(TENSORS, self), "Tensors", stretch=0)
+        self.table = Table(Rows(TENSORS, self), "Tensors", stretch=(0,))
         _fill(self, self.table)
 
     def show_content(self, content: FileContent | None) -> None:
@@ -115,6 +116,11 @@ def array_items(array: Array) -> tuple[list[Item], list[str]]:
         (i, v if isinstance(v, str) else value_text(v, array.type)) for i, v in enumerate(values)
     ]
     return items, [f"{i}\t{text}".lower() for i, text in items]
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sorts blk.2 before blk.10."""
+    return [(int(p), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", name)]
 
 
 def _small_mib(size: int) -> str:

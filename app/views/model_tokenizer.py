@@ -11,7 +11,7 @@ from app.widgets.chips import Chip, Chips
 from app.widgets.numbers import grouped
 
 WAIT_MS = 80
-SAMPLE = "The quick brown fox jumps over 13 lazy dogs.\nÜbermut tut selten gut, 你好!"
+SAMPLE = "The quick brown fox jumps over 13 lazy dogs.\nNaïve façade, Straße, 12.50 €."
 
 
 class TokenizerPage(QWidget):
@@ -30,6 +30,8 @@ class TokenizerPage(QWidget):
         scroll.setWidgetResizable(True)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         scroll.setWidget(self.chips)
+        for part in (scroll.viewport(), self.chips):  # no canvas below them
+            part.setAutoFillBackground(False)
         column = QVBoxLayout(self)
         column.setContentsMargins(PADDING, 12, PADDING, PADDING)
         column.setSpacing(GRID)

@@ -26,6 +26,7 @@ from app.widgets.fuzzy import score
 if TYPE_CHECKING:
     from app.views.main_window import MainWindow
 
+KEYS_WIDTH = 104
 COMMAND_ROLE = Qt.ItemDataRole.UserRole
 _ARROWS = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
 
@@ -52,10 +53,11 @@ class _Delegate(QStyledItemDelegate):
         middle = Qt.AlignmentFlag.AlignVCenter
         painter.drawText(inside, middle | Qt.AlignmentFlag.AlignLeft, command.title)
         keys = QKeySequence(command.key).toString(QKeySequence.SequenceFormat.NativeText)
-        where = f"{command.menu}   " if command.menu else ""
         painter.setFont(fonts.small())
         painter.setPen(QColor(tokens().quiet))
-        painter.drawText(inside, middle | Qt.AlignmentFlag.AlignRight, where + keys)
+        painter.drawText(inside, middle | Qt.AlignmentFlag.AlignRight, keys)
+        before = inside.adjusted(0, 0, -fonts.px(KEYS_WIDTH), 0)
+        painter.drawText(before, middle | Qt.AlignmentFlag.AlignRight, command.menu)
         painter.restore()
 
 

@@ -7,7 +7,6 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.state.preferences import PreferencesState
-from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button, IconButton, divider, label
 from app.widgets.elided import ElidedLabel
@@ -27,8 +26,7 @@ class PreferencesView(QWidget):
         super().__init__()
         self.setAccessibleName("Preferences")
         self._preferences = preferences
-        title = label("Preferences")
-        title.setFont(fonts.strong())
+        title = label("Preferences", size="strong")
         head = QHBoxLayout()
         head.addWidget(title, 1)
         head.addWidget(IconButton("close", "Close preferences", self.done.emit, 16))
@@ -54,6 +52,7 @@ class PreferencesView(QWidget):
         column.addLayout(head)
         column.addWidget(divider())
         column.addLayout(form)
+        self.setFocusProxy(self.theme)
         preferences.changed.connect(self.refresh)
         self.refresh()
 

@@ -5,7 +5,6 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.fetch.known import KnownModel, Terms
 from app.state.downloads import Downloads
-from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button, label
 
@@ -19,13 +18,13 @@ class TermsView(QWidget):
         super().__init__()
         self.setAccessibleName("Terms of use")
         self._downloads, self._name = downloads, ""
-        self._title = label(wrap=True)
-        self._title.setFont(fonts.strong())
+        self._title = label(size="strong", wrap=True)
         self._says = label(tone="quiet", wrap=True)
         self._link = QLabel()
         self._link.setOpenExternalLinks(True)
         self._link.setAccessibleName("Address of the terms")
         self.accept = Button("Accept and fetch", self._accept, "primary")
+        self.setFocusProxy(self.accept)
         row = QHBoxLayout()
         row.setSpacing(GRID)
         row.addStretch(1)

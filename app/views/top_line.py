@@ -38,7 +38,8 @@ class TopLine(QWidget):
         row.addWidget(self.model)
         row.addWidget(_short_divider())
         row.addWidget(self.device)
-        row.addWidget(_short_divider())
+        self._after_device = _short_divider()
+        row.addWidget(self._after_device)
         row.addWidget(self.vitals, 1)
         row.addWidget(self.context)
         row.addWidget(self.settings)
@@ -51,7 +52,7 @@ class TopLine(QWidget):
         if session.path is None:
             name, says = "Choose a model", "Choose a model"
         else:
-            name = session.path.name if model is None else model.name or session.path.name
+            name = session.model_title
             says = f"Model: {name}. Choose another"
         if session.status == "loading":
             name = f"{name} …"
@@ -59,6 +60,7 @@ class TopLine(QWidget):
         device = model.device_name or model.device if model is not None else "No device"
         self._label(self.device, _plain_device(device), f"Device: {device}. Choose another")
         self.device.setVisible(model is not None)
+        self._after_device.setVisible(model is not None)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)

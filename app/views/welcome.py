@@ -17,6 +17,7 @@ from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, surface
 from app.widgets.elided import ElidedLabel
 from app.widgets.numbers import duration, mib
+from app.widgets.offer import Offer
 
 if TYPE_CHECKING:
     from app.views.main_window import MainWindow
@@ -34,9 +35,10 @@ class Welcome(QWidget):
         self._window, self._bench = window, window.bench
         self._picture = QLabel()
         self._picture.setFixedSize(48, 48)
-        self._title = label()
+        self._title = label(size="title", wrap=True)
         self._says = label(tone="quiet", wrap=True)
         self._says.setFixedWidth(fonts.px(416))
+        self._title.setFixedWidth(fonts.px(416))
         self._work = _Progress(self._cancel)
         self.get = Button(f"Get SmolLM2, {FETCH_MB} MB", window.get_model, "primary", "download")
         self.open = Button("Open a file…", window.open_file, picture="folder")
@@ -77,9 +79,8 @@ class Welcome(QWidget):
     def refresh(self) -> None:
         session = self._bench.session
         loading = session.status == "loading"
-        self._title.setFont(fonts.title())
         if loading and session.path is not None:
-            self._title.setText(f"Opening {session.path.stem}")
+            self._title.setText(f"Opening {session.model_title}")
             self._says.setText("Weights go to the device; the inspector shows where.")
         elif self._bench.library.models:
             self._title.setText("Open a model")
@@ -130,6 +131,7 @@ class Welcome(QWidget):
         while (item := self._stored.takeAt(0)) is not None:
             widget = item.widget()
             if widget is not None:
+                widget.setParent(None)  # gone now; deleted later
                 widget.deleteLater()
         usable = [m for m in self._bench.library.models if not m.problem and not m.is_projector]
         for model in usable[:MOST]:
@@ -139,12 +141,10 @@ class Welcome(QWidget):
             self._stored.addWidget(more, 0, Qt.AlignmentFlag.AlignLeft)
         self.refresh()
 
-    def _offer(self, model: Stored) -> Button:
+    def _offer(self, model: Stored) -> Offer:
         path = str(model.paths[0])
-        text = f"{model.name}   {model.quantization or ''}   {mib(model.size)} MiB"
-        button = Button(text, lambda: self._bench.open_model(path), picture="model")
-        button.setAccessibleName(f"Open {text}")
-        return button
+        kind = f"{model.quantization or ''}  {mib(model.size)} MiB"
+        return Offer(model.name, kind, lambda: self._bench.open_model(path))
 
     def _set_stored_visible(self, visible: bool) -> None:
         for at in range(self._stored.count()):

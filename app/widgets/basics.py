@@ -9,7 +9,7 @@ from app.theme.icons import icon
 
 
 def label(text: str = "", tone: str = "", size: str = "", wrap: bool = False) -> QLabel:
-    """Plain text; `tone` quiet, good, warn or bad, `size` small or normal."""
+    """Plain text; `tone` quiet, good, warn or bad, `size` small, strong or title."""
     made = QLabel(text)
     made.setTextFormat(Qt.TextFormat.PlainText)
     made.setWordWrap(wrap)

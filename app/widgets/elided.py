@@ -9,9 +9,13 @@ class ElidedLabel(QLabel):
     """One line; what does not fit is left out at `where`, and the tool tip has all of it."""
 
     def __init__(
-        self, text: str = "", where: Qt.TextElideMode = Qt.TextElideMode.ElideRight
+        self,
+        text: str = "",
+        where: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+        size: str = "",
     ) -> None:
         super().__init__()
+        self.setProperty("size", size)
         self._where = where
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)

@@ -1,6 +1,6 @@
 """A table with a filter line; what is chosen in it, or all of it, copies as text."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from PySide6.QtCore import QItemSelectionModel, QModelIndex, Qt, Signal
@@ -28,13 +28,13 @@ _Select = QItemSelectionModel.SelectionFlag
 class Table(QWidget):
     """`rows` with filter, count and Copy. The chosen row stays chosen when rows are replaced.
 
-    `stretch` is the column that takes what width is left, the last one by default.
+    `stretch` are the columns that share what width is left, the last one by default.
     """
 
     chosen = Signal(object)  # a row; None when none is
     activated = Signal(object)
 
-    def __init__(self, rows: Rows[Any], name: str, stretch: int = -1) -> None:
+    def __init__(self, rows: Rows[Any], name: str, stretch: Sequence[int] = ()) -> None:
         super().__init__()
         self.rows, self._name = rows, name.lower()
         self._chosen: Any = None
@@ -106,7 +106,7 @@ class Table(QWidget):
         self.activated.emit(self.rows.shown[index.row()])
 
 
-def _view(rows: Rows[Any], name: str, stretch: int) -> QTableView:
+def _view(rows: Rows[Any], name: str, stretch: Sequence[int]) -> QTableView:
     view = QTableView()
     view.setAccessibleName(name)
     view.setModel(rows)
@@ -124,8 +124,8 @@ def _view(rows: Rows[Any], name: str, stretch: int) -> QTableView:
     view.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
     view.verticalHeader().setDefaultSectionSize(fonts.px(ROW_COMPACT + 2))
     header.setHighlightSections(False)
-    last = len(rows.columns) - 1 if stretch < 0 else stretch
-    header.setSectionResizeMode(last, QHeaderView.ResizeMode.Stretch)
+    for at in stretch or (len(rows.columns) - 1,):
+        header.setSectionResizeMode(at, QHeaderView.ResizeMode.Stretch)
     return view
 
 
