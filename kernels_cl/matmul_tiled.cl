@@ -18,13 +18,10 @@
   #define BIAS 0     // what q is stored with too much
 #endif
 #ifndef PANEL
-  #define PANEL 1    // rows of x that an item makes at once
+  #define PANEL 1    // rows of x that an item makes at once: 1, 4 or 8
 #endif
-#ifndef LANES
-  #define LANES 8    // rows of `a` in a vector: 8, or 1 where items are lanes
-#endif
-#ifndef VECTORS
-  #define VECTORS 4  // vectors an item makes; VECTORS * LANES divides TILE
+#ifndef ROWS
+  #define ROWS 32    // rows of `a` that an item makes: 8, 16 or 32; 1 where items are lanes
 #endif
 #ifndef TEAM
   #define TEAM 1     // items that share a row's records
@@ -38,28 +35,54 @@
 #define X_RECORD (BLOCKS * PANEL * X_BYTES)
 #define SUMS (HIGH == 2 ? 2 : 1)
 
-#if LANES == 1
-  #define BY_LANE(type) type
-  #define BY_PAIR(type) type##2
-  #define BY_LANE_LOAD(p) (*(p))
-  #define BY_LANE_HALVES(p) vload_half(0, p)
+// Vectors, by rows of `a` in each: types by lane, and with a pair of 16-bit numbers in every lane.
+// Intel's compiler also takes vectors of 32 numbers, which OpenCL C does not have: 512 bits.
+#if ROWS == 1
+  #define LANES 1
+  #define BY_LANE(name) name
+  #define LOAD_LANES(p) (*(p))
+  #define LOAD_HALVES(p) vload_half(0, p)
+#elif ROWS > 8 && defined(__INTEL_LLVM_COMPILER)
+  #define LANES 16
+  #define BY_LANE(name) name##16
+  #define LOAD_LANES(p) vload16(0, p)
+  #define LOAD_HALVES(p) vload_half16(0, p)
 #else
-  #define BY_LANE(type) type##8
-  #define BY_PAIR(type) type##16
-  #define BY_LANE_LOAD(p) vload8(0, p)
-  #define BY_LANE_HALVES(p) vload_half8(0, p)
+  #define LANES 8
+  #define BY_LANE(name) name##8
+  #define LOAD_LANES(p) vload8(0, p)
+  #define LOAD_HALVES(p) vload_half8(0, p)
 #endif
 typedef BY_LANE(int) ints;
 typedef BY_LANE(float) floats;
+#if LANES == 16
+typedef ushort bits __attribute__((ext_vector_type(32)));
+typedef short pairs __attribute__((ext_vector_type(32)));
+typedef int products __attribute__((ext_vector_type(32)));
+  #define AS_BITS(v) __builtin_astype(v, bits)
+  #define AS_PAIRS(v) __builtin_astype(v, pairs)
+  #define WIDEN(v) __builtin_convertvector(v, products)
+#else
+  #define BY_PAIR(name) CAT(name, PAIRED)
+  #define PAIRED CAT(twice, LANES)
+  #define twice1 2
+  #define twice8 16
 typedef BY_PAIR(ushort) bits;
 typedef BY_PAIR(short) pairs;
+typedef BY_PAIR(int) products;
+  #define AS_BITS(v) BY_PAIR(as_ushort)(v)
+  #define AS_PAIRS(v) BY_PAIR(as_short)(v)
+  #define WIDEN(v) BY_PAIR(convert_int)(v)
+#endif
+// Vectors an item makes at once: with PANEL rows of x, at most as many sums as there are registers.
+#define VECTORS (ROWS / LANES < 16 / PANEL ? ROWS / LANES : 16 / PANEL)
 
 // Of every lane: a.x b.x + a.y b.y, where `apart` is zeros that the compiler does not know for such.
 // x86 compilers make multiply-add-pairs of this shape, but only while the sum stays together: they
 // reorder the additions of a longer sum. Intel's does not need to be kept from it.
 static ints madd(pairs a, pairs b, ints apart) {
-  BY_PAIR(int) products = BY_PAIR(convert_int)(a) * BY_PAIR(convert_int)(b);
-  ints sum = products.even + products.odd;
+  products each = WIDEN(a) * WIDEN(b);
+  ints sum = each.even + each.odd;
 #ifndef __INTEL_LLVM_COMPILER
   sum |= apart;
 #endif
@@ -67,11 +90,11 @@ static ints madd(pairs a, pairs b, ints apart) {
 }
 
 // Number i of every lane's row in a part of the record.
-#define HALF_AT(p, i, lane) BY_LANE_HALVES((const __global half *)(p) + (i) * TILE + (lane))
+#define HALF_AT(p, i, lane) LOAD_HALVES((const __global half *)(p) + (i) * TILE + (lane))
 #define SCALE_AT(type, p, i, lane) \
-  BY_LANE(convert_float)(BY_LANE_LOAD((const __global type *)(p) + (i) * TILE + (lane)))
+  BY_LANE(convert_float)(LOAD_LANES((const __global type *)(p) + (i) * TILE + (lane)))
 static bits word_at(const __global char *p, int i, int lane) {
-  return BY_PAIR(as_ushort)(BY_LANE_LOAD((const __global uint *)p + i * TILE + lane));
+  return AS_BITS(LOAD_LANES((const __global uint *)p + i * TILE + lane));
 }
 
 // Pair t of a word (layouts.py), its number among the block's 16, and its further bits.
@@ -79,19 +102,19 @@ static bits word_at(const __global char *p, int i, int lane) {
   #define PAIRS 2
   #define PAIR_NUMBER(j, t) (2 * (j) + (t))
 static pairs low_bits(bits word, int t) {
-  return BY_PAIR(as_short)(t ? word : word << (bits)8) >> (pairs)8;
+  return AS_PAIRS(t ? word : word << (bits)8) >> (pairs)8;
 }
 #else
   #define PAIRS 4
   #define PAIR_NUMBER(j, t) (2 * (j) + (t) / 2 + (t) % 2 * 8)
 static pairs low_bits(bits word, int t) {
-  return BY_PAIR(as_short)((word >> (bits)(4 * t)) & (bits)15);
+  return AS_PAIRS((word >> (bits)(4 * t)) & (bits)15);
 }
 #endif
 static pairs high_bits(bits word, int p) {
   int from = HIGH == 2 ? p % 8 * 2 : p;
   bits moved = from < 4 ? word << (bits)(4 - from) : word >> (bits)(from - 4);
-  return BY_PAIR(as_short)(moved & (bits)(HIGH == 2 ? 0x30 : 0x10));
+  return AS_PAIRS(moved & (bits)(HIGH == 2 ? 0x30 : 0x10));
 }
 
 // Add one block of 32: `a` is its words, d and m its scales, x its PANEL rows.
@@ -130,7 +153,7 @@ static void add_block(floats acc[PANEL][VECTORS], const __global char *a, int la
         int pair_x = ((const __global int *)(x + i * X_BYTES))[p];
 #pragma unroll
         for (int v = 0; v < VECTORS; v++)
-          sums[i][v][p * SUMS / 16] += madd(from_a[v], BY_PAIR(as_short)((ints)pair_x), apart);
+          sums[i][v][p * SUMS / 16] += madd(from_a[v], AS_PAIRS((ints)pair_x), apart);
       }
     }
   }
@@ -161,7 +184,12 @@ static ints unknown_zeros(long offset) {
 #if LANES == 1
   return 0;
 #else
-  return (ints)(1, 2, 3, 4, 5, 6, 7, 8) * (int)(offset >> 63);
+  int8 different = (int8)(1, 2, 3, 4, 5, 6, 7, 8) * (int)(offset >> 63);
+  #if LANES == 16
+  return (ints)(different, different);
+  #else
+  return different;
+  #endif
 #endif
 }
 
@@ -201,10 +229,10 @@ static void add_record(floats acc[PANEL][VECTORS], const __global char *a, int l
 #if LANES > 1
 static void store(__global float *y, floats v, int row, int m) {
   if (row + LANES <= m) {
-    vstore8(v, 0, y + row);
+    BY_LANE(vstore)(v, 0, y + row);
   } else {
     float each[LANES];
-    vstore8(v, 0, each);
+    BY_LANE(vstore)(v, 0, each);
     for (int i = 0; row + i < m; i++) y[row + i] = each[i];
   }
 }
@@ -238,29 +266,30 @@ static Part part_of(int g, int rows, Part first, Part second, Part third) {
 #define PART(i) (Part){y##i##_buf + y##i##_off, a##i##_buf + a##i##_off, m##i, 0}
 
 #if LANES > 1
-// For vectors. Item (g, c) makes VECTORS * LANES rows of the columns in `panels` panels from
-// c * panels on. The hint keeps compilers from making vectors of vectors.
+// For vectors. Item (g, c) makes ROWS rows, which lie in one tile, of the columns in `panels` panels
+// from c * panels on. The hint keeps compilers from making vectors of vectors.
 __kernel __attribute__((vec_type_hint(int8)))
 void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m2, int records,
             int n, int panels) {
-  Part part = part_of(get_global_id(0), VECTORS * LANES, PART(0), PART(1), PART(2));
+  Part part = part_of(get_global_id(0), ROWS, PART(0), PART(1), PART(2));
   const __global char *a = part.a + (long)(part.row / TILE) * records * RECORD;
-  int lane = part.row % TILE;
   ints apart = unknown_zeros(x_off);
   int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
   for (int panel = start; panel < end; panel++) {
     const __global char *x = x_buf + x_off + (long)panel * records * X_RECORD;
-    floats acc[PANEL][VECTORS];
-    clear(acc);
-    for (int r = 0; r < records; r++)
-      add_record(acc, a + (long)r * RECORD, lane, x + (long)r * X_RECORD, apart);
+    for (int row = part.row; row < part.row + ROWS; row += VECTORS * LANES) {
+      floats acc[PANEL][VECTORS];
+      clear(acc);
+      for (int r = 0; r < records; r++)
+        add_record(acc, a + (long)r * RECORD, row % TILE, x + (long)r * X_RECORD, apart);
 #pragma unroll
-    for (int i = 0; i < PANEL; i++) {
-      int column = panel * PANEL + i;
-      if (column < n) {
-        __global float *y = (__global float *)part.y + (long)column * part.m;
+      for (int i = 0; i < PANEL; i++) {
+        int column = panel * PANEL + i;
+        if (column < n) {
+          __global float *y = (__global float *)part.y + (long)column * part.m;
 #pragma unroll
-        for (int v = 0; v < VECTORS; v++) store(y, acc[i][v], part.row + v * LANES, part.m);
+          for (int v = 0; v < VECTORS; v++) store(y, acc[i][v], row + v * LANES, part.m);
+        }
       }
     }
   }

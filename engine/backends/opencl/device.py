@@ -181,6 +181,7 @@ def _describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo
             local_memory=handle.local_mem_size,
             has_fp16="cl_khr_fp16" in extensions,
             has_subgroups=any(e in extensions for e in ("cl_khr_subgroups", "cl_intel_subgroups")),
+            vector_ints=handle.native_vector_width_int,
         ),
     )
 

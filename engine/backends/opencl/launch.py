@@ -29,7 +29,10 @@ class Launch:
 
 @dataclass(frozen=True)
 class DeviceTraits:
-    """What launches may depend on; everything else about the device is the driver's business."""
+    """What launches may depend on; everything else about the device is the driver's business.
+
+    `vector_ints` is how many 32-bit integers the processor's own vectors hold.
+    """
 
     is_cpu: bool
     compute_units: int
@@ -37,6 +40,7 @@ class DeviceTraits:
     local_memory: int
     has_fp16: bool
     has_subgroups: bool
+    vector_ints: int = 1
 
 
 MakeLaunches = Callable[[Tensor, TypeOf, DeviceTraits], Sequence[Launch]]

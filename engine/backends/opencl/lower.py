@@ -35,7 +35,7 @@ def lower(
         elif node is together[node][0]:
             b = operands_of(node)[1]
             if b not in in_12_bits:
-                in_12_bits[b] = quantized(b)
+                in_12_bits[b] = quantized(b, traits)
                 lowered.append(in_12_bits[b])
             lowered.extend(_products(together[node], in_12_bits[b]))
     return fuse(lowered, kept)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from engine.backends.base import PLAIN, TypeOf
 from engine.backends.opencl.launch import Arg, DeviceTraits, Launch
-from engine.backends.opencl.launches.sizes import TYPE_NAMES, i32, i64
+from engine.backends.opencl.launches.quantize import has_wide_vectors
+from engine.backends.opencl.launches.sizes import TYPE_NAMES, i32, i64, vector_width
 from engine.backends.opencl.layouts import SCHEMES, TILE, TILED
 from engine.gguf.formats import BF16, F16, F32, Q4_0, Q5_0, Q6_K, Format
 from engine.graph.tensor import Op, Tensor
@@ -15,8 +16,8 @@ _BIAS = {Q4_0: 8, Q5_0: 16, Q6_K: 32}
 AT_ONCE = 3
 """Products of the same activations that one launch makes."""
 
-# Rows of a weight in a CPU's vector.
-LANES = 8
+# The fewest rows of a weight that an item makes where it uses vectors.
+LEAST_ROWS = 8
 
 # Rows of activations that make a unit of work: their panels stay in a core's cache.
 _CHUNK = 64
@@ -68,14 +69,14 @@ def _tiled(node: Tensor, x: Tensor, traits: DeviceTraits) -> Launch:
     n, panel, panels = node.nelements // node.shape[0], x.attr["panel"], x.shape[1]
     defines = {**_format_defines(weights[0].fmt), "PANEL": panel}
     if traits.is_cpu:
-        each, vectors = _CHUNK // panel, _vectors(sum(rows), panel, traits)
-        defines |= {"LANES": LANES, "VECTORS": vectors}
-        items = sum(-(-m // (LANES * vectors)) for m in rows)
+        each, item = _CHUNK // panel, _rows_of_item(sum(rows), panel, traits)
+        defines |= {"ROWS": item}
+        items = sum(-(-m // item) for m in rows)
         size: tuple[int, ...] = (items, -(-panels // each))
         local: tuple[int, ...] = (1, 1)
     else:
         each, team = 1, min(_TEAM, traits.max_work_group // TILE)
-        defines |= {"LANES": 1, "VECTORS": 1, "TEAM": team}
+        defines |= {"ROWS": 1, "TEAM": team}
         size = (sum(-(-m // TILE) for m in rows) * TILE, team, panels)
         local = (TILE, team, 1)
     absent = AT_ONCE - len(rows)
@@ -85,14 +86,12 @@ def _tiled(node: Tensor, x: Tensor, traits: DeviceTraits) -> Launch:
     return Launch("matmul_tiled", "matmul", (*parts, x, *sizes), size, local, defines)
 
 
-def _vectors(m: int, panel: int, traits: DeviceTraits) -> int:
-    """Vectors an item makes. One row of x: a whole tile's width, since loads are what it waits for;
-    more: as many sums as registers hold. Fewer where cores would have nothing to do.
-    """
-    vectors = TILE // LANES if panel == 1 else 2
-    while vectors > 1 and m < LANES * vectors * traits.compute_units:
-        vectors //= 2
-    return vectors
+def _rows_of_item(m: int, panel: int, traits: DeviceTraits) -> int:
+    """A tile's; fewer where registers hold fewer sums, or where cores would have nothing to do."""
+    rows = TILE if panel == 1 or has_wide_vectors(traits) else TILE // 2
+    while rows > LEAST_ROWS and m < rows * traits.compute_units:
+        rows //= 2
+    return rows
 
 
 def _format_defines(fmt: Format) -> dict[str, int | str]:
@@ -117,7 +116,7 @@ def _plain(node: Tensor, a: Tensor, b: Tensor, traits: DeviceTraits) -> Launch:
         *map(i64, (*a.strides[1:], *b.strides[1:])),
     )
     size = (-(-m // rows) * team, -(-n // columns), n2 * n3)
-    width = 8 if traits.is_cpu else 4
+    width = vector_width(traits)
     defines: dict[str, int | str] = {"A": TYPE_NAMES[a.fmt], "W": width, "LOCAL": team}
     defines |= {"ROWS": rows, "COLUMNS": columns}
     return Launch("matmul_plain", "matmul", args, size, (team, 1, 1), defines)

@@ -12,17 +12,22 @@ BLOCK = 32
 BLOCK_BYTES = 80
 """What a row's 32 elements take: quantize.cl."""
 
-PANELS = (1, 4)
-"""How many rows lie together: the smallest that holds all, else the largest."""
-
 # Blocks that an item of a CPU quantises: a launch for one row must be worth its price.
 _EACH = 64
 
 
-def quantized(x: Tensor) -> Tensor:
-    """A node that holds the rows of `x` [K, ...] in 12 bits: bytes [a panel's, panels]."""
+def has_wide_vectors(traits: DeviceTraits) -> bool:
+    """Vectors of 16 numbers: on x86 they come with twice as many registers, for more sums."""
+    return traits.is_cpu and traits.vector_ints >= 16
+
+
+def quantized(x: Tensor, traits: DeviceTraits) -> Tensor:
+    """A node that holds the rows of `x` [K, ...] in 12 bits: bytes [a panel's, panels].
+
+    A panel is one row, or four, or eight where registers hold the sums of so many.
+    """
     rows = x.nelements // x.shape[0]
-    panel = next((size for size in PANELS if rows <= size), PANELS[-1])
+    panel = 1 if rows == 1 else 8 if rows > 4 and has_wide_vectors(traits) else 4
     size = x.shape[0] // BLOCK * panel * BLOCK_BYTES
     made = node(Op.QUANTIZE, I8, (size, -(-rows // panel)), x, panel=panel)
     return made.named(f"{x.name} (12 bits)")
