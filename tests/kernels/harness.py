@@ -5,7 +5,7 @@ got = run(backend, ops.silu(x), {x: values})        # values[3, 64] -> got[3, 64
 assert nmse(got, reference) < 1e-7
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,21 @@ def run(
     type. `matmul_only` puts WEIGHT leaves into the device's own layout. Every storage lies in a
     buffer of its own between guards; what is not written by the node must come out unchanged.
     """
-    graph = Graph.of([node])
+    return run_all(backend, [node], values, matmul_only=matmul_only, lower=lower, times=times)[0]
+
+
+def run_all(
+    backend: Backend,
+    wanted: Sequence[Tensor],
+    values: Mapping[Tensor, Array],
+    *,
+    matmul_only: bool = False,
+    lower: bool = True,
+    fused: bool = False,
+    times: int = 1,
+) -> list[Array]:
+    """As `run`, for several nodes of one graph; `fused` lets all others vanish."""
+    graph = Graph.of(wanted)
     placed: dict[Tensor, Placed] = {}
     try:
         for tensor in graph.leaves:
@@ -49,7 +63,8 @@ def run(
                 assert backend.supports(tensor, leaf_types.get), f"{backend.name}: {tensor}"
         nodes = tuple(t for t in graph.nodes if t.op not in VIEW_OPS)
         if lower:
-            nodes = backend.lower(nodes, leaf_types.get)
+            kept = frozenset(t.storage for t in wanted) if fused else None
+            nodes = backend.lower(nodes, leaf_types.get, kept)
         for tensor in nodes:
             for used in (tensor, *tensor.src):
                 if used is not None and used.storage not in placed:
@@ -61,12 +76,15 @@ def run(
         written = {t.storage for t in nodes}
         for tensor, place in placed.items():
             place.check(tensor, tensor in written)
-        at = placed[node.storage].location
-        data = at.buffer.read(at.offset + node.offset, node.nbytes)
-        return strided(data, node)
+        return [read(placed[node.storage].location, node) for node in wanted]
     finally:
         for place in placed.values():
             place.location.buffer.free()
+
+
+def read(at: Location, node: Tensor) -> Array:
+    """The values of a node whose storage lies there."""
+    return strided(at.buffer.read(at.offset + node.offset, node.nbytes), node)
 
 
 class Placed:

@@ -50,7 +50,7 @@ class Program:
         """Put the fused node where all its members can meet; False where that is nowhere."""
         members = [self[i] for i in fusion.members]
         vanished = set().union(*map(_written, members)) - _written(fusion.node)
-        if vanished & self._kept or any(
+        if vanished & (self._kept | _read(fusion.node)) or any(
             self._touching[storage] - set(fusion.members) for storage in vanished
         ):
             return False

@@ -1,0 +1,207 @@
+"""Fused nodes against the single ones that they replace: same graph, same numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from engine.backends.opencl.backend import OpenCLBackend
+from engine.gguf.formats import F16, F32, I32, Q4_1, Q8_0, Format
+from engine.graph import ops
+from engine.graph.graph import Graph
+from engine.graph.tensor import VIEW_OPS, Op, Role, Tensor, leaf
+from tests.kernels.blocks import random_blocks
+from tests.kernels.harness import Array, nmse, run_all
+from tests.kernels.values import Operands
+
+ROWS = (1, 3, 8, 70)
+# A sum in another order turns some roundings to 12 bits or f16 the other way.
+LIMIT = {"f32": 1e-12, "12 bits": 1e-9, "f16": 1e-9}
+
+
+def weight(made: Operands, k: int, m: int, fmt: Format = Q4_1) -> Tensor:
+    """A matrix in the device's own layout."""
+    tensor = leaf(f"w{len(made.values)}", fmt, (k, m), Role.WEIGHT)
+    made.values[tensor] = random_blocks(made.rng, fmt, m, k)
+    return tensor
+
+
+def lowered_ops(
+    backend: OpenCLBackend, wanted: Sequence[Tensor], kept: Sequence[Tensor]
+) -> list[Op]:
+    """The operations that are launched; weights lie in tiles."""
+    graph = Graph.of(wanted)
+    kinds = {
+        t: backend.buffer_type(t.fmt, t.shape, matmul_only=t.role is Role.WEIGHT)
+        for t in graph.leaves
+    }
+    nodes = [t for t in graph.nodes if t.op not in VIEW_OPS]
+    lowered = backend.lower(nodes, kinds.get, frozenset(t.storage for t in kept))
+    return [t.op for t in lowered if t.src]
+
+
+def check(
+    backend: OpenCLBackend, made: Operands, wanted: Sequence[Tensor], expected: list[Op], kind: str
+) -> None:
+    """`wanted` come out the same, fused into `expected`."""
+    assert lowered_ops(backend, wanted, wanted) == expected
+    single = run_all(backend, wanted, made.values, matmul_only=True)
+    fused = run_all(backend, wanted, made.values, matmul_only=True, fused=True)
+    for got, want in zip(fused, single, strict=True):
+        assert nmse(numbers(got), numbers(want)) < LIMIT[kind]
+
+
+def numbers(values: Array) -> Array:
+    """Poison that nobody wrote compares as 0."""
+    return np.nan_to_num(values.astype(np.float64))
+
+
+def strided_rows(made: Operands, n0: int, rows: int) -> Tensor:
+    """A view of rows that lie apart, in two groups where their number is even."""
+    whole = made.make(F32, n0 + 40, rows)
+    step = whole.strides[1]
+    if rows % 2 or rows == 2:
+        return whole.view(16, (n0, rows), (step,))
+    return whole.view(16, (n0, rows // 2, 2), (2 * step, step))
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("n0", [32, 576])
+def test_norm_quantize(either: OpenCLBackend, n0: int, rows: int) -> None:
+    made = Operands()
+    x, norm = strided_rows(made, n0, rows), made.make(F32, n0)
+    product = ops.mulmat(weight(made, n0, 40), ops.rms_norm(x, norm, 1e-5))
+    check(either, made, [product], [Op.NORM_CHAIN, Op.MULMAT], "12 bits")
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("first", [True, False])
+def test_norm_add(either: OpenCLBackend, first: bool, rows: int) -> None:
+    made = Operands()
+    x, added, norm = strided_rows(made, 96, rows), strided_rows(made, 96, rows), made.make(F32, 96)
+    normed = ops.rms_norm(x, norm, 1e-6)
+    total = ops.add(normed, added) if first else ops.add(added, normed)
+    check(either, made, [total], [Op.NORM_CHAIN], "f32")
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("weighted", [True, False])
+def test_norm_add_norm_quantize(either: OpenCLBackend, weighted: bool, rows: int) -> None:
+    made = Operands()
+    x, added = made.make(F32, 640, rows), strided_rows(made, 640, rows)
+    added = added if rows == 1 or rows % 2 else made.make(F32, 640, rows)
+    norms = [made.make(F32, 640) if weighted else None for _ in range(2)]
+    total = ops.add(ops.rms_norm(x, norms[0], 1e-6), added)
+    product = ops.mulmat(weight(made, 640, 33), ops.rms_norm(total, norms[1], 1e-3))
+    check(either, made, [total, product], [Op.NORM_CHAIN, Op.MULMAT], "12 bits")
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("act", [ops.silu, ops.gelu], ids=lambda op: op.__name__)
+def test_activation_quantize(either: OpenCLBackend, act: object, rows: int) -> None:
+    made = Operands()
+    gate, up = strided_rows(made, 1056, rows), strided_rows(made, 1056, rows)
+    for operands in ((gate, up), (gate,)):
+        product = ops.mulmat(weight(made, 1056, 40), act(*operands))  # type: ignore[operator]
+        check(either, made, [product], [Op.ACTIVATION_QUANTIZE, Op.MULMAT], "12 bits")
+
+
+@dataclass(frozen=True)
+class Heads:
+    """What one attention needs, sizes named as in architecture's letters."""
+
+    tokens: int
+    dim: int = 64
+    dim_v: int = 64
+    heads: int = 6
+    kv_heads: int = 2
+    n_rot: int = 64
+    cells: int = 256
+    neox: bool = True
+    normed: bool = False
+    cache: Format = F16
+
+
+CASES = [
+    *(Heads(n) for n in ROWS),
+    *(Heads(n, neox=False, heads=9, kv_heads=3) for n in ROWS),
+    *(Heads(n, dim=256, dim_v=96, n_rot=256, heads=4, kv_heads=1, normed=True) for n in ROWS),
+    Heads(3, dim=48, dim_v=32, n_rot=20, neox=False, normed=True),
+    Heads(8, dim=50, dim_v=32, n_rot=38, cache=F32),
+    Heads(1, cells=2048),
+    Heads(2, cells=2048, normed=True),
+]
+
+
+class Attention:
+    """q, k and v as a joint product leaves them, rope, the cache's writes, attention."""
+
+    def __init__(self, made: Operands, sizes: Heads) -> None:
+        s = self.sizes = sizes
+        n, self.made = s.tokens, made
+        widths = (s.heads * s.dim, s.kv_heads * s.dim, s.kv_heads * s.dim_v)
+        whole = made.make(F32, sum(widths) + 5, n)
+        step = whole.strides[1]
+        self.q = whole.view(0, (s.dim, s.heads, n), (s.dim * 4, step))
+        self.k = whole.view(widths[0] * 4, (s.dim, s.kv_heads, n), (s.dim * 4, step))
+        self.v = made.make(F32, widths[2], n)
+        self.k_cache = made.make(s.cache, s.kv_heads * s.dim, s.cells + 3)
+        self.v_cache = made.make(s.cache, s.kv_heads * s.dim_v, s.cells + 3)
+        angles = made.rng.uniform(0, 6, (n, s.n_rot // 2))
+        self.table = made.put(F32, np.hstack([np.cos(angles), np.sin(angles)]))
+        ids = made.rng.permutation(s.cells)[:n]
+        ids[n // 2 :: 3] = -1 if n > 1 else ids[0]
+        self.ids = made.put(I32, ids)
+        cells = np.stack([np.ones(s.cells), np.arange(s.cells)], 1)
+        self.cells = made.put(I32, cells)
+        last = made.rng.integers(0, s.cells, n)
+        self.spans = made.put(I32, np.stack([np.ones(n), np.zeros(n), last, np.zeros(n)], 1))
+        self.n_kv = made.put(I32, np.array([s.cells]))
+        self.norms = [made.make(F32, s.dim) if s.normed else None for _ in range(2)]
+
+    def roped(self, x: Tensor, norm: Tensor | None, table: Tensor | None = None) -> Tensor:
+        x = ops.rms_norm(x, norm, 1e-6) if norm is not None else x
+        return ops.rope(x, table or self.table, self.sizes.neox)
+
+    def stored(self, cache: Tensor, values: Tensor) -> Tensor:
+        return ops.set_rows(cache, values.reshape(cache.shape[0], self.sizes.tokens), self.ids)
+
+    def read(self, cache: Tensor, dim: int) -> Tensor:
+        s = self.sizes
+        size = cache.fmt.bytes
+        return cache.view(0, (dim, s.kv_heads, s.cells), (dim * size, cache.strides[1]))
+
+    def mixed(self, q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        s = self.sizes
+        k, v = self.read(keys, s.dim), self.read(values, s.dim_v)
+        return ops.attention(q, k, v, self.spans, self.cells, self.n_kv, scale=s.dim**-0.5)
+
+
+def is_split(backend: OpenCLBackend, mixed: Tensor) -> bool:
+    return len(backend.lower([mixed], lambda t: None)) == 2
+
+
+@pytest.mark.parametrize("sizes", CASES, ids=str)
+def test_rope_store(either: OpenCLBackend, sizes: Heads) -> None:
+    """Attention and both caches, with cells that nothing is written to."""
+    made = Operands()
+    parts = Attention(made, sizes)
+    keys = parts.stored(parts.k_cache, parts.roped(parts.k, parts.norms[1]))
+    values = parts.stored(parts.v_cache, parts.v)
+    mixed = parts.mixed(parts.roped(parts.q, parts.norms[0]), keys, values)
+    single = [Op.ATTENTION] * (1 + is_split(either, mixed))
+    check(either, made, [mixed, keys, values], [Op.ROPE_STORE, *single], "f16")
+
+
+@pytest.mark.parametrize("sizes", CASES, ids=str)
+def test_attention_quantize(either: OpenCLBackend, sizes: Heads) -> None:
+    made = Operands()
+    parts = Attention(made, sizes)
+    mixed = parts.mixed(parts.q, parts.k_cache, parts.v_cache)
+    product = ops.mulmat(
+        weight(made, sizes.dim_v * sizes.heads, 40, Q8_0), mixed.reshape(-1, sizes.tokens)
+    )
+    single = [Op.ATTENTION] * (1 + is_split(either, mixed))
+    check(either, made, [product], [*single, Op.MULMAT], "12 bits")
+    check(either, made, [product, mixed], [*single, Op.MULMAT], "12 bits")
