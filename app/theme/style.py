@@ -1,9 +1,19 @@
 """The small part of the look that a palette cannot say."""
 
+from importlib.resources import files
 from string import Template
 
 from app.theme import fonts
-from app.theme.tokens import RADIUS_CARD, RADIUS_CONTROL, ROW, SMALL_PX, TITLE_PX, Tokens, mix
+from app.theme.tokens import (
+    RADIUS_CARD,
+    RADIUS_CONTROL,
+    ROW,
+    SMALL_PX,
+    TITLE_PX,
+    Tokens,
+    mix,
+    readable,
+)
 
 # Properties that widgets carry: kind (primary, flat, link), tone (quiet, bad, ...), surface.
 _SHEET = Template("""
@@ -17,9 +27,9 @@ QLabel[tone="quiet"] { color: $quiet; }
 QLabel[tone="good"] { color: $good; }
 QLabel[tone="warn"] { color: $warn; }
 QLabel[tone="bad"] { color: $bad; }
-QLabel[size="small"] { font-size: ${small}px; }
-QLabel[size="strong"] { font-weight: 600; }
-QLabel[size="title"] { font-size: ${title}px; font-weight: 600; }
+QLabel[letters="small"] { font-size: ${small}px; }
+QLabel[letters="strong"] { font-weight: 600; }
+QLabel[letters="title"] { font-size: ${title}px; font-weight: 600; }
 
 QPushButton, QToolButton, QComboBox {
   background: $raised; color: $text; border: 1px solid $divider; border-radius: ${control}px;
@@ -56,6 +66,16 @@ QLineEdit, QSpinBox, QDoubleSpinBox {
   selection-background-color: $accent; selection-color: $accent_text;
 }
 QComboBox { padding: 0 8px 0 10px; }
+QComboBox::drop-down { border: none; width: 24px; }
+QComboBox::down-arrow { image: url("$pictures/arrow.svg"); width: 14px; height: 14px; }
+QCheckBox::indicator {
+  width: 16px; height: 16px; border: 1px solid $faint; border-radius: 3px; background: $panel;
+}
+QCheckBox::indicator:focus, QCheckBox::indicator:hover { border-color: $accent; }
+QCheckBox::indicator:checked {
+  background: $accent; border-color: $accent; image: url("$pictures/$check.svg");
+}
+QCheckBox:focus { color: $link; }
 QComboBox QAbstractItemView {
   background: $panel; color: $text; border: 1px solid $divider; padding: 4px;
   selection-background-color: $selection; selection-color: $text;
@@ -99,7 +119,9 @@ QAbstractItemView {
   selection-background-color: $selection; selection-color: $text; gridline-color: $divider;
 }
 QTableView::item { padding: 0 5px; border: none; }
-QTableView::item:focus, QListView::item:focus { border: 1px solid $accent; }
+QTableView { border: 1px solid transparent; border-radius: ${control}px; }
+QTableView:focus { border-color: $focus; }
+QListView::item:focus { border: 1px solid $accent; }
 QListView::item { border-radius: ${control}px; }
 QListView::item:hover { background: $hover; }
 QListView::item:selected { background: $selection; color: $text; }
@@ -142,6 +164,9 @@ def style_sheet(tokens: Tokens) -> str:
         round=fonts.px(ROW) // 2,
         small=fonts.px(SMALL_PX),
         title=fonts.px(TITLE_PX),
+        pictures=(files("resources") / "style"),
+        check="check-white" if readable(tokens.accent) == "#FFFFFF" else "check-black",
+        focus=mix(tokens.accent, tokens.panel, 0.5),
         hover=mix(tokens.text, tokens.raised, 0.05),
         press=mix(tokens.text, tokens.raised, 0.12),
         scroll=mix(tokens.faint, tokens.panel, 0.55),

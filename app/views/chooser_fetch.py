@@ -77,7 +77,7 @@ class _Line(QWidget):
             self._about = f"{size:.0f} MB · {model.licence}"
         self._says = ElidedLabel(self._about)
         self._says.setProperty("tone", "quiet")
-        self._says.setProperty("size", "small")
+        self._says.setProperty("letters", "small")
         self._get = Button("Get", lambda: wanted(name), picture="download", name=f"Get {name}")
         self._stop = Button(
             "Cancel", lambda: bench.downloads.cancel(name), name=f"Cancel fetching {name}"

@@ -198,7 +198,7 @@ def _verdict(memory: Memory) -> tuple[str, str, str]:
     wanted = sum(row.size for row in memory.rows if row.status == "planned")
     if memory.fits:
         left = min((pool.limit - pool.used for pool in memory.pools), default=0)
-        return "check", "good", f"Fits: {mib(wanted)} MiB wanted, {mib(left)} MiB left for it."
+        return "check", "good", f"Fits: {mib(wanted)} MiB wanted, {mib(left)} MiB free for it."
     short = mib(memory.shortfall)
     advice = "Choose a smaller context or another device."
     return "error", "bad", f"Does not fit: {short} MiB short of {mib(wanted)} MiB. {advice}"

@@ -58,8 +58,9 @@ class MainWindow(QMainWindow):
         self.model_file = ModelState(self)
         self._make_views()
         self.commands = Actions(self)
-        self.notices = Notices(self)
+        self.stack = QStackedWidget()
         self.welcome = Welcome(self)
+        self.notices = Notices(self)
         self.top = TopLine(self)
         self._lay_out()
         self._make_sheets()
@@ -108,7 +109,6 @@ class MainWindow(QMainWindow):
 
     def _lay_out(self) -> None:
         talk = QWidget()
-        self.stack = QStackedWidget()
         self.stack.addWidget(self.welcome)
         self.stack.addWidget(self.chat)
         column = QVBoxLayout(talk)
@@ -224,6 +224,11 @@ class MainWindow(QMainWindow):
         self.notices.news("drop", f"{who} cannot see: {name or 'the image'} was not taken.")
 
     # What changes
+
+    @property
+    def welcome_shown(self) -> bool:
+        """Whether the talk's place tells how to get a model, and how far that is."""
+        return self.stack.currentWidget() is self.welcome
 
     def show_what_is_there(self) -> None:
         """The talk, or how to get a model while there is none and nothing to read."""

@@ -5,7 +5,8 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.state.memory_sums import LayerSum, Part, layers, pools
 from app.state.workbench import Workbench
-from app.theme.tokens import GRID, PADDING
+from app.theme import fonts
+from app.theme.tokens import GRID, PADDING, ROW
 from app.views.memory_bar import PoolBars
 from app.views.memory_layers import LayerRows, layer_view
 from app.widgets.basics import IconButton, divider, label
@@ -49,6 +50,7 @@ class MemoryView(QWidget):
         self._stack = QStackedWidget()
         self._stack.addWidget(self._chart)
         self._stack.addWidget(self.records)
+        self._says.setMinimumHeight(fonts.px(ROW))
         head = QHBoxLayout()
         head.addWidget(self._says, 1)
         head.addWidget(self._switch)
@@ -83,6 +85,7 @@ class MemoryView(QWidget):
         shown = held if held is not None and held.rows else planned
         self.records.rows.show_rows(shown.rows if shown is not None else [])
         self._says.setText(self._sentence())
+        self._switch.setVisible(shown is not None)
 
     def _refresh_bars(self) -> None:
         sums = pools(self._memory.planned, self._memory.held, self._loaded())

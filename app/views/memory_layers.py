@@ -22,6 +22,7 @@ from app.theme.tokens import GRID, ROW_COMPACT
 from app.widgets.numbers import UNKNOWN, mib
 from app.widgets.rows import Column, Rows
 
+LAYER_WIDTH = 96
 LAYER_ROLE = Qt.ItemDataRole.UserRole
 
 
@@ -124,8 +125,15 @@ def layer_view(rows: LayerRows) -> QTableView:
     view.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
     view.verticalHeader().setDefaultSectionSize(fonts.px(ROW_COMPACT))
     view.horizontalHeader().setHighlightSections(False)
-    view.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+    rows.modelReset.connect(lambda: _fit(view.horizontalHeader()))
     return view
+
+
+def _fit(header: QHeaderView) -> None:
+    header.setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+    if header.count():
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Fixed)
+        header.resizeSection(0, fonts.px(LAYER_WIDTH))
 
 
 def _scale(sizes: list[int]) -> int:

@@ -60,6 +60,7 @@ class ModelView(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(head)
+        column.addSpacing(GRID // 2)
         column.addWidget(self._parts, 1)
         column.addStretch(0)
         state.changed.connect(self.refresh)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
@@ -10,6 +11,7 @@ from app.state.chats import ChatRow
 from app.state.problem import Problem
 from app.theme.tokens import GRID, PADDING
 from app.widgets.banner import Banner
+from app.widgets.numbers import mib
 
 if TYPE_CHECKING:
     from app.views.main_window import MainWindow
@@ -41,6 +43,8 @@ class Notices(QWidget):
         bench.chats.problem.connect(lambda problem: self.problem("chats", problem))
         bench.chats.deleted.connect(self._chat_deleted)
         bench.downloads.failed.connect(self._download_failed)
+        bench.downloads.changed.connect(self._download_changed)
+        bench.session.stage_changed.connect(self._stage_changed)
         for line in bench.notices:
             self.show_banner(line, Banner("warn", line))
         self._session_changed()
@@ -72,6 +76,14 @@ class Notices(QWidget):
     def texts(self) -> list[str]:
         return [banner.text for banner in self._banners.values()]
 
+    def progress(self, key: str, text: str, cancel: Callable[[], object]) -> None:
+        """Say how far something is; in place of what was said before."""
+        shown = self._banners.get(key)
+        if shown is None:
+            self.show_banner(key, Banner("accent", text, "Cancel", cancel))
+        else:
+            shown.set_text(text)
+
     def _act(self, place: str, command: str) -> None:
         self.drop(place)
         self._window.commands.run(command)
@@ -83,7 +95,28 @@ class Notices(QWidget):
                 self._window.bench.session.dismiss_error()
         self.setVisible(bool(self._banners))
 
+    def _stage_changed(self) -> None:
+        """A load is told here while the talk is shown; else the talk's place tells it."""
+        session = self._window.bench.session
+        if session.status != "loading" or self._window.welcome_shown:
+            self.drop("load")
+        elif session.stage is not None and session.stage.total:
+            part = 100 * session.stage.done / session.stage.total
+            text = f"Opening {session.model_title}: {part:.0f} %"
+            self.progress("load", text, session.cancel_load)
+
+    def _download_changed(self, name: str) -> None:
+        downloads = self._window.bench.downloads
+        item = downloads.items[name]
+        if item.state not in ("running", "stopping") or self._window.welcome_shown:
+            self.drop(f"fetch {name}")
+        else:
+            amount = f": {mib(item.done)} of {mib(item.total)} MiB" if item.total else " …"
+            text = f"Fetching {name}{amount}"
+            self.progress(f"fetch {name}", text, lambda: downloads.cancel(name))
+
     def _session_changed(self) -> None:
+        self._stage_changed()
         error = self._window.bench.session.error
         shown = self._banners.get("session")
         if error is None:

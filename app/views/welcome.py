@@ -16,6 +16,7 @@ from app.theme.theme import tokens
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, surface
 from app.widgets.elided import ElidedLabel
+from app.widgets.focus import focus_first, has_focus
 from app.widgets.numbers import duration, mib
 from app.widgets.offer import Offer
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from app.views.main_window import MainWindow
 
 FETCH_MB = round(sum(part.size for part in SMOLLM2.parts) / 1e6)
+PICTURE = 64
 MOST = 4  # stored models offered here; the chooser has them all
 
 
@@ -34,7 +36,6 @@ class Welcome(QWidget):
         surface(self, "canvas")
         self._window, self._bench = window, window.bench
         self._picture = QLabel()
-        self._picture.setFixedSize(48, 48)
         self._title = label(size="title", wrap=True)
         self._says = label(tone="quiet", wrap=True)
         self._says.setFixedWidth(fonts.px(416))
@@ -91,11 +92,13 @@ class Welcome(QWidget):
                 f"Drop a .gguf here, or get SmolLM2, {FETCH_MB} MB: a small model that answers "
                 "on any processor. It runs on this machine; nothing you write leaves it."
             )
-        busy = loading or self._download() is not None
+        busy, had = loading or self._download() is not None, has_focus(self)
         self.get.setVisible(not busy and not self._bench.library.models)
         self.open.setVisible(not busy)
         self._set_stored_visible(not busy)
         self._show_work()
+        if had and not has_focus(self):  # what had the keyboard is hidden now
+            focus_first(self)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
@@ -154,7 +157,12 @@ class Welcome(QWidget):
                 widget.setVisible(visible)
 
     def _tint(self) -> None:
-        self._picture.setPixmap(pixmap("model", tokens().accent, 48, self.devicePixelRatioF()))
+        ratio = self.devicePixelRatioF()
+        drawn = pixmap("model", tokens().accent, PICTURE, ratio)
+        edge = round(PICTURE * ratio * 3 / 24)  # empty in the drawing; the text below is flush left
+        inner = drawn.copy(edge, edge, drawn.width() - 2 * edge, drawn.height() - 2 * edge)
+        inner.setDevicePixelRatio(ratio)
+        self._picture.setPixmap(inner)
 
 
 class _Progress(QWidget):

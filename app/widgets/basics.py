@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QToolButton, QWidget
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QAbstractButton, QFrame, QLabel, QPushButton, QToolButton, QWidget
 
 from app.theme.icons import icon
 
@@ -14,7 +15,7 @@ def label(text: str = "", tone: str = "", size: str = "", wrap: bool = False) ->
     made.setTextFormat(Qt.TextFormat.PlainText)
     made.setWordWrap(wrap)
     made.setProperty("tone", tone)
-    made.setProperty("size", size)
+    made.setProperty("letters", size)
     return made
 
 
@@ -43,6 +44,14 @@ def surface(widget: QWidget, name: str) -> None:
     widget.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
 
 
+def _enter_clicks(button: QAbstractButton, event: QKeyEvent) -> bool:
+    """Outside of dialogs Qt clicks a button by Space alone."""
+    enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+    if enter:
+        button.click()
+    return enter
+
+
 class Button(QPushButton):
     """A button with words; `kind` primary, flat or link."""
 
@@ -66,6 +75,10 @@ class Button(QPushButton):
         """Other words, for the eye and for screen readers."""
         self.setText(text)
         self.setAccessibleName(text)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        if not _enter_clicks(self, event):
+            super().keyPressEvent(event)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
@@ -102,6 +115,10 @@ class IconButton(QToolButton):
         self.setAccessibleName(name)
         self.setToolTip(name)
         self._tint()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        if not _enter_clicks(self, event):
+            super().keyPressEvent(event)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)

@@ -15,7 +15,7 @@ class ElidedLabel(QLabel):
         size: str = "",
     ) -> None:
         super().__init__()
-        self.setProperty("size", size)
+        self.setProperty("letters", size)
         self._where = where
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
