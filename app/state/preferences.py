@@ -16,6 +16,7 @@ SAVE_MS = 500
 
 Theme = Literal["system", "light", "dark", "contrast"]
 SendKey = Literal["enter", "ctrl+enter"]
+Density = Literal["comfortable", "compact"]
 T = TypeVar("T", bound=msgspec.Struct)
 
 
@@ -46,9 +47,12 @@ class Preferences(msgspec.Struct, frozen=True):
     theme: Theme = "system"
     send_key: SendKey = "enter"
     font_scale: float = 1.0
+    density: Density = "comfortable"
     reduced_motion: bool = False
     last_model: str | None = None
     open_last_model: bool = True
+    models_folder: str | None = None
+    default_ctx: int | None = None
     probabilities_shown: bool = False
     draft: str = ""
     window: WindowPreferences = WindowPreferences()

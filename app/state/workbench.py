@@ -1,5 +1,6 @@
 """All state of one window, made and closed in one place."""
 
+import os
 from pathlib import Path
 
 import platformdirs
@@ -17,7 +18,7 @@ from app.state.selection import Selection
 from app.state.session import Session
 from app.state.store import ChatStore
 from app.work import close_jobs
-from engine.settings import EngineOptions
+from engine.settings import MODELS, EngineOptions
 
 
 def config_folder() -> Path:
@@ -28,6 +29,23 @@ def config_folder() -> Path:
 def data_folder() -> Path:
     """Where the chats are."""
     return Path(platformdirs.user_data_dir("cutaway", appauthor=False))
+
+
+def use_models_folder(folder: str | None) -> None:
+    """Search models there first, and put fetched ones there; the engine's process does, too.
+
+    What the environment says on its own counts more.
+    """
+    global _folder_set
+    if _folder_set or not os.environ.get(MODELS.name):
+        _folder_set = folder is not None
+        if folder is None:
+            os.environ.pop(MODELS.name, None)
+        else:
+            os.environ[MODELS.name] = folder
+
+
+_folder_set = False  # whether the variable is ours
 
 
 class Workbench(QObject):
@@ -50,6 +68,7 @@ class Workbench(QObject):
         super().__init__(parent)
         self.log = LogState(self)
         self.preferences = PreferencesState((config or config_folder()) / "preferences.json", self)
+        use_models_folder(self.preferences.value.models_folder)
         self._store = ChatStore((data or data_folder()) / "chats.sqlite")
         self.client = EngineClient(self)
         self.session = Session(self.client, self)
@@ -69,7 +88,8 @@ class Workbench(QObject):
     def options_for(self, path: str | Path) -> EngineOptions:
         """What was chosen for a model before."""
         chosen = self.preferences.of_model(str(path))
-        return EngineOptions(device=chosen.device, ctx=chosen.ctx, kv=chosen.kv)
+        ctx = chosen.ctx or self.preferences.value.default_ctx
+        return EngineOptions(device=chosen.device, ctx=ctx, kv=chosen.kv)
 
     def open_model(self, path: str | Path, options: EngineOptions | None = None) -> None:
         """Load a model, with what was chosen for it before or with `options`, which it keeps."""

@@ -2,21 +2,26 @@
 
 from PySide6.QtGui import QFont, QFontDatabase, QFontMetricsF
 
-from app.theme.tokens import BODY_PX, CHAT_COLUMN, CHAT_PX, SMALL_PX, TITLE_PX
+from app.theme.tokens import BODY_PX, CHAT_COLUMN, CHAT_PX, ROW, ROW_COMPACT, SMALL_PX, TITLE_PX
 
 _SAMPLE = "the quick brown fox jumps over the lazy dog and runs away again"
-_scale = 1.0
+_scale, _compact = 1.0, False
 
 
-def set_scale(scale: float) -> None:
-    """Make every font larger or smaller; those made before stay as they are."""
-    global _scale
-    _scale = min(max(scale, 0.75), 2.0)
+def set_scale(scale: float, compact: bool = False) -> None:
+    """Make every font larger or smaller, and rows lower; those made before stay as they are."""
+    global _scale, _compact
+    _scale, _compact = min(max(scale, 0.75), 2.0), compact
 
 
 def px(length: float) -> int:
     """A length that grows with the text, such as the height of a row."""
     return round(length * _scale)
+
+
+def row() -> int:
+    """The height of a row in lists and tables."""
+    return px(ROW_COMPACT if _compact else ROW)
 
 
 def body() -> QFont:

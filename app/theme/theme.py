@@ -27,7 +27,7 @@ class Theme(QObject):
     def __init__(self, app: QApplication) -> None:
         super().__init__(app)
         self._app = app
-        self._choice, self._scale = "system", 1.0
+        self._choice, self._scale, self._compact = "system", 1.0, False
         # Taken before our own palette hides it; where the platform does not tell its scheme
         # (offscreen, plain X11) the lightness of its window colour is all there is.
         self._system_is_dark = app.palette().color(QPalette.ColorRole.Window).lightness() < 128
@@ -35,10 +35,10 @@ class Theme(QObject):
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_changed)
         self._apply()
 
-    def choose(self, choice: str, scale: float = 1.0) -> None:
+    def choose(self, choice: str, scale: float = 1.0, compact: bool = False) -> None:
         """`choice` is system, light, dark or contrast; `scale` makes all text larger."""
-        if (choice, scale) != (self._choice, self._scale):
-            self._choice, self._scale = choice, scale
+        if (choice, scale, compact) != (self._choice, self._scale, self._compact):
+            self._choice, self._scale, self._compact = choice, scale, compact
             self._apply()
 
     def _system_changed(self) -> None:
@@ -48,7 +48,7 @@ class Theme(QObject):
     def _apply(self) -> None:
         global _now
         _now = self._wanted()
-        fonts.set_scale(self._scale)
+        fonts.set_scale(self._scale, self._compact)
         self._app.setFont(fonts.body())
         self._app.setPalette(palette(_now))
         self._app.setStyleSheet(style_sheet(_now))

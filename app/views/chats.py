@@ -32,7 +32,7 @@ from app.state.chats import ChatRow
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.theme import tokens
-from app.theme.tokens import GRID, RADIUS_CONTROL, ROW
+from app.theme.tokens import GRID, RADIUS_CONTROL
 from app.widgets.basics import IconButton, label, surface
 
 _Index = QModelIndex | QPersistentModelIndex
@@ -112,7 +112,7 @@ class _Delegate(QStyledItemDelegate):
         item = index.model().items[index.row()]  # type: ignore[attr-defined]
         if isinstance(item, str):
             return QSize(0, fonts.px(32 if index.row() else 24))
-        return QSize(0, fonts.px(ROW + (18 if item.snippet else 0)))
+        return QSize(0, fonts.row() + (fonts.px(18) if item.snippet else 0))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
         item = index.model().items[index.row()]  # type: ignore[attr-defined]

@@ -103,7 +103,7 @@ class OptionsView(QWidget):
             kind = f"{model.architecture or 'unknown'} · {model.quantization or 'unknown'}"
             files = f" · {len(model.paths)} files" if len(model.paths) > 1 else ""
             self._says.setText(model.problem or f"{kind} · {mib(model.size)} MiB{files}")
-            kept = self._bench.preferences.of_model(str(model.paths[0]))
+            kept = self._bench.options_for(model.paths[0])
             _choose(self.device, kept.device)
             _choose(self.context, kept.ctx)
             _choose(self.cache, kept.kv)

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFileDialog, QMainWindow, QStackedWidget, QVBoxLay
 from app.actions import Actions
 from app.fetch.known import KNOWN, SMOLLM2, Terms
 from app.state.model import ModelState
-from app.state.workbench import Workbench
+from app.state.workbench import Workbench, use_models_folder
 from app.theme.theme import Theme
 from app.views.chat import ChatView
 from app.views.chats import ChatsView
@@ -262,9 +262,12 @@ class MainWindow(QMainWindow):
         super().closeEvent(event)
 
     def _preferences_changed(self, field: str) -> None:
-        if field in ("theme", "font_scale"):
-            value = self.bench.preferences.value
-            self.theme.choose(value.theme, value.font_scale)
+        value = self.bench.preferences.value
+        if field in ("theme", "font_scale", "density"):
+            self.theme.choose(value.theme, value.font_scale, value.density == "compact")
+        elif field == "models_folder":
+            use_models_folder(value.models_folder)
+            self.bench.library.refresh()
         self.commands.refresh()
 
     def _follow_model(self) -> None:

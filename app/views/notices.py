@@ -80,7 +80,7 @@ class Notices(QWidget):
         """Say how far something is; in place of what was said before."""
         shown = self._banners.get(key)
         if shown is None:
-            self.show_banner(key, Banner("accent", text, "Cancel", cancel))
+            self.show_banner(key, Banner("accent", text, "Cancel", cancel, closable=False))
         else:
             shown.set_text(text)
 

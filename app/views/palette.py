@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from app.actions import Command
 from app.theme import fonts
 from app.theme.theme import tokens
-from app.theme.tokens import GRID, RADIUS_CONTROL, ROW
+from app.theme.tokens import GRID, RADIUS_CONTROL
 from app.widgets.fuzzy import score
 
 if TYPE_CHECKING:
@@ -125,5 +125,5 @@ class Palette(QWidget):
         for _, command in found:
             item = QListWidgetItem(command.title, self.list)
             item.setData(COMMAND_ROLE, command)
-            item.setSizeHint(QSize(0, fonts.px(ROW)))
+            item.setSizeHint(QSize(0, fonts.row()))
         self.list.setCurrentRow(0)

@@ -2,18 +2,28 @@
 
 from typing import Any
 
-from PySide6.QtCore import Qt, QUrl, Signal
-from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QFileDialog,
+    QFormLayout,
+    QHBoxLayout,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.state.preferences import PreferencesState
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button, IconButton, divider, label
 from app.widgets.elided import ElidedLabel
+from app.widgets.numbers import grouped
 from engine.settings import model_folders
 
 THEMES = {"As the system": "system", "Light": "light", "Dark": "dark", "High contrast": "contrast"}
 SEND_KEYS = {"Enter": "enter", "Ctrl+Enter": "ctrl+enter"}
+DENSITIES = {"Comfortable": "comfortable", "Compact": "compact"}
+CONTEXTS = {"Automatic": None} | {f"{grouped(n)} tokens": n for n in (2048, 4096, 8192, 16384)}
 SIZES = {"Small": 0.9, "Normal": 1.0, "Large": 1.15, "Larger": 1.3, "Largest": 1.6}
 
 
@@ -33,6 +43,8 @@ class PreferencesView(QWidget):
         self.theme = self._choice("Theme", THEMES, "theme")
         self.send_key = self._choice("Key that sends", SEND_KEYS, "send_key")
         self.text_size = self._choice("Text size", SIZES, "font_scale")
+        self.density = self._choice("Height of rows", DENSITIES, "density")
+        self.context = self._choice("Context of models", CONTEXTS, "default_ctx")
         self.motion = self._switch("Less motion", "reduced_motion")
         self.open_last = self._switch("Open the last model at the start", "open_last_model")
         form = QFormLayout()
@@ -42,10 +54,12 @@ class PreferencesView(QWidget):
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         form.addRow(label("Theme", "quiet"), self.theme)
         form.addRow(label("Text size", "quiet"), self.text_size)
+        form.addRow(label("Rows", "quiet"), self.density)
         form.addRow(label("Send with", "quiet"), self.send_key)
         form.addRow(label("Motion", "quiet"), self.motion)
         form.addRow(label("Models", "quiet"), self.open_last)
-        form.addRow(label("", "quiet"), self._folder())
+        form.addRow(label("Context", "quiet"), self.context)
+        form.addRow(label("Folder", "quiet"), self._folder())
         column = QVBoxLayout(self)
         column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
         column.setSpacing(12)
@@ -61,12 +75,16 @@ class PreferencesView(QWidget):
         for box, now in (
             (self.theme, value.theme),
             (self.send_key, value.send_key),
+            (self.density, value.density),
+            (self.context, value.default_ctx),
             (self.text_size, value.font_scale),
         ):
-            nearest = box.findData(now)
-            box.setCurrentIndex(nearest)
+            box.setCurrentIndex(box.findData(now))
         self.motion.setChecked(value.reduced_motion)
         self.open_last.setChecked(value.open_last_model)
+        folder = str(model_folders()[0])
+        self._shown_folder.setText(folder)
+        self._shown_folder.setAccessibleName(f"Models are kept in {folder}")
 
     def _choice(self, name: str, choices: dict[str, Any], field: str) -> QComboBox:
         box = QComboBox()
@@ -83,15 +101,16 @@ class PreferencesView(QWidget):
         return box
 
     def _folder(self) -> QWidget:
-        folder = model_folders()[0]
         line = QWidget()
         row = QHBoxLayout(line)
         row.setContentsMargins(0, 0, 0, 0)
-        shown = ElidedLabel(str(folder), Qt.TextElideMode.ElideMiddle)
-        shown.setAccessibleName(f"Models are kept in {folder}")
-        url = QUrl.fromLocalFile(str(folder))
-        row.addWidget(shown, 1)
-        row.addWidget(
-            Button("Show", lambda: QDesktopServices.openUrl(url), name="Show the models' folder")
-        )
+        row.setSpacing(GRID)
+        self._shown_folder = ElidedLabel(where=Qt.TextElideMode.ElideMiddle)
+        row.addWidget(self._shown_folder, 1)
+        row.addWidget(Button("Change…", self._choose_folder, name="Change the models' folder"))
         return line
+
+    def _choose_folder(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self, "Folder of models")
+        if folder:
+            self._preferences.update(models_folder=folder)

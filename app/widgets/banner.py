@@ -26,6 +26,7 @@ class Banner(QWidget):
         action: str = "",
         act: Callable[[], object] | None = None,
         details: Callable[[], object] | None = None,
+        closable: bool = True,
     ) -> None:
         super().__init__()
         self._tone = tone
@@ -43,7 +44,8 @@ class Banner(QWidget):
             row.addWidget(Button("Details", details, "link", name=f"Details: {text}"))
         if act is not None:
             row.addWidget(Button(action, act))
-        row.addWidget(IconButton("close", f"Dismiss: {text}", self.dismiss, 16))
+        if closable:
+            row.addWidget(IconButton("close", f"Dismiss: {text}", self.dismiss, 16))
         self.setAccessibleName(text)
         self._tint()
 

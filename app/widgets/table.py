@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from PySide6.QtCore import QItemSelectionModel, QModelIndex, Qt, Signal
+from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.theme import fonts
-from app.theme.tokens import GRID, ROW_COMPACT
+from app.theme.tokens import GRID
 from app.widgets.basics import IconButton, label
 from app.widgets.numbers import grouped
 from app.widgets.rows import Rows
@@ -87,6 +87,11 @@ class Table(QWidget):
         self.view.selectionModel().setCurrentIndex(index, flags)
         self.view.scrollTo(index)
 
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            self.view.verticalHeader().setDefaultSectionSize(fonts.row())
+
     def _refresh(self) -> None:
         total, shown = self.rows.total, len(self.rows.shown)
         text = grouped(total) if shown == total else f"{grouped(shown)} of {grouped(total)}"
@@ -122,7 +127,7 @@ def _view(rows: Rows[Any], name: str, stretch: Sequence[int]) -> QTableView:
     view.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
     view.verticalHeader().hide()
     view.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-    view.verticalHeader().setDefaultSectionSize(fonts.px(ROW_COMPACT + 2))
+    view.verticalHeader().setDefaultSectionSize(fonts.row())
     header.setHighlightSections(False)
     for at in stretch or (len(rows.columns) - 1,):
         header.setSectionResizeMode(at, QHeaderView.ResizeMode.Stretch)
