@@ -1,7 +1,8 @@
 """The window's program: made, run and taken down in one place."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication
@@ -12,24 +13,32 @@ from app.theme.theme import Theme
 from app.views.main_window import MainWindow
 
 
-def open_window(model: Path | None = None, argv: Sequence[str] = ()) -> int:
-    """Show the window until it is closed; with a model, or the one that was open last.
+@contextmanager
+def shown_window(app: QApplication, model: Path | None = None) -> Iterator[MainWindow]:
+    """A window with a model, or the one that was open last.
 
-    The exit status is Qt's. Everything is closed before it returns: objects that Python's end
-    takes down in its own order crash Qt.
+    All of it is taken down at the end: objects that Python's end takes down in its own order
+    crash Qt.
     """
-    QCoreApplication.setApplicationName("cutaway")
-    app = QApplication.instance() or QApplication([sys.argv[0], *argv])
-    assert isinstance(app, QApplication)
-    app.setDesktopFileName("cutaway")
-    bench = Workbench()
-    window = MainWindow(bench, Theme(app))
+    bench, theme = Workbench(), Theme(app)
+    window = MainWindow(bench, theme)
     window.show()
     window.start(model)
     try:
-        return app.exec()
+        yield window
     finally:
         window.close()
         bench.close()
         window.deleteLater()
+        theme.deleteLater()
         app.processEvents()
+
+
+def open_window(model: Path | None = None, argv: Sequence[str] = ()) -> int:
+    """Show the window until it is closed. The exit status is Qt's."""
+    QCoreApplication.setApplicationName("cutaway")
+    app = QApplication.instance() or QApplication([sys.argv[0], *argv])
+    assert isinstance(app, QApplication)
+    app.setDesktopFileName("cutaway")
+    with shown_window(app, model):
+        return app.exec()

@@ -69,17 +69,22 @@ def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         time.sleep(0.05)
 
 
+def move_home(home: Path, patch: pytest.MonkeyPatch) -> None:
+    """Make a new folder the home: data, cache, log and configuration folders all lie inside."""
+    home.mkdir()
+    patch.setenv("HOME", str(home))
+    patch.setenv("USERPROFILE", str(home))
+    for name in ("DATA", "CACHE", "CONFIG", "STATE"):
+        patch.setenv(f"XDG_{name}_HOME", str(home / name.lower()))
+    patch.setenv("HF_HOME", str(home / "hf"))
+    patch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(home / "hf" / "hub"))
+    for name in ("CUTAWAY_MODELS", "CUTAWAY_CACHE", "CUTAWAY_LOG", "HF_HUB_CACHE"):
+        patch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home with nothing in it: data, cache, log and configuration folders all lie inside."""
+    """A home with nothing in it."""
     home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("USERPROFILE", str(home))
-    for name in ("DATA", "CACHE", "CONFIG", "STATE"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(home / name.lower()))
-    monkeypatch.setenv("HF_HOME", str(home / "hf"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(home / "hf" / "hub"))
-    for name in ("CUTAWAY_MODELS", "CUTAWAY_CACHE", "CUTAWAY_LOG", "HF_HUB_CACHE"):
-        monkeypatch.delenv(name, raising=False)
+    move_home(home, monkeypatch)
     return home

@@ -43,7 +43,7 @@ class EmptyTalk(QWidget):
             self._name.setText("")
             self._facts.setText("")
             return
-        self._name.setText(f"Ask {model.name}")
+        self._name.setText(f"Ask {self._bench.session.model_title}")
         device = model.device_name or model.device
         facts = f"{model.architecture}  ·  {device}  ·  {grouped(model.n_ctx)} tokens of context"
         if model.chat == "none":

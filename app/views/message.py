@@ -9,6 +9,7 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 
+from app import names
 from app.state.message import Message
 from app.state.reasoning import split_reasoning
 from app.theme.theme import tokens
@@ -76,7 +77,7 @@ class MessageView(QWidget):
     @property
     def speaker(self) -> str:
         """Who said it."""
-        return "You" if self.is_question else self.message.model or "Answer"
+        return "You" if self.is_question else names.title(self.message.model) or "Answer"
 
     @property
     def _speaker_says(self) -> str:

@@ -96,6 +96,7 @@ class Welcome(QWidget):
         self.get.setVisible(not busy and not self._bench.library.models)
         self.open.setVisible(not busy)
         self._set_stored_visible(not busy)
+        self._work.setVisible(busy)
         self._show_work()
         if had and not has_focus(self):  # what had the keyboard is hidden now
             focus_first(self)
@@ -121,7 +122,6 @@ class Welcome(QWidget):
                 self._work.show_stage(text, stage.done, stage.total, stage.left_s)
         elif download is not None:
             self._work.show_download(download)
-        self._work.setVisible(session.status == "loading" or download is not None)
 
     def _cancel(self) -> None:
         download = self._download()

@@ -24,6 +24,20 @@ def test_quant(file: str, quant: str | None) -> None:
     assert names.quant(file) == quant
 
 
+@pytest.mark.parametrize(
+    ("file", "title"),
+    [
+        ("SmolLM2-135M-Instruct.Q4_1.gguf", "SmolLM2-135M-Instruct · Q4_1"),
+        ("gemma-3-270m-q4_k_m.gguf", "gemma-3-270m · Q4_K_M"),
+        ("big.Q8_0-00001-of-00003.gguf", "big · Q8_0"),
+        ("Q4_0-of-mine.gguf", "Q4_0-of-mine"),
+        ("tiny.gguf", "tiny"),
+    ],
+)
+def test_title(file: str, title: str) -> None:
+    assert names.title(file) == title
+
+
 def test_groups_keep_folders_and_counts_apart() -> None:
     files = ["b-00002-of-00002.gguf", "b-00001-of-00002.gguf", "x/b-00001-of-00002.gguf", "a.txt"]
     files += ["b-00001-of-00003.gguf", "a.gguf"]
