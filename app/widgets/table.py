@@ -1,10 +1,11 @@
 """A table with a filter line; what is chosen in it, or all of it, copies as text."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, Qt, Signal
-from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
@@ -47,9 +48,11 @@ class Table(QWidget):
         self.view = _view(rows, name, stretch)
         self.view.selectionModel().currentRowChanged.connect(self._choose)
         self.view.activated.connect(self._activate)
-        copy = QShortcut(QKeySequence(QKeySequence.StandardKey.Copy), self.view)
-        copy.setContext(Qt.ShortcutContext.WidgetShortcut)
-        copy.activated.connect(self.copy_chosen)
+        self.view.copy_wanted.connect(self.copy_chosen)
+        for at in range(len(rows.columns)):  # headers take no keyboard
+            key = QShortcut(QKeySequence(f"Alt+{at + 1}"), self.view)
+            key.setContext(Qt.ShortcutContext.WidgetShortcut)
+            key.activated.connect(partial(self.sort_by, at))
         self.head = QHBoxLayout()
         self.head.setSpacing(GRID)
         self.head.addWidget(self.query, 1)
@@ -79,6 +82,15 @@ class Table(QWidget):
 
     def copy_all(self) -> None:
         QGuiApplication.clipboard().setText(self.text())
+
+    def sort_by(self, column: int) -> None:
+        """Sort by that column, downwards the second time (Alt and its number)."""
+        header = self.view.horizontalHeader()
+        again = header.sortIndicatorSection() == column
+        up = again and header.sortIndicatorOrder() == Qt.SortOrder.DescendingOrder
+        falling = again and not up
+        order = Qt.SortOrder.DescendingOrder if falling else Qt.SortOrder.AscendingOrder
+        self.view.sortByColumn(column, order)
 
     def choose(self, place: int) -> None:
         """Put the cursor on a row of `rows.shown`."""
@@ -111,8 +123,20 @@ class Table(QWidget):
         self.activated.emit(self.rows.shown[index.row()])
 
 
-def _view(rows: Rows[Any], name: str, stretch: Sequence[int]) -> QTableView:
-    view = QTableView()
+class _View(QTableView):
+    """Qt copies the one cell at the cursor; we copy rows."""
+
+    copy_wanted = Signal()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self.copy_wanted.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+def _view(rows: Rows[Any], name: str, stretch: Sequence[int]) -> _View:
+    view = _View()
     view.setAccessibleName(name)
     view.setModel(rows)
     header = view.horizontalHeader()

@@ -1,0 +1,79 @@
+"""Themes on a real application: colours, icons, letters."""
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtWidgets import QApplication
+
+import app
+from app.theme import fonts
+from app.theme.devices import device_look
+from app.theme.icons import icon, pixmap
+from app.theme.theme import Theme, tokens
+from app.theme.tokens import THEMES
+
+ICONS = sorted(path.name.removesuffix(".svg") for path in (files("resources") / "icons").iterdir())
+
+
+@pytest.fixture
+def theme(qapp: QApplication) -> Iterator[Theme]:
+    made = Theme(qapp)
+    yield made
+    made.choose("light")
+    made.deleteLater()
+
+
+@pytest.mark.parametrize("name", sorted(THEMES))
+def test_a_theme_is_what_the_application_has(theme: Theme, qapp: QApplication, name: str) -> None:
+    theme.choose(name)
+    assert tokens() is THEMES[name]
+    window = qapp.palette().color(QPalette.ColorRole.Window)
+    assert window == QColor(THEMES[name].canvas)
+    assert THEMES[name].divider in qapp.styleSheet()
+    assert "$" not in qapp.styleSheet()
+
+
+def test_larger_text_makes_larger_rows(theme: Theme, qapp: QApplication) -> None:
+    theme.choose("light")
+    before = qapp.font().pixelSize(), fonts.row()
+    theme.choose("light", 1.5)
+    assert qapp.font().pixelSize() == round(before[0] * 1.5)
+    assert fonts.row() == round(before[1] * 1.5)
+    theme.choose("light", 1.0, compact=True)
+    assert fonts.row() < before[1]
+
+
+@pytest.mark.parametrize("name", ICONS)
+def test_icons_are_drawn_in_the_colour_asked_for(qapp: QApplication, name: str) -> None:
+    image = pixmap(name, "#FF0000", 24, 1).toImage()
+    inked = [
+        image.pixelColor(x, y)
+        for x in range(24)
+        for y in range(24)
+        if image.pixelColor(x, y).alpha() > 128
+    ]
+    assert inked
+    assert {colour.name() for colour in inked if colour.alpha() == 255} <= {"#ff0000"}
+    assert not icon(name).isNull()
+
+
+def test_every_icon_that_is_named_is_there() -> None:
+    named = set()
+    for path in Path(app.__file__).parent.rglob("*.py"):
+        text = path.read_text("utf-8")
+        named |= set(re.findall(r"IconButton\(\s*\"([\w-]+)\"", text))
+        named |= set(re.findall(r"picture=\"([\w-]+)\"", text))
+    assert named
+    assert named <= set(ICONS)
+
+
+def test_devices_differ_by_colour_letter_and_hatch() -> None:
+    looks = [device_look(name) for name in ("a:0", "b:0", "c:0", "d:0", "host")]
+    assert len({look.colour for look in looks}) == 5
+    assert len({look.letter for look in looks}) == 5
+    assert len({look.hatch for look in looks}) == 5
+    assert device_look("a:0") == looks[0]

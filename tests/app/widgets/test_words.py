@@ -1,0 +1,60 @@
+"""Numbers as text, and finding a title by some of its letters."""
+
+import pytest
+
+from app.widgets.fuzzy import score
+from app.widgets.numbers import UNKNOWN, duration, grouped, mib
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (None, UNKNOWN),
+        (0, "0.0"),
+        (MIB // 2, "0.5"),
+        (int(99.94 * MIB), "99.9"),
+        (int(99.96 * MIB), "100"),
+        (24105 * MIB, "24\u2009105"),
+    ],
+)
+def test_sizes(size: int | None, text: str) -> None:
+    assert mib(size) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, UNKNOWN),
+        (0.0004, "0 ms"),
+        (0.9994, "999 ms"),
+        (0.9996, "1.0 s"),
+        (99.9, "99.9 s"),
+        (150, "2 min 30 s"),
+        (179.8, "3 min 0 s"),
+    ],
+)
+def test_times(seconds: float | None, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_counts() -> None:
+    assert grouped(1234567) == "1\u2009234\u2009567"
+    assert grouped(None) == UNKNOWN
+
+
+def best(query: str, titles: list[str]) -> list[str]:
+    found = [(score(query, title), title) for title in titles]
+    return [title for points, title in sorted(
+        ((p, t) for p, t in found if p is not None), key=lambda pair: -pair[0]
+    )]  # fmt: skip
+
+
+def test_letters_in_order_find_a_title() -> None:
+    titles = ["New chat", "Next pane", "Unload the model", "Choose a model…", "Every command…"]
+    assert best("nc", titles)[0] == "New chat"
+    assert best("unload", titles) == ["Unload the model"]
+    assert best("model", titles)[0] in ("Unload the model", "Choose a model…")
+    assert best("zzz", titles) == []
+    assert len(best("", titles)) == len(titles)
