@@ -89,6 +89,7 @@ class OptionsView(QWidget):
         bench.client.devices.connect(self._show_devices)
         bench.memory.prediction_changed.connect(self._show_prediction)
         bench.session.changed.connect(self._show_buttons)
+        bench.session.changed.connect(self._show_prediction)
         self._fill()
         self.show_model(None)
 
@@ -170,6 +171,9 @@ class OptionsView(QWidget):
             picture, tone, text = _verdict(memory)
         elif fresh and self._bench.memory.prediction_problem:
             picture, tone, text = "error", "bad", self._bench.memory.prediction_problem
+        elif self._bench.session.status == "answering":  # the engine does one thing at a time
+            picture, tone = "info", "quiet"
+            text = "What it would take can be told when the answer under way has ended."
         else:
             picture, tone, text = "info", "quiet", "Working out what it would take …"
         self._bars.show_sums(sums)

@@ -1,5 +1,6 @@
 """Windows for tests: with a home of their own, with a person before them, without the network."""
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,26 @@ from tests.app.window.person import Person
 from tests.conftest import move_home
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+HARMLESS = ("This plugin does not support",)
 
 __all__ = ["refused"]
+
+
+@pytest.fixture
+def expected() -> list[str]:
+    """What warnings and errors of the log may say in this test; parts of their lines."""
+    return []
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture, qtlog: object, expected: list[str]) -> Iterator[None]:
+    """Warnings of Qt and of the log fail the test."""
+    yield
+    records = [r for when in ("setup", "call") for r in caplog.get_records(when)]
+    logged = [r.getMessage() for r in records if r.levelno >= logging.WARNING]
+    said = [r.message for r in qtlog.records if not r.message.startswith(HARMLESS)]  # type: ignore[attr-defined]
+    assert [line for line in logged if not any(part in line for part in expected)] == []
+    assert said == []
 
 
 @pytest.fixture(scope="session")
