@@ -3,8 +3,8 @@
 from typing import Any
 
 from msgspec import structs
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
 from app.state.preferences import PreferencesState, WindowPreferences
@@ -25,6 +25,7 @@ class Panes(QWidget):
         super().__init__()
         self._preferences, self._chats, self._inspector = preferences, chats, inspector
         self._is_narrow: bool | None = None
+        self._sized = False
         self.left = _splitter("talk", chats, talk)
         self.body = _splitter("body", self.left, inspector)
         self.left.setStretchFactor(1, 1)
@@ -95,15 +96,24 @@ class Panes(QWidget):
         self.keep(**fields)
         self._arrange()
 
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        super().showEvent(event)
+        if not self._sized:  # before, a splitter does not know its width
+            self._sized = True
+            QTimer.singleShot(0, self, self._restore_sizes)
+
     def _restore(self) -> None:
-        self.left.setSizes([CHATS_WIDTH, 3 * CHATS_WIDTH])
-        self.body.setSizes([TALK_SHARE * 10, INSPECTOR_SHARE * 10])
-        for splitter in (self.left, self.body):
-            sizes = self.kept.splitters.get(splitter.objectName())
-            if sizes and len(sizes) == splitter.count():
-                splitter.setSizes(sizes)
         self._inspector.show_tab(self.kept.tab)
         self._arrange()
+
+    def _restore_sizes(self) -> None:
+        talk = self.width() * TALK_SHARE // (TALK_SHARE + INSPECTOR_SHARE)
+        for splitter, usual in (
+            (self.body, [talk, self.width() - talk]),
+            (self.left, [CHATS_WIDTH, max(talk - CHATS_WIDTH, 1)]),
+        ):
+            kept = self.kept.splitters.get(splitter.objectName(), [])
+            splitter.setSizes(kept if len(kept) == splitter.count() else usual)
 
     def _keep_sizes(self) -> None:
         sizes = {s.objectName(): s.sizes() for s in (self.left, self.body)}

@@ -1,0 +1,27 @@
+"""Memory records as an engine sends them."""
+
+from engine.protocol import Memory, MemoryRow, PoolRow
+
+MIB = 1 << 20
+
+
+def memory(status: str, *, layers: int = 12, fits: bool = True) -> Memory:
+    """Two devices of one pool and a GPU; `status` planned or allocated."""
+    rows = [
+        MemoryRow(device, component, layer, size, status)
+        for layer in range(layers)
+        for device in ("intel:0" if layer < 8 else "nvidia:0",)
+        for component, size in (("weights", 2 * MIB), ("cache", MIB + layer * 65536))
+    ]
+    rows += [
+        MemoryRow("nvidia:0", "weights", layers, 28 * MIB, status),
+        MemoryRow("intel:0", "graph", None, 11 * MIB, status),
+        MemoryRow("nvidia:0", "graph", None, 9 * MIB, status),
+        MemoryRow("host", "graph", None, MIB, status),
+        MemoryRow("host", "input", None, 29 * MIB, "mapped"),
+    ]
+    pools = [
+        PoolRow("system", ["intel:0", "host"], 24105 * MIB, 16000 * MIB, 15000 * MIB, 0, "system"),
+        PoolRow("NVIDIA RTX", ["nvidia:0"], 8192 * MIB, None, 7600 * MIB, 0, "engine"),
+    ]
+    return Memory(0, rows, pools, fits, 0 if fits else 312 * MIB)

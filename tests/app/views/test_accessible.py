@@ -1,0 +1,155 @@
+"""Every widget that does something has a name, and the keyboard comes to it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSlider,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QHeaderView,
+    QLineEdit,
+    QPlainTextEdit,
+    QProgressBar,
+    QScrollBar,
+    QTabBar,
+    QTextEdit,
+    QWidget,
+)
+
+from app.views.main_window import MainWindow
+from engine.protocol import Memory
+from tests.app.views.records import memory
+from tests.app.views.scripted import ScriptedClient
+
+DOES_SOMETHING = (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSlider,
+    QAbstractSpinBox,
+    QComboBox,
+    QLineEdit,
+    QPlainTextEdit,
+    QTextEdit,
+    QTabBar,
+)
+LONGEST_WALK = 200
+
+
+def empty(window: MainWindow) -> None:
+    """No model."""
+
+
+def ready(window: MainWindow) -> None:
+    """A model is open, a chat has an answer, memory is shown."""
+    client = window.bench.client
+    assert isinstance(client, ScriptedClient)
+    window.bench.open_model(Path("/models/SmolLM2-135M-Instruct.Q4_1.gguf"))
+    client.say(memory("planned"), memory("allocated"))
+    client.load_done()
+    assert window.bench.chat.send("What is the capital of France?")
+    client.write("The capital", " is Paris.")
+    client.end()
+
+
+def table(window: MainWindow) -> None:
+    ready(window)
+    window.memory.toggle_table()
+
+
+def file(window: MainWindow) -> None:
+    """The Model tab with a file."""
+    window.panes.show_tab("model")
+    tiny = window.property("tiny")
+    window.model_file.open(Path(tiny))
+
+
+def log(window: MainWindow) -> None:
+    window.panes.show_tab("log")
+
+
+def failed(window: MainWindow) -> None:
+    window.notices.news("here", "Something has happened.")
+
+
+def preferences(window: MainWindow) -> None:
+    window.show_preferences()
+
+
+def chooser(window: MainWindow) -> None:
+    window.choose_model()
+
+
+def palette(window: MainWindow) -> None:
+    window.show_palette()
+
+
+STATES = (empty, ready, table, file, log, failed, preferences, chooser, palette)
+State = Callable[[MainWindow], None]
+
+
+@pytest.fixture(params=STATES, ids=lambda state: state.__name__)
+def shown(request: pytest.FixtureRequest, window: MainWindow, tiny_path: Path) -> MainWindow:
+    window.setProperty("tiny", str(tiny_path))
+    request.param(window)
+    QTest.qWait(300)
+    return window
+
+
+def own(widget: QWidget) -> bool:
+    """Not a part that Qt makes inside another widget, which is reached through that."""
+    parent = widget.parentWidget()
+    if isinstance(widget, QScrollBar | QHeaderView):
+        return False
+    inside = QLineEdit | QComboBox | QAbstractSpinBox | QTabBar
+    return not (isinstance(parent, inside) or isinstance(widget.window(), QComboBox))
+
+
+def acting(window: MainWindow) -> Iterator[QWidget]:
+    """What can be seen and does something, or takes the keyboard."""
+    for widget in window.findChildren(QWidget):
+        does = isinstance(widget, DOES_SOMETHING)
+        takes = bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus)
+        if (does or takes) and widget.isVisible() and own(widget):
+            yield widget
+
+
+def test_everything_has_a_name(shown: MainWindow) -> None:
+    bars = [w for w in shown.findChildren(QProgressBar) if w.isVisible()]
+    nameless = [w for w in (*acting(shown), *bars) if not w.accessibleName().strip()]
+    assert nameless == []
+
+
+def test_the_keyboard_comes_everywhere(shown: MainWindow) -> None:
+    sheets = (shown.chooser_sheet, shown.preferences_sheet, shown.palette_sheet)
+    front: QWidget = next((sheet for sheet in sheets if sheet.isVisible()), shown)
+    reached = set()
+    for _ in range(LONGEST_WALK):
+        reached.add(QApplication.focusWidget())
+        QTest.keyClick(shown.windowHandle(), Qt.Key.Key_Tab)
+    wanted = [
+        w for w in acting(shown) if w.isEnabled() and (front is shown or front.isAncestorOf(w))
+    ]
+    missed = [w for w in wanted if w not in reached and w.focusProxy() not in reached]
+    assert [f"{type(w).__name__} {w.accessibleName()!r}" for w in missed] == []
+
+
+def test_bars_say_their_numbers(window: MainWindow) -> None:
+    ready(window)
+    said = [bar.accessibleDescription() for bar in window.memory.bars.bars]
+    assert len(said) == 2
+    assert "intel:0 weights 16.0 MiB" in said[0]
+    assert "nvidia:0 weights 36.0 MiB" in said[1]
+
+
+def test_records_are_not_lost_in_the_chart(window: MainWindow) -> None:
+    ready(window)
+    held: Memory | None = window.bench.memory.held
+    assert held is not None
+    assert list(window.memory.records.rows.all_rows) == held.rows

@@ -1,0 +1,247 @@
+"""The frame: commands, keys, panes, sheets, what is dropped, what is kept."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.actions import COMMANDS, MENUS
+from app.state.workbench import Workbench
+from app.theme.theme import Theme, tokens
+from app.views.main_window import MainWindow
+from app.widgets.basics import Button
+from app.widgets.focus import has_focus
+from engine.errors import WorkerDied
+from engine.protocol import Load
+from tests.app.views.scripted import ScriptedClient
+
+CTRL = Qt.KeyboardModifier.ControlModifier
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+NONE = Qt.KeyboardModifier.NoModifier
+
+
+def press(window: MainWindow, key: Qt.Key, modifiers: Qt.KeyboardModifier = NONE) -> None:
+    QTest.keyClick(window.windowHandle(), key, modifiers)
+    QApplication.processEvents()
+
+
+def open_model(window: MainWindow, path: Path) -> ScriptedClient:
+    client = window.bench.client
+    assert isinstance(client, ScriptedClient)
+    window.bench.open_model(path)
+    client.load_done()
+    QApplication.processEvents()
+    return client
+
+
+def drop(window: MainWindow, *paths: Path) -> None:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    left, copy = Qt.MouseButton.LeftButton, Qt.DropAction.CopyAction
+    enter = QDragEnterEvent(QPoint(400, 400), copy, data, left, NONE)
+    QApplication.sendEvent(window, enter)
+    assert enter.isAccepted()
+    assert window.shade.isVisible()
+    event = QDropEvent(QPointF(400, 400), copy, data, left, NONE)
+    QApplication.sendEvent(window, event)
+    assert not window.shade.isVisible()
+
+
+def test_commands_have_one_name_and_one_key_each() -> None:
+    assert max(Counter(command.id for command in COMMANDS).values()) == 1
+    assert max(Counter(command.title for command in COMMANDS).values()) == 1
+    assert max(Counter(c.key for c in COMMANDS if c.key).values()) == 1
+    assert {command.menu for command in COMMANDS} <= {*MENUS, ""}
+
+
+def test_every_command_is_in_the_menu_or_the_palette(window: MainWindow) -> None:
+    window.show_palette()
+    titles = window.finder.titles()
+    for command in COMMANDS:
+        assert (command.title in titles) == command.enabled(window), command.id
+    menus = window.top.menu.menu().actions()
+    in_menus = {a.text() for part in menus for a in part.menu().actions()}  # type: ignore[union-attr]
+    assert in_menus == {command.title for command in COMMANDS if command.menu}
+
+
+def test_the_palette_finds_and_runs(window: MainWindow) -> None:
+    press(window, Qt.Key.Key_P, CTRL | SHIFT)
+    assert has_focus(window.finder.query)
+    QTest.keyClicks(window.finder.query, "theme dark")
+    assert window.finder.titles()[0] == "Theme: dark"
+    press(window, Qt.Key.Key_Return)
+    assert not window.palette_sheet.isVisible()
+    assert window.bench.preferences.value.theme == "dark"
+    assert tokens().name == "dark"
+
+
+def test_arrows_walk_in_the_palette(window: MainWindow) -> None:
+    window.show_palette()
+    press(window, Qt.Key.Key_Down)
+    assert window.finder.list.currentRow() == 1
+    assert has_focus(window.finder.query)
+
+
+def test_esc_closes_the_sheet_in_front_and_not_the_answer(
+    window: MainWindow, tmp_path: Path
+) -> None:
+    open_model(window, tmp_path / "SmolLM2.gguf")
+    assert window.bench.chat.send("Hello")
+    window.show_preferences()
+    press(window, Qt.Key.Key_Escape)
+    assert not window.preferences_sheet.isVisible()
+    assert window.bench.chat.busy
+    before = len(window.bench.client.asked)  # type: ignore[attr-defined]
+    press(window, Qt.Key.Key_Escape)
+    cancelled = window.bench.client.asked[before:]  # type: ignore[attr-defined]
+    assert [type(request).__name__ for request in cancelled] == ["Cancel"]
+
+
+@pytest.mark.parametrize("sheet", ["chooser", "preferences"])
+def test_a_sheet_keeps_the_keyboard_and_gives_it_back(window: MainWindow, sheet: str) -> None:
+    before = QApplication.focusWidget()
+    window.choose_model() if sheet == "chooser" else window.show_preferences()
+    shown = window.chooser_sheet if sheet == "chooser" else window.preferences_sheet
+    seen = set()
+    for _ in range(40):
+        assert has_focus(shown)
+        seen.add(QApplication.focusWidget())
+        press(window, Qt.Key.Key_Tab)
+    assert len(seen) > 3
+    press(window, Qt.Key.Key_Backtab, SHIFT)
+    assert has_focus(shown)
+    QTest.mouseClick(shown, Qt.MouseButton.LeftButton, pos=QPoint(5, shown.height() - 5))
+    assert not shown.isVisible()
+    assert QApplication.focusWidget() is before
+
+
+def test_f6_goes_round_the_panes(window: MainWindow, tmp_path: Path) -> None:
+    open_model(window, tmp_path / "SmolLM2.gguf")
+    panes = [window.top, window.chats, window.composer, window.inspector]
+    visited = []
+    for _ in range(10):
+        press(window, Qt.Key.Key_F6)
+        visited += [pane for pane in panes if has_focus(pane)]
+    assert set(panes) <= set(visited)
+    last = visited[-1]
+    press(window, Qt.Key.Key_F6)
+    press(window, Qt.Key.Key_F6, SHIFT)
+    assert has_focus(last)
+
+
+def test_panes_are_hidden_by_key_and_stay_so(window: MainWindow, theme: Theme) -> None:
+    press(window, Qt.Key.Key_B, CTRL)
+    press(window, Qt.Key.Key_J, CTRL)
+    assert not window.chats.isVisible()
+    assert not window.inspector.isVisible()
+    press(window, Qt.Key.Key_2, CTRL)
+    assert window.inspector.isVisible()
+    assert window.model.isVisible()
+    window.panes.body.setSizes([500, 1100])
+    window.panes.body.splitterMoved.emit(500, 1)
+    sizes = window.panes.body.sizes()
+    window.close()
+    bench = Workbench()
+    again = MainWindow(bench, theme)
+    again.resize(1600, 1000)
+    again.show()
+    QTest.qWait(20)
+    assert not again.chats.isVisible()
+    assert again.model.isVisible()
+    assert again.panes.body.sizes() == pytest.approx(sizes, abs=2)
+    again.close()
+    bench.close()
+
+
+def test_42_to_58(window: MainWindow) -> None:
+    QTest.qWait(20)
+    talk, inspector = window.panes.body.sizes()
+    assert talk / (talk + inspector) == pytest.approx(0.42, abs=0.02)
+
+
+def test_in_a_narrow_window_the_inspector_is_a_tab(window: MainWindow, qtbot: QtBot) -> None:
+    window.resize(1000, 700)
+    qtbot.waitUntil(lambda: window.inspector.tab == "talk" or not window.panes.left.isVisible())
+    window.panes.show_tab("talk")
+    assert window.panes.left.isVisible()
+    assert not window.inspector.isVisible()
+    press(window, Qt.Key.Key_1, CTRL)
+    assert window.memory.isVisible()
+    assert not window.panes.left.isVisible()
+    assert window.inspector.bar.isVisible()
+    press(window, Qt.Key.Key_N, CTRL)
+    assert window.panes.left.isVisible()
+    window.resize(1600, 1000)
+    qtbot.waitUntil(lambda: window.inspector.isVisible() and window.panes.left.isVisible())
+
+
+def test_a_model_dropped_anywhere_is_opened(window: MainWindow, tmp_path: Path) -> None:
+    path = tmp_path / "Some.gguf"
+    drop(window, path)
+    asked = window.bench.client.asked[-1]  # type: ignore[attr-defined]
+    assert isinstance(asked, Load)
+    assert asked.path == str(path)
+    assert window.welcome.isVisible()
+
+
+def test_what_is_no_model_is_told_apart(window: MainWindow, tmp_path: Path) -> None:
+    open_model(window, tmp_path / "SmolLM2-135M.Q4_1.gguf")
+    drop(window, tmp_path / "cat.png")
+    (text,) = window.notices.texts
+    assert "cannot see" in text
+    assert "cat.png" in text
+    drop(window, tmp_path / "notes.txt")
+    (text,) = window.notices.texts
+    assert "notes.txt is not a model" in text
+
+
+def test_a_death_is_told_with_its_next_step(
+    window: MainWindow, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = open_model(window, tmp_path / "SmolLM2.gguf")
+    with caplog.at_level(100):
+        client.died.emit(WorkerDied(-9, "killed by signal 9"))
+    (text,) = window.notices.texts
+    assert "signal 9" in text
+    words = [b.text() for b in window.notices.findChildren(Button)]
+    assert "Details" in words
+    assert any(word.startswith("Restart") for word in words)
+    caplog.clear()
+
+
+def test_a_corrupt_file_of_preferences_is_told(own_home: Path, theme: Theme) -> None:
+    bench = Workbench()
+    bench.preferences.update(theme="dark")
+    bench.close()
+    path = bench.preferences.path
+    path.write_text("{ this is no JSON")
+    bench = Workbench()
+    window = MainWindow(bench, theme)
+    assert window.notices.texts == [bench.preferences.notice]
+    window.close()
+    bench.close()
+
+
+def test_text_grows_by_key(window: MainWindow) -> None:
+    before = window.font().pixelSize()
+    press(window, Qt.Key.Key_Plus, CTRL)
+    press(window, Qt.Key.Key_Plus, CTRL)
+    assert window.bench.preferences.value.font_scale == pytest.approx(1.21)
+    assert window.font().pixelSize() > before
+    press(window, Qt.Key.Key_0, CTRL)
+    assert window.font().pixelSize() == before
+
+
+def test_back_through_selections(window: MainWindow) -> None:
+    selection = window.bench.selection
+    selection.select(layer=3)
+    selection.select(layer=5)
+    press(window, Qt.Key.Key_Left, Qt.KeyboardModifier.AltModifier)
+    assert selection.now.layer == 3
+    press(window, Qt.Key.Key_Right, Qt.KeyboardModifier.AltModifier)
+    assert selection.now.layer == 5
