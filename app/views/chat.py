@@ -14,7 +14,7 @@ from app.views.legend import Legend
 from app.views.message import MessageView
 from app.views.probabilities import Measure
 from app.widgets.basics import IconButton, surface
-from app.widgets.column import Column
+from app.widgets.column import Column, Row
 
 TICK_MS = 250  # how often running times are told anew
 CHROME = 96  # pixels of a message beside its text
@@ -164,9 +164,6 @@ class ChatView(QWidget):
         if field == "probabilities_shown":
             self._show_legend()
             self._refresh_all()
-        elif field == "font_scale":
-            self.column.widest = fonts.chat_width()
-            self._path_changed(0)
 
     def _set_measure(self, measure: Measure) -> None:
         self.measure = measure
@@ -202,12 +199,13 @@ class ChatView(QWidget):
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
-            self.column.arrange()
+        if event.type() == QEvent.Type.StyleChange and self.column.widest != fonts.chat_width():
+            self.column.widest = fonts.chat_width()  # the text has another size
+            self._path_changed(0)
 
     # Rows
 
-    def _make(self, row: int) -> QWidget:
+    def _make(self, row: int) -> Row:
         view = MessageView(self, row)
         view.height_changed.connect(self.column.arrange, Qt.ConnectionType.DirectConnection)
         return view

@@ -82,6 +82,12 @@ class Composer(QWidget):
             self.update()
         return False
 
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self.field.setFont(fonts.chat())
+            self._card.setMaximumWidth(fonts.chat_width())
+
     def _lay_out(self) -> None:
         self._card = QWidget()
         row = QHBoxLayout()
@@ -123,8 +129,6 @@ class Composer(QWidget):
             on_enter = self.bench.preferences.value.send_key == "enter"
             self.field.submits_on_enter = on_enter
             self.send_button.setToolTip("Enter" if on_enter else "Ctrl+Enter")
-        elif field == "font_scale":
-            self._card.setMaximumWidth(fonts.chat_width())
 
     def _refresh(self) -> None:
         chat, session = self.bench.chat, self.bench.session

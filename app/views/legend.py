@@ -14,7 +14,7 @@ from app.widgets.bands import BANDS, band_colour, band_pen
 from app.widgets.basics import divider, surface
 
 PROBABILITIES = ("≥ 90 %", "60–90", "30–60", "10–30", "< 10 %")
-ENTROPIES = ("≤ 0.5 bit", "–1.2", "–2", "–3", "> 3 bit")
+ENTROPIES = ("≤ 0.5 bit", "0.5–1.2", "1.2–2", "2–3", "> 3 bit")
 
 
 class Legend(QWidget):

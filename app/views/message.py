@@ -18,13 +18,14 @@ from app.views.message_edit import MessageEdit
 from app.views.message_parts import Actions, Footer, Header, Progress, Thought
 from app.views.probabilities import TokenAnswer
 from app.widgets.banner import Banner
+from app.widgets.column import Row
 from app.widgets.markdown.view import MarkdownView
 
 if TYPE_CHECKING:
     from app.views.chat import ChatView
 
 
-class MessageView(QWidget):
+class MessageView(Row):
     """Shows `bench.chat.path[row]`."""
 
     height_changed = Signal()
@@ -182,7 +183,7 @@ class MessageView(QWidget):
         painter.end()
 
     def _show_thought(self) -> None:
-        said = split_reasoning(self.message.text)
+        said = split_reasoning(self.message.text, self.answering)
         if not said.thought or self.is_question:
             if self.thought is not None:
                 self._take_out(self.thought)
@@ -215,10 +216,16 @@ class MessageView(QWidget):
             self.body.set_plain(self.message.text)
             self.body.setAccessibleDescription(self.message.text)
         else:
-            answer = split_reasoning(self.message.text).answer
+            answer = split_reasoning(self.message.text, self.answering).answer
             self.body.set_text(answer, live=self.answering and bool(answer))
             if not self.answering:
                 self.body.setAccessibleDescription(answer)
+
+    def stops(self) -> list[QWidget]:
+        """Tab goes from the text to what can be done with it."""
+        last = [*(self.footer.stops if self.footer is not None else ()), *self.buttons.stops]
+        found = super().stops()
+        return [w for w in found if w not in last] + [w for w in last if w in found]
 
     def eventFilter(self, watched: object, event: QEvent) -> bool:  # noqa: N802
         if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):

@@ -85,6 +85,7 @@ class Actions(QWidget):
             self.again = IconButton("retry", "Answer again", lambda: chat.regenerate(row), 16)
             self.on = IconButton("continue", "Go on", lambda: chat.continue_answer(row), 16)
             buttons += [self.again, self.on]
+        self.stops: list[QWidget] = [self.before, self.after, *buttons]  # in the order of Tab
         self._buttons = QWidget()
         self._buttons.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         line = QHBoxLayout(self._buttons)
@@ -108,7 +109,7 @@ class Actions(QWidget):
             self.before.setEnabled(message.place > 0)
             self.after.setEnabled(message.place < message.siblings - 1)
         if not view.is_question:
-            self.on.setVisible(bool(message.text))
+            self.on.setVisible(bool(message.text) and message.finish != "died")
 
     def set_shown(self, shown: bool) -> None:
         self._buttons.setVisible(shown)
@@ -130,9 +131,10 @@ class Footer(QWidget):
         self._view = view
         self._numbers = ElidedLabel()
         self._numbers.setProperty("tone", "quiet")
-        self._numbers.setProperty("size", "small")
+        self._numbers.setProperty("letters", "small")
         self._step = Button("", lambda: view.next_step[1](), "link")
         self._step.hide()
+        self.stops: list[QWidget] = [self._step]
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(GRID)
@@ -243,6 +245,7 @@ class Thought(QWidget):
             self._text.deleteLater()
             self._text = None
         self.tick()
+        self.updateGeometry()
         self.height_changed.emit()
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802

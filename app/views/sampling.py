@@ -71,6 +71,7 @@ class SamplingPopover(QFrame):
         surface(self, "card")
         self.presets = QComboBox()
         self.presets.setAccessibleName("Preset")
+        self.presets.view().setAccessibleName("Presets")
         self.presets.activated.connect(self._choose_preset)
         self._keep = IconButton("plus", "Keep as a preset…", self.keep_preset)
         self._remove = IconButton("trash", "Delete the preset", self._delete_preset)

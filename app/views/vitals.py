@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import QEvent, QTimer
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QWidget
 
 from app.state.session import Stage
@@ -77,6 +77,11 @@ class Vitals(QWidget):
             says = f"{rate} tokens a second, first token after {duration(vitals.first_token_s)}"
             self.setAccessibleName(says)
             self.setToolTip(says)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self._rate.setFont(fonts.strong())
 
     def _show_stage(self, stage: Stage | None) -> None:
         if stage is None or stage.total <= 0:

@@ -15,6 +15,14 @@ NEAR = 400  # pixels above and below the sight that are made ready
 SLACK = 2 * GRID  # so far from the end, the end is still followed
 
 
+class Row(QWidget):
+    """A widget for a row."""
+
+    def stops(self) -> list[QWidget]:
+        """Where Tab stops now, in order."""
+        return list(focusable(self))
+
+
 class Column(QAbstractScrollArea):
     """Rows at most `widest` wide, centred. `make` gives a row's widget, which must know
     heightForWidth; `estimate` a height until then.
@@ -26,12 +34,12 @@ class Column(QAbstractScrollArea):
     following_changed = Signal(bool)
 
     def __init__(
-        self, make: Callable[[int], QWidget], estimate: Callable[[int, int], int], widest: int
+        self, make: Callable[[int], Row], estimate: Callable[[int, int], int], widest: int
     ) -> None:
         super().__init__()
         self._make, self._estimate, self.widest = make, estimate, widest
         self._heights: list[int] = []
-        self._live: dict[int, QWidget] = {}
+        self._live: dict[int, Row] = {}
         self._following = True
         self._anchor = (0, 0)  # the row at the upper edge, and how much of it is above
         self._arranging = self._again = False
@@ -54,7 +62,7 @@ class Column(QAbstractScrollArea):
         return len(self._heights)
 
     @property
-    def live(self) -> dict[int, QWidget]:
+    def live(self) -> dict[int, Row]:
         """The rows that are widgets now."""
         return dict(sorted(self._live.items()))
 
@@ -67,11 +75,11 @@ class Column(QAbstractScrollArea):
         self._heights += [self._estimate(row, width) for row in range(len(self._heights), count)]
         self.arrange()
 
-    def widget(self, row: int) -> QWidget | None:
+    def widget(self, row: int) -> Row | None:
         """The widget of a row, if it has one now."""
         return self._live.get(row)
 
-    def require(self, row: int) -> QWidget:
+    def require(self, row: int) -> Row:
         """The widget of a row, made and shown if need be."""
         self.show_row(row)
         return self._live[row]
@@ -143,7 +151,7 @@ class Column(QAbstractScrollArea):
 
     def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802
         """Tab goes through the rows in their order, which is not the order of their making."""
-        inside = [child for widget in self.live.values() for child in focusable(widget)]
+        inside = [stop for row in self.live.values() for stop in row.stops()]
         now = QApplication.focusWidget()
         if now in inside:
             at = inside.index(now) + (1 if forward else -1)
