@@ -22,7 +22,7 @@ class Work:
 def work_of(node: Tensor, inputs: Values) -> Work:
     """Of one node as a backend runs it. `inputs` tell which cells attention sees."""
     sources = [s for s in node.src if s is not None]
-    if node.op is Op.MULMAT:
+    if node.op in (Op.MULMAT, Op.MULMAT_ADD, Op.MULMAT_GATED):
         return Work(_sizes(node, *sources), _products(node, sources))
     if node.op is Op.ATTENTION and len(sources) >= 6:
         return _attention(node, sources, inputs)
@@ -44,7 +44,10 @@ def _products(node: Tensor, sources: list[Tensor]) -> int:
     matrices = [s for s in sources if s.role is Role.WEIGHT and s.shape[1] > 1]
     if not matrices:
         return 2 * sources[0].shape[0] * node.nelements
-    return sum(2 * w.nelements for w in matrices) * (node.nelements // node.shape[0])
+    x = sources[1]
+    if x.op is Op.QUANTIZE and x.src[0] is not None:
+        x = x.src[0]
+    return sum(2 * w.nelements for w in matrices) * (x.nelements // x.shape[0])
 
 
 def _attention(node: Tensor, sources: list[Tensor], inputs: Values) -> Work:

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from engine.backends.opencl.backend import OpenCLBackend
-from engine.gguf.formats import F16, F32, I32, Q4_1, Q8_0, Format
+from engine.gguf.formats import F16, F32, I32, Q4_1, Q6_K, Q8_0, Format
 from engine.graph import ops
 from engine.graph.graph import Graph
 from engine.graph.tensor import VIEW_OPS, Op, Role, Tensor, leaf
-from tests.kernels.blocks import random_blocks
+from tests.kernels.blocks import QUANTIZED, random_blocks
 from tests.kernels.harness import Array, nmse, run_all
 from tests.kernels.values import Operands
 
@@ -205,3 +205,28 @@ def test_attention_quantize(either: OpenCLBackend, sizes: Heads) -> None:
     single = [Op.ATTENTION] * (1 + is_split(either, mixed))
     check(either, made, [product], [*single, Op.MULMAT], "12 bits")
     check(either, made, [product, mixed], [*single, Op.MULMAT], "12 bits")
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize(("fmt", "m"), [(Q4_1, 33), (Q8_0, 192), (Q6_K, 1000)], ids=str)
+def test_product_and_sum(either: OpenCLBackend, fmt: Format, m: int, rows: int) -> None:
+    """A residual packed or strided, on either side of the sum, and a bias."""
+    made = Operands()
+    x, packed, bias = made.make(F32, 256, rows), made.make(F32, m, rows), made.make(F32, m)
+    whole = made.make(F32, m + 5, rows)
+    strided = whole.view(20, (m, rows), whole.strides[1:2])
+    product = ops.mulmat(weight(made, 256, m, fmt), x)
+    for total in (ops.add(product, packed), ops.add(strided, product), ops.add(product, bias)):
+        check(either, made, [total], [Op.QUANTIZE, Op.MULMAT_ADD], "f32")
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
+def test_gate_and_up(either: OpenCLBackend, fmt: Format, rows: int) -> None:
+    """Each activation with half of the formats."""
+    made, act = Operands(), (ops.silu, ops.gelu)[QUANTIZED.index(fmt) % 2]
+    x, m = made.make(F32, 256, rows), 160
+    gate, up = (ops.mulmat(weight(made, 256, m, fmt), x) for _ in range(2))
+    for operands in ((gate, up), (up, gate)):
+        product = ops.mulmat(weight(made, m, 40), act(*operands))
+        check(either, made, [product], [Op.QUANTIZE, Op.MULMAT_GATED, Op.MULMAT], "12 bits")

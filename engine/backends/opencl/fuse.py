@@ -9,20 +9,23 @@ sources, which follow it.
 from collections.abc import Sequence
 
 from engine.backends.opencl.fusions import PATTERNS
+from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.rewrite import Pattern, Program
 from engine.errors import BadSetting
 from engine.graph.tensor import Tensor
 from engine.settings import FUSE
 
 
-def fuse(nodes: Sequence[Tensor], kept: frozenset[Tensor] | None) -> tuple[Tensor, ...]:
+def fuse(
+    nodes: Sequence[Tensor], kept: frozenset[Tensor] | None, traits: DeviceTraits
+) -> tuple[Tensor, ...]:
     """The nodes with every pattern applied that the setting allows; with `kept` None, as they are.
 
     `kept` are storages that are read elsewhere: they do not vanish. Raises `BadSetting`.
     """
     if kept is None:
         return tuple(nodes)
-    program = Program(nodes, kept)
+    program = Program(nodes, kept, traits)
     for pattern in _wanted():
         for i, node in enumerate(program.nodes):
             found = pattern(program, i) if node is not None else None

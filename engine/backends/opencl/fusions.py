@@ -3,9 +3,11 @@
 from types import MappingProxyType
 
 from engine.backends.opencl.launches.activation_quantize import supports_activation_quantize
+from engine.backends.opencl.launches.matmul import supports_mulmat_add
 from engine.backends.opencl.launches.norm_chain import supports_norm_chain
 from engine.backends.opencl.launches.quantize import BLOCK
 from engine.backends.opencl.launches.rope_store import supports_rope_store
+from engine.backends.opencl.layouts import TILE
 from engine.backends.opencl.rewrite import Fusion, Pattern, Program
 from engine.graph.tensor import Op, Shape, Tensor
 
@@ -130,6 +132,50 @@ def attention_quantize(program: Program, i: int) -> Fusion | None:
     return Fusion((place, i), _fused(Op.ATTENTION, made, *sources, panel=node.attr["panel"]))
 
 
+def mulmat_add(program: Program, i: int) -> Fusion | None:
+    """A product of a tiled weight, and the sum of its result and a residual or a bias."""
+    node = program[i]
+    if node.op is not Op.ADD:
+        return None
+    for product, added in (node.src, node.src[::-1]):
+        place = program.maker(product, i, Op.MULMAT)
+        if place is None or _shape(product) != node.shape or node.shape != program[place].shape:
+            continue
+        a, x, *others = program[place].src
+        if x is None or x.op is not Op.QUANTIZE or others:
+            continue
+        fused = _fused(Op.MULMAT_ADD, node, a, x, added)
+        if supports_mulmat_add(fused, _placed):
+            return Fusion((place, i), fused)
+    return None
+
+
+def mulmat_gated(program: Program, i: int) -> Fusion | None:
+    """Gate and up of one launch, and their activation in 12 bits."""
+    node = program[i]
+    if node.op is not Op.ACTIVATION_QUANTIZE or None in node.src:
+        return None
+    gate, up = node.src
+    assert gate is not None
+    assert up is not None
+    place = program.writer(gate, i)
+    if place is None or program[place].op is not Op.MULMAT or len(program[place].src) != 4:
+        return None
+    made = program[place]
+    a, x, other, second = made.src
+    assert x is not None
+    assert second is not None
+    weights = {made.storage: a, second.storage: other}
+    whole = all(t.shape == made.shape and t.is_contiguous and t.offset == 0 for t in (gate, up))
+    if not whole or {gate.storage, up.storage} != weights.keys():
+        return None
+    # An item makes a whole tile: that must leave something to do for every core.
+    if program.traits.is_cpu and made.shape[0] < TILE * program.traits.compute_units:
+        return None
+    fused = _fused(Op.MULMAT_GATED, node, weights[gate.storage], x, weights[up.storage])
+    return Fusion((place, i), fused)
+
+
 def _norms_of_heads(program: Program, *roped: tuple[Tensor, int]) -> tuple[int, ...]:
     """The norms that made q and k, both with a weight; else nothing."""
     found = []
@@ -177,4 +223,6 @@ PATTERNS: tuple[Pattern, ...] = (
     activation_quantize,
     rope_store,
     attention_quantize,
+    mulmat_add,
+    mulmat_gated,
 )

@@ -38,7 +38,7 @@ def lower(
                 in_12_bits[b] = quantized(b, traits)
                 lowered.append(in_12_bits[b])
             lowered.extend(_products(together[node], in_12_bits[b]))
-    return fuse(lowered, kept)
+    return fuse(lowered, kept, traits)
 
 
 def _together(nodes: Sequence[Tensor], type_of: TypeOf) -> dict[Tensor, list[Tensor]]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from engine.backends.opencl.launch import DeviceTraits
 from engine.graph.tensor import Op, Tensor
 
 
@@ -17,7 +18,10 @@ class Fusion:
 class Program:
     """Lowered nodes while they are rewritten. A place keeps its number; fused ones stay empty."""
 
-    def __init__(self, nodes: Sequence[Tensor], kept: frozenset[Tensor]) -> None:
+    def __init__(
+        self, nodes: Sequence[Tensor], kept: frozenset[Tensor], traits: DeviceTraits
+    ) -> None:
+        self.traits = traits
         self.nodes: list[Tensor | None] = [node for node in nodes if node.src]
         self._kept = kept
         self._touching: dict[Tensor, set[int]] = {}

@@ -2,8 +2,13 @@
 
 import numpy as np
 
+from engine.backends.base import BufferType
+from engine.backends.opencl.launch import DeviceTraits
+from engine.backends.opencl.layouts import TILED
+from engine.backends.opencl.lower import lower
 from engine.gguf.formats import F16, F32, I32, Q4_1
 from engine.graph import ops
+from engine.graph.graph import Graph
 from engine.graph.tensor import Role, leaf
 from engine.runner.work import work_of
 
@@ -14,6 +19,22 @@ def test_a_product():
     work = work_of(ops.mulmat(w, x), {})
     assert work.bytes == 10 * 40 + 4 * 64 * 3 + 4 * 10 * 3
     assert work.flops == 2 * 64 * 10 * 3
+
+
+def test_gate_and_up_in_one_launch():
+    x = leaf("x", F32, (64, 3), Role.INPUT)
+    gate, up, down = (
+        leaf("w", Q4_1, shape, Role.WEIGHT) for shape in ((64, 96), (64, 96), (96, 8))
+    )
+    gated = ops.silu(ops.mulmat(gate, x), ops.mulmat(up, x))
+    nodes = Graph.of([ops.mulmat(down, gated)]).nodes
+    traits = DeviceTraits(True, 1, 64, 1 << 15, False, False)
+    tiles = BufferType("d", TILED, 64, 1 << 30)
+    _, both, _ = lower(nodes, lambda t: tiles, traits, frozenset(nodes[-1:]))
+    work = work_of(both, {})
+    assert work.flops == 2 * 2 * 64 * 96 * 3
+    # Two weights in blocks of 20 bytes, and panels of four rows in blocks of 80.
+    assert work.bytes == 2 * 96 * 40 + 4 * 2 * 80 + 4 * 3 * 80
 
 
 def test_a_product_of_activations():

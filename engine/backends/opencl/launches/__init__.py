@@ -27,7 +27,13 @@ from engine.backends.opencl.launches.attention import (
     supports_softmax,
 )
 from engine.backends.opencl.launches.copy import copy, supports_copy
-from engine.backends.opencl.launches.matmul import matmul, supports_matmul
+from engine.backends.opencl.launches.matmul import (
+    matmul,
+    mulmat_add,
+    mulmat_gated,
+    supports_matmul,
+    supports_mulmat_add,
+)
 from engine.backends.opencl.launches.norm import rms_norm, supports_rms_norm
 from engine.backends.opencl.launches.norm_chain import norm_chain, supports_norm_chain
 from engine.backends.opencl.launches.quantize import quantize, supports_quantize
@@ -66,5 +72,7 @@ FAMILIES: dict[Op, Family] = {
     Op.COPY: Family(supports_copy, copy),
     Op.NORM_CHAIN: Family(supports_norm_chain, norm_chain),
     Op.ACTIVATION_QUANTIZE: Family(supports_activation_quantize, activation_quantize),
+    Op.MULMAT_ADD: Family(supports_mulmat_add, mulmat_add),
+    Op.MULMAT_GATED: Family(supports_matmul, mulmat_gated),
     Op.ROPE_STORE: Family(supports_rope_store, rope_store),
 }

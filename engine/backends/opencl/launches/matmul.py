@@ -1,6 +1,7 @@
 """Launches of matrix products: quantised weights in row tiles, and plain operands."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from engine.backends.base import PLAIN, TypeOf
 from engine.backends.opencl.launch import Arg, DeviceTraits, Launch
@@ -52,38 +53,89 @@ def is_tiled(a: Tensor, type_of: TypeOf) -> bool:
 
 
 def matmul(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """One launch, or none for a product without sources: another node's launch makes it."""
-    if not node.src:
-        return []
+    """One launch. Sources of a tiled product: a, x, then further pairs of `a` and the product that
+    it makes of x (lower.py).
+    """
     x = node.src[1]
     if x is not None and x.op is Op.QUANTIZE:
-        return [_tiled(node, x, traits)]
+        return [_tiled([node, *node.src[3::2]], node.src[::2], x, None, traits)]
     return [_plain(node, *operands_of(node), traits)]
 
 
-def _tiled(node: Tensor, x: Tensor, traits: DeviceTraits) -> Launch:
-    """Sources: a, x, then further pairs of `a` and the product that it makes of x (lower.py)."""
-    weights = [a for a in node.src[::2] if a is not None]
-    results = [node, *node.src[3::2]]
-    rows = [a.shape[1] for a in weights]
-    n, panel, panels = node.nelements // node.shape[0], x.attr["panel"], x.shape[1]
-    defines = {**_format_defines(weights[0].fmt), "PANEL": panel}
-    if traits.is_cpu:
-        each, item = _CHUNK // panel, _rows_of_item(sum(rows), panel, traits)
-        defines |= {"ROWS": item}
-        items = sum(-(-m // item) for m in rows)
-        size: tuple[int, ...] = (items, -(-panels // each))
-        local: tuple[int, ...] = (1, 1)
-    else:
-        each, team = 1, min(_TEAM, traits.max_work_group // TILE)
-        defines |= {"ROWS": 1, "TEAM": team}
-        size = (sum(-(-m // TILE) for m in rows) * TILE, team, panels)
-        local = (TILE, team, 1)
+def supports_mulmat_add(node: Tensor, type_of: TypeOf) -> bool:
+    """Columns without gaps, one step apart from each other; or a bias."""
+    *_, added = node.src
+    assert added is not None
+    same = added.shape == node.shape and (added.is_contiguous or node.shape[2:] == (1, 1))
+    bias = added.dims == node.shape[:1]
+    return added.fmt is F32 and added.strides[0] == 4 and (same or bias)
+
+
+def mulmat_add(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """A tiled product and what is added to it. Sources: a, x, added."""
+    a, x, added = node.src
+    assert x is not None
+    return [_tiled([node], [a], x, added, traits)]
+
+
+def mulmat_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """The activation of two tiled products in 12 bits. Sources: gate, x, up."""
+    gate, x, up = node.src
+    assert gate is not None
+    assert x is not None
+    each, size, local, defines = _grid(gate.fmt, [gate.shape[1]], x, TILE, traits)
+    defines |= {"ACT": str(node.attr["act"]).upper()}
+    sizes = (gate.shape[1], gate.shape[0] // gate.fmt.block, _columns(x), each)
+    args: tuple[Arg, ...] = (node, gate, up, x, *map(i32, sizes))
+    return [Launch("matmul_tiled", "gated", args, size, local, defines)]
+
+
+def _tiled(
+    results: Sequence[Tensor | None],
+    weights: Sequence[Tensor | None],
+    x: Tensor,
+    added: Tensor | None,
+    traits: DeviceTraits,
+) -> Launch:
+    present = [a for a in weights if a is not None]
+    rows, fmt = [a.shape[1] for a in present], present[0].fmt
+    item = _rows_of_item(sum(rows), x.attr["panel"], traits)
+    each, size, local, defines = _grid(fmt, rows, x, item, traits)
     absent = AT_ONCE - len(rows)
-    parts = [t for pair in zip(results, weights, strict=True) for t in pair] + [None, None] * absent
-    records = weights[0].shape[0] // weights[0].fmt.block
-    sizes = map(i32, (*rows, *[0] * absent, records, n, each))
-    return Launch("matmul_tiled", "matmul", (*parts, x, *sizes), size, local, defines)
+    parts = [t for pair in zip(results, present, strict=True) for t in pair] + [None, None] * absent
+    records = present[0].shape[0] // fmt.block
+    sizes = map(i32, (*rows, *[0] * absent, records, _columns(x), each))
+    step = 0 if added is None or added.dims == (rows[0],) else added.strides[1]
+    args: tuple[Arg, ...] = (*parts, added, x, *sizes, i64(step))
+    return Launch("matmul_tiled", "matmul", args, size, local, defines)
+
+
+def _columns(x: Tensor) -> int:
+    """How many rows a tensor in 12 bits has."""
+    rows = x.src[0]
+    assert rows is not None
+    return rows.nelements // rows.shape[0]
+
+
+class _Grid(NamedTuple):
+    """Panels that an item makes, sizes, and what the program is built with."""
+
+    each: int
+    size: tuple[int, ...]
+    local: tuple[int, ...]
+    defines: dict[str, int | str]
+
+
+def _grid(fmt: Format, rows: Sequence[int], x: Tensor, item: int, traits: DeviceTraits) -> _Grid:
+    """Items over products of so many rows each; on a CPU one makes `item` rows."""
+    panel, panels = x.attr["panel"], x.shape[1]
+    defines = {**_format_defines(fmt), "PANEL": panel}
+    if traits.is_cpu:
+        each, items = _CHUNK // panel, sum(-(-m // item) for m in rows)
+        return _Grid(each, (items, -(-panels // each)), (1, 1), defines | {"ROWS": item})
+    team, tiles = min(_TEAM, traits.max_work_group // TILE), sum(-(-m // TILE) for m in rows)
+    size, local = (tiles * TILE, team, panels), (TILE, team, 1)
+    return _Grid(1, size, local, defines | {"ROWS": 1, "TEAM": team})
 
 
 def _rows_of_item(m: int, panel: int, traits: DeviceTraits) -> int:

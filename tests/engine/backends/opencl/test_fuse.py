@@ -116,6 +116,57 @@ def test_activation() -> None:
     assert launched(ops.mulmat(w(64, 8), across)) == ["silu", "quantize", "mulmat"]
 
 
+def test_product_and_sum() -> None:
+    product = ops.mulmat(w(64, 40), x(64, 3))
+    assert launched(ops.add(product, x(40, 3))) == ["quantize", "mulmat_add"]
+    assert launched(ops.add(x(40, 3), product)) == ["quantize", "mulmat_add"]
+    assert launched(ops.add(product, x(40))) == ["quantize", "mulmat_add"]
+
+
+def test_products_and_sums_that_stay_apart() -> None:
+    single = ["quantize", "mulmat", "add"]
+    product = ops.mulmat(w(64, 40), x(64, 3))
+    assert launched(ops.add(product, x(20, 3))) == single
+    assert launched(ops.add(product, x(40, 3, fmt=F16))) == single
+    assert launched(ops.add(product, x(3, 40).permute(1, 0))) == single
+    assert launched(ops.add(product, product)) == single
+    assert launched(ops.add(product.reshape(20, 6), x(20, 6))) == single
+    assert launched(ops.add(x(40, 6), ops.mulmat(w(64, 40), x(64, 1))))[1] == "mulmat"
+    plain = ops.mulmat(w(64, 40, F16), x(64, 3))
+    assert launched(ops.add(plain, x(40, 3))) == ["mulmat", "add"]
+    rows = x(64, 3)
+    both = [ops.mulmat(w(64, 40), rows) for _ in range(2)]
+    assert launched(ops.add(both[0], x(40, 3)), both[1]) == single
+    total = ops.add(product, x(40, 3))
+    assert launched(total, keep=[product]) == single
+
+
+def gated(*products: Tensor, k: int = 64) -> list[str]:
+    return launched(ops.mulmat(w(k, 8), ops.silu(*products)))
+
+
+def test_gate_and_up() -> None:
+    rows = x(64, 3)
+    gate, up = (ops.mulmat(w(64, 64), rows) for _ in range(2))
+    assert gated(gate, up) == ["quantize", "mulmat_gated", "mulmat"]
+    assert gated(gate, gate) == ["quantize", "mulmat", "activation_quantize", "mulmat"]
+    assert gated(gate) == ["quantize", "mulmat", "activation_quantize", "mulmat"]
+    both = ["mulmat", "activation_quantize", "mulmat"]
+    other = ops.mulmat(w(64, 64, Q8_0), rows)
+    assert gated(gate, other) == ["quantize", "mulmat", *both]
+    elsewhere = ops.mulmat(w(64, 64), x(64, 3))
+    assert gated(gate, elsewhere) == ["quantize", "mulmat", "quantize", *both]
+    joint = ops.mulmat(w(64, 128), rows)
+    halves = [joint.view(at, (64, 3), joint.strides[1:2]) for at in (0, 256)]
+    assert gated(*halves) == ["quantize", *both]
+
+
+def test_an_item_a_tile_must_keep_every_core_busy() -> None:
+    rows = x(64, 3)
+    gate, up = (ops.mulmat(w(64, 32), rows) for _ in range(2))
+    assert gated(gate, up, k=32) == ["quantize", "mulmat", "activation_quantize", "mulmat"]
+
+
 class Attention:
     """A layer's attention, of which tests replace parts."""
 
@@ -218,4 +269,4 @@ def test_results_follow_the_node_that_writes_them() -> None:
     chain, result, _ = nodes
     assert (chain.op, result.op, result.src) == (Op.NORM_CHAIN, Op.NORM_CHAIN, ())
     assert result in chain.src
-    assert fuse(nodes, frozenset({product, total})) == nodes
+    assert fuse(nodes, frozenset({product, total}), CPU) == nodes
