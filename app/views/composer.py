@@ -129,6 +129,8 @@ class Composer(QWidget):
             on_enter = self.bench.preferences.value.send_key == "enter"
             self.field.submits_on_enter = on_enter
             self.send_button.setToolTip("Enter" if on_enter else "Ctrl+Enter")
+        elif field == "presets":
+            self._refresh()
 
     def _refresh(self) -> None:
         chat, session = self.bench.chat, self.bench.session

@@ -54,10 +54,12 @@ class ContextMeter(QWidget):
     def refresh(self) -> None:
         """Show the context of the open chat as it is now."""
         model, chat = self.bench.session.model, self.bench.chat
-        self.setVisible(model is not None)
         if model is None:
+            self.hide()
             self.hide_card()
             return
+        if self.parent() is not None:  # before, it would be a window
+            self.show()
         self.use = context_use(chat.path, chat.system, model.n_ctx)
         tight = self.share >= FULL
         self.bar.show_segments(

@@ -119,7 +119,7 @@ class MessageView(Row):
         self.edit.cancelled.connect(self.end_edit)
         self._set_margins(card=False)
         self._remove_body()
-        self._place.addWidget(self.edit)
+        self._put(self.edit)
         self.edit.field.setFocus()
         self.refresh()
         self.height_changed.emit()
@@ -192,7 +192,7 @@ class MessageView(Row):
         if self.thought is None:
             self.thought = Thought(self)
             self.thought.height_changed.connect(self.height_changed)
-            self._place.insertWidget(0, self.thought)
+            self._put(self.thought, 0)
         self.thought.show_said(said)
 
     def _show_body(self) -> None:
@@ -202,7 +202,7 @@ class MessageView(Row):
                 self._remove_body()
                 self.tokens = TokenAnswer(self)
                 self.tokens.height_changed.connect(self.height_changed)
-                self._place.addWidget(self.tokens)
+                self._put(self.tokens)
             self.tokens.refresh()
             return
         if self.body is None:
@@ -211,7 +211,7 @@ class MessageView(Row):
             self.body.height_changed.connect(self.height_changed)
             self.body.link_clicked.connect(self.chat.open_link)
             self.body.installEventFilter(self)
-            self._place.insertWidget(1 if self.thought is not None else 0, self.body)
+            self._put(self.body, 1 if self.thought is not None else 0)
         if self.is_question:
             self.body.set_plain(self.message.text)
             self.body.setAccessibleDescription(self.message.text)
@@ -243,7 +243,7 @@ class MessageView(Row):
         waits = self.answering and not self.message.text
         if waits and self._progress is None:
             self._progress = Progress()
-            self._place.addWidget(self._progress)
+            self._put(self._progress)
             self.height_changed.emit()
         if waits and self._progress is not None:
             self._progress.show_stage(self.chat.bench.session.stage)
@@ -262,7 +262,7 @@ class MessageView(Row):
         words, act = self.next_step
         self._banner = Banner("bad", message.problem, words, act, self.chat.details_wanted.emit)
         self._banner.closed.connect(self._dismiss)
-        self._place.addWidget(self._banner)
+        self._put(self._banner)
 
     @property
     def next_step(self) -> tuple[str, Callable[[], object]]:
@@ -279,6 +279,11 @@ class MessageView(Row):
     def _set_margins(self, card: bool) -> None:
         side, above = (PADDING - 4, GRID + 2) if card else (0, 0)
         self._place.setContentsMargins(side, above, side, above)
+
+    def _put(self, widget: QWidget, place: int = -1) -> None:
+        """Into the layout, which would else show it only in the next turn, and flicker."""
+        self._place.insertWidget(place, widget)
+        widget.show()
 
     def _take_out(self, widget: QWidget) -> None:
         self._place.removeWidget(widget)

@@ -239,6 +239,7 @@ class Thought(QWidget):
             self._text.height_changed.connect(self.height_changed)
             self._text.set_text(self._said.thought)
             self._inset.addWidget(self._text)
+            self._text.show()
         elif self._text is not None:
             self._inset.removeWidget(self._text)
             self._text.hide()

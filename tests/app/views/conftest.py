@@ -93,9 +93,9 @@ def forget_widgets() -> None:
 def talk(bench: Workbench, qtbot: QtBot) -> Iterator[Talk]:
     """Shown, with the keyboard in the composer."""
     talk = Talk(bench)
-    talk.show()
-    qtbot.waitExposed(talk)
-    talk.activateWindow()
+    with qtbot.waitActive(talk):
+        talk.show()
+        talk.activateWindow()
     talk.composer.field.setFocus()
     yield talk
     talk.close()

@@ -1,0 +1,105 @@
+"""The top line's numbers, and the context by message."""
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.state.workbench import Workbench
+from app.views.context_meter import ContextMeter
+from app.views.vitals import Vitals
+from engine.protocol import Finished, Progress, Stats
+from tests.app.views.conftest import Talk
+from tests.app.views.scripted import ScriptedClient
+
+Ask = Callable[..., None]
+
+
+@pytest.fixture
+def meter(talk: Talk) -> ContextMeter:
+    meter = ContextMeter(talk.bench)
+    layout = talk.layout()
+    assert layout is not None
+    layout.addWidget(meter)
+    meter.show()
+    return meter
+
+
+def answer(engine: ScriptedClient, n_prompt: int, n: int) -> None:
+    """An answer of n tokens after a prompt of so many."""
+    engine.write(*["w "] * n)
+    stats = Stats(n_prompt, 0, n, 0.0, 0.1, 0.2, 1.0, 1, n_prompt + n)
+    engine.say(Finished(engine.last.id, "stop", stats))
+
+
+def test_speed_and_first_token_after_an_answer(qtbot: QtBot, talk: Talk, ask: Ask) -> None:
+    vitals = Vitals(talk.bench)
+    qtbot.addWidget(vitals)
+    assert "– t/s" in vitals._rate.text()
+    ask("Q", *["a "] * 40)
+    qtbot.waitUntil(lambda: vitals._rate.text() == "139 t/s")
+    assert vitals._first.text() == "·  TTFT 213 ms"
+    assert vitals.accessibleName() == "139 tokens a second, first token after 213 ms"
+
+
+def test_loading_shows_how_far_it_is(
+    qtbot: QtBot, bench: Workbench, engine: ScriptedClient
+) -> None:
+    vitals = Vitals(bench)
+    qtbot.addWidget(vitals)
+    bench.open_model("/models/other.gguf")
+    engine.say(Progress(engine.last.id, "load", 30, 120))
+    qtbot.waitUntil(lambda: vitals._rate.text() == "25 %")
+    assert vitals._bar.value() == 250
+    assert not vitals._bar.isHidden()
+    assert vitals._line.isHidden()
+
+
+def test_segments_are_the_messages_tokens(
+    talk: Talk, meter: ContextMeter, engine: ScriptedClient
+) -> None:
+    chat = talk.bench.chat
+    chat.send("One")
+    answer(engine, n_prompt=100, n=50)
+    chat.send("Two")
+    answer(engine, n_prompt=180, n=20)
+    meter.refresh()
+    assert [part.tokens for part in meter.use.shares] == [100, 50, 30, 20]
+    assert [segment.size for segment in meter.bar._segments] == [100, 50, 30, 20]
+    assert meter.bar._whole == 2048
+    assert meter._percent.text() == "10 %"
+    assert meter.accessibleName() == "Context: 200 of 2\u2009048 tokens, 10 %"
+
+
+def test_the_card_tells_the_parts_by_mouse_and_keyboard(
+    talk: Talk, meter: ContextMeter, engine: ScriptedClient
+) -> None:
+    talk.bench.chat.send("What is a cat?")
+    answer(engine, n_prompt=100, n=50)
+    meter.refresh()
+    QApplication.sendEvent(meter, QEvent(QEvent.Type.Leave))
+    talk.composer.field.setFocus()
+    meter.setFocus(Qt.FocusReason.TabFocusReason)
+    card = meter._card
+    assert card is not None
+    assert card.isVisible()
+    assert card._lines[0][:2] == ("You: What is a cat?", "100")
+    assert "You: What is a cat?, 100" in card.accessibleDescription()
+    QTest.keyClick(meter, Qt.Key.Key_Right)
+    QTest.keyClick(meter, Qt.Key.Key_Right)
+    assert meter.bar.marked == 1
+    assert meter.accessibleDescription().endswith("50 tokens")
+    talk.composer.field.setFocus()
+    assert not card.isVisible()
+
+
+def test_a_nearly_full_context_warns(
+    talk: Talk, meter: ContextMeter, engine: ScriptedClient
+) -> None:
+    talk.bench.chat.send("One")
+    answer(engine, n_prompt=1900, n=20)
+    meter.refresh()
+    assert {segment.tone for segment in meter.bar._segments} == {"warn"}
