@@ -40,11 +40,11 @@ def elements(fmt: Format, words: Ints) -> Ints:
                 q[element] = bits - 256 * (bits > 127)
                 continue
             shift = 8 * (p % 2) + 4 * (p // 8)
-            q[element] = words[p % 8 // 2] >> (shift + 16 * side) & 15
+            q[element] = words[SCHEMES[fmt].high + p % 8 // 2] >> (shift + 16 * side) & 15
             if SCHEMES[fmt].high == 1:
-                q[element] += (words[4] >> (p + 16 * side) & 1) * 16
+                q[element] += (words[0] >> (p + 16 * side) & 1) * 16
             if SCHEMES[fmt].high == 2:
-                q[element] += (words[4 + p // 8] >> (2 * (p % 8) + 16 * side) & 3) * 16
+                q[element] += (words[p // 8] >> (2 * (p % 8) + 16 * side) & 3) * 16
     return q - {Q4_0: 8, Q5_0: 16, Q6_K: 32}.get(fmt, 0)
 
 
@@ -67,11 +67,11 @@ def take_apart(fmt: Format, raw: Blocks) -> Record:
     scheme = SCHEMES[fmt]
     head = scheme.halves * TILE * 2
     body = raw[head:].reshape(scheme.blocks, -1)
-    end = (scheme.words + scheme.high) * TILE * 4
+    start = scheme.scales * TILE
     return Record(
         raw[:head].view(np.float16).astype(np.float64).reshape(-1, TILE),
-        body[:, :end].copy().view(np.uint32).astype(np.int64).reshape(scheme.blocks, -1, TILE),
-        body[:, end:].reshape(scheme.blocks, -1, TILE),
+        body[:, start:].copy().view(np.uint32).astype(np.int64).reshape(scheme.blocks, -1, TILE),
+        body[:, :start].reshape(scheme.blocks, -1, TILE),
     )
 
 

@@ -6,9 +6,9 @@ the same number of every row stands side by side, so that one vector load brings
 
     [halves: d, then m]              2 bytes x TILE each
     for every 32 elements:
-      [words]                        4 bytes x TILE each; 4 (nibbles) or 8 (bytes) a row
-      [high words]                   4 bytes x TILE each; the fifth bits, or bits five and six
       [scales: sc, then mn]          1 byte x TILE each; K-quants only
+      [high words]                   4 bytes x TILE each; the fifth bits, or bits five and six
+      [words]                        4 bytes x TILE each; 4 (nibbles) or 8 (bytes) a row
 
 A word is made for 16-bit pairs: masking and shifting all its halves at once gives pair after pair.
 With P(2j) = elements (4j, 4j+2) and P(2j+1) = (4j+1, 4j+3) of 32, as `quantize.cl` orders them:
@@ -48,7 +48,7 @@ Split = Callable[[Bytes], tuple[Bytes, Bytes, Bytes]]
 
 class Scheme(NamedTuple):
     """A format's record. `split` takes blocks [..., bytes] apart into halves [..., 2 halves],
-    words [..., blocks, 4 (words + high)] and scales [..., blocks, scales], all uint8.
+    words [..., blocks, 4 (high + words)] and scales [..., blocks, scales], all uint8.
     """
 
     blocks: int
@@ -114,10 +114,10 @@ def _pack_tiles(scheme: Scheme, rows: Bytes) -> Bytes:
     out = np.empty((tiles, records, scheme.record_bytes), np.uint8)
     head, body = out[..., : scheme.head_bytes], out[..., scheme.head_bytes :]
     body = body.reshape(tiles, records, scheme.blocks, scheme.block_bytes)
-    word_bytes = scheme.block_bytes - scheme.scales * TILE
+    scale_bytes = scheme.scales * TILE
     _interleave(head, halves.view(np.uint16))
-    _interleave(body[..., :word_bytes], words.view(np.uint32))
-    _interleave(body[..., word_bytes:], scales)
+    _interleave(body[..., :scale_bytes], scales)
+    _interleave(body[..., scale_bytes:], words.view(np.uint32))
     return out.reshape(-1)
 
 
@@ -137,7 +137,7 @@ def _flat(halves: int, high: int) -> Split:
         words = blocks[..., start:]
         if high:
             fifth = _pairs_of_bits(np.ascontiguousarray(blocks[..., 2 * halves : start]))
-            words = np.concatenate([words, fifth], -1)
+            words = np.concatenate([fifth, words], -1)
         return blocks[..., : 2 * halves], words[..., None, :], blocks[..., None, :0]
 
     return split
@@ -151,14 +151,14 @@ def _split_q5_k(blocks: Bytes) -> tuple[Bytes, Bytes, Bytes]:
     low = _nibbles(_quarters(blocks[..., 48:]))
     fifth = blocks[..., None, 16:48] >> _shifts(*range(8)) & 1
     high = _pairs_of_bits(np.packbits(fifth, -1, bitorder="little"))
-    return blocks[..., :4], np.concatenate([low, high], -1), _scales(blocks[..., 4:16])
+    return blocks[..., :4], np.concatenate([high, low], -1), _scales(blocks[..., 4:16])
 
 
 def _split_q6_k(blocks: Bytes) -> tuple[Bytes, Bytes, Bytes]:
     lead = blocks.shape[:-1]
     low = blocks[..., :128].reshape(*lead, 2, 1, 64) >> _shifts(0, 4) & LOW
     high = blocks[..., 128:192].reshape(*lead, 2, 1, 32) >> _shifts(0, 2, 4, 6) & np.uint8(3)
-    words = [_nibbles(low.reshape(*lead, 8, 32)), _pairs_of_twos(high.reshape(*lead, 8, 32))]
+    words = [_pairs_of_twos(high.reshape(*lead, 8, 32)), _nibbles(low.reshape(*lead, 8, 32))]
     return blocks[..., 208:], np.concatenate(words, -1), blocks[..., 192:208].reshape(*lead, 8, 2)
 
 
