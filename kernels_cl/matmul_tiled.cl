@@ -31,7 +31,6 @@
 #endif
 
 #define TILE 32
-#define X_BYTES 80
 #define HEAD (2 * TILE * HALVES)
 #define BLOCK (TILE * (4 * (WORDS + HIGH) + SCALES))
 #define RECORD (HEAD + BLOCKS * BLOCK)
@@ -239,26 +238,35 @@ static void add_record(floats acc[PANEL][VECTORS], const __global char *a, int l
   }
 }
 
+#ifndef ACT
+
 #if LANES > 1
-static void store(__global float *y, floats v, int row, int m) {
+// y[row ...] = v, and what is added there, if anything; y has m rows.
+static void store(__global float *y, const __global float *added, floats v, int row, int m) {
   if (row + LANES <= m) {
+    if (added) v += BY_LANE(vload)(0, added + row);
     BY_LANE(vstore)(v, 0, y + row);
   } else {
     float each[LANES];
     BY_LANE(vstore)(v, 0, each);
-    for (int i = 0; row + i < m; i++) y[row + i] = each[i];
+    for (int i = 0; row + i < m; i++) y[row + i] = added ? each[i] + added[row + i] : each[i];
   }
 }
 
 #endif
 
 // One launch makes up to three products of the same x: q, k and v, or gate and up. Their tiles are
-// numbered one product after the other; what is absent has m = 0.
+// numbered one product after the other; what is absent has m = 0. To the first one something may be
+// added: columns `step` bytes apart (0 for a bias), or null.
 typedef struct {
   __global char *y;
-  const __global char *a;
+  const __global char *a, *added;
   int m, row;
 } Part;
+
+static const __global float *added_at(Part part, int column, long step) {
+  return part.added ? (const __global float *)(part.added + column * step) : 0;
+}
 
 // The product that item or group `g` works on, and its first row there; each makes `rows` rows.
 static Part part_of(int g, int rows, Part first, Part second, Part third) {
@@ -275,16 +283,18 @@ static Part part_of(int g, int rows, Part first, Part second, Part third) {
 #define PARTS                                                                                     \
   __global char *y0_buf, long y0_off, const __global char *a0_buf, long a0_off,                   \
       __global char *y1_buf, long y1_off, const __global char *a1_buf, long a1_off,               \
-      __global char *y2_buf, long y2_off, const __global char *a2_buf, long a2_off
-#define PART(i) (Part){y##i##_buf + y##i##_off, a##i##_buf + a##i##_off, m##i, 0}
+      __global char *y2_buf, long y2_off, const __global char *a2_buf, long a2_off,               \
+      const __global char *added_buf, long added_off
+#define PART(i, added) (Part){y##i##_buf + y##i##_off, a##i##_buf + a##i##_off, added, m##i, 0}
+#define ADDED (added_buf ? added_buf + added_off : 0)
 
 #if LANES > 1
 // For vectors. Item (g, c) makes ROWS rows, which lie in one tile, of the columns in `panels` panels
 // from c * panels on. The hint keeps compilers from making vectors of vectors.
 __kernel __attribute__((vec_type_hint(int8)))
 void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m2, int records,
-            int n, int panels) {
-  Part part = part_of(get_global_id(0), ROWS, PART(0), PART(1), PART(2));
+            int n, int panels, long step) {
+  Part part = part_of(get_global_id(0), ROWS, PART(0, ADDED), PART(1, 0), PART(2, 0));
   const __global char *a = part.a + (long)(part.row / TILE) * records * RECORD;
   ints apart = unknown_zeros(x_off);
   int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
@@ -300,8 +310,9 @@ void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m
         int column = panel * PANEL + i;
         if (column < n) {
           __global float *y = (__global float *)part.y + (long)column * part.m;
+          const __global float *added = added_at(part, column, step);
 #pragma unroll
-          for (int v = 0; v < VECTORS; v++) store(y, acc[i][v], row + v * LANES, part.m);
+          for (int v = 0; v < VECTORS; v++) store(y, added, acc[i][v], row + v * LANES, part.m);
         }
       }
     }
@@ -311,9 +322,9 @@ void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m
 // For lanes. A group is TILE x TEAM items and makes a tile's rows of one panel's columns: item
 // (row, t) adds the records t, t + TEAM ...; then the sums meet in local memory.
 __kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m2,
-                     int records, int n, int panels) {
+                     int records, int n, int panels, long step) {
   __local float sums[TEAM][PANEL][TILE];
-  Part part = part_of(get_group_id(0), TILE, PART(0), PART(1), PART(2));
+  Part part = part_of(get_group_id(0), TILE, PART(0, ADDED), PART(1, 0), PART(2, 0));
   int lane = get_local_id(0), t = get_local_id(1), panel = get_global_id(2);
   const __global char *a = part.a + (long)(part.row / TILE) * records * RECORD;
   const __global char *x = x_buf + x_off + (long)panel * records * X_RECORD;
@@ -329,8 +340,87 @@ __kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int 
     int column = panel * PANEL + i, row = part.row + lane;
     float sum = 0;
     for (int k = 0; k < TEAM; k++) sum += sums[k][i][lane];
-    if (row < part.m && column < n)
-      ((__global float *)part.y)[(long)column * part.m + row] = sum;
+    if (row < part.m && column < n) {
+      const __global float *added = added_at(part, column, step);
+      ((__global float *)part.y)[(long)column * part.m + row] = added ? sum + added[row] : sum;
+    }
   }
 }
+#endif
+
+#else
+
+// gated: 12 bits of ACT(gate x) * (up x), for the next product. A tile is a block of 32 there, and a
+// panel one of x; m is a multiple of 32.
+#define GATED                                                                                     \
+  __global char *out_buf, long out_off, const __global char *gate_buf, long gate_off,             \
+      const __global char *up_buf, long up_off, const __global char *x_buf, long x_off, int m,    \
+      int records, int n, int panels
+
+#if LANES > 1
+// For vectors. Item (g, c) makes tile g of the columns that it makes in `matmul`.
+__kernel __attribute__((vec_type_hint(int8))) void gated(GATED) {
+  int tile = get_global_id(0);
+  long at = (long)tile * records * RECORD;
+  ints apart = unknown_zeros(x_off);
+  int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
+  for (int panel = start; panel < end; panel++) {
+    const __global char *x = x_buf + x_off + (long)panel * records * X_RECORD;
+    float both[2][PANEL][TILE];
+    for (int which = 0; which < 2; which++) {
+      const __global char *a = (which ? up_buf + up_off : gate_buf + gate_off) + at;
+      for (int lane = 0; lane < TILE; lane += VECTORS * LANES) {
+        floats acc[PANEL][VECTORS];
+        clear(acc);
+        for (int r = 0; r < records; r++)
+          add_record(acc, a + (long)r * RECORD, lane, x + (long)r * X_RECORD, apart);
+#pragma unroll
+        for (int i = 0; i < PANEL; i++)
+#pragma unroll
+          for (int v = 0; v < VECTORS; v++)
+            BY_LANE(vstore)(acc[i][v], 0, both[which][i] + lane + v * LANES);
+      }
+    }
+    __global char *out = out_buf + out_off + ((long)panel * (m / TILE) + tile) * PANEL * X_BYTES;
+    for (int i = 0; i < PANEL; i++) {
+      float16 first = vload16(0, both[0][i]), last = vload16(1, both[0][i]);
+      first = ACT(first) * vload16(0, both[1][i]);
+      last = ACT(last) * vload16(1, both[1][i]);
+      quantize_block(out + i * X_BYTES, first, last);
+    }
+  }
+}
+#else
+// For lanes, as `matmul`.
+__kernel void gated(GATED) {
+  __local float sums[2][TEAM][PANEL][TILE], both[PANEL][TILE];
+  int tile = get_group_id(0), lane = get_local_id(0), t = get_local_id(1);
+  int panel = get_global_id(2);
+  const __global char *x = x_buf + x_off + (long)panel * records * X_RECORD;
+  ints apart = unknown_zeros(x_off);
+  for (int which = 0; which < 2; which++) {
+    const __global char *a =
+        (which ? up_buf + up_off : gate_buf + gate_off) + (long)tile * records * RECORD;
+    floats acc[PANEL][VECTORS];
+    clear(acc);
+    for (int r = t; r < records; r += TEAM)
+      add_record(acc, a + (long)r * RECORD, lane, x + (long)r * X_RECORD, apart);
+#pragma unroll
+    for (int i = 0; i < PANEL; i++) sums[which][t][i][lane] = acc[i][0];
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int i = t; i < PANEL; i += TEAM) {
+    float gate = 0, up = 0;
+    for (int k = 0; k < TEAM; k++) {
+      gate += sums[0][k][i][lane];
+      up += sums[1][k][i][lane];
+    }
+    both[i][lane] = ACT(gate) * up;
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  __global char *out = out_buf + out_off + ((long)panel * (m / TILE) + tile) * PANEL * X_BYTES;
+  for (int i = t; i < PANEL; i += TEAM)
+    if (lane == 0) quantize_block(out + i * X_BYTES, vload16(0, both[i]), vload16(1, both[i]));
+}
+#endif
 #endif
