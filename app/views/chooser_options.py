@@ -39,6 +39,7 @@ class OptionsView(QWidget):
         super().__init__()
         self._bench = bench
         self._model: Stored | None = None
+        self._tight = False
         self._asked_for: tuple[Path, EngineOptions] | None = None
         self._name = ElidedLabel(size="strong")
         self._says = label(tone="quiet", wrap=True)
@@ -178,6 +179,8 @@ class OptionsView(QWidget):
             picture, tone, text = "info", "quiet", "Working out what it would take …"
         self._bars.show_sums(sums)
         self._fits.setText(text)
+        self._tight = tone == "bad"
+        self._show_buttons()
         set_tone(self._fits, tone)
         if picture:
             colour = getattr(tokens(), tone)
@@ -188,7 +191,8 @@ class OptionsView(QWidget):
         session, model = self._bench.session, self._model
         mine = model is not None and session.path in model.paths
         self.load.setEnabled(model is not None and not model.problem and not model.is_projector)
-        self.load.set_text("Load again" if mine and session.model is not None else "Load")
+        words = "Load again" if mine and session.model is not None else "Load"
+        self.load.set_text("Load anyway" if self._tight else words)
         self.unload.setVisible(mine and session.model is not None)
 
     def _load(self) -> None:
@@ -203,9 +207,8 @@ def _verdict(memory: Memory) -> tuple[str, str, str]:
     if memory.fits:
         left = min((pool.limit - pool.used for pool in memory.pools), default=0)
         return "check", "good", f"Fits: {mib(wanted)} MiB wanted, {mib(left)} MiB free for it."
-    short = mib(memory.shortfall)
-    advice = "Choose a smaller context or another device."
-    return "error", "bad", f"Does not fit: {short} MiB short of {mib(wanted)} MiB. {advice}"
+    words = f"Does not fit: {mib(wanted)} MiB wanted, {mib(memory.shortfall)} MiB too many."
+    return "error", "bad", f"{words} Choose a smaller context or another device."
 
 
 def _combo(name: str, changed: object) -> QComboBox:

@@ -7,7 +7,15 @@ from pathlib import Path
 
 from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent
-from PySide6.QtWidgets import QFileDialog, QMainWindow, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QLineEdit,
+    QMainWindow,
+    QPlainTextEdit,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.actions import Actions
 from app.fetch.known import KNOWN, SMOLLM2, Terms
@@ -31,7 +39,7 @@ from app.views.top_line import TopLine
 from app.views.welcome import Welcome
 from app.widgets.basics import divider, surface
 from app.widgets.drop import DropShade
-from app.widgets.focus import focus_first, has_focus
+from app.widgets.focus import focus_first, has_focus, move_focus
 from app.widgets.sheet import Sheet
 
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
@@ -64,6 +72,7 @@ class MainWindow(QMainWindow):
         self.top = TopLine(self)
         self._lay_out()
         self._make_sheets()
+        self._leave_drops_to_window()
         self._connect()
         self._restore()
         self.show_what_is_there()
@@ -127,6 +136,14 @@ class MainWindow(QMainWindow):
         middle.addWidget(divider())
         middle.addWidget(self.panes, 1)
         self.setCentralWidget(self.middle)
+
+    def _leave_drops_to_window(self) -> None:
+        """Lines and texts would write a dropped file's address; the composer knows better."""
+        for line in self.findChildren(QLineEdit):
+            line.setAcceptDrops(False)
+        for text in self.findChildren(QPlainTextEdit):
+            if text is not self.composer.field:
+                text.viewport().setAcceptDrops(False)
 
     def _connect(self) -> None:
         bench = self.bench
@@ -240,6 +257,9 @@ class MainWindow(QMainWindow):
         if goes_on:
             focus_first(self.composer)
         self.commands.refresh()
+
+    def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802
+        return move_focus(self, forward)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
         if event.mimeData().hasUrls():

@@ -13,21 +13,21 @@ from app.widgets.basics import IconButton, divider, label
 from app.widgets.numbers import mib
 from app.widgets.rows import Column, Rows
 from app.widgets.table import Table
-from engine.protocol import MemoryRow
+from engine.protocol import Memory, MemoryRow
 
 RECORDS = (
-    Column[MemoryRow]("Device", lambda r: r.device, mono=True, width=104),
-    Column[MemoryRow]("Component", lambda r: r.component, width=104),
+    Column[MemoryRow]("Device", lambda r: r.device, mono=True, width=88),
+    Column[MemoryRow]("Component", lambda r: r.component, width=96),
     Column[MemoryRow](
         "Layer",
         lambda r: "–" if r.layer is None else str(r.layer),
         lambda r: -1 if r.layer is None else r.layer,
         right=True,
-        width=72,
+        width=60,
     ),
-    Column[MemoryRow]("MiB", lambda r: mib(r.size), lambda r: r.size, right=True, width=88),
+    Column[MemoryRow]("MiB", lambda r: mib(r.size), lambda r: r.size, right=True, width=72),
+    Column[MemoryRow]("Status", lambda r: r.status, quiet=True, width=80),
     Column[MemoryRow]("Bytes", lambda r: str(r.size), lambda r: r.size, right=True, quiet=True),
-    Column[MemoryRow]("Status", lambda r: r.status, quiet=True),
 )
 
 
@@ -37,6 +37,7 @@ class MemoryView(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._memory, self._session, self._selection = bench.memory, bench.session, bench.selection
+        self._tables_of: tuple[Memory | None, Memory | None] | None = None
         self.bars = PoolBars()
         self.bars.inspected.connect(self._part_chosen)
         self._says = label(tone="quiet")
@@ -45,7 +46,7 @@ class MemoryView(QWidget):
         self.layer_rows.setParent(self)
         self.layers = layer_view(self.layer_rows)
         self.layers.selectionModel().currentRowChanged.connect(self._layer_chosen)
-        self.records = Table(Rows(RECORDS, self), "Records", stretch=(1, 4, 5))
+        self.records = Table(Rows(RECORDS, self), "Records")
         self._chart = self._make_chart()
         self._stack = QStackedWidget()
         self._stack.addWidget(self._chart)
@@ -78,13 +79,16 @@ class MemoryView(QWidget):
     def refresh(self) -> None:
         planned, held = self._memory.planned, self._memory.held
         self._refresh_bars()
+        self._says.setText(self._sentence())
+        if self._tables_of == (planned, held):
+            return  # tables keep their place and what is chosen in them
+        self._tables_of = planned, held
         found = layers(planned, held)
         self.layer_rows.show_layers(found)
         self._by_layer.setVisible(bool(found))
         self.layers.setVisible(bool(found))
         shown = held if held is not None and held.rows else planned
         self.records.rows.show_rows(shown.rows if shown is not None else [])
-        self._says.setText(self._sentence())
         self._switch.setVisible(shown is not None)
 
     def _refresh_bars(self) -> None:

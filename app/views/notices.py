@@ -35,7 +35,7 @@ class Notices(QWidget):
         self._window, bench = window, window.bench
         self._banners: dict[str, Banner] = {}
         self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(PADDING, GRID, PADDING, 0)
+        self._column.setContentsMargins(PADDING, GRID, PADDING, GRID)
         self._column.setSpacing(GRID)
         self.hide()
         bench.session.changed.connect(self._session_changed)

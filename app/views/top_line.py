@@ -93,6 +93,6 @@ def _short_divider() -> QWidget:
 
 def _plain_device(name: str) -> str:
     """A processor's name without what its vendor adds for lawyers."""
-    for noise in ("(R)", "(TM)", "(tm)", "(r)", " CPU"):
+    for noise in ("(R)", "(TM)", "(tm)", "(r)"):
         name = name.replace(noise, "")
-    return " ".join(name.split("@")[0].split())
+    return " ".join(name.split("@")[0].replace(" CPU ", " ").split())

@@ -3,14 +3,16 @@
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QWidget
 
+from app.theme import fonts
 from app.theme.icons import pixmap
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
 from app.widgets.basics import Button, IconButton, label
 
+LEAST_TEXT = 320  # pixels for the words beside the steps
 _PICTURES = {"good": "check", "warn": "warning", "bad": "error", "accent": "info"}
 
 
@@ -35,17 +37,26 @@ class Banner(QWidget):
         self._text = label(text, wrap=True)
         self._text.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(12, GRID // 2, GRID // 2, GRID // 2)
-        row.setSpacing(GRID)
-        row.addWidget(self._mark)
-        row.addWidget(self._text, 1)
-        if details is not None:
-            row.addWidget(Button("Details", details, "link", name=f"Details: {text}"))
+        self._steps = QWidget()
+        steps = QHBoxLayout(self._steps)
+        steps.setContentsMargins(0, 0, 0, 0)
+        steps.setSpacing(GRID)
         if act is not None:
-            row.addWidget(Button(action, act))
+            steps.addWidget(Button(action, act))
+        if details is not None:
+            steps.addWidget(Button("Details", details, "link", name=f"Details: {text}"))
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(12, GRID // 2, GRID // 2, GRID // 2)
+        self._grid.setHorizontalSpacing(GRID)
+        self._grid.setVerticalSpacing(GRID // 2)
+        self._grid.setColumnStretch(1, 1)
+        self._grid.addWidget(self._mark, 0, 0)
+        self._grid.addWidget(self._text, 0, 1)
+        self._grid.addWidget(self._steps, 0, 2)
+        self._steps.setVisible(act is not None or details is not None)
         if closable:
-            row.addWidget(IconButton("close", f"Dismiss: {text}", self.dismiss, 16))
+            close = IconButton("close", f"Dismiss: {text}", self.dismiss, 16)
+            self._grid.addWidget(close, 0, 3)
         self.setAccessibleName(text)
         self._tint()
 
@@ -61,6 +72,16 @@ class Banner(QWidget):
         self.closed.emit()
         self.setParent(None)
         self.deleteLater()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """The steps stand below the text where both in one line would squeeze it."""
+        super().resizeEvent(event)
+        below = self.width() < self._steps.sizeHint().width() + fonts.px(LEAST_TEXT)
+        left = Qt.AlignmentFlag.AlignLeft
+        if below:
+            self._grid.addWidget(self._steps, 1, 1, left)
+        else:
+            self._grid.addWidget(self._steps, 0, 2)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)

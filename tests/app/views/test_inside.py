@@ -1,0 +1,145 @@
+"""The inspector: memory, the model's file, the log."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QTableView
+from pytestqt.qtbot import QtBot
+
+from app.state.log import LogLine
+from app.views.main_window import MainWindow
+from engine.protocol import Progress
+from tests.app.views.records import MIB, memory
+from tests.app.views.scripted import ScriptedClient
+
+CTRL = Qt.KeyboardModifier.ControlModifier
+
+
+@pytest.fixture
+def client(window: MainWindow) -> ScriptedClient:
+    assert isinstance(window.bench.client, ScriptedClient)
+    return window.bench.client
+
+
+def held(window: MainWindow) -> int:
+    return sum(bar._sum.held for bar in window.memory.bars.bars if bar._sum is not None)
+
+
+def test_bars_grow_while_loading(window: MainWindow, client: ScriptedClient, qtbot: QtBot) -> None:
+    window.bench.open_model("/models/some.gguf")
+    request = client.last.id
+    client.say(memory("planned"))
+    assert held(window) == 0
+    client.say(Progress(request, "load", 10 * MIB, 52 * MIB))
+    qtbot.waitUntil(lambda: held(window) == 10 * MIB)
+    client.say(memory("allocated"))
+    client.load_done()
+    wanted = sum(row.size for row in memory("allocated").rows if row.status == "allocated")
+    assert held(window) == wanted
+    client.unloaded.emit(None)
+    assert window.memory.bars.bars[0].isHidden()
+
+
+def test_the_table_has_the_same_numbers_and_copies(
+    window: MainWindow, client: ScriptedClient
+) -> None:
+    client.say(memory("planned"), memory("allocated"))
+    QTest.keyClick(window.windowHandle(), Qt.Key.Key_T, CTRL)
+    assert window.memory.as_table
+    window.memory.records.copy_all()
+    lines = [line.split("\t") for line in QGuiApplication.clipboard().text().splitlines()]
+    assert lines[0] == ["Device", "Component", "Layer", "MiB", "Status", "Bytes"]
+    assert [int(line[-1]) for line in lines[1:]] == [r.size for r in memory("allocated").rows]
+    QTest.keyClick(window.windowHandle(), Qt.Key.Key_T, CTRL)
+    assert not window.memory.as_table
+
+
+def test_a_layer_is_inspected_by_keyboard(window: MainWindow, client: ScriptedClient) -> None:
+    client.say(memory("allocated"))
+    table: QTableView = window.memory.layers
+    table.setFocus()
+    for _ in range(3):
+        QTest.keyClick(table, Qt.Key.Key_Down)
+    chosen = window.bench.selection.now.layer
+    assert chosen is not None
+    assert chosen > 0
+    window.bench.session.changed.emit()
+    assert table.currentIndex().row() == chosen, "what does not change memory keeps the cursor"
+
+
+def test_parts_of_a_bar_are_walked_by_arrows(window: MainWindow, client: ScriptedClient) -> None:
+    client.say(memory("allocated"))
+    bar = window.memory.bars.bars[0]
+    bar.setFocus()
+    QTest.keyClick(bar, Qt.Key.Key_Right)
+    QTest.keyClick(bar, Qt.Key.Key_Return)
+    now = window.bench.selection.now
+    assert (now.device, now.component) == ("intel:0", "cache")
+
+
+def test_a_file_is_shown_filtered_and_compared(
+    window: MainWindow, tiny_path: Path, tiny_base_path: Path, qtbot: QtBot
+) -> None:
+    window.panes.show_tab("model")
+    state, view = window.model_file, window.model
+    state.open(tiny_path)
+    qtbot.waitUntil(lambda: state.content is not None)
+    assert state.content is not None
+    assert len(view.tensors.table.rows.shown) == len(state.content.tensors)
+    view.tensors.table.query.setText("blk.0 attn_q")
+    assert {t.name for t in view.tensors.table.rows.shown} == {"blk.0.attn_q.weight"}
+    rows = view.metadata.table.rows.shown
+    place = next(at for at, row in enumerate(rows) if row.key == "tokenizer.ggml.tokens")
+    view.metadata.table.choose(place)
+    qtbot.waitUntil(lambda: view.metadata.items.rows.total == len(rows[place].array))
+    view.tabs.setCurrentIndex(2)
+    view.tokenizer.text.setPlainText("Hello")
+    qtbot.waitUntil(
+        lambda: "".join(row.text for row in state.tokens if not row.special) == "Hello"
+    )
+    assert len(view.tokenizer.chips._chips) == len(state.tokens)
+    view.tabs.setCurrentIndex(3)
+    state.compare(tiny_base_path)
+    qtbot.waitUntil(lambda: view.difference.table.isVisible())
+    found = {(d.name, d.where) for d in view.difference.table.rows.shown}
+    assert ("general.architecture", "changed") in found
+
+
+def test_a_file_that_cannot_be_read_says_why(
+    window: MainWindow, tmp_path: Path, qtbot: QtBot
+) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"nothing")
+    window.model_file.open(broken)
+    qtbot.waitUntil(lambda: "broken.gguf" in window.model._says.text())
+
+
+def line(level: int, source: str, text: str, details: str = "") -> LogLine:
+    return LogLine(1.0, level, source, text, details)
+
+
+def test_the_log_is_filtered(window: MainWindow) -> None:
+    view, log = window.log, window.bench.log
+    log._take(
+        [
+            line(logging.INFO, "engine", "opening a model"),
+            line(logging.WARNING, "fetch", "slow"),
+            line(logging.ERROR, "engine", "no room", "Traceback\n  of many lines"),
+        ]
+    )
+    texts = [row.text for row in view.table.rows.shown][-3:]
+    assert texts == ["opening a model", "slow", "no room"]
+    view.level.setCurrentText("Warnings and up")
+    assert [row.text for row in view.table.rows.shown] == ["slow", "no room"]
+    view.source.setCurrentText("engine")
+    assert [row.text for row in view.table.rows.shown] == ["no room"]
+    window.show_log()
+    assert view.details.isVisible()
+    assert "many lines" in view.details.toPlainText()
+    view.source.setCurrentIndex(0)
+    view.table.query.setText("SLOW")
+    assert [row.text for row in view.table.rows.shown] == ["slow"]

@@ -1,0 +1,183 @@
+"""Pictures of the window to look at: CUTAWAY_SCREENSHOTS names the folder that keeps them."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.library import Stored
+from app.state.downloads import Download
+from app.state.problem import Problem
+from app.views.main_window import MainWindow
+from engine.protocol import DeviceRow, Devices, Predict, Progress
+from tests.app.views.records import MIB, memory
+from tests.app.views.scripted import ScriptedClient
+
+SIZES = ((1600, 1000), (1100, 700))
+THEMES = ("light", "dark")
+PATH = Path("/models/SmolLM2-135M-Instruct.Q4_1.gguf")
+ANSWER = (
+    "**Paris** is the capital of France.\n\n", "Its population over time:\n\n",
+    "| year | people |\n|---|---|\n| 1801 | 546,856 |\n| 2021 | 2,133,111 |\n\n",
+    "```python\n", "def growth(a: int, b: int) -> float:\n", "    return b / a - 1\n", "```\n\n",
+    "That is *almost* four times as many.",
+)  # fmt: skip
+
+
+def client(window: MainWindow) -> ScriptedClient:
+    made = window.bench.client
+    assert isinstance(made, ScriptedClient)
+    return made
+
+
+def empty(window: MainWindow) -> None:
+    """Nobody's first look."""
+
+
+def models(window: MainWindow) -> list[Stored]:
+    found = [
+        Stored("smollm2-135m", (PATH,), 98 * 10**6, "own", False, "llama", "Q4_1"),
+        Stored("gemma3-270m", (Path("/m/g.gguf"),), 253 * 10**6, "own", False, "gemma3", "Q4_K_M"),
+        Stored(
+            "bartowski/Qwen3-4B-GGUF:Q4_K_M", (Path("/m/q-1.gguf"), Path("/m/q-2.gguf")),
+            2_497 * 10**6, "hugging face", False, "qwen3", "Q4_K_M",
+        ),
+        Stored("broken", (Path("/m/b.gguf"),), 12345, "own", False, problem="not a GGUF file"),
+    ]  # fmt: skip
+    window.bench.library.models = found
+    window.bench.library.changed.emit()
+    return found
+
+
+def stored(window: MainWindow) -> None:
+    models(window)
+
+
+def fetching(window: MainWindow) -> None:
+    item = Download("smollm2-135m", "running", "download", 41 * MIB, 88 * MIB, 3.4 * MIB, 14.0)
+    window.bench.downloads.items[item.name] = item
+    window.bench.downloads.changed.emit(item.name)
+
+
+def loading(window: MainWindow) -> None:
+    window.bench.open_model(PATH)
+    client(window).say(memory("planned"), Progress(client(window).last.id, "load", 30, 52))
+    QTest.qWait(50)
+    client(window).say(Progress(client(window).last.id, "load", 31 * MIB, 52 * MIB))
+
+
+def ready(window: MainWindow) -> None:
+    loading(window)
+    client(window).say(memory("allocated"))
+    client(window).load_done()
+
+
+def answered(window: MainWindow) -> None:
+    ready(window)
+    for title in ("What is the capital of France?", "Explain RoPE", "A poem about memory"):
+        window.bench.chat.open(None)
+        assert window.bench.chat.send(title)
+        client(window).write(*ANSWER)
+        client(window).end()
+        QApplication.processEvents()
+
+
+def busy(window: MainWindow) -> None:
+    answered(window)
+    assert window.bench.chat.send("And of Italy?")
+    client(window).write("The capital of Italy", " is Rome, ")
+
+
+def failed(window: MainWindow) -> None:
+    answered(window)
+    text = "intel:0: no room for cache: 512.0 MiB wanted, 200.0 MiB left"
+    window.notices.problem("session", Problem("NoMem", text, "restart_less"))
+    window.notices.news("drop", "SmolLM2 cannot see: cat.png was not taken.")
+
+
+def table(window: MainWindow) -> None:
+    ready(window)
+    window.memory.toggle_table()
+
+
+def file(window: MainWindow) -> None:
+    window.model_file.open(Path(window.property("tiny")))
+    window.panes.show_tab("model")
+
+
+def tokenizer(window: MainWindow) -> None:
+    file(window)
+    window.model.tabs.setCurrentIndex(2)
+
+
+def chooser(window: MainWindow, fits: bool = True) -> None:
+    found = models(window)
+    window.chooser.table.rows.show_rows(found)
+    window.chooser_sheet.open()
+    window.chooser.table.choose(1)
+    rows = [
+        DeviceRow("intel:0", "Intel CPU", "Intel", "1", 24 << 30, 8, True),
+        DeviceRow("nvidia:0", "NVIDIA RTX", "NVIDIA", "1", 8 << 30, 40, False),
+    ]
+    client(window).devices.emit(Devices(1, rows))
+    predict = [r for r in client(window).asked if isinstance(r, Predict)]
+    assert predict
+    found_memory = memory("planned", fits=fits)
+    client(window).predicted.emit(found_memory)
+
+
+def too_large(window: MainWindow) -> None:
+    chooser(window, fits=False)
+
+
+def palette(window: MainWindow) -> None:
+    answered(window)
+    window.show_palette()
+    window.finder.query.setText("chat")
+
+
+def preferences(window: MainWindow) -> None:
+    window.show_preferences()
+
+
+SCENES = (
+    empty, stored, fetching, loading, ready, answered, busy, failed, table, file, tokenizer,
+    chooser, too_large, palette, preferences,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pictures go."""
+    named = os.environ.get("CUTAWAY_SCREENSHOTS")
+    folder = Path(named) if named else tmp_path_factory.mktemp("screenshots")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+def test_scene(
+    window: MainWindow, scene: Callable[[MainWindow], None], folder: Path, tiny_path: Path
+) -> None:
+    """It is drawn, in every size and theme; what cannot be asserted is to be looked at."""
+    window.setProperty("tiny", str(tiny_path))
+    scene(window)
+    wait = time.monotonic() + 0.3
+    while time.monotonic() < wait:
+        QTest.qWait(20)
+    for theme in THEMES:
+        window.bench.preferences.update(theme=theme)
+        for width, height in SIZES:
+            window.resize(width, height)
+            QTest.qWait(60)
+            picture = window.grab()
+            path = folder / f"{scene.__name__}-{width}x{height}-{theme}.png"
+            assert picture.save(str(path))
+            assert (picture.width(), picture.height()) == (width, height)
+            image = picture.toImage().scaled(80, 50)
+            colours = {image.pixel(x, y) for x in range(80) for y in range(50)}
+            assert len(colours) > 5
