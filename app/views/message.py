@@ -55,7 +55,6 @@ class MessageView(Row):
         if self.footer is not None:
             self._column.addSpacing(GRID // 2)
             self._column.addWidget(self.footer)
-        self.setAccessibleName(self._speaker_says)
         self.refresh()
 
     @property
@@ -86,6 +85,7 @@ class MessageView(Row):
 
     def refresh(self) -> None:
         """Show the message as it is now."""
+        self.setAccessibleName(self._speaker_says)  # which model answers is known late
         self.header.refresh()
         self._show_thought()
         if self.edit is None:
@@ -212,6 +212,7 @@ class MessageView(Row):
             self.body.link_clicked.connect(self.chat.open_link)
             self.body.installEventFilter(self)
             self._put(self.body, 1 if self.thought is not None else 0)
+        self.body.setAccessibleName(self._speaker_says)
         if self.is_question:
             self.body.set_plain(self.message.text)
             self.body.setAccessibleDescription(self.message.text)

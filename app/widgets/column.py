@@ -8,7 +8,7 @@ from PySide6.QtGui import QKeyEvent, QPalette, QResizeEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
 
 from app.theme.tokens import GRID, PADDING
-from app.widgets.focus import focusable
+from app.widgets.focus import OwnOrder, focusable, move_focus
 
 KEPT = 24  # widgets that stay when they are out of sight
 NEAR = 400  # pixels above and below the sight that are made ready
@@ -23,7 +23,7 @@ class Row(QWidget):
         return list(focusable(self))
 
 
-class Column(QAbstractScrollArea):
+class Column(QAbstractScrollArea, OwnOrder):
     """Rows at most `widest` wide, centred. `make` gives a row's widget, which must know
     heightForWidth; `estimate` a height until then.
 
@@ -149,23 +149,11 @@ class Column(QAbstractScrollArea):
             self.arrange()
         return False
 
+    def stops(self) -> list[QWidget]:
+        return [stop for row in self.live.values() for stop in row.stops()]
+
     def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802
-        """Tab goes through the rows in their order, which is not the order of their making."""
-        inside = [stop for row in self.live.values() for stop in row.stops()]
-        now = QApplication.focusWidget()
-        if now in inside:
-            at = inside.index(now) + (1 if forward else -1)
-            if 0 <= at < len(inside):
-                reason = Qt.FocusReason.TabFocusReason
-                inside[at].setFocus(reason if forward else Qt.FocusReason.BacktabFocusReason)
-                return True
-            order = list(focusable(self.window()))
-            own = [n for n, widget in enumerate(order) if self.isAncestorOf(widget)]
-            ring = order[own[-1] + 1 :] + order[: own[0]] if own else order
-            if ring:
-                ring[0 if forward else -1].setFocus(Qt.FocusReason.TabFocusReason)
-            return bool(ring)
-        return super().focusNextPrevChild(forward)
+        return move_focus(self.window(), forward)
 
     def _row_width(self) -> int:
         return max(80, min(self.widest, self.width() - 2 * PADDING))

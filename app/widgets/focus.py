@@ -6,19 +6,57 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QWidget
 
 
+class OwnOrder:
+    """A widget whose children Tab goes through in another order than that of their making."""
+
+    def stops(self) -> list[QWidget]:
+        """Where Tab stops now, in order."""
+        raise NotImplementedError
+
+
 def focusable(root: QWidget) -> Iterator[QWidget]:
     """The widgets below `root` that Tab reaches now, in its order."""
+    if isinstance(root, OwnOrder):
+        yield from root.stops()
+        return
     widget = root.nextInFocusChain()
     while widget is not None and widget is not root:
-        if (
-            root.isAncestorOf(widget)
-            and widget.focusPolicy() & Qt.FocusPolicy.TabFocus
-            and widget.isVisibleTo(root)
-            and widget.isEnabled()
-            and widget.focusProxy() is None
-        ):
-            yield widget
+        if root.isAncestorOf(widget) and not _is_ordered_by_other(widget, root):
+            if isinstance(widget, OwnOrder):
+                yield from widget.stops() if widget.isVisibleTo(root) else ()
+            elif takes_tab(widget, root):
+                yield widget
         widget = widget.nextInFocusChain()
+
+
+def takes_tab(widget: QWidget, root: QWidget) -> bool:
+    """Whether Tab stops there now."""
+    return (
+        bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus)
+        and widget.isVisibleTo(root)
+        and widget.isEnabled()
+        and widget.focusProxy() is None
+    )
+
+
+def _is_ordered_by_other(widget: QWidget, root: QWidget) -> bool:
+    above = widget.parentWidget()
+    while above is not None and above is not root:
+        if isinstance(above, OwnOrder):
+            return True
+        above = above.parentWidget()
+    return False
+
+
+def move_focus(root: QWidget, forward: bool) -> bool:
+    """Tab within `root`, round and round; False where nothing takes the keyboard."""
+    inside, now = list(focusable(root)), QApplication.focusWidget()
+    if not inside:
+        return False
+    at = inside.index(now) if now in inside else -1 if forward else 0
+    reason = Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason
+    inside[(at + (1 if forward else -1)) % len(inside)].setFocus(reason)
+    return True
 
 
 def focus_first(root: QWidget, reason: Qt.FocusReason = Qt.FocusReason.OtherFocusReason) -> bool:

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QApplication, QFrame, QVBoxLayout, QWidget
 
 from app.theme.tokens import GRID
 from app.widgets.basics import surface
-from app.widgets.focus import focus_first, focusable
+from app.widgets.focus import focus_first, move_focus
 
 
 class Sheet(QWidget):
@@ -74,15 +74,7 @@ class Sheet(QWidget):
             self.dismiss()
 
     def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802
-        inside = list(focusable(self))
-        if not inside:
-            return True
-        now = QApplication.focusWidget()
-        at = inside.index(now) if now in inside else -1
-        step = 1 if forward else -1
-        reason = Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason
-        inside[(at + step) % len(inside)].setFocus(reason)
-        return True
+        return move_focus(self, forward) or True  # the keyboard stays
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         painter = QPainter(self)

@@ -21,6 +21,8 @@ class Person:
 
     def __init__(self, qtbot: QtBot, window: MainWindow) -> None:
         self._qtbot, self.window, self.bench = qtbot, window, window.bench
+        window.activateWindow()  # a screen without a window manager leaves that to us
+        self.wait(window.isActiveWindow, 5000)
 
     def wait(self, condition: Callable[[], object], milliseconds: int = PATIENCE_MS) -> None:
         """Until something is true; what the window does meanwhile, it does."""

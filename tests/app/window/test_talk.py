@@ -132,6 +132,7 @@ def test_edit_and_branches_by_keyboard(person: Person) -> None:
     person.run("chat.regenerate")
     answered(person)
     assert person.bench.chat.path[1].siblings == 2
+    person.click("Message")
     person.tab_to("Previous branch", back=True)
     person.key(Qt.Key.Key_Space)
     assert person.bench.chat.path[1].place == 0
@@ -195,9 +196,7 @@ def test_search(person: Person) -> None:
     person.wait(lambda: len(person.bench.chats.rows) > 1)
 
 
-def test_export_and_import(
-    person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_export_and_import(person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = ask_to_end(person, "Write a line of Python.")
     chosen = tmp_path / "chat.md"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(chosen), ""))
