@@ -29,8 +29,10 @@ def _tone(model: Stored) -> str:
 def _kind(model: Stored) -> str:
     if model.problem:
         return "cannot be read"
+    if model.is_projector:
+        return "image encoder"
     kind = f"{model.architecture} {model.quantization}"
-    return f"{kind}, images" if model.is_projector else kind
+    return f"{kind} + images" if model.projector is not None else kind
 
 
 MODELS = (

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, Qt, Signal
-from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QShortcut
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
@@ -23,6 +23,7 @@ from app.widgets.numbers import grouped
 from app.widgets.rows import Rows
 
 MEASURED = 100  # rows whose content decides a column's width
+LEAST, STRETCH_LEAST = 48, 120  # pixels of a column that is cut, and of one that stretches
 _Select = QItemSelectionModel.SelectionFlag
 
 
@@ -39,6 +40,7 @@ class Table(QWidget):
         super().__init__()
         self.rows, self._name = rows, name.lower()
         self._chosen: Any = None
+        self._fitting = self._touched = False
         self.query = QLineEdit()
         self.query.setPlaceholderText(f"Filter {self._name}")
         self.query.setAccessibleName(f"Filter {self._name}")
@@ -46,6 +48,7 @@ class Table(QWidget):
         self.query.textChanged.connect(rows.look_for)
         self._count = label(tone="quiet", size="small")
         self.view = _view(rows, name, stretch)
+        self.view.horizontalHeader().sectionResized.connect(self._border_moved)
         self.view.selectionModel().currentRowChanged.connect(self._choose)
         self.view.activated.connect(self._activate)
         self.view.copy_wanted.connect(self.copy_chosen)
@@ -109,10 +112,31 @@ class Table(QWidget):
         text = grouped(total) if shown == total else f"{grouped(shown)} of {grouped(total)}"
         self._count.setText(text)
         if shown:
-            _fit_columns(self.view, self.rows)
+            self._fit_columns()
         chosen = self._chosen
         if chosen is not None and chosen in self.rows.shown:
             self.choose(self.rows.shown.index(chosen))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        if self.rows.shown:
+            self._fit_columns()
+
+    def _fit_columns(self) -> None:
+        """As long as nobody has moved a border."""
+        if self._touched:
+            return
+        self._fitting = True
+        wanted = _wanted_widths(self.view, self.rows)
+        stretching = len(self.rows.columns) - len(wanted)
+        room = self.view.viewport().width() - stretching * fonts.px(STRETCH_LEAST)
+        for at, width in narrowed(wanted, room).items():
+            self.view.setColumnWidth(at, width)
+        self._fitting = False
+
+    def _border_moved(self) -> None:
+        header = self.view.horizontalHeader()
+        self._touched |= not self._fitting and header.underMouse()
 
     def _choose(self, index: QModelIndex) -> None:
         if index.isValid():  # a reset leaves none for a moment
@@ -158,8 +182,10 @@ def _view(rows: Rows[Any], name: str, stretch: Sequence[int]) -> _View:
     return view
 
 
-def _fit_columns(view: QTableView, rows: Rows[Any]) -> None:
+def _wanted_widths(view: QTableView, rows: Rows[Any]) -> dict[int, int]:
+    """Of the columns that do not stretch: as given, or by the content of the first rows."""
     header, metrics = view.horizontalHeader(), view.fontMetrics()
+    widths = {}
     for at, column in enumerate(rows.columns):
         if header.sectionResizeMode(at) == QHeaderView.ResizeMode.Stretch:
             continue
@@ -169,4 +195,17 @@ def _fit_columns(view: QTableView, rows: Rows[Any]) -> None:
             texts = [column.title, *(column.text(rows.shown[i]) for i in range(count))]
             widest = max(metrics.horizontalAdvance(text) for text in texts)
             width = min(widest + fonts.px(32), fonts.px(360))
-        view.setColumnWidth(at, width)
+        widths[at] = width
+    return widths
+
+
+def narrowed(widths: dict[int, int], room: int) -> dict[int, int]:
+    """The widths with the widest cut to one measure, so that all fit into `room`."""
+    left, cap = room, 0
+    for place, width in enumerate(sorted(widths.values())):
+        share = left // (len(widths) - place)
+        if width > share:
+            cap = max(share, LEAST)
+            return {at: min(wide, cap) for at, wide in widths.items()}
+        left -= width
+    return widths

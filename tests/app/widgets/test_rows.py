@@ -9,7 +9,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.widgets.rows import Column, Rows
-from app.widgets.table import Table
+from app.widgets.table import LEAST, Table, narrowed
 
 Item = tuple[str, int]
 COLUMNS = (
@@ -89,3 +89,10 @@ def test_columns_sort_by_mouse_and_by_key(table: Table, items: list[Item]) -> No
     assert table.rows.shown == sorted(items, key=lambda item: item[1], reverse=True)
     QTest.keyClick(table.view, Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)
     assert table.rows.shown == sorted(items, key=lambda item: item[0].lower())
+
+
+def test_the_widest_columns_are_cut_first() -> None:
+    assert narrowed({0: 100, 1: 200}, 300) == {0: 100, 1: 200}
+    assert narrowed({0: 100, 1: 400, 2: 300}, 400) == {0: 100, 1: 150, 2: 150}
+    assert narrowed({0: 400, 1: 400}, 20) == {0: LEAST, 1: LEAST}
+    assert narrowed({}, 10) == {}
