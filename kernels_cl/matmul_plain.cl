@@ -1,5 +1,5 @@
-// matmul_plain: y[m, n, i2, i3] = sum_k a[k, m, i2 / group2, i3 / group3] b[k, n, i2, i3] where rows
-// of both operands lie along K as in the file: f32, f16 or bf16 times f32, in f32.
+// matmul_plain: y[m, n, i2, i3] = sum_k a[k, m, i2 / group2, i3 / group3] b[k, n, i2, i3] where
+// rows of both operands lie along K as in the file: f32, f16 or bf16 times f32, in f32.
 //
 // An item makes ROWS x COLUMNS products, so that each vector it loads is used several times:
 //

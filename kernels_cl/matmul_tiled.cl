@@ -79,7 +79,7 @@ typedef BY_PAIR(int) products;
 // Vectors an item makes at once: with PANEL rows of x, at most as many sums as there are registers.
 #define VECTORS (ROWS / LANES < 16 / PANEL ? ROWS / LANES : 16 / PANEL)
 
-// Of every lane: a.x b.x + a.y b.y, where `apart` is zeros that the compiler does not know for such.
+// Of every lane: a.x b.x + a.y b.y, where `apart` is zeros that the compiler does not know as such.
 // x86 compilers make multiply-add-pairs of this shape, but only while the sum stays together: they
 // reorder the additions of a longer sum. Intel's does not need to be kept from it.
 static ints madd(pairs a, pairs b, ints apart) {
@@ -119,8 +119,8 @@ static pairs high_bits(bits word, int p) {
   return AS_PAIRS(moved & (bits)(HIGH == 2 ? 0x30 : 0x10));
 }
 
-// One row of x makes memory the limit: fetch what is needed some microseconds later. Processors do so
-// by themselves too, but give up where the order of loads is not the order in memory.
+// With one row of x memory is the limit: fetch what is needed some microseconds later. Processors do
+// so too, but give up where the order of loads is not quite the order in memory.
 static void fetch_ahead(const __global char *a) {
 #if PANEL == 1 && LANES > 1 && defined(__clang__)
   #pragma unroll
@@ -289,8 +289,8 @@ static Part part_of(int g, int rows, Part first, Part second, Part third) {
 #define ADDED (added_buf ? added_buf + added_off : 0)
 
 #if LANES > 1
-// For vectors. Item (g, c) makes ROWS rows, which lie in one tile, of the columns in `panels` panels
-// from c * panels on. The hint keeps compilers from making vectors of vectors.
+// For vectors. Item (g, c) makes ROWS rows, which lie in one tile, of the columns in `panels`
+// panels from c * panels on. The hint keeps compilers from making vectors of vectors.
 __kernel __attribute__((vec_type_hint(int8)))
 void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m2, int records,
             int n, int panels, long step) {
