@@ -54,6 +54,7 @@ class TokenAnswer(QWidget):
         super().__init__()
         self._view, self._chat = view, view.chat
         self._bands: list[int | None] = []
+        self._ends: list[int] = []
         self._measure: Measure = "probability"
         self._card: AlternativesCard | None = None
         self._shown: int | None = None
@@ -75,16 +76,15 @@ class TokenAnswer(QWidget):
         """Show the answer as it is now."""
         known, measure = self._tokens, self._chat.measure
         if measure != self._measure or len(known) < len(self._bands):
-            self._bands, self._measure = [], measure
+            self._bands, self._ends, self._measure = [], [], measure
         fresh = range(len(self._bands), len(known))
         self._bands += [band(known[n], measure) for n in fresh]
-        ends = [known.end(n) for n in range(len(known))]
-        self.painter.set_tokens(self._view.message.text, known.begin, ends, self._bands)
+        self._ends += [known.end(n) for n in fresh]
+        self.painter.set_tokens(self._view.message.text, known.begin, self._ends, self._bands)
 
     def append(self, first: int) -> None:
-        """Tokens from `first` on are new."""
-        del self._bands[first:]
-        self.refresh()
+        """Tokens from `first` on are new; `refresh` shows them."""
+        del self._bands[first:], self._ends[first:]
 
     @property
     def _tokens(self) -> Tokens:

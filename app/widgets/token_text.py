@@ -26,17 +26,47 @@ from app.widgets.bands import BANDS, band_colour, band_pen
 
 LINE = 1.75  # of the font's height: room for underlines
 BREAK = "↵"
+BREAK_WIDTH = 14
 
 
 @dataclass
 class _Paragraph:
-    """A line of the text as typed: where it begins, its layout, where that stands."""
+    """A line of the text as typed: where it begins, and its layout."""
 
     start: int
     text: str
     layout: QTextLayout
-    top: float = 0.0
-    height: float = 0.0
+
+    def units(self, position: int) -> int:
+        """Qt counts UTF-16 units, tokens count characters of the whole text."""
+        characters = min(max(0, position - self.start), len(self.text))
+        if self.text.isascii():
+            return characters
+        return len(self.text[:characters].encode("utf-16-le")) // 2
+
+    def position(self, units: int) -> int:
+        """The other way round."""
+        if self.text.isascii():
+            return self.start + units
+        return self.start + len(
+            self.text.encode("utf-16-le")[: 2 * units].decode("utf-16-le", "ignore")
+        )
+
+
+@dataclass
+class _Line:
+    """A line as laid out: from `start` to `end` in the text; `breaks` where a new line follows."""
+
+    start: int
+    end: int
+    top: float
+    line: QTextLine
+    paragraph: _Paragraph
+    breaks: bool
+
+    @property
+    def x_end(self) -> float:
+        return _x(self.line, self.line.textStart() + self.line.textLength())
 
 
 class TokenText(QWidget):
@@ -61,7 +91,9 @@ class TokenText(QWidget):
         self.place: int | None = None
         self._hovered: int | None = None
         self._paragraphs: list[_Paragraph] = []
+        self._lines: list[_Line] = []
         self._width = self._height = 0
+        self._step = 1.0
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
@@ -95,10 +127,12 @@ class TokenText(QWidget):
 
     def token_rect(self, index: int) -> QRectF:
         """Where a token is, its first line of it."""
-        start, end = self._start(index), self.ends[index]
-        paragraph = self._paragraphs[self._paragraph_at(start)]
-        rects = self._rects(paragraph, start, max(end, start + 1))
-        return rects[0] if rects else QRectF(0, paragraph.top, 1, paragraph.height)
+        start = self._start(index)
+        rects = self._rects(start, max(self.ends[index], start + 1))
+        if rects:
+            return rects[0]
+        last = self._lines[-1]
+        return QRectF(last.x_end, last.top, 1, last.line.height())
 
     def go_to(self, index: int) -> None:
         """Put the keyboard's cursor on a token."""
@@ -143,25 +177,28 @@ class TokenText(QWidget):
         option = QTextOption()
         option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         font = fonts.chat()
-        step = font.pixelSize() * LINE
-        top = 0.0
+        self._step = step = font.pixelSize() * LINE
         if first:
-            above = self._paragraphs[first - 1]
-            top = above.top + above.height
-        for paragraph in self._paragraphs[first:]:
+            begin = self._paragraphs[first].start
+            del self._lines[bisect_left(self._lines, begin, key=_start_of) :]
+        else:
+            self._lines.clear()
+        top = self._lines[-1].top + step if self._lines else 0.0
+        for n, paragraph in enumerate(self._paragraphs[first:], first):
             layout = paragraph.layout
             layout.setText(paragraph.text)
             layout.setFont(font)
             layout.setTextOption(option)
             layout.beginLayout()
-            y = 0.0
             while (line := layout.createLine()).isValid():
                 line.setLineWidth(self._width - fonts.px(16))
-                line.setPosition(QPointF(0, y + (step - line.height()) / 2))
-                y += step
+                line.setPosition(QPointF(0, top + (step - line.height()) / 2))
+                start = paragraph.position(line.textStart())
+                end = paragraph.position(line.textStart() + line.textLength())
+                self._lines.append(_Line(start, end, top, line, paragraph, False))
+                top += step
             layout.endLayout()
-            paragraph.top, paragraph.height = top, max(y, step)
-            top += paragraph.height
+            self._lines[-1].breaks = n + 1 < len(self._paragraphs)
         height = round(top)
         if height != self._height:
             self._height = height
@@ -178,53 +215,45 @@ class TokenText(QWidget):
     def _start(self, index: int) -> int:
         return self.ends[index - 1] if index else self.begin
 
-    def _paragraph_at(self, position: int) -> int:
-        starts = [paragraph.start for paragraph in self._paragraphs]
-        return max(0, bisect_right(starts, position) - 1)
-
-    def _rects(self, paragraph: _Paragraph, start: int, end: int) -> list[QRectF]:
-        """The parts of a range of the text that stand in a paragraph, a line each."""
-        first = self._units(paragraph, start - paragraph.start)
-        last = self._units(paragraph, end - paragraph.start)
+    def _rects(self, start: int, end: int) -> list[QRectF]:
+        """Where a part of the text stands, a rectangle a line."""
+        first = max(0, bisect_right(self._lines, start, key=_start_of) - 1)
         rects = []
-        for n in range(paragraph.layout.lineCount()):
-            line = paragraph.layout.lineAt(n)
-            low = max(first, line.textStart())
-            high = min(last, line.textStart() + line.textLength())
-            if low < high:
-                left, right = _x(line, low), _x(line, high)
-                rects.append(QRectF(left, paragraph.top + line.y(), right - left, line.height()))
-        breaks = end > paragraph.start + len(paragraph.text) >= start
-        if breaks and paragraph.start + len(paragraph.text) < len(self.text):
-            line = paragraph.layout.lineAt(paragraph.layout.lineCount() - 1)
-            left = _x(line, line.textStart() + line.textLength())
-            place = QRectF(left, paragraph.top + line.y(), fonts.px(14), line.height())
-            if rects and rects[-1].right() >= left - 1:
-                rects[-1] = rects[-1].united(place)
-            else:
-                rects.append(place)
+        for line in self._lines[first:]:
+            if line.start >= end:
+                break
+            rect = self._in_line(line, start, end)
+            if rect is not None:
+                rects.append(rect)
         return rects
 
-    def _units(self, paragraph: _Paragraph, characters: int) -> int:
-        """Qt counts UTF-16 units, tokens count characters."""
-        characters = min(max(0, characters), len(paragraph.text))
-        if paragraph.text.isascii():
-            return characters
-        return len(paragraph.text[:characters].encode("utf-16-le")) // 2
+    def _in_line(self, line: _Line, start: int, end: int) -> QRectF | None:
+        low, high = max(start, line.start), min(end, line.end)
+        breaks = line.breaks and start <= line.end < end
+        if low >= high and not breaks:
+            return None
+        left = _x(line.line, line.paragraph.units(low)) if low < high else line.x_end
+        right = _x(line.line, line.paragraph.units(high)) if low < high else left
+        if breaks:
+            right = line.x_end + fonts.px(BREAK_WIDTH)
+        return QRectF(left, line.line.y(), right - left, line.line.height())
+
+    def _tokens_in(self, line: _Line) -> range:
+        """The tokens that stand in a line, at least in part."""
+        end = line.end + 1 if line.breaks else line.end
+        first = bisect_right(self.ends, line.start)
+        return range(first, min(bisect_left(self.ends, end) + 1, len(self.ends)))
 
     def token_at(self, point: QPointF) -> int | None:
         """The token at a point of the widget."""
-        for paragraph in self._paragraphs:
-            if point.y() < paragraph.top + paragraph.height:
-                break
-        else:
+        at = bisect_right(self._lines, point.y(), key=_top_of) - 1
+        if at < 0 or point.y() >= self._height:
             return None
-        first = bisect_right(self.ends, paragraph.start)
-        last = bisect_left(self.ends, paragraph.start + len(paragraph.text) + 1)
-        for index in range(first, min(last + 1, len(self.ends))):
-            for rect in self._rects(paragraph, self._start(index), self.ends[index]):
-                if rect.adjusted(0, -4, 0, 4).contains(point):
-                    return index
+        line = self._lines[at]
+        for index in self._tokens_in(line):
+            rect = self._in_line(line, self._start(index), self.ends[index])
+            if rect is not None and rect.left() <= point.x() < rect.right():
+                return index
         return None
 
     # Drawing
@@ -233,50 +262,43 @@ class TokenText(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         now, seen = tokens(), event.rect().toRectF()
-        for paragraph in self._paragraphs:
-            if paragraph.top > seen.bottom():
+        first = max(0, bisect_right(self._lines, seen.top() - self._step, key=_top_of) - 1)
+        for line in self._lines[first:]:
+            if line.top > seen.bottom():
                 break
-            if paragraph.top + paragraph.height < seen.top():
-                continue
-            self._paint_tokens(painter, paragraph)
+            self._paint_tokens(painter, line)
             painter.setPen(QColor(now.text))
-            paragraph.layout.draw(painter, QPointF(0, paragraph.top))
-            if paragraph.start + len(paragraph.text) < len(self.text):
-                line = paragraph.layout.lineAt(paragraph.layout.lineCount() - 1)
-                x = _x(line, line.textStart() + line.textLength())
+            line.line.draw(painter, QPointF(0, 0))
+            if line.breaks:
                 painter.setPen(QColor(now.quiet))
                 painter.setFont(fonts.small())
-                base = paragraph.top + line.y() + line.ascent()
-                painter.drawText(QPointF(x + 2, base), BREAK)
+                base = line.line.y() + line.line.ascent()
+                painter.drawText(QPointF(line.x_end + 2, base), BREAK)
         self._paint_cursor(painter)
         painter.end()
 
-    def _paint_tokens(self, painter: QPainter, paragraph: _Paragraph) -> None:
-        first = bisect_right(self.ends, paragraph.start)
-        last = bisect_left(self.ends, paragraph.start + len(paragraph.text) + 1)
-        for index in range(first, min(last + 1, len(self.ends))):
+    def _paint_tokens(self, painter: QPainter, line: _Line) -> None:
+        for index in self._tokens_in(line):
             band = self.bands[index]
-            if band is None:
+            rect = self._in_line(line, self._start(index), self.ends[index])
+            if band is None or rect is None:
                 continue
-            for rect in self._rects(paragraph, self._start(index), self.ends[index]):
-                area = rect.adjusted(0.5, -1, -0.5, 2)
-                if BANDS[band].share:
-                    painter.fillRect(area, QColor(band_colour(band)))
-                pen = band_pen(band)
-                if pen is not None:
-                    painter.setPen(pen)
-                    y = area.bottom() + 1
-                    painter.drawLine(QPointF(area.left() + 0.5, y), QPointF(area.right() - 0.5, y))
+            area = rect.adjusted(0.5, -1, -0.5, 2)
+            if BANDS[band].share:
+                painter.fillRect(area, QColor(band_colour(band)))
+            pen = band_pen(band)
+            if pen is not None:
+                painter.setPen(pen)
+                y = area.bottom() + 1
+                painter.drawLine(QPointF(area.left() + 0.5, y), QPointF(area.right() - 0.5, y))
 
     def _paint_cursor(self, painter: QPainter) -> None:
         index = self.current
         if index is None or index >= len(self.ends):
             return
-        start = self._start(index)
-        paragraph = self._paragraphs[self._paragraph_at(start)]
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setPen(QPen(QColor(tokens().accent), 2))
-        for rect in self._rects(paragraph, start, self.ends[index]):
+        for rect in self._rects(self._start(index), self.ends[index]):
             painter.drawRoundedRect(rect.adjusted(-1, -3, 1, 4), 3, 3)
 
     # Mouse and keyboard
@@ -324,6 +346,14 @@ class TokenText(QWidget):
     def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
         super().focusOutEvent(event)
         self.leave()
+
+
+def _start_of(line: _Line) -> int:
+    return line.start
+
+
+def _top_of(line: _Line) -> float:
+    return line.top
 
 
 def _x(line: QTextLine, position: int) -> float:

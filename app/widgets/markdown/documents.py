@@ -12,6 +12,7 @@ from PySide6.QtGui import (
     QTextDocument,
     QTextFrameFormat,
     QTextOption,
+    QTextTable,
     QTextTableCellFormat,
     QTextTableFormat,
 )
@@ -130,6 +131,23 @@ def extend_code(document: QTextDocument, old: Block, new: Block) -> bool:
     return True
 
 
+def extend_table(document: QTextDocument, old: Block, new: Block) -> bool:
+    """Append the rows that a table has grown by; False where it is another table."""
+    same = old.kind == new.kind == "table" and old.aligns == new.aligns
+    whole = len(old.rows) - 1  # the last row may be another by now
+    if not same or whole < 1 or new.rows[:whole] != old.rows[:whole]:
+        return False
+    table = document.rootFrame().childFrames()[0]
+    assert isinstance(table, QTextTable)
+    cursor = QTextCursor(document)
+    cursor.beginEditBlock()
+    table.removeRows(whole, table.rows() - whole)
+    table.appendRows(len(new.rows) - whole)
+    _fill_rows(table, new, whole, document.defaultFont())
+    cursor.endEditBlock()
+    return True
+
+
 def _highlight(cursor: QTextCursor, block: Block, first: int) -> None:
     """Colour the code from a character on."""
     code = block.code[first:]
@@ -154,7 +172,6 @@ def _units(text: str) -> int:
 
 
 def _insert_table(cursor: QTextCursor, block: Block) -> None:
-    now = tokens()
     columns = max((len(row) for row in block.rows), default=1)
     shape = QTextTableFormat()
     shape.setBorder(0)
@@ -163,8 +180,13 @@ def _insert_table(cursor: QTextCursor, block: Block) -> None:
     shape.setCellSpacing(0)
     shape.setHeaderRowCount(1)
     table = cursor.insertTable(max(1, len(block.rows)), columns, shape)
-    for r, row in enumerate(block.rows):
-        for c, spans in enumerate(row):
+    _fill_rows(table, block, 0, cursor.document().defaultFont())
+
+
+def _fill_rows(table: QTextTable, block: Block, first: int, font: QFont) -> None:
+    now = tokens()
+    for r, row in enumerate(block.rows[first:], first):
+        for c, spans in enumerate(row[: table.columns()]):
             cell = table.cellAt(r, c)
             look = QTextTableCellFormat()
             look.setTopPadding(4)
@@ -178,4 +200,4 @@ def _insert_table(cursor: QTextCursor, block: Block) -> None:
             lines = _lines(_LINE_HEADING)
             lines.setAlignment(_ALIGNS[block.aligns[c] if c < len(block.aligns) else "left"])
             at.setBlockFormat(lines)
-            _insert(at, spans, cursor.document().defaultFont(), bold=r == 0)
+            _insert(at, spans, font, bold=r == 0)

@@ -15,7 +15,7 @@ from PySide6.QtGui import (
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CARD
-from app.widgets.markdown.documents import document_of, extend_code, trailing
+from app.widgets.markdown.documents import document_of, extend_code, extend_table, trailing
 from app.widgets.markdown.parse import Block
 
 INDENT = 24
@@ -38,8 +38,9 @@ class Laid:
         self.lay(width)
 
     def extend(self, block: Block) -> bool:
-        """Become a block that is this one with more code; False where it is another."""
-        if not extend_code(self.document, self.block, block):
+        """Become a block that is this one with more code or rows; False where it is another."""
+        old, document = self.block, self.document
+        if not (extend_code(document, old, block) or extend_table(document, old, block)):
             return False
         self.block = block
         self.lay(self.left + self.width)

@@ -1,0 +1,157 @@
+"""Blocks laid out: colours of code, code and tables that grow, places of the text."""
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import QPointF
+from PySide6.QtGui import QTextCursor, QTextTable
+from pytestqt.qtbot import QtBot
+
+from app.theme.tokens import LIGHT, THEMES, contrast
+from app.widgets.markdown.documents import document_of
+from app.widgets.markdown.highlight import highlight
+from app.widgets.markdown.laid import Laid
+from app.widgets.markdown.parse import Block, parse
+from app.widgets.markdown.selection import Place, TextSelection
+from app.widgets.markdown.view import MarkdownView
+
+PYTHON = 'def f(x):  # 😀 why\n    return "ä" + str(12)\n'
+
+
+@pytest.fixture(autouse=True)
+def application(qapp: object) -> None:
+    """Fonts need one."""
+
+
+def colours(block: Block, laid: Laid | None = None) -> Iterator[tuple[str, str]]:
+    """Each piece of one colour."""
+    document = laid.document if laid is not None else document_of(block)
+    place = document.begin()
+    while place.isValid():
+        pieces = place.begin()
+        while not pieces.atEnd():
+            fragment = pieces.fragment()
+            yield fragment.text(), fragment.charFormat().foreground().color().name().upper()
+            pieces += 1
+        place = place.next()
+
+
+def spelled(block: Block, laid: Laid | None = None) -> list[tuple[str, str]]:
+    """Each letter with its colour."""
+    return [(letter, colour) for text, colour in colours(block, laid) for letter in text]
+
+
+def code(text: str, language: str = "python") -> Block:
+    return Block("code", language=language, code=text)
+
+
+def test_code_is_coloured_at_the_right_letters() -> None:
+    found = dict(colours(code(PYTHON)))
+    assert found["def"] == LIGHT.code_keyword
+    assert found["f"] == LIGHT.code_name
+    assert found["# 😀 why"] == LIGHT.code_comment
+    assert found['"ä"'] == LIGHT.code_string
+    assert found["12"] == LIGHT.code_number
+
+
+def test_an_unknown_language_and_very_long_code_stay_plain() -> None:
+    assert list(highlight("x = 1", "no such language")) == []
+    assert list(highlight("x = 1\n" * 10_000, "python")) == []
+    assert {colour for _, colour in colours(code("x = 1", ""))} == {LIGHT.text}
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_every_colour_of_code_is_legible(theme: str) -> None:
+    now = THEMES[theme]
+    for tone in ("text", "code_keyword", "code_string", "code_number", "code_name", "code_comment"):
+        assert contrast(getattr(now, tone), now.raised) >= 4.5
+
+
+def test_code_that_grows_looks_like_the_whole() -> None:
+    whole = PYTHON * 40
+    laid = Laid(code(whole[:1]), None, 500)
+    for end in [*range(1, len(whole), 97), len(whole)]:
+        assert laid.extend(code(whole[:end]))
+    fresh = Laid(code(whole), None, 500)
+    assert laid.height == fresh.height
+    assert laid.document.toPlainText() == whole
+    assert spelled(code(whole), laid) == spelled(code(whole))
+
+
+def test_other_code_is_no_growth() -> None:
+    laid = Laid(code("a = 1"), None, 500)
+    assert not laid.extend(code("b = 1"))
+    assert not laid.extend(code("a = 12", "c"))
+    assert not laid.extend(parse("a = 1")[0].blocks[0])
+
+
+def test_a_table_that_grows_looks_like_the_whole() -> None:
+    text = "| a | b |\n|---|--:|\n" + "".join(f"| row {n} | **{n}** |\n" for n in range(30))
+    start = parse(text[:60])[0].blocks[0]
+    laid = Laid(start, None, 500)
+    for end in [*range(60, len(text), 13), len(text)]:
+        block = parse(text[:end])[0].blocks[0]
+        assert laid.extend(block)
+    fresh = Laid(block, None, 500)
+    assert laid.document.toPlainText() == fresh.document.toPlainText()
+    assert abs(laid.height - fresh.height) <= 1
+    table = laid.document.rootFrame().childFrames()[0]
+    assert isinstance(table, QTextTable)
+    assert (table.rows(), table.columns()) == (31, 2)
+
+
+def test_positions_and_places_agree() -> None:
+    block = parse("Some words of which **a few** are wider than others, so they wrap.")[0].blocks[0]
+    laid = Laid(block, None, 200)
+    laid.top = 40
+    for position in range(0, laid.length, 7):
+        cursor = QTextCursor(laid.document)
+        cursor.setPosition(position)
+        line = cursor.block().layout().lineForTextPosition(position)
+        found: object = line.cursorToX(position)
+        x = found[0] if isinstance(found, tuple) else found
+        point = QPointF(x + 0.5, line.y() + line.height() / 2) + laid.origin  # type: ignore[operator]
+        assert laid.position_at(point) == position
+
+
+def test_a_selection_is_the_same_from_both_ends() -> None:
+    one, other = TextSelection(), TextSelection()
+    one.select(Place(1, 5), Place(3, 2))
+    other.select(Place(3, 2), Place(1, 5))
+    parts = [one.within(block, 10) for block in range(5)]
+    assert parts == [None, (5, 10), (0, 10), (0, 2), None]
+    assert parts == [other.within(block, 10) for block in range(5)]
+
+
+def test_a_long_text_is_laid_out_in_slices_and_ends_the_same(qtbot: QtBot) -> None:
+    text = "\n\n".join(f"## {n}\n\nA paragraph of **{n}**.\n\n- one\n- two" for n in range(300))
+    sliced, whole = MarkdownView("sliced"), MarkdownView("whole")
+    for view in (sliced, whole):
+        qtbot.addWidget(view)
+        view.heightForWidth(500)
+    sliced.set_text(text)
+    assert 0 < len(sliced.blocks) < 1200
+    assert sliced.heightForWidth(500) > 0
+    whole.set_text(text)
+    whole.finish()
+    qtbot.waitUntil(lambda: len(sliced.blocks) == 1200)
+    assert sliced.heightForWidth(500) == whole.heightForWidth(500)
+    assert sliced.text == whole.text
+
+
+def test_wide_code_scrolls_and_nothing_else_moves(qtbot: QtBot) -> None:
+    view = MarkdownView("text")
+    qtbot.addWidget(view)
+    view.set_text("Before\n\n```\n" + "x" * 400 + "\n```\n\nAfter")
+    view.finish()
+    view.resize(300, view.heightForWidth(300))
+    view.show()
+    laid = view._laid[1]
+    assert laid.overflow > 500
+    bar = view._bars[1]._bar
+    assert bar.isVisible()
+    bar.setValue(120)
+    assert laid.shift == 120
+    assert view._laid[0].left == view._laid[2].left == 0
+    view.heightForWidth(6000)
+    assert laid.shift == 0
