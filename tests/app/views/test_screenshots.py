@@ -1,7 +1,6 @@
 """Pictures of the window to look at: CUTAWAY_SCREENSHOTS names the folder that keeps them."""
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -166,14 +165,12 @@ def test_scene(
     """It is drawn, in every size and theme; what cannot be asserted is to be looked at."""
     window.setProperty("tiny", str(tiny_path))
     scene(window)
-    wait = time.monotonic() + 0.3
-    while time.monotonic() < wait:
-        QTest.qWait(20)
+    QTest.qWait(150)
     for theme in THEMES:
         window.bench.preferences.update(theme=theme)
         for width, height in SIZES:
             window.resize(width, height)
-            QTest.qWait(60)
+            QTest.qWait(30)
             picture = window.grab()
             path = folder / f"{scene.__name__}-{width}x{height}-{theme}.png"
             assert picture.save(str(path))
