@@ -65,6 +65,7 @@ QLineEdit, QSpinBox, QDoubleSpinBox {
   padding: 0 8px; min-height: ${inner}px; max-height: ${inner}px;
   selection-background-color: $accent; selection-color: $accent_text;
 }
+QAbstractSpinBox::up-button, QAbstractSpinBox::down-button { width: 0; border: none; }
 QComboBox { padding: 0 8px 0 10px; }
 QComboBox::drop-down { border: none; width: 24px; }
 QComboBox::down-arrow { image: url("$pictures/arrow.svg"); width: 14px; height: 14px; }

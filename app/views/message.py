@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 
@@ -210,6 +210,7 @@ class MessageView(Row):
             self.body = MarkdownView(self._speaker_says)
             self.body.height_changed.connect(self.height_changed)
             self.body.link_clicked.connect(self.chat.open_link)
+            self.body.dragged.connect(self._dragged)
             self.body.installEventFilter(self)
             self._put(self.body, 1 if self.thought is not None else 0)
         self.body.setAccessibleName(self._speaker_says)
@@ -233,6 +234,10 @@ class MessageView(Row):
             self.show_actions()
             self.update()
         return False
+
+    def _dragged(self, y: int) -> None:
+        if self.body is not None:
+            self.chat.column.reveal(self.body.mapTo(self, QPoint(0, y)).y() + self.y())
 
     def _remove_body(self) -> None:
         for shown in (self.body, self.tokens):

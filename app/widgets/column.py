@@ -101,6 +101,11 @@ class Column(QAbstractScrollArea, OwnOrder):
             self._set_following(row == self.count - 1)
         self.arrange()
 
+    def reveal(self, y: int) -> None:
+        """Bring a height of the sight that may be above or below it into it."""
+        bar = self.verticalScrollBar()
+        bar.setValue(bar.value() + min(0, y) + max(0, y - self.viewport().height()))
+
     def arrange(self) -> None:
         """Put everything where it belongs; to be called when a row's height has changed."""
         if self._arranging:

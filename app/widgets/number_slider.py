@@ -44,7 +44,6 @@ class NumberSlider(QWidget):
         self.field.setAccessibleName(name)
         self.field.setAccessibleDescription(help)
         self.field.setKeyboardTracking(False)
-        self.field.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
         self.field.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.field.setFixedWidth(fonts.px(84))
         if off:

@@ -39,6 +39,7 @@ class MarkdownView(QWidget):
 
     height_changed = Signal()
     link_clicked = Signal(str)
+    dragged = Signal(int)  # the height at which a selection is being drawn
     copied = Signal(str)  # what went to the clipboard
 
     def __init__(self, name: str) -> None:
@@ -245,6 +246,7 @@ class MarkdownView(QWidget):
         if event.buttons() & Qt.MouseButton.LeftButton:
             self.selection.select(self.selection.anchor, self._place_at(event.position()))
             self.update()
+            self.dragged.emit(round(event.position().y()))
             return
         link = self._link_at(event.position())
         shape = Qt.CursorShape.PointingHandCursor if link else Qt.CursorShape.IBeamCursor

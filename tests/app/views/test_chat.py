@@ -385,3 +385,18 @@ def test_icon_buttons_say_what_they_did(talk: Talk, ask: Ask, qtbot: QtBot) -> N
     click(view(talk, 1), "Copy the message")
     assert copy.accessibleName() == "Copied"
     qtbot.waitUntil(lambda: copy.accessibleName() == "Copy the message", timeout=4000)
+
+
+def test_drawing_a_selection_beyond_the_edge_scrolls(talk: Talk, ask: Ask) -> None:
+    ask("Q", *["A line.\n\n"] * 100)
+    shown, bar = view(talk, 1), talk.chat.column.verticalScrollBar()
+    assert shown.body is not None
+    shown.body.finish()
+    QApplication.processEvents()
+    talk.chat.column.follow()
+    end = bar.value()
+    top = -shown.body.mapTo(talk.chat.column.viewport(), QPoint(0, 0)).y()
+    shown.body.dragged.emit(top - 50)
+    assert bar.value() == end - 50
+    shown.body.dragged.emit(top + 100)
+    assert bar.value() == end - 50
