@@ -78,9 +78,10 @@ def load_model(
     options: EngineOptions,
     progress: StageProgress = lambda stage, done, total: None,
     cancelled: Callable[[], bool] = lambda: False,
-    placed_at: Callable[[Placement], None] = lambda placement: None,
+    placing: Callable[[Placement], None] = lambda placement: None,
+    allocated: Callable[[Placement], None] = lambda placement: None,
 ) -> LoadedModel:
-    """Open a GGUF file on a device; `placed_at` hears what will be allocated, before it is.
+    """Open a GGUF file on a device; `placing` hears what will be allocated, `allocated` what is.
 
     Raises `BadFile`, `UnsupportedModel`, `TensorMismatch`, `NoMem`, `DeviceError`, `BadSetting`,
     `Cancelled`.
@@ -97,9 +98,10 @@ def load_model(
         template = load_chat_template(file.metadata, tokenizer)
         backends = open_backends(options, stack)
         placement = place(built, backends)
-        placed_at(placement)
+        placing(placement)
         placed = allocate((*placement.weights, *placement.caches))
         stack.callback(lambda: free(placed.values()))
+        allocated(placement)
         upload(
             file,
             built.sources,

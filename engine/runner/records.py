@@ -22,12 +22,15 @@ def held(backends: Sequence[Backend], placement: Placement | None) -> Memory:
 
 
 def planned(request_id: int, placement: Placement) -> Memory:
-    """What loading would take, and by how much it passes the tightest limit."""
+    """What loading would take, and by how much it passes the tightest limit.
+
+    What an open model holds does not count against it: a load frees that first.
+    """
     backends, rows = placement.backends, placement.rows()
     pools = _pools(backends)
     over = [
         sum(r.size for r in rows if r.status == "planned" and r.device in _names(pool, backends))
-        - (pool.limit - pool.used)
+        - pool.limit
         for pool in pools
     ]
     shortfall = max(0, *over)

@@ -126,8 +126,11 @@ class _Server:
         def placed(placement: Placement) -> None:
             self._send(planned(0, placement))
 
+        def allocated(placement: Placement) -> None:
+            self._send(held(placement.backends, placement))
+
         stop = self._asked_to_stop(request)
-        model = load_model(request.path, request.options, progress, stop, placed)
+        model = load_model(request.path, request.options, progress, stop, placed, allocated)
         self._model, self._sequence = model, Sequenced(model.stepper)
         self._send(held(model.backends, model.placement))
         self._send(model.describe(request))
