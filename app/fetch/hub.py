@@ -42,6 +42,8 @@ def fetch_repository(repo: str, quant: str | None, job: Job) -> Path:
     Raises ModelNotFound where the repository has no such model, or several; DownloadError;
     Cancelled.
     """
+    # Else it asks the Hub for a list to tell it who is running this: nobody asked for that.
+    constants.HF_HUB_DISABLE_TELEMETRY = True
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     try:
         files = [sibling.rfilename for sibling in api.model_info(repo).siblings or ()]

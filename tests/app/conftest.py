@@ -1,4 +1,4 @@
-"""A server of our own, and a machine that knows no other."""
+"""A server of our own, and a machine that knows no other; whatever else is asked for fails."""
 
 import os
 from collections.abc import Iterator
@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.no_network import refused
 from tests.app.server import Server, serve
+
+__all__ = ["refused"]
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 
 @pytest.fixture
@@ -18,4 +23,5 @@ def server(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     with serve() as running:
         monkeypatch.setenv("PIP_INDEX_URL", f"{running.url}/simple/")
         monkeypatch.setenv("HF_ENDPOINT", running.url)
+        monkeypatch.setenv("CUTAWAY_TEST_HOSTS", "127.0.0.1 localhost")
         yield running

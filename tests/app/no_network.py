@@ -1,6 +1,6 @@
 """Sockets refused: whoever reaches for any host but the test's own server fails the test.
 
-A plug-in of pytest (`-p tests.app.window.no_network`); children of the test refuse as well.
+A plug-in of pytest (`-p tests.app.no_network`); children of the test refuse as well.
 """
 
 import json
@@ -24,7 +24,8 @@ def refuse(event, args):
         host, port = args[:2]
     else:
         return
-    if f"{host}:{port}" != os.environ.get("CUTAWAY_TEST_SERVER"):
+    host = host.decode() if isinstance(host, bytes) else host
+    if host not in os.environ.get("CUTAWAY_TEST_HOSTS", "").split():
         with open(os.environ["CUTAWAY_TEST_REFUSED"], "a") as log:
             log.write(json.dumps([sys.argv[:4], event, str(host), str(port)]) + "\\n")
         raise ConnectionRefusedError(f"tests open no connection to {host}:{port}")
@@ -53,8 +54,8 @@ sys.addaudithook(_refuse)  # stays for good, so it is switched
 
 @pytest.fixture(autouse=True)
 def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Refuses in this process and its children. A server of the test tells its host:port in
-    CUTAWAY_TEST_SERVER. The path is of the file of what was tried, a line each.
+    """Refuses in this process and its children, but for hosts named in CUTAWAY_TEST_HOSTS, which
+    a test with a server of its own sets. The path is of the file of what was tried, a line each.
     """
     folder = tmp_path_factory.mktemp("no-network")
     (folder / "sitecustomize.py").write_text(f"{HOOK}sys.addaudithook(refuse)\n")
@@ -64,7 +65,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         path = os.pathsep.join(p for p in (str(folder), os.environ.get("PYTHONPATH", "")) if p)
         patch.setenv("PYTHONPATH", path)
         patch.setenv("CUTAWAY_TEST_REFUSED", str(tried))
-        patch.delenv("CUTAWAY_TEST_SERVER", raising=False)
+        patch.delenv("CUTAWAY_TEST_HOSTS", raising=False)
         _refusals.on = True
         yield tried
         _refusals.on = False
