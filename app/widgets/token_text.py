@@ -1,7 +1,6 @@
 """A text as its tokens: each with a colour and an underline of its band, a keyboard cursor."""
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
@@ -15,7 +14,6 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
     QTextLayout,
-    QTextLine,
     QTextOption,
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
@@ -23,50 +21,11 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.widgets.bands import BANDS, band_colour, band_pen
+from app.widgets.token_lines import Line, Paragraph, cursor_x, start_of, top_of
 
 LINE = 1.75  # of the font's height: room for underlines
 BREAK = "↵"
 BREAK_WIDTH = 14
-
-
-@dataclass
-class _Paragraph:
-    """A line of the text as typed: where it begins, and its layout."""
-
-    start: int
-    text: str
-    layout: QTextLayout
-
-    def units(self, position: int) -> int:
-        """Qt counts UTF-16 units, tokens count characters of the whole text."""
-        characters = min(max(0, position - self.start), len(self.text))
-        if self.text.isascii():
-            return characters
-        return len(self.text[:characters].encode("utf-16-le")) // 2
-
-    def position(self, units: int) -> int:
-        """The other way round."""
-        if self.text.isascii():
-            return self.start + units
-        return self.start + len(
-            self.text.encode("utf-16-le")[: 2 * units].decode("utf-16-le", "ignore")
-        )
-
-
-@dataclass
-class _Line:
-    """A line as laid out: from `start` to `end` in the text; `breaks` where a new line follows."""
-
-    start: int
-    end: int
-    top: float
-    line: QTextLine
-    paragraph: _Paragraph
-    breaks: bool
-
-    @property
-    def x_end(self) -> float:
-        return _x(self.line, self.line.textStart() + self.line.textLength())
 
 
 class TokenText(QWidget):
@@ -90,8 +49,8 @@ class TokenText(QWidget):
         self.bands: list[int | None] = []
         self.place: int | None = None
         self._hovered: int | None = None
-        self._paragraphs: list[_Paragraph] = []
-        self._lines: list[_Line] = []
+        self._paragraphs: list[Paragraph] = []
+        self._lines: list[Line] = []
         self._width = self._height = 0
         self._step = 1.0
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
@@ -112,7 +71,7 @@ class TokenText(QWidget):
         start = self._paragraphs[kept].start if kept else 0
         del self._paragraphs[kept:]
         for line in text[start:].split("\n"):
-            self._paragraphs.append(_Paragraph(start, line, QTextLayout()))
+            self._paragraphs.append(Paragraph(start, line, QTextLayout()))
             start += len(line) + 1
         if self._width:
             self._lay(kept)
@@ -180,7 +139,7 @@ class TokenText(QWidget):
         self._step = step = font.pixelSize() * LINE
         if first:
             begin = self._paragraphs[first].start
-            del self._lines[bisect_left(self._lines, begin, key=_start_of) :]
+            del self._lines[bisect_left(self._lines, begin, key=start_of) :]
         else:
             self._lines.clear()
         top = self._lines[-1].top + step if self._lines else 0.0
@@ -195,7 +154,7 @@ class TokenText(QWidget):
                 line.setPosition(QPointF(0, top + (step - line.height()) / 2))
                 start = paragraph.position(line.textStart())
                 end = paragraph.position(line.textStart() + line.textLength())
-                self._lines.append(_Line(start, end, top, line, paragraph, False))
+                self._lines.append(Line(start, end, top, line, paragraph, False))
                 top += step
             layout.endLayout()
             self._lines[-1].breaks = n + 1 < len(self._paragraphs)
@@ -217,7 +176,7 @@ class TokenText(QWidget):
 
     def _rects(self, start: int, end: int) -> list[QRectF]:
         """Where a part of the text stands, a rectangle a line."""
-        first = max(0, bisect_right(self._lines, start, key=_start_of) - 1)
+        first = max(0, bisect_right(self._lines, start, key=start_of) - 1)
         rects = []
         for line in self._lines[first:]:
             if line.start >= end:
@@ -227,18 +186,18 @@ class TokenText(QWidget):
                 rects.append(rect)
         return rects
 
-    def _in_line(self, line: _Line, start: int, end: int) -> QRectF | None:
+    def _in_line(self, line: Line, start: int, end: int) -> QRectF | None:
         low, high = max(start, line.start), min(end, line.end)
         breaks = line.breaks and start <= line.end < end
         if low >= high and not breaks:
             return None
-        left = _x(line.line, line.paragraph.units(low)) if low < high else line.x_end
-        right = _x(line.line, line.paragraph.units(high)) if low < high else left
+        left = cursor_x(line.line, line.paragraph.units(low)) if low < high else line.x_end
+        right = cursor_x(line.line, line.paragraph.units(high)) if low < high else left
         if breaks:
             right = line.x_end + fonts.px(BREAK_WIDTH)
         return QRectF(left, line.line.y(), right - left, line.line.height())
 
-    def _tokens_in(self, line: _Line) -> range:
+    def _tokens_in(self, line: Line) -> range:
         """The tokens that stand in a line, at least in part."""
         end = line.end + 1 if line.breaks else line.end
         first = bisect_right(self.ends, line.start)
@@ -246,7 +205,7 @@ class TokenText(QWidget):
 
     def token_at(self, point: QPointF) -> int | None:
         """The token at a point of the widget."""
-        at = bisect_right(self._lines, point.y(), key=_top_of) - 1
+        at = bisect_right(self._lines, point.y(), key=top_of) - 1
         if at < 0 or point.y() >= self._height:
             return None
         line = self._lines[at]
@@ -262,7 +221,7 @@ class TokenText(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         now, seen = tokens(), event.rect().toRectF()
-        first = max(0, bisect_right(self._lines, seen.top() - self._step, key=_top_of) - 1)
+        first = max(0, bisect_right(self._lines, seen.top() - self._step, key=top_of) - 1)
         for line in self._lines[first:]:
             if line.top > seen.bottom():
                 break
@@ -277,7 +236,7 @@ class TokenText(QWidget):
         self._paint_cursor(painter)
         painter.end()
 
-    def _paint_tokens(self, painter: QPainter, line: _Line) -> None:
+    def _paint_tokens(self, painter: QPainter, line: Line) -> None:
         for index in self._tokens_in(line):
             band = self.bands[index]
             rect = self._in_line(line, self._start(index), self.ends[index])
@@ -346,15 +305,3 @@ class TokenText(QWidget):
     def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
         super().focusOutEvent(event)
         self.leave()
-
-
-def _start_of(line: _Line) -> int:
-    return line.start
-
-
-def _top_of(line: _Line) -> float:
-    return line.top
-
-
-def _x(line: QTextLine, position: int) -> float:
-    return float(line.cursorToX(position)[0])  # type: ignore[index]
