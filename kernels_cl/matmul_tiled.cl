@@ -26,6 +26,9 @@
 #ifndef AHEAD
   #define AHEAD 8192 // bytes that weights are fetched before they are used
 #endif
+#ifndef TILES
+  #define TILES 1    // tiles that an item of `gated` makes, where items are not lanes
+#endif
 #ifndef TEAM
   #define TEAM 1     // items that share a row's records
 #endif
@@ -358,35 +361,44 @@ __kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int 
       int records, int n, int panels
 
 #if LANES > 1
-// For vectors. Item (g, c) makes tile g of the columns that it makes in `matmul`.
+// All rows of a tile, for one panel.
+static void make_tile(float y[PANEL][TILE], const __global char *a, const __global char *x,
+                      int records, ints apart) {
+  for (int lane = 0; lane < TILE; lane += VECTORS * LANES) {
+    floats acc[PANEL][VECTORS];
+    clear(acc);
+    for (int r = 0; r < records; r++)
+      add_record(acc, a + (long)r * RECORD, lane, x + (long)r * X_RECORD, apart);
+#pragma unroll
+    for (int i = 0; i < PANEL; i++)
+#pragma unroll
+      for (int v = 0; v < VECTORS; v++) BY_LANE(vstore)(acc[i][v], 0, y[i] + lane + v * LANES);
+  }
+}
+
+// For vectors. Item (g, c) makes TILES tiles of the columns that it makes in `matmul`, the gate's and
+// then the other's: memory is read in long runs.
 __kernel __attribute__((vec_type_hint(int8))) void gated(GATED) {
-  int tile = get_global_id(0);
-  long at = (long)tile * records * RECORD;
+  int first = get_global_id(0) * TILES, tiles = min(TILES, m / TILE - first);
+  const __global char *gate = gate_buf + gate_off, *up = up_buf + up_off;
   ints apart = unknown_zeros(x_off);
   int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
   for (int panel = start; panel < end; panel++) {
     const __global char *x = x_buf + x_off + (long)panel * records * X_RECORD;
-    float both[2][PANEL][TILE];
-    for (int which = 0; which < 2; which++) {
-      const __global char *a = (which ? up_buf + up_off : gate_buf + gate_off) + at;
-      for (int lane = 0; lane < TILE; lane += VECTORS * LANES) {
-        floats acc[PANEL][VECTORS];
-        clear(acc);
-        for (int r = 0; r < records; r++)
-          add_record(acc, a + (long)r * RECORD, lane, x + (long)r * X_RECORD, apart);
-#pragma unroll
-        for (int i = 0; i < PANEL; i++)
-#pragma unroll
-          for (int v = 0; v < VECTORS; v++)
-            BY_LANE(vstore)(acc[i][v], 0, both[which][i] + lane + v * LANES);
+    float both[2][TILES][PANEL][TILE];
+    for (int which = 0; which < 2; which++)
+      for (int t = 0; t < tiles; t++)
+        make_tile(both[which][t], (which ? up : gate) + (long)(first + t) * records * RECORD, x,
+                  records, apart);
+    for (int t = 0; t < tiles; t++) {
+      __global char *out =
+          out_buf + out_off + ((long)panel * (m / TILE) + first + t) * PANEL * X_BYTES;
+      for (int i = 0; i < PANEL; i++) {
+        float16 low = vload16(0, both[0][t][i]), high = vload16(1, both[0][t][i]);
+        low = ACT(low) * vload16(0, both[1][t][i]);
+        high = ACT(high) * vload16(1, both[1][t][i]);
+        quantize_block(out + i * X_BYTES, low, high);
       }
-    }
-    __global char *out = out_buf + out_off + ((long)panel * (m / TILE) + tile) * PANEL * X_BYTES;
-    for (int i = 0; i < PANEL; i++) {
-      float16 first = vload16(0, both[0][i]), last = vload16(1, both[0][i]);
-      first = ACT(first) * vload16(0, both[1][i]);
-      last = ACT(last) * vload16(1, both[1][i]);
-      quantize_block(out + i * X_BYTES, first, last);
     }
   }
 }

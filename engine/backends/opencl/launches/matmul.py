@@ -26,6 +26,10 @@ _CHUNK = 64
 # Items that share a row's records where items are lanes.
 _TEAM = 8
 
+# Most tiles of gate and of up that an item makes of one row of x, and items a core is left with.
+_TILES = 8
+_ITEMS_OF_CORE = 3
+
 
 def supports_matmul(node: Tensor, type_of: TypeOf) -> bool:
     """Tiled weights as a whole, or f32, f16 and bf16 rows; times f32 rows."""
@@ -83,8 +87,9 @@ def mulmat_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequenc
     gate, x, up = node.src
     assert gate is not None
     assert x is not None
-    each, size, local, defines = _grid(gate.fmt, [gate.shape[1]], x, TILE, traits)
-    defines |= {"ACT": str(node.attr["act"]).upper()}
+    tiles = _tiles_of_item(gate.shape[1], x.attr["panel"], traits)
+    each, size, local, defines = _grid(gate.fmt, [gate.shape[1]], x, tiles * TILE, traits)
+    defines |= {"ACT": str(node.attr["act"]).upper(), "TILES": tiles}
     sizes = (gate.shape[1], gate.shape[0] // gate.fmt.block, _columns(x), each)
     args: tuple[Arg, ...] = (node, gate, up, x, *map(i32, sizes))
     return [Launch("matmul_tiled", "gated", args, size, local, defines)]
@@ -117,6 +122,13 @@ def _columns(x: Tensor) -> int:
     return rows.nelements // rows.shape[0]
 
 
+def _tiles_of_item(m: int, panel: int, traits: DeviceTraits) -> int:
+    """Several for one row of x: it waits for memory, which weights read in turn slow down."""
+    if not traits.is_cpu or panel > 1:
+        return 1
+    return max(1, min(_TILES, m // TILE // (_ITEMS_OF_CORE * traits.compute_units)))
+
+
 class _Grid(NamedTuple):
     """Panels that an item makes, sizes, and what the program is built with."""
 
@@ -127,12 +139,12 @@ class _Grid(NamedTuple):
 
 
 def _grid(fmt: Format, rows: Sequence[int], x: Tensor, item: int, traits: DeviceTraits) -> _Grid:
-    """Items over products of so many rows each; on a CPU one makes `item` rows."""
+    """Items over products of so many rows each; on a CPU one makes `item` rows of them."""
     panel, panels = x.attr["panel"], x.shape[1]
     defines = {**_format_defines(fmt), "PANEL": panel}
     if traits.is_cpu:
         each, items = _CHUNK // panel, sum(-(-m // item) for m in rows)
-        return _Grid(each, (items, -(-panels // each)), (1, 1), defines | {"ROWS": item})
+        return _Grid(each, (items, -(-panels // each)), (1, 1), defines | {"ROWS": min(item, TILE)})
     team, tiles = min(_TEAM, traits.max_work_group // TILE), sum(-(-m // TILE) for m in rows)
     size, local = (tiles * TILE, team, panels), (TILE, team, 1)
     return _Grid(1, size, local, defines | {"ROWS": 1, "TEAM": team})

@@ -1,0 +1,97 @@
+"""Whole models, fused and not: the same logits, whichever fusions are on."""
+
+from contextlib import closing
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+from gguf import GGMLQuantizationType as Type
+
+from engine.backends.opencl.device import list_devices
+from engine.backends.opencl.fusions import PATTERNS
+from engine.backends.opencl.rewrite import Pattern
+from engine.runner.loading import load_model
+from engine.settings import EngineOptions
+from tests.goldens.tiny import ARCHITECTURES, tiny_tokens, write_tiny
+from tests.kernels.conftest import pytest_generate_tests
+from tests.kernels.harness import nmse
+
+__all__ = ["pytest_generate_tests"]
+
+# Two formats among q, k and v, and another for gate and up.
+FORMATS = {"attn_v": Type.Q8_0, "attn_": Type.Q5_0, "ffn_": Type.Q4_1}
+# Llama has no norms behind products, and heads too small for blocks; Gemma no plain residuals. Both
+# have too few tiles of gate and up where cores are many.
+UNUSED = {
+    "llama": {"norm_add", "norm_add_norm_quantize", "attention_quantize", "mulmat_gated"},
+    "gemma3": {"mulmat_add", "mulmat_gated"},
+}
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def architecture(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def path(architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tiny model whose matrices are quantised."""
+    add = gguf.GGUFWriter.add_tensor
+
+    def quantizing(writer: gguf.GGUFWriter, name: str, tensor: np.ndarray) -> None:
+        kind = next((kind for part, kind in FORMATS.items() if part in name), None)
+        if kind is None or tensor.ndim == 1:
+            add(writer, name, tensor)
+        else:
+            blocks = gguf.quants.quantize(tensor.astype(np.float32), kind)
+            add(writer, name, blocks, raw_dtype=kind)
+
+    monkeypatch.setattr(gguf.GGUFWriter, "add_tensor", quantizing)
+    return write_tiny(tmp_path / "tiny.gguf", architecture)
+
+
+@pytest.fixture
+def backend(request: pytest.FixtureRequest) -> str:
+    """A device of every driver in turn."""
+    return str(request.param)
+
+
+def logits(path: Path, device: str, tokens: list[int]) -> tuple[np.ndarray, int]:
+    """Of a prompt in two parts and of single tokens; and the launches that one of these takes."""
+    with closing(load_model(path, EngineOptions(device=device, ctx=64))) as model:
+        step = model.stepper.step
+        parts = [step(tokens[:30], 0, range(30)), step(tokens[30:33], 30, range(3))]
+        parts += [step([t], i, [0]) for i, t in enumerate(tokens[33:36], 33)]
+        cells = tuple(cache.n_cells for cache in model.built.caches.caches)
+        _, graph = model.built.build(1, 1, cells)
+        splits = model.stepper.planner.outline(graph).splits
+        return np.concatenate(parts), sum(bool(t.src) for part in splits for t in part.nodes)
+
+
+def test_all_at_once(
+    path: Path, backend: str, architecture: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = tiny_tokens(architecture).tolist()
+    monkeypatch.setenv("CUTAWAY_FUSE", "none")
+    want, single = logits(path, backend, tokens)
+    monkeypatch.setenv("CUTAWAY_FUSE", "all")
+    got, fused = logits(path, backend, tokens)
+    assert fused < 0.7 * single
+    assert nmse(got, want) < 1e-7
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.__name__)
+def test_all_but_one(
+    path: Path, architecture: str, pattern: Pattern, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = next((d.name for d in list_devices() if d.default), None)
+    if device is None:
+        pytest.skip("no OpenCL device")
+    tokens = tiny_tokens(architecture).tolist()
+    want, fused = logits(path, device, tokens)
+    others = ",".join(p.__name__ for p in PATTERNS if p is not pattern)
+    monkeypatch.setenv("CUTAWAY_FUSE", others)
+    got, more = logits(path, device, tokens)
+    assert more > fused or pattern.__name__ in UNUSED[architecture]
+    assert nmse(got, want) < 1e-7
