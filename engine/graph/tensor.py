@@ -54,6 +54,7 @@ class Op(StrEnum):
 
 VIEW_OPS = frozenset({Op.VIEW, Op.RESHAPE, Op.PERMUTE})
 LOWERED_OPS = frozenset(list(Op)[list(Op).index(Op.QUANTIZE) :])
+"""What a backend's lowering makes: no model does, and no backend is asked whether it can."""
 
 
 class Role(StrEnum):

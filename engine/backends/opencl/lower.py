@@ -1,5 +1,8 @@
-"""Nodes as an OpenCL device runs them: activations of tiled weights are quantised once,
-and products of the same activations share a launch."""
+"""Nodes as an OpenCL device runs them: activations of tiled weights are quantised once, products of
+the same activations share a launch, and what may be is fused (fuse.py).
+
+A node without sources takes no launch: it stands for what the node before it writes, too.
+"""
 
 from collections.abc import Sequence
 
