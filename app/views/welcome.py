@@ -81,7 +81,8 @@ class Welcome(QWidget):
         session = self._bench.session
         loading = session.status == "loading"
         if loading and session.path is not None:
-            self._title.setText(f"Opening {session.model_title}")
+            whole = session.model_title.replace(" · ", "\u00a0·\u00a0")
+            self._title.setText(f"Opening {whole}")
             self._says.setText("Weights go to the device; the inspector shows where.")
         elif self._bench.library.models:
             self._title.setText("Open a model")

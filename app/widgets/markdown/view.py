@@ -200,6 +200,7 @@ class MarkdownView(QWidget):
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
         if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange) and self._width:
+            self._laid.clear()  # else what still grows would keep its old colours
             self._lay_from(0)
 
     # Drawing
