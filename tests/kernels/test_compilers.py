@@ -11,7 +11,7 @@ from engine.backends.opencl.program import OPTIONS, source
 FAMILIES = sorted(
     path.name.removesuffix(".cl")
     for path in resources.files("kernels_cl").iterdir()
-    if path.name.endswith(".cl") and path.name != "common.cl"
+    if path.name.endswith(".cl") and path.name not in ("common.cl", "tiled_sums.cl")
 )
 TARGETS = {
     "spir64": (),

@@ -16,6 +16,9 @@ OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
 # pyopencl holds its lock for milliseconds; an older one was left by a process that was killed.
 STALE_SECONDS = 10.0
 
+# Files that a family is compiled behind, besides common.cl.
+BEFORE = {"matmul_tiled": ("tiled_sums",)}
+
 
 class ProgramKey(NamedTuple):
     """A family and its defines, sorted."""
@@ -69,11 +72,11 @@ class Programs:
 
 
 def source(family: str) -> str:
-    """`common.cl` and the family's file, each with its own name and line numbers in build logs."""
+    """What comes before the family's file, and it, each with its name and lines in build logs."""
     folder = resources.files("kernels_cl")
     parts = []
-    for name in ("common.cl", f"{family}.cl"):
-        parts.append(f'#line 1 "{name}"\n{(folder / name).read_text("utf-8")}')
+    for name in ("common", *BEFORE.get(family, ()), family):
+        parts.append(f'#line 1 "{name}.cl"\n{(folder / f"{name}.cl").read_text("utf-8")}')
     return "\n".join(parts)
 
 
