@@ -98,9 +98,7 @@ def test_a_file_is_shown_filtered_and_compared(
     qtbot.waitUntil(lambda: view.metadata.items.rows.total == len(rows[place].array))
     view.tabs.setCurrentIndex(2)
     view.tokenizer.text.setPlainText("Hello")
-    qtbot.waitUntil(
-        lambda: "".join(row.text for row in state.tokens if not row.special) == "Hello"
-    )
+    qtbot.waitUntil(lambda: "".join(row.text for row in state.tokens if not row.special) == "Hello")
     assert len(view.tokenizer.chips._chips) == len(state.tokens)
     view.tabs.setCurrentIndex(3)
     state.compare(tiny_base_path)
