@@ -9,7 +9,11 @@ from app.theme.tokens import GRID
 from app.widgets.basics import label
 from app.widgets.numbers import grouped
 
-KEYS = (("Esc", "stops an answer"), ("↑", "edits the last question"), ("Ctrl+Shift+L", "shows how sure"))
+KEYS = (
+    ("Esc", "stops an answer"),
+    ("↑", "edits the last question"),
+    ("Ctrl+Shift+L", "shows how sure"),
+)
 
 
 class EmptyTalk(QWidget):
