@@ -53,7 +53,13 @@ class Notices(QWidget):
         """Show what went wrong there, in place of what went wrong there before."""
         words, command = NEXT_STEPS.get(problem.action, ("", ""))
         act = (lambda: self._act(place, command)) if command else None
-        self.show_banner(place, Banner("bad", problem.text, words, act, self._window.show_log))
+        instead = None
+        if problem.action == "restart":
+            words_less, less = NEXT_STEPS["restart_less"]
+            instead = (words_less, lambda: self._act(place, less))
+        text = problem.text[:1].upper() + problem.text[1:]
+        details = self._window.show_log
+        self.show_banner(place, Banner("bad", text, words, act, details, instead=instead))
 
     def news(self, key: str, text: str, tone: str = "accent") -> None:
         self.show_banner(key, Banner(tone, text))

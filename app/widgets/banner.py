@@ -17,7 +17,7 @@ _PICTURES = {"good": "check", "warn": "warning", "bad": "error", "accent": "info
 
 
 class Banner(QWidget):
-    """`tone` is good, warn, bad or accent (plain news)."""
+    """`tone` is good, warn, bad or accent (plain news); `instead` is a quieter second step."""
 
     closed = Signal()
 
@@ -29,6 +29,7 @@ class Banner(QWidget):
         act: Callable[[], object] | None = None,
         details: Callable[[], object] | None = None,
         closable: bool = True,
+        instead: tuple[str, Callable[[], object]] | None = None,
     ) -> None:
         super().__init__()
         self._tone = tone
@@ -43,6 +44,8 @@ class Banner(QWidget):
         steps.setSpacing(GRID)
         if act is not None:
             steps.addWidget(Button(action, act))
+        if instead is not None:
+            steps.addWidget(Button(instead[0], instead[1], "link"))
         if details is not None:
             steps.addWidget(Button("Details", details, "link", name=f"Details: {text}"))
         self._grid = QGridLayout(self)

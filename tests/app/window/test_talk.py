@@ -261,3 +261,20 @@ def test_kill_the_worker_in_mid_answer(person: Person, expected: list[str]) -> N
     assert texts(person) == kept
     assert ask_to_end(person, "Are you back?")
     assert bench.client.pid != pid
+
+
+def test_after_a_death_one_click_starts_again_with_less(
+    person: Person, expected: list[str]
+) -> None:
+    expected.append("killed (signal 9)")
+    bench = person.bench
+    before = bench.session.model.n_ctx
+    assert bench.client.pid is not None
+    os.kill(bench.client.pid, signal.SIGKILL)
+    person.wait(lambda: bench.session.status == "died")
+    person.look()
+    person.click("Restart with less")
+    person.wait(lambda: bench.session.status == "ready")
+    assert bench.session.model.n_ctx == before // 2
+    bench.session.restart()
+    person.wait(lambda: bench.session.status == "ready")
