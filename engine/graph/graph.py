@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from engine.graph.tensor import Op, Role, Tensor
+from engine.graph.op import Op
+from engine.graph.tensor import Role, Tensor
 
 
 @dataclass(frozen=True, eq=False)

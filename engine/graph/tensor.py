@@ -13,48 +13,10 @@ from typing import Any
 
 from engine.errors import ShapeError
 from engine.gguf.formats import Format
+from engine.graph.op import Op
 
 Shape = tuple[int, int, int, int]
 NO_ATTR: Mapping[str, Any] = MappingProxyType({})
-
-
-class Op(StrEnum):
-    """What a node computes, in ggml's words. The first group moves no data."""
-
-    NONE = "none"
-    VIEW = "view"
-    RESHAPE = "reshape"
-    PERMUTE = "permute"
-
-    ADD = "add"
-    SUB = "sub"
-    MUL = "mul"
-    DIV = "div"
-    SCALE = "scale"
-    SOFTCAP = "softcap"
-    SILU = "silu"
-    GELU = "gelu"
-    MULMAT = "mulmat"
-    RMS_NORM = "rms_norm"
-    ROPE = "rope"
-    SOFTMAX = "softmax"
-    ATTENTION = "attention"
-    ROWS = "rows"
-    SET_ROWS = "set_rows"
-    COPY = "copy"
-
-    # Made by a backend's lowering, never by a model.
-    QUANTIZE = "quantize"
-    NORM_CHAIN = "norm_chain"
-    ACTIVATION_QUANTIZE = "activation_quantize"
-    MULMAT_ADD = "mulmat_add"
-    MULMAT_GATED = "mulmat_gated"
-    ROPE_STORE = "rope_store"
-
-
-VIEW_OPS = frozenset({Op.VIEW, Op.RESHAPE, Op.PERMUTE})
-LOWERED_OPS = frozenset(list(Op)[list(Op).index(Op.QUANTIZE) :])
-"""What a backend's lowering makes: no model does, and no backend is asked whether it can."""
 
 
 class Role(StrEnum):

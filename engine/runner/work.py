@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.graph.tensor import Op, Role, Tensor
+from engine.graph.op import Op
+from engine.graph.tensor import Role, Tensor
 
 Values = Mapping[Tensor, NDArray[np.generic]]
 

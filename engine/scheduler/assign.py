@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from engine.backends.base import Backend, BufferType
 from engine.errors import NotSupported
 from engine.graph.graph import Graph
-from engine.graph.tensor import VIEW_OPS, Role, Tensor
+from engine.graph.op import VIEW_OPS
+from engine.graph.tensor import Role, Tensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from engine.backends.base import Backend
 from engine.graph.graph import Graph
-from engine.graph.tensor import VIEW_OPS, Role, Tensor
+from engine.graph.op import VIEW_OPS
+from engine.graph.tensor import Role, Tensor
 from engine.scheduler.assign import Assignment
 
 

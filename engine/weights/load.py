@@ -7,7 +7,8 @@ from engine.backends.base import Backend, Buffer, BufferType, Component, Locatio
 from engine.errors import Cancelled
 from engine.gguf import GGUFFile
 from engine.graph.graph import Graph
-from engine.graph.tensor import Op, Role, Tensor
+from engine.graph.op import Op
+from engine.graph.tensor import Role, Tensor
 
 Progress = Callable[[int, int], None]
 

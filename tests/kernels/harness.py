@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from engine.backends.base import Backend, Buffer, Bytes, Component, Location, Owner
 from engine.graph.graph import Graph
-from engine.graph.tensor import VIEW_OPS, Op, Role, Tensor
+from engine.graph.op import VIEW_OPS, Op
+from engine.graph.tensor import Role, Tensor
 
 GUARD = 256
 PATTERN = (np.arange(GUARD) * 37 + 11).astype(np.uint8)

@@ -10,7 +10,8 @@ from engine.backends.opencl.backend import OpenCLBackend
 from engine.gguf.formats import F16, F32, I32, Q4_1, Q6_K, Q8_0, Format
 from engine.graph import ops
 from engine.graph.graph import Graph
-from engine.graph.tensor import VIEW_OPS, Op, Role, Tensor, leaf
+from engine.graph.op import VIEW_OPS, Op
+from engine.graph.tensor import Role, Tensor, leaf
 from tests.kernels.blocks import QUANTIZED, random_blocks
 from tests.kernels.harness import Array, nmse, run_all
 from tests.kernels.values import Operands

@@ -12,7 +12,8 @@ from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.device import Device, open_device
 from engine.gguf.formats import BF16, F16, F32, Q4_1, Q5_0, Q5_K, Q6_K, Q8_0, Format
 from engine.graph import ops
-from engine.graph.tensor import Op, Role, Tensor, leaf
+from engine.graph.op import Op
+from engine.graph.tensor import Role, Tensor, leaf
 from tests.kernels.blocks import QUANTIZED, Blocks, exact, filled_blocks, random_blocks
 from tests.kernels.harness import nmse, run
 from tests.kernels.values import Operands

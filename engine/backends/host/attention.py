@@ -52,6 +52,7 @@ def softmax(
     spans: Operand | None,
     cells: Operand | None,
     sinks: Operand | None,
+    mask: Operand | None,
 ) -> None:
     """Softmax over the last axis (dimension 0) of scale * scores, masked where spans are given."""
     seen = None
@@ -59,6 +60,10 @@ def softmax(
         seen = _visible(spans.load((0, 0)), cells.load((0, 0)))
     sink = None if sinks is None else sinks.load().reshape(-1, 1, 1)
     scaled = np.float32(node.attr["scale"]) * scores.load()
+    if mask is not None:
+        added = mask.load(np.s_[:, :, : scaled.shape[2]])
+        times = [n // m for n, m in zip(scaled.shape[:2], added.shape[:2], strict=True)]
+        scaled = scaled + np.tile(added, (*times, 1, 1))
     out.store(_weights(scaled, node.attr["softcap"], seen, sink))
 
 

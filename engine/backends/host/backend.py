@@ -25,7 +25,8 @@ from engine.backends.host.families import FAMILIES
 from engine.backends.host.operand import Operand
 from engine.gguf.formats import Format
 from engine.graph.arrays import raw_array
-from engine.graph.tensor import VIEW_OPS, Shape, Tensor
+from engine.graph.op import VIEW_OPS
+from engine.graph.tensor import Shape, Tensor
 from engine.memory.pools import system_pool
 
 ALIGNMENT = 64

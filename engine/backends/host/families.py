@@ -12,7 +12,7 @@ from engine.backends.host import (
     rope,
     rows,
 )
-from engine.graph.tensor import Op
+from engine.graph.op import Op
 
 FAMILIES: dict[Op, Callable[..., None]] = {
     Op.ADD: arithmetic.add,

@@ -9,7 +9,8 @@ from types import MappingProxyType
 
 from engine.backends.opencl.launch import DeviceTraits
 from engine.gguf.formats import F32
-from engine.graph.tensor import Op, Tensor, node
+from engine.graph.op import Op
+from engine.graph.tensor import Tensor, node
 
 ROWS = 4
 """Most queries of a tile: 4 queries times 4 cells are what registers hold."""

@@ -9,7 +9,8 @@ from engine.backends.opencl.launches.quantize import BLOCK
 from engine.backends.opencl.launches.rope_store import supports_rope_store
 from engine.backends.opencl.layouts import TILE
 from engine.backends.opencl.rewrite import Fusion, Pattern, Program
-from engine.graph.tensor import Op, Shape, Tensor
+from engine.graph.op import Op
+from engine.graph.tensor import Shape, Tensor
 
 
 def norm_add(program: Program, i: int) -> Fusion | None:

@@ -13,7 +13,8 @@ from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.matmul import AT_ONCE, is_tiled, operands_of
 from engine.backends.opencl.launches.quantize import quantized
 from engine.gguf.formats import Format
-from engine.graph.tensor import Op, Tensor
+from engine.graph.op import Op
+from engine.graph.tensor import Tensor
 
 
 def lower(

@@ -1,30 +1,96 @@
 """The operation set: one function a node, one file a family; shapes are checked when it is made."""
 
-from engine.graph.ops.activation import gelu, silu
-from engine.graph.ops.arithmetic import add, div, mul, scale, softcap, sub
-from engine.graph.ops.attention import attention, softmax
-from engine.graph.ops.copy import cast, contiguous
-from engine.graph.ops.matmul import mulmat
-from engine.graph.ops.norm import rms_norm
+from engine.graph.ops.activation import gelu, quick_gelu, relu, sigmoid, silu, swiglu_limit, tanh
+from engine.graph.ops.arithmetic import (
+    add,
+    add_id,
+    clamp,
+    cos,
+    div,
+    mul,
+    neg,
+    scale,
+    sin,
+    softcap,
+    sqr,
+    sqrt,
+    sub,
+)
+from engine.graph.ops.attention import attention, masked_attention, softmax
+from engine.graph.ops.copy import cast, contiguous, copy_into, duplicate
+from engine.graph.ops.image import avg_pool_2d, conv_2d, conv_3d, im2col, im2col_3d, interpolate
+from engine.graph.ops.matmul import mulmat, mulmat_id
+from engine.graph.ops.norm import l2_norm, layer_norm, rms_norm
+from engine.graph.ops.reduce import argsort, mean, stddev, sum_rows, top_k, variance
 from engine.graph.ops.rope import rope
 from engine.graph.ops.rows import rows, set_rows
+from engine.graph.ops.shape import (
+    arange,
+    chunk,
+    chunk_sections,
+    concat,
+    pad,
+    repeat,
+    set_,
+    slice_,
+    stack,
+)
 
 __all__ = [
     "add",
+    "add_id",
+    "arange",
+    "argsort",
     "attention",
+    "avg_pool_2d",
     "cast",
+    "chunk",
+    "chunk_sections",
+    "clamp",
+    "concat",
     "contiguous",
+    "conv_2d",
+    "conv_3d",
+    "copy_into",
+    "cos",
     "div",
+    "duplicate",
     "gelu",
+    "im2col",
+    "im2col_3d",
+    "interpolate",
+    "l2_norm",
+    "layer_norm",
+    "masked_attention",
+    "mean",
     "mul",
     "mulmat",
+    "mulmat_id",
+    "neg",
+    "pad",
+    "quick_gelu",
+    "relu",
+    "repeat",
     "rms_norm",
     "rope",
     "rows",
     "scale",
+    "set_",
     "set_rows",
+    "sigmoid",
     "silu",
+    "sin",
+    "slice_",
     "softcap",
     "softmax",
+    "sqr",
+    "sqrt",
+    "stack",
+    "stddev",
     "sub",
+    "sum_rows",
+    "swiglu_limit",
+    "tanh",
+    "top_k",
+    "variance",
 ]

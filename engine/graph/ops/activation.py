@@ -1,7 +1,8 @@
 """Activations; with `up` they are gated: act(gate) * up."""
 
 from engine.errors import ShapeError
-from engine.graph.tensor import Op, Tensor, node
+from engine.graph.op import Op
+from engine.graph.tensor import Tensor, node
 
 
 def silu(gate: Tensor, up: Tensor | None = None) -> Tensor:
@@ -14,7 +15,39 @@ def gelu(gate: Tensor, up: Tensor | None = None) -> Tensor:
     return _gated(Op.GELU, gate, up)
 
 
+def quick_gelu(gate: Tensor, up: Tensor | None = None) -> Tensor:
+    """x * sigmoid(1.702 x), times `up` where given."""
+    return _gated(Op.QUICK_GELU, gate, up)
+
+
+def relu(gate: Tensor, up: Tensor | None = None) -> Tensor:
+    """max(x, 0), times `up` where given (ReGLU)."""
+    return _gated(Op.RELU, gate, up)
+
+
+def tanh(x: Tensor) -> Tensor:
+    """The hyperbolic tangent."""
+    return _gated(Op.TANH, x, None)
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """1 / (1 + exp(-x))."""
+    return _gated(Op.SIGMOID, x, None)
+
+
+def swiglu_limit(gate: Tensor, up: Tensor, alpha: float, limit: float) -> Tensor:
+    """g * sigmoid(alpha g) * (u + 1), g = min(gate, limit), u = up within +-limit (gpt-oss)."""
+    _check_gated(Op.SWIGLU_LIMIT, gate, up)
+    attr = {"alpha": float(alpha), "limit": float(limit)}
+    return node(Op.SWIGLU_LIMIT, gate.fmt, gate.shape, gate, up, **attr)
+
+
 def _gated(op: Op, gate: Tensor, up: Tensor | None) -> Tensor:
-    if up is not None and up.shape != gate.shape:
-        raise ShapeError(op, "gate and up differ", gate.shape, up.shape)
+    if up is not None:
+        _check_gated(op, gate, up)
     return node(op, gate.fmt, gate.shape, gate, up)
+
+
+def _check_gated(op: Op, gate: Tensor, up: Tensor) -> None:
+    if up.shape != gate.shape:
+        raise ShapeError(op, "gate and up differ", gate.shape, up.shape)

@@ -7,8 +7,11 @@ span. That covers causal, sliding-window, chunked and bidirectional attention; p
 """
 
 from engine.errors import ShapeError
-from engine.gguf.formats import F32, I32
-from engine.graph.tensor import Op, Tensor, node
+from engine.gguf.formats import F16, F32, I32
+from engine.graph.op import Op
+from engine.graph.ops.copy import contiguous
+from engine.graph.ops.matmul import mulmat
+from engine.graph.tensor import Tensor, node
 
 
 def attention(
@@ -58,16 +61,21 @@ def softmax(
     spans: Tensor | None = None,
     cells: Tensor | None = None,
     *,
+    mask: Tensor | None = None,
     scale: float = 1.0,
     softcap: float = 0.0,
     sinks: Tensor | None = None,
 ) -> Tensor:
     """Softmax over dimension 0 of scale * scores [C, T, H], masked as `attention` where given.
 
-    A row with nothing visible gives zeros.
+    Instead of spans and cells, `mask` f32 or f16 [C, T or more] may be added after the scaling,
+    its higher dimensions broadcast modulo. A row with nothing visible gives zeros.
     """
-    if (spans is None) != (cells is None):
-        raise ShapeError("softmax", "spans and cells come together", scores.shape)
+    if (spans is None) != (cells is None) or (mask is not None and spans is not None):
+        what = "spans and cells come together, and not with a mask"
+        raise ShapeError("softmax", what, scores.shape)
+    if mask is not None:
+        _check_mask(scores, mask)
     if spans is not None and cells is not None:
         _check_visibility("softmax", spans, cells, scores.shape[1], scores.shape[0])
     if sinks is not None and (sinks.fmt != F32 or sinks.dims != (scores.shape[2],)):
@@ -80,9 +88,39 @@ def softmax(
         spans,
         cells,
         sinks,
+        mask,
         scale=float(scale),
         softcap=float(softcap),
     )
+
+
+def masked_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    *,
+    scale: float,
+    sinks: Tensor | None = None,
+) -> Tensor:
+    """Attention without a cache, of single operations: f32 [Dv, H, Tq].
+
+    q [D, H, Tq], k [D, K, Tk], v [Dv, K, Tk]; the mask [Tk, Tq or more] is added to the scores.
+    """
+    if q.shape[0] != k.shape[0] or k.shape[1:3] != v.shape[1:3] or q.shape[1] % k.shape[1]:
+        raise ShapeError("attention", "q, k and v do not fit", q.shape, k.shape, v.shape)
+    queries, keys = q.permute(0, 2, 1, 3), k.permute(0, 2, 1, 3)
+    scores = mulmat(keys, queries, full_precision=True)
+    weights = softmax(scores, mask=mask, scale=scale, sinks=sinks)
+    mixed = mulmat(contiguous(v.permute(1, 2, 0, 3)), weights)
+    return contiguous(mixed.permute(0, 2, 1, 3))
+
+
+def _check_mask(scores: Tensor, mask: Tensor) -> None:
+    short = mask.shape[0] != scores.shape[0] or mask.shape[1] < scores.shape[1]
+    tiles = scores.shape[2] % mask.shape[2] == 0 and scores.shape[3] % mask.shape[3] == 0
+    if mask.fmt not in (F32, F16) or short or not tiles:
+        raise ShapeError("softmax", "the mask does not fit", scores.shape, mask.shape)
 
 
 def _check_visibility(op: str, spans: Tensor, cells: Tensor, n_tokens: int, n_cells: int) -> None:

@@ -1,14 +1,44 @@
-"""Packed copies and conversions."""
+"""Copies and conversions."""
 
+from engine.errors import ShapeError
 from engine.gguf.formats import Format
-from engine.graph.tensor import Op, Tensor, node
+from engine.graph.op import Op
+from engine.graph.tensor import Tensor, node
 
 
-def contiguous(x: Tensor) -> Tensor:
-    """A packed copy of the same type; x itself where it is packed already."""
-    return x if x.is_contiguous else node(Op.COPY, x.fmt, x.shape, x)
+def contiguous(x: Tensor, *shape: int) -> Tensor:
+    """x packed, reshaped where a shape is given (one -1 is inferred); no copy if it is already."""
+    packed = x if x.is_contiguous else duplicate(x)
+    return packed.reshape(*shape) if shape else packed
+
+
+def duplicate(x: Tensor) -> Tensor:
+    """A packed copy of the same type."""
+    return node(Op.COPY, x.fmt, x.shape, x)
 
 
 def cast(x: Tensor, fmt: Format) -> Tensor:
-    """A packed copy in another type (f32, f16, bf16 and i32 among themselves)."""
+    """A packed copy in another type."""
+    if x.shape[0] % fmt.block:
+        raise ShapeError("cast", f"rows are no multiple of {fmt}'s {fmt.block}", x.shape)
     return node(Op.COPY, fmt, x.shape, x)
+
+
+def copy_into(x: Tensor, target: Tensor) -> Tensor:
+    """Write x into `target` in its type, element by element in linear order; shapes may differ.
+
+    The result is a view of all of `target`: reading through it orders the read after the write.
+    """
+    if x.nelements != target.nelements:
+        raise ShapeError("copy_into", "element counts differ", x.shape, target.shape)
+    if (x.fmt.quantized or target.fmt.quantized) and x.shape[0] != target.shape[0]:
+        raise ShapeError("copy_into", "blocks cannot be cut", x.shape, target.shape)
+    return Tensor(
+        Op.COPY_INTO,
+        target.fmt,
+        target.shape,
+        target.strides,
+        (target, x),
+        root=target.storage,
+        offset=target.offset,
+    )

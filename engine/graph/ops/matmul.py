@@ -1,21 +1,42 @@
 """Matrix products."""
 
 from engine.errors import ShapeError
-from engine.gguf.formats import F32
-from engine.graph.tensor import Op, Tensor, node
+from engine.gguf.formats import F32, I32
+from engine.graph.op import Op
+from engine.graph.tensor import Tensor, node
 
 
-def mulmat(a: Tensor, b: Tensor) -> Tensor:
+def mulmat(a: Tensor, b: Tensor, *, full_precision: bool = False) -> Tensor:
     """out[m, n] = sum_k a[k, m] * b[k, n].
 
     f32 [M, N, b2, b3] of a [K, M, a2, a3] and b [K, N, b2, b3]. `a` may be quantised. Batches are
-    grouped: b's index divided by b2/a2 (grouped-query attention).
+    grouped: b's index divided by b2/a2 (grouped-query attention). `full_precision` forbids that a
+    device rounds `b` before it multiplies.
     """
-    if a.shape[0] != b.shape[0]:
-        names = f"{a.name or 'a'} and {b.name or 'b'}"
-        raise ShapeError("mulmat", f"the first dimensions of {names} differ", a.shape, b.shape)
+    _check_rows("mulmat", a, b)
     if b.shape[2] % a.shape[2] or b.shape[3] % a.shape[3]:
         raise ShapeError("mulmat", "batches do not group", a.shape, b.shape)
+    shape = (a.shape[1], b.shape[1], b.shape[2], b.shape[3])
+    return node(Op.MULMAT, F32, shape, a, b, **({"full_precision": True} if full_precision else {}))
+
+
+def mulmat_id(a: Tensor, b: Tensor, ids: Tensor) -> Tensor:
+    """out[:, u, t] = a[:, :, ids[u, t]]^T b[:, u mod s, t]: each token with its own experts.
+
+    f32 [M, U, T] of a [K, M, E], which may be quantised, b [K, s, T] and ids i32 [U, T].
+    """
+    _check_rows("mulmat_id", a, b)
+    used, tokens = ids.shape[:2]
+    if ids.fmt != I32 or ids.shape[2:] != (1, 1) or used % b.shape[1] or tokens != b.shape[2]:
+        raise ShapeError("mulmat_id", "b and the i32 ids do not fit", b.shape, ids.shape)
+    if a.shape[3] != 1 or b.shape[3] != 1:
+        raise ShapeError("mulmat_id", "has three dimensions", a.shape, b.shape)
+    return node(Op.MULMAT_ID, F32, (a.shape[1], used, tokens), a, b, ids)
+
+
+def _check_rows(op: str, a: Tensor, b: Tensor) -> None:
+    if a.shape[0] != b.shape[0]:
+        names = f"{a.name or 'a'} and {b.name or 'b'}"
+        raise ShapeError(op, f"the first dimensions of {names} differ", a.shape, b.shape)
     if a.strides[0] > a.strides[1] and a.shape[1] > 1:
-        raise ShapeError("mulmat", "the first operand is transposed; make it contiguous", a.shape)
-    return node(Op.MULMAT, F32, (a.shape[1], b.shape[1], b.shape[2], b.shape[3]), a, b)
+        raise ShapeError(op, "the first operand is transposed; make it contiguous", a.shape)

@@ -1,11 +1,33 @@
 """Normalisation over dimension 0."""
 
 from engine.errors import ShapeError
-from engine.graph.tensor import Op, Tensor, node
+from engine.graph.op import Op
+from engine.graph.tensor import Tensor, node
 
 
 def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     """x / sqrt(mean(x^2) + eps) * weight, over dimension 0 (Zhang & Sennrich 2019)."""
-    if weight is not None and weight.dims != (x.shape[0],):
-        raise ShapeError("rms_norm", f"{weight.name} is no row of x", x.shape, weight.shape)
+    _check_row("rms_norm", x, weight)
     return node(Op.RMS_NORM, x.fmt, x.shape, x, weight, eps=float(eps))
+
+
+def layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) * weight + bias (Ba, Kiros & Hinton 2016).
+
+    The variance is the population's. A bias needs a weight.
+    """
+    if bias is not None and weight is None:
+        raise ShapeError("layer_norm", "a bias needs a weight", x.shape, bias.shape)
+    _check_row("layer_norm", x, weight)
+    _check_row("layer_norm", x, bias)
+    return node(Op.LAYER_NORM, x.fmt, x.shape, x, weight, bias, eps=float(eps))
+
+
+def l2_norm(x: Tensor, eps: float) -> Tensor:
+    """x / max(sqrt(sum(x^2)), eps)."""
+    return node(Op.L2_NORM, x.fmt, x.shape, x, eps=float(eps))
+
+
+def _check_row(op: str, x: Tensor, weight: Tensor | None) -> None:
+    if weight is not None and weight.dims != (x.shape[0],):
+        raise ShapeError(op, f"{weight.name} is no row of x", x.shape, weight.shape)

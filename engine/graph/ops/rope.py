@@ -2,7 +2,8 @@
 
 from engine.errors import ShapeError
 from engine.gguf.formats import F32
-from engine.graph.tensor import Op, Tensor, node
+from engine.graph.op import Op
+from engine.graph.tensor import Tensor, node
 
 
 def rope(x: Tensor, table: Tensor, neox: bool) -> Tensor:

@@ -7,7 +7,8 @@ from engine.errors import ShapeError
 from engine.gguf.formats import F16, F32, I32, Q4_K, Q8_0
 from engine.graph import ops
 from engine.graph.arrays import as_array
-from engine.graph.tensor import Op, Role, Tensor, leaf
+from engine.graph.op import Op
+from engine.graph.tensor import Role, Tensor, leaf
 
 
 def given(*shape: int) -> Tensor:

@@ -10,7 +10,8 @@ import pytest
 from engine.errors import BadFile, TensorMismatch, UnsupportedModel
 from engine.gguf import open_gguf
 from engine.gguf.tensors import TensorInfo
-from engine.graph.tensor import Op, Role, Tensor
+from engine.graph.op import Op
+from engine.graph.tensor import Role, Tensor
 from engine.layers.linear import Linear
 from engine.models.build import build_model, find, supported
 from engine.weights.bind import Name, bind

@@ -12,7 +12,8 @@ from engine.backends.base import (
 )
 from engine.backends.host.backend import HostBackend
 from engine.graph.graph import Graph
-from engine.graph.tensor import Op, Tensor
+from engine.graph.op import Op
+from engine.graph.tensor import Tensor
 from engine.scheduler.assign import Assignment, assign
 
 

@@ -6,7 +6,8 @@ from engine.errors import NotSupported
 from engine.gguf.formats import F16, F32, I32
 from engine.graph import ops
 from engine.graph.graph import Graph
-from engine.graph.tensor import Op, Role, Tensor, leaf
+from engine.graph.op import Op
+from engine.graph.tensor import Role, Tensor, leaf
 from tests.engine.scheduler.devices import Device, host, placements
 
 

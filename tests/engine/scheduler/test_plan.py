@@ -12,7 +12,8 @@ from engine.errors import NoMem
 from engine.gguf.formats import F16, F32, I32
 from engine.graph import ops
 from engine.graph.graph import Graph
-from engine.graph.tensor import Op, Role, Tensor, leaf
+from engine.graph.op import Op
+from engine.graph.tensor import Role, Tensor, leaf
 from engine.scheduler.plan import Planner
 from tests.engine.scheduler.devices import Device, host, place
 

@@ -40,7 +40,8 @@ from engine.backends.opencl.launches.quantize import quantize, supports_quantize
 from engine.backends.opencl.launches.rope import rope, supports_rope
 from engine.backends.opencl.launches.rope_store import rope_store, supports_rope_store
 from engine.backends.opencl.launches.rows import rows, set_rows, supports_rows, supports_set_rows
-from engine.graph.tensor import Op, Tensor
+from engine.graph.op import Op
+from engine.graph.tensor import Tensor
 
 Supports = Callable[[Tensor, TypeOf], bool]
 

@@ -18,7 +18,8 @@ from engine.backends.opencl.launches.sizes import (
     sources,
 )
 from engine.gguf.formats import F16, F32
-from engine.graph.tensor import Op, Tensor
+from engine.graph.op import Op
+from engine.graph.tensor import Tensor
 
 FLOATS = (F32, F16)
 

@@ -88,13 +88,13 @@ def supports_softmax(node: Tensor, type_of: TypeOf) -> bool:
     """f32 scores."""
     spans, cells = node.src[1:3]
     packed = all(t is None or t.is_contiguous for t in (spans, cells))
-    return readable(node, type_of) and operands(node, (F32,), (I32,), (I32,), (F32,)) and packed
+    return readable(node, type_of) and operands(node, (F32,), (I32,), (I32,), (F32,), ()) and packed
 
 
 def softmax(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """A team of items a row."""
     x = sources(node)[0]
-    spans, cells, sinks = node.src[1:]
+    spans, cells, sinks = node.src[1:4]
     n0, n1, n2, rows = row_shape(x.shape)
     team, per_group = team_size(traits), rows_per_group(int(rows), traits)
     size, local = items(-(-int(rows) // per_group) * team, team)

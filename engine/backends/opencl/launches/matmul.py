@@ -9,7 +9,8 @@ from engine.backends.opencl.launches.quantize import has_wide_vectors
 from engine.backends.opencl.launches.sizes import TYPE_NAMES, i32, i64, vector_width
 from engine.backends.opencl.layouts import SCHEMES, TILE, TILED
 from engine.gguf.formats import BF16, F16, F32, Q4_0, Q5_0, Q6_K, Format
-from engine.graph.tensor import Op, Tensor
+from engine.graph.op import Op
+from engine.graph.tensor import Tensor
 
 # What is stored is q + bias where the format has no minimum to put it into.
 _BIAS = {Q4_0: 8, Q5_0: 16, Q6_K: 32}

@@ -6,7 +6,8 @@ from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Arg, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import i32, i64
 from engine.gguf.formats import F32, I8
-from engine.graph.tensor import Op, Tensor, node
+from engine.graph.op import Op
+from engine.graph.tensor import Tensor, node
 
 BLOCK = 32
 BLOCK_BYTES = 80

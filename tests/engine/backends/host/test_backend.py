@@ -9,7 +9,8 @@ from engine.errors import DeviceError, NoMem
 from engine.gguf.formats import F32, Q4_1, Format
 from engine.graph import ops
 from engine.graph.graph import Graph
-from engine.graph.tensor import LOWERED_OPS, Op, Role, leaf
+from engine.graph.op import LOWERED_OPS, Op
+from engine.graph.tensor import Role, leaf
 
 OWNER = Owner(Component.CACHE, 3)
 

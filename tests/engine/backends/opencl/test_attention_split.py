@@ -8,7 +8,8 @@ from engine.backends.opencl.attention_split import split_attention, split_of
 from engine.backends.opencl.launch import DeviceTraits
 from engine.gguf.formats import F16, F32, I32
 from engine.graph import ops
-from engine.graph.tensor import Op, Role, Tensor, leaf
+from engine.graph.op import Op
+from engine.graph.tensor import Role, Tensor, leaf
 
 
 def traits_of(is_cpu: bool, compute_units: int) -> DeviceTraits:

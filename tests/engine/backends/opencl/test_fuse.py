@@ -13,7 +13,8 @@ from engine.errors import BadSetting
 from engine.gguf.formats import BF16, F16, F32, I32, Q4_1, Q8_0, Format
 from engine.graph import ops
 from engine.graph.graph import Graph
-from engine.graph.tensor import VIEW_OPS, Op, Role, Tensor, leaf
+from engine.graph.op import VIEW_OPS, Op
+from engine.graph.tensor import Role, Tensor, leaf
 
 CPU = DeviceTraits(True, 2, 4096, 32768, False, False)
 

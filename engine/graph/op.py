@@ -1,0 +1,74 @@
+"""The operation set, in ggml's words."""
+
+from enum import StrEnum
+
+
+class Op(StrEnum):
+    """What a node computes. The first group moves no data."""
+
+    NONE = "none"
+    VIEW = "view"
+    RESHAPE = "reshape"
+    PERMUTE = "permute"
+
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    DIV = "div"
+    SCALE = "scale"
+    CLAMP = "clamp"
+    SQR = "sqr"
+    SQRT = "sqrt"
+    SIN = "sin"
+    COS = "cos"
+    SOFTCAP = "softcap"
+    ADD_ID = "add_id"
+
+    SILU = "silu"
+    GELU = "gelu"
+    QUICK_GELU = "quick_gelu"
+    RELU = "relu"
+    TANH = "tanh"
+    SIGMOID = "sigmoid"
+    SWIGLU_LIMIT = "swiglu_limit"
+
+    MULMAT = "mulmat"
+    MULMAT_ID = "mulmat_id"
+
+    RMS_NORM = "rms_norm"
+    LAYER_NORM = "layer_norm"
+    L2_NORM = "l2_norm"
+    SUM_ROWS = "sum_rows"
+    MEAN = "mean"
+
+    ROPE = "rope"
+    SOFTMAX = "softmax"
+    ATTENTION = "attention"
+
+    ROWS = "rows"
+    SET_ROWS = "set_rows"
+    COPY = "copy"
+    COPY_INTO = "copy_into"
+    SET = "set"
+    PAD = "pad"
+    CONCAT = "concat"
+    REPEAT = "repeat"
+    ARANGE = "arange"
+    ARGSORT = "argsort"
+
+    IM2COL = "im2col"
+    AVG_POOL_2D = "avg_pool_2d"
+    INTERPOLATE = "interpolate"
+
+    # Made by a backend's lowering, never by a model.
+    QUANTIZE = "quantize"
+    NORM_CHAIN = "norm_chain"
+    ACTIVATION_QUANTIZE = "activation_quantize"
+    MULMAT_ADD = "mulmat_add"
+    MULMAT_GATED = "mulmat_gated"
+    ROPE_STORE = "rope_store"
+
+
+VIEW_OPS = frozenset({Op.VIEW, Op.RESHAPE, Op.PERMUTE})
+LOWERED_OPS = frozenset(list(Op)[list(Op).index(Op.QUANTIZE) :])
+"""What a backend's lowering makes: no model does, and no backend is asked whether it can."""

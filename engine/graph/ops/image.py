@@ -1,0 +1,123 @@
+"""Convolution, pooling and scaling of planes: dimension 0 is the width, dimension 1 the height."""
+
+from typing import Literal
+
+from engine.errors import ShapeError
+from engine.gguf.formats import F32
+from engine.graph.op import Op
+from engine.graph.ops.copy import contiguous
+from engine.graph.ops.matmul import mulmat
+from engine.graph.tensor import Tensor, node
+
+Pair = tuple[int, int]
+Triple = tuple[int, int, int]
+Mode = Literal["nearest", "bilinear"]
+
+
+def im2col(
+    kernel: Tensor,
+    image: Tensor,
+    stride: Pair = (1, 1),
+    pad: Pair = (0, 0),
+    dilation: Pair = (1, 1),
+) -> Tensor:
+    """The patches a kernel sees: f32 [KW*KH*IC, OW, OH, N], kw fastest, then kh, then the channel.
+
+    `kernel` [KW, KH, IC, ...] only gives its size; image [W, H, IC, N] f32. Out of the image is 0.
+    """
+    if kernel.shape[2] != image.shape[2]:
+        raise ShapeError("im2col", "channels differ", kernel.shape, image.shape)
+    kw, kh, channels, _ = kernel.shape
+    size, steps = (kw, kh, 1), (*stride, 1)
+    ow, oh, _ = _windows("im2col", image, size, steps, (*pad, 0), (*dilation, 1))
+    attr = {"kernel": size, "stride": steps, "pad": (*pad, 0), "dilation": (*dilation, 1)}
+    shape = (kw * kh * channels, ow, oh, image.shape[3])
+    return node(Op.IM2COL, F32, shape, image, channels=channels, depth=1, **attr)
+
+
+def im2col_3d(
+    kernel: Tensor,
+    image: Tensor,
+    channels: int,
+    stride: Triple = (1, 1, 1),
+    pad: Triple = (0, 0, 0),
+    dilation: Triple = (1, 1, 1),
+) -> Tensor:
+    """f32 [KW*KH*KD*IC, OW, OH, OD*N], kw fastest, then kh, kd, the channel.
+
+    kernel [KW, KH, KD, IC*OC] only gives its size; image [W, H, D, IC*N] f32, channels first.
+    """
+    if kernel.shape[3] % channels or image.shape[3] % channels:
+        raise ShapeError("im2col", f"no multiples of {channels}", kernel.shape, image.shape)
+    kw, kh, kd, _ = kernel.shape
+    ow, oh, od = _windows("im2col", image, (kw, kh, kd), stride, pad, dilation)
+    attr = {"kernel": (kw, kh, kd), "stride": stride, "pad": pad, "dilation": dilation}
+    shape = (kw * kh * kd * channels, ow, oh, od * (image.shape[3] // channels))
+    return node(
+        Op.IM2COL, F32, shape, image, channels=channels, depth=image.shape[2], out_depth=od, **attr
+    )
+
+
+def conv_2d(
+    kernel: Tensor,
+    image: Tensor,
+    stride: Pair = (1, 1),
+    pad: Pair = (0, 0),
+    dilation: Pair = (1, 1),
+) -> Tensor:
+    """Cross-correlation: f32 [OW, OH, OC, N] of kernel [KW, KH, IC, OC] and image [W, H, IC, N]."""
+    patches = im2col(kernel, image, stride, pad, dilation)
+    k, ow, oh, n = patches.shape
+    out = mulmat(kernel.reshape(k, kernel.shape[3]), patches.reshape(k, ow * oh, n))
+    return contiguous(out.permute(1, 0, 2, 3), ow, oh, kernel.shape[3], n)
+
+
+def conv_3d(
+    kernel: Tensor,
+    image: Tensor,
+    channels: int,
+    stride: Triple = (1, 1, 1),
+    pad: Triple = (0, 0, 0),
+    dilation: Triple = (1, 1, 1),
+) -> Tensor:
+    """Cross-correlation in three dimensions: f32 [OC, OW*OH*OD*N], one column a window.
+
+    kernel [KW, KH, KD, IC*OC], image [W, H, D, IC*N], with IC = `channels`.
+    """
+    patches = im2col_3d(kernel, image, channels, stride, pad, dilation)
+    k = patches.shape[0]
+    return mulmat(kernel.reshape(k, -1), patches.reshape(k, -1))
+
+
+def avg_pool_2d(x: Tensor, kernel: int, stride: int, pad: int = 0) -> Tensor:
+    """The mean of each kernel x kernel window of f32 planes; padding counts as zeros."""
+    size, steps, pads = (kernel, kernel, 1), (stride, stride, 1), (pad, pad, 0)
+    ow, oh, _ = _windows("avg_pool_2d", x, size, steps, pads, (1, 1, 1))
+    attr = {"kernel": kernel, "stride": stride, "pad": pad}
+    return node(Op.AVG_POOL_2D, F32, (ow, oh, *x.shape[2:]), x, **attr)
+
+
+def interpolate(x: Tensor, shape: tuple[int, int, int, int], mode: Mode = "nearest") -> Tensor:
+    """f32 x scaled to `shape`.
+
+    `nearest` takes element floor(i * in / out) in each dimension; `bilinear` blends in dimensions 0
+    and 1 between half-pixel centres, edges clamped, and takes the nearest in the others.
+    """
+    if x.fmt != F32 or mode not in ("nearest", "bilinear"):
+        raise ShapeError("interpolate", f"needs f32 and a known mode, not {mode}", x.shape, shape)
+    return node(Op.INTERPOLATE, F32, shape, x, mode=mode)
+
+
+def _windows(
+    op: str, image: Tensor, kernel: Triple, stride: Triple, pad: Triple, dilation: Triple
+) -> Triple:
+    """How many windows fit in each direction: (in + 2p - d(k-1) - 1) // s + 1."""
+    if image.fmt != F32 or min(*kernel, *stride, *dilation) < 1 or min(pad) < 0:
+        raise ShapeError(op, f"f32 in steps {stride} with {pad} around", image.shape, kernel)
+    counts = [
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, k, s, p, d in zip(image.shape[:3], kernel, stride, pad, dilation, strict=True)
+    ]
+    if min(counts[: 2 if kernel[2] == 1 else 3]) < 1:
+        raise ShapeError(op, "the window is larger than the image", image.shape, kernel)
+    return counts[0], counts[1], counts[2]
