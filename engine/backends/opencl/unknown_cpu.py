@@ -1,9 +1,10 @@
 """PoCL on a CPU newer than its compiler.
 
-The PoCL of the package index holds LLVM 14. On a CPU made later (Zen 5, say) that calls the CPU
-"generic", a name its own front end refuses, so that no program builds. Nothing outside can change
-the name: no variable, no build option. It lies in the driver's record of the device, which is what
-an OpenCL handle points to, so there it is replaced by an older CPU with the same instructions.
+The PoCL of the package index holds LLVM 14. A CPU made later it calls "generic" (Zen 5), a name
+that its own front end refuses, so that no program builds, or by its predecessor's name (Zen 4:
+"znver3"), which lacks AVX-512. Nothing outside can change the name: no variable, no build option.
+It lies in the driver's record of the device, which is what an OpenCL handle points to, so there it
+is replaced by an older CPU with the same instructions.
 """
 
 import ctypes
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from engine.backends.opencl.loader import cl
 
-UNKNOWN = b"generic\0"
+TARGET = "x86_64-unknown-linux-gnu-"
 RECORD_BYTES = 1024
 # Names that LLVM 14 knows and what /proc/cpuinfo must list for them, best first.
 KNOWN = (
@@ -24,17 +25,22 @@ KNOWN = (
     (b"x86-64", set[str]()),
 )
 
+WITH_AVX512 = (b"cascadelake", b"skylake-avx512")
+
 # The driver keeps pointing to these for as long as the process lives.
 _names = {name: ctypes.create_string_buffer(name) for name, _ in KNOWN}
 
 
 def name_unknown_cpu(device: cl.Device) -> None:
-    """Give the device a CPU its compiler knows; does nothing where it has one."""
-    if sys.platform != "linux" or not device.version.endswith("x86_64-unknown-linux-gnu-generic"):
+    """Give the device a CPU its compiler knows; does nothing where it has the right one."""
+    if sys.platform != "linux" or TARGET not in device.version:
         return
-    name = _names[known_cpu(Path("/proc/cpuinfo").read_text("ascii", "replace"))]
-    for address in _pointers_to(UNKNOWN, device.int_ptr, RECORD_BYTES):
-        ctypes.c_void_p.from_address(address).value = ctypes.addressof(name)
+    given = device.version.rpartition(TARGET)[2]
+    best = known_cpu(Path("/proc/cpuinfo").read_text("ascii", "replace"))
+    if given != "generic" and not (given == "znver3" and best in WITH_AVX512):
+        return
+    for address in _pointers_to(given.encode() + b"\0", device.int_ptr, RECORD_BYTES):
+        ctypes.c_void_p.from_address(address).value = ctypes.addressof(_names[best])
 
 
 def known_cpu(cpuinfo: str) -> bytes:
