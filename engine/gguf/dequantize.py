@@ -5,16 +5,13 @@ import numpy.typing as npt
 
 from engine.errors import UnsupportedModel
 from engine.gguf.decoders import DECODERS
-from engine.gguf.formats import BF16, FORMATS, Q1_0, Q2_0, Q8_1, Q8_K, Format
+from engine.gguf.formats import BF16, FORMATS, UNREADABLE, Format
 
 # The package decodes 16 rows at a time, whatever their length. Blocks are independent, so the
 # data is cut into rows of its own: long enough to amortise calls, short enough for the cache.
 _ROW = 4096
 # Elements our own decoders take at once, so that their steps stay in the cache.
 _PIECE = 1 << 16
-
-# Types that hold activations, and two that the package has no decoder for.
-_UNREADABLE = (Q8_1, Q8_K, Q1_0, Q2_0)
 
 
 def dequantize(blocks: npt.NDArray[np.uint8], fmt: Format) -> npt.NDArray[np.float32]:
@@ -52,8 +49,8 @@ def _by_package(data: npt.NDArray[np.uint8], fmt: Format) -> npt.NDArray[np.floa
     from gguf import quants
     from gguf.constants import GGMLQuantizationType
 
-    if fmt in _UNREADABLE or fmt.id not in GGMLQuantizationType.__members__.values():
-        readable = [f.name for f in FORMATS.values() if f not in _UNREADABLE]
+    if fmt in UNREADABLE or fmt.id not in GGMLQuantizationType.__members__.values():
+        readable = [f.name for f in FORMATS.values() if f not in UNREADABLE]
         raise UnsupportedModel("tensor type", fmt.name, readable)
     kind = GGMLQuantizationType(fmt.id)
     row = _ROW // fmt.block * fmt.bytes

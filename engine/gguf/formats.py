@@ -97,6 +97,9 @@ FORMATS: dict[int, Format] = {
     value.id: value for value in list(globals().values()) if isinstance(value, Format)
 }
 
+UNREADABLE = (Q8_1, Q8_K, Q1_0, Q2_0)
+"""Two types that hold activations, and two that the `gguf` package has no decoder for."""
+
 _NAMES = {fmt.name: fmt for fmt in FORMATS.values()}
 
 

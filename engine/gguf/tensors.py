@@ -1,7 +1,7 @@
 """The tensor infos of a header: names, types, shapes and places, checked against the file."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from engine.errors import BadFile
 from engine.gguf.cursor import Cursor
-from engine.gguf.formats import FORMATS, Format
+from engine.gguf.formats import FORMATS, UNREADABLE, Format
 
 LONGEST_NAME = 1024  # ggml stops at 63
 MAX_DIMS = 4
@@ -84,8 +84,8 @@ def place(
 ) -> tuple[TensorInfo, ...]:
     """The tensors of a file of `size` bytes whose data begins at `start`.
 
-    BadFile for types that ggml does not have, rows that are not whole blocks, and data that is
-    misaligned, beyond the end of the file or shared by two tensors.
+    BadFile for types that ggml does not have or that cannot be decoded, rows that are not whole
+    blocks, and data that is misaligned, beyond the end of the file or shared by two tensors.
     """
     _check_types(path, infos)
     tensors = tuple(_place(path, info, part, start, alignment) for info in infos)
@@ -121,16 +121,25 @@ def _place(path: str, info: RawInfo, part: int, start: int, alignment: int) -> T
 
 
 def _check_types(path: str, infos: Sequence[RawInfo]) -> None:
-    unknown: dict[int, list[str]] = defaultdict(list)
+    unknown: dict[str, list[str]] = defaultdict(list)
+    unreadable: dict[str, list[str]] = defaultdict(list)
     for info in infos:
-        if info.type_id not in FORMATS:
-            unknown[info.type_id].append(info.name)
+        fmt = FORMATS.get(info.type_id)
+        if fmt is None:
+            unknown[str(info.type_id)].append(info.name)
+        elif fmt in UNREADABLE:
+            unreadable[fmt.name].append(info.name)
     if unknown:
-        listed = (
-            f"{number} ({', '.join(map(repr, names[:3]))}{', ...' if names[3:] else ''})"
-            for number, names in list(unknown.items())[:4]
-        )
-        raise BadFile(
-            path,
-            f"unknown tensor type {'; '.join(listed)}; the file may be newer than this program",
-        )
+        problem = f"unknown tensor type {_users(unknown)}"
+        raise BadFile(path, f"{problem}; the file may be newer than this program")
+    if unreadable:
+        problem = f"tensor type {_users(unreadable)} cannot be read"
+        raise BadFile(path, f"{problem}; convert the model to another one, Q8_0 for example")
+
+
+def _users(types: Mapping[str, Sequence[str]]) -> str:
+    """Types with the tensors that use them; the first few of both."""
+    return "; ".join(
+        f"{kind} ({', '.join(map(repr, names[:3]))}{', ...' if names[3:] else ''})"
+        for kind, names in list(types.items())[:4]
+    )

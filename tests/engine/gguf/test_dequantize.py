@@ -6,9 +6,8 @@ import pytest
 
 from engine.errors import UnsupportedModel
 from engine.gguf.dequantize import dequantize
-from engine.gguf.formats import BF16, F32, FORMATS, I32, Q1_0, Q2_0, Q8_1, Q8_K
+from engine.gguf.formats import BF16, F32, FORMATS, UNREADABLE
 
-UNREADABLE = (Q8_1, Q8_K, Q1_0, Q2_0)
 READABLE = [f for f in FORMATS.values() if f.block > 1 and f not in UNREADABLE]
 
 
@@ -26,14 +25,40 @@ def test_equals_the_package(fmt):
     for shape in ((n, fmt.bytes), (1, n * fmt.bytes)):
         ours = dequantize(blocks.reshape(shape), fmt)
         assert ours.shape == (*shape[:-1], shape[-1] // fmt.bytes * fmt.block)
-        np.testing.assert_array_equal(ours.reshape(n, -1), np.array(expected))
+        assert_same_bits(ours.reshape(n, -1), np.array(expected))
 
 
-def test_plain_types():
+def assert_same_bits(ours, expected):
+    """Also of zeros; of what is no number, that it is none."""
+    np.testing.assert_array_equal(ours, expected)
+    np.testing.assert_array_equal(np.signbit(ours), np.signbit(expected))
+
+
+@pytest.mark.parametrize("fmt", READABLE, ids=str)
+def test_every_byte_at_every_place(fmt):
+    """Blocks of one byte but for one place: scales, signs and bits apart from each other."""
+    places, values = np.divmod(np.arange(fmt.bytes * 256), 256)
+    blocks = np.full((len(places), fmt.bytes), 0x3C, np.uint8)
+    blocks[np.arange(len(places)), places] = values
+    with np.errstate(all="ignore"):
+        expected = gguf.dequantize(blocks, gguf.GGMLQuantizationType(fmt.id))
+    assert_same_bits(dequantize(blocks, fmt), expected)
+
+
+@pytest.mark.parametrize("kind", ["<f2", "<f4", "<f8", "<i1", "<i2", "<i4", "<i8"])
+def test_numbers(kind):
+    fmt = next(f for f in FORMATS.values() if f.dtype == kind)
+    assert gguf.GGMLQuantizationType(fmt.id).name == f"{kind[1].upper()}{8 * fmt.bytes}"
+    x = np.array([[1, -7, 0], [100, -128, 127]], kind)
+    if kind[1] == "f":
+        x = np.vstack([x, np.array([[np.inf, np.nan, -0.0], [1.5, 6e-8, -65504]], kind)])
+    ours = dequantize(x.view(np.uint8), fmt)
+    assert ours.dtype == np.float32
+    assert_same_bits(ours, x.astype(np.float32))
+
+
+def test_bf16():
     x = np.array([[1.5, -2, 3e38], [0, np.inf, np.nan]], np.float32)
-    np.testing.assert_array_equal(dequantize(x.view(np.uint8), F32), x)
-    i = np.array([[1, -7]], "<i4")
-    np.testing.assert_array_equal(dequantize(i.view(np.uint8), I32), [[1, -7]])
     high = (x.view("<u4") >> 16).astype("<u2")
     expected = (high.astype(np.uint32) << 16).view(np.float32)
     np.testing.assert_array_equal(dequantize(high.view(np.uint8), BF16), expected)

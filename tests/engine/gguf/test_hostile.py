@@ -214,6 +214,9 @@ def test_hand_made_headers(tmp_path, raw, message):
         (tensor(99), "unknown tensor type 99 ('t')"),
         (tensor(4), "unknown tensor type 4 ('t')"),
         (tensor(2**32 - 1), "unknown tensor type 4294967295"),
+        (tensor(9), "tensor type Q8_1 ('t') cannot be read; convert the model"),
+        (tensor(15), "tensor type Q8_K ('t') cannot be read"),
+        (tensor(41), "tensor type Q1_0 ('t') cannot be read"),
     ],
 )
 def test_impossible_tensors(tmp_path, blocks, message):
