@@ -39,25 +39,26 @@ class CausalCache:
         self.window = window
         self.cells: Ints = np.zeros((n_cells, 2), np.int32)
         self.cells[:, POSITION] = -1
-
-    @property
-    def n_kv(self) -> int:
+        self.n_kv = 0
         """One more than the highest cell in use."""
-        used = np.flatnonzero(self.cells[:, BITS])
-        return int(used[-1]) + 1 if used.size else 0
+        self._n_used = 0
 
     def start(self, positions: Ints, sequence: int) -> CacheStep:
         """Take a cell for each of the rising `positions` of a sequence. Raises `ContextFull`."""
         n = len(positions)
-        free = np.flatnonzero(self.cells[:, BITS] == 0)
-        if free.size < n and self.window is not None:
+        if self._n_used + n > self.n_cells and self.window is not None:
             self._slide(sequence, int(positions[0]))
-            free = np.flatnonzero(self.cells[:, BITS] == 0)
-        if free.size < n:
-            raise ContextFull(n, int(free.size), f"free of {self.n_cells} cells of the KV cache")
-        ids = free[:n].astype(np.int32)
+        n_free = self.n_cells - self._n_used
+        if n_free < n:
+            raise ContextFull(n, n_free, f"free of {self.n_cells} cells of the KV cache")
+        if self._n_used == self.n_kv:  # no gaps: the usual case, and quick
+            ids = np.arange(self.n_kv, self.n_kv + n, dtype=np.int32)
+        else:
+            ids = np.flatnonzero(self.cells[:, BITS] == 0)[:n].astype(np.int32)
         self.cells[ids, BITS] = 1 << sequence
         self.cells[ids, POSITION] = positions
+        self._n_used += n
+        self.n_kv = max(self.n_kv, int(ids[-1]) + 1)
         return CacheStep(ids, self._spans(positions, sequence), self.cells, self.n_kv)
 
     def remove(self, sequence: int, begin: int, end: int | None = None) -> Ints | None:
@@ -72,8 +73,7 @@ class CausalCache:
         if np.any(self.cells[later, BITS] != 1 << sequence):
             raise NotSupported("shifting KV cells that several sequences share")
         gone = mine & (position >= begin) & ~later
-        self.cells[gone, BITS] &= ~(1 << sequence)
-        self.cells[self.cells[:, BITS] == 0, POSITION] = -1
+        self._release(gone, sequence)
         if end is None or not later.any():
             return None
         shift = np.where(later, begin - end, 0).astype(np.int32)
@@ -101,6 +101,15 @@ class CausalCache:
         """Forget everything."""
         self.cells[:, BITS] = 0
         self.cells[:, POSITION] = -1
+        self.n_kv = self._n_used = 0
+
+    def _release(self, cells: NDArray[np.bool_], sequence: int) -> None:
+        """Take the sequence's bit from cells; those without any are free."""
+        self.cells[cells, BITS] &= ~(1 << sequence)
+        self.cells[self.cells[:, BITS] == 0, POSITION] = -1
+        used = np.flatnonzero(self.cells[:, BITS])
+        self._n_used = used.size
+        self.n_kv = int(used[-1]) + 1 if used.size else 0
 
     def _of(self, sequence: int) -> NDArray[np.bool_]:
         held: NDArray[np.bool_] = (self.cells[:, BITS] & (1 << sequence)) != 0
@@ -109,8 +118,7 @@ class CausalCache:
     def _slide(self, sequence: int, first: int) -> None:
         assert self.window is not None
         unseen = self._of(sequence) & (self.cells[:, POSITION] <= first - self.window)
-        self.cells[unseen, BITS] &= ~(1 << sequence)
-        self.cells[self.cells[:, BITS] == 0, POSITION] = -1
+        self._release(unseen, sequence)
 
     def _spans(self, positions: Ints, sequence: int) -> Ints:
         spans = np.zeros((len(positions), 4), np.int32)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +80,7 @@ class Pass:
             params,
             F32,
             (params.n_rot, self.n_tokens),
-            lambda s: params.table(s.positions),
+            lambda s: _rope_rows(params, s.positions),
             name=f"inp_rope_{params.base:g}",
         )
         return ops.rope(x, table, params.neox)
@@ -120,6 +121,27 @@ class Pass:
             made = leaf(name or str(key), fmt, shape, Role.INPUT)
             self._inputs[key] = (made, fill)
         return self._inputs[key][0]
+
+
+_BLOCK = 256
+
+
+@lru_cache(maxsize=32)
+def _rope_block(params: RopeParams, block: int) -> NDArray[np.float32]:
+    return params.table(np.arange(block * _BLOCK, (block + 1) * _BLOCK, dtype=np.int32))
+
+
+def _rope_rows(params: RopeParams, positions: NDArray[np.int32]) -> NDArray[np.float32]:
+    """`params.table(positions)`, looked up: neighbours are asked for one after the other."""
+    if len(positions) == 1:  # a token of an answer: quickly
+        block, row = divmod(int(positions[0]), _BLOCK)
+        return _rope_block(params, block)[row : row + 1]
+    blocks = positions // _BLOCK
+    rows = np.empty((len(positions), params.n_rot), np.float32)
+    for block in np.unique(blocks):
+        there = blocks == block
+        rows[there] = _rope_block(params, int(block))[positions[there] % _BLOCK]
+    return rows
 
 
 def _cached(cache: Tensor, new: Tensor, ids: Tensor, heads: int, n_cells: int) -> Tensor:
