@@ -6,9 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
-from engine.errors import BadFile, ShapeError, UnsupportedModel
+from engine.errors import BadFile, BadSetting, ShapeError, UnsupportedModel
 from engine.gguf import GGUFFile
-from engine.gguf.formats import F16
+from engine.gguf.formats import F16, Format
 from engine.graph.graph import Graph
 from engine.graph.tensor import Role, Tensor, leaf
 from engine.kvcache.causal import CausalCache
@@ -78,10 +78,13 @@ def find(arch: str) -> ModuleType:
     return import_module(f"engine.models.{name}")
 
 
-def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int) -> BuiltModel:
-    """Bind a file's names. `n_ctx` None means min(4096, what it was trained for).
+def build_model(
+    file: GGUFFile, n_ctx: int | None, n_batch: int, kv: Format = F16
+) -> BuiltModel:
+    """Bind a file's names; keys and values are kept in `kv`.
 
-    Raises `UnsupportedModel`, `BadFile`, `TensorMismatch`.
+    `n_ctx` None means min(4096, what it was trained for). Raises `UnsupportedModel`, `BadFile`,
+    `TensorMismatch`, and `BadSetting` where heads are no whole blocks of `kv`.
     """
     arch = file.metadata.architecture
     module = find(arch)
@@ -92,7 +95,7 @@ def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int) -> BuiltModel:
         model: TextModel = module.Model(params, bound.model, constants)
         shapes = model.caches()
         wanted = min(n_ctx or min(4096, params.n_ctx_train), params.n_ctx_train)
-        caches, layers = _caches(shapes, wanted, n_batch)
+        caches, layers = _caches(shapes, wanted, n_batch, kv)
         built = BuiltModel(
             arch,
             model,
@@ -116,9 +119,13 @@ def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int) -> BuiltModel:
 
 
 def _caches(
-    shapes: list[CacheShape], n_ctx: int, n_batch: int
+    shapes: list[CacheShape], n_ctx: int, n_batch: int, kv: Format
 ) -> tuple[CacheGroup, list[LayerCache]]:
     """One cache for each distinct window; the leaves of every layer's keys and values."""
+    for dim in (d for s in shapes for d in (s.key_dim, s.value_dim)):
+        if dim % kv.block:
+            expected = f"f16 or f32: a head of {dim} is no multiple of its blocks of {kv.block}"
+            raise BadSetting("kv", kv.name.lower(), expected)
     windows = list(dict.fromkeys(s.window for s in shapes))
     full = _up(n_ctx)
     caches = [CausalCache(full if w is None else min(full, _up(w + n_batch)), w) for w in windows]
@@ -128,8 +135,8 @@ def _caches(
         n_cells = caches[index].n_cells
         layers.append(
             LayerCache(
-                leaf(f"cache_k_l{i}", F16, (s.key_dim * s.heads, n_cells), Role.CACHE),
-                leaf(f"cache_v_l{i}", F16, (s.value_dim * s.heads, n_cells), Role.CACHE),
+                leaf(f"cache_k_l{i}", kv, (s.key_dim * s.heads, n_cells), Role.CACHE),
+                leaf(f"cache_v_l{i}", kv, (s.value_dim * s.heads, n_cells), Role.CACHE),
                 s.heads,
                 index,
             )

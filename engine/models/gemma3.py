@@ -10,6 +10,7 @@ from typing import Annotated
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
+from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams, Yarn
 from engine.layers.step import LayerCache, Pass
@@ -87,20 +88,6 @@ class Attention:
 
 
 @dataclass(frozen=True)
-class FeedForward:
-    """down(gelu(gate(x)) * up(x))."""
-
-    gate: Annotated[Linear, Name("ffn_gate")]
-    up: Annotated[Linear, Name("ffn_up")]
-    down: Annotated[Linear, Name("ffn_down")]
-
-    def __call__(self, x: Tensor, i: int) -> Tensor:
-        """x [E, T] -> [E, T]."""
-        gate, up = self.gate(x, "ffn_gate", i), self.up(x, "ffn_up", i)
-        return self.down(ops.gelu(gate, up).named("ffn_geglu", i), "ffn_out", i)
-
-
-@dataclass(frozen=True)
 class Block:
     """Norms before and after both attention and feed-forward."""
 
@@ -153,7 +140,8 @@ class Model:
                 h, x = p.prune(h), p.prune(x)
             h = block.attn_post_norm(h, eps, "attn_post_norm", i)
             x = ops.add(h, x).named("sa_out", i)
-            h = block.ffn(block.ffn_norm(x, eps, "ffn_norm", i), i)
+            h = block.ffn_norm(x, eps, "ffn_norm", i)
+            h = block.ffn(h, i, ops.gelu, "ffn_geglu")
             h = block.ffn_post_norm(h, eps, "ffn_post_norm", i)
             x = ops.add(h, x).named("l_out", i)
         logits = w.output(w.norm(x, eps, "result_norm"), "result_output")

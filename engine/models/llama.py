@@ -12,6 +12,7 @@ from typing import Annotated
 from engine.errors import UnsupportedModel
 from engine.graph import ops
 from engine.graph.tensor import Tensor
+from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams, Yarn
 from engine.layers.step import LayerCache, Pass
@@ -86,20 +87,6 @@ class Attention:
 
 
 @dataclass(frozen=True)
-class FeedForward:
-    """down(silu(gate(x)) * up(x))."""
-
-    gate: Annotated[Linear, Name("ffn_gate")]
-    up: Annotated[Linear, Name("ffn_up")]
-    down: Annotated[Linear, Name("ffn_down")]
-
-    def __call__(self, x: Tensor, i: int) -> Tensor:
-        """x [E, T] -> [E, T]."""
-        gate, up = self.gate(x, "ffn_gate", i), self.up(x, "ffn_up", i)
-        return self.down(ops.silu(gate, up).named("ffn_swiglu", i), "ffn_out", i)
-
-
-@dataclass(frozen=True)
 class Block:
     """Pre-norm attention and feed-forward, each added to the residual."""
 
@@ -146,6 +133,6 @@ class Model:
                 h, x = p.prune(h), p.prune(x)
             x = ops.add(h, x).named("ffn_inp", i)
             h = block.ffn_norm(x, params.rms_eps, "ffn_norm", i)
-            x = ops.add(block.ffn(h, i), x).named("l_out", i)
+            x = ops.add(block.ffn(h, i, ops.silu, "ffn_swiglu"), x).named("l_out", i)
         x = w.norm(x, params.rms_eps, "result_norm")
         return w.output(x, "result_output")
