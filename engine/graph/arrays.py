@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import NotSupported
 from engine.gguf.dequantize import dequantize
 from engine.gguf.formats import BF16, Format
+from engine.gguf.quantize import quantize
 from engine.graph.tensor import Tensor
 
 Bytes = NDArray[np.uint8]
@@ -41,17 +41,17 @@ def decode(raw: NDArray[Any], fmt: Format) -> NDArray[Any]:
     return raw if raw.dtype.kind == "i" else raw.astype(np.float32, copy=False)
 
 
-def encode(values: NDArray[Any], raw: NDArray[Any], fmt: Format) -> None:
-    """Store `values` in `raw`, rounding to the nearest, ties to even; integers are truncated.
+def encode(values: NDArray[Any], fmt: Format) -> NDArray[Any]:
+    """`values` as they are stored (see `raw_array`), a view where nothing changes.
 
-    Raises `NotSupported` for block formats.
+    Rounded to the nearest, ties to even; integers are truncated; blocks are quantised as ggml does,
+    or `NotSupported` for those that can only be read.
     """
     if fmt == BF16:
-        raw[...] = _bf16(values)
-    elif fmt.dtype is None:
-        raise NotSupported(f"writing {fmt.name}")
-    else:
-        raw[...] = values
+        return _bf16(values)
+    if fmt.quantized:
+        return quantize(values, fmt)
+    return values.astype(str(fmt.dtype), copy=False)
 
 
 def _bf16(values: NDArray[Any]) -> NDArray[np.uint16]:

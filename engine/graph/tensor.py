@@ -90,6 +90,8 @@ class Tensor:
     def reshape(self, *shape: int) -> "Tensor":
         """The same packed bytes in another shape; one -1 is inferred. Source must be contiguous."""
         wanted = _infer(self, shape)
+        if wanted[0] % self.fmt.block:
+            raise ShapeError("reshape", f"{self.fmt.name} rows cannot be cut", self.shape, wanted)
         if not self.is_contiguous:
             raise ShapeError("reshape", "the source is not contiguous", self.shape, wanted)
         return self._view(Op.RESHAPE, wanted, packed_strides(self.fmt, wanted), 0, "reshaped")
@@ -102,11 +104,17 @@ class Tensor:
             steps.append(self.fmt.row_bytes(wanted[0]))
         while len(steps) < 4:
             steps.append(steps[-1] * wanted[len(steps) - 1])
-        made = self._view(Op.VIEW, wanted, _four(steps), offset, "view")
-        if made.offset < 0 or made.offset + made.nbytes > self.storage.nbytes:
-            raise ShapeError(
-                "view", f"ends outside its source at byte {offset}", self.shape, wanted
-            )
+        return self.window(offset, wanted, steps[:4])
+
+    def window(self, offset: int, shape: Sequence[int], strides: Sequence[int]) -> "Tensor":
+        """As `view`, but all four strides are given: parts of permuted tensors need the first."""
+        shape = pad_shape("view", shape)
+        if shape[0] % self.fmt.block or any(n % self.fmt.bytes for n in (offset, *strides)):
+            what = f"{self.fmt.name} elements cannot be cut at byte {offset} or by {list(strides)}"
+            raise ShapeError("view", what, self.shape, shape)
+        made = self._view(Op.VIEW, shape, _four(strides), offset, "view")
+        if offset < 0 or offset + made.nbytes > self.nbytes:
+            raise ShapeError("view", f"ends outside its source at byte {offset}", self.shape, shape)
         return made
 
     def permute(self, *axes: int) -> "Tensor":
@@ -173,12 +181,14 @@ def _four(values: Sequence[int]) -> Shape:
 
 
 def _infer(source: Tensor, shape: Sequence[int]) -> Shape:
+    if 0 in shape:
+        raise ShapeError("reshape", "dimension cannot be zero", source.shape, shape)
     if list(shape).count(-1) > 1:
-        raise ShapeError("reshape", "only one dimension can be inferred", shape)
+        raise ShapeError("reshape", "only one dimension can be inferred", source.shape, shape)
     if -1 in shape:
         rest = prod(n for n in shape if n != -1)
-        if rest == 0 or source.nelements % rest:
-            raise ShapeError("reshape", "cannot infer a dimension", source.shape, shape)
+        if rest < 1 or source.nelements % rest:
+            raise ShapeError("reshape", "cannot infer dimension", source.shape, shape)
         shape = [source.nelements // rest if n == -1 else n for n in shape]
     full = pad_shape("reshape", shape)
     if prod(full) != source.nelements:

@@ -1,25 +1,60 @@
 """Activations, gated where `up` is given."""
 
 from math import pi, sqrt
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.backends.host.operand import Operand
 from engine.graph.tensor import Tensor
 
 _TANH_FACTOR = np.float32(sqrt(2 / pi))
 _CUBE_FACTOR = np.float32(0.044715)
+_QUICK_FACTOR = np.float32(1.702)
 
 
 def silu(node: Tensor, out: Operand, gate: Operand, up: Operand | None) -> None:
     """x / (1 + exp(-x)), times up."""
     x = gate.load()
-    y = x / (1 + np.exp(-x))
-    out.store(y if up is None else y * up.load())
+    _store(out, x / (1 + np.exp(-x)), up)
 
 
 def gelu(node: Tensor, out: Operand, gate: Operand, up: Operand | None) -> None:
     """0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), times up."""
     x = gate.load()
-    y = np.float32(0.5) * x * (1 + np.tanh(_TANH_FACTOR * (x + _CUBE_FACTOR * x * x * x)))
-    out.store(y if up is None else y * up.load())
+    inner = _TANH_FACTOR * (x + _CUBE_FACTOR * x * x * x)
+    _store(out, np.float32(0.5) * x * (1 + np.tanh(inner)), up)
+
+
+def quick_gelu(node: Tensor, out: Operand, gate: Operand, up: Operand | None) -> None:
+    """x / (1 + exp(-1.702 x)), times up."""
+    x = gate.load()
+    _store(out, x / (1 + np.exp(-_QUICK_FACTOR * x)), up)
+
+
+def relu(node: Tensor, out: Operand, gate: Operand, up: Operand | None) -> None:
+    """max(x, 0), times up."""
+    _store(out, np.maximum(gate.load(), np.float32(0)), up)
+
+
+def tanh(node: Tensor, out: Operand, x: Operand, up: None) -> None:
+    """The hyperbolic tangent."""
+    out.store(np.tanh(x.load()))
+
+
+def sigmoid(node: Tensor, out: Operand, x: Operand, up: None) -> None:
+    """1 / (1 + exp(-x))."""
+    out.store(1 / (1 + np.exp(-x.load())))
+
+
+def swiglu_limit(node: Tensor, out: Operand, gate: Operand, up: Operand) -> None:
+    """g / (1 + exp(-alpha g)) * (u + 1) with g = min(gate, limit), u = up within +-limit."""
+    alpha, limit = np.float32(node.attr["alpha"]), np.float32(node.attr["limit"])
+    g = np.minimum(gate.load(), limit)
+    u = np.clip(up.load(), -limit, limit)
+    out.store(g / (1 + np.exp(-alpha * g)) * (u + 1))
+
+
+def _store(out: Operand, values: NDArray[Any], up: Operand | None) -> None:
+    out.store(values if up is None else values * up.load())

@@ -35,10 +35,40 @@ def scale(node: Tensor, out: Operand, a: Operand) -> None:
     out.store(a.load() * np.float32(node.attr["factor"]))
 
 
+def clamp(node: Tensor, out: Operand, a: Operand) -> None:
+    """max(low, min(a, high))."""
+    out.store(np.clip(a.load(), np.float32(node.attr["low"]), np.float32(node.attr["high"])))
+
+
+def sqr(node: Tensor, out: Operand, a: Operand) -> None:
+    """a * a."""
+    out.store(np.square(a.load()))
+
+
+def sqrt(node: Tensor, out: Operand, a: Operand) -> None:
+    """The square root; NaN below 0."""
+    out.store(np.sqrt(a.load()))
+
+
+def sin(node: Tensor, out: Operand, a: Operand) -> None:
+    """The sine of radians."""
+    out.store(np.sin(a.load()))
+
+
+def cos(node: Tensor, out: Operand, a: Operand) -> None:
+    """The cosine of radians."""
+    out.store(np.cos(a.load()))
+
+
 def softcap(node: Tensor, out: Operand, a: Operand) -> None:
     """cap * tanh(a / cap)."""
     cap = np.float32(node.attr["cap"])
     out.store(cap * np.tanh(a.load() / cap))
+
+
+def add_id(node: Tensor, out: Operand, a: Operand, b: Operand, ids: Operand) -> None:
+    """out[:, u, t] = a[:, u, t] + b[:, ids[u, t]]."""
+    out.store(a.load() + b.load((0, 0, ids.load((0, 0)))))
 
 
 def _tiled(b: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:

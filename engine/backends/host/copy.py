@@ -1,6 +1,11 @@
 """Packed copies and conversions."""
 
+from dataclasses import replace
+
+import numpy as np
+
 from engine.backends.host.operand import Operand
+from engine.graph.arrays import raw_array
 from engine.graph.tensor import Tensor
 
 
@@ -10,3 +15,21 @@ def copy(node: Tensor, out: Operand, x: Operand) -> None:
         out.raw[...] = x.raw
     else:
         out.store(x.load())
+
+
+def copy_into(node: Tensor, out: Operand, target: Operand, x: Operand) -> None:
+    """The elements of x in linear order, into the places and the type of the target."""
+    if out.fmt == x.fmt:
+        out.raw[...] = x.raw.reshape(out.raw.shape)
+    else:
+        out.store(x.load().reshape(node.shape[::-1]))
+
+
+def set_(node: Tensor, out: Operand, x: Operand, values: Operand) -> None:
+    """A copy of x, then the values in a window of it."""
+    out.raw[...] = x.raw
+    (_, placed) = node.src
+    assert placed is not None
+    window = replace(placed, strides=node.attr["strides"])
+    packed = out.raw.reshape(-1).view(np.uint8)  # no copy: x is packed, and so is the result
+    raw_array(packed[node.attr["offset"] :], window)[...] = values.raw

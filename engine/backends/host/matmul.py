@@ -21,3 +21,12 @@ def mulmat(node: Tensor, out: Operand, a: Operand, b: Operand) -> None:
         rows = slice(start, min(start + step, n_rows))
         panel = a.load(np.s_[:, :, rows])[:, None, :, None]  # [a3, 1, a2, 1, rows, K]
         y[..., rows] = x @ panel.swapaxes(-1, -2)
+
+
+def mulmat_id(node: Tensor, out: Operand, a: Operand, b: Operand, ids: Operand) -> None:
+    """out[:, u, t] = a[:, :, ids[u, t]]^T b[:, u mod s, t], one expert after the other."""
+    x = b.load((0,))  # [T, s, K]
+    chosen = ids.load((0, 0))  # [T, U]
+    for expert in np.unique(chosen):
+        t, u = np.nonzero(chosen == expert)
+        out.raw[0, t, u] = x[t, u % x.shape[1]] @ a.load((0, expert)).T

@@ -1,4 +1,4 @@
-"""Normalisation over the last axis (dimension 0)."""
+"""Normalisation over the last axis (dimension 0). Sums are float64."""
 
 import numpy as np
 
@@ -12,3 +12,23 @@ def rms_norm(node: Tensor, out: Operand, x: Operand, weight: Operand | None) -> 
     mean = np.mean(np.square(values, dtype=np.float64), axis=-1, keepdims=True)
     y = values * (1 / np.sqrt(mean + node.attr["eps"])).astype(np.float32)
     out.store(y if weight is None else y * weight.load())
+
+
+def layer_norm(
+    node: Tensor, out: Operand, x: Operand, weight: Operand | None, bias: Operand | None
+) -> None:
+    """(x - mean) / sqrt(variance + eps) * weight + bias."""
+    values = x.load().astype(np.float64)
+    centred = values - values.mean(axis=-1, keepdims=True)
+    variance = np.mean(np.square(centred), axis=-1, keepdims=True)
+    y = (centred / np.sqrt(variance + node.attr["eps"])).astype(np.float32)
+    if weight is not None:
+        y = y * weight.load()
+    out.store(y if bias is None else y + bias.load())
+
+
+def l2_norm(node: Tensor, out: Operand, x: Operand) -> None:
+    """x / max(sqrt(sum(x^2)), eps)."""
+    values = x.load().astype(np.float64)
+    length = np.sqrt(np.sum(np.square(values), axis=-1, keepdims=True))
+    out.store((values / np.maximum(length, node.attr["eps"])).astype(np.float32))

@@ -27,4 +27,4 @@ class Operand:
 
     def store(self, values: NDArray[Any], index: Any = EVERYTHING) -> None:
         """Write `values` there, rounded to the stored type."""
-        encode(values, self.raw[index], self.fmt)
+        self.raw[index] = encode(values, self.fmt)

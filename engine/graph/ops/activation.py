@@ -2,6 +2,7 @@
 
 from engine.errors import ShapeError
 from engine.graph.op import Op
+from engine.graph.ops.checks import check_floats
 from engine.graph.tensor import Tensor, node
 
 
@@ -43,11 +44,11 @@ def swiglu_limit(gate: Tensor, up: Tensor, alpha: float, limit: float) -> Tensor
 
 
 def _gated(op: Op, gate: Tensor, up: Tensor | None) -> Tensor:
-    if up is not None:
-        _check_gated(op, gate, up)
+    _check_gated(op, gate, up)
     return node(op, gate.fmt, gate.shape, gate, up)
 
 
-def _check_gated(op: Op, gate: Tensor, up: Tensor) -> None:
-    if up.shape != gate.shape:
+def _check_gated(op: Op, gate: Tensor, up: Tensor | None) -> None:
+    check_floats(op, gate, up)
+    if up is not None and up.shape != gate.shape:
         raise ShapeError(op, "gate and up differ", gate.shape, up.shape)

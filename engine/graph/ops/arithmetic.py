@@ -3,6 +3,7 @@
 from engine.errors import ShapeError
 from engine.gguf.formats import F32, I32
 from engine.graph.op import Op
+from engine.graph.ops.checks import check_floats
 from engine.graph.tensor import Tensor, node
 
 
@@ -28,7 +29,7 @@ def div(a: Tensor, b: Tensor) -> Tensor:
 
 def scale(a: Tensor, factor: float) -> Tensor:
     """a * factor, the factor taken as f32."""
-    return node(Op.SCALE, a.fmt, a.shape, a, factor=float(factor))
+    return _unary(Op.SCALE, a, factor=float(factor))
 
 
 def neg(a: Tensor) -> Tensor:
@@ -37,49 +38,56 @@ def neg(a: Tensor) -> Tensor:
 
 
 def clamp(a: Tensor, low: float, high: float) -> Tensor:
-    """a, bounded to [low, high]."""
-    if low > high:
+    """a, bounded to [low, high]; NaN stays."""
+    if not low <= high:
         raise ShapeError("clamp", f"the lower bound {low} is above the upper {high}", a.shape)
-    return node(Op.CLAMP, a.fmt, a.shape, a, low=float(low), high=float(high))
+    return _unary(Op.CLAMP, a, low=float(low), high=float(high))
 
 
 def sqr(a: Tensor) -> Tensor:
     """a * a."""
-    return node(Op.SQR, a.fmt, a.shape, a)
+    return _unary(Op.SQR, a)
 
 
 def sqrt(a: Tensor) -> Tensor:
     """The square root."""
-    return node(Op.SQRT, a.fmt, a.shape, a)
+    return _unary(Op.SQRT, a)
 
 
 def sin(a: Tensor) -> Tensor:
     """The sine of radians."""
-    return node(Op.SIN, a.fmt, a.shape, a)
+    return _unary(Op.SIN, a)
 
 
 def cos(a: Tensor) -> Tensor:
     """The cosine of radians."""
-    return node(Op.COS, a.fmt, a.shape, a)
+    return _unary(Op.COS, a)
 
 
 def softcap(a: Tensor, cap: float) -> Tensor:
     """cap * tanh(a / cap): squeezes values into (-cap, cap)."""
-    if cap <= 0:
+    if not cap > 0:
         raise ShapeError("softcap", f"the cap {cap} must be above 0", a.shape)
-    return node(Op.SOFTCAP, a.fmt, a.shape, a, cap=float(cap))
+    return _unary(Op.SOFTCAP, a, cap=float(cap))
 
 
 def add_id(a: Tensor, b: Tensor, ids: Tensor) -> Tensor:
     """out[:, u, t] = a[:, u, t] + b[:, ids[u, t]]: f32 a [D, U, T], b [D, E], ids i32 [U, T]."""
     if a.fmt != F32 or b.fmt != F32 or ids.fmt != I32:
         raise ShapeError("add_id", "needs f32 a and b, and i32 ids", a.shape, b.shape, ids.shape)
-    if b.dims != b.shape[:2] or b.shape[0] != a.shape[0] or ids.shape[:2] != a.shape[1:3]:
+    flat = b.shape[2:] == (1, 1) and a.shape[3] == ids.shape[3] == ids.shape[2] == 1
+    if not flat or b.shape[0] != a.shape[0] or ids.shape[:2] != a.shape[1:3]:
         raise ShapeError("add_id", "a, b and ids do not fit", a.shape, b.shape, ids.shape)
     return node(Op.ADD_ID, F32, a.shape, a, b, ids)
 
 
+def _unary(op: Op, a: Tensor, **attr: float) -> Tensor:
+    check_floats(op, a)
+    return node(op, a.fmt, a.shape, a, **attr)
+
+
 def _binary(op: Op, a: Tensor, b: Tensor) -> Tensor:
+    check_floats(op, a, b)
     if any(n % m for n, m in zip(a.shape, b.shape, strict=True)):
         raise ShapeError(op, "the second operand does not tile into the first", a.shape, b.shape)
     return node(op, a.fmt, a.shape, a, b)

@@ -9,6 +9,7 @@ span. That covers causal, sliding-window, chunked and bidirectional attention; p
 from engine.errors import ShapeError
 from engine.gguf.formats import F16, F32, I32
 from engine.graph.op import Op
+from engine.graph.ops.checks import check_floats, check_matrix
 from engine.graph.ops.copy import contiguous
 from engine.graph.ops.matmul import mulmat
 from engine.graph.tensor import Tensor, node
@@ -33,8 +34,9 @@ def attention(
     bounds scores by c * tanh(s / c) before the mask. `sinks` f32 [H] join maximum and denominator.
     """
     dim, heads, n_tokens, _ = q.shape
-    if k.shape[0] != dim or k.shape[1:3] != v.shape[1:3] or heads % k.shape[1]:
-        raise ShapeError("attention", "q, k and v do not fit", q.shape, k.shape, v.shape)
+    _check_heads(q, k, v)
+    if (q.shape[3], k.shape[3], v.shape[3]) != (1, 1, 1):
+        raise ShapeError("attention", "has three dimensions", q.shape, k.shape, v.shape)
     _check_visibility("attention", spans, cells, n_tokens, k.shape[2])
     if n_kv.fmt != I32 or n_kv.nelements != 1:
         raise ShapeError("attention", "n_kv is one i32", n_kv.shape)
@@ -74,6 +76,7 @@ def softmax(
     if (spans is None) != (cells is None) or (mask is not None and spans is not None):
         what = "spans and cells come together, and not with a mask"
         raise ShapeError("softmax", what, scores.shape)
+    check_floats("softmax", scores)
     if mask is not None:
         _check_mask(scores, mask)
     if spans is not None and cells is not None:
@@ -107,13 +110,20 @@ def masked_attention(
 
     q [D, H, Tq], k [D, K, Tk], v [Dv, K, Tk]; the mask [Tk, Tq or more] is added to the scores.
     """
-    if q.shape[0] != k.shape[0] or k.shape[1:3] != v.shape[1:3] or q.shape[1] % k.shape[1]:
-        raise ShapeError("attention", "q, k and v do not fit", q.shape, k.shape, v.shape)
+    _check_heads(q, k, v)
     queries, keys = q.permute(0, 2, 1, 3), k.permute(0, 2, 1, 3)
     scores = mulmat(keys, queries, full_precision=True)
     weights = softmax(scores, mask=mask, scale=scale, sinks=sinks)
     mixed = mulmat(contiguous(v.permute(1, 2, 0, 3)), weights)
     return contiguous(mixed.permute(0, 2, 1, 3))
+
+
+def _check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:
+    check_floats("attention", q)
+    check_matrix("attention", k)
+    check_matrix("attention", v)
+    if k.shape[0] != q.shape[0] or k.shape[1:] != v.shape[1:] or q.shape[1] % k.shape[1]:
+        raise ShapeError("attention", "q, k and v do not fit", q.shape, k.shape, v.shape)
 
 
 def _check_mask(scores: Tensor, mask: Tensor) -> None:
@@ -124,7 +134,7 @@ def _check_mask(scores: Tensor, mask: Tensor) -> None:
 
 
 def _check_visibility(op: str, spans: Tensor, cells: Tensor, n_tokens: int, n_cells: int) -> None:
-    if spans.fmt != I32 or spans.shape[:2] != (4, n_tokens):
+    if spans.fmt != I32 or spans.shape != (4, n_tokens, 1, 1):
         raise ShapeError(op, f"spans must be i32 [4, {n_tokens}]", spans.shape)
-    if cells.fmt != I32 or cells.shape[0] != 2 or cells.shape[1] != n_cells:
+    if cells.fmt != I32 or cells.shape != (2, n_cells, 1, 1):
         raise ShapeError(op, f"cells must be i32 [2, {n_cells}]", cells.shape)

@@ -3,6 +3,7 @@
 from engine.errors import ShapeError
 from engine.gguf.formats import Format
 from engine.graph.op import Op
+from engine.graph.ops.checks import check_writable
 from engine.graph.tensor import Tensor, node
 
 
@@ -18,7 +19,8 @@ def duplicate(x: Tensor) -> Tensor:
 
 
 def cast(x: Tensor, fmt: Format) -> Tensor:
-    """A packed copy in another type."""
+    """A packed copy in another type: blocks as ggml quantises, integers truncated."""
+    check_writable("cast", x.fmt, fmt)
     if x.shape[0] % fmt.block:
         raise ShapeError("cast", f"rows are no multiple of {fmt}'s {fmt.block}", x.shape)
     return node(Op.COPY, fmt, x.shape, x)
@@ -29,6 +31,7 @@ def copy_into(x: Tensor, target: Tensor) -> Tensor:
 
     The result is a view of all of `target`: reading through it orders the read after the write.
     """
+    check_writable("copy_into", x.fmt, target.fmt)
     if x.nelements != target.nelements:
         raise ShapeError("copy_into", "element counts differ", x.shape, target.shape)
     if (x.fmt.quantized or target.fmt.quantized) and x.shape[0] != target.shape[0]:

@@ -1,5 +1,6 @@
 """Convolution, pooling and scaling of planes: dimension 0 is the width, dimension 1 the height."""
 
+from math import prod
 from typing import Literal
 
 from engine.errors import ShapeError
@@ -28,11 +29,8 @@ def im2col(
     if kernel.shape[2] != image.shape[2]:
         raise ShapeError("im2col", "channels differ", kernel.shape, image.shape)
     kw, kh, channels, _ = kernel.shape
-    size, steps = (kw, kh, 1), (*stride, 1)
-    ow, oh, _ = _windows("im2col", image, size, steps, (*pad, 0), (*dilation, 1))
-    attr = {"kernel": size, "stride": steps, "pad": (*pad, 0), "dilation": (*dilation, 1)}
-    shape = (kw * kh * channels, ow, oh, image.shape[3])
-    return node(Op.IM2COL, F32, shape, image, channels=channels, depth=1, **attr)
+    steps, pads, gaps = (*stride, 1), (*pad, 0), (*dilation, 1)
+    return _patches(image, (kw, kh, 1), channels, 1, steps, pads, gaps)
 
 
 def im2col_3d(
@@ -47,15 +45,10 @@ def im2col_3d(
 
     kernel [KW, KH, KD, IC*OC] only gives its size; image [W, H, D, IC*N] f32, channels first.
     """
-    if kernel.shape[3] % channels or image.shape[3] % channels:
+    if channels < 1 or kernel.shape[3] % channels or image.shape[3] % channels:
         raise ShapeError("im2col", f"no multiples of {channels}", kernel.shape, image.shape)
     kw, kh, kd, _ = kernel.shape
-    ow, oh, od = _windows("im2col", image, (kw, kh, kd), stride, pad, dilation)
-    attr = {"kernel": (kw, kh, kd), "stride": stride, "pad": pad, "dilation": dilation}
-    shape = (kw * kh * kd * channels, ow, oh, od * (image.shape[3] // channels))
-    return node(
-        Op.IM2COL, F32, shape, image, channels=channels, depth=image.shape[2], out_depth=od, **attr
-    )
+    return _patches(image, (kw, kh, kd), channels, image.shape[2], stride, pad, dilation)
 
 
 def conv_2d(
@@ -91,8 +84,8 @@ def conv_3d(
 
 def avg_pool_2d(x: Tensor, kernel: int, stride: int, pad: int = 0) -> Tensor:
     """The mean of each kernel x kernel window of f32 planes; padding counts as zeros."""
-    size, steps, pads = (kernel, kernel, 1), (stride, stride, 1), (pad, pad, 0)
-    ow, oh, _ = _windows("avg_pool_2d", x, size, steps, pads, (1, 1, 1))
+    plane, window, steps = (x.shape[0], x.shape[1], 1), (kernel, kernel, 1), (stride, stride, 1)
+    ow, oh, _ = _windows("avg_pool_2d", x, plane, window, steps, (pad, pad, 0), (1, 1, 1))
     attr = {"kernel": kernel, "stride": stride, "pad": pad}
     return node(Op.AVG_POOL_2D, F32, (ow, oh, *x.shape[2:]), x, **attr)
 
@@ -108,16 +101,54 @@ def interpolate(x: Tensor, shape: tuple[int, int, int, int], mode: Mode = "neare
     return node(Op.INTERPOLATE, F32, shape, x, mode=mode)
 
 
+def _patches(
+    image: Tensor,
+    kernel: Triple,
+    channels: int,
+    depth: int,
+    stride: Triple,
+    pad: Triple,
+    dilation: Triple,
+) -> Tensor:
+    """Planes of the image go over the depth first, then the channels, then the images."""
+    size = (image.shape[0], image.shape[1], depth)
+    ow, oh, od = _windows("im2col", image, size, kernel, stride, pad, dilation)
+    images = image.shape[2] * image.shape[3] // (channels * depth)
+    shape = (prod(kernel) * channels, ow, oh, od * images)
+    return node(
+        Op.IM2COL,
+        F32,
+        shape,
+        image,
+        kernel=kernel,
+        channels=channels,
+        depth=depth,
+        out_depth=od,
+        stride=stride,
+        pad=pad,
+        dilation=dilation,
+    )
+
+
 def _windows(
-    op: str, image: Tensor, kernel: Triple, stride: Triple, pad: Triple, dilation: Triple
+    op: str,
+    image: Tensor,
+    size: Triple,
+    kernel: Triple,
+    stride: Triple,
+    pad: Triple,
+    dilation: Triple,
 ) -> Triple:
     """How many windows fit in each direction: (in + 2p - d(k-1) - 1) // s + 1."""
-    if image.fmt != F32 or min(*kernel, *stride, *dilation) < 1 or min(pad) < 0:
-        raise ShapeError(op, f"f32 in steps {stride} with {pad} around", image.shape, kernel)
-    counts = [
-        (n + 2 * p - d * (k - 1) - 1) // s + 1
-        for n, k, s, p, d in zip(image.shape[:3], kernel, stride, pad, dilation, strict=True)
-    ]
-    if min(counts[: 2 if kernel[2] == 1 else 3]) < 1:
+    if image.fmt != F32:
+        raise ShapeError(op, f"needs an image in F32, not {image.fmt}", image.shape, kernel)
+    if min(*kernel, *stride, *dilation) < 1 or min(pad) < 0:
+        steps = f"steps {stride}, padding {pad} and dilation {dilation} cannot be"
+        raise ShapeError(op, steps, image.shape, kernel)
+    w, h, d = (
+        (n + 2 * p - g * (k - 1) - 1) // s + 1
+        for n, k, s, p, g in zip(size, kernel, stride, pad, dilation, strict=True)
+    )
+    if min(w, h, d) < 1:
         raise ShapeError(op, "the window is larger than the image", image.shape, kernel)
-    return counts[0], counts[1], counts[2]
+    return w, h, d

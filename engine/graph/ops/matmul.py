@@ -3,6 +3,7 @@
 from engine.errors import ShapeError
 from engine.gguf.formats import F32, I32
 from engine.graph.op import Op
+from engine.graph.ops.checks import check_floats, check_matrix
 from engine.graph.tensor import Tensor, node
 
 
@@ -35,8 +36,12 @@ def mulmat_id(a: Tensor, b: Tensor, ids: Tensor) -> Tensor:
 
 
 def _check_rows(op: str, a: Tensor, b: Tensor) -> None:
+    check_matrix(op, a)
+    check_floats(op, b)
     if a.shape[0] != b.shape[0]:
         names = f"{a.name or 'a'} and {b.name or 'b'}"
         raise ShapeError(op, f"the first dimensions of {names} differ", a.shape, b.shape)
     if a.strides[0] > a.strides[1] and a.shape[1] > 1:
-        raise ShapeError(op, "the first operand is transposed; make it contiguous", a.shape)
+        raise ShapeError(
+            op, "the first operand is transposed; make it contiguous", a.shape, b.shape
+        )

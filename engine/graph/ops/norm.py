@@ -2,6 +2,7 @@
 
 from engine.errors import ShapeError
 from engine.graph.op import Op
+from engine.graph.ops.checks import check_floats
 from engine.graph.tensor import Tensor, node
 
 
@@ -24,10 +25,12 @@ def layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 
 
 def l2_norm(x: Tensor, eps: float) -> Tensor:
-    """x / max(sqrt(sum(x^2)), eps)."""
+    """x / max(sqrt(sum(x^2)), eps), over dimension 0."""
+    check_floats("l2_norm", x)
     return node(Op.L2_NORM, x.fmt, x.shape, x, eps=float(eps))
 
 
 def _check_row(op: str, x: Tensor, weight: Tensor | None) -> None:
+    check_floats(op, x, weight)
     if weight is not None and weight.dims != (x.shape[0],):
         raise ShapeError(op, f"{weight.name} is no row of x", x.shape, weight.shape)

@@ -4,22 +4,27 @@ from engine.errors import ShapeError
 from engine.gguf.formats import F32, I32
 from engine.graph.op import Op
 from engine.graph.ops.arithmetic import sqr, sqrt, sub
+from engine.graph.ops.checks import check_floats
+from engine.graph.ops.copy import cast
 from engine.graph.tensor import Tensor, node
 
 
 def sum_rows(x: Tensor) -> Tensor:
     """f32 [1, d1, d2, d3]: each row's sum."""
+    check_floats("sum_rows", x)
     return node(Op.SUM_ROWS, F32, (1, *x.shape[1:]), x)
 
 
 def mean(x: Tensor) -> Tensor:
     """f32 [1, d1, d2, d3]: each row's mean."""
+    check_floats("mean", x)
     return node(Op.MEAN, F32, (1, *x.shape[1:]), x)
 
 
 def variance(x: Tensor) -> Tensor:
     """f32 [1, d1, d2, d3]: the population variance of each row, mean((x - mean)^2)."""
-    return mean(sqr(sub(x, mean(x))))
+    wide = x if x.fmt == F32 else cast(x, F32)  # Squares of f16 would overflow.
+    return mean(sqr(sub(wide, mean(x))))
 
 
 def stddev(x: Tensor) -> Tensor:

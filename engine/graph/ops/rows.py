@@ -3,6 +3,7 @@
 from engine.errors import ShapeError
 from engine.gguf.formats import F32, I32, I64
 from engine.graph.op import Op
+from engine.graph.ops.checks import check_writable
 from engine.graph.tensor import Tensor, node
 
 
@@ -24,6 +25,7 @@ def set_rows(target: Tensor, values: Tensor, ids: Tensor) -> Tensor:
     skipped. The result is a view of all of `target`: reading through it orders the read after the
     write.
     """
+    check_writable("set_rows", values.fmt, target.fmt)
     if values.fmt != F32 or ids.fmt not in (I32, I64) or ids.shape[0] != values.shape[1]:
         wanted = "needs f32 values [D, n, n2, n3] and i32 or i64 ids [n, i2, i3]"
         raise ShapeError("set_rows", wanted, values.shape, ids.shape)

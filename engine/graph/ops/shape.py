@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from functools import reduce
+from itertools import accumulate, pairwise
 from math import ceil
-
-import numpy as np
 
 from engine.errors import ShapeError
 from engine.gguf.formats import F32
@@ -26,13 +25,16 @@ def concat(a: Tensor, b: Tensor, dim: int) -> Tensor:
     _check_dim("concat", a, dim)
     others = [axis for axis in range(4) if axis != dim]
     if a.fmt != b.fmt or any(a.shape[axis] != b.shape[axis] for axis in others):
-        raise ShapeError("concat", f"do not join along dimension {dim}", a.shape, b.shape)
+        problem = f"{a.fmt} and {b.fmt} do not join along dimension {dim}"
+        raise ShapeError("concat", problem, a.shape, b.shape)
     shape = [n + (b.shape[dim] if axis == dim else 0) for axis, n in enumerate(a.shape)]
     return node(Op.CONCAT, a.fmt, shape, a, b, dim=dim)
 
 
 def stack(dim: int, *tensors: Tensor) -> Tensor:
     """All of them along the existing dimension `dim`, in order."""
+    if not tensors:
+        raise ShapeError("stack", "there is nothing to put together")
     return reduce(lambda rest, t: concat(t, rest, dim), reversed(tensors))
 
 
@@ -48,12 +50,12 @@ def repeat(x: Tensor, dim: int, n: int) -> Tensor:
 def pad(x: Tensor, *pads: int) -> Tensor:
     """Zeros at the end of each dimension; a negative count crops there."""
     counts = (*pads, *(0,) * (4 - len(pads)))
-    shape = tuple(n + p for n, p in zip(x.shape, counts, strict=True))
+    shape = [n + p for n, p in zip(x.shape, counts, strict=False)]
     if len(counts) != 4 or min(shape) < 1:
-        raise ShapeError("pad", f"by {pads} leaves nothing", x.shape)
+        raise ShapeError("pad", f"by {pads} is too much", x.shape)
     kept = [min(n, m) for n, m in zip(x.shape, shape, strict=True)]
-    cropped = x if tuple(kept) == x.shape else x.view(0, kept, x.strides[1:])
-    return cropped if cropped.shape == shape else node(Op.PAD, x.fmt, shape, cropped)
+    cropped = x if tuple(kept) == x.shape else x.window(0, kept, x.strides)
+    return cropped if kept == shape else node(Op.PAD, x.fmt, shape, cropped)
 
 
 def set_(x: Tensor, values: Tensor, offset: int, strides: Sequence[int] = ()) -> Tensor:
@@ -75,16 +77,14 @@ def slice_(x: Tensor, dim: int, low: int, high: int, step: int = 1) -> Tensor:
     """
     _check_dim("slice", x, dim)
     if not 0 <= low < high <= x.shape[dim] or step < 1:
-        raise ShapeError("slice", f"invalid: {low} to {high} by {step}", x.shape)
+        raise ShapeError("slice", f"invalid slice parameters: {low} to {high} by {step}", x.shape)
     if dim == 0 and x.fmt.quantized:
         raise ShapeError("slice", f"{x.fmt} rows cannot be cut", x.shape)
     shape, strides = list(x.shape), list(x.strides)
     shape[dim] = -(-(high - low) // step)
     strides[dim] *= step
-    if dim == 0 and step > 1:  # Only permuted views may step within rows: packed at once.
-        columns = x.view(low * x.strides[0], (high - low, *x.shape[1:]), x.strides[1:])
-        return _every(columns, step)
-    return x.view(low * x.strides[dim], shape, strides[1:])
+    part = x.window(low * x.strides[dim], shape, strides)
+    return contiguous(part) if dim == 0 and step > 1 else part
 
 
 def chunk(x: Tensor, dim: int, size: int) -> list[Tensor]:
@@ -100,18 +100,10 @@ def chunk_sections(x: Tensor, dim: int, sizes: Sequence[int]) -> list[Tensor]:
     """Slices of the given sizes along `dim`, which they sum to."""
     _check_dim("chunk_sections", x, dim)
     if sum(sizes) != x.shape[dim]:
-        raise ShapeError("chunk_sections", f"{list(sizes)} do not sum to dimension {dim}", x.shape)
-    starts = np.cumsum([0, *sizes]).tolist()
-    return [slice_(x, dim, low, high) for low, high in zip(starts, starts[1:], strict=False)]
-
-
-def _every(x: Tensor, step: int) -> Tensor:
-    """Every `step`-th element of each row, packed."""
-    n = -(-x.shape[0] // step)
-    whole = pad(x, n * step - x.shape[0]) if n * step != x.shape[0] else contiguous(x)
-    columns = contiguous(whole).reshape(step, n, x.shape[1], x.shape[2] * x.shape[3])
-    first = columns.view(0, (1, *columns.shape[1:]), columns.strides[1:])
-    return contiguous(first, n, *x.shape[1:])
+        problem = f"sections {list(sizes)} do not sum to tensor dimension {dim}"
+        raise ShapeError("chunk_sections", problem, x.shape)
+    ends = [0, *accumulate(sizes)]
+    return [slice_(x, dim, low, high) for low, high in pairwise(ends)]
 
 
 def _check_dim(op: str, x: Tensor, dim: int) -> None:

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from engine.errors import NotSupported
-from engine.gguf.formats import BF16, F16, F32, I32, Q4_1
-from engine.graph.arrays import as_array, encode
+from engine.gguf.formats import BF16, F16, F32, FORMATS, I32, Q4_1
+from engine.gguf.quantize import QUANTIZABLE
+from engine.graph.arrays import as_array, decode, encode
 from engine.graph.tensor import Role, leaf
 
 
@@ -48,6 +49,26 @@ def test_too_few_bytes_are_refused() -> None:
         as_array(np.zeros(11, np.uint8), leaf("x", F32, (3,), Role.INPUT))
 
 
-def test_blocks_are_not_written() -> None:
-    with pytest.raises(NotSupported, match="Q4_1"):
-        encode(np.zeros(32), np.zeros(20, np.uint8), Q4_1)
+@pytest.mark.parametrize("fmt", QUANTIZABLE, ids=str)
+def test_blocks_are_the_packages(fmt) -> None:
+    values = np.random.default_rng(31).standard_normal((3, 2, 512), np.float32)
+    values[1, 1] = 0
+    blocks = encode(values, fmt)
+    assert blocks.shape == (3, 2, fmt.row_bytes(512))
+    kind = gguf.GGMLQuantizationType[fmt.name]
+    assert np.array_equal(blocks, gguf.quantize(values.reshape(6, 512), kind).reshape(blocks.shape))
+    assert not decode(blocks[1, 1], fmt).any()
+    assert encode(values[:0], fmt).shape == (0, 2, fmt.row_bytes(512))
+
+
+def test_every_other_block_format_is_refused() -> None:
+    """Those that can be written are just those for which the package has an encoder."""
+    for fmt in FORMATS.values():
+        if not fmt.quantized or fmt in QUANTIZABLE:
+            continue
+        values = np.ones((1, fmt.block), np.float32)
+        with pytest.raises(NotSupported, match=f"writing {fmt.name}"):
+            encode(values, fmt)
+        if fmt.name in gguf.GGMLQuantizationType.__members__:
+            with pytest.raises(NotImplementedError):
+                gguf.quantize(values, gguf.GGMLQuantizationType[fmt.name])

@@ -46,8 +46,14 @@ def test_reshape_infers_and_refuses() -> None:
     assert x.reshape(24).storage is x
     with pytest.raises(ShapeError, match=r"only one dimension can be inferred"):
         x.reshape(-1, -1)
-    with pytest.raises(ShapeError, match=r"cannot infer a dimension: \[6, 4, 1, 1\] and \[5, -1\]"):
+    with pytest.raises(ShapeError, match=r"cannot infer dimension: \[6, 4, 1, 1\] and \[5, -1\]"):
         x.reshape(5, -1)
+    with pytest.raises(ShapeError, match=r"dimension cannot be zero: \[6, 4, 1, 1\] and \[0, 24\]"):
+        x.reshape(0, 24)
+    with pytest.raises(ShapeError, match=r"dimension cannot be zero"):
+        x.reshape(-1, 0)
+    with pytest.raises(ShapeError, match=r"Q8_0 rows cannot be cut: \[64, 3, 1, 1\] and \[16, 12"):
+        leaf("w", Q8_0, (64, 3), Role.WEIGHT).reshape(16, 12)
     with pytest.raises(
         ShapeError, match=r"x and the result differ: \[6, 4, 1, 1\] and \[5, 5, 1, 1\]"
     ):
@@ -94,6 +100,35 @@ def test_views_add_up_and_stay_inside() -> None:
         x.view(100, (6,))
     with pytest.raises(ShapeError, match="outside"):
         x.view(-4, (1,))
+
+
+def test_views_do_not_cut_elements() -> None:
+    x, w = given(6, 5), leaf("w", Q8_0, (64, 3), Role.WEIGHT)
+    with pytest.raises(ShapeError, match=r"F32 elements cannot be cut at byte 2 .* and \[3, 1"):
+        x.view(2, (3,))
+    with pytest.raises(ShapeError, match="cannot be cut"):
+        x.view(0, (3, 2), (26,))
+    with pytest.raises(ShapeError, match="Q8_0 elements cannot be cut"):
+        w.view(0, (16, 3), (68,))
+    with pytest.raises(ShapeError, match="Q8_0 elements cannot be cut"):
+        w.view(16, (32, 1))
+    assert w.view(34, (32, 3), (68,)).nbytes == 2 * 68 + 34
+
+
+def test_a_view_of_a_view_stays_inside_it() -> None:
+    part = given(6, 5).view(24, (6, 2))
+    with pytest.raises(ShapeError, match="outside"):
+        part.view(0, (6, 3))
+    with pytest.raises(ShapeError, match="outside"):
+        part.view(-24, (6,))
+
+
+def test_a_window_steps_within_rows() -> None:
+    turned = given(6, 5).permute(1, 0)  # [5, 6]
+    part = turned.window(24 + 4, (2, 3), (48, 4, 24, 24))
+    values = np.arange(30, dtype=np.float32)
+    data = values.view(np.uint8)[part.offset : part.offset + part.nbytes]
+    assert as_array(data, part)[0, 0].tolist() == [[7, 19], [8, 20], [9, 21]]
 
 
 def test_bytes_of_views_reach_from_the_first_to_the_last_element() -> None:

@@ -1,0 +1,28 @@
+"""What puts tensors together, cuts them and fills them up; bytes are copied as they are stored."""
+
+import numpy as np
+
+from engine.backends.host.operand import Operand
+from engine.graph.tensor import Tensor
+
+
+def pad(node: Tensor, out: Operand, x: Operand) -> None:
+    """x, then zeros at the end of each dimension. Blocks of zero bytes are zeros, too."""
+    out.raw[...] = 0
+    out.raw[tuple(map(slice, x.raw.shape))] = x.raw
+
+
+def concat(node: Tensor, out: Operand, a: Operand, b: Operand) -> None:
+    """a, then b."""
+    np.concatenate([a.raw, b.raw], axis=3 - node.attr["dim"], out=out.raw)
+
+
+def repeat(node: Tensor, out: Operand, x: Operand) -> None:
+    """x tiled to the result's shape."""
+    out.raw[...] = np.tile(x.raw, np.floor_divide(out.raw.shape, x.raw.shape))
+
+
+def arange(node: Tensor, out: Operand) -> None:
+    """start + step * i."""
+    steps = np.arange(node.shape[0], dtype=np.float64)
+    out.store(node.attr["start"] + node.attr["step"] * steps)
