@@ -1,40 +1,47 @@
 // norm: rows normalised over dimension 0.
 //
-//   out[i, row] = x[i, row] / sqrt(mean_i(x[i, row]^2) + eps) * weight[i]
+//   out[i, row] = (x[i, row] - shift) * factor * weight[i] + bias[i]
 //
-// A group of LOCAL items makes `per_group` rows, one after the other; items stride over a row by
-// vectors of W, so that LOCAL = 1 is a plain vector loop. f32, dimension 0 contiguous, out packed.
+//   rms_norm    factor = 1 / sqrt(mean(x^2) + eps)
+//   layer_norm  factor = 1 / sqrt(mean((x - mean)^2) + eps), shift = mean
+//   l2_norm     factor = 1 / max(sqrt(sum(x^2)), eps)
+//
+// A group of LOCAL items makes `per_group` rows, one after the other. f32, out packed.
 
-__kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void rms_norm(
-    __global char *out_buf, long out_off, const __global char *x_buf, long x_off,
-    const __global char *w_buf, long w_off, int n0, int n1, int n2, int rows, long x1, long x2,
-    long x3, int has_weight, int per_group, float eps) {
-  __local float part[LOCAL];
-  const __global char *weight = w_buf + w_off;
-  int first = get_group_id(0) * per_group, vectors = n0 / W, me = get_local_id(0);
-  for (int row = first; row < min(first + per_group, rows); row++) {
-    int i1 = row % n1, i2 = row / n1 % n2, i3 = row / n1 / n2;
-    const __global char *x = x_buf + x_off + i1 * x1 + i2 * x2 + i3 * x3;
-    __global char *out = out_buf + out_off + (long)row * n0 * 4;
-    floatW squares = 0.0f;
-    for (int i = me; i < vectors; i += LOCAL) {
-      floatW v = loadw_f32(x + i * W * 4);
-      squares += v * v;
-    }
-    float sum = sumW(squares);
-    for (int i = vectors * W + me; i < n0; i += LOCAL) {
-      float v = load_f32(x + i * 4);
-      sum += v * v;
-    }
-    float factor = 1.0f / sqrt(group_sum(sum, part) / n0 + eps);
-    for (int i = me; i < vectors; i += LOCAL) {
-      floatW v = loadw_f32(x + i * W * 4) * factor;
-      if (has_weight) v *= loadw_f32(weight + i * W * 4);
-      storew_f32(out + i * W * 4, v);
-    }
-    for (int i = vectors * W + me; i < n0; i += LOCAL) {
-      float v = load_f32(x + i * 4) * factor;
-      store_f32(out + i * 4, has_weight ? v * load_f32(weight + i * 4) : v);
-    }
+#define NORM(name, FIND)                                                                          \
+  __kernel TEAM_SIZE void name(                                                                   \
+      __global char *out_buf, long out_off, const __global char *x_buf, long x_off,               \
+      const __global char *w_buf, long w_off, const __global char *b_buf, long b_off, int n0,     \
+      int n1, int n2, int rows, long x0, long x1, long x2, long x3, int has_weight, int has_bias, \
+      int per_group, float eps) {                                                                 \
+    __local float part[LOCAL];                                                                    \
+    const __global char *weight = w_buf + w_off, *bias = b_buf + b_off;                           \
+    int first = get_group_id(0) * per_group, me = get_local_id(0);                                \
+    for (int row = first; row < min(first + per_group, rows); row++) {                            \
+      int i1 = row % n1, i2 = row / n1 % n2, i3 = row / n1 / n2;                                  \
+      const __global char *x = x_buf + x_off + i1 * x1 + i2 * x2 + i3 * x3;                       \
+      __global char *out = out_buf + out_off + (long)row * n0 * 4;                                \
+      float shift = 0.0f, factor;                                                                 \
+      FIND                                                                                        \
+      int vectors = x0 == 4 ? n0 / W : 0;                                                         \
+      for (int i = me; i < vectors; i += LOCAL) {                                                 \
+        floatW v = (loadw_f32(x + i * W * 4) - shift) * factor;                                   \
+        if (has_weight) v *= loadw_f32(weight + i * W * 4);                                       \
+        if (has_bias) v += loadw_f32(bias + i * W * 4);                                           \
+        storew_f32(out + i * W * 4, v);                                                           \
+      }                                                                                           \
+      for (int i = vectors * W + me; i < n0; i += LOCAL) {                                        \
+        float v = (load_f32(x + i * x0) - shift) * factor;                                        \
+        if (has_weight) v *= load_f32(weight + i * 4);                                            \
+        if (has_bias) v += load_f32(bias + i * 4);                                                \
+        store_f32(out + i * 4, v);                                                                \
+      }                                                                                           \
+    }                                                                                             \
   }
-}
+
+NORM(rms_norm, factor = 1.0f / sqrt(row_squares(x, x0, n0, 0.0f, part) / n0 + eps);)
+NORM(l2_norm, factor = 1.0f / fmax(sqrt(row_squares(x, x0, n0, 0.0f, part)), eps);)
+// The second sum is what rounding left of the first, so that a mean far from 0 costs no precision.
+NORM(layer_norm, shift = row_sum(x, x0, n0, 0.0f, part) / n0;
+     shift += row_sum(x, x0, n0, shift, part) / n0;
+     factor = 1.0f / sqrt(row_squares(x, x0, n0, shift, part) / n0 + eps);)

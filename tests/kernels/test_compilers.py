@@ -6,12 +6,16 @@ from importlib import resources
 
 import pytest
 
-from engine.backends.opencl.program import OPTIONS, source
+from engine.backends.opencl.program import BEFORE, OPTIONS, source
 
+PARTS = {"common", *(part for parts in BEFORE.values() for part in parts)}
 FAMILIES = sorted(
-    path.name.removesuffix(".cl")
-    for path in resources.files("kernels_cl").iterdir()
-    if path.name.endswith(".cl") and path.name not in ("common.cl", "tiled_sums.cl")
+    {
+        path.name.removesuffix(".cl")
+        for path in resources.files("kernels_cl").iterdir()
+        if path.name.endswith(".cl")
+    }
+    - PARTS
 )
 TARGETS = {
     "spir64": (),

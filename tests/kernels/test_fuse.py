@@ -39,7 +39,7 @@ def lowered_ops(
     }
     nodes = [t for t in graph.nodes if t.op not in VIEW_OPS]
     lowered = backend.lower(nodes, kinds.get, frozenset(t.storage for t in kept))
-    return [t.op for t in lowered if t.src]
+    return [t.op for t in lowered if t.op is not Op.RESULT]
 
 
 def check(
@@ -170,8 +170,8 @@ class Attention:
 
     def read(self, cache: Tensor, dim: int) -> Tensor:
         s = self.sizes
-        size = cache.fmt.bytes
-        return cache.view(0, (dim, s.kv_heads, s.cells), (dim * size, cache.strides[1]))
+        head = cache.fmt.row_bytes(dim)
+        return cache.view(0, (dim, s.kv_heads, s.cells), (head, cache.strides[1]))
 
     def mixed(self, q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         s = self.sizes

@@ -25,6 +25,7 @@ from engine.backends.opencl.program import Programs
 from engine.backends.opencl.roof import measure
 from engine.errors import DeviceError, NoMem
 from engine.gguf.formats import Format
+from engine.graph.op import Op
 from engine.graph.tensor import Shape, Tensor
 
 
@@ -96,7 +97,7 @@ class OpenCLBackend(Backend):
         made = [
             (node, launch)
             for node in nodes
-            if node.src  # without sources it is a further result of the one before
+            if node.op is not Op.RESULT  # written by the launch before
             for launch in FAMILIES[node.op].make(node, type_of, self._traits)
         ]
         launches = [launch for _, launch in made]

@@ -2,8 +2,8 @@
 
 A pattern (fusions.py) says what could become a single node; whether it may is decided for all alike
 (rewrite.py): nobody else reads what vanishes, and no member passes another node that it depends on.
-A fused node lists what it writes besides its own storage among its sources, as nodes without
-sources, which follow it.
+A fused node lists what it writes besides its own storage among its sources, as RESULTs, which
+follow it.
 """
 
 from collections.abc import Sequence

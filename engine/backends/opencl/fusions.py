@@ -1,14 +1,12 @@
 """The patterns of fuse.py: each looks at the node at one place and says what could become one."""
 
-from types import MappingProxyType
-
 from engine.backends.opencl.launches.activation_quantize import supports_activation_quantize
 from engine.backends.opencl.launches.matmul import supports_mulmat_add
 from engine.backends.opencl.launches.norm_chain import supports_norm_chain
 from engine.backends.opencl.launches.quantize import BLOCK
 from engine.backends.opencl.launches.rope_store import supports_rope_store
 from engine.backends.opencl.layouts import TILE
-from engine.backends.opencl.rewrite import Fusion, Pattern, Program
+from engine.backends.opencl.rewrite import Fusion, Pattern, Program, as_node, result
 from engine.graph.op import Op
 from engine.graph.tensor import Shape, Tensor
 
@@ -26,7 +24,7 @@ def norm_add(program: Program, i: int) -> Fusion | None:
             continue
         x, weight = program[place].src
         eps = program[place].attr["eps"]
-        fused = _fused(Op.NORM_CHAIN, node, x, weight, added, None, None, eps1=eps, eps2=0.0)
+        fused = as_node(Op.NORM_CHAIN, node, x, weight, added, None, None, eps1=eps, eps2=0.0)
         if supports_norm_chain(fused, _placed):
             return Fusion((place, i), fused)
     return None
@@ -40,7 +38,7 @@ def norm_quantize(program: Program, i: int) -> Fusion | None:
         return None
     x, weight = program[place].src
     eps = program[place].attr["eps"]
-    fused = _fused(Op.NORM_CHAIN, node, x, None, None, weight, None, eps1=0.0, eps2=eps)
+    fused = as_node(Op.NORM_CHAIN, node, x, None, None, weight, None, eps1=0.0, eps2=eps)
     return Fusion((place, i), fused) if supports_norm_chain(fused, _placed) else None
 
 
@@ -59,7 +57,7 @@ def norm_add_norm_quantize(program: Program, i: int) -> Fusion | None:
     x, weight, added, *_ = before.src
     sources = (x, weight, added, node.src[3], result(before))
     eps1 = before.attr["eps1"]
-    return Fusion((place, i), _fused(Op.NORM_CHAIN, node, *sources, eps1=eps1))
+    return Fusion((place, i), as_node(Op.NORM_CHAIN, node, *sources, eps1=eps1))
 
 
 def activation_quantize(program: Program, i: int) -> Fusion | None:
@@ -69,7 +67,7 @@ def activation_quantize(program: Program, i: int) -> Fusion | None:
     if place is None or _shape(node.src[0]) != program[place].shape:
         return None
     before = program[place]
-    fused = _fused(Op.ACTIVATION_QUANTIZE, node, *before.src, act=str(before.op))
+    fused = as_node(Op.ACTIVATION_QUANTIZE, node, *before.src, act=str(before.op))
     return Fusion((place, i), fused) if supports_activation_quantize(fused, _placed) else None
 
 
@@ -109,13 +107,13 @@ def rope_store(program: Program, i: int) -> Fusion | None:
     norms = _norms_of_heads(program, (x_q, rope_q), (x_k, rope_k))
     if not norms:
         sources = (x_q, x_k, stored, table, ids, None, None, *caches)
-        fused = _fused(Op.ROPE_STORE, roped, *sources, neox=neox, eps_q=0.0, eps_k=0.0)
+        fused = as_node(Op.ROPE_STORE, roped, *sources, neox=neox, eps_q=0.0, eps_k=0.0)
     else:
         q_norm, k_norm = (program[place] for place in norms)
         weights = (q_norm.src[1], k_norm.src[1])
         sources = (q_norm.src[0], k_norm.src[0], stored, table, ids, *weights, *caches)
         eps_q, eps_k = q_norm.attr["eps"], k_norm.attr["eps"]
-        fused = _fused(Op.ROPE_STORE, roped, *sources, neox=neox, eps_q=eps_q, eps_k=eps_k)
+        fused = as_node(Op.ROPE_STORE, roped, *sources, neox=neox, eps_q=eps_q, eps_k=eps_k)
     return Fusion((*members, *norms), fused) if supports_rope_store(fused, _placed) else None
 
 
@@ -130,7 +128,7 @@ def attention_quantize(program: Program, i: int) -> Fusion | None:
     if dim_v % BLOCK or last != 1 or _shape(node.src[0]) != (dim_v * heads, tokens, 1, 1):
         return None
     sources = (*made.src, result(node))
-    return Fusion((place, i), _fused(Op.ATTENTION, made, *sources, panel=node.attr["panel"]))
+    return Fusion((place, i), as_node(Op.ATTENTION, made, *sources, panel=node.attr["panel"]))
 
 
 def mulmat_add(program: Program, i: int) -> Fusion | None:
@@ -145,7 +143,7 @@ def mulmat_add(program: Program, i: int) -> Fusion | None:
         a, x, *others = program[place].src
         if x is None or x.op is not Op.QUANTIZE or others:
             continue
-        fused = _fused(Op.MULMAT_ADD, node, a, x, added)
+        fused = as_node(Op.MULMAT_ADD, node, a, x, added)
         if supports_mulmat_add(fused, _placed):
             return Fusion((place, i), fused)
     return None
@@ -173,7 +171,7 @@ def mulmat_gated(program: Program, i: int) -> Fusion | None:
     # An item makes a whole tile: that must leave something to do for every core.
     if program.traits.is_cpu and made.shape[0] < TILE * program.traits.compute_units:
         return None
-    fused = _fused(Op.MULMAT_GATED, node, weights[gate.storage], x, weights[up.storage])
+    fused = as_node(Op.MULMAT_GATED, node, weights[gate.storage], x, weights[up.storage])
     return Fusion((place, i), fused)
 
 
@@ -195,26 +193,6 @@ def _shape(tensor: Tensor | None) -> Shape:
 
 def _placed(tensor: Tensor) -> None:
     """Layouts were looked at when the single nodes were assigned."""
-
-
-def _fused(op: Op, target: Tensor, *src: Tensor | None, **attr: object) -> Tensor:
-    """A node of `op` that writes where `target` does."""
-    return Tensor(
-        op,
-        target.fmt,
-        target.shape,
-        target.strides,
-        src,
-        MappingProxyType({**target.attr, **attr}),
-        root=target.storage,
-        offset=target.offset,
-        name=target.name,
-    )
-
-
-def result(node: Tensor) -> Tensor:
-    """`node` as something that another's launch writes."""
-    return _fused(node.op, node)
 
 
 PATTERNS: tuple[Pattern, ...] = (

@@ -1,7 +1,7 @@
 """Nodes as an OpenCL device runs them: activations of tiled weights are quantised once, products of
 the same activations share a launch, and what may be is fused (fuse.py).
 
-A node without sources takes no launch: it stands for what the node before it writes, too.
+A RESULT takes no launch: it stands for what the node before it writes, too.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,8 @@ from engine.backends.opencl.fuse import fuse
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.matmul import AT_ONCE, is_tiled, operands_of
 from engine.backends.opencl.launches.quantize import quantized
+from engine.backends.opencl.launches.sort import split_argsort
+from engine.backends.opencl.rewrite import as_node, result
 from engine.gguf.formats import Format
 from engine.graph.op import Op
 from engine.graph.tensor import Tensor
@@ -34,6 +36,8 @@ def lower(
     for node in nodes:
         if node.op is Op.ATTENTION:
             lowered.extend(split_attention(node, traits))
+        elif node.op is Op.ARGSORT:
+            lowered.extend(split_argsort(node))
         elif node not in together:
             lowered.append(node)
         elif node is together[node][0]:
@@ -61,24 +65,9 @@ def _together(nodes: Sequence[Tensor], type_of: TypeOf) -> dict[Tensor, list[Ten
 
 
 def _products(nodes: Sequence[Tensor], x: Tensor) -> list[Tensor]:
-    """The first product with the others among its sources, and these without any of their own."""
-    others = [stand_for(node) for node in nodes[1:]]
+    """The first product with the others among its sources, and these as its results."""
+    others = [result(node) for node in nodes[1:]]
     sources = [operands_of(nodes[0])[0], x]
     for node, other in zip(nodes[1:], others, strict=True):
         sources += [operands_of(node)[0], other]
-    return [stand_for(nodes[0], *sources), *others]
-
-
-def stand_for(node: Tensor, *src: Tensor) -> Tensor:
-    """`node` with other sources, writing the same bytes."""
-    return Tensor(
-        node.op,
-        node.fmt,
-        node.shape,
-        node.strides,
-        src,
-        node.attr,
-        root=node.storage,
-        offset=node.offset,
-        name=node.name,
-    )
+    return [as_node(nodes[0].op, nodes[0], *sources), *others]

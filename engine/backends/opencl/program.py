@@ -17,7 +17,11 @@ OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
 STALE_SECONDS = 10.0
 
 # Files that a family is compiled behind, besides common.cl.
-BEFORE = {"matmul_tiled": ("tiled_sums",)}
+BEFORE = {
+    "matmul_tiled": ("tiled_sums",),
+    "norm": ("row_sums",),
+    "reduce": ("row_sums",),
+}
 
 
 class ProgramKey(NamedTuple):

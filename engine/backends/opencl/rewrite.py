@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from engine.backends.opencl.launch import DeviceTraits
 from engine.graph.op import Op
@@ -23,7 +24,7 @@ class Program:
         self, nodes: Sequence[Tensor], kept: frozenset[Tensor], traits: DeviceTraits
     ) -> None:
         self.traits = traits
-        self.nodes: list[Tensor | None] = [node for node in nodes if node.src]
+        self.nodes: list[Tensor | None] = [n for n in nodes if n.op is not Op.RESULT]
         self._kept = kept
         self._touching: dict[Tensor, set[int]] = {}
         for i in range(len(self.nodes)):
@@ -92,9 +93,29 @@ class Program:
 Pattern = Callable[[Program, int], Fusion | None]
 
 
+def as_node(op: Op, target: Tensor, *src: Tensor | None, **attr: object) -> Tensor:
+    """A node of `op` that writes where `target` does, with its attributes and further ones."""
+    return Tensor(
+        op,
+        target.fmt,
+        target.shape,
+        target.strides,
+        src,
+        MappingProxyType({**target.attr, **attr}),
+        root=target.storage,
+        offset=target.offset,
+        name=target.name,
+    )
+
+
+def result(node: Tensor) -> Tensor:
+    """`node` as something that the launch of another one writes, too."""
+    return as_node(Op.RESULT, node)
+
+
 def results(node: Tensor) -> tuple[Tensor, ...]:
     """What a lowered node writes besides its own storage."""
-    return tuple(s for s in node.src if s is not None and s.op is not Op.NONE and not s.src)
+    return tuple(s for s in node.src if s is not None and s.op is Op.RESULT)
 
 
 def _others(node: Tensor) -> set[Tensor]:

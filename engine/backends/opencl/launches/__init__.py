@@ -15,7 +15,9 @@ from engine.backends.opencl.launches.activation_quantize import (
     supports_activation_quantize,
 )
 from engine.backends.opencl.launches.arithmetic import (
+    add_id,
     binary,
+    supports_add_id,
     supports_binary,
     supports_unary,
     unary,
@@ -34,12 +36,14 @@ from engine.backends.opencl.launches.matmul import (
     supports_matmul,
     supports_mulmat_add,
 )
-from engine.backends.opencl.launches.norm import rms_norm, supports_rms_norm
+from engine.backends.opencl.launches.norm import norm, supports_norm
 from engine.backends.opencl.launches.norm_chain import norm_chain, supports_norm_chain
 from engine.backends.opencl.launches.quantize import quantize, supports_quantize
+from engine.backends.opencl.launches.reduce import reduce, supports_reduce
 from engine.backends.opencl.launches.rope import rope, supports_rope
 from engine.backends.opencl.launches.rope_store import rope_store, supports_rope_store
 from engine.backends.opencl.launches.rows import rows, set_rows, supports_rows, supports_set_rows
+from engine.backends.opencl.launches.sort import argsort, supports_argsort
 from engine.graph.op import Op
 from engine.graph.tensor import Tensor
 
@@ -59,18 +63,34 @@ FAMILIES: dict[Op, Family] = {
     Op.MUL: Family(supports_binary, binary),
     Op.DIV: Family(supports_binary, binary),
     Op.SCALE: Family(supports_unary, unary),
+    Op.CLAMP: Family(supports_unary, unary),
+    Op.SQR: Family(supports_unary, unary),
+    Op.SQRT: Family(supports_unary, unary),
+    Op.SIN: Family(supports_unary, unary),
+    Op.COS: Family(supports_unary, unary),
     Op.SOFTCAP: Family(supports_unary, unary),
+    Op.ADD_ID: Family(supports_add_id, add_id),
     Op.SILU: Family(supports_activation, activation),
     Op.GELU: Family(supports_activation, activation),
+    Op.QUICK_GELU: Family(supports_activation, activation),
+    Op.RELU: Family(supports_activation, activation),
+    Op.TANH: Family(supports_activation, activation),
+    Op.SIGMOID: Family(supports_activation, activation),
+    Op.SWIGLU_LIMIT: Family(supports_activation, activation),
     Op.MULMAT: Family(supports_matmul, matmul),
     Op.QUANTIZE: Family(supports_quantize, quantize),
-    Op.RMS_NORM: Family(supports_rms_norm, rms_norm),
+    Op.RMS_NORM: Family(supports_norm, norm),
+    Op.LAYER_NORM: Family(supports_norm, norm),
+    Op.L2_NORM: Family(supports_norm, norm),
+    Op.SUM_ROWS: Family(supports_reduce, reduce),
+    Op.MEAN: Family(supports_reduce, reduce),
     Op.ROPE: Family(supports_rope, rope),
     Op.SOFTMAX: Family(supports_softmax, softmax),
     Op.ATTENTION: Family(supports_attention, attention),
     Op.ROWS: Family(supports_rows, rows),
     Op.SET_ROWS: Family(supports_set_rows, set_rows),
     Op.COPY: Family(supports_copy, copy),
+    Op.ARGSORT: Family(supports_argsort, argsort),
     Op.NORM_CHAIN: Family(supports_norm_chain, norm_chain),
     Op.ACTIVATION_QUANTIZE: Family(supports_activation_quantize, activation_quantize),
     Op.MULMAT_ADD: Family(supports_mulmat_add, mulmat_add),

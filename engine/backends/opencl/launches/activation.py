@@ -1,27 +1,30 @@
-"""Launches of silu and gelu, alone or times a second operand."""
+"""Launches of activations, alone or times a second operand."""
 
 from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
+    FLOATS,
+    TYPE_NAMES,
     Args,
     collapse,
     cover,
+    f32,
     i32,
     i64,
+    kernel_name,
     operands,
     readable,
     row_shape,
     sources,
 )
-from engine.gguf.formats import F32
 from engine.graph.tensor import Tensor
 
 
 def supports_activation(node: Tensor, type_of: TypeOf) -> bool:
-    """f32 operands."""
-    return readable(node, type_of) and operands(node, (F32,), (F32,))
+    """f32, f16 and bf16 operands."""
+    return readable(node, type_of) and operands(node, FLOATS, FLOATS)
 
 
 def activation(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
@@ -36,5 +39,7 @@ def activation(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         i32(up is not None),
         *map(i64, up_strides),
         per_item,
+        *(f32(node.attr.get(name, 0.0)) for name in ("alpha", "limit")),
     )
-    return [Launch("activation", node.op, args, size, local, defines)]
+    defines = {**defines, "A": TYPE_NAMES[gate.fmt], "B": TYPE_NAMES[(up or gate).fmt]}
+    return [Launch("activation", kernel_name(node.op), args, size, local, defines)]

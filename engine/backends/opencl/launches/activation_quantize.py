@@ -6,6 +6,7 @@ from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import DeviceTraits, Launch
 from engine.backends.opencl.launches.quantize import BLOCK
 from engine.backends.opencl.launches.sizes import Args, i32, i64, sources, vector_width
+from engine.gguf.formats import F32
 from engine.graph.tensor import Tensor
 
 # Blocks of a row that an item of a CPU makes.
@@ -14,7 +15,8 @@ _EACH = 16
 
 def supports_activation_quantize(node: Tensor, type_of: TypeOf) -> bool:
     """f32 rows of whole blocks, without gaps."""
-    return all(t.strides[0] == 4 and t.shape[0] % BLOCK == 0 for t in sources(node))
+    rows = sources(node)
+    return all(t.fmt is F32 and t.strides[0] == 4 and t.shape[0] % BLOCK == 0 for t in rows)
 
 
 def activation_quantize(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:

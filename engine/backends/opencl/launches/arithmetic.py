@@ -1,10 +1,11 @@
-"""Launches of add, sub, mul, div, scale and softcap."""
+"""Launches of elementwise arithmetic: two operands, or one and scalars."""
 
 from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
+    FLOATS,
     TYPE_NAMES,
     Args,
     collapse,
@@ -12,20 +13,21 @@ from engine.backends.opencl.launches.sizes import (
     f32,
     i32,
     i64,
+    kernel_name,
     operands,
     readable,
     row_shape,
     sources,
 )
-from engine.gguf.formats import F16, F32
-from engine.graph.op import Op
+from engine.gguf.formats import F32, I32
 from engine.graph.tensor import Tensor
 
-FLOATS = (F32, F16)
+SCALARS = ("factor", "cap", "low", "high")
+"""Attributes that kernels take as scalars, in this order; an operation has two at most."""
 
 
 def supports_binary(node: Tensor, type_of: TypeOf) -> bool:
-    """f32 and f16 operands."""
+    """f32, f16 and bf16 operands."""
     return readable(node, type_of) and operands(node, FLOATS, FLOATS)
 
 
@@ -50,17 +52,40 @@ def binary(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Laun
 
 
 def supports_unary(node: Tensor, type_of: TypeOf) -> bool:
-    """An f32 or f16 operand."""
+    """An f32, f16 or bf16 operand."""
     return readable(node, type_of) and operands(node, FLOATS)
 
 
 def unary(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """scale and softcap: one operand and a scalar."""
+    """One operand and up to two scalars."""
     (a,) = sources(node)
     shape, (a_strides,) = collapse(a)
     n0, n1, n2, rows = row_shape(shape)
     per_item, size, local, defines = cover(shape[0], int(rows), traits)
-    scalar = node.attr["factor" if node.op == Op.SCALE else "cap"]
-    args: Args = (node, a, n0, n1, n2, rows, *map(i64, a_strides), per_item, f32(scalar))
+    scalars = (*(node.attr[name] for name in SCALARS if name in node.attr), 0.0, 0.0)
+    args: Args = (
+        *(node, a, n0, n1, n2, rows, *map(i64, a_strides), per_item),
+        *map(f32, scalars[:2]),
+    )
     defines = {**defines, "A": TYPE_NAMES[a.fmt], "B": "f32"}
-    return [Launch("arithmetic", node.op, args, size, local, defines)]
+    return [Launch("arithmetic", kernel_name(node.op), args, size, local, defines)]
+
+
+def supports_add_id(node: Tensor, type_of: TypeOf) -> bool:
+    """f32 [D, U, T]."""
+    return readable(node, type_of) and operands(node, (F32,), (F32,), (I32,))
+
+
+def add_id(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """Items over elements."""
+    a, b, ids = sources(node)
+    n0, n1, _, rows = row_shape(a.shape)
+    per_item, size, local, defines = cover(a.shape[0], int(rows), traits)
+    strides = (*a.strides[:3], *b.strides[:2], *ids.strides[:2])
+    args: Args = (
+        *(node, a, b, ids, n0, n1, rows, i32(b.shape[1])),
+        *map(i64, strides),
+        per_item,
+    )
+    defines = {**defines, "A": "f32", "B": "f32"}
+    return [Launch("arithmetic", "add_id", args, size, local, defines)]

@@ -17,14 +17,15 @@ from engine.backends.opencl.launches.sizes import (
     team_size,
     vector_width,
 )
+from engine.gguf.formats import F32
 from engine.graph.tensor import Tensor
 
 
 def supports_norm_chain(node: Tensor, type_of: TypeOf) -> bool:
-    """Rows of whole blocks, without gaps."""
+    """f32 rows of whole blocks, without gaps."""
     x, _, added, *_ = node.src
     rows = [t for t in (x, added) if t is not None]
-    return all(t.strides[0] == 4 and t.shape[0] % BLOCK == 0 for t in rows)
+    return all(t.fmt is F32 and t.strides[0] == 4 and t.shape[0] % BLOCK == 0 for t in rows)
 
 
 def norm_chain(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:

@@ -8,6 +8,7 @@ import numpy as np
 from engine.backends.base import PLAIN, TypeOf
 from engine.backends.opencl.launch import Arg, DeviceTraits
 from engine.gguf.formats import BF16, F16, F32, I32, Format
+from engine.graph.op import Op
 from engine.graph.tensor import Shape, Tensor
 
 Args = tuple[Arg, ...]
@@ -19,6 +20,8 @@ f32 = np.float32
 
 TYPE_NAMES: Mapping[Format, str] = {F32: "f32", F16: "f16", BF16: "bf16", I32: "i32"}
 """The kernels' word for an element type."""
+
+FLOATS = (F32, F16, BF16)
 
 ITEM_ELEMENTS = 2048
 """What a CPU's item takes of elementwise work: below that a second one costs more than it saves."""
@@ -47,6 +50,22 @@ def items(count: int, local: int) -> tuple[tuple[int], tuple[int]]:
 def rows_per_group(rows: int, traits: DeviceTraits) -> int:
     """Rows a team makes one after the other: on CPUs enough that groups are few."""
     return max(1, rows // (8 * traits.compute_units)) if traits.is_cpu else 1
+
+
+class RowTeams(NamedTuple):
+    """How teams cover rows of which they make one after the other."""
+
+    per_group: np.int32
+    size: tuple[int]
+    local: tuple[int]
+    defines: Defines
+
+
+def row_teams(rows: int, traits: DeviceTraits) -> RowTeams:
+    """A group of items for some rows; each row is made by all of its items together."""
+    team, per_group = team_size(traits), rows_per_group(rows, traits)
+    size, local = items(-(-rows // per_group) * team, team)
+    return RowTeams(i32(per_group), size, local, {"W": vector_width(traits), "LOCAL": team})
 
 
 class Cover(NamedTuple):
@@ -103,6 +122,11 @@ def _four(values: Sequence[int], filler: int) -> Shape:
 def sources(node: Tensor) -> tuple[Tensor, ...]:
     """The sources that are there; optional ones come last."""
     return tuple(source for source in node.src if source is not None)
+
+
+def kernel_name(op: Op) -> str:
+    """An operation's kernel: its name, which some functions of OpenCL C have too."""
+    return f"{op}_" if op in (Op.CLAMP, Op.SQRT, Op.SIN, Op.COS, Op.TANH) else op
 
 
 def readable(node: Tensor, type_of: TypeOf) -> bool:

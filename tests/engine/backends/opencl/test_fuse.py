@@ -39,7 +39,7 @@ def lowered(*wanted: Tensor, keep: Sequence[Tensor] = ()) -> tuple[Tensor, ...]:
 
 def launched(*wanted: Tensor, keep: Sequence[Tensor] = ()) -> list[str]:
     """The operations that take a launch."""
-    return [str(t.op) for t in lowered(*wanted, keep=keep) if t.src]
+    return [str(t.op) for t in lowered(*wanted, keep=keep) if t.op is not Op.RESULT]
 
 
 def normed(k: int = 64, n: int = 3) -> Tensor:
@@ -103,6 +103,8 @@ def test_sums_that_tile_or_do_not_fit_blocks() -> None:
     assert launched(ops.add(normed(50), x(50, 3))) == ["rms_norm", "add"]
     across = x(3, 64).permute(1, 0)
     assert launched(ops.add(normed(), across)) == ["rms_norm", "add"]
+    halves = x(2, 64, fmt=F16).permute(1, 0)  # four bytes apart, as f32 without gaps
+    assert launched(ops.add(normed(n=2), halves)) == ["rms_norm", "add"]
 
 
 def test_a_norm_added_to_itself() -> None:
@@ -114,6 +116,9 @@ def test_activation() -> None:
     gated = ops.silu(x(64, 3), x(64, 3))
     assert launched(ops.mulmat(w(64, 8), gated)) == ["activation_quantize", "mulmat"]
     across = ops.silu(x(3, 64).permute(1, 0))
+    assert launched(ops.mulmat(w(64, 8), across)) == ["silu", "quantize", "mulmat"]
+    halves = x(2, 64, fmt=F16).permute(1, 0)  # four bytes apart, as f32 without gaps
+    across = ops.silu(x(64, 2), halves)
     assert launched(ops.mulmat(w(64, 8), across)) == ["silu", "quantize", "mulmat"]
 
 
@@ -234,7 +239,7 @@ def test_a_cache_that_is_read_in_between() -> None:
         if order.index(copied) < order.index(keys):
             continue
         got = lower(order, layout, CPU, frozenset(t.storage for t in (mixed, copied)))
-        seen = [str(t.op) for t in got if t.src]
+        seen = [str(t.op) for t in got if t.op is not Op.RESULT]
         assert seen.index("copy") > seen.index("rope_store" if "rope_store" in seen else "set_rows")
 
 
@@ -268,6 +273,23 @@ def test_results_follow_the_node_that_writes_them() -> None:
     product = ops.mulmat(w(64, 8), ops.rms_norm(total, x(64), 1e-5))
     nodes = lowered(product, total)
     chain, result, _ = nodes
-    assert (chain.op, result.op, result.src) == (Op.NORM_CHAIN, Op.NORM_CHAIN, ())
+    assert (chain.op, result.op, result.src) == (Op.NORM_CHAIN, Op.RESULT, ())
     assert result in chain.src
     assert fuse(nodes, frozenset({product, total}), CPU) == nodes
+
+
+def test_what_has_no_sources_is_no_result() -> None:
+    """A range is launched, unlike what another node's launch writes."""
+    numbers = ops.arange(0, 64)
+    nodes = lowered(ops.mul(normed(), numbers))
+    assert [t.op for t in nodes].count(Op.ARANGE) == 1
+    assert numbers in nodes
+
+
+def test_long_rows_are_sorted_in_blocks_that_are_merged() -> None:
+    short, long = ops.argsort(x(256, 3)), ops.argsort(x(257, 3))
+    assert lowered(short) == (short,)
+    blocks, merged = lowered(long)
+    assert merged.storage is long
+    assert merged.src == (*long.src, blocks)
+    assert blocks.shape == long.shape
