@@ -1,8 +1,11 @@
-"""`cutaway inspect`: a model's metadata and tensors."""
+"""`cutaway inspect`: a model's metadata and tensors, or the numbers in one of them."""
 
 import argparse
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.gguf.reader import GGUFFile
 
 NAME = "inspect"
 HELP = "show a model's metadata and tensors"
@@ -14,16 +17,31 @@ _MIB = 1 << 20
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds this command's arguments."""
     parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
-    parser.add_argument("--json", action="store_true", help="everything, for programs")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true", help="everything, for programs")
+    shown.add_argument("--tensor", metavar="NAME", help="the numbers in one, dequantised")
+    for name, value, text in (
+        ("precision", 4, "--tensor: decimals of a float"),
+        ("threshold", 1000, "--tensor: the most numbers that are shown without gaps"),
+        ("edge-items", 3, "--tensor: how many are shown before and after a gap"),
+    ):
+        help = f"{text} (default {value})"
+        parser.add_argument(f"--{name}", type=int, default=value, metavar="N", help=help)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the summary. Raises BadFile, and ModelNotFound for a name that leads nowhere."""
+    """Prints the summary, or a tensor's numbers.
+
+    Raises BadFile, ModelNotFound for a name that leads nowhere, BadSetting for numbers below 0.
+    """
     from app.library import resolve
     from engine.gguf.reader import open_gguf
     from engine.gguf.summary import summarize
 
     with open_gguf(resolve(args.model)) as file:
+        if args.tensor is not None:
+            print(_numbers(file, args))
+            return 0
         summary = summarize(file)
     if args.json:
         import json
@@ -32,6 +50,20 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join(_lines(summary)))
     return 0
+
+
+def _numbers(file: "GGUFFile", args: argparse.Namespace) -> str:
+    from engine.gguf.dump import dump
+
+    blocks = file.data(args.tensor)
+    info = file.tensors[args.tensor]
+    return dump(
+        blocks.reshape(*info.shape[:0:-1], -1),
+        info.fmt,
+        precision=args.precision,
+        threshold=args.threshold,
+        edge_items=args.edge_items,
+    )
 
 
 def _lines(summary: dict[str, Any]) -> Iterable[str]:

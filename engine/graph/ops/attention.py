@@ -33,7 +33,7 @@ def attention(
     [1]: only cells below it are looked at. A query that sees nothing gives zeros. `softcap` c > 0
     bounds scores by c * tanh(s / c) before the mask. `sinks` f32 [H] join maximum and denominator.
     """
-    dim, heads, n_tokens, _ = q.shape
+    heads, n_tokens = q.shape[1:3]
     _check_heads(q, k, v)
     if (q.shape[3], k.shape[3], v.shape[3]) != (1, 1, 1):
         raise ShapeError("attention", "has three dimensions", q.shape, k.shape, v.shape)

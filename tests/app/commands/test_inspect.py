@@ -6,6 +6,8 @@ import sys
 import time
 from statistics import median
 
+import gguf
+import numpy as np
 import pytest
 
 from app.cli import main
@@ -77,6 +79,44 @@ def test_a_broken_file_is_one_line(tmp_path, capsys):
     assert captured.out == ""
     assert captured.err.count("\n") == 1
     assert "ends inside the version" in captured.err
+
+
+def test_the_numbers_of_a_tensor(tmp_path, capsys):
+    values = np.float32([[0, 1, 2], [3, 4, -np.inf]])
+    path = Draft(PAIRS, {"w": Blocks(0, (3, 2, 1), values.tobytes())}).write(tmp_path / "x.gguf")
+    assert main(["inspect", str(path), "--tensor", "w"]) == 0
+    want = "[[ 0.0000,  1.0000,  2.0000],\n [ 3.0000,  4.0000, -Inf]]\n"
+    assert capsys.readouterr().out == want
+    words = ["--precision", "0", "--threshold", "2", "--edge-items", "1"]
+    assert main(["inspect", str(path), "--tensor", "w", *words]) == 0
+    assert capsys.readouterr().out == "[[ 0, ...,  2],\n [ 3, ..., -Inf]]\n"
+
+
+def test_blocks_are_dequantised(tmp_path, capsys):
+    values = np.random.default_rng(1).standard_normal((4, 64)).astype(np.float32)
+    blocks = gguf.quantize(values, gguf.GGMLQuantizationType.Q4_1)
+    tensors = {"w": Blocks(3, (64, 2, 2), blocks.tobytes())}
+    path = Draft(PAIRS, tensors).write(tmp_path / "x.gguf")
+    assert main(["inspect", str(path), "--tensor", "w", "--threshold", "9"]) == 0
+    want = gguf.dequantize(blocks, gguf.GGMLQuantizationType.Q4_1)
+    first = ", ".join(f"{v:.4f}" if v < 0 else f" {v:.4f}" for v in want[0, :3])
+    assert capsys.readouterr().out.startswith(f"[[[{first}, ..., ")
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--tensor", "blk.9"), "has no tensor 'blk.9'"),
+        (("--tensor", "norm.weight", "--precision", "-1"), "precision: -1"),
+        (("--tensor", "norm.weight", "--edge-items", "0"), "edge_items: 0"),
+    ],
+)
+def test_what_cannot_be_shown_is_one_line(model, capsys, words, problem):
+    assert main(["inspect", str(model), *words]) != 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert problem in captured.err
 
 
 def seconds(*words):
