@@ -1,5 +1,6 @@
 """Opening a model: mapped file or files, metadata, and the tensors' blocks."""
 
+import mmap
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -62,6 +63,14 @@ class GGUFFile:
         """A whole tensor as float32, its shape reversed (NumPy's order), without padding dims."""
         info = self._info(name)
         return dequantize(self.data(name), info.fmt).reshape(info.shape[: info.n_dims][::-1])
+
+    def drop_pages(self) -> None:
+        """Take what was read so far out of this process's memory; the system reads it again where
+        it is touched.
+        """
+        for view in self._maps:
+            if isinstance(view.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+                view.obj.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
         """Let go of the files; they are unmapped when the last array from them is gone."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.backends.base import Backend, Buffer, BufferType, Component, Location, Owner
+from engine.backends.base import Backend, Buffer, BufferType, Location, Owner
 from engine.errors import Cancelled
 from engine.gguf import GGUFFile
 from engine.graph.graph import Graph
@@ -42,22 +42,22 @@ def matmul_only(graph: Graph) -> frozenset[Tensor]:
 def plan_weights(
     tensors: Iterable[Tensor],
     backend_of: Callable[[Tensor], Backend],
-    layer_of: Callable[[str], int | None],
+    owner_of: Callable[[str], Owner],
     tiled: frozenset[Tensor],
 ) -> list[Allocation]:
-    """The buffers for weights that do not stay in the mapped file: one for each device, layer
+    """The buffers for weights that do not stay in the mapped file: one for each device, owner
     and layout, more where a buffer would pass the device's largest.
     """
-    groups: dict[tuple[Backend, BufferType, int | None], list[Tensor]] = {}
+    groups: dict[tuple[Backend, BufferType, Owner], list[Tensor]] = {}
     for tensor in tensors:
         backend = backend_of(tensor)
         if not backend.is_host:
             kind = backend.buffer_type(tensor.fmt, tensor.shape, tensor in tiled)
-            groups.setdefault((backend, kind, layer_of(tensor.name)), []).append(tensor)
+            groups.setdefault((backend, kind, owner_of(tensor.name)), []).append(tensor)
     return [
         allocation
-        for (backend, kind, layer), members in groups.items()
-        for allocation in _cut(backend, kind, Owner(Component.WEIGHTS, layer), members)
+        for (backend, kind, owner), members in groups.items()
+        for allocation in _cut(backend, kind, owner, members)
     ]
 
 
@@ -108,6 +108,7 @@ def upload(
             raise Cancelled("loading")
         blocks = file.data(sources[tensor])
         backend_of(tensor).upload(location, tensor.fmt, tensor.shape, blocks)
+        file.drop_pages()  # The device has them now.
         done += tensor.nbytes
         progress(done, total)
 
