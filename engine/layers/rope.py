@@ -1,18 +1,29 @@
 """Tables of cosines and sines, made once a step on the host in float64 (RoPE, Su et al. 2021).
 
-YaRN follows Peng et al. 2023: frequencies are interpolated by a ramp over the dimensions.
+YaRN follows Peng et al. 2023: frequencies are interpolated by a ramp over the dimensions. Positions
+in several dimensions follow Qwen2-VL (Wang et al. 2024) and Qwen3-VL, in ggml's terms.
 """
 
 from dataclasses import dataclass
 from math import ceil, floor, log, pi
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.errors import ShapeError
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class RopeParams:
-    """How positions become angles. `scale` multiplies frequencies (1 / scaling factor)."""
+    """How positions become angles. `scale` multiplies frequencies (1 / scaling factor).
+
+    Positions are [T]; with `sections`, which need `neox`, they may be [4, T]: time, height, width
+    and a fourth (where they are [T], all four are the same). `n_rot` channels of a head turn.
+    """
 
     n_rot: int
     base: float
@@ -20,29 +31,42 @@ class RopeParams:
     scale: float = 1.0
     factors: tuple[float, ...] | None = None
     yarn: "Yarn | None" = None
+    sections: "Sections | None" = None
 
-    def table(self, positions: NDArray[np.int32]) -> NDArray[np.float32]:
+    def __post_init__(self) -> None:
+        if self.sections is not None and not self.neox:
+            raise ShapeError("rope", "sections need NeoX pairs", self.sections.sizes)
+
+    def table(self, positions: Ints) -> NDArray[np.float32]:
         """[T, n_rot]: for each position n_rot/2 cosines, then n_rot/2 sines, with magnitude."""
-        magnitude = 1.0
-        if self.yarn is not None:
-            magnitude = self.yarn.attention * (1 + 0.1 * log(1 / self.scale))
+        magnitude = 1.0 if self.yarn is None else self.yarn.attention
+        if self.yarn is not None and self.yarn.extrapolation:
+            magnitude *= 1 + 0.1 * log(1 / self.scale)
         return (magnitude * self._rotation(positions)).astype(np.float32)
 
-    def turn(self, distances: NDArray[np.int32]) -> NDArray[np.float32]:
+    def turn(self, distances: Ints) -> NDArray[np.float32]:
         """As `table`, but only the rotation: what moves keys that already carry a magnitude."""
         return self._rotation(distances).astype(np.float32)
 
-    def _rotation(self, positions: NDArray[np.int32]) -> NDArray[np.float64]:
-        pair = np.arange(self.n_rot // 2, dtype=np.float64)
-        frequency = self.base ** (-2.0 * pair / self.n_rot)
+    def _rotation(self, positions: Ints) -> Floats:
+        pair = np.arange(self.n_rot // 2)
+        exponent, dim = pair, self.n_rot
+        planes = np.zeros_like(pair)
+        if self.sections is not None:
+            planes = self.sections.planes(pair)
+            if self.sections.mode == "vision":
+                exponent, dim = self.sections.restarted(pair), self.n_rot // 2
+        frequency = self.base ** (-2.0 * exponent / dim)
         if self.factors is not None:
-            frequency = frequency / np.asarray(self.factors, np.float64)
+            frequency = frequency / np.asarray(self.factors[: len(pair)], np.float64)
         if self.yarn is None:
             frequency = frequency * self.scale
         else:
-            ramp = self.yarn.ramp(pair, self.n_rot, self.base) * self.yarn.extrapolation
+            ramp = self.yarn.ramp(pair, dim, self.base) * self.yarn.extrapolation
             frequency = frequency * (self.scale * (1 - ramp) + ramp)
-        angle = positions.astype(np.float64)[:, None] * frequency
+        n_tokens = positions.shape[-1]
+        places = np.broadcast_to(positions, (4, n_tokens)).astype(np.float64)
+        angle = places[planes].T * frequency  # [T, n_rot / 2]
         return np.hstack([np.cos(angle), np.sin(angle)])
 
 
@@ -56,7 +80,7 @@ class Yarn:
     beta_fast: float = 32.0
     beta_slow: float = 1.0
 
-    def ramp(self, pair: NDArray[np.float64], n_rot: int, base: float) -> NDArray[np.float64]:
+    def ramp(self, pair: NDArray[np.int_], n_rot: int, base: float) -> Floats:
         """1 where a pair turns often enough to be extrapolated, 0 where it is interpolated."""
 
         def correction(turns: float) -> float:
@@ -65,3 +89,35 @@ class Yarn:
         low = max(0, floor(correction(self.beta_fast)))
         high = min(n_rot - 1, ceil(correction(self.beta_slow)))
         return 1 - np.clip((pair - low) / max(0.001, high - low), 0, 1)
+
+
+@dataclass(frozen=True)
+class Sections:
+    """Which of the four positions a pair turns by: `sizes` pairs for each, then again the first.
+
+    `blocks`: one section after the other. `interleaved`: time, height, width by turns, as long as
+    their sizes last, what is left by the fourth (transformers takes time there). `vision`: as
+    `blocks`, but each section starts with the highest frequency, and all are those of half a head.
+    """
+
+    sizes: tuple[int, int, int, int]
+    mode: Literal["blocks", "interleaved", "vision"] = "blocks"
+
+    def __post_init__(self) -> None:
+        if min(self.sizes) < 0 or sum(self.sizes) < 1:
+            raise ShapeError("rope", "sections are no numbers of pairs", self.sizes)
+
+    def planes(self, pair: NDArray[np.int_]) -> NDArray[np.int_]:
+        """0 to 3 for each pair: time, height, width, the fourth."""
+        sector = pair % sum(self.sizes)
+        if self.mode == "interleaved":
+            turn = sector % 3
+            return np.where(sector < 3 * np.array(self.sizes)[turn], turn, 3)
+        return np.searchsorted(np.cumsum(self.sizes), sector, side="right")
+
+    def restarted(self, pair: NDArray[np.int_]) -> NDArray[np.int_]:
+        """Each pair's index in its own section."""
+        sector = pair % sum(self.sizes)
+        starts = np.cumsum((0, *self.sizes))
+        own: NDArray[np.int_] = sector - starts[self.planes(pair)]
+        return own

@@ -31,7 +31,11 @@ CASES = {
     "plain": RopeParams(64, 1e5, neox=False),
     "scaled": RopeParams(64, 1e6, neox=True, scale=1 / 8),
     "factors": RopeParams(8, 5e5, neox=False, factors=(1.0, 2.0, 8.0, 32.0)),
+    "more factors than pairs": RopeParams(4, 5e5, neox=False, factors=(1.0, 2.0, 8.0, 32.0)),
     "yarn": RopeParams(128, 1e4, neox=False, scale=1 / 16, yarn=Yarn(4096, attention=0.9)),
+    "yarn off": RopeParams(
+        64, 1e4, neox=False, scale=1 / 4, yarn=Yarn(4096, extrapolation=0.0, attention=1.2)
+    ),
     "yarn, other betas": RopeParams(
         64, 1e6, neox=True, scale=0.25, yarn=Yarn(8192, beta_fast=64.0, extrapolation=0.5)
     ),
@@ -43,7 +47,8 @@ def test_tables(params: RopeParams) -> None:
     half = params.n_rot // 2
     magnitude = 1.0
     if params.yarn is not None:
-        magnitude = params.yarn.attention * (1 + 0.1 * math.log(1 / params.scale))
+        grown = 1 + 0.1 * math.log(1 / params.scale) if params.yarn.extrapolation else 1
+        magnitude = params.yarn.attention * grown
     table, turn = params.table(POSITIONS), params.turn(POSITIONS)
     assert table.shape == (len(POSITIONS), params.n_rot)
     for row, position in enumerate(POSITIONS.tolist()):
