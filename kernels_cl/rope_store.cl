@@ -5,18 +5,22 @@
 //
 // Pairs and table are as in rope.cl; a norm is x / sqrt(mean(x^2) + eps) * weight over a head.
 // The heads of a token are numbered q's, k's, v's; an item takes `each` of them, or one of `chunks`
-// parts of a head. KV is the caches' type. Dimension 0 of everything is contiguous.
+// parts of a head. KV is the caches' type; with BLOCK it is one of blocks.cl, and heads are whole
+// blocks. Dimension 0 of everything is contiguous.
 
 #ifndef KV
   #define KV f16
 #endif
-#if W == 16
-  #define floatH float8  // W / 2 neighbours
-  #define vloadH vload8
-#else
-  #define floatH float2
-  #define vloadH vload2
+#ifndef BLOCK
+  #define BLOCK 1    // elements of KV's blocks: 1 or 32
 #endif
+#define HALF CAT(half_of_, W)
+#define half_of_16 8
+#define half_of_8 4
+#define half_of_4 2
+#define floatH CAT(float, HALF)  // W / 2 neighbours
+#define vloadH CAT(vload, HALF)
+#define ROW_BYTES(n) ((n) / BLOCK * SIZE(KV))
 
 typedef struct {
   const __global float *x, *cosines, *sines, *weight;  // weight: null where there is no norm
@@ -68,6 +72,8 @@ static float normed(Head head, int i) {
   }
 
 TURN(f32, turn)
+
+#if BLOCK == 1
 TURN(KV, turn_into_cache)
 
 static void store_values(__global char *out, const __global char *v, int n, int chunk, int chunks) {
@@ -75,6 +81,57 @@ static void store_values(__global char *out, const __global char *v, int n, int 
   for (; i + W <= n; i += chunks * W) STOREW(KV, out + i * SIZE(KV), loadw_f32(v + i * 4));
   for (int end = min(i + W, n); i < end; i++) STORE(KV, out + i * SIZE(KV), load_f32(v + i * 4));
 }
+#else
+
+static float16 normed16(Head head, int i) {
+  float16 v = vload16(0, head.x + i);
+  return head.weight ? v * head.factor * vload16(0, head.weight + i) : v;
+}
+
+// Channel i of a head, turned.
+static float turned(Head head, int i) {
+  int half_rot = head.half_rot;
+  if (i >= 2 * half_rot) return normed(head, i);
+  int second = head.neox ? i >= half_rot : i & 1;
+  int pair = head.neox ? i - second * half_rot : i >> 1, apart = head.neox ? half_rot : 1;
+  float self = normed(head, i), other = normed(head, second ? i - apart : i + apart);
+  return self * head.cosines[pair] + (second ? other : -other) * head.sines[pair];
+}
+
+// 16 of them.
+static float16 turned16(Head head, int i) {
+  int half_rot = head.half_rot;
+  if (i >= 2 * half_rot) return normed16(head, i);
+  if (head.neox && half_rot % 16 == 0) {
+    int second = i >= half_rot, pair = i - second * half_rot;
+    float16 self = normed16(head, i), other = normed16(head, second ? pair : half_rot + pair);
+    float16 c = vload16(0, head.cosines + pair), s = vload16(0, head.sines + pair);
+    return self * c + (second ? other : -other) * s;
+  }
+  float16 v;
+  if (!head.neox && i + 16 <= 2 * half_rot) {
+    float16 x = normed16(head, i);
+    float8 c = vload8(0, head.cosines + i / 2), s = vload8(0, head.sines + i / 2);
+    v.even = x.even * c - x.odd * s;
+    v.odd = x.even * s + x.odd * c;
+    return v;
+  }
+  float each[16];
+  for (int j = 0; j < 16; j++) each[j] = turned(head, i + j);
+  return vload16(0, each);
+}
+
+static void turn_into_cache(__global char *out, Head head) {
+  for (int b = head.chunk; b < head.dim / 32; b += head.chunks)
+    PUT(KV, out + b * SIZE(KV), turned16(head, b * 32), turned16(head, b * 32 + 16));
+}
+
+static void store_values(__global char *out, const __global char *v, int n, int chunk, int chunks) {
+  const __global float *x = (const __global float *)v;
+  for (int b = chunk; b < n / 32; b += chunks)
+    PUT(KV, out + b * SIZE(KV), vload16(2 * b, x), vload16(2 * b + 1, x));
+}
+#endif
 
 // The whole head's, whichever part of it an item takes.
 static float norm_factor(const __global float *x, int dim, float eps) {
@@ -120,10 +177,10 @@ __kernel __attribute__((vec_type_hint(floatW))) void rope_store(
       head.x = (const __global float *)(k_buf + k_off + h * k1 + token * k2);
       head.weight = has_norms ? (const __global float *)(wk_buf + wk_off) : 0;
       head.factor = has_norms ? norm_factor(head.x, dim, eps_k) : 1.0f;
-      turn_into_cache(kc_buf + kc_off + id * kc1 + h * dim * SIZE(KV), head);
+      turn_into_cache(kc_buf + kc_off + id * kc1 + h * ROW_BYTES(dim), head);
     } else if (h >= heads + kv_heads && is_cell) {
       h -= heads + kv_heads;
-      store_values(vc_buf + vc_off + id * vc1 + h * dim_v * SIZE(KV),
+      store_values(vc_buf + vc_off + id * vc1 + h * ROW_BYTES(dim_v),
                    v_buf + v_off + h * v1 + token * v2, dim_v, head.chunk, chunks);
     }
   }

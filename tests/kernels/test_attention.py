@@ -211,3 +211,49 @@ def test_softmax_without_a_mask(either: OpenCLBackend, width: int) -> None:
     scores = made.make(F32, width, 3, 2)
     want = weights(made.exact(scores)[0], np.ones((3, width), bool), None)
     assert nmse(run(either, ops.softmax(scores), made.values)[0], want) < 1e-11
+
+
+MASK_SHAPES = [(1, 1), (3, 1), (6, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("fmt", [F32, F16], ids=str)
+@pytest.mark.parametrize("planes", MASK_SHAPES, ids=str)
+@pytest.mark.parametrize("width", [5, 64, 600])
+def test_softmax_with_a_mask_tensor(
+    either: OpenCLBackend, width: int, planes: tuple[int, int], fmt: Format
+) -> None:
+    """[C, T or more, ...], repeated over heads; added behind scale and cap; some rows see nothing."""
+    made = Operands()
+    scores, sinks = made.make(F32, width, 7, 6, 2, spread=6.0), made.make(F32, 6)
+    numbers = made.rng.standard_normal((planes[1], planes[0], 9, width + 3))
+    numbers[made.rng.random(numbers.shape) < 0.4] = -np.inf
+    numbers[..., 2, :] = numbers[..., 5, :] = -np.inf
+    whole = made.put(fmt, numbers)
+    mask = whole.view(2 * fmt.bytes, (width, 9, *planes), whole.strides[1:])
+    for sink, cap in ((None, 0.0), (None, 4.0), (sinks, 4.0)):
+        node = ops.softmax(scores, mask=mask, scale=0.5, softcap=cap, sinks=sink)
+        exact = 0.5 * made.exact(scores)
+        exact = cap * np.tanh(exact / cap) if cap else exact
+        added = np.tile(made.exact(mask)[:, :, :7], (2 // planes[1], 6 // planes[0], 1, 1))
+        levels = None if sink is None else made.exact(sinks)[0, 0, 0]
+        want = [weights(exact[i] + added[i], np.array(True), levels) for i in range(2)]
+        got = run(either, node, made.values)
+        assert nmse(got, np.stack(want)) < 1e-11
+        assert not got[:, :, [2, 5]].any()
+
+
+def test_attention_without_a_cache(either: OpenCLBackend) -> None:
+    """The contract's single operations: the mask added to the scores, grouped heads, sinks."""
+    made = Operands()
+    q, k, v = made.make(F32, 40, 6, 9), made.make(F16, 40, 2, 33), made.make(F16, 24, 2, 33)
+    seen = made.rng.random((9, 33)) < 0.6
+    seen[4] = False
+    mask, sinks = made.put(F16, np.where(seen, 0, -np.inf)), made.make(F32, 6)
+    for sink in (None, sinks):
+        node = ops.masked_attention(q, k, v, mask, scale=0.3, sinks=sink)
+        scores = 0.3 * np.einsum("thd,chd->htc", made.exact(q)[0], made.exact(k)[0].repeat(3, 1))
+        shares = weights(scores, seen, None if sink is None else made.exact(sinks)[0, 0, 0])
+        want = np.einsum("htc,chd->thd", shares, made.exact(v)[0].repeat(3, 1))
+        got = run(either, node, made.values)[0]
+        assert nmse(got, want) < 1e-11
+        assert not got[4].any()

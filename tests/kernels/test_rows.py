@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from engine.backends.opencl.backend import OpenCLBackend
-from engine.gguf.formats import BF16, F16, F32, I32, Format
+from engine.gguf.formats import BF16, F16, F32, I32, I64, Format
 from engine.graph import ops
 from tests.kernels.harness import run
 from tests.kernels.values import Operands, to_bf16
@@ -87,3 +87,40 @@ def test_a_read_through_the_result_sees_the_write(either: OpenCLBackend) -> None
     got = run(either, node, made.values)[0, 0]
     np.testing.assert_array_equal(got[:2], made.values[values][::-1])
     np.testing.assert_array_equal(got[2], made.values[target][8])
+
+
+@pytest.mark.parametrize("fmt", [F32, F16, I32], ids=str)
+def test_gather_of_every_plane(either: OpenCLBackend, fmt: Format) -> None:
+    """Each of dimensions 2 and 3 has its own ids; table and ids are views."""
+    made = Operands()
+    whole, picks = made.make(fmt, 40, 7, 2, 3), made.rng.integers(-1, 7, (3, 2, 10))
+    table = whole.view(4 * fmt.bytes, (33, 7, 2, 3), whole.strides[1:])
+    ids = made.put(I32, picks).view(4, (9, 2, 3), (40, 80))
+    got = run(either, ops.rows(table, ids), made.values)
+    assert got.shape == (3, 2, 9, 33)
+    exact = made.exact(table)
+    for i3, i2, i in np.ndindex(3, 2, 9):
+        row = picks[i3, i2, i + 1]
+        want = exact[i3, i2, row] if row >= 0 else np.zeros(33)
+        np.testing.assert_array_equal(got[i3, i2, i], want)
+
+
+@pytest.mark.parametrize(("ids_fmt", "tiles"), [(I32, (1, 1)), (I64, (2, 1)), (I64, (1, 3))])
+def test_scatter_into_every_plane(
+    either: OpenCLBackend, ids_fmt: Format, tiles: tuple[int, int]
+) -> None:
+    """Ids repeat over dimensions 2 and 3; the target is a view of a wider one."""
+    made = Operands()
+    whole, values = made.make(F16, 50, 9, 4, 3), made.make(F32, 33, 5, 4, 3)
+    target = whole.view(2, (33, 9, 4, 3), whole.strides[1:])
+    picks = np.stack([made.rng.permutation(9)[:5] for _ in range(12)]).reshape(3, 4, 5)
+    picks = picks[: 3 // tiles[1], : 4 // tiles[0]]
+    picks[:, :, 2] = -1
+    node = ops.set_rows(target, values, made.put(ids_fmt, picks))
+    got = run(either, node, made.values)
+    want = made.values[whole].copy()
+    for i3, i2, i in np.ndindex(3, 4, 5):
+        row = picks[i3 % picks.shape[0], i2 % picks.shape[1], i]
+        if row >= 0:
+            want[i3, i2, row, 1:34] = made.values[values][i3, i2, i].astype(np.float16)
+    np.testing.assert_array_equal(got, want[..., 1:34])

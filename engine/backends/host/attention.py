@@ -39,8 +39,9 @@ def attention(
         grouped = queries[block].reshape(-1, kv_heads, heads // kv_heads, dim)
         grouped = grouped.transpose(1, 2, 0, 3)  # [K, H/K, t, D]
         scores = np.float32(node.attr["scale"]) * (grouped @ keys[:, None])
+        scores = _capped(scores, node.attr["softcap"])
         seen = _visible(spans.load(np.s_[0, 0, block]), cells.load(np.s_[0, 0, :n]))
-        weights = _weights(scores, node.attr["softcap"], seen, sink)
+        weights = _weights(scores, seen, sink)
         mixed = weights @ values[:, None]  # [K, H/K, t, Dv]
         out.raw[0, block] = mixed.transpose(2, 0, 1, 3).reshape(-1, heads, mixed.shape[-1])
 
@@ -59,12 +60,12 @@ def softmax(
     if spans is not None and cells is not None:
         seen = _visible(spans.load((0, 0)), cells.load((0, 0)))
     sink = None if sinks is None else sinks.load().reshape(-1, 1, 1)
-    scaled = np.float32(node.attr["scale"]) * scores.load()
+    scaled = _capped(np.float32(node.attr["scale"]) * scores.load(), node.attr["softcap"])
     if mask is not None:
         added = mask.load(np.s_[:, :, : scaled.shape[2]])
         times = [n // m for n, m in zip(scaled.shape[:2], added.shape[:2], strict=True)]
         scaled = scaled + np.tile(added, (*times, 1, 1))
-    out.store(_weights(scaled, node.attr["softcap"], seen, sink))
+    out.store(_weights(scaled, seen, sink))
 
 
 def _visible(spans: NDArray[Any], cells: NDArray[Any]) -> NDArray[np.bool_]:
@@ -75,12 +76,15 @@ def _visible(spans: NDArray[Any], cells: NDArray[Any]) -> NDArray[np.bool_]:
     return seen
 
 
-def _weights(
-    scores: Floats, softcap: float, seen: NDArray[np.bool_] | None, sinks: Floats | None
-) -> Floats:
+def _capped(scores: Floats, softcap: float) -> Floats:
+    if not softcap:
+        return scores
+    capped: Floats = np.float32(softcap) * np.tanh(scores / np.float32(softcap))
+    return capped
+
+
+def _weights(scores: Floats, seen: NDArray[np.bool_] | None, sinks: Floats | None) -> Floats:
     """Softmax over the last axis; `sinks` join maximum and sum. Zeros where nothing is seen."""
-    if softcap:
-        scores = np.float32(softcap) * np.tanh(scores / np.float32(softcap))
     if seen is not None:
         scores = np.where(seen, scores, np.float32(-np.inf))
     top: Floats = scores.max(axis=-1, keepdims=True, initial=-np.inf)

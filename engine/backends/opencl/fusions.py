@@ -97,7 +97,7 @@ def rope_store(program: Program, i: int) -> Fusion | None:
     heads, tokens = k.shape[1], x_q.shape[2]
     if x_q.shape[0] != x_k.shape[0] or x_k.shape[1:3] != (heads, tokens):
         return None
-    if values.shape[0] != v.shape[0] * heads or values.shape[1] != tokens:
+    if values.shape[0] != v.shape[0] * heads or values.shape[1:] != (tokens, 1, 1):
         return None
     stored = values.reshape(v.shape[0], heads, tokens)
     caches = (result(program[set_k]), result(program[set_v]))

@@ -18,6 +18,10 @@ STALE_SECONDS = 10.0
 
 # Files that a family is compiled behind, besides common.cl.
 BEFORE = {
+    "attention": ("blocks",),
+    "copy": ("blocks",),
+    "rope_store": ("blocks",),
+    "rows": ("blocks",),
     "matmul_tiled": ("tiled_sums",),
     "norm": ("row_sums",),
     "reduce": ("row_sums",),

@@ -29,6 +29,12 @@ from engine.backends.opencl.launches.attention import (
     supports_softmax,
 )
 from engine.backends.opencl.launches.copy import copy, supports_copy
+from engine.backends.opencl.launches.image import (
+    avg_pool_2d,
+    im2col,
+    interpolate,
+    supports_image,
+)
 from engine.backends.opencl.launches.matmul import (
     matmul,
     mulmat_add,
@@ -91,6 +97,9 @@ FAMILIES: dict[Op, Family] = {
     Op.SET_ROWS: Family(supports_set_rows, set_rows),
     Op.COPY: Family(supports_copy, copy),
     Op.ARGSORT: Family(supports_argsort, argsort),
+    Op.IM2COL: Family(supports_image, im2col),
+    Op.AVG_POOL_2D: Family(supports_image, avg_pool_2d),
+    Op.INTERPOLATE: Family(supports_image, interpolate),
     Op.NORM_CHAIN: Family(supports_norm_chain, norm_chain),
     Op.ACTIVATION_QUANTIZE: Family(supports_activation_quantize, activation_quantize),
     Op.MULMAT_ADD: Family(supports_mulmat_add, mulmat_add),

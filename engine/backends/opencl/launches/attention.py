@@ -6,6 +6,7 @@ from engine.backends.base import TypeOf
 from engine.backends.opencl.attention_split import split_of
 from engine.backends.opencl.launch import DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
+    BLOCK_NAMES,
     TYPE_NAMES,
     Args,
     Defines,
@@ -24,16 +25,19 @@ from engine.backends.opencl.launches.sizes import (
 from engine.gguf.formats import F16, F32, I32
 from engine.graph.tensor import Tensor
 
-KV_FORMATS = (F16, F32)
+KV_NAMES = {F16: TYPE_NAMES[F16], F32: TYPE_NAMES[F32], **BLOCK_NAMES}
+
+CPU_WIDTH = 16
+"""A CPU's kernel is written in vectors of 16."""
 
 GPU_TEAM = 64
 """Items of a group: few enough that a head's channels keep them busy."""
 
 
 def supports_attention(node: Tensor, type_of: TypeOf) -> bool:
-    """f32 queries over an f16 or f32 cache, heads without gaps."""
+    """f32 queries over a cache of f16, f32 or blocks, heads without gaps."""
     q, k, v, spans, cells, *_ = sources(node)
-    types = ((F32,), KV_FORMATS, (k.fmt,), (I32,), (I32,), (I32,), (F32,))
+    types = ((F32,), KV_NAMES, (k.fmt,), (I32,), (I32,), (I32,), (F32,))
     plain = all(t.strides[0] == t.fmt.bytes for t in (q, k, v)) and q.shape[3] == 1
     packed = spans.is_contiguous and cells.is_contiguous
     return readable(node, type_of) and operands(node, *types) and plain and packed
@@ -63,9 +67,9 @@ def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
         *(i32(sinks is not None), i32(panel), f32(node.attr["scale"]), f32(node.attr["softcap"])),
     )
     defines: Defines = {
-        "KV": TYPE_NAMES[k.fmt],
+        "KV": KV_NAMES[k.fmt],
         "ROWS": split.rows,
-        "W": vector_width(traits),
+        "W": CPU_WIDTH if team == 1 else vector_width(traits),
         "LOCAL": team,
     }
     return [Launch("attention", "attention", args, size, local, defines)]
@@ -85,24 +89,29 @@ def _merge(node: Tensor, in_12_bits: Tensor | None, traits: DeviceTraits) -> Lau
 
 
 def supports_softmax(node: Tensor, type_of: TypeOf) -> bool:
-    """f32 scores."""
-    spans, cells = node.src[1:3]
-    packed = all(t is None or t.is_contiguous for t in (spans, cells))
-    return readable(node, type_of) and operands(node, (F32,), (I32,), (I32,), (F32,), ()) and packed
+    """f32 scores; a mask's rows without gaps."""
+    spans, cells, sinks, mask = node.src[1:5]
+    packed = all(t is None or t.is_contiguous for t in (spans, cells, sinks))
+    plain = mask is None or mask.strides[0] == mask.fmt.bytes
+    types = ((F32,), (I32,), (I32,), (F32,), (F32, F16))
+    return readable(node, type_of) and operands(node, *types) and packed and plain
 
 
 def softmax(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """A team of items a row."""
     x = sources(node)[0]
-    spans, cells, sinks = node.src[1:4]
+    spans, cells, sinks, mask = node.src[1:5]
     n0, n1, n2, rows = row_shape(x.shape)
     team, per_group = team_size(traits), rows_per_group(int(rows), traits)
     size, local = items(-(-int(rows) // per_group) * team, team)
     args: Args = (
-        *(node, x, spans, cells, sinks, n0, n1, n2, rows),
+        *(node, x, spans, cells, sinks, mask, n0, n1, n2, rows),
         *map(i64, x.strides),
-        *(i32(spans is not None), i32(sinks is not None), i32(per_group)),
+        *(map(i32, mask.shape[2:]) if mask is not None else (i32(1), i32(1))),
+        *(map(i64, mask.strides[1:]) if mask is not None else (i64(0), i64(0), i64(0))),
+        *(i32(spans is not None), i32(sinks is not None), i32(mask is not None), i32(per_group)),
         *(f32(node.attr["scale"]), f32(node.attr["softcap"])),
     )
-    defines: Defines = {"W": vector_width(traits), "LOCAL": team}
+    kind = "f32" if mask is None else TYPE_NAMES[mask.fmt]
+    defines: Defines = {"W": vector_width(traits), "LOCAL": team, "M": kind}
     return [Launch("softmax", "softmax", args, size, local, defines)]

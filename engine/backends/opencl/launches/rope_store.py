@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import DeviceTraits, Launch
+from engine.backends.opencl.launches.attention import KV_NAMES
 from engine.backends.opencl.launches.sizes import (
-    TYPE_NAMES,
     Args,
     Defines,
     f32,
@@ -14,6 +14,7 @@ from engine.backends.opencl.launches.sizes import (
     items,
     vector_width,
 )
+from engine.gguf.formats import I32
 from engine.graph.tensor import Tensor
 
 GPU_LOCAL = 64
@@ -21,10 +22,13 @@ GPU_LOCAL = 64
 
 def supports_rope_store(node: Tensor, type_of: TypeOf) -> bool:
     """Heads without gaps, caches of one type."""
-    q, k, v, table, _, _, _, k_cache, v_cache = node.src
+    q, k, v, table, ids, _, _, k_cache, v_cache = node.src
+    assert ids is not None
     assert k_cache is not None
     assert v_cache is not None
     heads = [t for t in (q, k, v, table) if t is not None]
+    if ids.fmt is not I32 or not ids.is_contiguous or k_cache.fmt not in KV_NAMES:
+        return False
     caches = k_cache.fmt is v_cache.fmt and k_cache.shape[1] == v_cache.shape[1]
     return caches and all(t.strides[0] == 4 and t.shape[3] == 1 for t in heads)
 
@@ -60,5 +64,5 @@ def rope_store(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         i32(wq is not None),
         *map(f32, (node.attr["eps_q"], node.attr["eps_k"])),
     )
-    defines: Defines = {"KV": TYPE_NAMES[k_cache.fmt], "W": width}
+    defines: Defines = {"KV": KV_NAMES[k_cache.fmt], "BLOCK": k_cache.fmt.block, "W": width}
     return [Launch("rope_store", "rope_store", args, size, local, defines)]

@@ -7,7 +7,7 @@ import numpy as np
 
 from engine.backends.base import PLAIN, TypeOf
 from engine.backends.opencl.launch import Arg, DeviceTraits
-from engine.gguf.formats import BF16, F16, F32, I32, Format
+from engine.gguf.formats import BF16, F16, F32, I32, Q4_0, Q8_0, Format
 from engine.graph.op import Op
 from engine.graph.tensor import Shape, Tensor
 
@@ -22,6 +22,9 @@ TYPE_NAMES: Mapping[Format, str] = {F32: "f32", F16: "f16", BF16: "bf16", I32: "
 """The kernels' word for an element type."""
 
 FLOATS = (F32, F16, BF16)
+
+BLOCK_NAMES: Mapping[Format, str] = {Q8_0: "q8_0", Q4_0: "q4_0"}
+"""Its word for the blocks that it reads and writes (blocks.cl)."""
 
 ITEM_ELEMENTS = 2048
 """What a CPU's item takes of elementwise work: below that a second one costs more than it saves."""
@@ -77,11 +80,15 @@ class Cover(NamedTuple):
     defines: Defines
 
 
-def cover(n0: int, rows: int, traits: DeviceTraits) -> Cover:
-    """Items for `rows` rows of `n0` elements: thousands each on a CPU, a vector elsewhere."""
+def cover(n0: int, rows: int, traits: DeviceTraits, block: int = 1) -> Cover:
+    """Items for `rows` rows of `n0` elements, or blocks of so many elements.
+
+    An item of a CPU takes thousands of elements, elsewhere a vector.
+    """
     width, local = vector_width(traits), team_size(traits)
-    run = ITEM_ELEMENTS // width if traits.is_cpu else 1
-    per_item = max(1, ITEM_ELEMENTS // n0) if traits.is_cpu else 1
+    most = ITEM_ELEMENTS // block
+    run = max(1, most // width) if traits.is_cpu else 1
+    per_item = max(1, most // n0) if traits.is_cpu else 1
     count = -(-n0 // (run * width)) * -(-rows // per_item)
     size, group = items(count, local)
     return Cover(i32(per_item), size, group, {"W": width, "RUN": run, "LOCAL": local})
