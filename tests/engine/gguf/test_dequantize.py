@@ -6,7 +6,7 @@ import pytest
 
 from engine.errors import UnsupportedModel
 from engine.gguf.dequantize import dequantize
-from engine.gguf.formats import BF16, F32, FORMATS, UNREADABLE
+from engine.gguf.formats import BF16, FORMATS, UNREADABLE
 
 READABLE = [f for f in FORMATS.values() if f.block > 1 and f not in UNREADABLE]
 
