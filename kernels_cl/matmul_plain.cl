@@ -1,5 +1,9 @@
-// matmul_plain: y[m, n, i2, i3] = sum_k a[k, m, i2 / group2, i3 / group3] b[k, n, i2, i3] where
-// rows of both operands lie along K as in the file: f32, f16 or bf16 times f32, in f32.
+// matmul_plain: products of rows that lie along K as in the file, in f32.
+//
+//   matmul      y[m, n, i2, i3] = sum_k a[k, m, i2 / group2, i3 / group3] b[k, n, i2, i3]
+//   matmul_id   y[m, u, t]      = sum_k a[k, m, ids[u, t]] b[k, u mod b_used, t]    id -1: zeros
+//
+// A is the type of a: f32, f16, bf16 or blocks (block_formats.cl); B is f32, f16 or bf16.
 //
 // An item makes ROWS x COLUMNS products, so that each vector it loads is used several times:
 //
@@ -13,43 +17,41 @@
 #ifndef A
   #define A f16       // element type of a
 #endif
+#ifndef B
+  #define B f32       // element type of b
+#endif
 #ifndef ROWS
   #define ROWS 4
 #endif
 #ifndef COLUMNS
   #define COLUMNS 1
 #endif
+#ifndef STEP
+  #define STEP 1      // vectors an item takes in a turn; several need a k of whole turns
+#endif
 
-__kernel __attribute__((vec_type_hint(floatW)))
-void matmul(__global char *y_buf, long y_off, const __global char *a_buf, long a_off,
-            const __global char *b_buf, long b_off, int k, int m, int n, int n2, int group2,
-            int group3, long a1, long a2, long a3, long b1, long b2, long b3) {
-  __local float part[LOCAL];
-  int me = LOCAL == 1 ? 0 : get_local_id(0);
-  int row = get_global_id(0) / LOCAL * ROWS, column = get_global_id(1) * COLUMNS;
-  int i2 = get_global_id(2) % n2, i3 = get_global_id(2) / n2;
-  if (row >= m) return;
-  const __global char *a[ROWS], *b[COLUMNS];
+// y[r][c] = row r of a times row c of b, in all items of the team.
+static void products(const __global char **a, const __global char **b, int k, __local float *part,
+                     float y[ROWS][COLUMNS]) {
+  int me = LOCAL == 1 ? 0 : get_local_id(0), whole = k / W * W;
   floatW sums[ROWS][COLUMNS];
 #pragma unroll
-  for (int r = 0; r < ROWS; r++)
-    a[r] = a_buf + a_off + min(row + r, m - 1) * a1 + i2 / group2 * a2 + i3 / group3 * a3;
+  for (int r = 0; r < ROWS; r++) {
 #pragma unroll
-  for (int c = 0; c < COLUMNS; c++) {
-    b[c] = b_buf + b_off + min(column + c, n - 1) * b1 + i2 * b2 + i3 * b3;
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) sums[r][c] = (floatW)0;
+    for (int c = 0; c < COLUMNS; c++) sums[r][c] = (floatW)0;
   }
-  int whole = k / W * W;
-  for (int i = me * W; i < whole; i += LOCAL * W) {
-    floatW from_b[COLUMNS];
+  for (int turn = me * W * STEP; turn < whole; turn += LOCAL * W * STEP) {
 #pragma unroll
-    for (int c = 0; c < COLUMNS; c++) from_b[c] = loadw_f32(b[c] + (long)i * 4);
+    for (int i = turn; i < turn + W * STEP; i += W) {
+      floatW from_b[COLUMNS];
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-      floatW from_a = LOADW(A, a[r] + (long)i * SIZE(A));
+      for (int c = 0; c < COLUMNS; c++) from_b[c] = FETCHW(B, b[c], i);
 #pragma unroll
-      for (int c = 0; c < COLUMNS; c++) sums[r][c] += from_a * from_b[c];
+      for (int r = 0; r < ROWS; r++) {
+        floatW from_a = FETCHW(A, a[r], i);
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++) sums[r][c] += from_a * from_b[c];
+      }
     }
   }
 #pragma unroll
@@ -57,12 +59,82 @@ void matmul(__global char *y_buf, long y_off, const __global char *a_buf, long a
 #pragma unroll
     for (int c = 0; c < COLUMNS; c++) {
       float sum = sumW(sums[r][c]);
-      for (int i = whole + me; i < k; i += LOCAL)
-        sum += LOAD(A, a[r] + (long)i * SIZE(A)) * load_f32(b[c] + (long)i * 4);
-      sum = group_sum(sum, part);
-      if (me == 0 && row + r < m && column + c < n)
-        store_f32(y_buf + y_off + (((long)get_global_id(2) * n + column + c) * m + row + r) * 4,
-                  sum);
+#if STEP == 1
+      for (int i = whole + me; i < k; i += LOCAL) sum += FETCH(A, a[r], i) * FETCH(B, b[c], i);
+#endif
+      y[r][c] = group_sum(sum, part);
+    }
+  }
+}
+
+// Item (g, h, i) makes rows g ROWS ... and columns h COLUMNS ... of batch i.
+__kernel __attribute__((vec_type_hint(floatW)))
+void matmul(__global char *y_buf, long y_off, const __global char *a_buf, long a_off,
+            const __global char *b_buf, long b_off, int k, int m, int n, int n2, int group2,
+            int group3, long a1, long a2, long a3, long b1, long b2, long b3) {
+  __local float part[LOCAL];
+  int row = get_global_id(0) / LOCAL * ROWS, column = get_global_id(1) * COLUMNS;
+  int i2 = get_global_id(2) % n2, i3 = get_global_id(2) / n2;
+  if (row >= m) return;
+  const __global char *a[ROWS], *b[COLUMNS];
+  float y[ROWS][COLUMNS];
+#pragma unroll
+  for (int r = 0; r < ROWS; r++)
+    a[r] = a_buf + a_off + min(row + r, m - 1) * a1 + i2 / group2 * a2 + i3 / group3 * a3;
+#pragma unroll
+  for (int c = 0; c < COLUMNS; c++)
+    b[c] = b_buf + b_off + min(column + c, n - 1) * b1 + i2 * b2 + i3 * b3;
+  products(a, b, k, part, y);
+  int rows = LOCAL > 1 && get_local_id(0) > 0 ? 0 : min(ROWS, m - row);
+#pragma unroll
+  for (int c = 0; c < COLUMNS; c++) {
+    if (column + c >= n) break;
+    long at = ((long)get_global_id(2) * n + column + c) * m + row;
+    __global float *out = (__global float *)(y_buf + y_off) + at;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+      if (r < rows) out[r] = y[r][c];
+  }
+}
+
+// Where b's row of pair `p` of (u, t) lies, and p's id.
+#define ROW_OF_PAIR(p) (b_buf + b_off + (p) % used % b_used * b1 + (p) / used * b2)
+#define ID_OF_PAIR(p) *(const __global int *)(ids + (p) % used * id0 + (p) / used * id1)
+
+// Item (g, p) makes rows g ROWS ... for all pairs of the same id as pair p, unless an earlier pair
+// has that id: weights are decoded once for COLUMNS of them.
+__kernel __attribute__((vec_type_hint(floatW)))
+void matmul_id(__global char *y_buf, long y_off, const __global char *a_buf, long a_off,
+               const __global char *b_buf, long b_off, const __global char *ids_buf, long ids_off,
+               int k, int m, int experts, int used, int pairs, int b_used, long a1, long a2,
+               long b1, long b2, long id0, long id1) {
+  __local float part[LOCAL];
+  const __global char *ids = ids_buf + ids_off;
+  int row = get_global_id(0) / LOCAL * ROWS, first = get_global_id(1), id = ID_OF_PAIR(first);
+  if (row >= m) return;
+  for (int p = 0; p < first; p++)
+    if (ID_OF_PAIR(p) == id) return;
+  int known = id >= 0 && id < experts;
+  const __global char *a[ROWS], *b[COLUMNS];
+  float y[ROWS][COLUMNS];
+#pragma unroll
+  for (int r = 0; r < ROWS; r++)
+    a[r] = a_buf + a_off + min(row + r, m - 1) * a1 + (known ? id : 0) * a2;
+  int next = first;
+  while (next < pairs) {
+    int found = 0, columns[COLUMNS];
+    for (; next < pairs && found < COLUMNS; next++)
+      if (ID_OF_PAIR(next) == id) columns[found++] = next;
+    if (found == 0) break;
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++) b[c] = ROW_OF_PAIR(columns[min(c, found - 1)]);
+    products(a, b, known ? k : 0, part, y);
+    int rows = LOCAL > 1 && get_local_id(0) > 0 ? 0 : min(ROWS, m - row);
+    for (int c = 0; c < found; c++) {
+      __global float *out = (__global float *)(y_buf + y_off) + (long)columns[c] * m + row;
+#pragma unroll
+      for (int r = 0; r < ROWS; r++)
+        if (r < rows) out[r] = y[r][c];
     }
   }
 }

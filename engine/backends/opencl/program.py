@@ -19,9 +19,10 @@ STALE_SECONDS = 10.0
 # Files that a family is compiled behind, besides common.cl.
 BEFORE = {
     "attention": ("blocks",),
-    "copy": ("blocks",),
+    "copy": ("blocks", "block_grids", "block_formats"),
     "rope_store": ("blocks",),
-    "rows": ("blocks",),
+    "rows": ("blocks", "block_grids", "block_formats"),
+    "matmul_plain": ("blocks", "block_grids", "block_formats"),
     "matmul_tiled": ("tiled_sums",),
     "norm": ("row_sums",),
     "reduce": ("row_sums",),

@@ -1,14 +1,15 @@
-"""Launches of matrix products: quantised weights in row tiles, and plain operands."""
+"""Launches of matrix products: quantised weights in row tiles; the others by matmul_plain."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.backends.base import PLAIN, TypeOf
 from engine.backends.opencl.launch import Arg, DeviceTraits, Launch
+from engine.backends.opencl.launches.matmul_plain import matmul_plain, supports_plain
 from engine.backends.opencl.launches.quantize import has_wide_vectors
-from engine.backends.opencl.launches.sizes import TYPE_NAMES, i32, i64, vector_width
+from engine.backends.opencl.launches.sizes import i32, i64
 from engine.backends.opencl.layouts import SCHEMES, TILE, TILED
-from engine.gguf.formats import BF16, F16, F32, Q4_0, Q5_0, Q6_K, Format
+from engine.gguf.formats import F32, Q4_0, Q5_0, Q6_K, Format
 from engine.graph.op import Op
 from engine.graph.tensor import Tensor
 
@@ -33,13 +34,12 @@ _ITEMS_OF_CORE = 3
 
 
 def supports_matmul(node: Tensor, type_of: TypeOf) -> bool:
-    """Tiled weights as a whole, or f32, f16 and bf16 rows; times f32 rows."""
+    """Tiled weights as a whole times f32 rows, which are rounded; what plain kernels can."""
     a, b = operands_of(node)
-    if b.op is not Op.QUANTIZE and (b.fmt is not F32 or b.strides[0] != 4):
-        return False
-    if is_tiled(a, type_of):
-        return a.root is None
-    return a.fmt in (F32, F16, BF16) and a.strides[0] == a.fmt.bytes
+    if not is_tiled(a, type_of):
+        return supports_plain(node, type_of)
+    rounded = b.op is Op.QUANTIZE or (b.fmt is F32 and b.strides[0] == 4)
+    return a.root is None and rounded and not node.attr.get("full_precision")
 
 
 def operands_of(node: Tensor) -> tuple[Tensor, Tensor]:
@@ -64,7 +64,7 @@ def matmul(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Laun
     x = node.src[1]
     if x is not None and x.op is Op.QUANTIZE:
         return [_tiled([node, *node.src[3::2]], node.src[::2], x, None, traits)]
-    return [_plain(node, *operands_of(node), traits)]
+    return [matmul_plain(node, traits)]
 
 
 def supports_mulmat_add(node: Tensor, type_of: TypeOf) -> bool:
@@ -169,19 +169,3 @@ def _format_defines(fmt: Format) -> dict[str, int | str]:
         "SCALES": scheme.scales,
         "BIAS": _BIAS.get(fmt, 0),
     }
-
-
-def _plain(node: Tensor, a: Tensor, b: Tensor, traits: DeviceTraits) -> Launch:
-    m, n, n2, n3 = node.shape
-    rows, columns = 4 if traits.is_cpu else 1, 1 if n == 1 else 4
-    team = 1 if traits.is_cpu else min(64, traits.max_work_group)
-    args: tuple[Arg, ...] = (
-        *(node, a, b, i32(a.shape[0]), i32(m), i32(n), i32(n2)),
-        *(i32(n2 // a.shape[2]), i32(n3 // a.shape[3])),
-        *map(i64, (*a.strides[1:], *b.strides[1:])),
-    )
-    size = (-(-m // rows) * team, -(-n // columns), n2 * n3)
-    width = vector_width(traits)
-    defines: dict[str, int | str] = {"A": TYPE_NAMES[a.fmt], "W": width, "LOCAL": team}
-    defines |= {"ROWS": rows, "COLUMNS": columns}
-    return Launch("matmul_plain", "matmul", args, size, (team, 1, 1), defines)

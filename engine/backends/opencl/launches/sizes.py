@@ -7,7 +7,7 @@ import numpy as np
 
 from engine.backends.base import PLAIN, TypeOf
 from engine.backends.opencl.launch import Arg, DeviceTraits
-from engine.gguf.formats import BF16, F16, F32, I32, Q4_0, Q8_0, Format
+from engine.gguf.formats import BF16, F16, F32, FORMATS, I32, Q4_0, Q8_0, UNREADABLE, Format
 from engine.graph.op import Op
 from engine.graph.tensor import Shape, Tensor
 
@@ -25,6 +25,16 @@ FLOATS = (F32, F16, BF16)
 
 BLOCK_NAMES: Mapping[Format, str] = {Q8_0: "q8_0", Q4_0: "q4_0"}
 """Its word for the blocks that it reads and writes (blocks.cl)."""
+
+ROW_NAMES: Mapping[Format, str] = {
+    fmt: fmt.name.lower()
+    for fmt in FORMATS.values()
+    if fmt in FLOATS or (fmt.quantized and fmt not in UNREADABLE)
+}
+"""Its word for whatever rows it reads as floats (block_formats.cl)."""
+
+BLOCK_WIDTH = 8
+"""Elements of a block that are decoded at once."""
 
 ITEM_ELEMENTS = 2048
 """What a CPU's item takes of elementwise work: below that a second one costs more than it saves."""
@@ -80,12 +90,12 @@ class Cover(NamedTuple):
     defines: Defines
 
 
-def cover(n0: int, rows: int, traits: DeviceTraits, block: int = 1) -> Cover:
+def cover(n0: int, rows: int, traits: DeviceTraits, block: int = 1, width: int = 0) -> Cover:
     """Items for `rows` rows of `n0` elements, or blocks of so many elements.
 
-    An item of a CPU takes thousands of elements, elsewhere a vector.
+    An item of a CPU takes thousands of elements, elsewhere a vector, of `width` elements if given.
     """
-    width, local = vector_width(traits), team_size(traits)
+    width, local = width or vector_width(traits), team_size(traits)
     most = ITEM_ELEMENTS // block
     run = max(1, most // width) if traits.is_cpu else 1
     per_item = max(1, most // n0) if traits.is_cpu else 1
