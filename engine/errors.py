@@ -78,15 +78,30 @@ class ShapeError(CutawayError):
 
 
 class NoMem(CutawayError):
-    """An allocation that was refused, by our budget or by the driver."""
+    """An allocation that was refused, by our budget or by the driver.
+
+    `wanted` and `left` are bytes. `memory`, where a model was being loaded, is the BackendMemory of
+    that moment with the failing entry marked.
+    """
+
+    memory: object | None = None
 
     def __init__(
-        self, device: str, component: str, wanted: int, left: int, detail: str = ""
+        self,
+        device: str,
+        component: str,
+        wanted: int,
+        left: int,
+        detail: str = "",
+        layer: int | None = None,
+        name: str = "",
     ) -> None:
-        self.device, self.component, self.wanted, self.left = device, component, wanted, left
+        self.device, self.component, self.layer = device, str(component), layer
+        self.wanted, self.left = wanted, left
         mib = 1 << 20
+        where = ("" if layer is None else f" of layer {layer}") + (f" {name}" if name else "")
         super().__init__(
-            f"{device}: no room for {component}: {wanted / mib:.1f} MiB wanted, "
+            f"{device}: no room for {component}{where}: {wanted / mib:.1f} MiB wanted, "
             f"{max(left, 0) / mib:.1f} MiB left{'; ' + detail if detail else ''}"
         )
 
@@ -114,6 +129,14 @@ class NotSupported(CutawayError):
     def __init__(self, what: str) -> None:
         self.what = what
         super().__init__(f"{what} is not supported")
+
+
+class CannotPlace(CutawayError):
+    """An operation that has to run on a device, which cannot run it."""
+
+    def __init__(self, op: str, name: str, device: str, why: str, instead: str) -> None:
+        self.op, self.name, self.device, self.why = str(op), name, device, why
+        super().__init__(f"{op} {name} cannot run on {device}: {why}; {instead}")
 
 
 class Cancelled(CutawayError):

@@ -65,7 +65,36 @@ FUSE: Setting[frozenset[str] | None] = Setting(
     "CUTAWAY_FUSE", None, _fusions, "operations made in one launch: all, none, or names (a,b)"
 )
 
-SETTINGS: tuple[Setting[Any], ...] = (MODELS, CACHE, LOG, FUSE)
+
+def _mib(text: str) -> int:
+    if not text.isdecimal() or len(text) > 9:
+        raise ValueError("a whole number of MiB")
+    return int(text)
+
+
+def _switch(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError("0 or 1")
+    return text == "1"
+
+
+RESERVE: Setting[int] = Setting(
+    "CUTAWAY_RESERVE", 457, _mib, "MiB that stay free on every GPU, unless --budget says more (457)"
+)
+OVERHEAD: Setting[int] = Setting(
+    "CUTAWAY_OVERHEAD", 0, _mib, "MiB more to leave free on every GPU that layers are fitted to (0)"
+)
+SPREAD: Setting[bool] = Setting(
+    "CUTAWAY_SPREAD", False, _switch, "1 spreads layers over all GPUs, not over as few as possible"
+)
+FULL_OFFLOAD: Setting[bool] = Setting(
+    "CUTAWAY_FULL_OFFLOAD", False, _switch, "1 refuses models that do not fit on GPUs entirely"
+)
+
+SETTINGS: tuple[Setting[Any], ...] = (
+    *(MODELS, CACHE, LOG, FUSE),
+    *(RESERVE, OVERHEAD, SPREAD, FULL_OFFLOAD),
+)
 
 
 def model_folders() -> list[Path]:
@@ -91,14 +120,17 @@ def log_folder() -> Path:
     return LOG.get() or Path(platformdirs.user_log_dir("cutaway", appauthor=False))
 
 
-KV_TYPES = ("f16",)
+KV_TYPES = ("f16", "q8_0", "q4_0", "f32")
+"""What keys and values are kept in: half the memory with q8_0, a quarter with q4_0."""
 
 
 @dataclass(frozen=True)
 class EngineOptions:
     """What a person chooses about one engine; None leaves the choice to the engine.
 
-    `ctx` counts tokens; `kv` is one of KV_TYPES; `budget` maps a device to its most bytes.
+    `device` may name several, with commas. `ctx` counts tokens; `kv` is one of KV_TYPES; `budget`
+    maps a device to its most bytes. `place` says where layers and weights go, in words of
+    engine.memory.placement; `gpu_layers` is how many of them GPUs take, the output block being one.
     """
 
     device: str | None = None
@@ -107,3 +139,5 @@ class EngineOptions:
     flash_attention: bool | None = None
     threads: int | None = None
     budget: dict[str, int] = field(default_factory=dict)
+    place: str = ""
+    gpu_layers: int | None = None

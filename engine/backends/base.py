@@ -5,9 +5,11 @@ decided by the scheduler and told to it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from time import time_ns
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,27 +52,64 @@ class BufferType:
     max_size: int
     is_host: bool = False
 
+    def padded(self, size: int) -> int:
+        """`size` bytes rounded up to the alignment."""
+        return -(-size // self.alignment) * self.alignment
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryChange:
+    """What happened in a pool: allocate, free or refuse; `used` bytes are held after it.
+
+    `time_ns` is time.time_ns().
+    """
+
+    kind: str
+    pool: str
+    device: str
+    owner: Owner
+    size: int
+    used: int
+    time_ns: int
+
+
+def _untold(change: MemoryChange) -> None:
+    """For pools that nobody watches."""
+
 
 @dataclass
 class MemoryPool:
-    """RAM that devices share. Refuses by its own limit: a driver's yes proves nothing."""
+    """RAM that devices share. Refuses by its own limit: a driver's yes proves nothing.
+
+    `tell` hears every change.
+    """
 
     name: str
     limit: int
     taken: dict[tuple[str, Owner], int] = field(default_factory=dict)
+    tell: Callable[[MemoryChange], None] = _untold
 
     @property
     def used(self) -> int:
         """Bytes that live allocations hold."""
         return sum(self.taken.values())
 
+    @property
+    def left(self) -> int:
+        """Bytes that may still be taken."""
+        return self.limit - self.used
+
+    def used_by(self, device: str) -> int:
+        """Bytes that one device's live allocations hold."""
+        return sum(n for (name, _), n in self.taken.items() if name == device)
+
     def take(self, device: str, owner: Owner, size: int) -> None:
         """Record an allocation; `NoMem` when it would pass the limit."""
-        left = self.limit - self.used
-        if size > left:
-            raise NoMem(device, _describe(owner), size, left)
+        if size > self.left:
+            self.refuse(device, owner, size, self.left)
         key = (device, owner)
         self.taken[key] = self.taken.get(key, 0) + size
+        self._tell("allocate", device, owner, size)
 
     def give_back(self, device: str, owner: Owner, size: int) -> None:
         """Forget an allocation that was freed."""
@@ -80,11 +119,41 @@ class MemoryPool:
             self.taken[key] = rest
         else:
             self.taken.pop(key, None)
+        self._tell("free", device, owner, size)
+
+    def refuse(self, device: str, owner: Owner, size: int, left: int, detail: str = "") -> NoReturn:
+        """Raises `NoMem` that names the allocation."""
+        self._tell("refuse", device, owner, size)
+        raise NoMem(device, owner.component, size, left, detail, owner.layer, owner.name)
+
+    def _tell(self, kind: str, device: str, owner: Owner, size: int) -> None:
+        self.tell(MemoryChange(kind, self.name, device, owner, size, self.used, time_ns()))
 
 
-def _describe(owner: Owner) -> str:
-    where = "" if owner.layer is None else f" of layer {owner.layer}"
-    return f"{owner.component}{where}{' ' + owner.name if owner.name else ''}"
+class Event(ABC):
+    """Something that was queued on a device."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Until it is done. Raises `NoMem`, `DeviceError`."""
+
+    @abstractmethod
+    def span(self) -> tuple[int, int]:
+        """From when to when it ran, in time.perf_counter_ns(); asked for once it is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Event):
+    """What was over when it returned."""
+
+    start: int
+    end: int
+
+    def wait(self) -> None:
+        pass
+
+    def span(self) -> tuple[int, int]:
+        return self.start, self.end
 
 
 class Buffer(ABC):
@@ -100,6 +169,28 @@ class Buffer(ABC):
     @abstractmethod
     def read(self, offset: int, size: int) -> Bytes:
         """A copy of `size` bytes from `offset`, after everything queued before."""
+
+    @abstractmethod
+    def start_write(self, offset: int, data: Bytes) -> Event:
+        """As `write`, but `data` must stay as it is until the event is done."""
+
+    @abstractmethod
+    def start_read(self, offset: int, into: Bytes) -> Event:
+        """Fill `into` from byte `offset`, after everything queued before; done with the event."""
+
+    def mark(self) -> Event:
+        """The end of everything queued before on this buffer's device."""
+        raise NotSupported(f"marking the queue of {self.type.device}")
+
+    def start_copy(self, offset: int, source: "Location", size: int, after: Event) -> Event:
+        """Copy straight from a buffer of a device that this one's backend reaches, `after` a mark
+        there. What that device is told next waits for the copy.
+        """
+        raise NotSupported(f"a copy on {self.type.device} without the host")
+
+    def view(self, offset: int, size: int) -> Bytes:
+        """The bytes themselves; only of the host's memory."""
+        raise NotSupported(f"touching the memory of {self.type.device}")
 
     @abstractmethod
     def free(self) -> None:
@@ -149,11 +240,40 @@ TypeOf = Callable[[Tensor], BufferType | None]
 
 
 class Backend(ABC):
-    """Runs nodes on one device. `name` is its spelling for people: `intel:0`, `pocl:1`, `host`."""
+    """Runs nodes on one device. `name` is its spelling for people: `intel:0`, `pocl:1`, `host`.
+
+    `budget` is the most bytes that it may hold, within what its pool allows; None is all of that.
+    `is_integrated` says that it is a GPU in the system's RAM.
+    """
 
     name: str
     pool: MemoryPool
     is_host: bool = False
+    is_integrated: bool = False
+    budget: int | None = None
+
+    @property
+    def used(self) -> int:
+        """Bytes that this device's live buffers hold."""
+        return self.pool.used_by(self.name)
+
+    def claim(
+        self, kind: BufferType, size: int, owner: Owner, pool: MemoryPool | None = None
+    ) -> None:
+        """Record an allocation in the pool, or for a dry run in another one.
+
+        Raises `NoMem` where it passes the pool's limit, the budget, or what one buffer holds.
+        """
+        pool = pool or self.pool
+        budget = None if self.budget is None else self.budget - pool.used_by(self.name)
+        for left, detail in (
+            (pool.left, ""),
+            (budget, f"by the budget of {self.name}"),
+            (kind.max_size, "one buffer holds no more"),
+        ):
+            if left is not None and size > left:
+                pool.refuse(self.name, owner, size, left, detail)
+        pool.take(self.name, owner, size)
 
     @abstractmethod
     def buffer_type(self, fmt: Format, shape: Shape, matmul_only: bool = False) -> BufferType:
@@ -175,6 +295,18 @@ class Backend(ABC):
         """Use mapped file bytes in place, nothing allocated; only where `is_host`."""
         raise NotSupported(f"mapping a file on {self.name}")
 
+    def reads(self, kind: BufferType, size: int) -> bool:
+        """Whether nodes here can read so many bytes of that type where they lie, without a copy."""
+        return kind.device == self.name
+
+    def share(self, at: Location) -> Location:
+        """What lies in memory that this device `reads`, as its own commands name it; no copy."""
+        return at
+
+    def reaches(self, other: "Backend") -> bool:
+        """Whether this device copies from the other's buffers without the host."""
+        return False
+
     @abstractmethod
     def upload(self, to: Location, fmt: Format, shape: Shape, blocks: Bytes) -> None:
         """Write GGUF blocks [rows, row_bytes], converting to the buffer type's layout."""
@@ -193,6 +325,14 @@ class Backend(ABC):
         its own tensor. What only these nodes read may vanish into a fused one; with None nothing
         may.
         """
+
+    def in_place(self, node: Tensor) -> Collection[int]:
+        """Positions of the sources in whose place a lowered node may write its result.
+
+        That is, when each element of one would lie where the other's does: nothing is read any
+        more that was written. Several sources may lie there together.
+        """
+        return ()
 
     @abstractmethod
     def compile(self, nodes: Sequence[Tensor], where: Where) -> Commands:

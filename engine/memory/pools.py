@@ -1,11 +1,15 @@
 """The memory that devices share: RAM for every CPU driver and the host, a GPU's own."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import psutil
 
-from engine.backends.base import MemoryPool
+from engine.backends.base import MemoryChange, MemoryPool
+from engine.memory.nvml import free_bytes
+from engine.settings import RESERVE
 
 SYSTEM = "system"
 CGROUPS = Path("/sys/fs/cgroup")
@@ -13,19 +17,94 @@ CGROUPS = Path("/sys/fs/cgroup")
 LEAST_RESERVE = 256 << 20
 RESERVED_SHARE = 1 / 16
 
+Ask = Callable[[], tuple[int, str] | None]
+"""Bytes that are free now, and who says so; None where it cannot tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """Bytes of a pool that are free now. `source` is who says so: the system, nvml, amd, or the
+    engine, which only knows the size and what it holds itself.
+    """
+
+    size: int
+    source: str
+
+
+@dataclass
+class MeasuredPool(MemoryPool):
+    """A pool whose limit follows what is free: that and what we hold, less `reserve` bytes.
+
+    `total` bytes are there in all; `asks` are asked in order.
+    """
+
+    total: int = 0
+    reserve: int = 0
+    asks: tuple[Ask, ...] = ()
+
+    def free(self) -> Free:
+        """What is free now."""
+        for ask in self.asks:
+            answer = ask()
+            if answer is not None:
+                return Free(*answer)
+        return Free(max(0, self.total - self.used), "engine")
+
+    def measure(self) -> Free:
+        """Set the limit anew, before a model is placed."""
+        free = self.free()
+        self.limit = max(0, free.size + self.used - self.reserve)
+        return free
+
+
+_listeners: list[Callable[[MemoryChange], None]] = []
+
+
+def listen(listener: Callable[[MemoryChange], None]) -> Callable[[], None]:
+    """Hear every change of this process's pools; what is returned ends it."""
+    _listeners.append(listener)
+    return lambda: _listeners.remove(listener)
+
+
+def _tell(change: MemoryChange) -> None:
+    for listener in _listeners:
+        listener(change)
+
 
 @cache
-def system_pool() -> MemoryPool:
-    """This process's one pool of RAM: what was available at the first call, less a reserve."""
-    left = min(psutil.virtual_memory().available, cgroup_room())
-    reserve = max(LEAST_RESERVE, int(left * RESERVED_SHARE))
-    return MemoryPool(SYSTEM, max(left - reserve, 0))
+def system_pool() -> MeasuredPool:
+    """This process's one pool of RAM, within what its control groups allow."""
+    total = psutil.virtual_memory().total
+    reserve = max(LEAST_RESERVE, int(_free_ram() * RESERVED_SHARE))
+    pool = MeasuredPool(SYSTEM, 0, {}, _tell, total, reserve, (lambda: (_free_ram(), "system"),))
+    pool.measure()
+    return pool
 
 
-@cache
-def device_pool(key: str, size: int) -> MemoryPool:
-    """The pool of a device with memory of its own; devices of one `key` share it."""
-    return MemoryPool(key, size)
+_device_pools: dict[str, MeasuredPool] = {}
+
+
+def device_pool(key: str, size: int, *asks: Ask) -> MeasuredPool:
+    """The pool of a device with memory of its own; devices of one `key` share it.
+
+    A key that is a place on the bus (`pci:01:00.0`) lets NVIDIA's library tell what is free.
+    """
+    if key not in _device_pools:
+        reserve = min(RESERVE.get() << 20, size)
+        every = (lambda: _ask_nvml(key), *asks)
+        _device_pools[key] = MeasuredPool(key, 0, {}, _tell, size, reserve, every)
+        _device_pools[key].measure()
+    return _device_pools[key]
+
+
+def _ask_nvml(key: str) -> tuple[int, str] | None:
+    place = key.removeprefix("pci:")
+    free = free_bytes(place) if place != key else None
+    return None if free is None else (free, "nvml")
+
+
+def _free_ram() -> int:
+    return min(psutil.virtual_memory().available, cgroup_room())
 
 
 def cgroup_room(root: Path = CGROUPS, own: Path = Path("/proc/self/cgroup")) -> int:

@@ -1,0 +1,184 @@
+"""Placement as data: which device has which layer, and which weights lie elsewhere by name.
+
+What a person writes, parts separated by commas, the later one counting where two name a layer:
+
+    0-11=intel:0, 12=pocl:0, out=host    layers, and the output block
+    blk\\.\\d+\\.ffn_.*=host                weights whose name matches (llama.cpp's -ot)
+    3,1                                  shares of all layers, device by device (llama.cpp's -ts)
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from engine.errors import BadSetting
+
+OUTPUT = ("out", "output")
+INPUTS = frozenset(("position_embd", "token_embd", "token_norm_embd", "token_types"))
+OUTPUTS = frozenset(
+    (
+        *("cls", "output", "output_norm", "altup_proj", "altup_unembd_proj"),
+        *("per_layer_token_embd", "per_layer_model_proj", "per_layer_proj_norm"),
+    )
+)
+VISION = ("v.", "mm.", "s.")
+
+_LAYERS = re.compile(r"(\d+)(?:-(\d+))?")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_LLAMA_CPP = re.compile(r"(CPU|[A-Za-z]+)(\d*)")
+
+
+def is_vision(name: str) -> bool:
+    """Whether a tensor belongs to the part that sees images (or hears)."""
+    return name.startswith(VISION)
+
+
+def layer_of(name: str, n_layer: int) -> int | None:
+    """The layer that a tensor counts with, `n_layer` for the output block, which has the vision
+    part too; None for rows that are gathered on the host.
+    """
+    parts = name.split(".")
+    if not INPUTS.isdisjoint(parts):
+        return None
+    if not OUTPUTS.isdisjoint(parts) or is_vision(name):
+        return n_layer
+    return next((int(part) for part in parts if part.isdecimal()), None)
+
+
+@dataclass(frozen=True)
+class Pins:
+    """What a person fixed: layers, the output block, shares of devices, weights by name."""
+
+    layers: Mapping[int, str] = field(default_factory=dict)
+    output: str | None = None
+    shares: tuple[float, ...] = ()
+    patterns: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def devices(self) -> list[str]:
+        """Every device that is named, once."""
+        named = [*self.layers.values(), *(device for _, device in self.patterns)]
+        return list(dict.fromkeys([*named, *([self.output] if self.output else [])]))
+
+    def spelled(self, device: Callable[[str], str]) -> "Pins":
+        """The same with every device as `device` spells it."""
+        return Pins(
+            {i: device(name) for i, name in self.layers.items()},
+            device(self.output) if self.output else None,
+            self.shares,
+            tuple((pattern, device(name)) for pattern, name in self.patterns),
+        )
+
+    def of_layers(self, n_layer: int, devices: Sequence[str]) -> dict[int, str]:
+        """The device of each fixed layer, the output block being `n_layer`.
+
+        `devices` are those that shares count. Raises `BadSetting`.
+        """
+        beyond = [i for i in self.layers if i >= n_layer]
+        if beyond:
+            expected = f"layers 0 to {n_layer - 1}, and out"
+            raise BadSetting("--place", beyond[0], expected)
+        fixed = self._by_shares(n_layer, devices) if self.shares else {}
+        fixed |= self.layers
+        return fixed | ({n_layer: self.output} if self.output else {})
+
+    def _by_shares(self, n_layer: int, devices: Sequence[str]) -> dict[int, str]:
+        """As llama.cpp's --tensor-split: by the share that ends behind a layer's place."""
+        if len(self.shares) > len(devices) or not sum(self.shares):
+            expected = f"a share for each of {', '.join(devices)}, not all zero"
+            raise BadSetting("--place", ",".join(f"{s:g}" for s in self.shares), expected)
+        ends = [end / sum(self.shares) for end in accumulate(self.shares)]
+        return {
+            i: next(d for d, end in zip(devices, ends, strict=False) if end > i / (n_layer + 1))
+            for i in range(n_layer + 1)
+        }
+
+
+@dataclass(frozen=True)
+class Placement:
+    """`layers[i]` is the device of layer i, its cache with it; the last is the output block's.
+
+    A weight whose name a pattern of `overrides` matches lies where the first such says. `reasons`
+    tells every automatic decision in a sentence.
+    """
+
+    layers: tuple[str, ...]
+    overrides: tuple[tuple[str, str], ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def n_layer(self) -> int:
+        """Layers without the output block."""
+        return len(self.layers) - 1
+
+    def override(self, name: str) -> str | None:
+        """Where a pattern sends a weight, if one does."""
+        return next((d for pattern, d in self.overrides if re.search(pattern, name)), None)
+
+    def device_of(self, name: str) -> str | None:
+        """Where a weight lies; None for input weights, which the host reads in the file."""
+        layer = layer_of(name, self.n_layer)
+        return None if layer is None else self.override(name) or self.layers[layer]
+
+
+def parse_pins(text: str) -> Pins:
+    """What a person wrote. Raises `BadSetting`."""
+    layers: dict[int, str] = {}
+    patterns: list[tuple[str, str]] = []
+    shares: list[float] = []
+    output = None
+    for part in _parts(text) if text else ():
+        key, equals, device = part.rpartition("=")
+        found = _LAYERS.fullmatch(key)
+        if not equals and _NUMBER.fullmatch(part) and not (layers or patterns or output):
+            shares.append(float(part))
+        elif not (key and device):
+            raise BadSetting("--place", part, "LAYERS=DEVICE, out=DEVICE, PATTERN=DEVICE or shares")
+        elif found is not None:
+            first, last = int(found[1]), int(found[2] or found[1])
+            if last < first or last > 9999:
+                raise BadSetting("--place", part, "layers from the lower to the higher")
+            layers |= dict.fromkeys(range(first, last + 1), device)
+        elif key in OUTPUT:
+            output = device
+        else:
+            patterns.append((_pattern(key), device))
+    return Pins(layers, output, tuple(shares), tuple(patterns))
+
+
+def spell(device: str, gpus: Sequence[str], cpu: str | None) -> str:
+    """A device as `cutaway devices` spells it, also from llama.cpp's names (`CPU`, `CUDA0`)."""
+    found = _LLAMA_CPP.fullmatch(device)
+    if found is None or device == "host":
+        return device
+    if found[1] == "CPU" and cpu is not None:
+        return cpu
+    index = int(found[2] or 0)
+    if found[1] == "CPU" or index >= len(gpus):
+        raise BadSetting("--place", device, "a device as `cutaway devices` spells it")
+    return gpus[index]
+
+
+def _parts(text: str) -> list[str]:
+    """Cut at commas, but not within a pattern: a part goes on until it has named its device."""
+    parts: list[str] = []
+    for piece in text.replace("/", ",").split(",") if _is_shares(text) else text.split(","):
+        open_end = parts and "=" not in parts[-1] and not _NUMBER.fullmatch(parts[-1])
+        if open_end:
+            parts[-1] += f",{piece}"
+        else:
+            parts.append(piece.strip())
+    return parts
+
+
+def _is_shares(text: str) -> bool:
+    return all(_NUMBER.fullmatch(piece.strip()) for piece in re.split("[,/]", text))
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise BadSetting("--place", text, f"a regular expression ({error})") from None
+    return text

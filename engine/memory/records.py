@@ -1,0 +1,194 @@
+"""The memory records: what every device holds, by layer and component, each with its status.
+
+Printed and logged as the Go engine of Ollama did (interface of 2025-08), with two additions: the
+vision part is an entry of its own, and weights read from the mapped file are not allocated.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engine.backends.base import Component, MemoryPool
+from engine.errors import NoMem
+from engine.protocol import MemoryRow
+
+MIB = 1 << 20
+
+
+class Status(StrEnum):
+    """What became of an allocation; the values are what the protocol's rows say."""
+
+    UNALLOCATED = "planned"
+    FAILED = "failed"
+    ALLOCATED = "allocated"
+    MAPPED = "mapped"
+
+
+LETTERS = {
+    Status.UNALLOCATED: "U",
+    Status.FAILED: "F",
+    Status.ALLOCATED: "A",
+    Status.MAPPED: "M",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Bytes and their status. Printed as `1024A`."""
+
+    size: int = 0
+    status: Status = Status.UNALLOCATED
+
+    def __str__(self) -> str:
+        return f"{self.size}{LETTERS[self.status]}"
+
+    def __add__(self, other: "Entry") -> "Entry":
+        """Both together: failed if one is, then unallocated, allocated, mapped."""
+        if not (self.size and other.size):
+            return self if self.size else other
+        order = (Status.FAILED, Status.UNALLOCATED, Status.ALLOCATED, Status.MAPPED)
+        return Entry(self.size + other.size, min(self.status, other.status, key=order.index))
+
+
+NOTHING = Entry()
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """One device: `weights` and `cache` by layer (the last entry is the output block's)."""
+
+    name: str
+    weights: tuple[Entry, ...]
+    cache: tuple[Entry, ...]
+    vision: Entry = NOTHING
+    graph: Entry = NOTHING
+    staging: Entry = NOTHING
+
+    def layer(self, i: int) -> int:
+        """Bytes that move with layer i; the vision part goes with the output block."""
+        vision = self.vision.size if i == len(self.weights) - 1 else 0
+        return self.weights[i].size + self.cache[i].size + vision
+
+    def __str__(self) -> str:
+        lists = (("Weights", self.weights), ("Cache", self.cache))
+        said = [f"{k}:[{' '.join(map(str, v))}]" for k, v in lists if any(e.size for e in v)]
+        ends = (("Vision", self.vision), ("Graph", self.graph), ("Staging", self.staging))
+        said += [f"{key}:{entry}" for key, entry in ends if entry.size]
+        return f"{{ID:{self.name} {' '.join(said)}}}" if said else "{}"
+
+
+@dataclass(frozen=True)
+class BackendMemory:
+    """All of a model's memory. `input_weights` are rows read on the host and belong to no layer;
+    `devices` are by priority, the host last.
+    """
+
+    input_weights: Entry
+    devices: tuple[DeviceMemory, ...]
+
+    @classmethod
+    def of(cls, rows: Iterable[MemoryRow], names: Sequence[str], n_layer: int) -> "BackendMemory":
+        """From single records."""
+        sums: dict[tuple[str, str, int | None], Entry] = defaultdict(Entry)
+        for row in rows:
+            sums[row.device, row.component, row.layer] += Entry(row.size, Status(row.status))
+
+        def column(name: str, component: Component) -> tuple[Entry, ...]:
+            return tuple(sums[name, component, i] for i in range(n_layer + 1))
+
+        devices = tuple(
+            DeviceMemory(
+                name,
+                column(name, Component.WEIGHTS),
+                column(name, Component.CACHE),
+                sums[name, Component.VISION, n_layer],
+                sums[name, Component.GRAPH, None],
+                sums[name, Component.STAGING, None],
+            )
+            for name in names
+        )
+        inputs = [e for (_, kind, _), e in sums.items() if kind == Component.INPUT]
+        return cls(sum(inputs, NOTHING), devices)
+
+    def device(self, name: str) -> DeviceMemory | None:
+        """The record of a device by its name."""
+        return next((d for d in self.devices if d.name == name), None)
+
+    def rows(self) -> list[MemoryRow]:
+        """Single records, of what is not empty."""
+        found: list[tuple[str, Component, int | None, Entry]]
+        found = [(self.devices[-1].name, Component.INPUT, None, self.input_weights)]
+        for d in self.devices:
+            last = len(d.weights) - 1
+            found += [(d.name, Component.WEIGHTS, i, e) for i, e in enumerate(d.weights)]
+            found += [(d.name, Component.CACHE, i, e) for i, e in enumerate(d.cache)]
+            found.append((d.name, Component.VISION, last, d.vision))
+            found.append((d.name, Component.GRAPH, None, d.graph))
+            found.append((d.name, Component.STAGING, None, d.staging))
+        return [
+            MemoryRow(device, component, layer, entry.size, entry.status)
+            for device, component, layer, entry in found
+            if entry.size
+        ]
+
+    @property
+    def allocated(self) -> int:
+        """Bytes of the entries that are allocated."""
+        return sum(r.size for r in self.rows() if r.status == Status.ALLOCATED)
+
+    def log_lines(self) -> list[str]:
+        """What the log says: a line a device and component, zero sums skipped, then the total."""
+        lines, total = [], 0
+        for what, components in (
+            ("model weights", (Component.WEIGHTS, Component.INPUT)),
+            ("vision weights", (Component.VISION,)),
+            ("kv cache", (Component.CACHE,)),
+            ("compute graph", (Component.GRAPH,)),
+            ("staging", (Component.STAGING,)),
+        ):
+            for device in self.devices:
+                mine = [r for r in self.rows() if r.device == device.name]
+                size = sum(r.size for r in mine if r.component in components)
+                total += size
+                if size:
+                    lines.append(f"{what} device={device.name} size={size / MIB:.1f} MiB")
+        return [*lines, f"total memory size={total / MIB:.1f} MiB"] if total else []
+
+    def __str__(self) -> str:
+        devices = " ".join(map(str, self.devices))
+        return f"{{InputWeights:{self.input_weights} Devices:[{devices}]}}"
+
+
+def now(
+    planned: BackendMemory, pools: Iterable[MemoryPool], failure: NoMem | None = None
+) -> BackendMemory:
+    """The plan with what became of it: sizes as they are held, the failing entry marked."""
+    taken: dict[tuple[str, str, int | None], int] = defaultdict(int)
+    for pool in pools:
+        for (device, owner), size in pool.taken.items():
+            taken[device, owner.component, owner.layer] += size
+    rows = [_now(row, taken, failure) for row in planned.rows()]
+    known = {(row.device, row.component, row.layer) for row in rows}
+    rows += [
+        MemoryRow(*key, size, Status.ALLOCATED) for key, size in taken.items() if key not in known
+    ]
+    names = [d.name for d in planned.devices]
+    return BackendMemory.of(rows, names, len(planned.devices[0].weights) - 1)
+
+
+def _now(
+    row: MemoryRow, taken: Mapping[tuple[str, str, int | None], int], failure: NoMem | None
+) -> MemoryRow:
+    if row.status == Status.MAPPED:
+        return row
+    failing = (failure.device, failure.component, failure.layer) if failure else None
+    key = (row.device, row.component, row.layer)
+    held = taken.get(key, 0)
+    if key == failing:
+        return MemoryRow(*key, max(row.size, held), Status.FAILED)
+    if not held:
+        return row
+    # Several buffers make an entry; it is allocated when all of them are there.
+    status = Status.ALLOCATED if held >= row.size else Status.UNALLOCATED
+    return MemoryRow(*key, max(row.size, held), status)
