@@ -28,14 +28,15 @@ class Allocation:
 
 
 def matmul_only(graph: Graph) -> frozenset[Tensor]:
-    """Weights whose every use is the unviewed first operand of a mulmat."""
+    """Weights whose every use is the unviewed first operand of a mulmat that may round the other."""
     seen: set[Tensor] = set()
     spoiled: set[Tensor] = set()
     for node in graph.nodes:
         for i, source in enumerate(node.src):
             if source is None or source.role is not Role.WEIGHT:
                 continue
-            (seen if node.op is Op.MULMAT and i == 0 else spoiled).add(source)
+            exact = node.attr.get("full_precision", False)
+            (seen if node.op is Op.MULMAT and i == 0 and not exact else spoiled).add(source)
     return frozenset(seen - spoiled)
 
 
