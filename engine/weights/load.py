@@ -28,7 +28,7 @@ class Allocation:
 
 
 def matmul_only(graph: Graph) -> frozenset[Tensor]:
-    """Weights whose every use is the unviewed first operand of a mulmat that may round the other."""
+    """Weights whose every use is the unviewed first operand of a mulmat that may round."""
     seen: set[Tensor] = set()
     spoiled: set[Tensor] = set()
     for node in graph.nodes:
