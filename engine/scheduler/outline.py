@@ -4,31 +4,40 @@ Pure data made from a graph and where its weights and caches lie; it can be kept
 drawn, and gives the size of each device's arena without allocating anything.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.backends.base import Backend, BufferType
 from engine.graph.graph import Graph
 from engine.graph.tensor import Role, Tensor
-from engine.scheduler.allocate import Layout, Lifetime, allocate
-from engine.scheduler.assign import Assignment, assign
+from engine.scheduler.allocate import Layout, Place, allocate
+from engine.scheduler.assign import NO_PINS, Assignment, Pins, assign
+from engine.scheduler.lifetimes import LoweredSplit, arena_type, timeline
+from engine.scheduler.places import Places
 from engine.scheduler.split import Split, split
-
-ALIGNMENT = 256
+from engine.scheduler.staging import staging_layout
 
 
 @dataclass(frozen=True)
-class LoweredSplit:
-    """A split, and its nodes as the backend runs them (fused, helpers inserted)."""
+class Peak:
+    """A device's arena when most of it is in use: while `node` runs, or None while copies are made.
 
-    split: Split
-    nodes: tuple[Tensor, ...]
+    `size` is the whole arena, `bound` what no layout can do without, `alive` the bytes that each
+    tensor takes then, the largest first; the graph's inputs, where the device reads them, are one.
+    """
+
+    node: Tensor | None
+    size: int
+    bound: int
+    alive: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
 class Outline:
-    """Assignments, splits and addresses. `input_block` bytes at every arena's start hold the
-    graph's inputs at `input_offsets`, so that a step uploads them to a device in one piece.
+    """Assignments, splits and addresses. The first `input_block` bytes of the arena of a device
+    that reads inputs hold all of them, at `input_offsets`, so that a step uploads them in one
+    piece. `steps` are the lowered nodes in order, None where copies are made. `staging` is host
+    memory for the inputs and for what passes from one device to another through the host.
     """
 
     graph: Graph
@@ -36,17 +45,30 @@ class Outline:
     splits: tuple[LoweredSplit, ...]
     input_offsets: Mapping[Tensor, int]
     input_block: int
+    steps: tuple[Tensor | None, ...]
     layouts: Mapping[str, Layout]
+    places: Places
+    staging: Layout
 
     def arena_size(self, backend: Backend) -> int:
         """Bytes the backend needs for inputs, intermediate results and copies."""
-        return self.input_block + self.layouts[backend.name].peak
+        return self.layouts[backend.name].peak
 
-    def offset(self, backend: Backend, storage: Tensor) -> int:
+    def place(self, backend: Backend, storage: Tensor) -> Place:
         """Where an unplaced storage starts in the backend's arena."""
         if storage in self.input_offsets:
-            return self.input_offsets[storage]
-        return self.input_block + self.layouts[backend.name].offsets[storage]
+            return Place(0, self.input_offsets[storage])
+        return self.layouts[backend.name].places[storage]
+
+    def peak(self, backend: Backend) -> Peak:
+        """What the backend's arena holds at its busiest step."""
+        layout = self.layouts[backend.name]
+        alive = [(life.at(layout.busiest).name, life.size) for life in layout.alive]
+        if layout.reserved:
+            alive.append(("inputs", layout.reserved))
+        node = self.steps[layout.busiest] if layout.alive else None
+        alive.sort(key=lambda one: -one[1])
+        return Peak(node, layout.peak, layout.bound, tuple(alive))
 
 
 def outline(
@@ -54,24 +76,39 @@ def outline(
     backends: Sequence[Backend],
     types: Mapping[Tensor, BufferType],
     fused: bool = True,
+    pins: Pins = NO_PINS,
+    mapped: Collection[Tensor] = (),
 ) -> Outline:
-    """Assign, split, lower and allocate. `types` tells where each weight and cache leaf lies.
+    """Assign, split, lower and allocate. `types` tells where each weight and cache leaf lies;
+    `mapped` weights can also be read in the mapped file, by the host.
 
-    Unfused, every node's result is produced, as a dump or a comparison wants it.
+    Unfused, every node's result is produced, as a dump or a comparison wants it. Raises
+    `CannotPlace`.
     """
-    by_name = {b.name: b for b in backends}
-    assignments = assign(graph, backends, types)
-    splits = split(graph, assignments, lambda t: by_name[types[t].device] if t in types else None)
+    places = Places(backends, types, mapped)
+    assignments = assign(graph, places, pins)
+    splits = split(graph, assignments, places)
     lowered = tuple(
         LoweredSplit(
-            s, s.backend.lower(s.nodes, types.get, _kept(graph, splits, s) if fused else None)
+            s,
+            s.backend.lower(
+                s.nodes, places.types_on(s.backend), _kept(graph, splits, s) if fused else None
+            ),
         )
         for s in splits
     )
-    offsets, block = _input_block(graph)
-    lifetimes = _lifetimes(graph, lowered, types)
-    layouts = {b.name: allocate(lifetimes.get(b.name, ()), ALIGNMENT) for b in backends}
-    return Outline(graph, assignments, lowered, offsets, block, layouts)
+    kinds = {b.name: arena_type(b) for b in backends}
+    offsets, block = _input_block(graph, kinds.values())
+    readers = {c.target.name for s in splits for c in s.copies if c.source.role is Role.INPUT}
+    line = timeline(graph, lowered, places)
+    layouts = {
+        name: allocate(line.lifetimes[name], kind.max_size, block if name in readers else 0)
+        for name, kind in kinds.items()
+    }
+    staging = staging_layout(splits, arena_type(places.host), block)
+    return Outline(
+        graph, assignments, lowered, offsets, block, line.steps, layouts, places, staging
+    )
 
 
 def _kept(graph: Graph, splits: Sequence[Split], own: Split) -> frozenset[Tensor]:
@@ -83,48 +120,10 @@ def _kept(graph: Graph, splits: Sequence[Split], own: Split) -> frozenset[Tensor
     return frozenset(read)
 
 
-def _input_block(graph: Graph) -> tuple[dict[Tensor, int], int]:
+def _input_block(graph: Graph, kinds: Collection[BufferType]) -> tuple[dict[Tensor, int], int]:
+    """Offsets that suit every device, and where the last input ends."""
     offsets, end = {}, 0
     for tensor in graph.inputs:
         offsets[tensor] = end
-        end += -(-tensor.nbytes // ALIGNMENT) * ALIGNMENT
+        end = max(kind.padded(end + tensor.nbytes) for kind in kinds)
     return offsets, end
-
-
-def _lifetimes(
-    graph: Graph, splits: Sequence[LoweredSplit], types: Mapping[Tensor, BufferType]
-) -> dict[str, list[Lifetime]]:
-    """Per backend, the storages that need an address. Time counts lowered nodes in run order."""
-    born: dict[tuple[str, Tensor], int] = {}
-    dies: dict[tuple[str, Tensor], int] = {}
-    now = 0
-
-    def touch(backend: Backend, tensor: Tensor) -> None:
-        storage = tensor.storage
-        if storage.role is Role.INPUT or types.get(storage, _NOWHERE).device == backend.name:
-            return
-        born.setdefault((backend.name, storage), now)
-        dies[backend.name, storage] = now
-
-    for part in splits:
-        for copy in part.split.copies:
-            touch(copy.target, copy.source)
-            if copy.origin is not None:
-                touch(copy.origin, copy.source)
-        for node in part.nodes:
-            now += 1
-            touch(part.split.backend, node)
-            for source in node.src:
-                if source is not None:
-                    touch(part.split.backend, source)
-    made = {node.storage: p.split.backend.name for p in splits for node in p.nodes}
-    for output in graph.outputs:
-        dies[made[output.storage], output.storage] = now + 1
-    found: dict[str, list[Lifetime]] = {}
-    for (name, storage), first in born.items():
-        life = Lifetime(storage, storage.nbytes, first, dies[name, storage])
-        found.setdefault(name, []).append(life)
-    return found
-
-
-_NOWHERE = BufferType("", "", 1, 0)

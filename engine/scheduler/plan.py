@@ -2,50 +2,23 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import zip_longest
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backends.base import (
-    Backend,
-    Buffer,
-    Bytes,
-    Commands,
-    Component,
-    Location,
-    Owner,
-)
-from engine.errors import NoMem
-from engine.gguf.formats import F32
+from engine.backends.base import Backend, Buffer, Component, Event, Location, Owner, Where
 from engine.graph.arrays import as_array
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
+from engine.scheduler.allocate import Layout
+from engine.scheduler.assign import NO_PINS, Pins
+from engine.scheduler.lifetimes import arena_type
 from engine.scheduler.outline import Outline, outline
 from engine.scheduler.record import UNRECORDED, Recorder, Values
-from engine.scheduler.split import Copy
-
-
-@dataclass(frozen=True)
-class Transfer:
-    """A copy between devices through the host, with both ends resolved."""
-
-    source: Location
-    target: Location
-    size: int
-
-    def run(self) -> None:
-        data = self.source.buffer.read(self.source.offset, self.size)
-        self.target.buffer.write(self.target.offset, data)
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One split, ready to run: what is brought in, then its commands."""
-
-    device: str
-    transfers: tuple[Transfer, ...]
-    commands: Commands
+from engine.scheduler.stages import stages
+from engine.scheduler.transfer import Staging
 
 
 class Plan:
@@ -54,34 +27,28 @@ class Plan:
     def __init__(
         self,
         made: Outline,
-        arenas: Mapping[str, Buffer],
+        arenas: Mapping[str, Sequence[Buffer]],
         placed: Mapping[Tensor, Location],
+        mapped: Mapping[Tensor, Location],
+        staging: Staging,
     ) -> None:
         self.outline = made
         self._arenas = arenas
-        self._placed = placed
-        self._staging: Bytes = np.zeros(made.input_block, np.uint8)
+        self._placed, self._mapped = placed, mapped
+        self._shared: dict[tuple[Backend, Tensor], Location] = {}
+        self._staging = staging
         self._inputs = {
-            t: as_array(self._staging[start : start + t.nbytes], t)
+            t: as_array(staging.data[start : start + t.nbytes], t)
             for t, start in made.input_offsets.items()
         }
-        self._readers = tuple(
-            arenas[name]
-            for name in dict.fromkeys(
-                copy.target.name
-                for part in made.splits
-                for copy in part.split.copies
-                if copy.origin is None
-            )
-        )
-        self._stages = tuple(
-            Stage(
-                part.split.backend.name,
-                tuple(self._transfer(c) for c in part.split.copies if c.origin is not None),
-                part.split.backend.compile(part.nodes, self._where(part.split.backend)),
-            )
-            for part in made.splits
-        )
+        uploads: dict[str, int] = {}
+        for i, part in enumerate(made.splits):
+            for copy in part.split.copies:
+                if copy.origin is None:
+                    uploads.setdefault(copy.target.name, i)
+        self._uploads = tuple((i, name, arenas[name][0]) for name, i in uploads.items())
+        self._stages = stages(made, self._where, staging)
+        self._lent: list[Event] = []
         self._homes = {
             node.storage: part.split.backend for part in made.splits for node in part.nodes
         }
@@ -89,18 +56,29 @@ class Plan:
     def run(self, inputs: Values, recorder: Recorder = UNRECORDED) -> list[NDArray[np.generic]]:
         """Fill the inputs, run every split in order, and read the outputs (reversed shapes)."""
         recorder.given(inputs)
+        block = self._staging.claim(0, self.outline.input_block)
         for tensor, array in self._inputs.items():
             array[...] = inputs[tensor]
-        for arena in self._readers:
-            arena.write(0, self._staging)
+        for i, device, arena in self._uploads:
+            uploaded = arena.start_write(0, block)
+            self._staging.lend(0, block.size, uploaded)
+            recorder.moved(i, f"{device}#inputs", block.size, (uploaded,))
         recorder.done("inputs")
         for i, stage in enumerate(self._stages):
-            for transfer in stage.transfers:
-                transfer.run()
+            if stage.backend.is_host:
+                self._settle()
+            for transfer in stage.arrivals:
+                events = transfer.arrive()
+                if transfer.lends:
+                    self._lent.append(events[-1])
+                recorder.moved(i, transfer.copy.name, transfer.size, events)
                 recorder.done("copy")
-            recorder.run(i, stage.device, stage.commands)
+            recorder.run(i, stage.backend.name, stage.commands)
+            for departure in stage.departures:
+                departure.start()
             recorder.done("queue")
         outputs = [self.read(t) for t in self.outline.graph.outputs]
+        self._settle()
         recorder.done("outputs")
         return outputs
 
@@ -110,29 +88,35 @@ class Plan:
         data = at.buffer.read(at.offset + tensor.offset, tensor.nbytes)
         return as_array(data, tensor)
 
-    def _where(self, backend: Backend) -> Callable[[Tensor], Location]:
+    def _settle(self) -> None:
+        """Wait until no device reads the host's memory any more."""
+        while self._lent:
+            self._lent.pop().wait()
+
+    def _where(self, backend: Backend) -> Where:
         def where(tensor: Tensor) -> Location:
             storage = tensor.storage
-            placed = self._placed.get(storage)
-            if placed is not None and placed.buffer.type.device == backend.name:
-                return placed
-            return Location(self._arenas[backend.name], self.outline.offset(backend, storage))
+            kind = self.outline.places.readable(storage, backend)
+            if kind is None:
+                chunk, offset = self.outline.place(backend, storage)
+                return Location(self._arenas[backend.name][chunk], offset)
+            at = self._placed[storage]
+            if at.buffer.type.device != kind.device:
+                at = self._mapped[storage]
+            if kind.device == backend.name:
+                return at
+            key = (backend, storage)
+            if key not in self._shared:
+                self._shared[key] = backend.share(at)
+            return self._shared[key]
 
         return where
 
-    def _transfer(self, copy: Copy) -> Transfer:
-        assert copy.origin is not None
-        return Transfer(
-            self._where(copy.origin)(copy.source),
-            self._where(copy.target)(copy.source),
-            copy.source.nbytes,
-        )
-
 
 class Planner:
-    """Makes plans and keeps the most recent ones; all share one arena a device.
+    """Makes plans and keeps the most recent ones; all share one arena a device, in chunks.
 
-    An arena that must grow drops every plan, since their commands name the old one.
+    A chunk that must grow drops every plan, since their commands name the old one.
     """
 
     def __init__(
@@ -141,18 +125,32 @@ class Planner:
         placed: Mapping[Tensor, Location],
         capacity: int = 32,
         fused: bool = True,
+        mapped: Mapping[Tensor, Location] = MappingProxyType({}),
+        pins: Pins = NO_PINS,
     ) -> None:
+        """`placed` tells where weights and caches lie, `mapped` where weights are in the mapped
+        file, for the host. The pins hold in every plan.
+        """
         self.backends = tuple(backends)
         self.placed = dict(placed)
+        self._mapped = dict(mapped)
+        self._pins = pins
         self._capacity = capacity
         self._fused = fused
-        self._arenas: dict[str, Buffer] = {}
+        self._arenas: dict[str, list[Buffer]] = {backend.name: [] for backend in backends}
+        self._passage: list[Buffer] = []
+        self._staging = Staging(np.empty(0, np.uint8))
         self._plans: OrderedDict[Hashable, Plan] = OrderedDict()
+
+    def pin(self, pins: Pins) -> None:
+        """Other pins from now on; plans made with the old ones are dropped."""
+        self._pins = pins
+        self._plans.clear()
 
     def outline(self, graph: Graph) -> Outline:
         """What a plan of this graph would be; allocates nothing."""
         types = {tensor: at.buffer.type for tensor, at in self.placed.items()}
-        return outline(graph, self.backends, types, self._fused)
+        return outline(graph, self.backends, types, self._fused, self._pins, self._mapped.keys())
 
     def reserve(self, graph: Graph) -> Outline:
         """Grow the arenas to what this graph needs, without compiling it. Raises `NoMem`."""
@@ -167,31 +165,49 @@ class Planner:
             self._plans.move_to_end(key)
             return kept
         made = self.reserve(build())
-        plan = Plan(made, dict(self._arenas), self.placed)
+        arenas = {name: tuple(chunks) for name, chunks in self._arenas.items()}
+        plan = Plan(made, arenas, self.placed, self._mapped, self._staging)
         self._plans[key] = plan
         if len(self._plans) > self._capacity:
             self._plans.popitem(last=False)
         return plan
 
     def close(self) -> None:
-        """Drop every plan and free the arenas."""
+        """Drop every plan, and free the arenas and the staging."""
         self._plans.clear()
-        for arena in self._arenas.values():
-            arena.free()
-        self._arenas.clear()
+        for arena in (*self._arenas.values(), self._passage):
+            _shrink(arena, 0)
 
     def _grow(self, made: Outline) -> None:
         for backend in self.backends:
-            size = made.arena_size(backend)
-            arena = self._arenas.get(backend.name)
-            if size == 0 or (arena is not None and arena.size >= size):
-                continue
+            layout, arena = made.layouts[backend.name], self._arenas[backend.name]
+            self._grow_one(backend, layout, arena, Component.GRAPH)
+        self._grow_one(self.backends[-1], made.staging, self._passage, Component.STAGING)
+        size = self._passage[0].size if self._passage else 0
+        if self._staging.data.size != size:
+            self._staging = Staging(self._passage[0].view(0, size))
+
+    def _grow_one(
+        self, backend: Backend, layout: Layout, arena: list[Buffer], component: Component
+    ) -> None:
+        kind = arena_type(backend)
+        held = [chunk.size for chunk in arena]
+        sizes = [max(two) for two in zip_longest(held, layout.chunks, fillvalue=0)]
+        fits = next((i for i, size in enumerate(held) if size < sizes[i]), len(held))
+        if fits < len(held):
             self._plans.clear()
-            if arena is not None:
-                del self._arenas[backend.name]
-                arena.free()
-            kind = backend.buffer_type(F32, (1, 1, 1, 1))
-            if size > kind.max_size:
-                raise NoMem(backend.name, "graph", size, kind.max_size, "one buffer at most")
-            owner = Owner(Component.GRAPH)
-            self._arenas[backend.name] = backend.allocate(kind, size, owner)
+            _shrink(arena, fits)
+        names = {
+            place.chunk: tensor.name
+            for tensor, place in layout.places.items()
+            if tensor.nbytes > kind.max_size
+        }
+        for i in range(fits, len(sizes)):
+            owner = Owner(component, name=names.get(i, ""))
+            arena.append(backend.allocate(kind, sizes[i], owner))
+
+
+def _shrink(arena: list[Buffer], chunks: int) -> None:
+    """Free all chunks but the first so many."""
+    while len(arena) > chunks:
+        arena.pop().free()

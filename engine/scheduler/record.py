@@ -1,13 +1,13 @@
 """What happens while a plan runs, kept for those who ask for it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backends.base import Commands, Ran
+from engine.backends.base import Commands, Event, Ran
 from engine.graph.tensor import Tensor
 
 Values = Mapping[Tensor, NDArray[np.generic]]
@@ -22,6 +22,37 @@ class HostSpan:
     end: int
 
 
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A copy into a split: `device#tensor`, its bytes, and when its parts ran, in nanoseconds of
+    time.perf_counter_ns() and by the devices' own word: read from one, written to the other.
+    """
+
+    split: int
+    name: str
+    size: int
+    parts: tuple[tuple[int, int], ...]
+
+    @property
+    def ns(self) -> int:
+        """What the parts took together."""
+        return sum(end - start for start, end in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitTime:
+    """A split of a recorded step: what was copied into it and for how long, and how long its
+    launches took.
+    """
+
+    split: int
+    device: str
+    copies: int
+    copied: int
+    copy_ns: int
+    compute_ns: int
+
+
 class Recorder:
     """Records nothing: how every step runs unless somebody measures it."""
 
@@ -30,6 +61,9 @@ class Recorder:
 
     def done(self, name: str) -> None:
         """The host has finished what it has done since the last such call."""
+
+    def moved(self, split: int, name: str, size: int, events: Sequence[Event]) -> None:
+        """A copy for a split was queued, as these commands."""
 
     def run(self, split: int, device: str, commands: Commands) -> None:
         """Run the commands of a split on a device."""
@@ -40,12 +74,13 @@ UNRECORDED = Recorder()
 
 
 class Recording(Recorder):
-    """Keeps the host's spans, without gaps from the moment it is made, and every launch."""
+    """Keeps the host's spans, without gaps from the moment it is made, every launch and copy."""
 
     def __init__(self) -> None:
         self.inputs: Values = {}
         self.host: list[HostSpan] = []
         self._running: list[tuple[int, str, Callable[[], list[Ran]]]] = []
+        self._moving: list[tuple[int, str, int, Sequence[Event]]] = []
         self.started = self._last = perf_counter_ns()
 
     def given(self, inputs: Values) -> None:
@@ -56,6 +91,9 @@ class Recording(Recorder):
         self.host.append(HostSpan(name, self._last, now))
         self._last = now
 
+    def moved(self, split: int, name: str, size: int, events: Sequence[Event]) -> None:
+        self._moving.append((split, name, size, events))
+
     def run(self, split: int, device: str, commands: Commands) -> None:
         self._running.append((split, device, commands.run_recorded()))
 
@@ -63,3 +101,23 @@ class Recording(Recorder):
         """(split, device, what ran) in order of their start; asked for when the step has ended."""
         ran = [(i, device, one) for i, device, all_of in self._running for one in all_of()]
         return sorted(ran, key=lambda launch: launch[2].start)
+
+    def copies(self) -> list[Moved]:
+        """Every copy in order; asked for when the step has ended."""
+        found = []
+        for split, name, size, events in self._moving:
+            for event in events:
+                event.wait()
+            found.append(Moved(split, name, size, tuple(event.span() for event in events)))
+        return found
+
+    def splits(self) -> list[SplitTime]:
+        """What every split took, from events; asked for when the step has ended."""
+        launches, copies = self.launches(), self.copies()
+        found = []
+        for i, device, _ in self._running:
+            mine = [copy for copy in copies if copy.split == i]
+            computed = sum(ran.end - ran.start for j, _, ran in launches if j == i)
+            copied, copy_ns = sum(c.size for c in mine), sum(c.ns for c in mine)
+            found.append(SplitTime(i, device, len(mine), copied, copy_ns, computed))
+        return found

@@ -1,6 +1,6 @@
 """Runs of nodes on one backend, and what each run needs from elsewhere."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.backends.base import Backend
@@ -8,20 +8,32 @@ from engine.graph.graph import Graph
 from engine.graph.op import VIEW_OPS
 from engine.graph.tensor import Role, Tensor
 from engine.scheduler.assign import Assignment
+from engine.scheduler.places import Places, is_placed, sources
 
 
 @dataclass(frozen=True)
 class Copy:
-    """A storage brought to a backend once per run, before the first split that reads it there."""
+    """A storage brought to a backend before the first split that reads it there, and again only
+    where something has written it since. `made` is the split that wrote it last, -1 where it lies
+    there from the start.
+    """
 
     source: Tensor
     origin: Backend | None  # None: a graph input, uploaded with the step's others
     target: Backend
+    made: int = -1
 
     @property
     def name(self) -> str:
         """The copy's name, `device#tensor`."""
         return f"{self.target.name}#{self.source.name}"
+
+    @property
+    def staged(self) -> bool:
+        """Whether it needs memory of the host on its way."""
+        if self.origin is None or self.origin.is_host or self.target.is_host:
+            return False
+        return not self.target.reaches(self.origin)
 
 
 @dataclass(frozen=True)
@@ -34,24 +46,27 @@ class Split:
 
 
 def split(
-    graph: Graph,
-    assignments: Mapping[Tensor, Assignment],
-    home: Callable[[Tensor], Backend | None],
+    graph: Graph, assignments: Mapping[Tensor, Assignment], places: Places
 ) -> tuple[Split, ...]:
-    """Cut the graph where the backend changes; one copy per (storage, backend) in the whole plan.
-
-    `home` tells where a placed leaf (weight, cache) lies; None for graph inputs.
+    """Cut the graph where the backend changes; one copy per (storage, backend) in the whole plan,
+    unless the storage is written in between.
     """
-    copied: set[tuple[Tensor, str]] = set()
+    owners: dict[Tensor, Backend] = {}
+    written: dict[Tensor, int] = {}
+    copied: dict[tuple[Tensor, Backend], int] = {}
     splits = []
-    for backend, nodes in _runs(graph, assignments):
+    for number, (backend, nodes) in enumerate(_runs(graph, assignments)):
         copies = []
-        for storage in _foreign(nodes, backend, assignments, home):
-            if (storage, backend.name) not in copied:
-                copied.add((storage, backend.name))
-                origin = None if storage.role is Role.INPUT else _home(storage, assignments, home)
-                copies.append(Copy(storage, origin, backend))
+        for storage in _foreign(nodes, backend, owners, places):
+            made = written.get(storage, -1)
+            if copied.get((storage, backend)) != made:
+                copied[storage, backend] = made
+                origin = owners.get(storage) or places.origin(storage)
+                copies.append(Copy(storage, origin, backend, made))
         splits.append(Split(backend, tuple(nodes), tuple(copies)))
+        for node in nodes:
+            owners[node.storage] = backend
+            written[node.storage] = number
     return tuple(splits)
 
 
@@ -70,23 +85,16 @@ def _runs(
 
 
 def _foreign(
-    nodes: Sequence[Tensor],
-    backend: Backend,
-    assignments: Mapping[Tensor, Assignment],
-    home: Callable[[Tensor], Backend | None],
+    nodes: Sequence[Tensor], backend: Backend, owners: Mapping[Tensor, Backend], places: Places
 ) -> dict[Tensor, None]:
+    """What a run reads and does not make, and its backend does not find in place."""
+    made = {node.storage for node in nodes if node.storage.role is Role.NONE}
     found: dict[Tensor, None] = {}
     for node in nodes:
-        for source in node.src:
-            if source is not None and _home(source.storage, assignments, home) is not backend:
-                found[source.storage] = None
+        for _, source in sources(node):
+            storage = source.storage
+            if storage in made or owners.get(storage) is backend:
+                continue
+            if not is_placed(storage) or places.readable(storage, backend) is None:
+                found[storage] = None
     return found
-
-
-def _home(
-    storage: Tensor,
-    assignments: Mapping[Tensor, Assignment],
-    home: Callable[[Tensor], Backend | None],
-) -> Backend | None:
-    made = assignments.get(storage)
-    return made.backend if made is not None else home(storage)

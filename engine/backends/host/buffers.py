@@ -1,30 +1,51 @@
 """Host memory: allocated, or a model file mapped read-only."""
 
+from time import perf_counter_ns
+
 import numpy as np
 
-from engine.backends.base import Buffer, BufferType, Bytes, MemoryPool, Owner
+from engine.backends.base import Buffer, BufferType, Bytes, Done, MemoryPool, Owner
 from engine.errors import DeviceError, NoMem
 
 
-class HostBuffer(Buffer):
-    """Zeroed bytes, counted in a pool until freed."""
+class _InMemory(Buffer):
+    """Bytes that the process can touch."""
 
-    def __init__(self, kind: BufferType, size: int, owner: Owner, pool: MemoryPool) -> None:
-        pool.take(kind.device, owner, size)
-        try:
-            self.bytes: Bytes = np.empty(size, np.uint8)
-        except MemoryError:
-            pool.give_back(kind.device, owner, size)
-            raise NoMem(kind.device, str(owner.component), size, 0, "the system refused") from None
-        self.bytes.fill(0)  # Touched now: a promise of memory is not memory.
-        self.type, self.size = kind, size
-        self._owner, self._pool = owner, pool
+    bytes: Bytes
 
     def write(self, offset: int, data: Bytes) -> None:
         self.bytes[offset : offset + data.size] = data.reshape(-1)
 
     def read(self, offset: int, size: int) -> Bytes:
-        return self.bytes[offset : offset + size].copy()
+        return self.view(offset, size).copy()
+
+    def start_write(self, offset: int, data: Bytes) -> Done:
+        start = perf_counter_ns()
+        self.write(offset, data)
+        return Done(start, perf_counter_ns())
+
+    def start_read(self, offset: int, into: Bytes) -> Done:
+        start = perf_counter_ns()
+        into[...] = self.view(offset, into.size)
+        return Done(start, perf_counter_ns())
+
+    def view(self, offset: int, size: int) -> Bytes:
+        return self.bytes[offset : offset + size]
+
+
+class HostBuffer(_InMemory):
+    """Zeroed bytes, claimed from a pool and counted there until freed."""
+
+    def __init__(self, kind: BufferType, size: int, owner: Owner, pool: MemoryPool) -> None:
+        try:
+            self.bytes = np.empty(size, np.uint8)
+        except MemoryError:
+            pool.give_back(kind.device, owner, size)
+            refused = "the system refused"
+            raise NoMem(kind.device, owner.component, size, 0, refused, owner.layer) from None
+        self.bytes.fill(0)  # Touched now: a promise of memory is not memory.
+        self.type, self.size = kind, size
+        self._owner, self._pool = owner, pool
 
     def free(self) -> None:
         if self.bytes.size:
@@ -32,18 +53,15 @@ class HostBuffer(Buffer):
             self.bytes = self.bytes[:0].copy()
 
 
-class MappedBuffer(Buffer):
+class MappedBuffer(_InMemory):
     """Bytes of a file, where the system mapped them: nothing is allocated and nothing counted."""
 
     def __init__(self, kind: BufferType, data: Bytes) -> None:
-        self.bytes: Bytes = data.reshape(-1)
+        self.bytes = data.reshape(-1)
         self.type, self.size = kind, self.bytes.size
 
     def write(self, offset: int, data: Bytes) -> None:
         raise DeviceError(self.type.device, "a mapped file cannot be written")
-
-    def read(self, offset: int, size: int) -> Bytes:
-        return self.bytes[offset : offset + size].copy()
 
     def free(self) -> None:
         self.bytes = np.empty(0, np.uint8)

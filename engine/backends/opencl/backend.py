@@ -1,6 +1,7 @@
 """An OpenCL device as a backend: one context, one in-order queue, programs built when needed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from engine.backends.base import (
     PLAIN,
@@ -17,37 +18,41 @@ from engine.backends.opencl import layouts
 from engine.backends.opencl.buffers import OpenCLBuffer, driver_error
 from engine.backends.opencl.commands import OpenCLCommands, prepare
 from engine.backends.opencl.device import Device
+from engine.backends.opencl.in_place import IN_PLACE
 from engine.backends.opencl.launch import Launch
 from engine.backends.opencl.launches import FAMILIES
 from engine.backends.opencl.loader import cl
 from engine.backends.opencl.lower import lower
 from engine.backends.opencl.program import Programs
 from engine.backends.opencl.roof import measure
-from engine.errors import DeviceError, NoMem
-from engine.gguf.formats import Format
+from engine.backends.opencl.shared import PAGE, shared
+from engine.errors import DeviceError
+from engine.gguf.formats import F32, Format
 from engine.graph.op import Op
 from engine.graph.tensor import Shape, Tensor
+from engine.memory.pools import SYSTEM
 
 
 class OpenCLBackend(Backend):
-    """`budget` is the most bytes this device may hold, within what its pool allows."""
+    """A device with its queue."""
 
-    def __init__(self, device: Device, budget: int | None = None) -> None:
+    def __init__(
+        self, device: Device, budget: int | None = None, context: cl.Context | None = None
+    ) -> None:
+        """In a context of its own unless one is given. Raises `DeviceError`."""
         self.info = device.info
         self.name, self.title = device.info.name, device.info.title
         self.pool = device.memory_pool()
         self.budget = budget
         self._traits = device.info.traits
+        self.is_integrated = self.pool.name == SYSTEM and not self._traits.is_cpu
         try:
-            self._context = cl.Context([device.handle])
-            self._queue = cl.CommandQueue(
-                self._context, properties=cl.command_queue_properties.PROFILING_ENABLE
-            )
+            self._context = context or cl.Context([device.handle])
+            profiling = cl.command_queue_properties.PROFILING_ENABLE
+            self._queue = cl.CommandQueue(self._context, device.handle, profiling)
         except cl.Error as error:
-            raise DeviceError(
-                self.name, f"cannot be opened: {error}; see `cutaway doctor`"
-            ) from None
-        self._programs = Programs(self._context, self.name)
+            raise cannot_open(self.name, error) from None
+        self._programs = Programs(self._context, self.name, device.handle)
 
     def buffer_type(self, fmt: Format, shape: Shape, matmul_only: bool = False) -> BufferType:
         layout = layouts.layout_for(fmt, shape, self._traits) if matmul_only else PLAIN
@@ -58,21 +63,21 @@ class OpenCLBackend(Backend):
             size = fmt.row_bytes(shape[0]) * shape[1] * shape[2] * shape[3]
         else:
             size = layouts.nbytes(buffer_type.layout, fmt, shape)
-        return -(-size // buffer_type.alignment) * buffer_type.alignment
+        return buffer_type.padded(size)
 
     def allocate(self, buffer_type: BufferType, size: int, owner: Owner) -> OpenCLBuffer:
-        if size > buffer_type.max_size:
-            limit = buffer_type.max_size
-            raise NoMem(self.name, owner.component, size, limit, "one buffer holds no more")
-        if self.budget is not None and size > self.budget - self.used:
-            left = self.budget - self.used
-            raise NoMem(self.name, owner.component, size, left, "by this device's --budget")
+        self.claim(buffer_type, size, owner)
         return OpenCLBuffer(self._queue, self.pool, buffer_type, size, owner)
 
-    @property
-    def used(self) -> int:
-        """Bytes that this device's live buffers hold."""
-        return sum(n for (device, _), n in self.pool.taken.items() if device == self.name)
+    def reads(self, kind: BufferType, size: int) -> bool:
+        in_our_ram = kind.is_host and kind.layout == PLAIN and self._traits.is_cpu
+        return kind.device == self.name or (in_our_ram and size + PAGE <= self.info.max_allocation)
+
+    def share(self, at: Location) -> Location:
+        return shared(self._queue, self.buffer_type(F32, (1, 1, 1, 1)), at)
+
+    def reaches(self, other: Backend) -> bool:
+        return isinstance(other, OpenCLBackend) and other._context == self._context
 
     def upload(self, to: Location, fmt: Format, shape: Shape, blocks: Bytes) -> None:
         # In pieces: the whole of a large weight in a second copy would be felt.
@@ -87,6 +92,9 @@ class OpenCLBackend(Backend):
         self, nodes: Sequence[Tensor], type_of: TypeOf, kept: frozenset[Tensor] | None = None
     ) -> tuple[Tensor, ...]:
         return lower(nodes, type_of, self._traits, kept)
+
+    def in_place(self, node: Tensor) -> Collection[int]:
+        return IN_PLACE.get(node.op, ())
 
     def compile(self, nodes: Sequence[Tensor], where: Where) -> OpenCLCommands:
         """Raises `KernelBuildFailed`, `DeviceError`."""
@@ -122,3 +130,31 @@ class OpenCLBackend(Backend):
 
     def close(self) -> None:
         self.synchronize()
+
+
+def open_together(
+    devices: Sequence[Device], budgets: Mapping[str, int] = MappingProxyType({})
+) -> list[OpenCLBackend]:
+    """Devices of one driver in one context, where it copies from one to the other by itself.
+
+    Raises `DeviceError`.
+    """
+    handles: dict[int, list[cl.Device]] = {}
+    for device in devices:
+        handles.setdefault(device.handle.platform.int_ptr, []).append(device.handle)
+    contexts: dict[int, cl.Context] = {}
+    opened = []
+    for device in devices:
+        platform, name = device.handle.platform.int_ptr, device.info.name
+        try:
+            if platform not in contexts:
+                contexts[platform] = cl.Context(handles[platform])
+        except cl.Error as error:
+            raise cannot_open(name, error) from None
+        opened.append(OpenCLBackend(device, budgets.get(name), contexts[platform]))
+    return opened
+
+
+def cannot_open(name: str, error: cl.Error) -> DeviceError:
+    """What to say when a driver refuses its own device."""
+    return DeviceError(name, f"cannot be opened: {error}; see `cutaway doctor`")

@@ -1,8 +1,11 @@
 """Memory on an OpenCL device, accounted in its pool."""
 
+from collections.abc import Sequence
+from time import perf_counter_ns
+
 import numpy as np
 
-from engine.backends.base import Buffer, BufferType, Bytes, MemoryPool, Owner
+from engine.backends.base import Buffer, BufferType, Bytes, Event, Location, MemoryPool, Owner
 from engine.backends.opencl.loader import cl
 from engine.errors import DeviceError, NoMem
 
@@ -18,12 +21,34 @@ OUT_OF_MEMORY = frozenset(
 
 
 def driver_error(
-    device: str, doing: str, size: int, left: int, error: cl.Error
+    device: str, doing: str, size: int, left: int, error: cl.Error, owner: Owner | None = None
 ) -> NoMem | DeviceError:
     """What a driver's error means: drivers may run out of memory long after they granted it."""
     if error.code in OUT_OF_MEMORY:
-        return NoMem(device, doing, size, left, f"the driver ran out ({error})")
+        ran_out = f"the driver ran out while {doing} ({error})"
+        if owner is None:
+            return NoMem(device, doing, size, left, ran_out)
+        return NoMem(device, owner.component, size, left, ran_out, owner.layer)
     return DeviceError(device, f"{doing} failed: {error}")
+
+
+class OpenCLEvent(Event):
+    """The driver's events of commands that follow each other in one queue; at least one."""
+
+    def __init__(self, device: str, events: Sequence[cl.Event], queued: int) -> None:
+        """`queued` is when the last one was, in time.perf_counter_ns()."""
+        self._device, self._queued = device, queued
+        self.events = tuple(events)
+
+    def wait(self) -> None:
+        try:
+            cl.wait_for_events(list(self.events))
+        except cl.Error as error:
+            raise driver_error(self._device, "copying", 0, 0, error) from None
+
+    def span(self) -> tuple[int, int]:
+        offset = self._queued - self.events[-1].profile.queued
+        return self.events[0].profile.start + offset, self.events[-1].profile.end + offset
 
 
 class OpenCLBuffer(Buffer):
@@ -37,10 +62,12 @@ class OpenCLBuffer(Buffer):
         size: int,
         owner: Owner,
     ) -> None:
-        """Allocate and touch every byte (zeros). Raises `NoMem` by the pool or the driver."""
+        """Allocate and touch every byte (zeros) of what was claimed from the pool.
+
+        Raises `NoMem` by the driver's word, and gives the claim back.
+        """
         self.type, self.size = buffer_type, size
         self._queue, self._pool, self._owner = queue, pool, owner
-        pool.take(buffer_type.device, owner, size)
         try:
             memory = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, max(size, 1))
             # Drivers hand out memory they do not have; only using it tells.
@@ -71,6 +98,65 @@ class OpenCLBuffer(Buffer):
                 raise self._failed("reading", size, error) from None
         return data
 
+    def start_write(self, offset: int, data: Bytes) -> OpenCLEvent:
+        self._check(offset, data.size)
+        try:
+            events = [
+                cl.enqueue_copy(
+                    self._queue,
+                    self.memory,
+                    data[start : start + PIECE],
+                    dst_offset=offset + start,
+                    is_blocking=False,
+                )
+                for start in range(0, data.size, PIECE)
+            ]
+        except cl.Error as error:
+            raise self._failed("writing", data.size, error) from None
+        return OpenCLEvent(self.type.device, events, perf_counter_ns())
+
+    def start_read(self, offset: int, into: Bytes) -> OpenCLEvent:
+        self._check(offset, into.size)
+        try:
+            event = cl.enqueue_copy(
+                self._queue, into, self.memory, src_offset=offset, is_blocking=False
+            )
+            made = OpenCLEvent(self.type.device, [event], perf_counter_ns())
+            self._queue.flush()  # It starts now, not when somebody waits for it.
+        except cl.Error as error:
+            raise self._failed("reading", into.size, error) from None
+        return made
+
+    def mark(self) -> OpenCLEvent:
+        try:
+            event = cl.enqueue_marker(self._queue)
+            self._queue.flush()  # Other queues may wait for it.
+        except cl.Error as error:
+            raise self._failed("marking", 0, error) from None
+        return OpenCLEvent(self.type.device, [event], perf_counter_ns())
+
+    def start_copy(self, offset: int, source: Location, size: int, after: Event) -> OpenCLEvent:
+        theirs = source.buffer
+        assert isinstance(theirs, OpenCLBuffer)
+        assert isinstance(after, OpenCLEvent)
+        self._check(offset, size)
+        try:
+            event = cl.enqueue_copy(
+                self._queue,
+                self.memory,
+                theirs.memory,
+                src_offset=source.offset,
+                dst_offset=offset,
+                byte_count=size,
+                wait_for=list(after.events),
+            )
+            made = OpenCLEvent(self.type.device, [event], perf_counter_ns())
+            self._queue.flush()
+            cl.enqueue_barrier(theirs._queue, wait_for=[event])  # It may overwrite the source next.
+        except cl.Error as error:
+            raise self._failed("copying", size, error) from None
+        return made
+
     def free(self) -> None:
         if self._memory is not None:
             self._memory = None
@@ -86,5 +172,5 @@ class OpenCLBuffer(Buffer):
         assert 0 <= offset <= self.size - size, (offset, size, self.size)
 
     def _failed(self, doing: str, size: int, error: cl.Error) -> NoMem | DeviceError:
-        left = self._pool.limit - self._pool.used
-        return driver_error(self.type.device, f"{doing} {self._owner.component}", size, left, error)
+        doing = f"{doing} {self._owner.component}"
+        return driver_error(self.type.device, doing, size, self._pool.left, error, self._owner)

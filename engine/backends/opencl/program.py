@@ -18,14 +18,14 @@ STALE_SECONDS = 10.0
 
 # Files that a family is compiled behind, besides common.cl.
 BEFORE = {
-    "attention": ("blocks",),
-    "copy": ("blocks", "block_grids", "block_formats"),
-    "rope_store": ("blocks",),
-    "rows": ("blocks", "block_grids", "block_formats"),
     "matmul_plain": ("blocks", "block_grids", "block_formats"),
     "matmul_tiled": ("tiled_sums",),
     "norm": ("row_sums",),
     "reduce": ("row_sums",),
+    "attention": ("blocks",),
+    "copy": ("blocks", "block_grids", "block_formats"),
+    "rope_store": ("blocks",),
+    "rows": ("blocks", "block_grids", "block_formats"),
 }
 
 
@@ -43,9 +43,11 @@ class ProgramKey(NamedTuple):
 class Programs:
     """The built programs of one context. `progress` hears (built, wanted) while some are built."""
 
-    def __init__(self, context: cl.Context, device: str) -> None:
+    def __init__(self, context: cl.Context, device: str, handle: cl.Device | None = None) -> None:
+        """Built for `handle` alone, or for every device of the context."""
         self.progress: Callable[[int, int], None] = lambda built, wanted: None
         self._context = context
+        self._handles = context.devices if handle is None else [handle]
         self._device = device
         self._built: dict[ProgramKey, cl.Program] = {}
         self._cache = kept_folder("programs")
@@ -72,7 +74,7 @@ class Programs:
         defines = [f"-D{name}={value}" for name, value in key.defines]
         _drop_stale_lock(self._cache)
         try:
-            program.build([*OPTIONS, *defines], cache_dir=str(self._cache))
+            program.build([*OPTIONS, *defines], self._handles, str(self._cache))
         except cl.Error as error:
             raise KernelBuildFailed(
                 self._device, key.family, dict(key.defines), str(error)

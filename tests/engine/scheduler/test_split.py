@@ -7,13 +7,14 @@ from engine.graph.graph import Graph
 from engine.graph.op import Op
 from engine.graph.tensor import Role, Tensor, leaf
 from engine.scheduler.assign import assign
+from engine.scheduler.places import Places
 from engine.scheduler.split import Split, split
-from tests.engine.scheduler.devices import Device, host
+from tests.engine.scheduler.devices import Device, host, types_of
 
 
 def cut(graph: Graph, backends: list[Backend], where: dict[Tensor, Backend]) -> tuple[Split, ...]:
-    types = {t: b.buffer_type(t.fmt, t.shape) for t, b in where.items()}
-    return split(graph, assign(graph, backends, types), where.get)
+    places = Places(backends, types_of(where))
+    return split(graph, assign(graph, places), places)
 
 
 def described(splits: tuple[Split, ...]) -> list[tuple[str, list[str], list[str]]]:
