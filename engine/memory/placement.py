@@ -164,8 +164,7 @@ def _parts(text: str) -> list[str]:
     """Cut at commas, but not within a pattern: a part goes on until it has named its device."""
     parts: list[str] = []
     for piece in text.replace("/", ",").split(",") if _is_shares(text) else text.split(","):
-        open_end = parts and "=" not in parts[-1] and not _NUMBER.fullmatch(parts[-1])
-        if open_end:
+        if parts and parts[-1] and "=" not in parts[-1] and not _NUMBER.fullmatch(parts[-1]):
             parts[-1] += f",{piece}"
         else:
             parts.append(piece.strip())

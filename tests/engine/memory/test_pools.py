@@ -1,10 +1,23 @@
 """Room within control groups, read from files as the kernel writes them."""
 
+from ctypes.util import find_library
+
 import pytest
 
-from engine.memory.pools import cgroup_room, device_pool, system_pool
+from engine.backends.base import Component, Owner
+from engine.errors import NoMem
+from engine.memory.nvml import free_bytes
+from engine.memory.pools import (
+    Free,
+    MeasuredPool,
+    cgroup_room,
+    device_pool,
+    listen,
+    system_pool,
+)
 
 MIB = 1 << 20
+OWNER = Owner(Component.WEIGHTS, 3)
 
 
 @pytest.fixture
@@ -61,3 +74,65 @@ def test_pools_are_shared():
     assert system_pool().limit > 0
     assert device_pool("pci:01:00.0", 5) is device_pool("pci:01:00.0", 5)
     assert device_pool("pci:01:00.0", 5) is not device_pool("pci:02:00.0", 5)
+
+
+def test_limits_follow_what_is_free():
+    free = {"now": 100 * MIB}
+    pool = MeasuredPool("x", 0, total=500 * MIB, reserve=30 * MIB)
+    pool.asks = (lambda: None, lambda: (free["now"], "amd"))
+    assert pool.measure() == Free(100 * MIB, "amd")
+    assert pool.limit == 70 * MIB
+    pool.take("a", OWNER, 40 * MIB)
+    free["now"] = 60 * MIB
+    pool.measure()
+    assert (pool.limit, pool.left) == (70 * MIB, 30 * MIB)
+    free["now"] = 10 * MIB  # somebody else has taken some
+    pool.measure()
+    assert pool.left == -20 * MIB
+    with pytest.raises(NoMem, match="0.0 MiB left"):
+        pool.take("a", OWNER, 1)
+
+
+def test_without_anybody_to_ask_it_is_the_size_less_what_we_hold():
+    pool = MeasuredPool("x", 0, total=500 * MIB)
+    pool.measure()
+    pool.take("a", OWNER, 40 * MIB)
+    assert pool.free() == Free(460 * MIB, "engine")
+
+
+def test_the_system_tells_what_is_free():
+    assert system_pool().free().source == "system"
+    assert 0 < system_pool().measure().size < system_pool().total
+
+
+def test_reserves_of_devices_are_a_setting(monkeypatch):
+    monkeypatch.setenv("CUTAWAY_RESERVE", "100")
+    pool = device_pool("reserve:0", 1000 * MIB)
+    assert (pool.limit, pool.reserve) == (900 * MIB, 100 * MIB)
+    assert device_pool("reserve:1", 50 * MIB).limit == 0
+
+
+def test_every_change_is_told():
+    told = []
+    stop = listen(told.append)
+    pool = device_pool("told:0", 1000 * MIB)
+    pool.take("a", OWNER, 3)
+    with pytest.raises(NoMem):
+        pool.take("b", OWNER, 2000 * MIB)
+    pool.give_back("a", OWNER, 3)
+    stop()
+    pool.take("a", OWNER, 5)
+    said = [(c.kind, c.pool, c.device, c.owner, c.size, c.used) for c in told]
+    assert said == [
+        ("allocate", "told:0", "a", OWNER, 3, 3),
+        ("refuse", "told:0", "b", OWNER, 2000 * MIB, 3),
+        ("free", "told:0", "a", OWNER, 3, 0),
+    ]
+    assert [c.time_ns for c in told] == sorted(c.time_ns for c in told)
+    pool.give_back("a", OWNER, 5)
+
+
+def test_nvidias_library_is_asked_only_where_it_is_there():
+    library = find_library("nvidia-ml")
+    answer = free_bytes("01:00.0")
+    assert answer is None or (library is not None and answer > 0)
