@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from engine.gguf.formats import BF16, F16, F32, Format
+from engine.gguf.formats import BF16, F16, F32, I32, Format
 from engine.graph.tensor import Tensor
 from tests.kernels.harness import Array
 from tests.kernels.values import Operands, numbers_of
@@ -32,7 +32,7 @@ def permuted(x: Operands, fmt: Format, spread: float = 1.0) -> Tensor:
 ARRANGED: tuple[Callable[..., Tensor], ...] = (packed, window, permuted)
 
 # Half the distance of neighbours, and some units in the last place of float32 arithmetic.
-NEAR = {F32: 2e-6, F16: 2**-11 + 2e-6, BF16: 2**-8 + 2e-6}
+NEAR = {F32: 2e-6, F16: 2**-11 + 2e-6, BF16: 2**-8 + 2e-6, I32: 0}
 
 
 def assert_near(got: Array, want: Array, fmt: Format = F32, small: float = 1e-6) -> None:
