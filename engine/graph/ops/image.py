@@ -96,8 +96,9 @@ def interpolate(x: Tensor, shape: tuple[int, int, int, int], mode: Mode = "neare
     `nearest` takes element floor(i * in / out) in each dimension; `bilinear` blends in dimensions 0
     and 1 between half-pixel centres, edges clamped, and takes the nearest in the others.
     """
-    if x.fmt != F32 or mode not in ("nearest", "bilinear"):
-        raise ShapeError("interpolate", f"needs f32 and a known mode, not {mode}", x.shape, shape)
+    if x.fmt != F32 or mode not in ("nearest", "bilinear") or min(shape) < 1:
+        problem = f"needs f32, a known mode and a size, not {x.fmt}, {mode}"
+        raise ShapeError("interpolate", problem, x.shape, shape)
     return node(Op.INTERPOLATE, F32, shape, x, mode=mode)
 
 

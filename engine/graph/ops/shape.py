@@ -53,6 +53,8 @@ def pad(x: Tensor, *pads: int) -> Tensor:
     shape = [n + p for n, p in zip(x.shape, counts, strict=False)]
     if len(counts) != 4 or min(shape) < 1:
         raise ShapeError("pad", f"by {pads} is too much", x.shape)
+    if shape[0] % x.fmt.block:
+        raise ShapeError("pad", f"{x.fmt} rows cannot be cut", x.shape, shape)
     kept = [min(n, m) for n, m in zip(x.shape, shape, strict=True)]
     cropped = x if tuple(kept) == x.shape else x.window(0, kept, x.strides)
     return cropped if kept == shape else node(Op.PAD, x.fmt, shape, cropped)
