@@ -129,6 +129,7 @@ static void quantize_into(__global char *out, int blocks, int panel, int rows, i
   int runs = (n0 + RUN * W - 1) / (RUN * W), begin = get_global_id(0) % runs * RUN * W;           \
   int end = min(begin + RUN * W, n0), vectors_end = begin + (end - begin) / W * W;                \
   int first_row = get_global_id(0) / runs * per_item;                                             \
+  (void)vectors_end; /* not everyone takes vectors */                                             \
   for (int row = first_row; row < min(first_row + per_item, rows); row++)
 
 // Whether a query sees a cell: span is its sequence bit, first and last position it sees; a cell is

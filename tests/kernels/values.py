@@ -3,10 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.gguf.formats import BF16, F16, F32, I32, Format
+from engine.gguf.formats import BF16, F16, F32, I8, I16, I32, I64, Format
 from engine.graph.tensor import Role, Tensor, leaf
 from tests.kernels.harness import Array
 
+INTEGERS = (I8, I16, I32, I64)
 Floats = NDArray[np.float64]
 
 
@@ -18,10 +19,10 @@ class Operands:
         self.values: dict[Tensor, Array] = {}
 
     def make(self, fmt: Format, *shape: int, spread: float = 1.0) -> Tensor:
-        """Normal numbers (whole ones for i32) in ggml's order of dimensions."""
+        """Normal numbers (whole ones for integers) in ggml's order of dimensions."""
         numbers = self.rng.standard_normal(shape[::-1]) * spread
-        if fmt == I32:
-            return self.put(fmt, np.rint(numbers * 100))
+        if fmt in INTEGERS:
+            return self.put(fmt, np.rint(numbers * (1 if fmt == I8 else 100)))
         return self.put(fmt, numbers)
 
     def put(self, fmt: Format, numbers: Array) -> Tensor:
@@ -46,7 +47,7 @@ def numbers_of(stored: Array, fmt: Format) -> Floats:
     """float64 of values as they are stored."""
     if fmt == BF16:
         return (stored.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    assert fmt in (F32, F16, I32)
+    assert fmt in (F32, F16, *INTEGERS)
     return stored.astype(np.float64)
 
 

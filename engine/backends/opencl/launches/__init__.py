@@ -50,6 +50,8 @@ from engine.backends.opencl.launches.reduce import reduce, supports_reduce
 from engine.backends.opencl.launches.rope import rope, supports_rope
 from engine.backends.opencl.launches.rope_store import rope_store, supports_rope_store
 from engine.backends.opencl.launches.rows import rows, set_rows, supports_rows, supports_set_rows
+from engine.backends.opencl.launches.shape import arange, concat, pad, repeat, set_
+from engine.backends.opencl.launches.sizes import readable
 from engine.backends.opencl.launches.sort import argsort, supports_argsort
 from engine.graph.op import Op
 from engine.graph.tensor import Tensor
@@ -98,6 +100,12 @@ FAMILIES: dict[Op, Family] = {
     Op.ROWS: Family(supports_rows, rows),
     Op.SET_ROWS: Family(supports_set_rows, set_rows),
     Op.COPY: Family(supports_copy, copy),
+    Op.COPY_INTO: Family(supports_copy, copy),
+    Op.SET: Family(readable, set_),
+    Op.PAD: Family(readable, pad),
+    Op.CONCAT: Family(readable, concat),
+    Op.REPEAT: Family(readable, repeat),
+    Op.ARANGE: Family(readable, arange),
     Op.ARGSORT: Family(supports_argsort, argsort),
     Op.IM2COL: Family(supports_image, im2col),
     Op.AVG_POOL_2D: Family(supports_image, avg_pool_2d),

@@ -64,7 +64,9 @@ def unary(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launc
     per_item, size, local, defines = cover(shape[0], int(rows), traits)
     scalars = (*(node.attr[name] for name in SCALARS if name in node.attr), 0.0, 0.0)
     args: Args = (
-        *(node, a, n0, n1, n2, rows, *map(i64, a_strides), per_item),
+        *(node, a, n0, n1, n2, rows),
+        *map(i64, a_strides),
+        per_item,
         *map(f32, scalars[:2]),
     )
     defines = {**defines, "A": TYPE_NAMES[a.fmt], "B": "f32"}

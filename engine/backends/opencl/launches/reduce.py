@@ -32,7 +32,8 @@ def reduce(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Laun
     per_group, size, local, defines = row_teams(int(rows), traits)
     factor = 1 / x.shape[0] if node.op is Op.MEAN else 1
     args: Args = (
-        *(node, x, n0, n1, n2, rows, *map(i64, x.strides)),
+        *(node, x, n0, n1, n2, rows),
+        *map(i64, x.strides),
         *(per_group, f32(factor)),
     )
     defines = {**defines, "X": TYPE_NAMES[x.fmt]}

@@ -64,7 +64,8 @@ def argsort(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Lau
     team, rows = team_size(traits), n1 * n2 * n3
     size, local = items(rows * -(-n0 // block) * team, team)
     args: Args = (
-        *(node, x, i32(n0), i32(n1), i32(n2), *map(i64, x.strides)),
+        *(node, x, i32(n0), i32(n1), i32(n2)),
+        *map(i64, x.strides),
         *(i32(block), _sign(node)),
     )
     return [Launch("sort", "sort_blocks", args, size, local, _defines(traits))]
@@ -78,7 +79,8 @@ def _merge(node: Tensor, blocks: Tensor, x: Tensor, traits: DeviceTraits) -> Ite
         size, local = items(-(-n0 // each) * n1 * n2 * n3, team_size(traits))
         args: Args = (
             *(target, source, x, i32(n0), i32(n1), i32(n2), i32(n1 * n2 * n3)),
-            *(*map(i64, x.strides), i32(run), i32(each), _sign(node)),
+            *map(i64, x.strides),
+            *(i32(run), i32(each), _sign(node)),
         )
         yield Launch("sort", "merge", args, size, local, _defines(traits))
         run, source, target = 2 * run, target, source

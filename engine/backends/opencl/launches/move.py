@@ -1,0 +1,101 @@
+"""The launch that moves elements between tensors: what copies, joins and repeats are made of."""
+
+from dataclasses import replace
+
+from engine.backends.opencl.launch import DeviceTraits, Launch
+from engine.backends.opencl.launches.sizes import (
+    ITEM_ELEMENTS,
+    TYPE_NAMES,
+    Args,
+    Defines,
+    collapse,
+    cover,
+    i32,
+    i64,
+    items,
+    row_shape,
+    team_size,
+    vector_width,
+)
+from engine.gguf.formats import I8, I16, I32, I64, Format
+from engine.graph.tensor import Tensor
+
+INTEGERS = {I8: "i8", I16: "i16", I32: "i32", I64: "i64"}
+PLAIN_NAMES = {**TYPE_NAMES, **INTEGERS}
+"""The kernels' word for an element type between which they convert."""
+
+BITS = {1: ("u8", "uchar"), 2: ("u16", "ushort"), 4: ("u32", "uint"), 8: ("u64", "ulong")}
+"""By bytes: their word for an element that keeps its bits, and OpenCL C's."""
+
+
+def converts(source: Format, target: Format) -> bool:
+    """Whether elements of one type can be moved into another: always, if it is the same."""
+    return source == target or (source in PLAIN_NAMES and target in PLAIN_NAMES)
+
+
+def move(target: Tensor, x: Tensor, traits: DeviceTraits) -> Launch:
+    """Into `target`'s place, in order; a source of other dimensions than it tiles into it.
+
+    With as many elements but not the same shape, in linear order.
+    """
+    target, x = as_stored(target), as_stored(x)
+    if target.nelements == x.nelements:
+        target, x = alike(target, x)
+        if target.shape != x.shape:
+            return _linear(target, x, traits)
+    shape, m = target.shape, x.shape
+    strides = [target.strides, x.strides]
+    if shape == m:
+        shape, strides = collapse(target, x)
+        m = shape
+    n0, n1, n2, rows = row_shape(shape)
+    per_item, size, local, defines = cover(shape[0], int(rows), traits)
+    args: Args = (
+        *(target, x, n0, n1, n2, rows),
+        *map(i64, strides[0]),
+        *map(i32, m),
+        *map(i64, strides[1]),
+        per_item,
+    )
+    return Launch("move", "move", args, size, local, {**defines, **_types(target, x)})
+
+
+def as_stored(tensor: Tensor) -> Tensor:
+    """Blocks as their bytes; anything else as it is."""
+    if not tensor.fmt.quantized:
+        return tensor
+    shape = (tensor.fmt.row_bytes(tensor.shape[0]), *tensor.shape[1:])
+    strides = (1, *tensor.strides[1:])
+    return replace(tensor, fmt=I8, shape=shape, strides=strides, root=tensor.storage)
+
+
+def alike(target: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in one shape, in linear order, if one of them is packed."""
+    if target.shape == x.shape:
+        return target, x
+    if x.is_contiguous:
+        return target, x.reshape(*target.shape)
+    return (target.reshape(*x.shape) if target.is_contiguous else target), x
+
+
+def _linear(target: Tensor, x: Tensor, traits: DeviceTraits) -> Launch:
+    each = ITEM_ELEMENTS if traits.is_cpu else 1
+    size, local = items(-(-x.nelements // each), team_size(traits))
+    args: Args = (
+        *(target, x, i64(x.nelements)),
+        *map(i32, target.shape[:3]),
+        *map(i64, target.strides),
+        *map(i32, x.shape[:3]),
+        *map(i64, x.strides),
+        i32(each),
+    )
+    defines: Defines = {"W": vector_width(traits), "LOCAL": team_size(traits)}
+    return Launch("move", "linear", args, size, local, {**defines, **_types(target, x)})
+
+
+def _types(target: Tensor, x: Tensor) -> Defines:
+    if target.fmt == x.fmt:
+        name, kind = BITS[x.fmt.bytes]
+        return {"X": name, "Y": name, "R": kind}
+    kind = "long" if target.fmt in INTEGERS and x.fmt in INTEGERS else "float"
+    return {"X": PLAIN_NAMES[x.fmt], "Y": PLAIN_NAMES[target.fmt], "R": kind}
