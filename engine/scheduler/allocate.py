@@ -1,75 +1,175 @@
-"""The graph allocator: addresses for storages by their lifetimes, without touching a device."""
+"""The graph allocator: addresses for storages by their lifetimes, without touching a device.
 
-from bisect import insort
-from collections.abc import Iterable
+All lifetimes are known beforehand, so they need not be placed in order of birth: several orders are
+tried, and the smallest arena is kept.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
 
 from engine.graph.tensor import Tensor
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Lifetime:
-    """A storage that must exist from step `first` to step `last`, both included."""
+    """Bytes that are needed up to step `last`, included; `size` is padded to the alignment.
 
-    storage: Tensor
-    size: int
-    first: int
+    `storages` take them over one from the other, each at its step in `births`.
+    """
+
+    storages: tuple[Tensor, ...]
+    births: tuple[int, ...]
     last: int
+    size: int
+
+    @property
+    def first(self) -> int:
+        """The step from which on they are needed."""
+        return self.births[0]
+
+    def at(self, step: int) -> Tensor:
+        """Whose bytes they are then, the taker's where they are taken over."""
+        return self.storages[bisect_right(self.births, step) - 1]
+
+
+class Place(NamedTuple):
+    """A chunk of a device's arena, and bytes from its start."""
+
+    chunk: int
+    offset: int
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each storage lies in one device's arena, and how large that must be."""
+    """Where each storage lies in one device's arena, and the sizes of its chunks.
 
-    offsets: dict[Tensor, int]
-    peak: int
-
-
-def allocate(lifetimes: Iterable[Lifetime], alignment: int) -> Layout:
-    """Best fit over a free list in order of birth; neighbours merge when a storage dies.
-
-    Storages that live at the same step never overlap. Sizes are rounded up to the alignment.
+    `bound` is what no layout can do without: the most bytes that are alive at one step, every
+    lifetime once and padded, with what is `reserved`. `busiest` is the first such step, `alive`
+    what lives then.
     """
-    arena = _Arena()
-    offsets: dict[Tensor, int] = {}
-    dying: list[tuple[int, int, int]] = []  # (last, offset, size), soonest first
-    for life in sorted(lifetimes, key=lambda life: life.first):
-        while dying and dying[0][0] < life.first:
-            _, offset, size = dying.pop(0)
-            arena.free(offset, size)
-        size = -(-life.size // alignment) * alignment
-        offsets[life.storage] = arena.take(size)
-        insort(dying, (life.last, offsets[life.storage], size))
-    return Layout(offsets, arena.peak)
+
+    places: Mapping[Tensor, Place]
+    chunks: tuple[int, ...]
+    reserved: int
+    bound: int
+    busiest: int
+    alive: tuple[Lifetime, ...]
+
+    @property
+    def peak(self) -> int:
+        """Bytes of all chunks."""
+        return sum(self.chunks)
 
 
-class _Arena:
-    """Free blocks below `peak`, sorted by offset; beyond it everything is free."""
+def allocate(lives: Iterable[Lifetime], most: int, reserved: int = 0) -> Layout:
+    """Places of storages in chunks of at most `most` bytes; what lives together never overlaps.
 
-    def __init__(self) -> None:
-        self.blocks: list[tuple[int, int]] = []
-        self.peak = 0
+    One that is larger has a chunk of its size. The first chunk starts with `reserved` bytes that
+    live always.
+    """
+    lives = list(lives)
+    alive = _alive(lives)
+    bound = reserved + max(alive, default=0)
+    busiest = alive.index(max(alive)) if alive else 0
+    best = min(_attempts(lives, alive, most, reserved, bound), key=lambda stack: stack.size)
+    places, sizes = best.places, best.sizes
+    for life in lives:
+        if life.size > most:
+            places.update(dict.fromkeys(life.storages, Place(len(sizes), 0)))
+            sizes.append(life.size)
+    then = tuple(life for life in lives if life.first <= busiest <= life.last)
+    return Layout(places, tuple(sizes), reserved, bound, busiest, then)
 
-    def take(self, size: int) -> int:
-        fitting = [(n, offset) for offset, n in self.blocks if n >= size]
-        if fitting:
-            n, offset = min(fitting)
-            self.blocks.remove((offset, n))
-            if n > size:
-                insort(self.blocks, (offset + size, n - size))
-            return offset
-        start = self.peak
-        if self.blocks and sum(self.blocks[-1]) == self.peak:
-            start = self.blocks.pop()[0]
-        self.peak = start + size
-        return start
 
-    def free(self, offset: int, size: int) -> None:
-        insort(self.blocks, (offset, size))
-        merged: list[tuple[int, int]] = []
-        for start, n in self.blocks:
-            if merged and sum(merged[-1]) == start:
-                merged[-1] = (merged[-1][0], merged[-1][1] + n)
-            else:
-                merged.append((start, n))
-        self.blocks = merged
+def _alive(lives: Sequence[Lifetime]) -> list[int]:
+    """For every step, the bytes that are alive."""
+    changes = [0] * (2 + max((life.last for life in lives), default=-2))
+    for life in lives:
+        changes[life.first] += life.size
+        changes[life.last + 1] -= life.size
+    return list(accumulate(changes))
+
+
+ROUNDS = 3
+
+
+def _attempts(
+    lives: Sequence[Lifetime], alive: Sequence[int], most: int, reserved: int, bound: int
+) -> Iterator["_Stack"]:
+    """Arenas filled in several ways, until one needs no more than the bound.
+
+    Those of the busiest steps come first: nothing is in their way, so they lie without a gap. What
+    then ends beyond the bound goes before all else the next time. Where that does not do, what is
+    read later than in the next step lies at the top, out of the way.
+    """
+    crowded = sorted(
+        (life for life in lives if life.size <= most),
+        key=lambda life: (-max(alive[life.first : life.last + 1]), -life.size, life.first),
+    )
+    for top in (0, bound) if bound <= most else (0,):
+        order = crowded
+        for _ in range(ROUNDS):
+            stack = _Stack(most, reserved)
+            ends = {life: stack.put(life, top) for life in order}
+            yield stack
+            if stack.size == bound:
+                return
+            order = sorted(order, key=lambda life: ends[life] <= bound)
+
+
+class _Stack:
+    """An arena while it is filled: addresses run on from one chunk to the next.
+
+    `taken` has, for every step, the spans of bytes that are alive then.
+    """
+
+    def __init__(self, most: int, reserved: int) -> None:
+        self.places: dict[Tensor, Place] = {}
+        self.sizes = [reserved] if reserved else []
+        self._most, self._first = most, max(most, reserved)
+        self._reserved = reserved
+        self._taken: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+
+    @property
+    def size(self) -> int:
+        return sum(self.sizes)
+
+    def put(self, life: Lifetime, top: int) -> int:
+        """Place it in the first gap; below `top` if that is not 0 and it lives long. Its end."""
+        start = self._gap(life, top if life.last > life.first + 1 else 0)
+        end = start + life.size
+        for step in range(life.first, life.last + 1):
+            self._taken[step].append((start, end))
+        place = self._place(start)
+        self.places.update(dict.fromkeys(life.storages, place))
+        self.sizes += [0] * (place.chunk + 1 - len(self.sizes))
+        self.sizes[place.chunk] = max(self.sizes[place.chunk], place.offset + life.size)
+        return end
+
+    def _gap(self, life: Lifetime, top: int) -> int:
+        """Between what lives at the same time, or behind it."""
+        steps = range(life.first, life.last + 1)
+        end = self._reserved
+        for start, stop in sorted({span for step in steps for span in self._taken.get(step, ())}):
+            at = self._in_one_chunk(end, life.size)
+            if at + life.size <= start:
+                return start - life.size if top else at
+            end = max(end, stop)
+        return max(self._in_one_chunk(end, life.size), top - life.size)
+
+    def _in_one_chunk(self, at: int, size: int) -> int:
+        """The next address from which on a chunk holds so much."""
+        limit = self._first
+        if at >= limit:
+            limit = at + self._most - (at - self._first) % self._most
+        return at if at + size <= limit else limit
+
+    def _place(self, at: int) -> Place:
+        if at < self._first:
+            return Place(0, at)
+        chunk, offset = divmod(at - self._first, self._most)
+        return Place(chunk + 1, offset)

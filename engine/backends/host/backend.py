@@ -1,6 +1,6 @@
 """The host: every operation in NumPy, in plain code. The reference for all other devices."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from time import perf_counter_ns
 
@@ -22,6 +22,7 @@ from engine.backends.base import (
 )
 from engine.backends.host.buffers import HostBuffer, MappedBuffer
 from engine.backends.host.families import FAMILIES
+from engine.backends.host.in_place import IN_PLACE
 from engine.backends.host.operand import Operand
 from engine.gguf.formats import Format
 from engine.graph.arrays import raw_array
@@ -30,6 +31,8 @@ from engine.graph.tensor import Shape, Tensor
 from engine.memory.pools import system_pool
 
 ALIGNMENT = 64
+UNLIMITED = 1 << 62
+"""Bytes of a buffer: only the pool bounds it."""
 
 
 class HostCommands(Commands):
@@ -60,21 +63,23 @@ class HostBackend(Backend):
     name = "host"
     is_host = True
 
-    def __init__(self, pool: MemoryPool | None = None) -> None:
+    def __init__(self, pool: MemoryPool | None = None, budget: int | None = None) -> None:
         self.pool = pool or system_pool()
+        self.budget = budget
 
     def buffer_type(self, fmt: Format, shape: Shape, matmul_only: bool = False) -> BufferType:
-        return BufferType(self.name, PLAIN, ALIGNMENT, self.pool.limit, self.is_host)
+        return BufferType(self.name, PLAIN, ALIGNMENT, UNLIMITED, self.is_host)
 
     def allocation_size(self, buffer_type: BufferType, fmt: Format, shape: Shape) -> int:
         size = fmt.row_bytes(shape[0]) * shape[1] * shape[2] * shape[3]
-        return -(-size // ALIGNMENT) * ALIGNMENT
+        return buffer_type.padded(size)
 
     def allocate(self, buffer_type: BufferType, size: int, owner: Owner) -> Buffer:
+        self.claim(buffer_type, size, owner)
         return HostBuffer(buffer_type, size, owner, self.pool)
 
     def map(self, data: Bytes) -> Location:
-        kind = BufferType(self.name, PLAIN, ALIGNMENT, self.pool.limit, self.is_host)
+        kind = BufferType(self.name, PLAIN, ALIGNMENT, UNLIMITED, self.is_host)
         return Location(MappedBuffer(kind, data), 0)
 
     def upload(self, to: Location, fmt: Format, shape: Shape, blocks: Bytes) -> None:
@@ -87,6 +92,9 @@ class HostBackend(Backend):
         self, nodes: Sequence[Tensor], type_of: TypeOf, kept: frozenset[Tensor] | None = None
     ) -> tuple[Tensor, ...]:
         return tuple(nodes)
+
+    def in_place(self, node: Tensor) -> Collection[int]:
+        return range(len(node.src)) if node.op in IN_PLACE else ()
 
     def compile(self, nodes: Sequence[Tensor], where: Where) -> Commands:
         calls = []
