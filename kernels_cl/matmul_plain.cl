@@ -33,22 +33,26 @@
 // y[r][c] = row r of a times row c of b, in all items of the team.
 static void products(const __global char **a, const __global char **b, int k, __local float *part,
                      float y[ROWS][COLUMNS]) {
-  int me = LOCAL == 1 ? 0 : get_local_id(0), whole = k / W * W;
+  int me = LOCAL == 1 ? 0 : get_local_id(0), turns = k / (W * STEP);
   floatW sums[ROWS][COLUMNS];
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
 #pragma unroll
     for (int c = 0; c < COLUMNS; c++) sums[r][c] = (floatW)0;
   }
-  for (int turn = me * W * STEP; turn < whole; turn += LOCAL * W * STEP) {
+  for (int turn = me; turn < turns; turn += LOCAL) {
+    float4 scales[ROWS];
 #pragma unroll
-    for (int i = turn; i < turn + W * STEP; i += W) {
+    for (int r = 0; r < ROWS; r++) scales[r] = SCALES(A, a[r], turn * STEP * W);
+#pragma unroll
+    for (int step = 0; step < STEP; step++) {
+      int i = (turn * STEP + step) * W;
       floatW from_b[COLUMNS];
 #pragma unroll
       for (int c = 0; c < COLUMNS; c++) from_b[c] = FETCHW(B, b[c], i);
 #pragma unroll
       for (int r = 0; r < ROWS; r++) {
-        floatW from_a = FETCHW(A, a[r], i);
+        floatW from_a = SCALEDW(A, a[r], i, scales[r]);
 #pragma unroll
         for (int c = 0; c < COLUMNS; c++) sums[r][c] += from_a * from_b[c];
       }
@@ -60,7 +64,7 @@ static void products(const __global char **a, const __global char **b, int k, __
     for (int c = 0; c < COLUMNS; c++) {
       float sum = sumW(sums[r][c]);
 #if STEP == 1
-      for (int i = whole + me; i < k; i += LOCAL) sum += FETCH(A, a[r], i) * FETCH(B, b[c], i);
+      for (int i = turns * W + me; i < k; i += LOCAL) sum += FETCH(A, a[r], i) * FETCH(B, b[c], i);
 #endif
       y[r][c] = group_sum(sum, part);
     }
