@@ -14,7 +14,9 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("engine")
     group.add_argument("--device", metavar="NAME", help="device to run on, as `devices` names it")
     group.add_argument("--ctx", type=positive, metavar="N", help="tokens of context")
-    group.add_argument("--kv", default="f16", metavar="TYPE", help="cache type (f16)")
+    group.add_argument(
+        "--kv", default="f16", metavar="TYPE", help=f"cache type: {', '.join(KV_TYPES)} (f16)"
+    )
     group.add_argument(
         "--flash-attn",
         choices=tuple(FLASH_ATTENTION),
@@ -34,7 +36,7 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
 def engine_options(args: argparse.Namespace) -> EngineOptions:
     """The group's values. Raises BadSetting."""
     if args.kv not in KV_TYPES:
-        raise BadSetting("--kv", args.kv, f"{' or '.join(KV_TYPES)}, the only cache type so far")
+        raise BadSetting("--kv", args.kv, f"one of {', '.join(KV_TYPES)}")
     return EngineOptions(
         device=args.device,
         ctx=args.ctx,

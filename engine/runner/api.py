@@ -71,6 +71,11 @@ class Model:
         self.close()
 
 
-def load(path: str | Path, *, device: str | None = None, ctx: int | None = None) -> Model:
-    """Open a GGUF file; `device` as `cutaway devices` spells it, None for the best one."""
-    return Model(load_model(path, replace(EngineOptions(), device=device, ctx=ctx)))
+def load(
+    path: str | Path, *, device: str | None = None, ctx: int | None = None, kv: str = "f16"
+) -> Model:
+    """Open a GGUF file; `device` as `cutaway devices` spells it, None for the best one.
+
+    `kv` is what keys and values are kept in, one of `engine.settings.KV_TYPES`.
+    """
+    return Model(load_model(path, replace(EngineOptions(), device=device, ctx=ctx, kv=kv)))

@@ -11,12 +11,13 @@ from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.device import open_device
 from engine.errors import BadFile, BadSetting, DeviceError
 from engine.gguf import GGUFFile, open_gguf
+from engine.gguf.formats import Format, by_name
 from engine.models.build import BuiltModel, build_model
 from engine.protocol import Load, Loaded
 from engine.runner.placement import Placement, place
 from engine.runner.stepper import MAX_BATCH, Stepper
 from engine.scheduler.plan import Planner
-from engine.settings import EngineOptions
+from engine.settings import KV_TYPES, EngineOptions
 from engine.tokenizer import ChatTemplate, Tokenizer, load_chat_template, load_tokenizer
 from engine.weights.load import allocate, free, upload
 
@@ -90,7 +91,7 @@ def load_model(
         raise BadSetting("ctx", options.ctx, "a number of tokens from 1 up")
     with ExitStack() as stack:
         file = stack.enter_context(open_gguf(path))
-        built = build_model(file, options.ctx, MAX_BATCH)
+        built = build_model(file, options.ctx, MAX_BATCH, cache_format(options))
         tokenizer = load_tokenizer(file.metadata)
         if tokenizer.size > built.n_vocab:
             problem = f"{tokenizer.size} tokens but logits for {built.n_vocab}"
@@ -123,6 +124,16 @@ def load_model(
             file, tokenizer, template, built, stepper, backends, placement, stack.pop_all()
         )
     raise AssertionError  # the stack never swallows an exception
+
+
+def cache_format(options: EngineOptions) -> Format:
+    """What keys and values are kept in. Raises `BadSetting`."""
+    if options.kv not in KV_TYPES:
+        raise BadSetting("kv", options.kv, f"one of {', '.join(KV_TYPES)}")
+    fmt = by_name(options.kv)
+    if fmt.quantized and options.flash_attention is False:
+        raise BadSetting("kv", options.kv, "f16 or f32: quantised caches need flash attention")
+    return fmt
 
 
 def open_backends(options: EngineOptions, stack: ExitStack) -> tuple[Backend, ...]:

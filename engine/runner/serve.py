@@ -18,7 +18,7 @@ from engine.gguf import open_gguf
 from engine.models.build import build_model
 from engine.runner.bench import bench
 from engine.runner.generate import generate
-from engine.runner.loading import LoadedModel, load_model, open_backends
+from engine.runner.loading import LoadedModel, cache_format, load_model, open_backends
 from engine.runner.perplexity import score
 from engine.runner.placement import Placement, place
 from engine.runner.profile import profile, roof_of
@@ -96,7 +96,8 @@ class _Server:
                 self._send(protocol.Unloaded(request.id))
             case protocol.Predict():
                 with open_gguf(request.path) as file, ExitStack() as stack:
-                    built = build_model(file, request.options.ctx, MAX_BATCH)
+                    kv = cache_format(request.options)
+                    built = build_model(file, request.options.ctx, MAX_BATCH, kv)
                     backends = open_backends(request.options, stack)
                     self._send(planned(request.id, place(built, backends)))
             case protocol.Generate():

@@ -5,7 +5,7 @@ import pytest
 from app.cli import Parser, UsageError
 from app.commands.options import add_engine_options, engine_options
 from engine.errors import BadSetting
-from engine.settings import EngineOptions
+from engine.settings import KV_TYPES, EngineOptions
 
 
 def parse(*words: str) -> EngineOptions:
@@ -28,9 +28,14 @@ def test_all() -> None:
     assert parse("--flash-attn", "auto").flash_attention is None
 
 
-@pytest.mark.parametrize("kv", ["q8_0", "q4_0", "f32", ""])
+@pytest.mark.parametrize("kv", KV_TYPES)
+def test_cache_types(kv: str) -> None:
+    assert parse("--kv", kv) == EngineOptions(kv=kv)
+
+
+@pytest.mark.parametrize("kv", ["q5_0", "Q8_0", "bf16", ""])
 def test_other_cache_types_are_refused(kv: str) -> None:
-    with pytest.raises(BadSetting, match="--kv: .*expected f16"):
+    with pytest.raises(BadSetting, match="--kv: .*expected one of f16, q8_0, q4_0, f32"):
         parse("--kv", kv)
 
 

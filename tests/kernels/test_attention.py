@@ -222,7 +222,7 @@ MASK_SHAPES = [(1, 1), (3, 1), (6, 2), (1, 2)]
 def test_softmax_with_a_mask_tensor(
     either: OpenCLBackend, width: int, planes: tuple[int, int], fmt: Format
 ) -> None:
-    """[C, T or more, ...], repeated over heads; added behind scale and cap; some rows see nothing."""
+    """[C, T or more], repeated over heads; added behind scale and cap; some rows see nothing."""
     made = Operands()
     scores, sinks = made.make(F32, width, 7, 6, 2, spread=6.0), made.make(F32, 6)
     numbers = made.rng.standard_normal((planes[1], planes[0], 9, width + 3))
