@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from engine.errors import BadSetting
+from engine.reports import BudgetRow, MemoryEvent, SplitRow
 from engine.settings import EngineOptions
 from engine.timings import BenchTest, StepProfile
 
@@ -80,6 +81,14 @@ class Predict(Message, frozen=True, tag="predict"):
     options: EngineOptions
 
 
+class Plan(Message, frozen=True, tag="plan"):
+    """As `Predict`, with splits and, if asked, what runs every node. Ends with `Planned`."""
+
+    path: str
+    options: EngineOptions
+    nodes: bool = False
+
+
 class Generate(Message, frozen=True, tag="generate"):
     """Answer a chat, or continue `prompt` as it stands. Ends with `Finished`.
 
@@ -143,6 +152,7 @@ Request = (
     Load
     | Unload
     | Predict
+    | Plan
     | Generate
     | Cancel
     | Perplexity
@@ -166,7 +176,10 @@ class Progress(Message, frozen=True, tag="progress"):
 
 
 class Loaded(Message, frozen=True, tag="loaded"):
-    """A model is open. `chat` says how messages become text: file, chatml or none."""
+    """A model is open. `chat` says how messages become text: file, chatml or none.
+
+    `details` are for the log: why layers lie where they do, and the memory records.
+    """
 
     path: str
     name: str
@@ -178,6 +191,7 @@ class Loaded(Message, frozen=True, tag="loaded"):
     n_vocab: int
     chat: str
     notes: list[str] = []
+    details: list[str] = []
 
 
 class Unloaded(Message, frozen=True, tag="unloaded"):
@@ -284,31 +298,6 @@ class DeviceRow(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-class DeviceCheck(msgspec.Struct, frozen=True):
-    """What came of one kernel on a device. `seconds` covers building and running it."""
-
-    name: str
-    seconds: float
-    problem: str = ""
-
-
-class DriverCheck(msgspec.Struct, frozen=True):
-    """What came of a driver. `origin` is the package or folder that brought it; `advice` is the
-    next step where there is a problem with it or with a device.
-    """
-
-    library: str
-    origin: str
-    devices: list[DeviceCheck] = []
-    problem: str = ""
-    advice: str = ""
-
-    @property
-    def works(self) -> bool:
-        """Whether at least one device ran its kernel."""
-        return any(not device.problem for device in self.devices)
-
-
 class Devices(Message, frozen=True, tag="device_list"):
     """Every device, by priority."""
 
@@ -352,6 +341,36 @@ class Memory(Message, frozen=True, tag="memory"):
     shortfall: int = 0
 
 
+class MemoryEvents(Message, frozen=True, tag="memory_events"):
+    """What was allocated and freed since the last such message, in order; sent with `id` 0."""
+
+    events: list[MemoryEvent]
+
+
+class Planned(Message, frozen=True, tag="planned"):
+    """A placement, with what it takes. `layers[i]` is the device of layer i, the last one the
+    output block's; `overrides` are pattern and device; `splits` are of one token, `crossing` the
+    bytes that go between devices for it. `problem` says what does not fit, `warnings` what is slow;
+    `nodes` is text.
+    """
+
+    name: str
+    architecture: str
+    n_ctx: int
+    kv: str
+    layers: list[str]
+    overrides: list[tuple[str, str]]
+    reasons: list[str]
+    memory: Memory
+    budgets: list[BudgetRow]
+    log: list[str]
+    splits: list[SplitRow]
+    crossing: int
+    warnings: list[str] = []
+    problem: str = ""
+    nodes: str = ""
+
+
 class Failed(Message, frozen=True, tag="failed"):
     """A request ended with an error; `kind` is its class in `engine.errors`."""
 
@@ -370,5 +389,7 @@ Reply = (
     | ProfileDone
     | Devices
     | Memory
+    | MemoryEvents
+    | Planned
     | Failed
 )

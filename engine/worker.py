@@ -30,6 +30,7 @@ FINAL = (
     protocol.ProfileDone,
     protocol.Devices,
     protocol.Memory,
+    protocol.Planned,
     protocol.Failed,
 )
 _GRACE = 2.0

@@ -13,7 +13,7 @@ import msgspec
 
 import engine
 from engine.errors import DeviceError
-from engine.protocol import DriverCheck
+from engine.reports import DriverCheck
 
 NAME = "doctor"
 HELP = "try every driver, and say what to install"

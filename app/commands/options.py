@@ -10,9 +10,13 @@ FLASH_ATTENTION = {"on": True, "off": False, "auto": None}
 
 
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
-    """Adds `--device --ctx --kv --flash-attn --threads --budget`; read with engine_options()."""
+    """Adds `--device --ctx --kv --flash-attn --threads --budget --place --gpu-layers`, which
+    engine_options() reads.
+    """
     group = parser.add_argument_group("engine")
-    group.add_argument("--device", metavar="NAME", help="device to run on, as `devices` names it")
+    group.add_argument(
+        "--device", metavar="NAME", help="devices to use, a,b, as `devices` names them"
+    )
     group.add_argument("--ctx", type=positive, metavar="N", help="tokens of context")
     group.add_argument(
         "--kv", default="f16", metavar="TYPE", help=f"cache type: {', '.join(KV_TYPES)} (f16)"
@@ -23,13 +27,22 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="fused attention (auto)",
     )
-    group.add_argument("--threads", type=positive, metavar="N", help="threads of the host's work")
+    group.add_argument("--threads", type=positive, metavar="N", help="cores of a CPU device")
     group.add_argument(
         "--budget",
         action="append",
         default=[],
         metavar="DEVICE=MiB",
         help="most memory to use on a device; may be repeated",
+    )
+    group.add_argument(
+        "--place",
+        default="",
+        metavar="WHERE",
+        help=r"layers and weights: 0-11=intel:0,out=host,ffn_.*=pocl:0, or shares: 3,1",
+    )
+    group.add_argument(
+        "--gpu-layers", type=count, metavar="N", help="layers for GPUs, one being the output block"
     )
 
 
@@ -44,6 +57,8 @@ def engine_options(args: argparse.Namespace) -> EngineOptions:
         flash_attention=FLASH_ATTENTION[args.flash_attn],
         threads=args.threads,
         budget=dict(_budget(text) for text in args.budget),
+        place=args.place,
+        gpu_layers=args.gpu_layers,
     )
 
 

@@ -172,6 +172,8 @@ class Session(QObject):
         self._load_id, self.model, self.error = None, loaded, None
         self._n_ctx = loaded.n_ctx
         log.info("%s is open on %s, %d tokens of context", loaded.name, loaded.device, loaded.n_ctx)
+        for line in loaded.details:
+            log.info("%s", line)
         for note in loaded.notes:
             log.warning("%s", note)
         self._set("ready")

@@ -14,6 +14,7 @@ from engine.graph.tensor import Role, Tensor, leaf
 from engine.kvcache.causal import CausalCache
 from engine.kvcache.group import CacheGroup
 from engine.layers.step import LayerCache, Pass
+from engine.memory.placement import is_vision, layer_of
 from engine.models.base import CacheShape, TextModel
 from engine.weights.bind import bind, read_params
 
@@ -58,10 +59,7 @@ class BuiltModel:
 
     def layer_of(self, name: str) -> int | None:
         """The block a tensor counts with; the output block is `n_layer`, the embedding has none."""
-        parts = name.split(".")
-        if parts[0] == "blk":
-            return int(parts[1])
-        return self.n_layer if parts[0].startswith("output") else None
+        return layer_of(name, self.n_layer)
 
 
 def supported() -> list[str]:
@@ -78,9 +76,7 @@ def find(arch: str) -> ModuleType:
     return import_module(f"engine.models.{name}")
 
 
-def build_model(
-    file: GGUFFile, n_ctx: int | None, n_batch: int, kv: Format = F16
-) -> BuiltModel:
+def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int, kv: Format = F16) -> BuiltModel:
     """Bind a file's names; keys and values are kept in `kv`.
 
     `n_ctx` None means min(4096, what it was trained for). Raises `UnsupportedModel`, `BadFile`,
@@ -89,7 +85,10 @@ def build_model(
     arch = file.metadata.architecture
     module = find(arch)
     params = read_params(module.Params, file)
-    bound = bind(module.Weights, file.tensors, arch, module.IGNORED)
+    seeing = {name: t for name, t in file.tensors.items() if is_vision(name)}
+    text = {name: t for name, t in file.tensors.items() if name not in seeing}
+    bound = bind(module.Weights, text, arch, module.IGNORED)
+    vision = {leaf(name, t.fmt, t.shape, Role.WEIGHT): name for name, t in seeing.items()}
     constants = {name: file.array(name).tolist() for name in module.IGNORED if name in file.tensors}
     try:
         model: TextModel = module.Model(params, bound.model, constants)
@@ -99,7 +98,7 @@ def build_model(
         built = BuiltModel(
             arch,
             model,
-            dict(bound.sources),
+            {**bound.sources, **vision},
             shapes,
             caches,
             layers,

@@ -4,18 +4,22 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
-from engine.backends.base import Backend
-from engine.backends.host.backend import HostBackend
-from engine.backends.opencl.backend import OpenCLBackend
-from engine.backends.opencl.device import open_device
-from engine.errors import BadFile, BadSetting, DeviceError
+from engine.backends.base import Backend, Location
+from engine.errors import BadFile, BadSetting, NoMem
 from engine.gguf import GGUFFile, open_gguf
 from engine.gguf.formats import Format, by_name
+from engine.graph.tensor import Tensor
+from engine.memory.placement import is_vision
 from engine.models.build import BuiltModel, build_model
 from engine.protocol import Load, Loaded
-from engine.runner.placement import Placement, place
+from engine.runner.devices import open_devices
+from engine.runner.dry_run import DryRun
+from engine.runner.placement import place
+from engine.runner.records import records
 from engine.runner.stepper import MAX_BATCH, Stepper
+from engine.scheduler.costs import costs
 from engine.scheduler.plan import Planner
 from engine.settings import KV_TYPES, EngineOptions
 from engine.tokenizer import ChatTemplate, Tokenizer, load_chat_template, load_tokenizer
@@ -34,13 +38,13 @@ class LoadedModel:
     built: BuiltModel
     stepper: Stepper
     backends: tuple[Backend, ...]
-    placement: Placement
+    dry: DryRun
     _closing: ExitStack
 
     @property
     def device(self) -> Backend:
-        """The device that holds the layers."""
-        return self.backends[0]
+        """The device that holds the most layers."""
+        return self.dry.main
 
     def describe(self, request: Load) -> Loaded:
         """What the app is told about it."""
@@ -53,12 +57,18 @@ class LoadedModel:
             )
         if request.options.ctx is not None and request.options.ctx > self.built.n_ctx:
             notes.append(f"the context is {self.built.n_ctx} tokens, all it was trained for")
+        seeing = sum(t.nbytes for t in self.built.sources if is_vision(t.name))
+        if seeing:
+            notes.append(
+                f"pictures are not read yet, though {seeing >> 20} MiB are for that"
+            )
+        notes += [str(cost) for cost in costs(self.dry.one_token())]
         if self.template.source == "none":
             notes.append("the file has no chat template: text is continued, not answered")
         return Loaded(
             request.id,
             path=str(self.file.paths[0]),
-            name=metadata.get("general.name", str, Path(self.file.paths[0]).stem),
+            name=name_of(self.file),
             architecture=metadata.architecture,
             device=self.device.name,
             device_name=getattr(self.device, "title", self.device.name),
@@ -67,6 +77,7 @@ class LoadedModel:
             n_vocab=self.built.n_vocab,
             chat=self.template.source,
             notes=notes,
+            details=[*self.dry.placement.reasons, *records(self.dry).log_lines()],
         )
 
     def close(self) -> None:
@@ -79,10 +90,12 @@ def load_model(
     options: EngineOptions,
     progress: StageProgress = lambda stage, done, total: None,
     cancelled: Callable[[], bool] = lambda: False,
-    placing: Callable[[Placement], None] = lambda placement: None,
-    allocated: Callable[[Placement], None] = lambda placement: None,
+    placing: Callable[[DryRun], None] = lambda dry: None,
+    allocated: Callable[[DryRun], None] = lambda dry: None,
 ) -> LoadedModel:
-    """Open a GGUF file on a device; `placing` hears what will be allocated, `allocated` what is.
+    """Open a GGUF file on its devices; `placing` hears what will be allocated, `allocated` what is.
+
+    Where memory runs out `NoMem` has the records, and everything is freed again.
 
     Raises `BadFile`, `UnsupportedModel`, `TensorMismatch`, `NoMem`, `DeviceError`, `BadSetting`,
     `Cancelled`.
@@ -97,33 +110,78 @@ def load_model(
             problem = f"{tokenizer.size} tokens but logits for {built.n_vocab}"
             raise BadFile(file.paths[0], problem)
         template = load_chat_template(file.metadata, tokenizer)
-        backends = open_backends(options, stack)
-        placement = place(built, backends)
-        placing(placement)
-        placed = allocate((*placement.weights, *placement.caches))
-        stack.callback(lambda: free(placed.values()))
-        allocated(placement)
+        devices = open_devices(options, stack)
+        room = stack.enter_context(Room(file, options, placing))
+        placement = place(built, devices, options, room.take)
+        if placement.failure is not None:
+            placing(placement.dry)
+            raise placement.failure
+        dry = placement.dry
+        allocated(dry)
         upload(
             file,
             built.sources,
-            placement.backend_of,
-            placed,
+            dry.backend_of,
+            room.placed,
             lambda done, total: progress("load", done, total),
             cancelled,
         )
-        for tensor in placement.mapped:
-            placed[tensor] = backends[-1].map(file.data(built.sources[tensor]))
-        planner = Planner(backends, placed)
-        stack.callback(planner.close)
-        stepper = Stepper(built, planner, options.flash_attention is not False)
-        stepper.reserve()
-        if not backends[0].is_host:
-            backends[0].watch_builds(lambda done, total: progress("compile", done, total))
-            stepper.warm_up()
+        for backend in dry.backends:
+            backend.watch_builds(lambda done, total: progress("compile", done, total))
+        if not dry.main.is_host:
+            room.stepper.warm_up()
         return LoadedModel(
-            file, tokenizer, template, built, stepper, backends, placement, stack.pop_all()
+            file, tokenizer, template, built, room.stepper, dry.backends, dry, stack.pop_all()
         )
     raise AssertionError  # the stack never swallows an exception
+
+
+class Room:
+    """The memory of one model: everything that a dry run foresees, or nothing."""
+
+    def __init__(
+        self,
+        file: GGUFFile,
+        options: EngineOptions,
+        placing: Callable[[DryRun], None] = lambda dry: None,
+    ) -> None:
+        self._file, self._placing = file, placing
+        self._fused = options.flash_attention is not False
+        self._stack = ExitStack()
+        self.placed: dict[Tensor, Location] = {}
+
+    def take(self, dry: DryRun) -> NoMem | None:
+        """Allocate weights, caches and arenas in place of what was there; what was refused."""
+        self._stack.close()
+        self._placing(dry)
+        try:
+            self.placed = {}
+            self._stack.callback(lambda: free(self.placed.values()))
+            allocate((*dry.weights, *dry.caches), self.placed)
+            sources, host = dry.built.sources, dry.backends[-1]
+            mapped = {t: host.map(self._file.data(name)) for t, name in sources.items()}
+            homes = self.placed | {t: mapped[t] for t, _ in dry.mapped}
+            planner = Planner(dry.backends, homes, mapped=mapped, pins=dry.pins)
+            self._stack.callback(planner.close)
+            self.stepper = Stepper(dry.built, planner, self._fused)
+            self.stepper.reserve()
+        except NoMem as refused:
+            if refused.memory is None:
+                refused.memory = records(dry, refused)
+            self._stack.close()
+            return refused
+        return None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+def name_of(file: GGUFFile) -> str:
+    """What the file calls itself."""
+    return file.metadata.get("general.name", str, Path(file.paths[0]).stem)
 
 
 def cache_format(options: EngineOptions) -> Format:
@@ -134,18 +192,3 @@ def cache_format(options: EngineOptions) -> Format:
     if fmt.quantized and options.flash_attention is False:
         raise BadSetting("kv", options.kv, "f16 or f32: quantised caches need flash attention")
     return fmt
-
-
-def open_backends(options: EngineOptions, stack: ExitStack) -> tuple[Backend, ...]:
-    host = HostBackend()
-    if options.device == "host":
-        return (host,)
-    try:
-        found = open_device(options.device).limited(options.threads)
-    except DeviceError:
-        if options.device is not None:
-            raise
-        return (host,)
-    device = OpenCLBackend(found, options.budget.get(found.info.name))
-    stack.callback(device.close)
-    return (device, host)

@@ -1,76 +1,147 @@
-"""Where a model's bytes go: decided and priced before anything is allocated."""
+"""Where a model goes: what a person fixed, and for the rest the layout that fits."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from engine.backends.base import Backend, BufferType, Component, Owner
-from engine.graph.tensor import Role, Tensor
+import psutil
+
+from engine.backends.base import Backend
+from engine.errors import NoMem
+from engine.memory.fit import Problem, Response, System, explain, fit, spans
+from engine.memory.layout import FitDevice, Layout, Wish
+from engine.memory.placement import Placement
+from engine.memory.pools import MeasuredPool, system_pool
+from engine.memory.records import now
 from engine.models.build import BuiltModel
-from engine.protocol import MemoryRow
-from engine.runner.stepper import MAX_BATCH
-from engine.scheduler.outline import outline
-from engine.weights.load import Allocation, matmul_only, plan_weights
+from engine.runner.devices import HOST, Devices
+from engine.runner.dry_run import DryRun, dry_run
+from engine.settings import FULL_OFFLOAD, OVERHEAD, SPREAD, EngineOptions
+
+Allocate = Callable[[DryRun], NoMem | None]
+MIB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Placement:
-    """Every buffer a model will ask for. `mapped` weights stay in the file, on the host."""
+class Placed:
+    """The placement that was decided, with its price; `failure` names what found no room."""
 
-    backends: tuple[Backend, ...]
-    weights: tuple[Allocation, ...]
-    caches: tuple[Allocation, ...]
-    mapped: tuple[Tensor, ...]
-    arenas: dict[str, int]
-
-    def backend_of(self, tensor: Tensor) -> Backend:
-        """Mapped weights lie on the host, all else on the device."""
-        return self.backends[-1] if tensor in self.mapped else self.backends[0]
-
-    def rows(self) -> list[MemoryRow]:
-        """What is planned, in the shape of the memory records."""
-        rows = [
-            MemoryRow(a.backend.name, a.owner.component, a.owner.layer, a.size, "planned")
-            for a in (*self.weights, *self.caches)
-        ]
-        rows += [
-            MemoryRow(name, Component.GRAPH, None, size, "planned")
-            for name, size in self.arenas.items()
-            if size
-        ]
-        return rows + self.mapped_rows()
-
-    def mapped_rows(self) -> list[MemoryRow]:
-        """The file's pages that the host reads in place."""
-        size = sum(t.nbytes for t in self.mapped)
-        host = self.backends[-1].name
-        return [MemoryRow(host, Component.INPUT, None, size, "mapped")] if size else []
+    dry: DryRun
+    failure: NoMem | None
 
 
-def place(built: BuiltModel, backends: tuple[Backend, ...]) -> Placement:
-    """The embedding on the host, everything else on the first backend. Allocates nothing."""
-    device, host = backends[0], backends[-1]
-    embedding = built.model.weights.embedding.weight
-    mapped = tuple(t for t in built.sources if device.is_host or t is embedding)
-    _, graph = built.build(1, 1, built.buckets([0] * len(built.caches.caches)))
-    tiled = matmul_only(graph)
-    on_device = [t for t in built.sources if t not in mapped]
-    weights = plan_weights(on_device, lambda _: device, built.layer_of, tiled)
-    caches = tuple(
-        Allocation(device, kind, Owner(Component.CACHE, i), ((tensor, size),))
-        for i, layer in enumerate(built.layers)
-        for tensor in (layer.k, layer.v)
-        for kind in (device.buffer_type(tensor.fmt, tensor.shape),)
-        for size in (device.allocation_size(kind, tensor.fmt, tensor.shape),)
-    )
-    types = {t: a.type for a in (*weights, *caches) for t, _ in a.tensors}
-    types |= {t: host.buffer_type(t.fmt, t.shape) for t in mapped}
-    arenas = _arenas(built, backends, types)
-    return Placement(backends, tuple(weights), caches, mapped, arenas)
+def place(
+    built: BuiltModel,
+    devices: Devices,
+    options: EngineOptions,
+    allocate: Allocate | None = None,
+) -> Placed:
+    """Decide, by dry runs and then by really allocating where `allocate` is given.
+
+    It is called with one dry run after another until it says None. Raises `BadSetting`.
+    """
+    return _Placing(built, devices, options, allocate).decide()
 
 
-def _arenas(
-    built: BuiltModel, backends: tuple[Backend, ...], types: dict[Tensor, BufferType]
-) -> dict[str, int]:
-    _, graph = built.build(MAX_BATCH, 1, tuple(c.n_cells for c in built.caches.caches))
-    assert all(t.role is Role.INPUT or t in types for t in graph.leaves)
-    made = outline(graph, backends, types)
-    return {b.name: made.arena_size(b) for b in backends}
+class _Placing:
+    def __init__(
+        self,
+        built: BuiltModel,
+        devices: Devices,
+        options: EngineOptions,
+        allocate: Allocate | None,
+    ) -> None:
+        self.built, self.devices, self.options = built, devices, options
+        self.allocate = allocate
+        shared = [b.name for b in devices.backends if b.name != HOST] or [HOST]
+        self.fixed = devices.pins.of_layers(built.n_layer, shared)
+        self._dry: dict[str, DryRun] = {}
+
+    def decide(self) -> Placed:
+        """By the fit loop where layers are free to go to several devices."""
+        movable = tuple(i for i in range(self.built.n_layer + 1) if i not in self.fixed)
+        if not (self.devices.fitted and movable):
+            dry = self._dry_run(Layout())
+            failure = dry.refused()
+            if failure is None and self.allocate is not None:
+                failure = self.allocate(dry)
+            return self._placed(dry, failure, self._simple(movable))
+        problem = Problem(
+            movable, self._fit_devices(), self._system(), self._wish(movable), OVERHEAD.get() << 20
+        )
+        operations = [self._try_dry] if self.allocate is None else [self._try_dry, self._try_really]
+        fitted = fit(problem, operations)
+        dry = self._dry_run(fitted.layout)
+        said = explain(problem, fitted.response, fitted.layout, self.built.n_layer)
+        return self._placed(dry, fitted.failure, said)
+
+    def _placed(self, dry: DryRun, failure: NoMem | None, said: list[str]) -> Placed:
+        if failure is not None and failure.memory is None:
+            failure.memory = now(dry.memory(), (), failure)
+        placement = replace(dry.placement, reasons=(*said, *self._asked(dry)))
+        return Placed(replace(dry, placement=placement), failure)
+
+    def _dry_run(self, layout: Layout) -> DryRun:
+        if layout.digest not in self._dry:
+            layers = tuple(
+                self.fixed.get(i) or layout.device_of(i) or self.devices.rest
+                for i in range(self.built.n_layer + 1)
+            )
+            placement = Placement(layers, self.devices.pins.patterns)
+            fused = self.options.flash_attention is not False
+            self._dry[layout.digest] = dry_run(self.built, self.devices.backends, placement, fused)
+        return self._dry[layout.digest]
+
+    def _try_dry(self, layout: Layout) -> Response:
+        dry = self._dry_run(layout)
+        return self._response(dry, dry.refused())
+
+    def _try_really(self, layout: Layout) -> Response:
+        assert self.allocate is not None
+        dry = self._dry_run(layout)
+        return self._response(dry, self.allocate(dry))
+
+    def _response(self, dry: DryRun, failure: NoMem | None) -> Response:
+        return Response(dry.memory(), failure, dry.fixed())
+
+    def _fit_devices(self) -> tuple[FitDevice, ...]:
+        return tuple(self._fit_device(self.devices.backend(n)) for n in self.devices.fitted)
+
+    def _fit_device(self, backend: Backend) -> FitDevice:
+        pool, budget = backend.pool, self.options.budget.get(backend.name)
+        reserve = pool.reserve if isinstance(pool, MeasuredPool) else 0
+        free = pool.limit + reserve
+        if budget is not None:
+            return FitDevice(backend.name, min(budget, pool.limit), 0)
+        if backend.budget is not None:
+            free = min(free, backend.budget)
+        return FitDevice(backend.name, free, reserve, backend.is_integrated)
+
+    def _system(self) -> System:
+        pool = system_pool()
+        return System(pool.limit, psutil.swap_memory().free, self.devices.rest)
+
+    def _wish(self, movable: tuple[int, ...]) -> Wish:
+        requested = -1 if self.options.gpu_layers is None else self.options.gpu_layers
+        return Wish(requested, FULL_OFFLOAD.get(), SPREAD.get(), self.built.n_layer in movable)
+
+    def _simple(self, movable: tuple[int, ...]) -> list[str]:
+        if not movable:
+            return []
+        what = spans(movable, self.built.n_layer)
+        return [f"{self.devices.rest} takes {what}: no other device is in use for layers"]
+
+    def _asked(self, dry: DryRun) -> list[str]:
+        """A sentence for what a person fixed."""
+        said = []
+        for device in dict.fromkeys(self.fixed.values()):
+            mine = [i for i, name in sorted(self.fixed.items()) if name == device]
+            said.append(f"{device} takes {spans(mine, self.built.n_layer)}, as asked")
+        for pattern, device in dry.placement.overrides:
+            size = sum(
+                t.nbytes
+                for t in self.built.sources
+                if dry.placement.device_of(t.name) == device
+                and dry.placement.override(t.name) == device
+            )
+            said.append(f"weights named {pattern} are on {device}, as asked: {size / MIB:.1f} MiB")
+        return said

@@ -1,55 +1,87 @@
-"""The memory records: what is planned and what is held, per device, component and layer."""
+"""The memory records as messages: what is planned and what is held."""
 
 from collections.abc import Iterable, Sequence
 
 import psutil
 
-from engine.backends.base import Backend, MemoryPool
-from engine.memory.pools import SYSTEM
-from engine.protocol import Memory, MemoryRow, PoolRow
-from engine.runner.placement import Placement
+from engine.backends.base import Backend, MemoryChange, MemoryPool
+from engine.errors import NoMem
+from engine.memory.pools import SYSTEM, MeasuredPool
+from engine.memory.records import BackendMemory, Status, now
+from engine.protocol import Memory, PoolRow
+from engine.reports import MemoryEvent
+from engine.runner.dry_run import DryRun
 
 
-def held(backends: Sequence[Backend], placement: Placement | None) -> Memory:
-    """What the engine holds now; the mapped file's pages are listed, not counted."""
-    rows = [
-        MemoryRow(device, owner.component, owner.layer, size, "allocated")
-        for pool in _pools(backends)
-        for (device, owner), size in pool.taken.items()
-    ]
-    rows += placement.mapped_rows() if placement is not None else []
-    return Memory(0, rows, [_row(pool, backends) for pool in _pools(backends)])
+def records(dry: DryRun, failure: NoMem | None = None) -> BackendMemory:
+    """The plan with what became of it."""
+    return now(dry.memory(), pools_of(dry.backends), failure)
 
 
-def planned(request_id: int, placement: Placement) -> Memory:
+def held(dry: DryRun, memory: BackendMemory | None = None) -> Memory:
+    """What the engine holds now or held at that moment; the mapped file's pages are listed."""
+    found = (memory or records(dry)).rows()
+    rows = [row for row in found if row.status != Status.UNALLOCATED]
+    return Memory(0, rows, pool_rows(dry.backends))
+
+
+def planned(request_id: int, dry: DryRun, failure: NoMem | None) -> Memory:
     """What loading would take, and by how much it passes the tightest limit.
 
     What an open model holds does not count against it: a load frees that first.
     """
-    backends, rows = placement.backends, placement.rows()
-    pools = _pools(backends)
-    over = [
-        sum(r.size for r in rows if r.status == "planned" and r.device in _names(pool, backends))
-        - pool.limit
-        for pool in pools
-    ]
-    shortfall = max(0, *over)
-    return Memory(request_id, rows, [_row(p, backends) for p in pools], shortfall == 0, shortfall)
+    over = max(overruns(dry).values(), default=0)
+    short = max(over, failure.wanted - failure.left if failure is not None else 0)
+    return Memory(request_id, dry.memory().rows(), pool_rows(dry.backends), failure is None, short)
 
 
-def _pools(backends: Iterable[Backend]) -> list[MemoryPool]:
+def overruns(dry: DryRun) -> dict[str, int]:
+    """Bytes by which a device's plan passes its budget, or that of a pool's devices its limit."""
+    rows = [row for row in dry.memory().rows() if row.status == Status.UNALLOCATED]
+
+    def wanted(names: Sequence[str]) -> int:
+        return sum(row.size for row in rows if row.device in names)
+
+    over = {b.name: wanted([b.name]) - b.budget for b in dry.backends if b.budget is not None}
+    for pool in pools_of(dry.backends):
+        names = [b.name for b in dry.backends if b.pool is pool]
+        over[pool.name] = wanted(names) - pool.limit
+    return {name: size for name, size in over.items() if size > 0}
+
+
+def pools_of(backends: Iterable[Backend]) -> list[MemoryPool]:
+    """Each pool once."""
     return list({id(b.pool): b.pool for b in backends}.values())
 
 
-def _names(pool: MemoryPool, backends: Iterable[Backend]) -> list[str]:
-    return [b.name for b in backends if b.pool is pool]
+def pool_rows(backends: Sequence[Backend]) -> list[PoolRow]:
+    """Every pool with what is free in it."""
+    return [_pool_row(pool, backends) for pool in pools_of(backends)]
 
 
-def _row(pool: MemoryPool, backends: Sequence[Backend]) -> PoolRow:
-    names = _names(pool, backends)
-    if pool.name != SYSTEM:
-        return PoolRow(pool.name, names, pool.limit, None, pool.limit, pool.used, "engine")
-    memory = psutil.virtual_memory()
-    return PoolRow(
-        pool.name, names, memory.total, memory.available, pool.limit, pool.used, "system"
+def event(change: MemoryChange) -> MemoryEvent:
+    """A pool's change as a message's part."""
+    owner = change.owner
+    return MemoryEvent(
+        change.time_ns,
+        change.kind,
+        change.pool,
+        change.device,
+        owner.component,
+        owner.layer,
+        owner.name,
+        change.size,
+        change.used,
     )
+
+
+def _pool_row(pool: MemoryPool, backends: Sequence[Backend]) -> PoolRow:
+    names = [b.name for b in backends if b.pool is pool]
+    if not isinstance(pool, MeasuredPool):
+        return PoolRow(pool.name, names, pool.limit, None, pool.limit, pool.used, "engine")
+    free = pool.free()
+    if pool.name == SYSTEM:  # within the control group; the bar shows the machine
+        free_ram = psutil.virtual_memory().available
+        return PoolRow(pool.name, names, pool.total, free_ram, pool.limit, pool.used, free.source)
+    known = None if free.source == "engine" else free.size
+    return PoolRow(pool.name, names, pool.total, known, pool.limit, pool.used, free.source)

@@ -3,8 +3,8 @@
 import os
 import threading
 import traceback
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 
@@ -13,16 +13,22 @@ import numpy as np
 
 from engine import protocol
 from engine.backends.opencl.device import list_devices
-from engine.errors import BadSetting, CutawayError
-from engine.gguf import open_gguf
+from engine.errors import BadSetting, CutawayError, NoMem
+from engine.gguf import GGUFFile, open_gguf
+from engine.memory.pools import listen
+from engine.memory.records import BackendMemory
 from engine.models.build import build_model
+from engine.reports import MemoryEvent
 from engine.runner.bench import bench
+from engine.runner.describe import describe_plan
+from engine.runner.devices import open_devices
+from engine.runner.dry_run import DryRun
 from engine.runner.generate import generate
-from engine.runner.loading import LoadedModel, cache_format, load_model, open_backends
+from engine.runner.loading import LoadedModel, cache_format, load_model, name_of
 from engine.runner.perplexity import score
-from engine.runner.placement import Placement, place
+from engine.runner.placement import Placed, place
 from engine.runner.profile import profile, roof_of
-from engine.runner.records import held, planned
+from engine.runner.records import event, held, planned
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH
 
@@ -41,6 +47,8 @@ class _Server:
         self._cancelled: set[int] = set()
         self._model: LoadedModel | None = None
         self._sequence: Sequenced | None = None
+        self._events: list[MemoryEvent] = []
+        listen(lambda change: self._events.append(event(change)))
 
     def run(self) -> None:
         threading.Thread(target=self._listen, daemon=True).start()
@@ -79,6 +87,9 @@ class _Server:
                 self._requests.put(request)
 
     def _send(self, message: protocol.Reply) -> None:
+        if self._events:  # what happened to memory before that
+            events, self._events = self._events, []
+            self._send(protocol.MemoryEvents(0, events))
         try:
             self._pipe.send_bytes(msgspec.msgpack.encode(message))
         except OSError:
@@ -95,11 +106,11 @@ class _Server:
                 self._close_model()
                 self._send(protocol.Unloaded(request.id))
             case protocol.Predict():
-                with open_gguf(request.path) as file, ExitStack() as stack:
-                    kv = cache_format(request.options)
-                    built = build_model(file, request.options.ctx, MAX_BATCH, kv)
-                    backends = open_backends(request.options, stack)
-                    self._send(planned(request.id, place(built, backends)))
+                with self._place(request) as (_, placed):
+                    self._send(planned(request.id, placed.dry, placed.failure))
+            case protocol.Plan():
+                with self._place(request) as (file, placed):
+                    self._send(describe_plan(request, placed, name_of(file)))
             case protocol.Generate():
                 model, sequence = self._open_model()
                 for event in generate(model, sequence, request, self._asked_to_stop(request)):
@@ -124,17 +135,36 @@ class _Server:
                 last = step
                 self._send(protocol.Progress(request.id, stage, done, total))
 
-        def placed(placement: Placement) -> None:
-            self._send(planned(0, placement))
+        placing: DryRun | None = None
 
-        def allocated(placement: Placement) -> None:
-            self._send(held(placement.backends, placement))
+        def placed(dry: DryRun) -> None:
+            nonlocal placing
+            placing = dry
+            self._send(planned(0, dry, dry.refused()))
+
+        def allocated(dry: DryRun) -> None:
+            self._send(held(dry))
 
         stop = self._asked_to_stop(request)
-        model = load_model(request.path, request.options, progress, stop, placed, allocated)
+        try:
+            model = load_model(request.path, request.options, progress, stop, placed, allocated)
+        except NoMem as refused:
+            if isinstance(refused.memory, BackendMemory) and placing is not None:
+                self._send(held(placing, refused.memory))
+            raise
         self._model, self._sequence = model, Sequenced(model.stepper)
-        self._send(held(model.backends, model.placement))
+        self._send(held(model.dry))
         self._send(model.describe(request))
+
+    @contextmanager
+    def _place(
+        self, request: protocol.Predict | protocol.Plan
+    ) -> Iterator[tuple[GGUFFile, Placed]]:
+        """A model and where it would go, open for as long as that is looked at."""
+        options = request.options
+        with open_gguf(request.path) as file, ExitStack() as stack:
+            built = build_model(file, options.ctx, MAX_BATCH, cache_format(options))
+            yield file, place(built, open_devices(options, stack), options)
 
     def _open_model(self) -> tuple[LoadedModel, Sequenced]:
         if self._model is None or self._sequence is None:

@@ -108,9 +108,7 @@ class Stepper:
 
     def reserve(self) -> None:
         """Grow the arenas to the worst case: a full batch over whole caches. Raises `NoMem`."""
-        cells = tuple(c.n_cells for c in self.built.caches.caches)
-        _, graph = self.built.build(MAX_BATCH, 1, cells, self.fused_attention)
-        self.planner.reserve(graph)
+        self.planner.reserve(worst_case(self.built, self.fused_attention))
 
     def _plan(self, n_tokens: int, n_outputs: int, cells: tuple[int, ...]) -> tuple[Plan, Pass]:
         key = (n_tokens, n_outputs, cells)
@@ -152,6 +150,13 @@ class Stepper:
             turned = ops.rope(keys, tables[rope], rope.neox)
             written.append(ops.set_rows(layer.k, turned.reshape(layer.k.shape[0], n_cells), ids))
         return Graph.of([], written)
+
+
+def worst_case(built: BuiltModel, fused_attention: bool = True) -> Graph:
+    """The graph that needs the most memory: a full batch over whole caches."""
+    cells = tuple(c.n_cells for c in built.caches.caches)
+    _, graph = built.build(MAX_BATCH, 1, cells, fused_attention)
+    return graph
 
 
 def bucket_of(n: int) -> int:

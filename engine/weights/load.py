@@ -74,20 +74,17 @@ def _cut(
     return [Allocation(backend, kind, owner, tuple(run)) for run in runs]
 
 
-def allocate(plan: Iterable[Allocation]) -> dict[Tensor, Location]:
-    """Make the buffers. Raises `NoMem`, with what was made before freed again."""
-    placed: dict[Tensor, Location] = {}
-    try:
-        for wanted in plan:
-            buffer = wanted.backend.allocate(wanted.type, wanted.size, wanted.owner)
-            offset = 0
-            for tensor, size in wanted.tensors:
-                placed[tensor] = Location(buffer, offset)
-                offset += size
-    except BaseException:
-        free(placed.values())
-        raise
-    return placed
+def allocate(plan: Iterable[Allocation], placed: dict[Tensor, Location]) -> None:
+    """Make the buffers, and say in `placed` where each tensor lies. Raises `NoMem`.
+
+    What was made before that is in `placed` too, for the caller to free.
+    """
+    for wanted in plan:
+        buffer = wanted.backend.allocate(wanted.type, wanted.size, wanted.owner)
+        offset = 0
+        for tensor, size in wanted.tensors:
+            placed[tensor] = Location(buffer, offset)
+            offset += size
 
 
 def upload(

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from engine.backends.base import MemoryPool
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.loader import cl, platforms
@@ -93,7 +95,14 @@ class Device:
         """The pool this device allocates from."""
         if self.info.pool == SYSTEM:
             return system_pool()
-        return device_pool(self.info.pool, self.info.memory)
+        return device_pool(self.info.pool, self.info.memory, self._ask_amd)
+
+    def _ask_amd(self) -> tuple[int, str] | None:
+        """What AMD's driver says is free: KiB in all, and in the largest block."""
+        try:
+            return int(np.ravel(self.handle.global_free_memory_amd)[0]) << 10, "amd"
+        except (cl.Error, AttributeError):
+            return None
 
 
 def list_devices() -> list[DeviceInfo]:

@@ -1,0 +1,111 @@
+"""`cutaway plan`: where a model would go and whether it fits, without loading it."""
+
+import argparse
+import json
+from collections.abc import Iterable, Sequence
+
+from app.commands.options import add_engine_options, engine_options
+from app.commands.terminal import tame
+from engine.protocol import Plan, Planned
+from engine.reports import SplitRow
+
+NAME = "plan"
+HELP = "predict what a model takes on every device, and how it would run"
+
+MIB = 1 << 20
+COMPONENTS = ("weights", "cache", "vision", "graph", "staging", "input")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
+    parser.add_argument("--nodes", action="store_true", help="list what runs every node, and why")
+    parser.add_argument("--json", action="store_true", help="everything, for programs")
+    add_engine_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the placement. Raises BadSetting, ModelNotFound, RemoteError, WorkerDied."""
+    options = engine_options(args)
+
+    from app.library import resolve
+    from engine.worker import Worker
+
+    with Worker() as worker:
+        request = Plan(worker.new_id(), str(resolve(args.model)), options, args.nodes)
+        planned = next(r for r in worker.ask(request) if isinstance(r, Planned))
+    if args.json:
+        import msgspec
+
+        print(json.dumps(msgspec.to_builtins(planned), indent=2))
+    else:
+        print("\n".join(lines(planned)))
+    return 0
+
+
+def lines(planned: Planned) -> Iterable[str]:
+    """What people see."""
+    name = tame(planned.name).replace("\n", " ")
+    yield f"{name}: {planned.architecture}, {planned.n_ctx} tokens of context, {planned.kv} cache"
+    yield f"does not fit: {planned.problem}" if planned.problem else "fits"
+    yield ""
+    yield from planned.reasons
+    yield from (f"warning: {text}" for text in planned.warnings)
+    yield "\ndevices (MiB)"
+    yield from _table(_devices(planned))
+    yield "\nlayers (MiB)"
+    yield from _table(_layers(planned))
+    yield "\nsplits, one token"
+    yield from (_split(i, split) for i, split in enumerate(planned.splits))
+    yield f"{planned.crossing} bytes go between devices for each token"
+    if planned.nodes:
+        yield planned.nodes.rstrip("\n")
+
+
+def _devices(planned: Planned) -> Iterable[Sequence[str]]:
+    yield ("device", *COMPONENTS, "mapped", "total", "limit", "left")
+    for row in planned.budgets:
+        mine = [r for r in planned.memory.rows if r.device == row.device]
+        held = [r for r in mine if r.status != "mapped"]
+        sums = [sum(r.size for r in held if r.component == c) for c in COMPONENTS]
+        mapped = sum(r.size for r in mine) - sum(r.size for r in held)
+        numbers = (*sums, mapped, row.wanted, row.limit, row.limit - row.wanted)
+        yield (row.device, *map(_mib, numbers))
+
+
+def _layers(planned: Planned) -> Iterable[Sequence[str]]:
+    """A line a layer and device; most layers have one device."""
+    shown = ("weights", "cache", "vision")
+    yield ("layer", "device", *shown)
+    for i in range(len(planned.layers)):
+        mine = [r for r in planned.memory.rows if r.layer == i]
+        devices = dict.fromkeys([planned.layers[i], *(r.device for r in mine)])
+        for device in devices:
+            sums = (
+                sum(r.size for r in mine if (r.device, r.component) == (device, c)) for c in shown
+            )
+            yield ("out" if i == len(planned.layers) - 1 else str(i), device, *map(_mib, sums))
+
+
+def _split(number: int, split: SplitRow) -> str:
+    copies = [f"{c.name} ({c.size} bytes from {c.origin or 'the step'})" for c in split.copies]
+    nodes = f"{split.first} to {split.last}" if split.n_nodes > 1 else split.first
+    inputs = f", needs {', '.join(copies)}" if copies else ""
+    return f"  #{number} {split.device}: {split.n_nodes} nodes, {nodes}{inputs}"
+
+
+def _mib(size: int) -> str:
+    return f"{size / MIB:.1f}" if size else "-"
+
+
+def _table(rows: Iterable[Sequence[str]]) -> Iterable[str]:
+    """Rows as lines; columns with numbers are aligned to the right."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    words = 2 if rows[0][1] == "device" else 1
+    for row in rows:
+        cells = (
+            cell.ljust(width) if i < words else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  " + "  ".join(cells).rstrip()

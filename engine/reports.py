@@ -1,0 +1,108 @@
+"""Rows of what the engine reports: of drivers, operations, memory, and the splits of a plan."""
+
+import msgspec
+
+
+class DeviceCheck(msgspec.Struct, frozen=True):
+    """What came of one kernel on a device. `seconds` covers building and running it."""
+
+    name: str
+    seconds: float
+    problem: str = ""
+
+
+class DriverCheck(msgspec.Struct, frozen=True):
+    """What came of a driver. `origin` is the package or folder that brought it; `advice` is the
+    next step where there is a problem with it or with a device.
+    """
+
+    library: str
+    origin: str
+    devices: list[DeviceCheck] = []
+    problem: str = ""
+    advice: str = ""
+
+    @property
+    def works(self) -> bool:
+        """Whether at least one device ran its kernel."""
+        return any(not device.problem for device in self.devices)
+
+
+class SelfTest(msgspec.Struct, frozen=True):
+    """What a self test is to run: cases of one device whose names `pattern` finds something in.
+
+    `speed` measures the large cases after them. `first` leaves out so many from the start.
+    """
+
+    device: str
+    pattern: str = ""
+    quick: bool = False
+    speed: bool = False
+    first: int = 0
+
+
+class SelfTestPlan(msgspec.Struct, frozen=True, tag=True):
+    """How many cases there are, or why none can be run."""
+
+    n_cases: int
+    problem: str = ""
+
+
+class CaseResult(msgspec.Struct, frozen=True, tag=True):
+    """What came of one case: started, passed, failed, unsupported, or measured.
+
+    `error` is the NMSE against the host, or how many whole numbers differ; `most` what it may be.
+    """
+
+    op: str
+    label: str
+    status: str
+    error: float = 0.0
+    most: float = 0.0
+    problem: str = ""
+    gb_per_s: float = 0.0
+    gflop_per_s: float = 0.0
+
+
+class MemoryEvent(msgspec.Struct, frozen=True):
+    """An allocation: allocate, free or refuse. `used` is what the pool's devices hold after it.
+
+    `time_ns` counts from 1970; `name` tells single buffers apart where there is need.
+    """
+
+    time_ns: int
+    kind: str
+    pool: str
+    device: str
+    component: str
+    layer: int | None
+    name: str
+    size: int
+    used: int
+
+
+class CopyRow(msgspec.Struct, frozen=True):
+    """A tensor that a split needs from elsewhere; `origin` None is an input of the step."""
+
+    name: str
+    origin: str | None
+    size: int
+
+
+class SplitRow(msgspec.Struct, frozen=True):
+    """A run of nodes on one device, and what is brought to it first."""
+
+    device: str
+    n_nodes: int
+    first: str
+    last: str
+    copies: list[CopyRow]
+
+
+class BudgetRow(msgspec.Struct, frozen=True):
+    """What a device is to hold, and the most it may; `over` is by how much it is too much."""
+
+    device: str
+    wanted: int
+    limit: int
+    over: int

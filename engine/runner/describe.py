@@ -1,0 +1,59 @@
+"""A placement as `cutaway plan` shows it: splits, what crosses between devices, what fits."""
+
+from engine.protocol import Plan, Planned
+from engine.reports import BudgetRow, CopyRow, SplitRow
+from engine.runner.dry_run import DryRun
+from engine.runner.placement import Placed
+from engine.runner.records import planned
+from engine.scheduler.costs import costs
+from engine.scheduler.lifetimes import LoweredSplit
+from engine.scheduler.print import text
+
+
+def describe_plan(request: Plan, placed: Placed, name: str) -> Planned:
+    """Of one token behind an empty cache, as a step of an answer runs."""
+    dry = placed.dry
+    built = dry.built
+    made = dry.one_token()
+    splits = [_split(part) for part in made.splits]
+    return Planned(
+        request.id,
+        name=name,
+        architecture=built.arch,
+        n_ctx=built.n_ctx,
+        kv=request.options.kv,
+        layers=list(dry.placement.layers),
+        overrides=list(dry.placement.overrides),
+        reasons=list(dry.placement.reasons),
+        memory=planned(request.id, dry, placed.failure),
+        budgets=budgets(dry),
+        log=dry.memory().log_lines(),
+        splits=splits,
+        crossing=sum(c.size for s in splits for c in s.copies if c.origin is not None),
+        warnings=[str(cost) for cost in costs(made)],
+        problem=str(placed.failure or ""),
+        nodes=text(made) if request.nodes else "",
+    )
+
+
+def budgets(dry: DryRun) -> list[BudgetRow]:
+    """Every device in use against its budget, or what its pool allows."""
+    wanted = {d.name: 0 for d in dry.memory().devices}
+    for one in dry.wanted():
+        wanted[one.backend.name] += one.size
+    rows = []
+    for backend in dry.backends:
+        size = wanted[backend.name]
+        limit = backend.pool.limit
+        limit = limit if backend.budget is None else min(limit, backend.budget)
+        rows.append(BudgetRow(backend.name, size, limit, max(0, size - limit)))
+    return rows
+
+
+def _split(part: LoweredSplit) -> SplitRow:
+    nodes = part.split.nodes
+    copies = [
+        CopyRow(c.source.name, c.origin.name if c.origin is not None else None, c.source.nbytes)
+        for c in part.split.copies
+    ]
+    return SplitRow(part.split.backend.name, len(nodes), nodes[0].name, nodes[-1].name, copies)

@@ -1,0 +1,207 @@
+"""What loading would allocate, to the byte: the same code as loading, without a device's memory."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.backends.base import Backend, BufferType, Component, MemoryPool, Owner
+from engine.errors import BadSetting, NoMem
+from engine.graph.graph import Graph
+from engine.graph.tensor import Role, Tensor
+from engine.memory.placement import Placement, is_vision
+from engine.memory.records import BackendMemory, Status
+from engine.models.build import BuiltModel
+from engine.protocol import MemoryRow
+from engine.runner.stepper import worst_case
+from engine.scheduler.lifetimes import arena_type
+from engine.scheduler.outline import Outline, outline
+from engine.weights.load import Allocation, matmul_only, plan_weights
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One buffer to be allocated."""
+
+    backend: Backend
+    kind: BufferType
+    size: int
+    owner: Owner
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """Every buffer that a model asks for under a placement, in the order of loading.
+
+    `backends` are those with something to do, by priority, the host last; `devices` the names of
+    all that there are. `mapped` weights stay in the file, on the host; `pins` are nodes by name.
+    """
+
+    built: BuiltModel
+    placement: Placement
+    backends: tuple[Backend, ...]
+    devices: tuple[str, ...]
+    weights: tuple[Allocation, ...]
+    caches: tuple[Allocation, ...]
+    mapped: tuple[tuple[Tensor, Owner], ...]
+    pins: dict[Tensor | str, Backend]
+    arenas: tuple[Wanted, ...]
+    fused: bool
+
+    @property
+    def main(self) -> Backend:
+        """The device that holds the most layers, the output block being one."""
+        counts = Counter(self.placement.layers)
+        return max(self.backends, key=lambda b: counts[b.name])
+
+    def backend_of(self, tensor: Tensor) -> Backend:
+        """Where a weight lies."""
+        return _backend(self.backends, self.placement, tensor.name)
+
+    def one_token(self) -> Outline:
+        """How a step of an answer runs, behind an empty cache."""
+        cells = self.built.buckets([0] * len(self.built.caches.caches))
+        _, graph = self.built.build(1, 1, cells, self.fused)
+        types = _types(self.backends[-1], (*self.weights, *self.caches), self.mapped)
+        mapped = self.built.sources.keys()
+        return outline(graph, self.backends, types, pins=self.pins, mapped=mapped)
+
+    def wanted(self) -> Iterator[Wanted]:
+        """Every buffer, in order."""
+        for one in (*self.weights, *self.caches):
+            yield Wanted(one.backend, one.type, one.size, one.owner)
+        yield from self.arenas
+
+    def memory(self) -> BackendMemory:
+        """The records before anything is allocated."""
+        host = self.backends[-1].name
+        rows = [
+            MemoryRow(w.backend.name, w.owner.component, w.owner.layer, w.size, Status.UNALLOCATED)
+            for w in self.wanted()
+        ]
+        rows += [
+            MemoryRow(host, owner.component, owner.layer, tensor.nbytes, Status.MAPPED)
+            for tensor, owner in self.mapped
+        ]
+        return BackendMemory.of(rows, self.devices, self.built.n_layer)
+
+    def refused(self) -> NoMem | None:
+        """The first allocation that limits and budgets would refuse, in pools that are empty."""
+        pools = {id(b.pool): MemoryPool(b.pool.name, b.pool.limit) for b in self.backends}
+        try:
+            for wanted in self.wanted():
+                pool = pools[id(wanted.backend.pool)]
+                wanted.backend.claim(wanted.kind, wanted.size, wanted.owner, pool)
+        except NoMem as refused:
+            return refused
+        return None
+
+    def fixed(self) -> dict[str, list[int]]:
+        """Bytes of each layer, by device, that patterns send there."""
+        found = {b.name: [0] * (self.built.n_layer + 1) for b in self.backends}
+        for one in self.weights:
+            if one.owner.layer is not None:
+                found[one.backend.name][one.owner.layer] += sum(
+                    size for t, size in one.tensors if self.placement.override(t.name)
+                )
+        for tensor, owner in self.mapped:
+            if owner.layer is not None and self.placement.override(tensor.name):
+                found[self.backends[-1].name][owner.layer] += tensor.nbytes
+        return found
+
+
+def dry_run(
+    built: BuiltModel, backends: tuple[Backend, ...], placement: Placement, fused: bool = True
+) -> DryRun:
+    """Where every byte goes; allocates nothing. `fused` is whether attention is one operation."""
+    host = backends[-1]
+    placed = {_backend(backends, placement, tensor.name) for tensor in built.sources}
+    named = {*placement.layers, *(device for _, device in placement.overrides)}
+    placed |= {b for b in backends if b.name in named}
+    used = tuple(b for b in backends if b is host or b in placed)
+    _, graph = built.build(1, 1, built.buckets([0] * len(built.caches.caches)), fused)
+    tiled = matmul_only(graph)
+    mapped = tuple(
+        (tensor, _owner(built, tensor.name))
+        for tensor in built.sources
+        if _backend(used, placement, tensor.name) is host
+    )
+    weights = plan_weights(
+        built.sources,
+        lambda tensor: _backend(used, placement, tensor.name),
+        lambda name: _owner(built, name),
+        tiled,
+    )
+    caches = _caches(built, used, placement)
+    types = _types(host, (*weights, *caches), mapped)
+    worst = worst_case(built, fused)
+    assert all(t.role is Role.INPUT or t in types for t in worst.leaves)
+    pins = _pins(built, used, placement, worst)
+    made = outline(worst, used, types, pins=pins, mapped=built.sources.keys())
+    names = tuple(b.name for b in backends)
+    arenas = tuple(_arenas(made, used))
+    return DryRun(
+        built, placement, used, names, tuple(weights), caches, mapped, pins, arenas, fused
+    )
+
+
+def _pins(
+    built: BuiltModel, backends: Sequence[Backend], placement: Placement, graph: Graph
+) -> dict[Tensor | str, Backend]:
+    """Nodes that a pattern names which names no weight. Raises `BadSetting` where neither is."""
+    weights = [t.name for t in built.sources if built.layer_of(t.name) is not None]
+    by_name = {b.name: b for b in backends}
+    pins: dict[Tensor | str, Backend] = {}
+    for pattern, device in placement.overrides:
+        if any(re.search(pattern, name) for name in weights):
+            continue
+        named = [node.name for node in graph.nodes if re.search(pattern, node.name)]
+        if not named:
+            expected = "layers, out, or a pattern that matches a layer's weight or a node"
+            raise BadSetting("--place", pattern, expected)
+        pins |= {name: by_name[device] for name in named if name not in pins}
+    return pins
+
+
+def _arenas(made: Outline, backends: Sequence[Backend]) -> Iterator[Wanted]:
+    """What a planner allocates for a graph."""
+    for backend in backends:
+        for size in made.layouts[backend.name].chunks:
+            yield Wanted(backend, arena_type(backend), size, Owner(Component.GRAPH))
+    host = backends[-1]
+    for size in made.staging.chunks:
+        yield Wanted(host, arena_type(host), size, Owner(Component.STAGING))
+
+
+def _backend(backends: tuple[Backend, ...], placement: Placement, name: str) -> Backend:
+    device = placement.device_of(name)
+    return next((b for b in backends if b.name == device), backends[-1])
+
+
+def _owner(built: BuiltModel, name: str) -> Owner:
+    layer = built.layer_of(name)
+    if layer is None:
+        return Owner(Component.INPUT)
+    return Owner(Component.VISION if is_vision(name) else Component.WEIGHTS, layer)
+
+
+def _caches(
+    built: BuiltModel, backends: tuple[Backend, ...], placement: Placement
+) -> tuple[Allocation, ...]:
+    """Keys and values of a layer lie where the layer lies."""
+    by_name = {b.name: b for b in backends}
+    return tuple(
+        Allocation(home, kind, Owner(Component.CACHE, i), ((tensor, size),))
+        for i, layer in enumerate(built.layers)
+        for home in (by_name[placement.layers[i]],)
+        for tensor in (layer.k, layer.v)
+        for kind in (home.buffer_type(tensor.fmt, tensor.shape),)
+        for size in (home.allocation_size(kind, tensor.fmt, tensor.shape),)
+    )
+
+
+def _types(
+    host: Backend, allocations: tuple[Allocation, ...], mapped: tuple[tuple[Tensor, Owner], ...]
+) -> dict[Tensor, BufferType]:
+    types = {t: a.type for a in allocations for t, _ in a.tensors}
+    return types | {t: host.buffer_type(t.fmt, t.shape) for t, _ in mapped}

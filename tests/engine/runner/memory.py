@@ -1,0 +1,113 @@
+"""Models placed without being filled: what is foreseen beside what the pools then hold."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from engine.backends.opencl.device import list_devices
+from engine.errors import NoMem
+from engine.gguf import open_gguf
+from engine.memory.pools import MeasuredPool
+from engine.models.build import build_model
+from engine.runner.devices import open_devices
+from engine.runner.dry_run import DryRun
+from engine.runner.loading import Room, cache_format
+from engine.runner.placement import Placed, place
+from engine.runner.records import pools_of
+from engine.runner.stepper import MAX_BATCH
+from engine.settings import EngineOptions
+
+Sizes = dict[tuple[str, str, int | None], int]
+
+
+def drivers() -> list[str]:
+    """The first device of every driver."""
+    first: dict[str, str] = {}
+    for info in list_devices():
+        first.setdefault(info.platform, info.name)
+    return list(first.values())
+
+
+def two_devices() -> tuple[str, str]:
+    """Devices of two drivers; skips where there is one."""
+    names = drivers()
+    if len(names) < 2:
+        pytest.skip("needs two OpenCL drivers")
+    return names[0], names[1]
+
+
+@contextmanager
+def allocated(path: Path, options: EngineOptions) -> Iterator[Placed]:
+    """A model with all of its memory allocated, but nothing loaded into it."""
+    with ExitStack() as stack:
+        file = stack.enter_context(open_gguf(path))
+        built = build_model(file, options.ctx, MAX_BATCH, cache_format(options))
+        devices = open_devices(options, stack)
+        room = stack.enter_context(Room(file, options))
+        yield place(built, devices, options, room.take)
+
+
+def foreseen(dry: DryRun) -> Sizes:
+    """What the dry run says will be allocated."""
+    rows = dry.memory().rows()
+    return {(r.device, r.component, r.layer): r.size for r in rows if r.status == "planned"}
+
+
+def held(dry: DryRun) -> Sizes:
+    """What the pools say is allocated."""
+    found: Counter[tuple[str, str, int | None]] = Counter()
+    for pool in pools_of(dry.backends):
+        for (device, owner), size in pool.taken.items():
+            found[device, owner.component, owner.layer] += size
+    return dict(found)
+
+
+class Refusals:
+    """Makes the n-th allocation in any pool find no room, and counts them. From 1."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, nth: int = 0) -> None:
+        self.count, self.nth = 0, nth
+        self.refused: tuple[str, str, int | None] | None = None
+        self.pools: set[int] = set()
+        real = MeasuredPool.take
+
+        def take(pool: MeasuredPool, device: str, owner: object, size: int) -> None:
+            self.count += 1
+            limit = pool.limit
+            if self.count == self.nth:
+                self.refused = (device, owner.component, owner.layer)  # type: ignore[attr-defined]
+                pool.limit = pool.used
+            try:
+                real(pool, device, owner, size)  # type: ignore[arg-type]
+            finally:
+                pool.limit = limit
+
+        patch.setattr(MeasuredPool, "take", take)
+
+
+def check_every_refusal(path: Path, options: EngineOptions, patch: pytest.MonkeyPatch) -> int:
+    """Refuse each allocation of a load in turn: it is named, and nothing stays. How many."""
+    with patch.context() as context:
+        every = Refusals(context)
+        with allocated(path, options) as placed:
+            assert placed.failure is None
+            pools = pools_of(placed.dry.backends)
+    assert not any(pool.taken for pool in pools)
+    for nth in range(1, every.count + 1):
+        with patch.context() as context:
+            refusals = Refusals(context, nth)
+            with allocated(path, options) as placed:
+                failure = placed.failure
+                assert isinstance(failure, NoMem)
+                assert not any(pool.taken for pool in pools), nth
+        assert (failure.device, failure.component, failure.layer) == refusals.refused
+        rows = failure.memory.rows()  # type: ignore[union-attr]
+        failed = [(r.device, r.component, r.layer) for r in rows if r.status == "failed"]
+        assert failed == [refusals.refused]
+        done = sum(r.status == "allocated" for r in rows)
+        assert done <= nth - 1
+        assert done >= (nth - 1) // 6  # an entry has several buffers
+    return every.count
