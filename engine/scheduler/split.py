@@ -1,12 +1,12 @@
 """Runs of nodes on one backend, and what each run needs from elsewhere."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from engine.backends.base import Backend
 from engine.graph.graph import Graph
 from engine.graph.op import VIEW_OPS
-from engine.graph.tensor import Role, Tensor
+from engine.graph.tensor import Tensor
 from engine.scheduler.assign import Assignment
 from engine.scheduler.places import Places, is_placed, sources
 
@@ -48,53 +48,60 @@ class Split:
 def split(
     graph: Graph, assignments: Mapping[Tensor, Assignment], places: Places
 ) -> tuple[Split, ...]:
-    """Cut the graph where the backend changes; one copy per (storage, backend) in the whole plan,
-    unless the storage is written in between.
+    """Cut the graph where the backend changes, and where it would have to wait for more than it did
+    at the start of the split. One copy per (storage, backend) in the whole plan, unless the storage
+    is written in between.
     """
-    owners: dict[Tensor, Backend] = {}
-    written: dict[Tensor, int] = {}
-    copied: dict[tuple[Tensor, Backend], int] = {}
-    splits = []
-    for number, (backend, nodes) in enumerate(_runs(graph, assignments)):
-        copies = []
-        for storage in _foreign(nodes, backend, owners, places):
-            made = written.get(storage, -1)
-            if copied.get((storage, backend)) != made:
-                copied[storage, backend] = made
-                origin = owners.get(storage) or places.origin(storage)
-                copies.append(Copy(storage, origin, backend, made))
-        splits.append(Split(backend, tuple(nodes), tuple(copies)))
-        for node in nodes:
-            owners[node.storage] = backend
-            written[node.storage] = number
-    return tuple(splits)
-
-
-def _runs(
-    graph: Graph, assignments: Mapping[Tensor, Assignment]
-) -> list[tuple[Backend, list[Tensor]]]:
-    runs: list[tuple[Backend, list[Tensor]]] = []
+    cutter = _Cutter(places)
     for node in graph.nodes:
-        if node.op in VIEW_OPS:
-            continue
-        backend = assignments[node].backend
-        if not runs or runs[-1][0] is not backend:
-            runs.append((backend, []))
-        runs[-1][1].append(node)
-    return runs
+        if node.op not in VIEW_OPS:
+            cutter.add(node, assignments[node].backend)
+    return tuple(Split(r.backend, tuple(r.nodes), tuple(r.copies)) for r in cutter.runs)
 
 
-def _foreign(
-    nodes: Sequence[Tensor], backend: Backend, owners: Mapping[Tensor, Backend], places: Places
-) -> dict[Tensor, None]:
-    """What a run reads and does not make, and its backend does not find in place."""
-    made = {node.storage for node in nodes if node.storage.role is Role.NONE}
-    found: dict[Tensor, None] = {}
-    for node in nodes:
+@dataclass
+class _Run:
+    """A split while it grows; it waits for what split `waits` makes, or for nothing (-1)."""
+
+    backend: Backend
+    nodes: list[Tensor] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)
+    waits: int = -1
+
+
+class _Cutter:
+    """Who wrote each storage last, in which split, and what of it each backend has."""
+
+    def __init__(self, places: Places) -> None:
+        self.runs: list[_Run] = []
+        self._places = places
+        self._owners: dict[Tensor, Backend] = {}
+        self._made: dict[Tensor, int] = {}
+        self._there: dict[tuple[Tensor, Backend], int] = {}
+
+    def add(self, node: Tensor, backend: Backend) -> None:
+        """The next node goes into the last split, or opens another."""
+        wanted = self._missing(node, backend)
+        latest = max((made for made in wanted.values()), default=-1)
+        run = self.runs[-1] if self.runs else None
+        if run is None or run.backend is not backend or latest > run.waits:
+            run = _Run(backend, waits=latest)
+            self.runs.append(run)
+        for storage, made in wanted.items():
+            self._there[storage, backend] = made
+            origin = self._owners.get(storage) or self._places.origin(storage)
+            run.copies.append(Copy(storage, origin, backend, made))
+        run.nodes.append(node)
+        self._owners[node.storage] = backend
+        self._made[node.storage] = self._there[node.storage, backend] = len(self.runs) - 1
+
+    def _missing(self, node: Tensor, backend: Backend) -> dict[Tensor, int]:
+        """What it reads and its backend does not have yet, with the split that made it."""
+        found = {}
         for _, source in sources(node):
             storage = source.storage
-            if storage in made or owners.get(storage) is backend:
-                continue
-            if not is_placed(storage) or places.readable(storage, backend) is None:
-                found[storage] = None
-    return found
+            in_place = is_placed(storage) and self._places.readable(storage, backend) is not None
+            made = self._made.get(storage, -1)
+            if not in_place and self._there.get((storage, backend)) != made:
+                found[storage] = made
+        return found

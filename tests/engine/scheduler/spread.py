@@ -87,7 +87,7 @@ def placements(built: BuiltModel, backends: Sequence[Backend]) -> dict[str, tupl
         return lambda t: host if t is embedding else rule(_number(layer[t]))
 
     def thirds(i: int) -> Backend:
-        return devices[min(i * len(devices) // n, len(devices) - 1)]
+        return devices[i * len(devices) // (n + 1)]
 
     return {
         "layers": (by_layer(thirds), NO_PINS),
@@ -137,6 +137,8 @@ def run(path: Path, n_tokens: int, n_ctx: int) -> Iterator[Mapping[str, object]]
                 cells = built.buckets([n_tokens] * len(built.caches.caches))
                 outline = stepper.planner.outline(built.build(1, 1, cells)[1])
             splits = [part.split.backend.name for part in outline.splits]
+            made = [copy for part in outline.splits for copy in part.split.copies]
+            copies = [(copy.source, copy.target, copy.made) for copy in made]
             yield {
                 "placement": name,
                 "nmse": nmse(got, want),
@@ -144,7 +146,8 @@ def run(path: Path, n_tokens: int, n_ctx: int) -> Iterator[Mapping[str, object]]
                 "splits": len(splits),
                 "devices": sorted(set(splits)),
                 "pinned": sum(a.cause == "usr" for a in outline.assignments.values()),
-                "copies": [c.name for part in outline.splits for c in part.split.copies],
+                "copies": len(copies),
+                "twice": len(copies) - len(set(copies)),
             }
     for backend in backends:
         backend.close()

@@ -262,14 +262,16 @@ def a_write_into_a_view_comes_first() -> None:
 
 
 def look_for_a_root(patch: pytest.MonkeyPatch) -> None:
-    real = split._runs
+    real = split.split
 
-    def mislabelled(graph: Graph, made: dict[Tensor, assign.Assignment]) -> list[object]:
+    def mislabelled(
+        graph: Graph, made: dict[Tensor, assign.Assignment], at: places.Places
+    ) -> tuple[split.Split, ...]:
         first = next(made[n].backend for n in graph.nodes if n in made and n.root is None)
-        runs = real(graph, made)
-        return runs if runs[0][0] is first else [(first, []), *runs]
+        splits = real(graph, made, at)
+        return splits if splits[0].backend is first else (split.Split(first, (), ()), *splits)
 
-    patch.setattr(split, "_runs", mislabelled)
+    patch.setattr(outline, "split", mislabelled)
 
 
 def a_larger_graph_comes_later() -> None:
