@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from engine.errors import BadSetting
-from engine.reports import BudgetRow, MemoryEvent, SplitRow
+from engine.reports import ArenaRow, BudgetRow, MemoryEvent, SplitRow
 from engine.settings import EngineOptions
 from engine.timings import BenchTest, StepProfile
 
@@ -351,7 +351,7 @@ class Planned(Message, frozen=True, tag="planned"):
     """A placement, with what it takes. `layers[i]` is the device of layer i, the last one the
     output block's; `overrides` are pattern and device; `splits` are of one token, `crossing` the
     bytes that go between devices for it. `problem` says what does not fit, `warnings` what is slow;
-    `nodes` is text.
+    `nodes` is text. `arenas` are those of a full batch over whole caches.
     """
 
     name: str
@@ -365,6 +365,7 @@ class Planned(Message, frozen=True, tag="planned"):
     budgets: list[BudgetRow]
     log: list[str]
     splits: list[SplitRow]
+    arenas: list[ArenaRow]
     crossing: int
     warnings: list[str] = []
     problem: str = ""

@@ -99,6 +99,19 @@ class SplitRow(msgspec.Struct, frozen=True):
     copies: list[CopyRow]
 
 
+class ArenaRow(msgspec.Struct, frozen=True):
+    """A device's memory for a graph: `size` bytes, where no order of tensors needs fewer than
+    `bound`. Most is in use while `node` runs (empty: while copies are made), by the tensors in
+    `alive`, with their bytes, the largest first.
+    """
+
+    device: str
+    size: int
+    bound: int
+    node: str
+    alive: list[tuple[str, int]]
+
+
 class BudgetRow(msgspec.Struct, frozen=True):
     """What a device is to hold, and the most it may; `over` is by how much it is too much."""
 

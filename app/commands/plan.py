@@ -7,12 +7,14 @@ from collections.abc import Iterable, Sequence
 from app.commands.options import add_engine_options, engine_options
 from app.commands.terminal import tame
 from engine.protocol import Plan, Planned
-from engine.reports import SplitRow
+from engine.reports import ArenaRow, SplitRow
 
 NAME = "plan"
 HELP = "predict what a model takes on every device, and how it would run"
 
 MIB = 1 << 20
+SHOWN = 4
+"""Tensors of an arena that are named."""
 COMPONENTS = ("weights", "cache", "vision", "graph", "staging", "input")
 
 
@@ -55,6 +57,8 @@ def lines(planned: Planned) -> Iterable[str]:
     yield from _table(_devices(planned))
     yield "\nlayers (MiB)"
     yield from _table(_layers(planned))
+    yield "\ngraph memory of a full batch (MiB)"
+    yield from map(_arena, planned.arenas)
     yield "\nsplits, one token"
     yield from (_split(i, split) for i, split in enumerate(planned.splits))
     yield f"{planned.crossing} bytes go between devices for each token"
@@ -85,6 +89,17 @@ def _layers(planned: Planned) -> Iterable[Sequence[str]]:
                 sum(r.size for r in mine if (r.device, r.component) == (device, c)) for c in shown
             )
             yield ("out" if i == len(planned.layers) - 1 else str(i), device, *map(_mib, sums))
+
+
+def _arena(arena: ArenaRow) -> str:
+    """The tensors that take most of it when it is fullest."""
+    shown = ", ".join(f"{name} {_mib(size)}" for name, size in arena.alive[:SHOWN])
+    more = f" and {len(arena.alive) - SHOWN} more" if len(arena.alive) > SHOWN else ""
+    when = f"while {arena.node} runs" if arena.node else "while copies are made"
+    return (
+        f"  {arena.device}: {_mib(arena.size)}, no less than {_mib(arena.bound)} will do;"
+        f" fullest {when}: {shown}{more}"
+    )
 
 
 def _split(number: int, split: SplitRow) -> str:

@@ -1,12 +1,13 @@
 """A placement as `cutaway plan` shows it: splits, what crosses between devices, what fits."""
 
 from engine.protocol import Plan, Planned
-from engine.reports import BudgetRow, CopyRow, SplitRow
+from engine.reports import ArenaRow, BudgetRow, CopyRow, SplitRow
 from engine.runner.dry_run import DryRun
 from engine.runner.placement import Placed
 from engine.runner.records import planned
 from engine.scheduler.costs import costs
 from engine.scheduler.lifetimes import LoweredSplit
+from engine.scheduler.outline import Peak
 from engine.scheduler.print import text
 
 
@@ -29,6 +30,7 @@ def describe_plan(request: Plan, placed: Placed, name: str) -> Planned:
         budgets=budgets(dry),
         log=dry.memory().log_lines(),
         splits=splits,
+        arenas=[_arena(backend.name, peak) for backend, peak in dry.peaks if peak.size],
         crossing=sum(c.size for s in splits for c in s.copies if c.origin is not None),
         warnings=[str(cost) for cost in costs(made)],
         problem=str(placed.failure or ""),
@@ -48,6 +50,11 @@ def budgets(dry: DryRun) -> list[BudgetRow]:
         limit = limit if backend.budget is None else min(limit, backend.budget)
         rows.append(BudgetRow(backend.name, size, limit, max(0, size - limit)))
     return rows
+
+
+def _arena(device: str, peak: Peak) -> ArenaRow:
+    node = "" if peak.node is None else peak.node.name
+    return ArenaRow(device, peak.size, peak.bound, node, list(peak.alive))
 
 
 def _split(part: LoweredSplit) -> SplitRow:

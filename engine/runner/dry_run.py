@@ -15,7 +15,7 @@ from engine.models.build import BuiltModel
 from engine.protocol import MemoryRow
 from engine.runner.stepper import worst_case
 from engine.scheduler.lifetimes import arena_type
-from engine.scheduler.outline import Outline, outline
+from engine.scheduler.outline import Outline, Peak, outline
 from engine.weights.load import Allocation, matmul_only, plan_weights
 
 
@@ -35,6 +35,7 @@ class DryRun:
 
     `backends` are those with something to do, by priority, the host last; `devices` the names of
     all that there are. `mapped` weights stay in the file, on the host; `pins` are nodes by name.
+    `peaks` tell what the arenas hold.
     """
 
     built: BuiltModel
@@ -46,6 +47,7 @@ class DryRun:
     mapped: tuple[tuple[Tensor, Owner], ...]
     pins: dict[Tensor | str, Backend]
     arenas: tuple[Wanted, ...]
+    peaks: tuple[tuple[Backend, Peak], ...]
     fused: bool
 
     @property
@@ -139,9 +141,18 @@ def dry_run(
     pins = _pins(built, used, placement, worst)
     made = outline(worst, used, types, pins=pins, mapped=built.sources.keys())
     names = tuple(b.name for b in backends)
-    arenas = tuple(_arenas(made, used))
     return DryRun(
-        built, placement, used, names, tuple(weights), caches, mapped, pins, arenas, fused
+        built,
+        placement,
+        used,
+        names,
+        tuple(weights),
+        caches,
+        mapped,
+        pins,
+        tuple(_arenas(made, used)),
+        tuple((backend, made.peak(backend)) for backend in used),
+        fused,
     )
 
 
