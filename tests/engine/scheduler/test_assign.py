@@ -1,5 +1,7 @@
 """Which device gets which node, and the cause."""
 
+from dataclasses import replace
+
 import pytest
 
 from engine.errors import CannotPlace
@@ -8,6 +10,8 @@ from engine.graph import ops
 from engine.graph.graph import Graph
 from engine.graph.op import Op
 from engine.graph.tensor import Role, Tensor, leaf
+from engine.scheduler.assign import Assignment, assign
+from engine.scheduler.places import Places
 from tests.engine.scheduler.devices import Device, host, placements
 
 
@@ -111,3 +115,105 @@ def test_the_graph_is_not_touched() -> None:
     before = (graph.nodes, graph.leaves, node.src, node.name)
     placements(graph, [a, h], {})
     assert before == (graph.nodes, graph.leaves, node.src, node.name)
+
+
+def test_a_pin_holds_and_says_so() -> None:
+    a, b, h = Device("a"), Device("b"), host()
+    w, x = weight("w", 4, 4), given("x", 4, 2)
+    product = ops.mulmat(w, x).named("mm")
+    graph = Graph.of([ops.silu(product).named("act")])
+    by_name = placements(graph, [a, b, h], {w: a}, {"act": b})
+    by_node = placements(graph, [a, b, h], {w: a}, {graph.nodes[-1]: b})
+    assert by_name == by_node == {"mm": ("a", "1.wgt0"), "act": ("b", "usr")}
+    on_host = placements(graph, [a, b, h], {w: a}, {"act": h})
+    assert on_host == {"mm": ("a", "1.wgt0"), "act": ("host", "usr")}
+
+
+def test_a_pin_that_cannot_hold_is_refused_with_the_reason() -> None:
+    a, b, h = Device("a", {Op.SILU}), Device("b"), host()
+    x, cache = given("x", 4, 2), leaf("cache", F16, (4, 8), Role.CACHE)
+    ids = leaf("ids", I32, (2,), Role.INPUT)
+    act = ops.silu(x).named("act")
+    with pytest.raises(
+        CannotPlace, match="silu act cannot run on a: it has no kernel for"
+    ):
+        placements(Graph.of([act]), [a, b, h], {}, {"act": a})
+    stored = ops.set_rows(cache, x, ids).named("stored")
+    with pytest.raises(CannotPlace, match="writes into cache, which lies on a; drop the pin"):
+        placements(Graph.of([], [stored]), [a, b, h], {cache: a}, {"stored": b})
+    base = ops.scale(x, 2).named("base")
+    into = ops.set_rows(base, ops.scale(x, 3), ids).named("into")
+    with pytest.raises(CannotPlace, match="pinned to a; pin both alike"):
+        placements(Graph.of([into]), [a, b, h], {}, {"base": a, "into": b})
+
+
+def test_what_writes_into_a_result_runs_where_that_is() -> None:
+    a, b, h = Device("a", {Op.SET_ROWS}), Device("b"), host()
+    x, ids = given("x", 4, 2), leaf("ids", I32, (2,), Role.INPUT)
+    base = ops.scale(x, 2).named("base")
+    into = ops.set_rows(base, ops.scale(x, 3).named("new"), ids).named("into")
+    got = placements(Graph.of([into]), [a, b, h], {})
+    assert got["base"] == got["into"] == ("b", "3.sup")
+
+
+def test_a_weight_in_a_layout_of_its_own_is_read_by_the_host_in_the_file() -> None:
+    a, b, h = Device("a", {Op.MULMAT}), Device("b"), host()
+    w, x = weight("w", 4, 4), given("x", 4, 2)
+    graph = Graph.of([ops.mulmat(w, x).named("mm")])
+    tiled = {w: replace(a.buffer_type(F32, w.shape), layout="tiled")}
+    made = assign(graph, Places([a, b, h], tiled, [w]))
+    assert made[graph.nodes[0]] == Assignment(h, "3.sup")
+    with pytest.raises(CannotPlace, match="w lies on a in a layout that cannot be copied"):
+        assign(graph, Places([a, b, h], tiled))
+    with pytest.raises(CannotPlace, match="mulmat mm cannot run on b: w lies on a"):
+        assign(graph, Places([a, b, h], tiled), {"mm": b})
+
+
+def test_who_already_has_the_other_operand_adds() -> None:
+    """The residual was brought to b for the norm: the sum takes it from there."""
+    a, b, h = Device("a"), Device("b"), host()
+    w1, w2, norm, x = weight("w1", 4, 4), weight("w2", 4, 4), weight("norm", 4), given("x", 4, 2)
+    residual = ops.mulmat(w1, x).named("residual")
+    normed = ops.rms_norm(residual, norm, 1e-5).named("normed")
+    for left_first in (True, False):
+        product = ops.mulmat(w2, normed).named("product")
+        both = (product, residual) if left_first else (residual, product)
+        got = placements(
+            Graph.of([ops.add(*both).named("sum")]), [a, b, h], {w1: a, w2: b, norm: b}
+        )
+        assert got["sum"] == ("b", f"2.src{int(not left_first)}")
+
+
+def test_the_host_takes_what_lies_between_its_own_nodes() -> None:
+    a, h = Device("a"), host()
+    w1, w2, w3, x = weight("w1", 4, 4), weight("w2", 4, 4), weight("w3", 4, 4), given("x", 4, 2)
+    up = ops.silu(ops.scale(ops.mulmat(w1, x).named("up"), 2).named("twice")).named("act")
+    down = ops.scale(ops.mulmat(w2, up).named("down"), 2).named("after")
+    out = ops.mulmat(w3, down).named("out")
+    got = placements(Graph.of([out]), [a, h], {w1: h, w2: h, w3: a})
+    assert got == {
+        "up": ("host", "1.wgt0"),
+        "twice": ("host", "2.src0"),
+        "act": ("host", "2.src0"),
+        "down": ("host", "1.wgt0"),
+        "after": ("a", "2.use"),
+        "out": ("a", "1.wgt0"),
+    }
+
+
+def test_a_device_that_sees_the_hosts_memory_takes_the_gather() -> None:
+    a, b, h = Device("a", sees_host=True), Device("b", sees_host=True), host()
+    table, w = weight("table", 4, 9), weight("w", 4, 4)
+    embedded = ops.rows(table, leaf("ids", I32, (2,), Role.INPUT)).named("embd")
+    graph = Graph.of([ops.mulmat(w, embedded).named("mm")])
+    got = placements(graph, [a, b, h], {table: h, w: b})
+    assert got == {"embd": ("b", "3.upg"), "mm": ("b", "1.wgt0")}
+    blind = Device("blind")
+    got = placements(graph, [blind, h], {table: h, w: blind})
+    assert got["embd"] == ("host", "1.wgt0")
+
+
+def test_every_cause_is_explained() -> None:
+    a = Device("a")
+    for cause in ("usr", "1.vsrc", "1.wgt0", "1.src12", "2.use", "3.sup"):
+        assert Assignment(a, cause).reason
