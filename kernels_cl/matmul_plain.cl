@@ -101,38 +101,43 @@ void matmul(__global char *y_buf, long y_off, const __global char *a_buf, long a
   }
 }
 
-// Where b's row of pair `p` of (u, t) lies, and p's id.
+// Where b's row of pair `p` of (u, t) lies, and p's expert: `experts` for ids that name none.
 #define ROW_OF_PAIR(p) (b_buf + b_off + (p) % used % b_used * b1 + (p) / used * b2)
-#define ID_OF_PAIR(p) *(const __global int *)(ids + (p) % used * id0 + (p) / used * id1)
+static int expert_of(const __global char *ids, int p, int used, long id0, long id1, int experts) {
+  int id = *(const __global int *)(ids + p % used * id0 + p / used * id1);
+  return id >= 0 && id < experts ? id : experts;
+}
+#define EXPERT_OF_PAIR(p) expert_of(ids_buf + ids_off, p, used, id0, id1, experts)
 
-// Item (g, p) makes rows g ROWS ... for all pairs of the same id as pair p, unless an earlier pair
-// has that id: weights are decoded once for COLUMNS of them.
+// Weights are decoded once for COLUMNS pairs of an expert. Item (g, h) makes rows g ROWS ... of all
+// pairs of expert h; where there are no more pairs than experts, of pair h and those of the same
+// expert, unless an earlier pair has that one.
 __kernel __attribute__((vec_type_hint(floatW)))
 void matmul_id(__global char *y_buf, long y_off, const __global char *a_buf, long a_off,
                const __global char *b_buf, long b_off, const __global char *ids_buf, long ids_off,
                int k, int m, int experts, int used, int pairs, int b_used, long a1, long a2,
                long b1, long b2, long id0, long id1) {
   __local float part[LOCAL];
-  const __global char *ids = ids_buf + ids_off;
-  int row = get_global_id(0) / LOCAL * ROWS, first = get_global_id(1), id = ID_OF_PAIR(first);
+  int row = get_global_id(0) / LOCAL * ROWS, expert = get_global_id(1), next = 0;
   if (row >= m) return;
-  for (int p = 0; p < first; p++)
-    if (ID_OF_PAIR(p) == id) return;
-  int known = id >= 0 && id < experts;
+  if (pairs <= experts) {
+    next = expert, expert = EXPERT_OF_PAIR(next);
+    for (int p = 0; p < next; p++)
+      if (EXPERT_OF_PAIR(p) == expert) return;
+  }
   const __global char *a[ROWS], *b[COLUMNS];
   float y[ROWS][COLUMNS];
 #pragma unroll
   for (int r = 0; r < ROWS; r++)
-    a[r] = a_buf + a_off + min(row + r, m - 1) * a1 + (known ? id : 0) * a2;
-  int next = first;
+    a[r] = a_buf + a_off + min(row + r, m - 1) * a1 + expert % experts * a2;
   while (next < pairs) {
     int found = 0, columns[COLUMNS];
     for (; next < pairs && found < COLUMNS; next++)
-      if (ID_OF_PAIR(next) == id) columns[found++] = next;
+      if (EXPERT_OF_PAIR(next) == expert) columns[found++] = next;
     if (found == 0) break;
 #pragma unroll
     for (int c = 0; c < COLUMNS; c++) b[c] = ROW_OF_PAIR(columns[min(c, found - 1)]);
-    products(a, b, known ? k : 0, part, y);
+    products(a, b, expert < experts ? k : 0, part, y);
     int rows = LOCAL > 1 && get_local_id(0) > 0 ? 0 : min(ROWS, m - row);
     for (int c = 0; c < found; c++) {
       __global float *out = (__global float *)(y_buf + y_off) + (long)columns[c] * m + row;

@@ -51,7 +51,7 @@ def matmul_plain(node: Tensor, traits: DeviceTraits) -> Launch:
 
 
 def matmul_id(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """Items over rows and pairs of token and expert; one makes all pairs of an expert."""
+    """Items over rows, and over experts or pairs of token and expert, whichever are fewer."""
     a, b, ids = sources(node)
     m, used, tokens, _ = node.shape
     pairs, experts = used * tokens, a.shape[2]
@@ -59,7 +59,7 @@ def matmul_id(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
     sizes = (a.shape[0], m, experts, used, pairs, b.shape[1])
     strides = (*a.strides[1:3], *b.strides[1:3], *ids.strides[:2])
     args: Args = (node, a, b, ids, *map(i32, sizes), *map(i64, strides))
-    size = (-(-m // rows) * team, pairs)
+    size = (-(-m // rows) * team, pairs if pairs <= experts else experts + 1)
     return [Launch("matmul_plain", "matmul_id", args, size, (team, 1), defines)]
 
 
