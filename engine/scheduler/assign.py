@@ -6,7 +6,7 @@ takes what lies between two things that it must compute.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from engine.backends.base import Backend
@@ -68,21 +68,16 @@ def assign(graph: Graph, places: Places, pins: Pins = NO_PINS) -> dict[Tensor, A
     return {n: passes.chosen[n.storage] for n in graph.nodes if n.op not in VIEW_OPS}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class _Unit:
-    """All nodes that write one storage: they run together, so that nobody writes into a copy."""
+    """All nodes that write one storage: they run together, so that nobody writes into a copy.
+
+    `reads` are (node, position, source) of what they read besides what they write.
+    """
 
     storage: Tensor
-    nodes: list[Tensor]
-
-    def sources(self) -> list[tuple[Tensor, int, Tensor]]:
-        """(node, position, source) of what they read besides what they write."""
-        return [
-            (node, i, source)
-            for node in self.nodes
-            for i, source in sources(node)
-            if source.storage is not self.storage
-        ]
+    nodes: list[Tensor] = field(default_factory=list)
+    reads: list[tuple[Tensor, int, Tensor]] = field(default_factory=list)
 
 
 class Passes:
@@ -95,10 +90,12 @@ class Passes:
         readers: dict[Tensor, list[_Unit]] = {}
         for node in graph.nodes:
             if node.op not in VIEW_OPS:
-                unit = units.setdefault(node.storage, _Unit(node.storage, []))
+                unit = units.setdefault(node.storage, _Unit(node.storage))
                 unit.nodes.append(node)
-                for _, source in sources(node):
-                    readers.setdefault(source.storage, []).append(unit)
+                for i, source in sources(node):
+                    if source.storage is not node.storage:
+                        unit.reads.append((node, i, source))
+                        readers.setdefault(source.storage, []).append(unit)
         self._units, self._readers = list(units.values()), readers
         self._able: dict[tuple[Backend, Tensor], bool] = {}
         self._there: set[tuple[Tensor, Backend]] = set()
@@ -184,7 +181,7 @@ class Passes:
         home = self._places.home(unit.storage)
         if home is not None and home is not backend:
             return f"it writes into {unit.storage.name}, which lies on {home.name}"
-        for _, _, source in unit.sources():
+        for _, _, source in unit.reads:
             if not self._places.reachable(source.storage, backend):
                 lies = self._places.home(source.storage)
                 where = "" if lies is None else f" on {lies.name}"
@@ -203,7 +200,7 @@ class Passes:
         self.chosen[unit.storage] = Assignment(backend, cause)
 
     def _weight(self, unit: _Unit) -> Assignment | None:
-        for node, i, source in unit.sources():
+        for node, i, source in unit.reads:
             home = self._places.home(source.storage)
             small = (node.op, i) in SIDE_SOURCES or source.storage.nelements == 1
             if home is not None and source.storage.role is Role.WEIGHT and not small:
@@ -211,7 +208,7 @@ class Passes:
         return None
 
     def _cache(self, unit: _Unit) -> Assignment | None:
-        for _, i, source in unit.sources():
+        for _, i, source in unit.reads:
             home = self._places.home(source.storage)
             if home is not None and source.storage.role is Role.CACHE:
                 return Assignment(home, f"1.src{i}")
@@ -220,7 +217,7 @@ class Passes:
     def _follow(self, unit: _Unit) -> bool:
         """To who made a source: where the fewest bytes have to be copied."""
         makers: dict[Backend, int] = {}
-        for _, i, source in unit.sources():
+        for _, i, source in unit.reads:
             made = self.chosen.get(source.storage)
             if made is None or (made.backend.is_host and unit not in self._for_host):
                 continue
@@ -251,7 +248,7 @@ class Passes:
     def _refused(self, unit: _Unit) -> bool:
         """Whether it has a device where it belongs: beside what it reads, or what reads it."""
         beside = set(self._users(unit))
-        for _, _, source in unit.sources():
+        for _, _, source in unit.reads:
             made = self.chosen.get(source.storage)
             home = self._places.home(source.storage) if made is None else made.backend
             if home is not None and (made is None or not home.is_host):
@@ -267,12 +264,12 @@ class Passes:
         """What a node reads is from then on where it runs."""
         made = self.chosen.get(unit.storage)
         if made is not None:
-            self._there.update((s.storage, made.backend) for _, _, s in unit.sources())
+            self._there.update((s.storage, made.backend) for _, _, s in unit.reads)
 
     def _to_bring(self, backend: Backend, unit: _Unit) -> tuple[int, int]:
         """Bytes of weights and caches, and of results, that would have to be copied."""
         placed = made = 0
-        for storage in {source.storage for _, _, source in unit.sources()}:
+        for storage in {source.storage for _, _, source in unit.reads}:
             if (storage, backend) in self._there:
                 continue
             if is_placed(storage):

@@ -77,7 +77,7 @@ def placements(built: BuiltModel, backends: Sequence[Backend]) -> dict[str, tupl
     *devices, host = backends
     last, n = devices[-1], built.n_layer
     embedding = built.model.weights.embedding.weight
-    layer = {t: built.layer_of(name) for t, name in built.sources.items()}
+    layer = {t: built.layer_of(t.name) for t in built.sources}
     layer |= {c: i for i, pair in enumerate(built.layers) for c in (pair.k, pair.v)}
     feeds = {t for t, name in built.sources.items() if ".ffn_" in name}
     chance = random.Random(5)
