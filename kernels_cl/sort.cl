@@ -43,7 +43,8 @@ __kernel TEAM_SIZE void sort_blocks(__global char *out_buf, long out_off,
     intW before = 0, index = CAT(vload, W)(0, counting);
     for (int j = 0; j < n; j += W, index += W) {
       intW other = CAT(vload, W)(0, keys + j);
-      before -= (other < keys[i]) | ((other == keys[i]) & (index < i));  // true is -1
+      intW first = (other < keys[i]) | ((other == keys[i]) & (index < i));
+      before += select((intW)(0), (intW)(1), first);
     }
     out[count_of(before)] = start + i;
   }

@@ -1,0 +1,74 @@
+"""A module of the engine run as a program: its lines as they come, and how it ended."""
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import engine
+from engine.errors import DeviceError
+
+
+class Child:
+    """A running child; iterate over its lines, then look at `ended`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], timeout: float) -> None:
+        self._process = process
+        self._timeout = timeout
+        self._silent = False
+
+    def lines(self) -> Iterator[bytes]:
+        """Each as soon as it is there; none any more when the child was silent for too long."""
+        pipe = self._process.stdout
+        assert pipe is not None
+        with selectors.DefaultSelector() as ready:
+            ready.register(pipe, selectors.EVENT_READ)
+            rest = b""
+            while True:
+                if not ready.select(self._timeout):
+                    self._silent = True
+                    self._process.kill()
+                    return
+                new = os.read(pipe.fileno(), 1 << 16)
+                if not new:
+                    return
+                *whole, rest = (rest + new).split(b"\n")
+                yield from whole
+
+    def problem(self) -> str:
+        """What was wrong with its end; "" if nothing."""
+        code = self._process.wait()
+        if self._silent:
+            return f"no answer within {self._timeout:g} s"
+        if code < 0:
+            return f"its process ended by {signal.Signals(-code).name}"
+        return f"its process ended with status {code}" if code else ""
+
+
+@contextmanager
+def child(module: str, *args: str, timeout: float) -> Iterator[Child]:
+    """`python -m module args`, killed at the end if it still runs; silence for `timeout` seconds
+    ends it too.
+    """
+    root = str(Path(engine.__file__).parent.parent)
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *args],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        )
+    except OSError as error:
+        raise DeviceError("(any)", f"{module} does not start: {error}") from None
+    try:
+        yield Child(process, timeout)
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

@@ -1,0 +1,140 @@
+"""`cutaway selftest`: does a device compute correctly? Every operation against the host."""
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from app.commands.child import child
+from app.commands.devices import list_devices
+from app.commands.progress import Bar
+from engine.errors import BadSetting, CutawayError
+from engine.protocol import DeviceRow
+from engine.reports import CaseResult, SelfTest, SelfTestPlan
+
+NAME = "selftest"
+HELP = "check what a device computes, operation by operation"
+SILENCE = 180.0  # seconds that one case may take; compilers are slow
+REFUSED, FAILED = 2, 1
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument("--device", metavar="NAME", help="as `devices` names it (the best one)")
+    parser.add_argument(
+        "--op", default="", metavar="PATTERN", help="only cases like this: '^mulmat Q4_K', 'rope'"
+    )
+    parser.add_argument("--quick", action="store_true", help="a minute instead of a few")
+    parser.add_argument("--perf", action="store_true", help="measure GB/s and GFLOP/s as well")
+    parser.add_argument("--json", action="store_true", help="print a report to attach to a bug")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Status 0 when nothing failed. Raises `BadSetting`, `DeviceError`."""
+    device = _device(args.device)
+    wanted = SelfTest(device.id, args.op, args.quick, args.perf)
+    results: list[CaseResult] = []
+    start = time.monotonic()
+    with Bar() as bar:
+        for done, total, result in cases(wanted):
+            if result.status != "started":
+                results.append(result)
+                if result.status == "failed" and not args.json:
+                    bar.clear()
+                    print(f"FAILED {result.op} {result.label}: {result.problem}")
+            bar.update(device.id, done, total, _remaining(start, done, total))
+    seconds = time.monotonic() - start
+    if args.json:
+        print(json.dumps(_report(device, args, results, seconds), indent=1))
+    else:
+        _print(device, results, seconds)
+    return FAILED if any(r.status == "failed" for r in results) else 0
+
+
+def cases(wanted: SelfTest) -> Iterator[tuple[int, int, CaseResult]]:
+    """(done, of, result) of every case. A case that takes its process down counts as failed, and
+    the next process goes on behind it. Raises `CutawayError` where none can be run.
+    """
+    first, total = 0, 1
+    while first < total:
+        running = None
+        with child("engine.selftest", _encoded(wanted, first), timeout=SILENCE) as process:
+            for line in process.lines():
+                told = msgspec.json.decode(line, type=SelfTestPlan | CaseResult)
+                if isinstance(told, SelfTestPlan):
+                    if told.problem:
+                        raise CutawayError(told.problem)
+                    total = told.n_cases
+                    continue
+                running = told if told.status == "started" else None
+                first += told.status != "started"
+                yield first, total, told
+            problem = process.problem()
+        if not problem and first >= total:
+            return
+        if running is None:
+            raise CutawayError(f"the self test of {wanted.device} {problem or 'ended early'}")
+        first += 1
+        yield first, total, msgspec.structs.replace(running, status="failed", problem=problem)
+
+
+def _encoded(wanted: SelfTest, first: int) -> str:
+    return msgspec.json.encode(msgspec.structs.replace(wanted, first=first)).decode()
+
+
+def _device(name: str | None) -> DeviceRow:
+    rows = list_devices()
+    for row in rows:
+        if row.id == name or (name is None and row.is_default):
+            return row
+    if name is None and rows:
+        return rows[0]
+    there = ", ".join(row.id for row in rows) or "none: pip install 'cutaway[cpu]' brings one"
+    raise BadSetting("--device", name or "", f"an OpenCL device; there is {there}")
+
+
+def _remaining(start: float, done: int, total: int) -> str:
+    if not done:
+        return ""
+    left = (time.monotonic() - start) / done * (total - done)
+    return f"{done} of {total}, {left:.0f} s left"
+
+
+def _print(device: DeviceRow, results: list[CaseResult], seconds: float) -> None:
+    print(f"{device.id}  {device.name}, {device.driver}")
+    checked = [r for r in results if r.status != "measured"]
+    width = max((len(r.op) for r in checked), default=2)
+    print(f"{'op':<{width}}  passed  failed  unsupported  worst error  allowed")
+    for op in dict.fromkeys(r.op for r in checked):
+        mine = [r for r in checked if r.op == op]
+        count = {s: sum(r.status == s for r in mine) for s in ("passed", "failed", "unsupported")}
+        worst = max(mine, key=lambda r: r.error)
+        print(
+            f"{op:<{width}}  {count['passed']:6}  {count['failed']:6}  {count['unsupported']:11}  "
+            f"{worst.error:11.1e}  {worst.most:7.0e}"
+        )
+    for one in results:
+        if one.status == "measured":
+            name = f"{one.op} {one.label}"
+            print(f"{name:<52} {one.gb_per_s:8.1f} GB/s {one.gflop_per_s:9.1f} GFLOP/s")
+    failed = sum(r.status == "failed" for r in checked)
+    passed = sum(r.status == "passed" for r in checked)
+    rest = len(checked) - failed - passed
+    print(f"{passed} passed, {failed} failed, {rest} unsupported in {seconds:.0f} s")
+
+
+def _report(
+    device: DeviceRow, args: argparse.Namespace, results: list[CaseResult], seconds: float
+) -> dict[str, object]:
+    from app.cli import version
+
+    return {
+        "cutaway": version(),
+        "device": msgspec.to_builtins(device),
+        "pattern": args.op,
+        "quick": args.quick,
+        "seconds": round(seconds, 1),
+        "results": [msgspec.to_builtins(r) for r in results],
+    }

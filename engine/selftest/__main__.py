@@ -1,0 +1,57 @@
+"""`python -m engine.selftest '{"device": ...}'`: a line of JSON a case.
+
+A process of its own, so that a driver which crashes takes nobody with it.
+"""
+
+import sys
+
+import msgspec
+
+from engine.backends.host.backend import HostBackend
+from engine.backends.opencl.backend import OpenCLBackend
+from engine.backends.opencl.device import open_device
+from engine.errors import CutawayError
+from engine.reports import CaseResult, SelfTest, SelfTestPlan
+from engine.runner.work import work_of
+from engine.selftest.case import Case
+from engine.selftest.check import check, measure
+from engine.selftest.operands import Operands
+from engine.selftest.table import chosen
+
+
+def main(text: str) -> None:
+    """Say how many cases are wanted, then run them in order, each announced before it starts."""
+    wanted = msgspec.json.decode(text, type=SelfTest)
+    try:
+        cases = chosen(wanted.pattern, wanted.quick)
+        large = chosen(wanted.pattern, speed=True) if wanted.speed else []
+        backend = OpenCLBackend(open_device(wanted.device))
+    except CutawayError as error:
+        _tell(SelfTestPlan(0, str(error)))
+        return
+    host = HostBackend()
+    _tell(SelfTestPlan(len(cases) + len(large)))
+    for case in [*cases, *large][wanted.first :]:
+        _tell(CaseResult(case.op, case.label, "started"))
+        _tell(_speed(case, backend) if case.speed else check(case, backend, host))
+    backend.close()
+
+
+def _speed(case: Case, backend: OpenCLBackend) -> CaseResult:
+    operands = Operands()
+    node = case.build(operands)
+    work = work_of(node, operands.values)
+    try:
+        seconds = measure(case, backend)
+    except CutawayError as error:
+        return CaseResult(case.op, case.label, "failed", problem=str(error))
+    rates = (work.bytes / seconds / 1e9, work.flops / seconds / 1e9)
+    return CaseResult(case.op, case.label, "measured", gb_per_s=rates[0], gflop_per_s=rates[1])
+
+
+def _tell(result: CaseResult | SelfTestPlan) -> None:
+    print(msgspec.json.encode(result).decode(), flush=True)  # noqa: T201  the child's answer
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

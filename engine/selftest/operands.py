@@ -1,0 +1,80 @@
+"""Random operands: leaves with their values, packed, as views and permuted."""
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from engine.gguf.formats import I32, I64, Format
+from engine.graph.arrays import encode
+from engine.graph.tensor import Role, Tensor, leaf
+from engine.selftest.blocks import random_blocks
+from engine.selftest.guarded import Array
+
+INTEGERS = (I32, I64)
+
+
+class Operands:
+    """Leaves made one after the other, with the values that `guarded.run_all` takes."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.values: dict[Tensor, Array] = {}
+
+    def make(
+        self, fmt: Format, *shape: int, role: Role = Role.INPUT, spread: float = 1.0
+    ) -> Tensor:
+        """Normal numbers, whole ones for integers, any blocks with sane scales."""
+        if fmt.quantized:
+            rows = prod(shape[1:])
+            return self._leaf(fmt, shape, random_blocks(self.rng, fmt, rows, shape[0]), role)
+        numbers = self.rng.standard_normal(shape[::-1]) * spread
+        if fmt in INTEGERS:
+            numbers = np.rint(numbers * 100)
+        return self.put(fmt, numbers, role)
+
+    def put(self, fmt: Format, numbers: Array, role: Role = Role.INPUT) -> Tensor:
+        """A leaf with these values; `numbers` has the reversed shape."""
+        return self._leaf(fmt, numbers.shape[::-1], encode(numbers, fmt), role)
+
+    def ids(self, below: int, *shape: int, fmt: Format = I32, distinct: bool = False) -> Tensor:
+        """Whole numbers from 0; one in eight is -1 (padding) unless they are distinct."""
+        if distinct:
+            rows = [self.rng.permutation(below)[: shape[0]] for _ in range(prod(shape[1:]))]
+            return self.put(fmt, np.array(rows).reshape(shape[::-1]))
+        numbers = self.rng.integers(0, below, shape[::-1])
+        return self.put(fmt, np.where(self.rng.random(numbers.shape) < 0.125, -1, numbers))
+
+    def view(self, fmt: Format, *shape: int) -> Tensor:
+        """A window into something larger: rows further apart than they are long, an offset."""
+        gap = fmt.block if fmt.quantized else 3
+        whole = self.make(fmt, shape[0] + 2 * gap, *_grown(shape[1:]))
+        start = fmt.row_bytes(gap) + whole.strides[1]
+        return whole.view(start, shape, whole.strides[1 : len(shape)] or ())
+
+    def permuted(self, fmt: Format, order: Sequence[int], *shape: int) -> Tensor:
+        """A tensor of `shape` that lies with its axes in another order: `x.permute(*order)`."""
+        full = (*shape, 1, 1, 1)[:4]
+        return self.make(fmt, *(full[axis] for axis in order)).permute(*order)
+
+    def _leaf(self, fmt: Format, shape: Sequence[int], stored: Array, role: Role) -> Tensor:
+        tensor = leaf(f"x{len(self.values)}", fmt, shape, role)
+        self.values[tensor] = stored
+        return tensor
+
+
+def visible(operands: Operands, n_tokens: int, n_cells: int, n_kv: int) -> tuple[Tensor, ...]:
+    """spans, cells and n_kv of a causal cache: the tokens stand at the end of what is used."""
+    cells = np.zeros((n_cells, 2), np.int32)
+    cells[:n_kv] = np.stack([np.ones(n_kv), np.arange(n_kv)], axis=1)
+    last = np.arange(n_kv - n_tokens, n_kv)
+    spans = np.stack([np.ones(n_tokens), np.zeros(n_tokens), last, np.zeros(n_tokens)], axis=1)
+    return (
+        operands.put(I32, spans),
+        operands.put(I32, cells),
+        operands.put(I32, np.array([n_kv])),
+    )
+
+
+def _grown(shape: Sequence[int]) -> list[int]:
+    return [n + 1 if axis == 0 else n for axis, n in enumerate(shape or (1,))]

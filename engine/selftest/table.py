@@ -1,0 +1,40 @@
+"""The whole table, and how to choose from it."""
+
+import re
+from collections.abc import Iterator
+
+from engine.errors import BadSetting
+from engine.selftest.attending import attending
+from engine.selftest.case import Case
+from engine.selftest.elementwise import elementwise
+from engine.selftest.moves import moves
+from engine.selftest.planes import planes
+from engine.selftest.products import products
+
+
+def table() -> Iterator[Case]:
+    """Every case, `speed` ones included."""
+    yield from elementwise()
+    yield from moves()
+    yield from products()
+    yield from attending()
+    yield from planes()
+
+
+def chosen(pattern: str = "", quick: bool = False, speed: bool = False) -> list[Case]:
+    """Cases whose name (`mulmat Q4_K tiled [...] [...]`) the regular expression finds something in.
+
+    `quick` leaves the short table; `speed` takes the large cases only. Raises `BadSetting`.
+    """
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        raise BadSetting("--op", pattern, f"a regular expression ({error})") from None
+    cases = [
+        case
+        for case in table()
+        if case.speed == speed and (case.quick or not quick or speed) and wanted.search(case.name)
+    ]
+    if not cases:
+        raise BadSetting("--op", pattern, "a pattern that some case has, such as '^mulmat Q4_K'")
+    return cases

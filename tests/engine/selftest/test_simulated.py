@@ -1,0 +1,33 @@
+"""No kernel accesses what is not its own, and no two items race: Oclgrind looks at each access."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.timeout(1500)
+def test_no_invalid_access_and_no_race(tmp_path: Path) -> None:
+    oclgrind = shutil.which("oclgrind")
+    if oclgrind is None:
+        assert "CI" not in os.environ, "CI installs it"
+        pytest.skip("needs oclgrind: apt-get install oclgrind")
+    log = tmp_path / "oclgrind.log"
+    module = "tests.engine.selftest.simulated"
+    done = subprocess.run(
+        [oclgrind, "--data-races", "--log", log, sys.executable, "-m", module],
+        cwd=Path(__file__).parents[3],
+        env=os.environ | {"CUTAWAY_CACHE": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=1400,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "failed" not in done.stdout, done.stdout
+    passed = [int(line.split()[1]) for line in done.stdout.splitlines() if "passed" in line]
+    assert len(passed) == 2
+    assert min(passed) > 100, done.stdout
+    assert not log.read_text("utf-8"), log.read_text("utf-8")[:3000]
