@@ -91,9 +91,18 @@ static float max_of16(float16 v) { return max_of8(fmax(v.lo, v.hi)); }
 // 2 sqrt(2/pi) = 1.5957691216
 #define GELU(x) ((x) / (1.0f + exp(-1.5957691216f * (x) * (1.0f + 0.044715f * (x) * (x)))))
 
-// Activations in 12 bits; quantize.cl has the picture.
-#define X_BYTES 80
-#define Q_MOST 2047.0f
+// Activations in panels, for products of row tiles: 32 elements in 12 bits (quantize.cl has the
+// picture), or as they are where weights are floats.
+#ifdef X_F32
+  #define X_BYTES 128
+
+static void quantize_block(__global char *out, float16 first, float16 last) {
+  vstore16(first, 0, (__global float *)out);
+  vstore16(last, 1, (__global float *)out);
+}
+#else
+  #define X_BYTES 80
+  #define Q_MOST 2047.0f
 
 static int sum_of(int16 v) {
   int8 a = v.lo + v.hi;
@@ -112,6 +121,7 @@ static void quantize_block(__global char *out, float16 first, float16 last) {
   vstore2((float2)(scale, scale * (sum_a + sum_b)), 0, (__global float *)(out + 64));
   vstore2((int2)(sum_a, sum_b), 0, (__global int *)(out + 72));
 }
+#endif
 
 // Block b of `blocks` of a row among `rows`; the last row fills what its panel has left, too.
 static void quantize_into(__global char *out, int blocks, int panel, int rows, int row, int b,

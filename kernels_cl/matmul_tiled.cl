@@ -1,22 +1,8 @@
 // matmul_tiled: y[m, n] = sum_k a[k, m] x[k, n] of quantised weights in row tiles and 12-bit activations
-// in panels, by the sums of tiled_sums.cl, which stands before this file in every program.
+// in panels, by the sums of tiled_sums.cl, which stands before this file in every program; or of
+// float weights, by those of tiled_floats.cl, and x in panels as it is.
 
 #ifndef ACT
-
-#if LANES > 1
-// y[row ...] = v, and what is added there, if anything; y has m rows.
-static void store(__global float *y, const __global float *added, floats v, int row, int m) {
-  if (row + LANES <= m) {
-    if (added) v += BY_LANE(vload)(0, added + row);
-    BY_LANE(vstore)(v, 0, y + row);
-  } else {
-    float each[LANES];
-    BY_LANE(vstore)(v, 0, each);
-    for (int i = 0; row + i < m; i++) y[row + i] = added ? each[i] + added[row + i] : each[i];
-  }
-}
-
-#endif
 
 // One launch makes up to three products of the same x: q, k and v, or gate and up. Their tiles are
 // numbered one product after the other; what is absent has m = 0. To the first one something may be
@@ -62,12 +48,12 @@ void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m
   ints apart = unknown_zeros(x_off);
   int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
   for (int panel = start; panel < end; panel++) {
-    const __global char *x = x_buf + x_off + (long)panel * records * X_RECORD;
+    const __global char *x = x_buf + x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
     for (int row = part.row; row < part.row + ROWS; row += VECTORS * LANES) {
       floats acc[PANEL][VECTORS];
       clear(acc);
       for (int r = 0; r < records; r++)
-        add_record(acc, a + (long)r * RECORD, row % TILE, x + (long)r * X_RECORD, apart);
+        add_record(acc, a + (long)r * RECORD, row % TILE, x, r * BLOCKS, apart);
 #pragma unroll
       for (int i = 0; i < PANEL; i++) {
         int column = panel * PANEL + i;
@@ -90,12 +76,12 @@ __kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int 
   Part part = part_of(get_group_id(0), TILE, PART(0, ADDED), PART(1, 0), PART(2, 0));
   int lane = get_local_id(0), t = get_local_id(1), panel = get_global_id(2);
   const __global char *a = part.a + (long)(part.row / TILE) * records * RECORD;
-  const __global char *x = x_buf + x_off + (long)panel * records * X_RECORD;
+  const __global char *x = x_buf + x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
   ints apart = unknown_zeros(x_off);
   floats acc[PANEL][VECTORS];
   clear(acc);
   for (int r = t; r < records; r += TEAM)
-    add_record(acc, a + (long)r * RECORD, lane, x + (long)r * X_RECORD, apart);
+    add_record(acc, a + (long)r * RECORD, lane, x, r * BLOCKS, apart);
 #pragma unroll
   for (int i = 0; i < PANEL; i++) sums[t][i][lane] = acc[i][0];
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -128,7 +114,7 @@ static void make_tile(float y[PANEL][TILE], const __global char *a, const __glob
     floats acc[PANEL][VECTORS];
     clear(acc);
     for (int r = 0; r < records; r++)
-      add_record(acc, a + (long)r * RECORD, lane, x + (long)r * X_RECORD, apart);
+      add_record(acc, a + (long)r * RECORD, lane, x, r * BLOCKS, apart);
 #pragma unroll
     for (int i = 0; i < PANEL; i++)
 #pragma unroll
@@ -144,7 +130,7 @@ __kernel __attribute__((vec_type_hint(int8))) void gated(GATED) {
   ints apart = unknown_zeros(x_off);
   int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
   for (int panel = start; panel < end; panel++) {
-    const __global char *x = x_buf + x_off + (long)panel * records * X_RECORD;
+    const __global char *x = x_buf + x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
     float both[2][TILES][PANEL][TILE];
     for (int which = 0; which < 2; which++)
       for (int t = 0; t < tiles; t++)
@@ -168,7 +154,7 @@ __kernel void gated(GATED) {
   __local float sums[2][TEAM][PANEL][TILE], both[PANEL][TILE];
   int tile = get_group_id(0), lane = get_local_id(0), t = get_local_id(1);
   int panel = get_global_id(2);
-  const __global char *x = x_buf + x_off + (long)panel * records * X_RECORD;
+  const __global char *x = x_buf + x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
   ints apart = unknown_zeros(x_off);
   for (int which = 0; which < 2; which++) {
     const __global char *a =
@@ -176,7 +162,7 @@ __kernel void gated(GATED) {
     floats acc[PANEL][VECTORS];
     clear(acc);
     for (int r = t; r < records; r += TEAM)
-      add_record(acc, a + (long)r * RECORD, lane, x + (long)r * X_RECORD, apart);
+      add_record(acc, a + (long)r * RECORD, lane, x, r * BLOCKS, apart);
 #pragma unroll
     for (int i = 0; i < PANEL; i++) sums[which][t][i][lane] = acc[i][0];
   }

@@ -63,6 +63,7 @@ class Op(StrEnum):
     # Made by a backend's lowering, never by a model.
     QUANTIZE = "quantize"
     RESULT = "result"
+    GROUP_IDS = "group_ids"
     NORM_CHAIN = "norm_chain"
     ACTIVATION_QUANTIZE = "activation_quantize"
     MULMAT_ADD = "mulmat_add"

@@ -149,3 +149,15 @@ def nmse(x: Array, ref: Array) -> float:
     if not np.isfinite(got).all():
         return float("inf")
     return float(np.square(got - want).sum() / max(np.square(want).sum(), 1e-300))
+
+
+def product_error(got: Array, x: Array, w: Array) -> float:
+    """NMSE of x [..., N, K] times rows w [M, K].
+
+    Where terms cancel, their sum tells nothing about how they were rounded: it is then held against
+    what terms of random signs would make.
+    """
+    wide, rows = np.asarray(x, np.float64), np.asarray(w, np.float64)
+    want = wide @ rows.T
+    sums, terms = np.square(want).sum(), (np.square(wide) @ np.square(rows).T).sum()
+    return nmse(got, want) * float(sums / max(sums, terms, 1e-300))

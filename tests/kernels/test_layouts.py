@@ -1,4 +1,6 @@
-"""Row tiles, taken apart by the picture in layouts.py and held against gguf's decoders."""
+"""Row tiles, taken apart by the pictures in layouts.py and tile_schemes.py and held against the
+decoders of the `gguf` package.
+"""
 
 from typing import NamedTuple
 
@@ -8,11 +10,13 @@ from numpy.typing import NDArray
 
 from engine.backends.opencl import layouts
 from engine.backends.opencl.launch import DeviceTraits
-from engine.backends.opencl.layouts import SCHEMES, TILE, TILED
-from engine.gguf.formats import F16, Q4_0, Q4_K, Q5_0, Q5_K, Q6_K, Q8_0, Format
+from engine.backends.opencl.layouts import REPACKED, TILED, TILES
+from engine.backends.opencl.tile_schemes import SCHEMES, TILE, Scheme
+from engine.gguf.formats import BF16, F16, F32, I32, Q8_0, Format, by_name
 from tests.kernels.blocks import QUANTIZED, Blocks, exact, random_blocks
 
 CPU = DeviceTraits(True, 2, 4096, 32768, False, False)
+FLOATS = (F32, F16, BF16)
 Ints = NDArray[np.int64]
 
 
@@ -24,52 +28,79 @@ class Record(NamedTuple):
     scales: NDArray[np.uint8]
 
 
+def scheme_of(fmt: Format) -> Scheme:
+    scheme = SCHEMES[fmt]
+    assert isinstance(scheme, Scheme)
+    return scheme
+
+
 def pair(p: int) -> tuple[int, int]:
     """The elements of pair p."""
     first = 4 * (p // 2) + p % 2
     return first, first + 2
 
 
-def elements(fmt: Format, words: Ints) -> Ints:
+def code(scheme: Scheme, words: Ints, p: int, side: int) -> Ints:
+    """The stored bits of one element of pair p: [TILE]."""
+    high, low = words[: scheme.high], words[scheme.high :]
+    if scheme.words == 8:
+        return low[p // 2] >> (8 * (p % 2) + 16 * side) & 255
+    if scheme.words == 4:
+        q, bits = low[p % 8 // 2] >> (8 * (p % 2) + 4 * (p // 8) + 16 * side) & 15, 4
+    else:
+        q, bits = low[p // 8] >> (2 * (p % 8) + 16 * side) & 3, 2
+    if scheme.high == 1:
+        q = q | (high[0] >> (p + 16 * side) & 1) << bits
+    if scheme.high == 2:
+        q = q | (high[p // 8] >> (2 * (p % 8) + 16 * side) & 3) << bits
+    return q
+
+
+def elements(scheme: Scheme, words: Ints) -> Ints:
     """q [32, TILE] of words [n, TILE]."""
     q = np.zeros((32, TILE), np.int64)
     for p in range(16):
         for side, element in enumerate(pair(p)):
-            if fmt is Q8_0:
-                bits = words[p // 2] >> (8 * (p % 2) + 16 * side) & 255
-                q[element] = bits - 256 * (bits > 127)
-                continue
-            shift = 8 * (p % 2) + 4 * (p // 8)
-            q[element] = words[SCHEMES[fmt].high + p % 8 // 2] >> (shift + 16 * side) & 15
-            if SCHEMES[fmt].high == 1:
-                q[element] += (words[0] >> (p + 16 * side) & 1) * 16
-            if SCHEMES[fmt].high == 2:
-                q[element] += (words[p // 8] >> (2 * (p % 8) + 16 * side) & 3) * 16
-    return q - {Q4_0: 8, Q5_0: 16, Q6_K: 32}.get(fmt, 0)
+            q[element] = code(scheme, words, p, side)
+    if scheme.words == 8:
+        return q - 256 * (q > 127)
+    return np.array([*scheme.table])[q] if scheme.table else q - scheme.bias
 
 
-def decode(fmt: Format, record: Record) -> NDArray[np.float64]:
-    """The elements [TILE, block] of a record."""
+def decode(scheme: Scheme, record: Record) -> NDArray[np.float64]:
+    """The elements [TILE, 32 * blocks] of a record."""
     out = []
     for words, scales in zip(record.words, record.scales, strict=True):
-        q, d = elements(fmt, words), record.halves[0]
-        if fmt is Q6_K:
-            out.append(q * d * np.repeat(scales.view(np.int8), 16, axis=0))
-        elif fmt in (Q4_K, Q5_K):
-            out.append(q * d * scales[0] - record.halves[1] * scales[1])
-        else:
-            out.append(q * d + (record.halves[1] if len(record.halves) == 2 else 0))
+        d, m = record.halves[0] * float(scheme.factor[:-1]), record.halves[-1]
+        nothing = np.zeros_like(d)
+        match len(record.halves), len(scales), scheme.sums:
+            case 1, 0, 1:
+                of = [(d, nothing)]
+            case 2, 0, 1:
+                of = [(d, m)]
+            case 2, 0, 2:
+                of = [(d, nothing), (m, nothing)]
+            case 1, n, sums if n == sums:
+                of = [(d * s, nothing) for s in scales.view(np.int8)]
+            case 2, 2, 1:
+                of = [(d * scales[0], -m * scales[1])]
+            case 2, 2, 2:
+                of = [(d * (s & 15), -m * (s >> 4)) for s in scales]
+        parts = np.split(elements(scheme, words), scheme.sums)
+        out += [q * d + m for q, (d, m) in zip(parts, of, strict=True)]
     return np.concatenate(out).T
 
 
-def take_apart(fmt: Format, raw: Blocks) -> Record:
+def take_apart(scheme: Scheme, raw: Blocks) -> Record:
     """A record's bytes in its parts."""
-    scheme = SCHEMES[fmt]
     head = scheme.halves * TILE * 2
     body = raw[head:].reshape(scheme.blocks, -1)
     start = scheme.scales * TILE
+    halves = raw[:head].view(np.float16).astype(np.float64)
+    if scheme.bf16:
+        halves = (raw[:head].view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     return Record(
-        raw[:head].view(np.float16).astype(np.float64).reshape(-1, TILE),
+        halves.astype(np.float64).reshape(-1, TILE),
         body[:, start:].copy().view(np.uint32).astype(np.int64).reshape(scheme.blocks, -1, TILE),
         body[:, :start].reshape(scheme.blocks, -1, TILE),
     )
@@ -78,29 +109,55 @@ def take_apart(fmt: Format, raw: Blocks) -> Record:
 @pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
 @pytest.mark.parametrize("m", [1, 32, 33])
 def test_tiles_hold_what_the_blocks_hold(fmt: Format, m: int) -> None:
-    shape = (fmt.block * 3, m, 1, 1)
-    assert layouts.layout_for(fmt, shape, CPU) == TILED
+    shape, scheme = (fmt.block * 3, m, 1, 1), scheme_of(fmt)
+    layout = layouts.layout_for(fmt, shape, CPU)
+    assert layout in TILES
     blocks = random_blocks(np.random.default_rng(0), fmt, m, shape[0])
-    packed = layouts.pack(TILED, fmt, shape, blocks)
+    packed = layouts.pack(layout, fmt, shape, blocks)
     assert packed.dtype == np.uint8
-    assert packed.shape == (layouts.nbytes(TILED, fmt, shape),)
-    tiles = packed.reshape(-(-m // TILE), 3, -1)
+    assert packed.shape == (layouts.nbytes(layout, fmt, shape),)
+    tiles = packed.reshape(-(-m // TILE), shape[0] // scheme.elements, -1)
     got = np.concatenate(
-        [np.concatenate([decode(fmt, take_apart(fmt, r)) for r in tile], 1) for tile in tiles]
+        [np.concatenate([decode(scheme, take_apart(scheme, r)) for r in tile], 1) for tile in tiles]
     )
     np.testing.assert_allclose(got[:m], exact(blocks, fmt), rtol=1e-6, atol=1e-9)
     assert not got[m:].any()
 
 
-@pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
+@pytest.mark.parametrize("fmt", FLOATS, ids=str)
+def test_floats_lie_element_by_element(fmt: Format) -> None:
+    shape = (64, 33, 1, 1)
+    rows = np.random.default_rng(0).integers(0, 256, (33, 64 * fmt.bytes), dtype=np.uint8)
+    packed = layouts.pack(TILED, fmt, shape, rows)
+    assert packed.shape == (layouts.nbytes(TILED, fmt, shape),)
+    tiles = packed.reshape(2, 64, TILE, fmt.bytes).swapaxes(1, 2).reshape(64, -1)
+    np.testing.assert_array_equal(tiles[:33], rows)
+    assert not tiles[33:].any()
+
+
+@pytest.mark.parametrize("fmt", [*QUANTIZED, *FLOATS], ids=str)
+def test_experts_are_matrices_one_after_the_other(fmt: Format) -> None:
+    k, m, experts = 256, 40, 3
+    layout = layouts.layout_for(fmt, (k, m, experts, 1), CPU)
+    blocks = np.random.default_rng(0).integers(
+        0, 256, (experts, m, fmt.row_bytes(k)), dtype=np.uint8
+    )
+    each = [layouts.pack(layout, fmt, (k, m, 1, 1), b) for b in blocks]
+    whole = layouts.pack(layout, fmt, (k, m, experts, 1), blocks)
+    np.testing.assert_array_equal(whole, np.concatenate(each))
+    assert whole.size == layouts.nbytes(layout, fmt, (k, m, experts, 1))
+
+
+@pytest.mark.parametrize("fmt", [*QUANTIZED, *FLOATS], ids=str)
 def test_pieces_join_to_the_whole(fmt: Format, monkeypatch: pytest.MonkeyPatch) -> None:
-    shape = (fmt.block * 2, 200, 1, 1)
-    blocks = random_blocks(np.random.default_rng(0), fmt, 200, shape[0])
-    whole = layouts.pack(TILED, fmt, shape, blocks)
+    shape = (512, 200, 2, 1)
+    layout = layouts.layout_for(fmt, shape, CPU)
+    blocks = np.random.default_rng(0).integers(0, 256, (400, fmt.row_bytes(512)), dtype=np.uint8)
+    whole = layouts.pack(layout, fmt, shape, blocks)
     monkeypatch.setattr(layouts, "_PIECE", 3 * TILE * blocks[0].nbytes)
     ends = 0
-    pieces = list(layouts.pieces(TILED, fmt, shape, blocks))
-    assert len(pieces) == 3
+    pieces = list(layouts.pieces(layout, fmt, shape, blocks))
+    assert len(pieces) == 6
     for start, piece in pieces:
         assert start == ends
         assert (whole[start : start + piece.size] == piece).all()
@@ -108,16 +165,40 @@ def test_pieces_join_to_the_whole(fmt: Format, monkeypatch: pytest.MonkeyPatch) 
     assert ends == whole.size
 
 
-@pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
-def test_sizes_are_the_files_but_for_the_scales_of_two(fmt: Format) -> None:
+# Bytes of a row's part of a record, and of its block in the file.
+SIZES = {
+    "Q3_K": 114 / 110,
+    "Q4_K": 148 / 144,
+    "Q5_K": 180 / 176,
+    "IQ1_S": 106 / 50,
+    "IQ1_M": 114 / 56,
+    "IQ2_XXS": 106 / 66,
+    "IQ2_XS": 114 / 74,
+    "IQ2_S": 114 / 82,
+    "IQ3_XXS": 138 / 98,
+    "IQ3_S": 138 / 110,
+    "IQ4_XS": 138 / 136,
+    "TQ1_0": 66 / 54,
+    "MXFP4": 18 / 17,
+    "NVFP4": 40 / 36,
+}
+
+
+@pytest.mark.parametrize("fmt", [*QUANTIZED, *FLOATS], ids=str)
+def test_sizes_are_the_files_where_nothing_else_is_said(fmt: Format) -> None:
     shape = (2048, 640, 1, 1)
-    ratio = layouts.nbytes(TILED, fmt, shape) / (fmt.row_bytes(2048) * 640)
-    assert ratio == pytest.approx({Q4_K: 148 / 144, Q5_K: 180 / 176}.get(fmt, 1.0))
+    layout = layouts.layout_for(fmt, shape, CPU)
+    ratio = layouts.nbytes(layout, fmt, shape) / (fmt.row_bytes(2048) * 640)
+    assert ratio == pytest.approx(SIZES.get(fmt.name, 1.0))
+    assert layout == (REPACKED if ratio > 1.1 else TILED)
 
 
 def test_other_weights_stay_plain() -> None:
-    assert layouts.layout_for(F16, (64, 64, 1, 1), CPU) == "plain"
-    assert layouts.layout_for(Q8_0, (64, 64, 4, 1), CPU) == "plain"
+    assert layouts.layout_for(I32, (64, 64, 1, 1), CPU) == "plain"
+    assert layouts.layout_for(F16, (48, 64, 1, 1), CPU) == "plain"
+    assert layouts.layout_for(Q8_0, (64, 64, 1, 4), CPU) == "plain"
+    assert layouts.layout_for(by_name("Q8_K"), (256, 64, 1, 1), CPU) == "plain"
     blocks = np.arange(128, dtype=np.uint8).reshape(2, 64)
-    assert (layouts.pack("plain", F16, (32, 2, 1, 1), blocks) == blocks).all()
+    packed = layouts.pack("plain", F16, (32, 2, 1, 1), blocks)
+    assert (packed == blocks.reshape(-1)).all()
     assert layouts.nbytes("plain", F16, (32, 2, 1, 1)) == 128

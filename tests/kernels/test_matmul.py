@@ -10,17 +10,36 @@ from numpy.typing import NDArray
 
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.device import Device, open_device
-from engine.gguf.formats import BF16, F16, F32, Q4_1, Q5_0, Q5_K, Q6_K, Q8_0, Format
+from engine.gguf.formats import (
+    BF16,
+    F16,
+    F32,
+    IQ1_S,
+    IQ4_NL,
+    MXFP4,
+    NVFP4,
+    Q2_K,
+    Q3_K,
+    Q4_1,
+    Q5_0,
+    Q5_K,
+    Q6_K,
+    Q8_0,
+    Format,
+)
 from engine.graph import ops
 from engine.graph.op import Op
 from engine.graph.tensor import Role, Tensor, leaf
 from tests.kernels.blocks import QUANTIZED, Blocks, exact, filled_blocks, random_blocks
-from tests.kernels.harness import nmse, run
-from tests.kernels.values import Operands
+from tests.kernels.harness import nmse, product_error, run
+from tests.kernels.values import Operands, numbers_of
 
 # 12 bits give about 1e-7; 8 bits would give 3e-5.
 QUANTIZED_LIMIT = 1e-6
-COLUMNS = (1, 2, 3, 5, 8, 9, 33, 70)
+# Sums over K of floats, one after the other.
+FLOAT_LIMIT = 1e-11
+FLOATS = (F32, F16, BF16)
+COLUMNS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 33, 70)
 ROWS = (1, 31, 33, 192, 1000)
 
 
@@ -49,8 +68,7 @@ def check(
     w = weight(made, fmt, blocks)
     assert backend.buffer_type(fmt, w.shape, matmul_only=True).layout != "plain"
     got = run(backend, ops.mulmat(w, x), made.values, matmul_only=True)
-    want = made.exact(x) @ exact(blocks, fmt).T
-    assert nmse(got, want) < QUANTIZED_LIMIT
+    assert product_error(got, made.exact(x), exact(blocks, fmt)) < QUANTIZED_LIMIT
     return got
 
 
@@ -66,23 +84,26 @@ def check_some(backend: OpenCLBackend, fmt: Format, n: int, turn: int) -> None:
 @pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
 @pytest.mark.parametrize("n", [1, 33])
 def test_every_format(backend: OpenCLBackend, fmt: Format, n: int) -> None:
-    for turn in range(len(ROWS)):
+    """Two numbers of rows, in turn: every other one is a program of its own."""
+    for turn in (0, 3):
         check_some(backend, fmt, n, QUANTIZED.index(fmt) + turn)
 
 
-@pytest.mark.parametrize("fmt", [Q4_1, Q6_K], ids=str)
+@pytest.mark.parametrize("fmt", [Q4_1, Q2_K, Q6_K], ids=str)
 @pytest.mark.parametrize("n", COLUMNS)
 def test_any_number_of_columns(backend: OpenCLBackend, fmt: Format, n: int) -> None:
     check_some(backend, fmt, n, turn=n)
 
 
-@pytest.mark.parametrize("fmt", [Q5_0, Q8_0, Q5_K, Q6_K], ids=str)
+@pytest.mark.parametrize(
+    "fmt", [Q5_0, Q8_0, Q2_K, Q3_K, Q5_K, Q6_K, IQ4_NL, IQ1_S, MXFP4, NVFP4], ids=str
+)
 @pytest.mark.parametrize("n", [1, 9])
 def test_as_the_other_kind_of_device(either: OpenCLBackend, fmt: Format, n: int) -> None:
     check_some(either, fmt, n, turn=QUANTIZED.index(fmt) + n)
 
 
-@pytest.mark.parametrize("fmt", [Q8_0, Q6_K], ids=str)
+@pytest.mark.parametrize("fmt", [Q8_0, Q6_K, IQ4_NL], ids=str)
 @pytest.mark.parametrize("n", [1, 4, 70])
 def test_every_shape_of_an_item(shaped: OpenCLBackend, fmt: Format, n: int) -> None:
     """Panels of one, four or eight rows; items of 32, 16 or 8 rows of a tile."""
@@ -149,7 +170,46 @@ def test_products_of_one_input_share_launches(either: OpenCLBackend, n: int) -> 
     assert nmse(got, want) < QUANTIZED_LIMIT
 
 
-@pytest.mark.parametrize("fmt", [F32, F16, BF16], ids=str)
+def float_weight(made: Operands, fmt: Format, k: int, m: int) -> tuple[Tensor, NDArray[np.float64]]:
+    """A weight of floats, and its values [M, K]."""
+    plain = made.make(fmt, k, m)
+    stored = made.values.pop(plain)
+    return weight(made, fmt, stored.view(np.uint8).reshape(m, -1)), numbers_of(stored, fmt)
+
+
+@pytest.mark.parametrize("fmt", FLOATS, ids=str)
+@pytest.mark.parametrize("n", COLUMNS)
+def test_tiles_of_floats(either: OpenCLBackend, fmt: Format, n: int) -> None:
+    """Activations are not rounded: numbers of very different sizes keep their precision."""
+    made = Operands(n)
+    k, m = (32, 576, 2048)[n % 3], ROWS[n % len(ROWS)]
+    w, values = float_weight(made, fmt, k, m)
+    x = made.put(F32, made.rng.standard_normal((n, k)) * 10.0 ** made.rng.integers(-6, 6, (n, k)))
+    assert either.buffer_type(fmt, w.shape, matmul_only=True).layout == "tiled"
+    for node in (ops.mulmat(w, x), ops.mulmat(w, x, full_precision=True)):
+        got = run(either, node, made.values, matmul_only=True)
+        assert nmse(got, made.exact(x) @ values.T) < FLOAT_LIMIT
+
+
+@pytest.mark.parametrize("fmt", FLOATS, ids=str)
+def test_tiles_of_floats_hold_infinities(either: OpenCLBackend, fmt: Format) -> None:
+    made = Operands()
+    w, values = float_weight(made, fmt, 64, 33)
+    x = made.put(F32, np.where(np.arange(3 * 64).reshape(3, 64) == 70, np.inf, 1.0))
+    got = run(either, ops.mulmat(w, x), made.values, matmul_only=True)[0, 0]
+    np.testing.assert_array_equal(got[1], np.inf * values[:, 6])
+    np.testing.assert_allclose(got[[0, 2]], np.tile(values.sum(1), (2, 1)), rtol=1e-5, atol=1e-5)
+
+
+def test_rounding_activations_can_be_forbidden(backend: OpenCLBackend) -> None:
+    made = Operands()
+    w, x = weight(made, Q8_0, random_blocks(made.rng, Q8_0, 33, 64)), made.make(F32, 64, 3)
+    kinds = {w: backend.buffer_type(w.fmt, w.shape, matmul_only=True)}
+    assert backend.supports(ops.mulmat(w, x), kinds.get)
+    assert not backend.supports(ops.mulmat(w, x, full_precision=True), kinds.get)
+
+
+@pytest.mark.parametrize("fmt", FLOATS, ids=str)
 @pytest.mark.parametrize(
     ("k", "m", "n"),
     [(1, 1, 1), (7, 3, 2), (64, 33, 1), (576, 192, 9), (1000, 31, 5), (2048, 5, 70)],

@@ -5,8 +5,8 @@ from engine.backends.opencl.launches.matmul import supports_mulmat_add
 from engine.backends.opencl.launches.norm_chain import supports_norm_chain
 from engine.backends.opencl.launches.quantize import BLOCK
 from engine.backends.opencl.launches.rope_store import supports_rope_store
-from engine.backends.opencl.layouts import TILE
 from engine.backends.opencl.rewrite import Fusion, Pattern, Program, as_node, result
+from engine.backends.opencl.tile_schemes import TILE
 from engine.graph.op import Op
 from engine.graph.tensor import Shape, Tensor
 
@@ -127,8 +127,7 @@ def attention_quantize(program: Program, i: int) -> Fusion | None:
     dim_v, heads, tokens, last = made.shape
     if dim_v % BLOCK or last != 1 or _shape(node.src[0]) != (dim_v * heads, tokens, 1, 1):
         return None
-    sources = (*made.src, result(node))
-    return Fusion((place, i), as_node(Op.ATTENTION, made, *sources, panel=node.attr["panel"]))
+    return Fusion((place, i), as_node(Op.ATTENTION, made, *made.src, result(node), **node.attr))
 
 
 def mulmat_add(program: Program, i: int) -> Fusion | None:
@@ -167,6 +166,8 @@ def mulmat_gated(program: Program, i: int) -> Fusion | None:
     weights = {made.storage: a, second.storage: other}
     whole = all(t.shape == made.shape and t.is_contiguous and t.offset == 0 for t in (gate, up))
     if not whole or {gate.storage, up.storage} != weights.keys():
+        return None
+    if x.attr["exact"] != node.attr["exact"]:
         return None
     # An item makes a whole tile: that must leave something to do for every core.
     if program.traits.is_cpu and made.shape[0] < TILE * program.traits.compute_units:

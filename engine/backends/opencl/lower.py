@@ -1,5 +1,5 @@
-"""Nodes as an OpenCL device runs them: activations of tiled weights are quantised once, products of
-the same activations share a launch, and what may be is fused (fuse.py).
+"""Nodes as an OpenCL device runs them: activations of tiled weights are put into panels once,
+products of the same activations share a launch, and what may be is fused (fuse.py).
 
 A RESULT takes no launch: it stands for what the node before it writes, too.
 """
@@ -11,9 +11,11 @@ from engine.backends.opencl.attention_split import split_attention
 from engine.backends.opencl.fuse import fuse
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.matmul import AT_ONCE, is_tiled, operands_of
-from engine.backends.opencl.launches.quantize import quantized
+from engine.backends.opencl.launches.matmul_experts import grouped_ids
+from engine.backends.opencl.launches.quantize import panel_rows, panels_of
 from engine.backends.opencl.launches.sort import split_argsort
 from engine.backends.opencl.rewrite import as_node, result
+from engine.backends.opencl.tile_schemes import SCHEMES
 from engine.gguf.formats import Format
 from engine.graph.op import Op
 from engine.graph.tensor import Tensor
@@ -31,21 +33,33 @@ def lower(
     tensor find its bytes.
     """
     lowered: list[Tensor] = []
-    in_12_bits: dict[Tensor, Tensor] = {}
     together = _together(nodes, type_of)
+    made: dict[tuple[object, ...], Tensor] = {}
+
+    def once(node: Tensor) -> Tensor:
+        """The node, or the one made before of the same source in the same way."""
+        key = (node.op, node.src, *node.attr.values())
+        if key not in made:
+            made[key] = node
+            lowered.append(node)
+        return made[key]
+
     for node in nodes:
         if node.op is Op.ATTENTION:
             lowered.extend(split_attention(node, traits))
         elif node.op is Op.ARGSORT:
             lowered.extend(split_argsort(node))
+        elif node.op is Op.MULMAT_ID and is_tiled(operands_of(node)[0], type_of):
+            (a, b), ids = operands_of(node), node.src[2]
+            x, grouped = once(panels_of(b, 1, SCHEMES[a.fmt].exact)), grouped_ids(node)
+            lowered.append(as_node(node.op, node, a, x, once(grouped) if grouped else ids))
         elif node not in together:
             lowered.append(node)
         elif node is together[node][0]:
-            b = operands_of(node)[1]
-            if b not in in_12_bits:
-                in_12_bits[b] = quantized(b, traits)
-                lowered.append(in_12_bits[b])
-            lowered.extend(_products(together[node], in_12_bits[b]))
+            a, b = operands_of(node)
+            panel = panel_rows(b.nelements // b.shape[0], traits)
+            x = once(panels_of(b, panel, SCHEMES[a.fmt].exact))
+            lowered.extend(_products(together[node], x))
     return fuse(lowered, kept, traits)
 
 

@@ -42,7 +42,12 @@ from engine.backends.opencl.launches.matmul import (
     supports_matmul,
     supports_mulmat_add,
 )
-from engine.backends.opencl.launches.matmul_plain import matmul_id, supports_plain
+from engine.backends.opencl.launches.matmul_experts import (
+    group_ids,
+    matmul_id,
+    supports_group_ids,
+    supports_matmul_id,
+)
 from engine.backends.opencl.launches.norm import norm, supports_norm
 from engine.backends.opencl.launches.norm_chain import norm_chain, supports_norm_chain
 from engine.backends.opencl.launches.quantize import quantize, supports_quantize
@@ -87,8 +92,9 @@ FAMILIES: dict[Op, Family] = {
     Op.SIGMOID: Family(supports_activation, activation),
     Op.SWIGLU_LIMIT: Family(supports_activation, activation),
     Op.MULMAT: Family(supports_matmul, matmul),
-    Op.MULMAT_ID: Family(supports_plain, matmul_id),
+    Op.MULMAT_ID: Family(supports_matmul_id, matmul_id),
     Op.QUANTIZE: Family(supports_quantize, quantize),
+    Op.GROUP_IDS: Family(supports_group_ids, group_ids),
     Op.RMS_NORM: Family(supports_norm, norm),
     Op.LAYER_NORM: Family(supports_norm, norm),
     Op.L2_NORM: Family(supports_norm, norm),

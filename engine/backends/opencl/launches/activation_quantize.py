@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import DeviceTraits, Launch
-from engine.backends.opencl.launches.quantize import BLOCK
+from engine.backends.opencl.launches.quantize import BLOCK, panel_defines
 from engine.backends.opencl.launches.sizes import Args, i32, i64, sources, vector_width
 from engine.gguf.formats import F32
 from engine.graph.tensor import Tensor
@@ -33,5 +33,5 @@ def activation_quantize(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> 
         *(i32(node.attr["panel"]), i32(each)),
     )
     size, local = (-(-blocks // each), n1 * n2 * n3), (1, 1) if traits.is_cpu else None
-    defines = {"W": vector_width(traits)}
+    defines = {"W": vector_width(traits), **panel_defines(node)}
     return [Launch("activation_quantize", node.attr["act"], args, size, local, defines)]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from engine.backends.base import TypeOf
 from engine.backends.opencl.attention_split import split_of
 from engine.backends.opencl.launch import DeviceTraits, Launch
+from engine.backends.opencl.launches.quantize import panel_defines
 from engine.backends.opencl.launches.sizes import (
     BLOCK_NAMES,
     TYPE_NAMES,
@@ -71,6 +72,7 @@ def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
         "ROWS": split.rows,
         "W": CPU_WIDTH if team == 1 else vector_width(traits),
         "LOCAL": team,
+        **panel_defines(node),
     }
     return [Launch("attention", "attention", args, size, local, defines)]
 
@@ -84,7 +86,7 @@ def _merge(node: Tensor, in_12_bits: Tensor | None, traits: DeviceTraits) -> Lau
     sizes = (dim_v, heads, heads * tokens, shares.shape[3], sinks is not None, panel)
     args: Args = (node, in_12_bits, shares, sinks, *map(i32, sizes))
     # Its own program, but one for every number of rows.
-    defines: Defines = {"W": vector_width(traits), "LOCAL": team}
+    defines: Defines = {"W": vector_width(traits), "LOCAL": team, **panel_defines(node)}
     return Launch("attention", "merge", args, size, local, defines)
 
 

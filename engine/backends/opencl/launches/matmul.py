@@ -1,4 +1,4 @@
-"""Launches of matrix products: quantised weights in row tiles; the others by matmul_plain."""
+"""Launches of matrix products: weights in row tiles; the others by matmul_plain."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,15 +6,13 @@ from typing import NamedTuple
 from engine.backends.base import PLAIN, TypeOf
 from engine.backends.opencl.launch import Arg, DeviceTraits, Launch
 from engine.backends.opencl.launches.matmul_plain import matmul_plain, supports_plain
-from engine.backends.opencl.launches.quantize import has_wide_vectors
+from engine.backends.opencl.launches.quantize import has_wide_vectors, panel_defines
 from engine.backends.opencl.launches.sizes import i32, i64
-from engine.backends.opencl.layouts import SCHEMES, TILE, TILED
-from engine.gguf.formats import F32, Q4_0, Q5_0, Q6_K, Format
+from engine.backends.opencl.layouts import TILES
+from engine.backends.opencl.tile_schemes import SCHEMES, TILE
+from engine.gguf.formats import F32, Format
 from engine.graph.op import Op
 from engine.graph.tensor import Tensor
-
-# What is stored is q + bias where the format has no minimum to put it into.
-_BIAS = {Q4_0: 8, Q5_0: 16, Q6_K: 32}
 
 AT_ONCE = 3
 """Products of the same activations that one launch makes."""
@@ -25,26 +23,26 @@ LEAST_ROWS = 8
 # Rows of activations that make a unit of work: their panels stay in a core's cache.
 _CHUNK = 64
 
-# Items that share a row's records where items are lanes.
-_TEAM = 8
-
 # Most tiles of gate and of up that an item makes of one row of x, and items a core is left with.
 _TILES = 8
 _ITEMS_OF_CORE = 3
 
 
 def supports_matmul(node: Tensor, type_of: TypeOf) -> bool:
-    """Tiled weights as a whole times f32 rows, which are rounded; what plain kernels can."""
+    """Tiled weights as a whole times f32 rows, rounded unless weights are floats; what plain
+    kernels can.
+    """
     a, b = operands_of(node)
     if not is_tiled(a, type_of):
         return supports_plain(node, type_of)
-    rounded = b.op is Op.QUANTIZE or (b.fmt is F32 and b.strides[0] == 4)
-    return a.root is None and rounded and not node.attr.get("full_precision")
+    rows = b.op is Op.QUANTIZE or (b.fmt is F32 and b.strides[0] == 4)
+    may_round = SCHEMES[a.fmt].exact or not node.attr.get("full_precision")
+    return a.root is None and a.shape[2] == 1 and rows and may_round
 
 
 def operands_of(node: Tensor) -> tuple[Tensor, Tensor]:
-    """Both sources of a product."""
-    a, b = node.src
+    """The weights and the activations of a product."""
+    a, b, *_ = node.src
     assert a is not None
     assert b is not None
     return a, b
@@ -53,8 +51,8 @@ def operands_of(node: Tensor) -> tuple[Tensor, Tensor]:
 def is_tiled(a: Tensor, type_of: TypeOf) -> bool:
     """Whether the first operand lies in row tiles."""
     kind = type_of(a.storage)
-    assert kind is None or kind.layout in (PLAIN, TILED), kind
-    return kind is not None and kind.layout == TILED
+    assert kind is None or kind.layout in (PLAIN, *TILES), kind
+    return kind is not None and kind.layout in TILES
 
 
 def matmul(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
@@ -84,14 +82,14 @@ def mulmat_add(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
 
 
 def mulmat_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """The activation of two tiled products in 12 bits. Sources: gate, x, up."""
+    """The activation of two tiled products in panels. Sources: gate, x, up."""
     gate, x, up = node.src
     assert gate is not None
     assert x is not None
     tiles = _tiles_of_item(gate.shape[1], x.attr["panel"], traits)
     each, size, local, defines = _grid(gate.fmt, [gate.shape[1]], x, tiles * TILE, traits)
     defines |= {"ACT": str(node.attr["act"]).upper(), "TILES": tiles}
-    sizes = (gate.shape[1], gate.shape[0] // gate.fmt.block, _columns(x), each)
+    sizes = (gate.shape[1], records(gate), _columns(x), each)
     args: tuple[Arg, ...] = (node, gate, up, x, *map(i32, sizes))
     return [Launch("matmul_tiled", "gated", args, size, local, defines)]
 
@@ -105,19 +103,23 @@ def _tiled(
 ) -> Launch:
     present = [a for a in weights if a is not None]
     rows, fmt = [a.shape[1] for a in present], present[0].fmt
-    item = _rows_of_item(sum(rows), x.attr["panel"], traits)
+    item = rows_of_item(sum(rows), x.attr["panel"], traits)
     each, size, local, defines = _grid(fmt, rows, x, item, traits)
     absent = AT_ONCE - len(rows)
     parts = [t for pair in zip(results, present, strict=True) for t in pair] + [None, None] * absent
-    records = present[0].shape[0] // fmt.block
-    sizes = map(i32, (*rows, *[0] * absent, records, _columns(x), each))
+    sizes = map(i32, (*rows, *[0] * absent, records(present[0]), _columns(x), each))
     step = 0 if added is None or added.dims == (rows[0],) else added.strides[1]
     args: tuple[Arg, ...] = (*parts, added, x, *sizes, i64(step))
     return Launch("matmul_tiled", "matmul", args, size, local, defines)
 
 
+def records(a: Tensor) -> int:
+    """Records that a row of tiled weights has."""
+    return a.shape[0] // SCHEMES[a.fmt].elements
+
+
 def _columns(x: Tensor) -> int:
-    """How many rows a tensor in 12 bits has."""
+    """How many rows a tensor in panels has."""
     rows = x.src[0]
     assert rows is not None
     return rows.nelements // rows.shape[0]
@@ -142,30 +144,23 @@ class _Grid(NamedTuple):
 def _grid(fmt: Format, rows: Sequence[int], x: Tensor, item: int, traits: DeviceTraits) -> _Grid:
     """Items over products of so many rows each; on a CPU one makes `item` rows of them."""
     panel, panels = x.attr["panel"], x.shape[1]
-    defines = {**_format_defines(fmt), "PANEL": panel}
+    defines = {**SCHEMES[fmt].defines, **panel_defines(x), "PANEL": panel}
     if traits.is_cpu:
         each, items = _CHUNK // panel, sum(-(-m // item) for m in rows)
         return _Grid(each, (items, -(-panels // each)), (1, 1), defines | {"ROWS": min(item, TILE)})
-    team, tiles = min(_TEAM, traits.max_work_group // TILE), sum(-(-m // TILE) for m in rows)
+    team, tiles = team_of_lanes(traits), sum(-(-m // TILE) for m in rows)
     size, local = (tiles * TILE, team, panels), (TILE, team, 1)
     return _Grid(1, size, local, defines | {"ROWS": 1, "TEAM": team})
 
 
-def _rows_of_item(m: int, panel: int, traits: DeviceTraits) -> int:
+def team_of_lanes(traits: DeviceTraits) -> int:
+    """Items that share a row's records where items are lanes."""
+    return min(8, traits.max_work_group // TILE)
+
+
+def rows_of_item(m: int, panel: int, traits: DeviceTraits) -> int:
     """A tile's; fewer where registers hold fewer sums, or where cores would have nothing to do."""
     rows = TILE if panel == 1 or has_wide_vectors(traits) else TILE // 2
     while rows > LEAST_ROWS and m < rows * traits.compute_units:
         rows //= 2
     return rows
-
-
-def _format_defines(fmt: Format) -> dict[str, int | str]:
-    scheme = SCHEMES[fmt]
-    return {
-        "BLOCKS": scheme.blocks,
-        "HALVES": scheme.halves,
-        "WORDS": scheme.words,
-        "HIGH": scheme.high,
-        "SCALES": scheme.scales,
-        "BIAS": _BIAS.get(fmt, 0),
-    }

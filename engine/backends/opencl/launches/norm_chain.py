@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import DeviceTraits, Launch
-from engine.backends.opencl.launches.quantize import BLOCK
+from engine.backends.opencl.launches.quantize import BLOCK, panel_defines
 from engine.backends.opencl.launches.sizes import (
     Args,
     Defines,
@@ -44,5 +44,5 @@ def norm_chain(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         *map(i32, flags),
         *map(f32, (node.attr["eps1"], node.attr["eps2"])),
     )
-    defines: Defines = {"W": vector_width(traits), "LOCAL": team}
+    defines: Defines = {"W": vector_width(traits), "LOCAL": team, **panel_defines(node)}
     return [Launch("norm_chain", "norm_chain", args, size, local, defines)]

@@ -1,17 +1,17 @@
-"""Activations of quantised matmul in 12 bits: the node that holds them, and its launch."""
+"""Activations in panels, in 12 bits or as they are: the node that holds them, and its launch."""
 
 from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Arg, DeviceTraits, Launch
-from engine.backends.opencl.launches.sizes import i32, i64
+from engine.backends.opencl.launches.sizes import Defines, i32, i64
 from engine.gguf.formats import F32, I8
 from engine.graph.op import Op
 from engine.graph.tensor import Tensor, node
 
 BLOCK = 32
-BLOCK_BYTES = 80
-"""What a row's 32 elements take: quantize.cl."""
+BLOCK_BYTES, EXACT_BYTES = 80, 128
+"""What a row's 32 elements take, in 12 bits and as they are: X_BYTES in common.cl."""
 
 # Blocks that an item of a CPU quantises: a launch for one row must be worth its price.
 _EACH = 64
@@ -22,16 +22,24 @@ def has_wide_vectors(traits: DeviceTraits) -> bool:
     return traits.is_cpu and traits.vector_ints >= 16
 
 
-def quantized(x: Tensor, traits: DeviceTraits) -> Tensor:
-    """A node that holds the rows of `x` [K, ...] in 12 bits: bytes [a panel's, panels].
-
-    A panel is one row, or four, or eight where registers hold the sums of so many.
+def panels_of(x: Tensor, panel: int, exact: bool) -> Tensor:
+    """A node that holds the rows of `x` [K, ...] in 12 bits, or as they are for weights that are
+    floats: bytes [a panel's, panels].
     """
     rows = x.nelements // x.shape[0]
-    panel = 1 if rows == 1 else 8 if rows > 4 and has_wide_vectors(traits) else 4
-    size = x.shape[0] // BLOCK * panel * BLOCK_BYTES
-    made = node(Op.QUANTIZE, I8, (size, -(-rows // panel)), x, panel=panel)
-    return made.named(f"{x.name} (12 bits)")
+    size = x.shape[0] // BLOCK * panel * (EXACT_BYTES if exact else BLOCK_BYTES)
+    made = node(Op.QUANTIZE, I8, (size, -(-rows // panel)), x, panel=panel, exact=exact)
+    return made.named(f"{x.name} ({'panels' if exact else '12 bits'})")
+
+
+def panel_rows(rows: int, traits: DeviceTraits) -> int:
+    """One row a panel, or four, or eight where registers hold the sums of so many."""
+    return 1 if rows == 1 else 8 if rows > 4 and has_wide_vectors(traits) else 4
+
+
+def panel_defines(node: Tensor) -> Defines:
+    """What a program that writes or reads the panels of that node is built with."""
+    return {"X_F32": 1} if node.attr.get("exact") else {}
 
 
 def supports_quantize(node: Tensor, type_of: TypeOf) -> bool:
@@ -49,4 +57,5 @@ def quantize(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[La
     sizes = (i32(k // BLOCK), i32(n1 * n2 * n3), i32(n1), i32(n2))
     args: tuple[Arg, ...] = (node, x, *sizes, *map(i64, x.strides[1:]), i32(panel), i32(each))
     size = (-(-k // BLOCK // each), node.shape[1] * panel)
-    return [Launch("quantize", "quantize", args, size, (1, 1) if traits.is_cpu else None)]
+    local = (1, 1) if traits.is_cpu else None
+    return [Launch("quantize", "quantize", args, size, local, panel_defines(node))]

@@ -1,0 +1,104 @@
+// tiled_lanes: what products of row tiles share, compiled before tiled_floats.cl, tiled_sums.cl and
+// the families: vectors by rows of `a` (lanes), and where the rows of x lie.
+
+#ifndef PANEL
+  #define PANEL 1    // rows of x that an item makes at once: 1, 4 or 8
+#endif
+#ifndef ROWS
+  #define ROWS 32    // rows of `a` that an item makes: 8, 16 or 32; 1 where items are lanes
+#endif
+#ifndef AHEAD
+  #define AHEAD 8192 // bytes that weights are fetched before they are used
+#endif
+#ifndef TILES
+  #define TILES 1    // tiles that an item of `gated` makes, where items are not lanes
+#endif
+#ifndef TEAM
+  #define TEAM 1     // items that share a row's records
+#endif
+
+#define TILE 32
+
+// Vectors, by rows of `a` in each: types by lane, and with a pair of 16-bit numbers in every lane.
+// Compilers made of Clang also take vectors of 32 numbers, which OpenCL C does not have: 512 bits.
+#if ROWS == 1
+  #define LANES 1
+  #define BY_LANE(name) name
+  #define LOAD_LANES(p) (*(p))
+  #define LOAD_HALVES(p) vload_half(0, p)
+#elif ROWS > 8 && (defined(__INTEL_LLVM_COMPILER) || defined(__clang__) && defined(__AVX512BW__))
+  #define LANES 16
+  #define BY_LANE(name) name##16
+  #define LOAD_LANES(p) vload16(0, p)
+  #define LOAD_HALVES(p) vload_half16(0, p)
+#else
+  #define LANES 8
+  #define BY_LANE(name) name##8
+  #define LOAD_LANES(p) vload8(0, p)
+  #define LOAD_HALVES(p) vload_half8(0, p)
+#endif
+typedef BY_LANE(int) ints;
+typedef BY_LANE(float) floats;
+
+// Vectors an item makes at once: with PANEL rows of x, at most as many sums as there are registers.
+#define VECTORS (ROWS / LANES < 16 / PANEL ? ROWS / LANES : 16 / PANEL)
+
+// Number i of every lane's row, in a run of them: a half, or the upper half of a float.
+#define HALF_AT(p, i, lane) LOAD_HALVES((const __global half *)(p) + (i) * TILE + (lane))
+#define UPPER(p) BY_LANE(as_float)(BY_LANE(convert_uint)(LOAD_LANES(p)) << 16)
+#define BF16_AT(p, i, lane) UPPER((const __global ushort *)(p) + (i) * TILE + (lane))
+
+// Block b of row i of x: PANEL rows lie together block by block, or each somewhere else.
+#ifdef SCATTERED
+typedef struct {
+  const __global char *row[PANEL];
+} Columns;
+  #define X_AT(x, i, b) ((x).row[i] + (long)(b) * X_BYTES)
+#else
+typedef const __global char *Columns;
+  #define X_AT(x, i, b) ((x) + ((long)(b) * PANEL + (i)) * X_BYTES)
+#endif
+
+// With one row of x memory is the limit: fetch what is needed some microseconds later. Processors do
+// so too, but give up where the order of loads is not quite the order in memory.
+static void fetch_ahead(const __global char *a, int bytes) {
+#if PANEL == 1 && LANES > 1 && defined(__clang__)
+  #pragma unroll
+  for (int i = 0; i < bytes; i += 64) __builtin_prefetch(a + AHEAD + i);
+#endif
+}
+
+static void clear(floats acc[PANEL][VECTORS]) {
+#pragma unroll
+  for (int i = 0; i < PANEL; i++)
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) acc[i][v] = (floats)0;
+}
+
+// Zeros, though a compiler cannot tell (offsets are not negative).
+static ints unknown_zeros(long offset) {
+#if LANES == 1
+  return 0;
+#else
+  int8 different = (int8)(1, 2, 3, 4, 5, 6, 7, 8) * (int)(offset >> 63);
+  #if LANES == 16
+  return (ints)(different, different);
+  #else
+  return different;
+  #endif
+#endif
+}
+
+#if LANES > 1
+// y[row ...] = v, and what is added there, if anything; y has m rows.
+static void store(__global float *y, const __global float *added, floats v, int row, int m) {
+  if (row + LANES <= m) {
+    if (added) v += BY_LANE(vload)(0, added + row);
+    BY_LANE(vstore)(v, 0, y + row);
+  } else {
+    float each[LANES];
+    BY_LANE(vstore)(v, 0, each);
+    for (int i = 0; row + i < m; i++) y[row + i] = added ? each[i] + added[row + i] : each[i];
+  }
+}
+#endif
