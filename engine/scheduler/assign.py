@@ -63,8 +63,8 @@ def assign(graph: Graph, places: Places, pins: Pins = NO_PINS) -> dict[Tensor, A
     passes.located()
     passes.down()
     passes.up()
-    passes.upgraded()
     passes.rest()
+    passes.upgraded()
     return {n: passes.chosen[n.storage] for n in graph.nodes if n.op not in VIEW_OPS}
 
 
@@ -152,23 +152,23 @@ class Passes:
                     self._choose(unit, backend, "2.use")
                     break
 
-    def upgraded(self) -> None:
-        """From the host to the device that reads the result, where nothing has to be copied."""
-        for unit in self._units:
-            chosen = self.chosen.get(unit.storage)
-            if chosen is None or not (chosen.backend.is_host and chosen.cause.startswith("1.wgt")):
-                continue
-            for backend in self._users(unit):
-                if self.able(backend, unit) and self._to_bring(backend, unit) == (0, 0):
-                    self._choose(unit, backend, "3.upg")
-                    break
-
     def rest(self) -> None:
         """What is left, in order. Raises `CannotPlace` where nobody can."""
         for unit in self._units:
             if unit.storage not in self.chosen and not self._follow(unit):
                 self._fall_back(unit)
             self._note(unit)
+
+    def upgraded(self) -> None:
+        """From the host to the device that reads the result, where nothing has to be copied."""
+        for unit in self._units:
+            chosen = self.chosen[unit.storage]
+            if not (chosen.backend.is_host and chosen.cause.startswith("1.wgt")):
+                continue
+            for backend in self._users(unit):
+                if self.able(backend, unit) and self._to_bring(backend, unit) == (0, 0):
+                    self._choose(unit, backend, "3.upg")
+                    break
 
     def able(self, backend: Backend, unit: _Unit) -> bool:
         """Whether a backend has the kernels, and can have every source."""

@@ -35,10 +35,12 @@ class Places:
 
     def readable(self, leaf: Tensor, backend: Backend) -> BufferType | None:
         """How a backend finds a leaf where it lies, the mapped file included; None where it cannot
-        read it without a copy.
+        read it without a copy. Another's cache it never does: that is written while it would read.
         """
         kind = self._types.get(leaf)
-        if kind is None or kind.device == backend.name or backend.reads(kind, leaf.nbytes):
+        if kind is None or kind.device == backend.name:
+            return kind
+        if leaf.role is Role.WEIGHT and backend.reads(kind, leaf.nbytes):
             return kind
         if leaf in self._mapped:
             in_file = self.host.buffer_type(leaf.fmt, leaf.shape)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from engine.backends.base import Backend
 from engine.graph.graph import Graph
 from engine.graph.op import VIEW_OPS
-from engine.graph.tensor import Tensor
+from engine.graph.tensor import Role, Tensor
 from engine.scheduler.assign import Assignment
 from engine.scheduler.places import Places, is_placed, sources
 
@@ -90,6 +90,7 @@ class _Cutter:
         for storage, made in wanted.items():
             self._there[storage, backend] = made
             origin = self._owners.get(storage) or self._places.origin(storage)
+            assert origin is not None or storage.role is Role.INPUT, f"{storage} lies nowhere"
             run.copies.append(Copy(storage, origin, backend, made))
         run.nodes.append(node)
         self._owners[node.storage] = backend

@@ -12,7 +12,7 @@ from engine.graph.op import Op
 from engine.graph.tensor import Role, Tensor, leaf
 from engine.scheduler.assign import Assignment, assign
 from engine.scheduler.places import Places
-from tests.engine.scheduler.devices import Device, host, placements
+from tests.engine.scheduler.devices import Device, host, placements, types_of
 
 
 def weight(name: str, *shape: int) -> Tensor:
@@ -134,9 +134,7 @@ def test_a_pin_that_cannot_hold_is_refused_with_the_reason() -> None:
     x, cache = given("x", 4, 2), leaf("cache", F16, (4, 8), Role.CACHE)
     ids = leaf("ids", I32, (2,), Role.INPUT)
     act = ops.silu(x).named("act")
-    with pytest.raises(
-        CannotPlace, match="silu act cannot run on a: it has no kernel for"
-    ):
+    with pytest.raises(CannotPlace, match="silu act cannot run on a: it has no kernel for"):
         placements(Graph.of([act]), [a, b, h], {}, {"act": a})
     stored = ops.set_rows(cache, x, ids).named("stored")
     with pytest.raises(CannotPlace, match="writes into cache, which lies on a; drop the pin"):
@@ -217,3 +215,12 @@ def test_every_cause_is_explained() -> None:
     a = Device("a")
     for cause in ("usr", "1.vsrc", "1.wgt0", "1.src12", "2.use", "3.sup"):
         assert Assignment(a, cause).reason
+
+
+def test_the_hosts_caches_are_not_read_in_place() -> None:
+    """They are written in every step, while a device may still be at work on the one before."""
+    a, h = Device("a", sees_host=True), host()
+    cache, table = leaf("cache", F16, (4, 8), Role.CACHE), weight("table", 4, 8)
+    places = Places([a, h], types_of({cache: h, table: h}))
+    assert places.readable(cache, a) is None
+    assert places.readable(table, a) == h.buffer_type(F32, table.shape)
