@@ -24,9 +24,13 @@ def mulmat(node: Tensor, out: Operand, a: Operand, b: Operand) -> None:
 
 
 def mulmat_id(node: Tensor, out: Operand, a: Operand, b: Operand, ids: Operand) -> None:
-    """out[:, u, t] = a[:, :, ids[u, t]]^T b[:, u mod s, t], one expert after the other."""
+    """out[:, u, t] = a[:, :, ids[u, t]]^T b[:, u mod s, t], one expert after the other.
+
+    Zeros where an id names none.
+    """
     x = b.load((0,))  # [T, s, K]
     chosen = ids.load((0, 0))  # [T, U]
     for expert in np.unique(chosen):
         t, u = np.nonzero(chosen == expert)
-        out.raw[0, t, u] = x[t, u % x.shape[1]] @ a.load((0, expert)).T
+        known = 0 <= expert < a.raw.shape[1]
+        out.raw[0, t, u] = x[t, u % x.shape[1]] @ a.load((0, expert)).T if known else 0

@@ -25,6 +25,7 @@ def mulmat_id(a: Tensor, b: Tensor, ids: Tensor) -> Tensor:
     """out[:, u, t] = a[:, :, ids[u, t]]^T b[:, u mod s, t]: each token with its own experts.
 
     f32 [M, U, T] of a [K, M, E], which may be quantised, b [K, s, T] and ids i32 [U, T].
+    An id that names no expert gives zeros.
     """
     _check_rows("mulmat_id", a, b)
     used, tokens = ids.shape[:2]

@@ -48,6 +48,16 @@ def test_experts_of_blocks(host: HostBackend, fmt) -> None:
     assert nmse(run(host, ops.mulmat_id(a, b, ids), x.values | {a: blocks}), want) < 1e-12
 
 
+def test_ids_that_name_no_expert_give_zeros(host: HostBackend) -> None:
+    x = Operands(43)
+    a, b = x.make(F32, 9, 4, 3), x.make(F32, 9, 1, 2)
+    chosen = np.int32([[0, -1], [3, 2]])
+    got = run(host, ops.mulmat_id(a, b, x.put(I32, chosen)), x.values)[0]
+    assert not got[[0, 1], [1, 0]].any()
+    want = definition(x.exact(a)[0], x.exact(b)[0], np.maximum(chosen, 0) % 3)[0]
+    assert nmse(got[[0, 1], [0, 1]], want[[0, 1], [0, 1]]) < 1e-12
+
+
 def test_ids_of_a_full_order_and_permuted_columns(host: HostBackend) -> None:
     """As a router makes them: the first of every row of an argsort; b [K, s, T] of [K, T, s]."""
     x = Operands(42)
