@@ -20,6 +20,8 @@ from engine.graph.tensor import Shape, Tensor
 
 Bytes = NDArray[np.uint8]
 PLAIN = "plain"
+REPACKED = "repacked"
+"""Layouts: as in the file; and with more bits an element. Others are for backends to name."""
 
 
 class Component(StrEnum):

@@ -23,7 +23,7 @@ from engine.scheduler.costs import costs
 from engine.scheduler.plan import Planner
 from engine.settings import KV_TYPES, EngineOptions
 from engine.tokenizer import ChatTemplate, Tokenizer, load_chat_template, load_tokenizer
-from engine.weights.load import allocate, free, upload
+from engine.weights.load import allocate, free, repacked, upload
 
 StageProgress = Callable[[str, int, int], None]
 
@@ -77,7 +77,11 @@ class LoadedModel:
             n_vocab=self.built.n_vocab,
             chat=self.template.source,
             notes=notes,
-            details=[*self.dry.placement.reasons, *records(self.dry).log_lines()],
+            details=[
+                *self.dry.placement.reasons,
+                *repacked(self.dry.weights),
+                *records(self.dry).log_lines(),
+            ],
         )
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.backends.base import Backend, Buffer, BufferType, Location, Owner
+from engine.backends.base import REPACKED, Backend, Buffer, BufferType, Location, Owner
 from engine.errors import Cancelled
 from engine.gguf import GGUFFile
 from engine.graph.graph import Graph
@@ -11,6 +11,7 @@ from engine.graph.op import Op
 from engine.graph.tensor import Role, Tensor
 
 Progress = Callable[[int, int], None]
+MIB = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -28,16 +29,23 @@ class Allocation:
 
 
 def matmul_only(graph: Graph) -> frozenset[Tensor]:
-    """Weights whose every use is the unviewed first operand of a mulmat that may round."""
+    """Weights whose every use is the unviewed first operand of a matrix product: of a mulmat, or
+    experts of a mulmat_id. Products that must not round their activations count for floats only.
+    """
     seen: set[Tensor] = set()
     spoiled: set[Tensor] = set()
     for node in graph.nodes:
         for i, source in enumerate(node.src):
-            if source is None or source.role is not Role.WEIGHT:
-                continue
-            exact = node.attr.get("full_precision", False)
-            (seen if node.op is Op.MULMAT and i == 0 and not exact else spoiled).add(source)
+            if source is not None and source.role is Role.WEIGHT:
+                (seen if i == 0 and _is_product(node, source) else spoiled).add(source)
     return frozenset(seen - spoiled)
+
+
+def _is_product(node: Tensor, weight: Tensor) -> bool:
+    if node.op is Op.MULMAT_ID:
+        return True
+    exact = node.attr.get("full_precision", False) and weight.fmt.quantized
+    return node.op is Op.MULMAT and weight.shape[2] == 1 and not exact
 
 
 def plan_weights(
@@ -72,6 +80,21 @@ def _cut(
             runs.append([])
         runs[-1].append((tensor, size))
     return [Allocation(backend, kind, owner, tuple(run)) for run in runs]
+
+
+def repacked(plan: Iterable[Allocation]) -> list[str]:
+    """In a line, the types whose weights take more on devices than in the file; or nothing."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for allocation in plan:
+        if allocation.type.layout == REPACKED:
+            for tensor, size in allocation.tensors:
+                found.setdefault(tensor.fmt.name, []).append((tensor.nbytes, size))
+    each = [
+        f"{name} x {len(sizes)} {sum(n for n, _ in sizes) / MIB:.1f} -> "
+        f"{sum(n for _, n in sizes) / MIB:.1f} MiB"
+        for name, sizes in sorted(found.items())
+    ]
+    return [f"weights repacked for their device: {', '.join(each)}"] if each else []
 
 
 def allocate(plan: Iterable[Allocation], placed: dict[Tensor, Location]) -> None:

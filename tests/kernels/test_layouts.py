@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from engine.backends.base import REPACKED
 from engine.backends.opencl import layouts
 from engine.backends.opencl.launch import DeviceTraits
-from engine.backends.opencl.layouts import REPACKED, TILED, TILES
+from engine.backends.opencl.layouts import TILED, TILES
 from engine.backends.opencl.tile_schemes import SCHEMES, TILE, Scheme
 from engine.gguf.formats import BF16, F16, F32, I32, Q8_0, Format, by_name
 from tests.kernels.blocks import QUANTIZED, Blocks, exact, random_blocks

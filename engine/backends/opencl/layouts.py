@@ -31,16 +31,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.backends.base import PLAIN, Bytes
+from engine.backends.base import PLAIN, REPACKED, Bytes
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.tile_schemes import SCHEMES, TILE
 from engine.gguf.formats import Format
 from engine.graph.tensor import Shape
 
 TILED = "tiled"
-REPACKED = "repacked"
-"""Tiles that take more bits an element than the file."""
-
 TILES = (TILED, REPACKED)
 
 # Bytes of blocks converted at once; temporary arrays are a few times that.
