@@ -53,6 +53,12 @@ def lines(planned: Planned) -> Iterable[str]:
     yield ""
     yield from planned.reasons
     yield from (f"warning: {text}" for text in planned.warnings)
+    for pool in planned.memory.pools:
+        free = "unknown" if pool.free is None else f"{pool.free / MIB:.0f} MiB"
+        yield (
+            f"{pool.name} memory: {pool.total / MIB:.0f} MiB, free {free} ({pool.source}),"
+            f" of which {pool.limit / MIB:.0f} MiB are for {', '.join(pool.devices)}"
+        )
     yield "\ndevices (MiB)"
     yield from _table(_devices(planned))
     yield "\nlayers (MiB)"

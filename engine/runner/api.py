@@ -1,7 +1,6 @@
 """The engine as a library: load a model, generate, read its numbers."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -72,10 +71,16 @@ class Model:
 
 
 def load(
-    path: str | Path, *, device: str | None = None, ctx: int | None = None, kv: str = "f16"
+    path: str | Path,
+    *,
+    device: str | None = None,
+    ctx: int | None = None,
+    kv: str = "f16",
+    place: str = "",
 ) -> Model:
-    """Open a GGUF file; `device` as `cutaway devices` spells it, None for the best one.
+    """Open a GGUF file; `device` as `cutaway devices` spells it, None for the best ones.
 
-    `kv` is what keys and values are kept in, one of `engine.settings.KV_TYPES`.
+    `kv` is what keys and values are kept in, one of `engine.settings.KV_TYPES`; `place` is what
+    the command line's `--place` takes.
     """
-    return Model(load_model(path, replace(EngineOptions(), device=device, ctx=ctx, kv=kv)))
+    return Model(load_model(path, EngineOptions(device=device, ctx=ctx, kv=kv, place=place)))

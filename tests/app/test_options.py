@@ -24,6 +24,8 @@ def test_all() -> None:
     assert options == EngineOptions(
         "intel:0", 4096, "f16", False, 2, {"intel:0": 100 << 20, "host": 0}
     )
+    placed = parse("--place", "0-3=intel:0,out=host", "--gpu-layers", "5")
+    assert placed == EngineOptions(place="0-3=intel:0,out=host", gpu_layers=5)
     assert parse("--flash-attn", "on").flash_attention is True
     assert parse("--flash-attn", "auto").flash_attention is None
 
