@@ -1,16 +1,12 @@
-"""Blocks of quantised formats: random ones with sane scales, and given ones."""
+"""Random blocks of quantised formats, with sane scales."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.gguf import formats
-from engine.gguf.dequantize import dequantize
-from engine.gguf.formats import FORMATS, Format
+from engine.gguf.formats import FORMATS, UNREADABLE, Format
 
 Blocks = NDArray[np.uint8]
-
-UNREADABLE = (formats.Q8_1, formats.Q8_K, formats.Q1_0, formats.Q2_0)
-"""Types of activations, and two that the `gguf` package has no decoder for."""
 
 QUANTIZED = tuple(f for f in FORMATS.values() if f.quantized and f not in UNREADABLE)
 
@@ -25,12 +21,6 @@ def random_blocks(rng: np.random.Generator, fmt: Format, rows: int, k: int) -> B
     """Rows of any bits, with scales that are numbers: [rows, row bytes]."""
     blocks = rng.integers(0, 256, (rows, k // fmt.block, fmt.bytes), dtype=np.uint8)
     return with_scales(rng, fmt, blocks)
-
-
-def filled_blocks(fmt: Format, rows: int, k: int, byte: int) -> Blocks:
-    """Rows of which every byte that is not a scale is `byte`."""
-    blocks = np.full((rows, k // fmt.block, fmt.bytes), byte, np.uint8)
-    return with_scales(np.random.default_rng(0), fmt, blocks)
 
 
 def with_scales(
@@ -60,8 +50,3 @@ def with_scales(
 
 def _halves(numbers: NDArray[np.float64]) -> Blocks:
     return numbers.astype("<f2").view(np.uint8)
-
-
-def exact(blocks: Blocks, fmt: Format) -> NDArray[np.float64]:
-    """What rows of blocks hold."""
-    return dequantize(blocks, fmt).astype(np.float64)

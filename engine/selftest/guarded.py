@@ -71,11 +71,11 @@ def prepared(
 ) -> Iterator[Ready]:
     """As `run_all`, before the run; the memory is freed at the end."""
     graph = Graph.of(wanted)
-    placed: dict[Tensor, _Placed] = {}
+    placed: dict[Tensor, Placed] = {}
     try:
         for tensor in graph.leaves:
             packed = matmul_only and tensor.role is Role.WEIGHT
-            placed[tensor] = _Placed(backend, tensor, packed)
+            placed[tensor] = Placed(backend, tensor, packed)
             placed[tensor].fill(backend, tensor, as_bytes(tensor, values[tensor]))
         nodes = tuple(t for t in graph.nodes if t.op not in VIEW_OPS)
         if lower:
@@ -85,16 +85,16 @@ def prepared(
         for tensor in nodes:
             for used in (tensor, *tensor.src):
                 if used is not None and used.storage not in placed:
-                    placed[used.storage] = _Placed(backend, used.storage)
+                    placed[used.storage] = Placed(backend, used.storage)
         written = {t.storage for t in nodes}
 
         def check() -> None:
             for tensor, place in placed.items():
-                place.check(backend.name, tensor, tensor in written)
+                place.check(tensor, tensor in written)
 
         yield Ready(
             backend.compile(nodes, lambda t: placed[t.storage].location),
-            lambda node: _read(placed[node.storage].location, node),
+            lambda node: read(placed[node.storage].location, node),
             check,
         )
     finally:
@@ -117,10 +117,11 @@ def refused(
     return None
 
 
-class _Placed:
+class Placed:
     """A storage in a buffer of its own, poisoned, with guards on both sides."""
 
     def __init__(self, backend: Backend, tensor: Tensor, packed: bool = False) -> None:
+        self._device = backend.name
         kind = backend.buffer_type(tensor.fmt, tensor.shape, packed)
         self.size = backend.allocation_size(kind, tensor.fmt, tensor.shape)
         if tensor.role is not Role.WEIGHT:
@@ -139,17 +140,17 @@ class _Placed:
         backend.upload(self.location, tensor.fmt, tensor.shape, rows)
         self._before = self.location.buffer.read(GUARD, self.size)
 
-    def check(self, device: str, tensor: Tensor, written: bool) -> None:
+    def check(self, tensor: Tensor, written: bool) -> None:
         """The guards are whole, and so is a leaf that no node writes."""
         whole = self.location.buffer.read(0, self.size + 2 * GUARD)
         what = tensor.name or tensor.op
         if not np.array_equal(whole[:GUARD], PATTERN):
-            raise DeviceError(device, f"wrote before the start of {what}")
+            raise DeviceError(self._device, f"wrote before the start of {what}")
         if not np.array_equal(whole[-GUARD:], PATTERN):
-            raise DeviceError(device, f"wrote past the end of {what}")
+            raise DeviceError(self._device, f"wrote past the end of {what}")
         given = tensor.op is Op.NONE and not written
         if given and not np.array_equal(whole[GUARD:-GUARD], self._before):
-            raise DeviceError(device, f"changed {what}, which is only read")
+            raise DeviceError(self._device, f"changed {what}, which is only read")
 
 
 def as_bytes(tensor: Tensor, value: Array) -> Bytes:
@@ -174,5 +175,6 @@ def strided(data: Bytes, tensor: Tensor) -> Array:
     return view.copy()
 
 
-def _read(at: Location, node: Tensor) -> Array:
+def read(at: Location, node: Tensor) -> Array:
+    """The values of a node whose storage lies there."""
     return strided(at.buffer.read(at.offset + node.offset, node.nbytes), node)

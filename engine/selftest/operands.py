@@ -5,13 +5,13 @@ from math import prod
 
 import numpy as np
 
-from engine.gguf.formats import I32, I64, Format
+from engine.gguf.formats import I8, I16, I32, I64, Format
 from engine.graph.arrays import encode
 from engine.graph.tensor import Role, Tensor, leaf
 from engine.selftest.blocks import random_blocks
 from engine.selftest.guarded import Array
 
-INTEGERS = (I32, I64)
+INTEGERS = (I8, I16, I32, I64)
 
 
 class Operands:
@@ -30,7 +30,7 @@ class Operands:
             return self._leaf(fmt, shape, random_blocks(self.rng, fmt, rows, shape[0]), role)
         numbers = self.rng.standard_normal(shape[::-1]) * spread
         if fmt in INTEGERS:
-            numbers = np.rint(numbers * 100)
+            numbers = np.rint(numbers * (1 if fmt == I8 else 100))
         return self.put(fmt, numbers, role)
 
     def put(self, fmt: Format, numbers: Array, role: Role = Role.INPUT) -> Tensor:
