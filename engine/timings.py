@@ -53,6 +53,18 @@ class HostRecord(msgspec.Struct, frozen=True):
     end: int
 
 
+class SplitRecord(msgspec.Struct, frozen=True):
+    """A split of a step, by the devices' own clocks: how many copies of how many bytes it needs,
+    how long they and its launches take, in nanoseconds; the median over steps.
+    """
+
+    device: str
+    copies: int
+    copied: int
+    copy_ns: int
+    compute_ns: int
+
+
 class StepProfile(msgspec.Struct, frozen=True):
     """The step of median length out of `n_steps`, and what its parts cost in all of them.
 
@@ -72,6 +84,7 @@ class StepProfile(msgspec.Struct, frozen=True):
     costs: list[Cost]
     launches: list[LaunchRecord]
     host: list[HostRecord]
+    splits: list[SplitRecord] = []
 
     @property
     def name(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from engine.timings import Cost, StepProfile
+from engine.timings import Cost, SplitRecord, StepProfile
 
 _HEAD = ("model", "size", "params", "backend", "threads", "test", "t/s", "median")
 _COSTS = {"kernel": "kernel", "op": "operation", "role": "tensor", "split": "split"}
@@ -38,7 +38,7 @@ def row(test: dict[str, Any]) -> str:
 
 
 def profile_lines(profile: StepProfile, roof: tuple[float, float]) -> Iterator[str]:
-    """A step's parts, then its launches by kernel, operation, tensor and split."""
+    """A step's parts, its launches by kernel, operation, tensor and split, and its copies."""
     step = profile.step_ns
     yield (
         f"\n{profile.name}: a step of {step / 1e6:.3f} ms, the median of {profile.n_steps}; "
@@ -58,6 +58,14 @@ def profile_lines(profile: StepProfile, roof: tuple[float, float]) -> Iterator[s
         head = (title, "count", "us", "% of step", "GB/s", "% of roof", "GFLOP/s", "% of roof")
         yield ""
         yield from _aligned([head, *(_cost_cells(cost, step, roof) for cost in costs)])
+    yield ""
+    first = ("split", "copies", "KiB", "copy us", "compute us")
+    yield from _aligned([first, *map(_split_cells, range(len(profile.splits)), profile.splits)])
+
+
+def _split_cells(number: int, split: SplitRecord) -> Sequence[str]:
+    times = (f"{ns / 1e3:.1f}" for ns in (split.copy_ns, split.compute_ns))
+    return [f"{number} {split.device}", str(split.copies), f"{split.copied / 1024:.1f}", *times]
 
 
 def _cost_cells(cost: Cost, step: int, roof: tuple[float, float]) -> Sequence[str]:

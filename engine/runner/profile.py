@@ -15,7 +15,7 @@ from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH
 from engine.runner.work import Work, work_of
 from engine.scheduler.record import UNRECORDED, Recorder, Recording
-from engine.timings import Cost, HostRecord, LaunchRecord, StepProfile
+from engine.timings import Cost, HostRecord, LaunchRecord, SplitRecord, StepProfile
 
 # A layer's number in a tensor's name: Qcur-3, cache_k_l3 (view).
 _LAYER = re.compile(r"-\d+|(?<=_k)_l\d+|(?<=_v)_l\d+")
@@ -107,7 +107,22 @@ def summarize(
             HostRecord(span.name, span.start - began, span.end - began)
             for span in recordings[middle].host
         ],
+        splits=_splits(recordings),
     )
+
+
+def _splits(recordings: Sequence[Recording]) -> list[SplitRecord]:
+    steps = zip(*(recording.splits() for recording in recordings), strict=True)
+    return [
+        SplitRecord(
+            same[0].device,
+            same[0].copies,
+            same[0].copied,
+            round(median(one.copy_ns for one in same)),
+            round(median(one.compute_ns for one in same)),
+        )
+        for same in steps
+    ]
 
 
 def _launches(recording: Recording) -> list[LaunchRecord]:
