@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,33 @@ class Draws:
         return (4 + raw % np.uint64(V - 4)).astype(np.int32)
 
 
-def write_tiny(path: Path, architecture: str, **options: Any) -> Path:
+class _Writer(gguf.GGUFWriter):
+    """Quantises matrices whose names hold one of the keys of `kinds`, by the first that they do."""
+
+    kinds: Mapping[str, gguf.GGMLQuantizationType] = {}
+
+    def add_tensor(self, name: str, tensor: np.ndarray, **options: Any) -> None:
+        kind = next((kind for part, kind in self.kinds.items() if part in name), None)
+        if kind is None or tensor.ndim == 1:
+            super().add_tensor(name, tensor, **options)
+        else:
+            blocks = gguf.quants.quantize(tensor.astype(np.float32), kind)
+            super().add_tensor(name, blocks, raw_dtype=kind, **options)
+
+
+def write_tiny(
+    path: Path,
+    architecture: str,
+    kinds: Mapping[str, gguf.GGMLQuantizationType] | None = None,
+    **options: Any,
+) -> Path:
     """Write one of ARCHITECTURES to `path`; `options` go to gguf.GGUFWriter.
 
-    With `split_max_tensors=n` it is `<stem>-00001-of-....gguf` and so on that are written.
+    `kinds` gives parts of matrices' names their types: {"ffn_": Q4_1}. With `split_max_tensors=n`
+    it is `<stem>-00001-of-....gguf` and so on that are written.
     """
-    writer = gguf.GGUFWriter(path, architecture, **options)
+    writer = _Writer(path, architecture, **options)
+    writer.kinds = kinds or {}
     {"llama": _llama, "gemma3": _gemma3}[architecture](writer)
     writer.write_header_to_file(path)
     writer.write_kv_data_to_file()
@@ -73,7 +95,7 @@ def _llama(writer: gguf.GGUFWriter) -> None:
     writer.add_rope_dimension_count(d)
     writer.add_rope_freq_base(10000.0)
     writer.add_layer_norm_rms_eps(1e-5)
-    _byte_level_vocabulary(writer)
+    byte_level_vocabulary(writer)
     writer.add_tensor("token_embd.weight", draws.matrix(V, E, gain=8))
     writer.add_tensor("output.weight", draws.matrix(V, E, gain=3))
     writer.add_tensor("output_norm.weight", draws.norm(E))
@@ -136,7 +158,7 @@ def _feed_forward(writer: gguf.GGUFWriter, draws: Draws, block: str, f: int) -> 
     writer.add_tensor(f"{block}.ffn_down.weight", draws.matrix(E, f))
 
 
-def _byte_level_vocabulary(writer: gguf.GGUFWriter) -> None:
+def byte_level_vocabulary(writer: gguf.GGUFWriter) -> None:
     """Four special tokens, one a byte, and merges of lower-case pairs."""
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>"]
     # Byte-level BPE shows bytes that do not print as the code points from 256 up.

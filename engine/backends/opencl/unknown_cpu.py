@@ -2,9 +2,11 @@
 
 The PoCL of the package index holds LLVM 14. A CPU made later it calls "generic" (Zen 5), a name
 that its own front end refuses, so that no program builds, or by its predecessor's name (Zen 4:
-"znver3"), which lacks AVX-512. Nothing outside can change the name: no variable, no build option.
-It lies in the driver's record of the device, which is what an OpenCL handle points to, so there it
-is replaced by an older CPU with the same instructions.
+"znver3"), which lacks AVX-512. Its built-in functions it still takes from a library for AVX-512:
+compiled for a CPU without, they crash the compiler or keep it busy forever. Nothing outside can
+change the name: no variable, no build option. It lies in the driver's record of the device, which
+is what an OpenCL handle points to, so there it is replaced by an older CPU with the same
+instructions.
 """
 
 import ctypes
@@ -22,6 +24,9 @@ KNOWN = (
     (b"cascadelake", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_vnni"}),
     (b"skylake-avx512", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}),
     (b"haswell", {"avx2", "fma", "bmi1", "bmi2", "f16c", "movbe"}),
+    (b"ivybridge", {"avx", "f16c", "popcnt", "pclmulqdq", "rdrand", "fsgsbase"}),
+    (b"sandybridge", {"avx", "popcnt", "pclmulqdq"}),
+    (b"nehalem", {"sse4_2", "popcnt"}),
     (b"x86-64", set[str]()),
 )
 
@@ -37,10 +42,15 @@ def name_unknown_cpu(device: cl.Device) -> None:
         return
     given = device.version.rpartition(TARGET)[2]
     best = known_cpu(Path("/proc/cpuinfo").read_text("ascii", "replace"))
-    if given != "generic" and not (given == "znver3" and best in WITH_AVX512):
-        return
-    for address in _pointers_to(given.encode() + b"\0", device.int_ptr, RECORD_BYTES):
-        ctypes.c_void_p.from_address(address).value = ctypes.addressof(_names[best])
+    if given == "generic" or (given == "znver3" and best in WITH_AVX512):
+        rename(device, best)
+
+
+def rename(device: cl.Device, name: bytes) -> None:
+    """Have a PoCL device compile for one of `KNOWN`."""
+    given = device.version.rpartition(TARGET)[2].encode() + b"\0"
+    for address in _pointers_to(given, device.int_ptr, RECORD_BYTES):
+        ctypes.c_void_p.from_address(address).value = ctypes.addressof(_names[name])
 
 
 def known_cpu(cpuinfo: str) -> bytes:

@@ -3,7 +3,6 @@
 from contextlib import closing
 from pathlib import Path
 
-import gguf
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
@@ -35,20 +34,9 @@ def architecture(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def path(architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def path(architecture: str, tmp_path: Path) -> Path:
     """A tiny model whose matrices are quantised."""
-    add = gguf.GGUFWriter.add_tensor
-
-    def quantizing(writer: gguf.GGUFWriter, name: str, tensor: np.ndarray) -> None:
-        kind = next((kind for part, kind in FORMATS.items() if part in name), None)
-        if kind is None or tensor.ndim == 1:
-            add(writer, name, tensor)
-        else:
-            blocks = gguf.quants.quantize(tensor.astype(np.float32), kind)
-            add(writer, name, blocks, raw_dtype=kind)
-
-    monkeypatch.setattr(gguf.GGUFWriter, "add_tensor", quantizing)
-    return write_tiny(tmp_path / "tiny.gguf", architecture)
+    return write_tiny(tmp_path / "tiny.gguf", architecture, FORMATS)
 
 
 @pytest.fixture
