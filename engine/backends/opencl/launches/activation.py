@@ -13,7 +13,6 @@ from engine.backends.opencl.launches.sizes import (
     f32,
     i32,
     i64,
-    kernel_name,
     operands,
     readable,
     row_shape,
@@ -41,5 +40,6 @@ def activation(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         per_item,
         *(f32(node.attr.get(name, 0.0)) for name in ("alpha", "limit")),
     )
-    defines = {**defines, "A": TYPE_NAMES[gate.fmt], "B": TYPE_NAMES[(up or gate).fmt]}
-    return [Launch("activation", kernel_name(node.op), args, size, local, defines)]
+    types = {"A": TYPE_NAMES[gate.fmt], "B": TYPE_NAMES[(up or gate).fmt]}
+    defines = {**defines, **types, "OP": f"{node.op}_of"}
+    return [Launch("activation", f"each_{node.op}_of", args, size, local, defines)]

@@ -13,7 +13,6 @@ from engine.backends.opencl.launches.sizes import (
     f32,
     i32,
     i64,
-    kernel_name,
     operands,
     readable,
     row_shape,
@@ -47,7 +46,7 @@ def binary(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Laun
         *map(i64, b_strides),
         per_item,
     )
-    defines = {**defines, "A": TYPE_NAMES[a.fmt], "B": TYPE_NAMES[b.fmt]}
+    defines = {**defines, "A": TYPE_NAMES[a.fmt], "B": TYPE_NAMES[b.fmt], "OP": node.op}
     return [Launch("arithmetic", node.op, args, size, local, defines)]
 
 
@@ -69,8 +68,8 @@ def unary(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launc
         per_item,
         *map(f32, scalars[:2]),
     )
-    defines = {**defines, "A": TYPE_NAMES[a.fmt], "B": "f32"}
-    return [Launch("arithmetic", kernel_name(node.op), args, size, local, defines)]
+    defines = {**defines, "A": TYPE_NAMES[a.fmt], "OP": f"{node.op}_of"}
+    return [Launch("unary", f"each_{node.op}_of", args, size, local, defines)]
 
 
 def supports_add_id(node: Tensor, type_of: TypeOf) -> bool:
@@ -89,5 +88,4 @@ def add_id(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Laun
         *map(i64, strides),
         per_item,
     )
-    defines = {**defines, "A": "f32", "B": "f32"}
-    return [Launch("arithmetic", "add_id", args, size, local, defines)]
+    return [Launch("add_id", "add_id", args, size, local, defines)]

@@ -35,4 +35,4 @@ def norm(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch
         *(node, x, weight, bias, n0, n1, n2, rows, *map(i64, x.strides)),
         *(i32(weight is not None), i32(bias is not None), per_group, f32(node.attr["eps"])),
     )
-    return [Launch("norm", node.op, args, size, local, defines)]
+    return [Launch("norm", node.op, args, size, local, {**defines, "OP": node.op})]

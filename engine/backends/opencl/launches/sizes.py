@@ -8,7 +8,6 @@ import numpy as np
 from engine.backends.base import PLAIN, TypeOf
 from engine.backends.opencl.launch import Arg, DeviceTraits
 from engine.gguf.formats import BF16, F16, F32, FORMATS, I32, Q4_0, Q8_0, UNREADABLE, Format
-from engine.graph.op import Op
 from engine.graph.tensor import Shape, Tensor
 
 Args = tuple[Arg, ...]
@@ -139,11 +138,6 @@ def _four(values: Sequence[int], filler: int) -> Shape:
 def sources(node: Tensor) -> tuple[Tensor, ...]:
     """The sources that are there; optional ones come last."""
     return tuple(source for source in node.src if source is not None)
-
-
-def kernel_name(op: Op) -> str:
-    """An operation's kernel: its name, which some functions of OpenCL C have too."""
-    return f"{op}_" if op in (Op.CLAMP, Op.SQRT, Op.SIN, Op.COS, Op.TANH) else op
 
 
 def readable(node: Tensor, type_of: TypeOf) -> bool:
