@@ -107,14 +107,12 @@ class _Placing:
         return tuple(self._fit_device(self.devices.backend(n)) for n in self.devices.fitted)
 
     def _fit_device(self, backend: Backend) -> FitDevice:
-        pool, budget = backend.pool, self.options.budget.get(backend.name)
+        """Bounded by its budget, of which nothing is kept, or by its pool less the reserve."""
+        pool, name = backend.pool, backend.name
+        if backend.budget is not None and backend.budget < pool.limit:
+            return FitDevice(name, backend.budget, 0, backend.is_integrated)
         reserve = pool.reserve if isinstance(pool, MeasuredPool) else 0
-        free = pool.limit + reserve
-        if budget is not None:
-            return FitDevice(backend.name, min(budget, pool.limit), 0)
-        if backend.budget is not None:
-            free = min(free, backend.budget)
-        return FitDevice(backend.name, free, reserve, backend.is_integrated)
+        return FitDevice(name, pool.limit + reserve, reserve, backend.is_integrated)
 
     def _system(self) -> System:
         pool = system_pool()

@@ -1,9 +1,14 @@
 """Where models go and what they take there: foreseen to the byte, refused by name, freed again."""
 
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
+import gguf
+import numpy as np
 import pytest
 
+from engine.backends.opencl.device import list_devices
 from engine.errors import BadSetting, NoMem
 from engine.runner.loading import load_model
 from engine.settings import EngineOptions
@@ -44,8 +49,6 @@ def placements(n_layer: int) -> list[EngineOptions]:
 @pytest.mark.parametrize("kv", ["f16", "q8_0", "q4_0"])
 @pytest.mark.parametrize("ctx", [512, 4096])
 def test_what_is_foreseen_is_what_is_allocated(model: Path, ctx: int, kv: str) -> None:
-    from dataclasses import replace
-
     n_layer = 30 if "SmolLM2" in model.name else 18
     for options in placements(n_layer):
         with allocated(model, replace(options, ctx=ctx, kv=kv)) as placed:
@@ -184,3 +187,38 @@ def test_every_allocation_of_a_real_load_may_be_refused(
 ) -> None:
     options = EngineOptions(device=drivers()[0], ctx=512)
     assert check_every_refusal(model, options, monkeypatch) > 60
+
+
+def test_a_vision_part_is_a_row_of_its_own_with_the_output_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = gguf.GGUFWriter.add_tensor
+    eyes = {name: np.full((64, 32), 3, np.float16) for name in ("v.patch.weight", "mm.0.weight")}
+
+    def with_eyes(writer: gguf.GGUFWriter, name: str, tensor: np.ndarray) -> None:
+        add(writer, name, tensor)
+        if name == "output_norm.weight":
+            for eye, values in eyes.items():
+                add(writer, eye, values)
+
+    monkeypatch.setattr(gguf.GGUFWriter, "add_tensor", with_eyes)
+    path = write_tiny(tmp_path / "tiny.gguf", "llama")
+    one, two = two_devices()
+    model = load_model(path, EngineOptions(device=one, ctx=64, place=f"out={two}"))
+    with closing(model):
+        assert foreseen(model.dry) == held(model.dry)
+        sizes = {(d, i): n for (d, component, i), n in held(model.dry).items()
+                 if component == "vision"}  # fmt: skip
+        assert sizes == {(two, 3): 2 * 64 * 32 * 2}
+        placed = model.stepper.planner.placed
+        at = next(at for tensor, at in placed.items() if tensor.name == "v.patch.weight")
+        assert (at.buffer.read(at.offset, 64 * 32 * 2).view(np.float16) == 3).all()
+
+
+def test_what_a_device_says_it_has_is_its_budget(tiny_path: Path) -> None:
+    name = next((n for n in drivers() if n.startswith("pocl")), None)
+    if name is None:
+        pytest.skip("needs PoCL, whose memory can be limited")
+    memory = next(info.memory for info in list_devices() if info.name == name)
+    with allocated(tiny_path, EngineOptions(device=name, ctx=64)) as placed:
+        assert placed.dry.backends[0].budget == memory
