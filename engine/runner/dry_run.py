@@ -177,8 +177,10 @@ def _pins(
 def _arenas(made: Outline, backends: Sequence[Backend]) -> Iterator[Wanted]:
     """What a planner allocates for a graph."""
     for backend in backends:
-        for size in made.layouts[backend.name].chunks:
-            yield Wanted(backend, arena_type(backend), size, Owner(Component.GRAPH))
+        layout = made.layouts[backend.name]
+        for size, name in zip(layout.chunks, layout.names, strict=True):
+            owner = Owner(Component.GRAPH, name=name)
+            yield Wanted(backend, arena_type(backend), size, owner)
     host = backends[-1]
     for size in made.staging.chunks:
         yield Wanted(host, arena_type(host), size, Owner(Component.STAGING))

@@ -45,7 +45,8 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each storage lies in one device's arena, and the sizes of its chunks.
+    """Where each storage lies in one device's arena, and the sizes of its chunks. One that a single
+    tensor needs for itself has that one's name in `names`, others none.
 
     `bound` is what no layout can do without: the most bytes that are alive at one step, every
     lifetime once and padded, with what is `reserved`. `busiest` is the first such step, `alive`
@@ -54,6 +55,7 @@ class Layout:
 
     places: Mapping[Tensor, Place]
     chunks: tuple[int, ...]
+    names: tuple[str, ...]
     reserved: int
     bound: int
     busiest: int
@@ -77,12 +79,14 @@ def allocate(lives: Iterable[Lifetime], most: int, reserved: int = 0) -> Layout:
     busiest = alive.index(max(alive)) if alive else 0
     best = min(_attempts(lives, alive, most, reserved, bound), key=lambda stack: stack.size)
     places, sizes = best.places, best.sizes
+    names = [""] * len(sizes)
     for life in lives:
         if life.size > most:
             places.update(dict.fromkeys(life.storages, Place(len(sizes), 0)))
             sizes.append(life.size)
+            names.append(life.storages[0].name)
     then = tuple(life for life in lives if life.first <= busiest <= life.last)
-    return Layout(places, tuple(sizes), reserved, bound, busiest, then)
+    return Layout(places, tuple(sizes), tuple(names), reserved, bound, busiest, then)
 
 
 def _alive(lives: Sequence[Lifetime]) -> list[int]:

@@ -190,21 +190,16 @@ class Planner:
     def _grow_one(
         self, backend: Backend, layout: Layout, arena: list[Buffer], component: Component
     ) -> None:
-        kind = arena_type(backend)
         held = [chunk.size for chunk in arena]
         sizes = [max(two) for two in zip_longest(held, layout.chunks, fillvalue=0)]
         fits = next((i for i, size in enumerate(held) if size < sizes[i]), len(held))
         if fits < len(held):
             self._plans.clear()
             _shrink(arena, fits)
-        names = {
-            place.chunk: tensor.name
-            for tensor, place in layout.places.items()
-            if tensor.nbytes > kind.max_size
-        }
+        names = (*layout.names, *[""] * len(held))
         for i in range(fits, len(sizes)):
-            owner = Owner(component, name=names.get(i, ""))
-            arena.append(backend.allocate(kind, sizes[i], owner))
+            owner = Owner(component, name=names[i])
+            arena.append(backend.allocate(arena_type(backend), sizes[i], owner))
 
 
 def _shrink(arena: list[Buffer], chunks: int) -> None:

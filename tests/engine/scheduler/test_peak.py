@@ -51,7 +51,7 @@ def types_of(
 
 @pytest.mark.parametrize("fused", [True, False], ids=["fused", "unfused"])
 @pytest.mark.parametrize("flash", [True, False], ids=["flash", "no flash"])
-@pytest.mark.parametrize(("tokens", "outputs"), [(512, 1), (512, 512), (48, 1), (4, 4), (1, 1)])
+@pytest.mark.parametrize(("tokens", "outputs"), [(512, 1), (96, 1), (4, 4), (1, 1)])
 def test_the_peak_is_near_its_bound(
     built: BuiltModel,
     backends: tuple[Backend, ...],
