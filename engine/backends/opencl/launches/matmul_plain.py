@@ -70,5 +70,6 @@ def _item(a: Tensor, b: Tensor, columns: int, traits: DeviceTraits) -> tuple[int
     team = min(_TEAM_OF_BLOCKS if blocks else _TEAM_OF_NUMBERS, traits.max_work_group)
     team = 1 if traits.is_cpu else team
     width, step = (BLOCK_WIDTH, 4) if blocks else (vector_width(traits), 1)
-    defines = {"A": ROW_NAMES[a.fmt], "B": ROW_NAMES[b.fmt], "W": width, "STEP": step}
-    return rows, team, defines | {"LOCAL": team, "ROWS": rows, "COLUMNS": columns}
+    types: Defines = {"A": ROW_NAMES[a.fmt], "B": ROW_NAMES[b.fmt]}
+    sizes: Defines = {"W": width, "STEP": step, "LOCAL": team, "ROWS": rows, "COLUMNS": columns}
+    return rows, team, {**types, **sizes}

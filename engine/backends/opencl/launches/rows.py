@@ -38,7 +38,8 @@ def rows(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch
     per_item, size, local, defines = cover(node.shape[0], int(count), traits, width=width)
     args: Args = (
         *(node, x, *_ids(ids), n0, n1, n2, count, i32(x.shape[1])),
-        *(*map(i64, x.strides[1:]), per_item),
+        *map(i64, x.strides[1:]),
+        per_item,
     )
     # Four bytes pass as they are, so i32 needs no kernel of its own.
     kind = "f32" if x.fmt == I32 else ROW_NAMES[x.fmt]
@@ -61,7 +62,8 @@ def set_rows(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[La
     per_item, size, local, defines = cover(int(n0), int(count), traits, block)
     args: Args = (
         *(node, values, *_ids(ids), n0, n1, n2, count, i32(node.shape[1])),
-        *(*map(i64, node.strides[1:]), *map(i64, values.strides[1:]), per_item),
+        *map(i64, (*node.strides[1:], *values.strides[1:])),
+        per_item,
     )
     defines = {**defines, **({"ID": "long"} if ids.fmt is I64 else {})}
     if node.fmt in BLOCK_NAMES:
