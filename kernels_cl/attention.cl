@@ -94,24 +94,25 @@ static float16 fold(float16 a, float16 b) {  // sums of neighbours: a's, then b'
 #define MIX(N)                                                                                    \
   {                                                                                               \
     float16 sum[ROWS][N];                                                                         \
-    EACH_ROW EACH(j, N) {                                                        \
+    EACH_ROW EACH(j, N) {                                                                         \
       sum[r][j] = fresh ? 0.0f : vload16(j, out[r] + d) * shrink[r];                              \
     }                                                                                             \
     for (int i = 0; i < n; i++) {                                                                 \
       const __global char *value = v + list[i] * v2;                                              \
       float16 x[N];                                                                               \
       EACH(j, N) x[j] = FETCHW(KV, value, d + j * 16);                                            \
-      EACH_ROW EACH(j, N) sum[r][j] += p[r][i] * x[j];                           \
+      EACH_ROW EACH(j, N) sum[r][j] += p[r][i] * x[j];                                            \
     }                                                                                             \
-    EACH_ROW EACH(j, N) vstore16(sum[r][j], j, out[r] + d);                      \
+    EACH_ROW EACH(j, N) vstore16(sum[r][j], j, out[r] + d);                                       \
   }
 
 // Brings rows of cells, all heads of them, into the cache: in one run memory is read three times as
 // fast as in the pieces that a head takes of each row.
 static void fetch(const __global char *first, long bytes) {
   int read = 0;
-  for (long line = 0; line < bytes; line += 64) read |= *(const __global int *)(first + line);
+  for (long line = 0; line < bytes; line += 64) read |= *(const __global short *)(first + line);
   volatile int kept = read;  // else nothing would be read
+  (void)kept;
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void attention(ATTENTION_ARGUMENTS) {
