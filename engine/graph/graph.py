@@ -1,11 +1,14 @@
 """A graph: nodes in an order that respects every source, its leaves, and what it is run for."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from engine.graph.op import Op
 from engine.graph.tensor import Role, Tensor
+
+_NUMBERED = re.compile(r"node_\d+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,11 @@ class Graph:
             sources = ", ".join(f"{s.name}{list(s.dims)}" for s in t.src if s is not None)
             lines.append(f"{t.name:>24} = ({t.fmt.name}) {t.op}({sources}) = {list(t.dims)}")
         return "\n".join(lines)
+
+
+def is_numbered(name: str) -> bool:
+    """Whether a graph gave a node its name: in another graph it is another node's."""
+    return _NUMBERED.fullmatch(name) is not None
 
 
 def _closure(roots: Iterable[Tensor]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:

@@ -11,13 +11,13 @@ from types import MappingProxyType
 
 from engine.backends.base import Backend
 from engine.errors import CannotPlace
-from engine.graph.graph import Graph
+from engine.graph.graph import Graph, is_numbered
 from engine.graph.op import VIEW_OPS, Op
 from engine.graph.tensor import Role, Tensor
 from engine.scheduler.places import Places, is_placed, sources
 
 Pins = Mapping[Tensor | str, Backend]
-"""Nodes, or the names of nodes, that a person wants on a backend."""
+"""Nodes, or the names that a model gave to nodes, that a person wants on a backend."""
 
 NO_PINS: Pins = MappingProxyType({})
 
@@ -105,7 +105,8 @@ class Passes:
         """What a person wants comes first. Raises `CannotPlace`."""
         for unit in self._units:
             for node in unit.nodes:
-                wanted = pins.get(node, pins.get(node.name))
+                by_name = None if is_numbered(node.name) else pins.get(node.name)
+                wanted = pins.get(node, by_name)
                 if wanted is None:
                     continue
                 other = self.chosen.get(unit.storage)

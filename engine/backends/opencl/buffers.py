@@ -100,6 +100,7 @@ class OpenCLBuffer(Buffer):
 
     def start_write(self, offset: int, data: Bytes) -> OpenCLEvent:
         self._check(offset, data.size)
+        start = perf_counter_ns()
         try:
             events = [
                 cl.enqueue_copy(
@@ -113,33 +114,37 @@ class OpenCLBuffer(Buffer):
             ]
         except cl.Error as error:
             raise self._failed("writing", data.size, error) from None
-        return OpenCLEvent(self.type.device, events, perf_counter_ns())
+        return self._event(events, start)
 
     def start_read(self, offset: int, into: Bytes) -> OpenCLEvent:
         self._check(offset, into.size)
+        start = perf_counter_ns()
         try:
             event = cl.enqueue_copy(
                 self._queue, into, self.memory, src_offset=offset, is_blocking=False
             )
-            made = OpenCLEvent(self.type.device, [event], perf_counter_ns())
+            made = self._event([event], start)
             self._queue.flush()  # It starts now, not when somebody waits for it.
         except cl.Error as error:
             raise self._failed("reading", into.size, error) from None
         return made
 
     def mark(self) -> OpenCLEvent:
+        start = perf_counter_ns()
         try:
             event = cl.enqueue_marker(self._queue)
+            made = self._event([event], start)
             self._queue.flush()  # Other queues may wait for it.
         except cl.Error as error:
             raise self._failed("marking", 0, error) from None
-        return OpenCLEvent(self.type.device, [event], perf_counter_ns())
+        return made
 
     def start_copy(self, offset: int, source: Location, size: int, after: Event) -> OpenCLEvent:
         theirs = source.buffer
         assert isinstance(theirs, OpenCLBuffer)
         assert isinstance(after, OpenCLEvent)
         self._check(offset, size)
+        start = perf_counter_ns()
         try:
             event = cl.enqueue_copy(
                 self._queue,
@@ -150,7 +155,7 @@ class OpenCLBuffer(Buffer):
                 byte_count=size,
                 wait_for=list(after.events),
             )
-            made = OpenCLEvent(self.type.device, [event], perf_counter_ns())
+            made = self._event([event], start)
             self._queue.flush()
             cl.enqueue_barrier(theirs._queue, wait_for=[event])  # It may overwrite the source next.
         except cl.Error as error:
@@ -167,6 +172,9 @@ class OpenCLBuffer(Buffer):
         """The driver's object. Whoever keeps it keeps the bytes, also after `free`."""
         assert self._memory is not None, "the buffer was freed"
         return self._memory
+
+    def _event(self, events: Sequence[cl.Event], start: int) -> OpenCLEvent:
+        return OpenCLEvent(self.type.device, events, (start + perf_counter_ns()) // 2)
 
     def _check(self, offset: int, size: int) -> None:
         assert 0 <= offset <= self.size - size, (offset, size, self.size)

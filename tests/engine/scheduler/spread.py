@@ -18,6 +18,7 @@ from engine.backends.host.backend import HostBackend
 from engine.backends.opencl.backend import open_together
 from engine.backends.opencl.device import find_devices
 from engine.gguf import GGUFFile, open_gguf
+from engine.graph.graph import is_numbered
 from engine.graph.op import VIEW_OPS
 from engine.graph.tensor import Role, Tensor
 from engine.models.build import BuiltModel, build_model
@@ -65,10 +66,12 @@ def spread(
 
 
 def logits(stepper: Stepper, tokens: Sequence[int]) -> np.ndarray:
-    """Of a prompt, and of three tokens behind it."""
+    """Of a prompt, of three tokens behind it, and of one more when four in the middle are gone."""
     end = len(tokens) - 3
     parts = [stepper.step(tokens[:end], 0, range(end))]
     parts += [stepper.step([t], i, [0]) for i, t in enumerate(tokens[end:], end)]
+    stepper.forget(4, 8)
+    parts.append(stepper.step(tokens[:1], len(tokens) - 4, [0]))
     return np.concatenate(parts)
 
 
@@ -115,6 +118,7 @@ def _pins(built: BuiltModel, backends: Sequence[Backend], chance: random.Random)
         for node in graph.nodes
         if node.op not in VIEW_OPS
         and node.storage.role is Role.NONE
+        and not is_numbered(node.name)
         and not any(s is not None and s.storage.role is Role.WEIGHT for s in node.src)
     ]
     return {name: chance.choice(backends) for name in free if chance.random() < 0.5}

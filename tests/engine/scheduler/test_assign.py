@@ -129,6 +129,14 @@ def test_a_pin_holds_and_says_so() -> None:
     assert on_host == {"mm": ("a", "1.wgt0"), "act": ("host", "usr")}
 
 
+def test_a_number_is_not_a_name_to_pin() -> None:
+    """It stands for another node in the next graph; the node itself can be pinned."""
+    a, b, h = Device("a"), Device("b"), host()
+    graph = Graph.of([ops.scale(given("x", 4), 2)])
+    assert placements(graph, [a, b, h], {}, {"node_0": b}) == {"node_0": ("a", "3.best")}
+    assert placements(graph, [a, b, h], {}, {graph.nodes[0]: b}) == {"node_0": ("b", "usr")}
+
+
 def test_a_pin_that_cannot_hold_is_refused_with_the_reason() -> None:
     a, b, h = Device("a", {Op.SILU}), Device("b"), host()
     x, cache = given("x", 4, 2), leaf("cache", F16, (4, 8), Role.CACHE)

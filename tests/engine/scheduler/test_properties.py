@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine.backends.base import Backend, Location
 from engine.gguf.formats import F32, I32
 from engine.graph import ops
-from engine.graph.graph import Graph
+from engine.graph.graph import Graph, is_numbered
 from engine.graph.op import VIEW_OPS, Op
 from engine.graph.tensor import Role, Tensor, leaf
 from engine.scheduler.assign import CAUSES, Pins
@@ -86,7 +86,8 @@ def _pins(draw: st.DrawFn, graph: Graph, backends: list[Backend]) -> Pins:
         able = [b for b in backends if b.supports(node, lambda t: None)]
         free = node.op not in VIEW_OPS and node.storage not in written
         if free and draw(st.integers(0, 3)) == 0:
-            pins[node if draw(st.booleans()) else node.name] = draw(st.sampled_from(able))
+            numbered = is_numbered(node.name) or draw(st.booleans())
+            pins[node if numbered else node.name] = draw(st.sampled_from(able))
     named = [n.name for n in graph.nodes]  # a name must mean one node here
     return {k: b for k, b in pins.items() if not isinstance(k, str) or named.count(k) == 1}
 

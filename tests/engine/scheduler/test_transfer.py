@@ -7,10 +7,12 @@ from time import perf_counter_ns
 import numpy as np
 import pytest
 
-from engine.backends.base import Backend, Commands, Component, Location, Owner, Ran
+from engine.backends.base import Backend, Buffer, Commands, Component, Location, Owner, Ran
 from engine.backends.host.backend import HostBackend
+from engine.backends.opencl import buffers
 from engine.backends.opencl.backend import OpenCLBackend, open_together
 from engine.backends.opencl.device import find_devices
+from engine.errors import NotSupported
 from engine.gguf.formats import F32, I32
 from engine.graph import ops
 from engine.graph.graph import Graph
@@ -72,6 +74,43 @@ def put(tensor: Tensor, backend: Backend, values: np.ndarray) -> Location:
     at = Location(backend.allocate(kind, size, Owner(Component.WEIGHTS)), 0)
     at.buffer.write(0, np.ascontiguousarray(values).reshape(-1).view(np.uint8))
     return at
+
+
+def room(backend: Backend, size: int) -> Buffer:
+    kind = backend.buffer_type(F32, (1, 1, 1, 1))
+    return backend.allocate(kind, size, Owner(Component.STAGING))
+
+
+def test_writes_and_reads_that_are_waited_for_later(
+    one: OpenCLBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In pieces too; an event knows when it was, on the host's clock."""
+    monkeypatch.setattr(buffers, "PIECE", 1000)
+    for backend in (one, HostBackend()):
+        start = perf_counter_ns()
+        buffer = room(backend, 8192)
+        sent = np.random.default_rng(4).integers(0, 256, 5003).astype(np.uint8)
+        got = np.zeros(5003, np.uint8)
+        events = [buffer.start_write(77, sent), buffer.start_read(77, got)]
+        for event in events:
+            event.wait()
+        assert np.array_equal(got, sent)
+        assert not buffer.read(0, 77).any()
+        assert not buffer.read(77 + 5003, 8192 - 77 - 5003).any()
+        buffer.free()
+        unsure = 100_000_000  # when exactly something was queued, on a machine that is busy
+        for begin, end in (event.span() for event in events):
+            assert start - unsure < begin <= end < perf_counter_ns() + unsure
+
+
+def test_what_a_device_cannot_do_is_refused(one: OpenCLBackend) -> None:
+    here, host_bytes = room(one, 64), room(HostBackend(), 64)
+    with pytest.raises(NotSupported, match=f"touching the memory of {one.name}"):
+        here.view(0, 64)
+    with pytest.raises(NotSupported, match="marking the queue"):
+        host_bytes.mark()
+    for buffer in (here, host_bytes):
+        buffer.free()
 
 
 def there_and_back(backends: list[Backend], hops: int) -> tuple[Graph, Pins, Tensor]:
@@ -192,7 +231,8 @@ def times_are_the_devices_own(backend: OpenCLBackend, other: OpenCLBackend) -> N
     assert (last.copies, last.copied) == (1, 512 * 512 * 4)
     assert 0 < last.copy_ns < took
     for moved in recording.copies():
-        assert all(started <= begin <= end <= started + took for begin, end in moved.parts)
+        assert all(0 <= end - begin < took for begin, end in moved.parts)
+        assert all(abs(end - started - took / 2) < took for _, end in moved.parts)
     planner.close()
 
 
