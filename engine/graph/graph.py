@@ -8,7 +8,7 @@ from functools import cached_property
 from engine.graph.op import Op
 from engine.graph.tensor import Role, Tensor
 
-_NUMBERED = re.compile(r"node_\d+")
+_NUMBERED = re.compile(r"node_\d+\b")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +47,8 @@ class Graph:
 
 
 def is_numbered(name: str) -> bool:
-    """Whether a graph gave a node its name: in another graph it is another node's."""
-    return _NUMBERED.fullmatch(name) is not None
+    """Whether a graph named a node, or what it is a view of: elsewhere that is another's name."""
+    return _NUMBERED.match(name) is not None
 
 
 def _closure(roots: Iterable[Tensor]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.backends.base import Backend, BufferType, Component, MemoryPool, Owner
 from engine.errors import BadSetting, NoMem
-from engine.graph.graph import Graph
+from engine.graph.graph import Graph, is_numbered
 from engine.graph.tensor import Role, Tensor
 from engine.memory.placement import Placement, is_vision
 from engine.memory.records import BackendMemory, Status
@@ -166,7 +166,8 @@ def _pins(
     for pattern, device in placement.overrides:
         if any(re.search(pattern, name) for name in weights):
             continue
-        named = [node.name for node in graph.nodes if re.search(pattern, node.name)]
+        names = [node.name for node in graph.nodes if not is_numbered(node.name)]
+        named = [name for name in names if re.search(pattern, name)]
         if not named:
             expected = "layers, out, or a pattern that matches a layer's weight or a node"
             raise BadSetting("--place", pattern, expected)

@@ -8,6 +8,7 @@ from time import perf_counter_ns
 
 from engine.backends.base import Backend, Ran
 from engine.errors import BadSetting, Cancelled, NoMem
+from engine.graph.graph import is_numbered
 from engine.graph.tensor import Role
 from engine.runner.bench import fill, random_ids
 from engine.runner.loading import LoadedModel
@@ -19,7 +20,6 @@ from engine.timings import Cost, HostRecord, LaunchRecord, SplitRecord, StepProf
 
 # A layer's number in a tensor's name: Qcur-3, cache_k_l3 (view).
 _LAYER = re.compile(r"-\d+|(?<=_k)_l\d+|(?<=_v)_l\d+")
-_UNNAMED = re.compile(r"node_\d+")
 
 
 def profile(
@@ -179,7 +179,7 @@ def _cost(by: str, name: str, steps: Sequence[Sequence[LaunchRecord]]) -> Cost:
 def _role(launch: LaunchRecord) -> str:
     """What a launch makes in every block: its tensor's name without the layer, and how."""
     name = _LAYER.sub("", launch.name)
-    return launch.op if _UNNAMED.match(name) else f"{name}: {launch.op}"
+    return launch.op if is_numbered(name) else f"{name}: {launch.op}"
 
 
 def _kernel(ran: Ran) -> str:
