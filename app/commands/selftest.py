@@ -17,7 +17,7 @@ from engine.reports import CaseResult, SelfTest, SelfTestPlan
 NAME = "selftest"
 HELP = "check what a device computes, operation by operation"
 SILENCE = 180.0  # seconds that one case may take; compilers are slow
-REFUSED, FAILED = 2, 1
+FAILED = 1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +75,7 @@ def cases(wanted: SelfTest) -> Iterator[tuple[int, int, CaseResult]]:
         if not problem and first >= total:
             return
         if running is None:
-            raise CutawayError(f"the self test of {wanted.device} {problem or 'ended early'}")
+            raise CutawayError(f"the self test of {wanted.device}: {problem or 'it ended early'}")
         first += 1
         yield first, total, msgspec.structs.replace(running, status="failed", problem=problem)
 
@@ -97,7 +97,7 @@ def _device(name: str | None) -> DeviceRow:
 
 def _remaining(start: float, done: int, total: int) -> str:
     if not done:
-        return ""
+        return f"0 of {total}"
     left = (time.monotonic() - start) / done * (total - done)
     return f"{done} of {total}, {left:.0f} s left"
 
@@ -110,7 +110,7 @@ def _print(device: DeviceRow, results: list[CaseResult], seconds: float) -> None
     for op in dict.fromkeys(r.op for r in checked):
         mine = [r for r in checked if r.op == op]
         count = {s: sum(r.status == s for r in mine) for s in ("passed", "failed", "unsupported")}
-        worst = max(mine, key=lambda r: r.error)
+        worst = max(mine, key=lambda r: r.error / (r.most or 1.0))
         print(
             f"{op:<{width}}  {count['passed']:6}  {count['failed']:6}  {count['unsupported']:11}  "
             f"{worst.error:11.1e}  {worst.most:7.0e}"

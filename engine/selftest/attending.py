@@ -15,21 +15,38 @@ from engine.selftest.case import (
     dims,
     most_of,
 )
-from engine.selftest.operands import Operands, visible
+from engine.selftest.operands import Operands, turned, visible
 
-ROWS = ((16, 2, 3), (15, 2, 3), (1024, 5, 4), (1023, 5, 4), (200001, 2, 3), (4, 1023, 1))
+ROWS = (
+    (16, 2, 3),
+    (15, 2, 3),
+    (1024, 5, 4),
+    (1023, 5, 4),
+    (4, 1023, 1),
+    (200001, 2, 3),
+    (643251, 3, 1),
+)
 KV_TYPES = (F16, F32, Q8_0, Q4_0)
-HEAD_SIZES = (40, 64, 72, 80, 96, 128, 192, 256, 512)
+HEAD_SIZES = (40, 64, 72, 80, 96, 128, 192, 256, 320, 512)
+GROUPS = (1, 4, 8, 12, 16, 20, 32)
+# Heads and how many of their elements rotate.
+ROTATED = ((128, 128), (80, 32), (80, 20), (64, 64), (36, 20), (256, 256), (512, 512))
 
 
 def attending() -> Iterator[Case]:
     """What attention is made of, single and fused."""
     for shape in ROWS:
         yield from _softmax(shape)
+    for cells, tokens in ((256, 5), (1024, 33), (4096, 3)):
+        for softcap in (0.0, 10.0):
+            yield _seen(cells, tokens, softcap)
     for neox in (False, True):
-        for head, n_rot in ((128, 128), (80, 32), (64, 64), (36, 20), (256, 256)):
+        for head, n_rot in ROTATED:
             for fmt in (F32, F16, BF16):
-                yield _rope(fmt, head, n_rot, neox)
+                for tokens in (1, 7, 512) if head == 128 else (7,):
+                    yield _rope(fmt, (head, 5, tokens), n_rot, neox)
+        yield _rope(F32, (64, 2, 8192), 64, neox)
+        yield _rope(F32, (64, 2, 19), 64, neox, within=True)
     for dim in HEAD_SIZES:
         for kv in KV_TYPES:
             if dim % kv.block == 0:
@@ -37,12 +54,28 @@ def attending() -> Iterator[Case]:
                     quick = (dim, tokens) in ((64, 1), (64, 3), (128, 3))
                     yield _attention(kv, (dim, 4, heads), n_kv, tokens, quick=quick)
     for kv in KV_TYPES:
-        for softcap in (0.0, 10.0):
-            for sinks in (False, True):
-                if softcap or sinks:
-                    yield _attention(kv, (64, 3, 3), 300, 5, softcap, sinks, kv == F16)
+        yield from _more_attention(kv)
     for tokens in (1, 512):
         yield _attention(F16, (64, 3, 3), 4096, tokens, speed=True)
+
+
+def _more_attention(kv: Format) -> Iterator[Case]:
+    """Heads to a key's, lengths, windows, softcap, sinks, and values of another size."""
+    for group in GROUPS:
+        for tokens in (1, 3, 32):
+            yield _attention(kv, (64, 4, group), 500, tokens)
+    for n_kv in (113, 512, 1024):
+        for tokens in (1, 3, 32, 75):
+            yield _attention(kv, (128, 2, 2), n_kv, tokens)
+    for tokens in (1, 8, 70):
+        yield _attention(kv, (64, 2, 3), 1000, tokens, window=100, quick=tokens == 8)
+    for softcap in (0.0, 10.0):
+        for sinks in (False, True):
+            if softcap or sinks:
+                yield _attention(kv, (64, 3, 3), 300, 5, softcap, sinks, quick=kv == F16)
+    for dim, values in ((192, 128), (576, 512)):
+        for tokens in (1, 5):
+            yield _attention(kv, (dim, 1, 4), 300, tokens, values=values)
 
 
 def _softmax(shape: Sequence[int]) -> Iterator[Case]:
@@ -51,25 +84,50 @@ def _softmax(shape: Sequence[int]) -> Iterator[Case]:
         for sinks in (False, True):
             if n > 100000 and (masked or sinks):
                 continue
+            for scale, planes in ((0.1, 1), (1.0, h)):
 
-            def build(o: Operands, mask_type: Format | None = masked, sunk: bool = sinks) -> Tensor:
-                hidden = np.where(o.rng.random((1, t, n)) < 0.3, -np.inf, 0.0)
-                mask = o.put(mask_type, hidden) if mask_type else None
-                sink = o.make(F32, h) if sunk else None
-                return ops.softmax(o.make(F32, n, t, h), mask=mask, scale=0.1, sinks=sink)
+                def build(
+                    o: Operands,
+                    mask_type: Format | None = masked,
+                    sunk: bool = sinks,
+                    scale: float = scale,
+                    planes: int = planes,
+                ) -> Tensor:
+                    hidden = np.where(o.rng.random((planes, t, n)) < 0.3, -np.inf, 0.0)
+                    mask = o.put(mask_type, hidden) if mask_type else None
+                    sink = o.make(F32, h) if sunk else None
+                    return ops.softmax(o.make(F32, n, t, h), mask=mask, scale=scale, sinks=sink)
 
-            label = f"{dims(*shape)}{f' mask {masked}' if masked else ''}{' sinks' * sinks}"
-            yield Case("softmax", label, build, SOFTMAX_MOST, n in (15, 1023))
+                mask = f" mask {masked} of {planes}" if masked else ""
+                label = f"{dims(*shape)}{mask}{' sinks' * sinks} by {scale}"
+                yield Case("softmax", label, build, SOFTMAX_MOST, n in (15, 1023) and scale < 1)
 
 
-def _rope(fmt: Format, head: int, n_rot: int, neox: bool) -> Case:
+def _seen(cells: int, tokens: int, softcap: float) -> Case:
+    """Masked by who sees what, as attention without flash does."""
+
     def build(o: Operands) -> Tensor:
-        angles = o.rng.uniform(-3, 3, (7, n_rot // 2))
-        table = o.put(F32, np.hstack([np.cos(angles), np.sin(angles)]))
-        return ops.rope(o.make(fmt, head, 5, 7), table, neox)
+        spans, places, _ = visible(o, tokens, cells, cells - 50, window=90)
+        scores = o.make(F32, cells, tokens, 3)
+        return ops.softmax(scores, spans, places, scale=0.3, softcap=softcap)
 
-    label = f"{'neox ' * neox}{fmt} {dims(head, 5, 7)} of {n_rot}"
-    return Case("rope", label, build, most_of(fmt), head in (80, 64))
+    label = f"{dims(cells, tokens, 3)} seen{' softcap' * bool(softcap)}"
+    return Case("softmax", label, build, SOFTMAX_MOST, cells == 1024)
+
+
+def _rope(
+    fmt: Format, shape: tuple[int, int, int], n_rot: int, neox: bool, within: bool = False
+) -> Case:
+    """`within` something larger, as q and k are within the result of one product."""
+
+    def build(o: Operands) -> Tensor:
+        head, heads, tokens = shape
+        x = o.view(fmt, head * heads, tokens) if within else o.make(fmt, *shape)
+        parts = x.view(0, shape, (fmt.row_bytes(head), x.strides[1])) if within else x
+        return ops.rope(parts, turned(o, n_rot, tokens), neox)
+
+    label = f"{'neox ' * neox}{'within ' * within}{fmt} {dims(*shape)} of {n_rot}"
+    return Case("rope", label, build, most_of(fmt), shape in ((80, 5, 7), (64, 5, 7)))
 
 
 def _attention(
@@ -81,21 +139,23 @@ def _attention(
     sinks: bool = False,
     quick: bool = False,
     speed: bool = False,
+    window: int = 0,
+    values: int = 0,
 ) -> Case:
-    """`heads`: their size, how many for keys, queries to each of those."""
+    """`heads`: their size, how many for keys, queries to each of those. `values`: their size."""
     dim, kv_heads, group = heads
     cells = -(-n_kv // 256) * 256
 
     def build(o: Operands) -> Tensor:
-        def cached() -> Tensor:
-            whole = o.make(kv, dim * kv_heads, cells, role=Role.CACHE)
-            return whole.view(0, (dim, kv_heads, cells), (kv.row_bytes(dim), whole.strides[1]))
+        def cached(size: int) -> Tensor:
+            whole = o.make(kv, size * kv_heads, cells, role=Role.CACHE)
+            return whole.view(0, (size, kv_heads, cells), (kv.row_bytes(size), whole.strides[1]))
 
         return ops.attention(
             o.make(F32, dim, kv_heads * group, tokens),
-            cached(),
-            cached(),
-            *visible(o, tokens, cells, n_kv),
+            cached(dim),
+            cached(values or dim),
+            *visible(o, tokens, cells, n_kv, window),
             scale=dim**-0.5,
             softcap=softcap,
             sinks=o.make(F32, kv_heads * group) if sinks else None,
@@ -103,5 +163,6 @@ def _attention(
 
     most = QUANTIZED_KV_MOST if kv.quantized else ATTENTION_MOST
     label = f"{kv} {dims(dim, kv_heads * group, tokens)} over {n_kv} of {kv_heads}"
-    extras = f"{' softcap' * bool(softcap)}{' sinks' * sinks}"
+    extras = f"{' softcap' * bool(softcap)}{' sinks' * sinks}{' window' * bool(window)}"
+    extras += f" values {values}" if values else ""
     return Case("attention", label + extras, build, most, quick, speed=speed)

@@ -1,12 +1,15 @@
 """A case: an operation at one type and shape, with what it may be off by."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from engine.gguf.formats import BF16, F16, Format
 from engine.graph.tensor import Tensor
 from engine.selftest.operands import Operands
+
+SHAPES = ((128, 2, 2, 2), (5, 7, 11, 13))
+SWAPPED = (0, 2, 1, 3)
 
 EXACT = 0.0
 F32_MOST, F16_MOST, BF16_MOST = 1e-7, 1e-6, 1e-5
@@ -52,3 +55,18 @@ def most_of(fmt: Format) -> float:
 def dims(*shape: int) -> str:
     """A shape as labels have it: [5,7,11]."""
     return f"[{','.join(map(str, shape))}]"
+
+
+def forms(
+    op: str, fmt: Format, made: Callable[[Tensor], Tensor], most: float | None = None
+) -> Iterator[Case]:
+    """`made` of something packed, of a view and of something permuted."""
+    allowed = most_of(fmt) if most is None else most
+    for shape in SHAPES:
+        label = f"{fmt} {dims(*shape)}"
+        packed = bound(lambda o, s: made(o.make(fmt, *s)), s=shape)
+        view = bound(lambda o, s: made(o.view(fmt, *s)), s=shape)
+        permuted = bound(lambda o, s: made(o.permuted(fmt, SWAPPED, *s)), s=shape)
+        yield Case(op, label, packed, allowed, shape == SHAPES[1])
+        yield Case(op, f"view {label}", view, allowed)
+        yield Case(op, f"permuted {label}", permuted, allowed)

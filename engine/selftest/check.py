@@ -17,13 +17,13 @@ MEASURE_SECONDS = 0.3
 
 
 def check(case: Case, backend: Backend, host: Backend) -> CaseResult:
-    """Run it on both; never raises for what the device does wrong."""
+    """Run it on both, fused on the device; never raises for what the device does wrong."""
     operands = Operands()
     node = case.build(operands)
     if refused(backend, [node], matmul_only=case.tiled) is not None:
         return CaseResult(case.op, case.label, "unsupported", most=case.most)
     try:
-        (got,) = run_all(backend, [node], operands.values, matmul_only=case.tiled)
+        (got,) = run_all(backend, [node], operands.values, matmul_only=case.tiled, fused=True)
     except CutawayError as failure:
         return CaseResult(case.op, case.label, "failed", most=case.most, problem=str(failure))
     (wanted,) = run_all(host, [node], operands.values)
@@ -37,7 +37,8 @@ def measure(case: Case, backend: Backend) -> float:
     operands = Operands()
     node = case.build(operands)
     best, end = float("inf"), perf_counter() + MEASURE_SECONDS
-    with prepared(backend, [node], operands.values, matmul_only=case.tiled) as ready:
+    made = prepared(backend, [node], operands.values, matmul_only=case.tiled, fused=True)
+    with made as ready:
         ready.commands.run()
         backend.synchronize()
         while perf_counter() < end or best == float("inf"):

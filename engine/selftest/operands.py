@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 
-from engine.gguf.formats import I8, I16, I32, I64, Format
+from engine.gguf.formats import F32, I8, I16, I32, I64, Format
 from engine.graph.arrays import encode
 from engine.graph.tensor import Role, Tensor, leaf
 from engine.selftest.blocks import random_blocks
@@ -63,17 +63,31 @@ class Operands:
         return tensor
 
 
-def visible(operands: Operands, n_tokens: int, n_cells: int, n_kv: int) -> tuple[Tensor, ...]:
-    """spans, cells and n_kv of a causal cache: the tokens stand at the end of what is used."""
+def visible(
+    operands: Operands, n_tokens: int, n_cells: int, n_kv: int, window: int = 0
+) -> tuple[Tensor, ...]:
+    """spans, cells and n_kv of a causal cache: the tokens stand at the end of what is used.
+
+    With a window, they see so many positions, and every seventh cell belongs to nobody.
+    """
     cells = np.zeros((n_cells, 2), np.int32)
     cells[:n_kv] = np.stack([np.ones(n_kv), np.arange(n_kv)], axis=1)
     last = np.arange(n_kv - n_tokens, n_kv)
-    spans = np.stack([np.ones(n_tokens), np.zeros(n_tokens), last, np.zeros(n_tokens)], axis=1)
+    first = np.zeros(n_tokens)
+    if window:
+        cells[::7, 0], first = 0, np.maximum(last - window + 1, 0)
+    spans = np.stack([np.ones(n_tokens), first, last, np.zeros(n_tokens)], axis=1)
     return (
         operands.put(I32, spans),
         operands.put(I32, cells),
         operands.put(I32, np.array([n_kv])),
     )
+
+
+def turned(operands: Operands, n_rot: int, n_tokens: int) -> Tensor:
+    """A table for rope: cosines and sines of any angles."""
+    angles = operands.rng.uniform(-3, 3, (n_tokens, n_rot // 2))
+    return operands.put(F32, np.hstack([np.cos(angles), np.sin(angles)]))
 
 
 def _grown(shape: Sequence[int]) -> list[int]:

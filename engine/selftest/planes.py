@@ -7,11 +7,13 @@ from engine.graph import ops
 from engine.graph.op import Op
 from engine.selftest.case import EXACT, MATMUL_MOST, Case, bound, dims
 
-# Kernel, image, stride, padding, dilation; the first as image models cut patches.
+# Kernel, image, stride, padding, dilation; the first as image models cut patches, the last a line.
 WINDOWS = (
     ((14, 14, 3), (56, 42, 3), (14, 14), (0, 0), (1, 1)),
     ((3, 2, 5), (17, 11, 5), (1, 2), (1, 0), (1, 1)),
     ((3, 3, 2), (20, 21, 2), (2, 1), (2, 3), (2, 3)),
+    ((3, 3, 8), (10, 10, 8), (1, 1), (1, 1), (1, 1)),
+    ((3, 1, 16), (200, 1, 16), (3, 1), (1, 0), (2, 1)),
 )
 
 
@@ -62,7 +64,7 @@ def planes() -> Iterator[Case]:
             ),
             quick=size == 3,
         )
-    for target in ((62, 34, 3, 2), (13, 40, 3, 2), (10, 7, 3, 2)):
+    for target in ((62, 34, 3, 2), (13, 40, 3, 2), (10, 7, 3, 2), (31, 17, 6, 4), (1, 1, 3, 2)):
         yield Case(
             Op.INTERPOLATE,
             f"nearest [31,17,3,2] to {dims(*target)}",

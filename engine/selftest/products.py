@@ -2,7 +2,19 @@
 
 from collections.abc import Iterator
 
-from engine.gguf.formats import BF16, F16, F32, Q4_0, Q4_1, Q4_K, Q6_K, Q8_0, Format
+from engine.gguf.formats import (
+    BF16,
+    F16,
+    F32,
+    MXFP4,
+    Q4_0,
+    Q4_1,
+    Q4_K,
+    Q5_K,
+    Q6_K,
+    Q8_0,
+    Format,
+)
 from engine.graph import ops
 from engine.graph.tensor import Role, Tensor
 from engine.selftest.blocks import QUANTIZED
@@ -11,52 +23,100 @@ from engine.selftest.operands import Operands
 
 WEIGHTS = (F32, F16, BF16, *QUANTIZED)
 BASE = (F32, F16, Q8_0, Q4_0, Q4_1, Q4_K)
-RAGGED = ((128, 83, 2), (128, 64, 45), (64, 1056, 67), (2048, 1, 509), (64, 77, 77))
+# [k, m, n]: no multiples of anything; many columns, and a single row.
+RAGGED = (
+    (128, 83, 2),
+    (128, 64, 45),
+    (64, 1056, 67),
+    (2048, 1, 509),
+    (64, 1, 2048),
+    (64, 77, 77),
+)
+TALL = ((1024, 4096), (4096, 1023))
 BATCHES = ((1, 1), (3, 1), (3, 2))
 REPEATS = ((1, 1), (2, 1), (1, 2), (2, 2))
+ORDERS = ((0, 2, 1, 3), (0, 1, 3, 2), (0, 3, 2, 1))
 
 
 def products() -> Iterator[Case]:
     """mulmat and mulmat_id."""
     for fmt in WEIGHTS:
-        k = max(256, fmt.block)
-        for n in range(1, 10):
-            for tiled in (False, True):
-                yield _mulmat(fmt, (k, 16, n), tiled, n == 3)
-        for tiled in (False, True):
-            yield _mulmat(fmt, (4096 if fmt.quantized else 1000, 33, 5), tiled)
-            yield _mulmat(fmt, (2 * k, 193, 35), tiled, not tiled and fmt in BASE)
-        for u, shared in ((2, True), (4, False)):
-            for tiled in (False, True):
-                yield _by_expert(fmt, k, u, 5, shared, tiled, u == 2)
+        yield from _every_width(fmt)
     for fmt in BASE:
-        for k, m, n in RAGGED:
+        yield from _shapes(fmt)
+        yield from _experts(fmt)
+    for fmt in (F32, F16, BF16):
+        for k, m, n in ((4, 16, 9), (257, 17, 9), (1000, 33, 5)):
             for tiled in (False, True):
-                if k % fmt.block == 0:
-                    yield _mulmat(fmt, (k, m, n), tiled)
-        for batch in BATCHES:
-            for repeat in REPEATS:
-                yield _batched(fmt, batch, repeat)
-        for tokens in (1, 4, 17, 32, 129):
-            yield _by_expert(fmt, 256, 2, tokens, True, True)
-    for fmt in (F32, F16):
-        for order in ((0, 2, 1, 3), (0, 1, 3, 2), (0, 3, 2, 1)):
-            permuted = bound(
-                lambda o, t, p: ops.mulmat(
-                    o.permuted(t, p, 36, 7, 3, 2), o.permuted(F32, p, 36, 9, 3, 2)
-                ),
-                t=fmt,
-                p=order,
-            )
-
-            yield Case("mulmat", f"{fmt} permuted {dims(*order)}", permuted, MATMUL_MOST)
-
-        views = bound(lambda o, t: ops.mulmat(o.view(t, 37, 7, 3), o.view(F32, 37, 9, 6)), t=fmt)
-
-        yield Case("mulmat", f"{fmt} views [37,7,3] [37,9,6]", views, MATMUL_MOST, True)
+                yield _mulmat(fmt, (k, m, n), tiled)
+        for k in (1, 63, 65):
+            yield _by_expert(fmt, (k, 48, 8), 2, 5, True, True)
+    for fmt in (Q4_K, Q5_K):
+        for k, m in TALL:
+            for n in (1, 3, 8):
+                yield _mulmat(fmt, (k, m, n), n > 1)
+    for fmt in (Q4_0, MXFP4):
+        yield _mulmat(fmt, (2880, 2880, 32), True)
+    yield _by_expert(F16, (64, 50, 16), 16, 200, False, True)
+    yield _by_expert(Q8_0, (64, 16, 512), 10, 7, True, True)
+    many = bound(lambda o: ops.mulmat(o.make(F16, 33, 8, 1536), o.make(F32, 33, 5, 1536)))
+    yield Case("mulmat", "F16 [33,8,1536] [33,5,1536]", many, MATMUL_MOST)
     for fmt in (F32, F16, Q4_1, Q8_0, Q4_K, Q6_K):
         for n in (1, 512):
             yield _mulmat(fmt, (4096, 4096, n), True, speed=True)
+
+
+def _every_width(fmt: Format) -> Iterator[Case]:
+    """Short and long rows, one column to nine; then no multiples of a tile."""
+    k = max(256, fmt.block)
+    for tiled in (False, True):
+        for n in range(1, 10):
+            yield _mulmat(fmt, (k, 16, n), tiled, n == 3)
+            yield _mulmat(fmt, (4096, 16, n), tiled)
+        yield _mulmat(fmt, (4096, 33, 5), tiled)
+        yield _mulmat(fmt, (2 * k, 193, 35), tiled, not tiled and fmt in BASE)
+        for used, shared in ((2, True), (4, False)):
+            yield _by_expert(fmt, (k, 48, 8), used, 5, shared, tiled, used == 2)
+
+
+def _shapes(fmt: Format) -> Iterator[Case]:
+    """Ragged sizes, batches, permutations, views, and a second operand of other types."""
+    for k, m, n in RAGGED:
+        for tiled in (False, True):
+            if k % fmt.block == 0:
+                yield _mulmat(fmt, (k, m, n), tiled)
+    for batch in BATCHES:
+        for repeat in REPEATS:
+            for n in (1, 4, 8, 16):
+                yield _batched(fmt, batch, repeat, n)
+    for order in ORDERS:
+        for n in (1, 4, 8, 16):
+            permuted = bound(
+                lambda o, p, n: ops.mulmat(
+                    o.permuted(fmt, p, 256, 16, 3, 2), o.permuted(F32, p, 256, n, 3, 2)
+                ),
+                p=order,
+                n=n,
+            )
+            label = f"{fmt} permuted {dims(*order)} [256,16,3,2] {dims(256, n, 3, 2)}"
+            yield Case("mulmat", label, permuted, MATMUL_MOST)
+    k = 256 if fmt.quantized else 37
+    views = bound(lambda o: ops.mulmat(o.view(fmt, k, 7, 3), o.view(F32, k, 9, 6)))
+    label = f"{fmt} views {dims(k, 7, 3)} {dims(k, 9, 6)}"
+    yield Case("mulmat", label, views, MATMUL_MOST, not fmt.quantized)
+    for other in (F16, BF16):
+        narrow = bound(lambda o, t: ops.mulmat(o.make(fmt, 256, 16), o.make(t, 256, 9)), t=other)
+        yield Case("mulmat", f"{fmt} [256,16] {other} [256,9]", narrow, MATMUL_MOST)
+
+
+def _experts(fmt: Format) -> Iterator[Case]:
+    for experts in (4, 8):
+        for used in (1, 2, 4):
+            for i, tokens in enumerate((1, 4, 17, 32, 129)):
+                shared, tiled = bool((i + used) % 2), tokens != 4
+                yield _by_expert(fmt, (256, 32, experts), used, tokens, shared, tiled)
+    yield _by_expert(fmt, (256, 512, 4), 2, 32, True, True)
+    yield _by_expert(fmt, (256, 32, 4), 2, 32, True, True, spread=1e5)
 
 
 def _mulmat(
@@ -71,23 +131,35 @@ def _mulmat(
     return Case("mulmat", label, build, MATMUL_MOST, quick, tiled, speed)
 
 
-def _batched(fmt: Format, batch: tuple[int, int], repeat: tuple[int, int]) -> Case:
+def _batched(fmt: Format, batch: tuple[int, int], repeat: tuple[int, int], n: int) -> Case:
     b2, b3 = batch[0] * repeat[0], batch[1] * repeat[1]
 
     def build(o: Operands) -> Tensor:
-        return ops.mulmat(o.make(fmt, 256, 16, *batch), o.make(F32, 256, 8, b2, b3))
+        return ops.mulmat(o.make(fmt, 256, 16, *batch), o.make(F32, 256, n, b2, b3))
 
-    label = f"{fmt} {dims(256, 16, *batch)} {dims(256, 8, b2, b3)}"
-    return Case("mulmat", label, build, MATMUL_MOST, batch == (3, 2) and repeat == (2, 2))
+    label = f"{fmt} {dims(256, 16, *batch)} {dims(256, n, b2, b3)}"
+    quick = (batch, repeat, n) == ((3, 2), (2, 2), 8)
+    return Case("mulmat", label, build, MATMUL_MOST, quick)
 
 
 def _by_expert(
-    fmt: Format, k: int, used: int, tokens: int, shared: bool, tiled: bool, quick: bool = False
+    fmt: Format,
+    sizes: tuple[int, int, int],
+    used: int,
+    tokens: int,
+    shared: bool,
+    tiled: bool,
+    quick: bool = False,
+    spread: float = 1.0,
 ) -> Case:
-    def build(o: Operands) -> Tensor:
-        ids = o.ids(8, used, tokens, distinct=True)
-        x = o.make(F32, k, 1 if shared else used, tokens)
-        return ops.mulmat_id(o.make(fmt, k, 48, 8, role=Role.WEIGHT), x, ids)
+    """`sizes`: k, m, how many experts; `shared` where all of a token's read the same row."""
+    k, m, experts = sizes
 
-    label = f"{fmt}{' tiled' if tiled else ''} {dims(k, 48, 8)} {dims(used, tokens)}"
-    return Case("mulmat_id", f"{label}{' shared' * shared}", build, MATMUL_MOST, quick, tiled)
+    def build(o: Operands) -> Tensor:
+        ids = o.ids(experts, used, tokens, distinct=True)
+        x = o.make(F32, k, 1 if shared else used, tokens, spread=spread)
+        return ops.mulmat_id(o.make(fmt, k, m, experts, role=Role.WEIGHT), x, ids)
+
+    label = f"{fmt}{' tiled' if tiled else ''} {dims(k, m, experts)} {dims(used, tokens)}"
+    extras = f"{' shared' * shared}{' large' * (spread > 1)}"
+    return Case("mulmat_id", label + extras, build, MATMUL_MOST, quick, tiled)

@@ -7,18 +7,24 @@ from engine.errors import BadSetting
 from engine.selftest.attending import attending
 from engine.selftest.case import Case
 from engine.selftest.elementwise import elementwise
+from engine.selftest.fused import fused
 from engine.selftest.moves import moves
 from engine.selftest.planes import planes
 from engine.selftest.products import products
+from engine.selftest.reducing import reducing
+from engine.selftest.shaping import shaping
 
 
 def table() -> Iterator[Case]:
     """Every case, `speed` ones included."""
     yield from elementwise()
+    yield from reducing()
     yield from moves()
+    yield from shaping()
     yield from products()
     yield from attending()
     yield from planes()
+    yield from fused()
 
 
 def chosen(pattern: str = "", quick: bool = False, speed: bool = False) -> list[Case]:

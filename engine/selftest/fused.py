@@ -1,0 +1,120 @@
+"""Cases: chains that a backend may run as one; the host runs them node by node."""
+
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+
+import numpy as np
+
+from engine.gguf.formats import F16, F32, I32, Q4_1, Q4_K, Q8_0, Format
+from engine.graph import ops
+from engine.graph.tensor import Role, Tensor
+from engine.selftest.case import ATTENTION_MOST, MATMUL_MOST, QUANTIZED_KV_MOST, Case, bound, dims
+from engine.selftest.operands import Operands, turned, visible
+
+ROWS = (1, 8, 70)
+
+
+def fused() -> Iterator[Case]:
+    """Norms, sums and activations before and after products; all between products and attention."""
+    for n in (2, 3, 16):
+        yield Case("add", f"chain of {n} [10,5,4,3]", bound(_sum, n=n), quick=n == 3)
+    for rows in ROWS:
+        quick = rows == 8
+        label = f"norm, add {dims(640, rows)}"
+        yield Case("norm_chain", label, bound(_norm_add, rows=rows), quick=quick)
+        for fmt in (Q4_1, Q4_K):
+            for op, make in PRODUCTS.items():
+                name, _, what = op.partition(":")
+                label = f"{what.strip()} {fmt} {dims(512, rows)}"
+                build = bound(make, fmt=fmt, rows=rows)
+                yield Case(name, label, build, MATMUL_MOST, quick and fmt == Q4_1, True)
+    for cache in (F16, F32, Q8_0):
+        for tokens in ROWS:
+            for neox, normed in ((True, False), (False, True)):
+                most = QUANTIZED_KV_MOST if cache.quantized else ATTENTION_MOST
+                build = bound(_stored, cache=cache, tokens=tokens, neox=neox, normed=normed)
+                label = f"{cache} {dims(64, 6, tokens)}{' neox' * neox}{' normed' * normed}"
+                quick = tokens == 8 and cache is not F32
+                yield Case("rope_store", label, build, most, quick)
+
+
+def _sum(o: Operands, n: int) -> Tensor:
+    *_, total = accumulate((o.make(F32, 10, 5, 4, 3) for _ in range(n)), ops.add)
+    return total
+
+
+def _norm_add(o: Operands, rows: int) -> Tensor:
+    return ops.add(
+        ops.rms_norm(o.make(F32, 640, rows), o.make(F32, 640), 1e-6), o.make(F32, 640, rows)
+    )
+
+
+def _weight(o: Operands, fmt: Format, m: int = 40) -> Tensor:
+    return o.make(fmt, 512, m, role=Role.WEIGHT)
+
+
+def _norm_product(o: Operands, fmt: Format, rows: int) -> Tensor:
+    normed = ops.rms_norm(o.make(F32, 512, rows), o.make(F32, 512), 1e-5)
+    return ops.mulmat(_weight(o, fmt), normed)
+
+
+def _norm_add_norm_product(o: Operands, fmt: Format, rows: int) -> Tensor:
+    normed = ops.rms_norm(o.make(F32, 512, rows), o.make(F32, 512), 1e-5)
+    total = ops.add(o.make(F32, 512, rows), normed)
+    return ops.mulmat(_weight(o, fmt), ops.rms_norm(total, o.make(F32, 512), 1e-3))
+
+
+def _activation_product(o: Operands, fmt: Format, rows: int) -> Tensor:
+    gated = ops.silu(o.make(F32, 512, rows), o.make(F32, 512, rows))
+    return ops.mulmat(_weight(o, fmt), gated)
+
+
+def _product_add(o: Operands, fmt: Format, rows: int) -> Tensor:
+    product = ops.mulmat(_weight(o, fmt, 193), o.make(F32, 512, rows))
+    return ops.add(product, o.make(F32, 193, rows))
+
+
+def _product_bias(o: Operands, fmt: Format, rows: int) -> Tensor:
+    product = ops.mulmat(_weight(o, fmt, 193), o.make(F32, 512, rows))
+    return ops.add(product, o.make(F32, 193))
+
+
+def _gate_and_up(o: Operands, fmt: Format, rows: int) -> Tensor:
+    x = o.make(F32, 512, rows)
+    gate, up = (ops.mulmat(_weight(o, fmt, 512), x) for _ in range(2))
+    return ops.mulmat(_weight(o, fmt), ops.gelu(gate, up))
+
+
+def _attention_product(o: Operands, fmt: Format, rows: int) -> Tensor:
+    q, k, v = (o.make(t, 64, heads, n) for t, heads, n in ((F32, 8, rows), *[(F16, 2, 256)] * 2))
+    mixed = ops.attention(q, k, v, *visible(o, rows, 256, 200), scale=0.125)
+    return ops.mulmat(_weight(o, fmt), mixed.reshape(512, rows))
+
+
+PRODUCTS: dict[str, Callable[..., Tensor]] = {
+    "norm_chain: norm, product": _norm_product,
+    "norm_chain: norm, add, norm, product": _norm_add_norm_product,
+    "activation_quantize: silu, product": _activation_product,
+    "mulmat_add: product, add": _product_add,
+    "mulmat_add: product, bias": _product_bias,
+    "mulmat_gated: two products, gelu, product": _gate_and_up,
+    "attention: then product": _attention_product,
+}
+
+
+def _stored(o: Operands, cache: Format, tokens: int, neox: bool, normed: bool) -> Tensor:
+    """Six heads of queries over two of a cache that this step writes to."""
+    table = turned(o, 64, tokens)
+    ids = o.put(I32, np.arange(200 - tokens, 200))
+
+    def roped(heads: int) -> Tensor:
+        x = o.make(F32, 64, heads, tokens)
+        return ops.rope(ops.rms_norm(x, o.make(F32, 64), 1e-6) if normed else x, table, neox)
+
+    def kept(values: Tensor) -> Tensor:
+        whole = ops.set_rows(o.make(cache, 128, 256), values.reshape(128, tokens), ids)
+        return whole.view(0, (64, 2, 256), (cache.row_bytes(64), whole.strides[1]))
+
+    q, k = roped(6), kept(roped(2))
+    v = kept(o.make(F32, 64, 2, tokens))
+    return ops.attention(q, k, v, *visible(o, tokens, 256, 200), scale=0.125)
