@@ -24,23 +24,33 @@ FETCH_PLAIN(f32)
 FETCH_PLAIN(f16)
 FETCH_PLAIN(bf16)
 
+// PoCL makes a lone half a float bit by bit, and loads chars one by one.
+static float scale_of(const __global char *block) {
+  return vload_half4(0, (const __global half *)block).x;
+}
+#define CHARS(p) CAT(as_char, W)(CAT(vload, HALF)(0, (const __global ushort *)(p)))
+#define HALF CAT(half_of_, W)  // W / 2
+#define half_of_16 8
+#define half_of_8 4
+#define half_of_4 2
+
 static float fetch_q8_0(const __global char *row, int i) {
   const __global char *block = row + (i >> 5) * size_q8_0;
-  return block[2 + (i & 31)] * load_f16(block);
+  return block[2 + (i & 31)] * scale_of(block);
 }
 static floatW fetchw_q8_0(const __global char *row, int i) {
   const __global char *block = row + (i >> 5) * size_q8_0;
-  return CAT(convert_float, W)(CAT(vload, W)(0, block + 2 + (i & 31))) * load_f16(block);
+  return CAT(convert_float, W)(CHARS(block + 2 + (i & 31))) * scale_of(block);
 }
 
 static float fetch_q4_0(const __global char *row, int i) {
   const __global char *block = row + (i >> 5) * size_q4_0;
-  return ((block[2 + (i & 15)] >> ((i >> 2) & 4) & 15) - 8) * load_f16(block);
+  return ((block[2 + (i & 15)] >> ((i >> 2) & 4) & 15) - 8) * scale_of(block);
 }
 static floatW fetchw_q4_0(const __global char *row, int i) {
   const __global char *block = row + (i >> 5) * size_q4_0;
-  intW pairs = CAT(convert_int, W)(CAT(vload, W)(0, block + 2 + (i & 15)));
-  return CAT(convert_float, W)((pairs >> ((i >> 2) & 4) & 15) - 8) * load_f16(block);
+  intW pairs = CAT(convert_int, W)(CHARS(block + 2 + (i & 15)));
+  return CAT(convert_float, W)((pairs >> ((i >> 2) & 4) & 15) - 8) * scale_of(block);
 }
 
 // Numbers so small that the quotient would overflow count as zeros.

@@ -14,10 +14,6 @@
 #ifndef BLOCK
   #define BLOCK 1    // elements of KV's blocks: 1 or 32
 #endif
-#define HALF CAT(half_of_, W)
-#define half_of_16 8
-#define half_of_8 4
-#define half_of_4 2
 #define floatH CAT(float, HALF)  // W / 2 neighbours
 #define vloadH CAT(vload, HALF)
 #define ROW_BYTES(n) ((n) / BLOCK * SIZE(KV))
