@@ -1,5 +1,6 @@
 """Every kernel passes other vendors' compilers: clang for SPIR-V, AMD and NVIDIA devices."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -36,7 +37,6 @@ MOVED = ("u8 u8 uchar", "u64 u64 ulong", "i8 i64 long", "f16 i16 float", "i32 bf
 DEVICES = {"cpu": ("-DW=16", "-DLOCAL=1"), "gpu": ("-DW=4", "-DLOCAL=64")}
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("family", FAMILIES)
@@ -44,7 +44,6 @@ def test_clang_takes_it_without_a_warning(family: str, target: str, device: str)
     compiled(family, target, DEVICES[device])
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("family", OPERATIONS)
 def test_clang_takes_every_operation(family: str, target: str) -> None:
@@ -52,7 +51,6 @@ def test_clang_takes_every_operation(family: str, target: str) -> None:
         compiled(family, target, (*DEVICES["gpu"], f"-DOP={op}"))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("types", MOVED)
 def test_clang_takes_moves_between_types(types: str, target: str) -> None:
@@ -60,7 +58,6 @@ def test_clang_takes_moves_between_types(types: str, target: str) -> None:
     compiled("move", target, (*DEVICES["gpu"], *named))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
 def test_clang_takes_the_decoder_of_every_format(fmt: Format, target: str) -> None:
@@ -70,7 +67,9 @@ def test_clang_takes_the_decoder_of_every_format(fmt: Format, target: str) -> No
 
 def compiled(family: str, target: str, defines: Sequence[str]) -> None:
     clang = shutil.which("clang")
-    assert clang, "this test needs clang: apt-get install clang"
+    if clang is None:
+        assert "CI" not in os.environ, "CI installs it"
+        pytest.skip("needs clang: apt-get install clang")
     done = subprocess.run(
         [
             *(clang, "-x", "cl", *OPTIONS, f"--target={target}", *TARGETS[target]),
