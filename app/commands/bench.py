@@ -58,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
     options = engine_options(args)
     if args.trace is not None and not args.trace.absolute().parent.is_dir():
         raise BadSetting("--trace", str(args.trace), "a file in a folder that exists")
+    if args.against and options.kv != "f16":
+        raise BadSetting("--kv", options.kv, "f16 beside --against, as the other engine has it")
     if options.ctx is None:
         largest = max(t.n_prompt + t.n_gen + t.n_depth for t in tests)
         options = replace(options, ctx=largest)

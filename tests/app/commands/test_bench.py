@@ -118,6 +118,7 @@ def test_a_profile_of_the_host_has_no_roof(tiny: str) -> None:
     ("words", "parts", "status"),
     [
         (("-p", "0", "-n", "0"), ("-p and -n",), 1),
+        (("--against", "llama.cpp", "--kv", "q8_0"), ("--kv", "q8_0", "--against"), 1),
         (("-p", "x"), ("-p", "x"), 2),
         (("-n", "1,,2"), ("-n",), 2),
         (("-pg", "5"), ("-pg", "P,N"), 2),

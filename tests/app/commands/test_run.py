@@ -62,6 +62,11 @@ class TestSmolLM2:
         assert paris.endswith("\n")
         assert not paris.endswith("\n\n")
 
+    def test_paris_from_a_cache_of_blocks(self, smol: str) -> None:
+        ended = run("run", smol, "-p", QUESTION, *GREEDY, "--kv", "q8_0")
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert "Paris" in ended.stdout
+
     def test_stdin(self, smol: str, paris: str) -> None:
         ended = run("run", smol, *GREEDY, given=f"{QUESTION}\n")
         assert (ended.returncode, ended.stdout, ended.stderr) == (0, paris, "")

@@ -14,6 +14,7 @@ from app.library import Stored
 from app.state.downloads import Download
 from app.views.main_window import MainWindow
 from engine.protocol import DeviceRow, Devices, ListDevices, Load, Message, Predict, Unload
+from engine.settings import KV_TYPES
 from tests.app.views.records import MIB, memory
 from tests.app.views.scripted import ScriptedClient
 
@@ -52,6 +53,20 @@ def click(window: MainWindow, words: str) -> None:
 
 def says(window: MainWindow) -> str:
     return window.chooser.options._fits.text()
+
+
+@pytest.mark.parametrize("kv", KV_TYPES)
+def test_every_type_of_cache_can_be_chosen(
+    window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedClient, kv: str
+) -> None:
+    cache = window.chooser.options.cache
+    assert cache.currentData() == "f16"
+    cache.setCurrentIndex(cache.findData(kv))
+    cache.activated.emit(cache.currentIndex())
+    assert window.chooser.options.options().kv == kv
+    client.predicted.emit(memory("planned"))
+    click(window, "Load")
+    assert [load.options.kv for load in asked(Load) if isinstance(load, Load)] == [kv]
 
 
 def test_the_engine_is_asked_what_it_would_take(

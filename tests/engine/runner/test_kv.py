@@ -16,6 +16,7 @@ from engine.runner.loading import load_model
 from engine.settings import KV_TYPES, EngineOptions
 from tests.goldens.tiny import tiny_tokens, write_tiny
 from tests.kernels.harness import nmse
+from tests.truth.measure import GOLDENS
 
 DEVICES = ["host", *(d.name for d in list_devices())]
 # How far logits are from those over f32: a scale for 32 numbers of 8 or of 4 bits.
@@ -67,6 +68,25 @@ def test_cells_take_what_their_type_does(path: Path, device: str, kv: str) -> No
         }
     # One head of 32 for keys, one for values; all sizes here are whole alignments.
     assert held == {i: 2 * n * 32 * BYTES[kv] for i, n in enumerate(cells)}
+
+
+@pytest.mark.model_file
+@pytest.mark.parametrize("device", DEVICES[1:])
+def test_how_well_a_real_text_is_predicted(smollm2_path: Path, device: str) -> None:
+    """The mean negative log-likelihood of 255 tokens."""
+    text = (GOLDENS / "text.txt").read_text("utf-8")
+    mean = {}
+    for kv in ("f16", "q8_0", "q4_0"):
+        with load(smollm2_path, device=device, ctx=512, kv=kv) as model:
+            tokens = model.loaded.tokenizer.encode(text, parse_special=False)[:512]
+            rows = np.concatenate([part for _, part in model.logits(tokens)])
+        scores = rows[256:511].astype(np.float64)
+        scores -= scores.max(axis=1, keepdims=True)
+        chosen = scores[np.arange(255), tokens[257:]]
+        mean[kv] = float(np.mean(np.log(np.exp(scores).sum(axis=1)) - chosen))
+    print(device, mean)
+    assert abs(mean["q8_0"] / mean["f16"] - 1) < 0.01
+    assert abs(mean["q4_0"] / mean["f16"] - 1) < 0.15
 
 
 def keys(model: Model, layer: int) -> np.ndarray:
