@@ -17,7 +17,10 @@ from engine.graph.tensor import Role, Tensor
 from engine.scheduler.places import Places, is_placed, sources
 
 Pins = Mapping[Tensor | str, Backend]
-"""Nodes, or the names that a model gave to nodes, that a person wants on a backend."""
+"""Nodes, or the names that a model gave to nodes, that a person wants on a backend.
+
+A name that only a view of a result has (`kqv_out-3`) means the node that makes the result.
+"""
 
 NO_PINS: Pins = MappingProxyType({})
 
@@ -88,7 +91,12 @@ class Passes:
         self._places = places
         units: dict[Tensor, _Unit] = {}
         readers: dict[Tensor, list[_Unit]] = {}
+        self._names: dict[Tensor, list[str]] = {}
         for node in graph.nodes:
+            if not is_numbered(node.name):
+                named = node.storage if node.op in VIEW_OPS else node
+                if named is node or is_numbered(named.name):
+                    self._names.setdefault(named, []).append(node.name)
             if node.op not in VIEW_OPS:
                 unit = units.setdefault(node.storage, _Unit(node.storage))
                 unit.nodes.append(node)
@@ -105,8 +113,8 @@ class Passes:
         """What a person wants comes first. Raises `CannotPlace`."""
         for unit in self._units:
             for node in unit.nodes:
-                by_name = None if is_numbered(node.name) else pins.get(node.name)
-                wanted = pins.get(node, by_name)
+                names = (node, *self._names.get(node, ()))
+                wanted = next((pins[name] for name in names if name in pins), None)
                 if wanted is None:
                     continue
                 other = self.chosen.get(unit.storage)

@@ -137,6 +137,15 @@ def test_a_number_is_not_a_name_to_pin() -> None:
     assert placements(graph, [a, b, h], {}, {graph.nodes[0]: b}) == {"node_0": ("b", "usr")}
 
 
+def test_the_name_of_a_view_pins_what_it_looks_at_where_that_has_none() -> None:
+    a, b, h = Device("a"), Device("b"), host()
+    mixed = ops.scale(given("x", 4, 2), 2)
+    out = ops.scale(mixed.reshape(8).named("kqv_out"), 3).named("out")
+    seen = ops.scale(out.reshape(4, 2).named("seen"), 4).named("last")
+    got = placements(Graph.of([seen]), [a, b, h], {}, {"kqv_out": b, "seen": b, "last": a})
+    assert got == {"node_0": ("b", "usr"), "out": ("b", "2.src0"), "last": ("a", "usr")}
+
+
 def test_a_pin_that_cannot_hold_is_refused_with_the_reason() -> None:
     a, b, h = Device("a", {Op.SILU}), Device("b"), host()
     x, cache = given("x", 4, 2), leaf("cache", F16, (4, 8), Role.CACHE)
