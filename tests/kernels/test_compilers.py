@@ -10,6 +10,7 @@ import pytest
 
 from engine.backends.opencl.launches.sizes import BLOCK_WIDTH, ROW_NAMES
 from engine.backends.opencl.program import BEFORE, OPTIONS, source
+from engine.backends.opencl.tile_schemes import SCHEMES
 from engine.gguf.formats import Format
 from tests.kernels.blocks import QUANTIZED
 
@@ -63,6 +64,17 @@ def test_clang_takes_moves_between_types(types: str, target: str) -> None:
 def test_clang_takes_the_decoder_of_every_format(fmt: Format, target: str) -> None:
     defines = (f"-DA={ROW_NAMES[fmt]}", f"-DW={BLOCK_WIDTH}", "-DSTEP=4", "-DLOCAL=32")
     compiled("matmul_plain", target, defines)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("fmt", SCHEMES, ids=str)
+def test_clang_takes_the_tiles_of_every_format(fmt: Format, target: str) -> None:
+    scheme = SCHEMES[fmt]
+    defines = [f"-D{name}={value}" for name, value in scheme.defines.items()]
+    defines += ["-DX_F32=1"] if scheme.exact else []
+    defines += ["-DROWS=1", "-DTEAM=8"]
+    compiled("matmul_tiled", target, (*defines, "-DPANEL=1", "-DACT=SILU"))
+    compiled("matmul_experts", target, (*defines, "-DPANEL=4", "-DSCATTERED=1"))
 
 
 def compiled(family: str, target: str, defines: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ from engine.graph.op import Op
 from engine.graph.tensor import Tensor, node
 
 # Pairs of token and expert for every expert, from which on they are grouped.
-_GROUPED = 2
+_GROUPED = 4
 
 
 def supports_matmul_id(node: Tensor, type_of: TypeOf) -> bool:
