@@ -25,7 +25,7 @@ A name that only a view of a result has (`kqv_out-3`) means the node that makes 
 NO_PINS: Pins = MappingProxyType({})
 
 CAUSES = {
-    "usr": "pinned there",
+    "usr": "pinned by a person",
     "1.vsrc": "writes into what lies there",
     "1.wgt": "its weight lies there",
     "1.src": "its cache lies there",

@@ -51,7 +51,7 @@ def test_a_streamed_weight_is_told_with_its_cost() -> None:
     graph = Graph.of([ops.mulmat(w, x).named("mm")])
     assert words(graph, [a, b, h], {w: a}, {}) == []
     assert words(graph, [a, b, h], {w: a}, {"mm": b}) == [
-        "w (3.0 MiB) is copied from a to b in every step: mulmat mm runs there, pinned there"
+        "w (3.0 MiB) is copied from a to b in every step: mulmat mm runs there, pinned by a person"
     ]
 
 
