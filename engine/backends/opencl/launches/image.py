@@ -36,9 +36,11 @@ def im2col(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Laun
     per_item, size, local, defines = cover(n0, rows, traits)
     windows = (node.attr[name] for name in ("kernel", "stride", "pad", "dilation"))
     args: Args = (
-        *(node, x, *map(i32, (n0, rows, ow, oh, out_depth, *x.shape[:2], depth))),
+        *(node, x),
+        *map(i32, (n0, rows, ow, oh, out_depth, *x.shape[:2], depth)),
         *(i32(value) for window in windows for value in window),
-        *(*map(i64, steps), per_item),
+        *map(i64, steps),
+        per_item,
     )
     return [Launch("image", "im2col", args, size, local, defines)]
 
@@ -49,8 +51,11 @@ def avg_pool_2d(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence
     n0, n1, n2, rows = row_shape(node.shape)
     per_item, size, local, defines = cover(node.shape[0], int(rows), traits)
     args: Args = (
-        *(node, x, n0, n1, n2, rows, *map(i32, x.shape[:2]), *map(i64, x.strides)),
-        *(*(i32(node.attr[name]) for name in ("kernel", "stride", "pad")), per_item),
+        *(node, x, n0, n1, n2, rows),
+        *map(i32, x.shape[:2]),
+        *map(i64, x.strides),
+        *(i32(node.attr[name]) for name in ("kernel", "stride", "pad")),
+        per_item,
     )
     return [Launch("image", "avg_pool_2d", args, size, local, defines)]
 
@@ -61,7 +66,9 @@ def interpolate(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence
     rows = node.nelements // node.shape[0]
     per_item, size, local, defines = cover(node.shape[0], rows, traits)
     args: Args = (
-        *(node, x, *map(i32, (*node.shape, *x.shape)), *map(i64, x.strides)),
+        *(node, x),
+        *map(i32, (*node.shape, *x.shape)),
+        *map(i64, x.strides),
         *(i32(node.attr["mode"] == "bilinear"), per_item),
     )
     return [Launch("image", "interpolate", args, size, local, defines)]
