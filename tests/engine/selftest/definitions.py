@@ -1,0 +1,252 @@
+"""Each operation as its definition reads, in float64; arrays have the reversed shape."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from engine.graph.op import Op
+from engine.graph.tensor import Tensor
+from tests.engine.selftest.numbers import Array, rounded, viewed
+
+
+def _set_rows(target: Array, t: Tensor, x: Array, ids: Array) -> None:
+    for i3, i2, i in np.ndindex(x.shape[:3]):
+        row = int(ids[0, i3 % ids.shape[1], i2 % ids.shape[2], i])
+        if row >= 0:
+            target[i3, i2, row] = rounded(x[i3, i2, i], t.fmt)
+
+
+def _copy_into(target: Array, t: Tensor, x: Array) -> None:
+    target[...] = _cast(t, x).reshape(target.shape)
+
+
+def _cast(t: Tensor, x: Array) -> Array:
+    source = t.src[-1]
+    assert source is not None
+    return x if source.fmt == t.fmt else rounded(x, t.fmt)
+
+
+WRITES: dict[Op, Callable[..., None]] = {Op.SET_ROWS: _set_rows, Op.COPY_INTO: _copy_into}
+
+
+def _tiled(t: Tensor, x: Array) -> Array:
+    return np.tile(x, [n // m for n, m in zip(t.shape[::-1], x.shape, strict=True)])
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def _gelu(x: Array) -> Array:
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def _swiglu_limit(t: Tensor, gate: Array, up: Array) -> Array:
+    alpha, limit = t.attr["alpha"], t.attr["limit"]
+    g, u = np.minimum(gate, limit), np.clip(up, -limit, limit)
+    return g * _sigmoid(alpha * g) * (u + 1)
+
+
+def _add_id(t: Tensor, x: Array, b: Array, ids: Array) -> Array:
+    return x + b[0, 0][ids[0, 0].astype(int)][None]
+
+
+def _norm(t: Tensor, x: Array, weight: Array | None = None, bias: Array | None = None) -> Array:
+    eps = t.attr["eps"]
+    if t.op is Op.LAYER_NORM:
+        x = x - x.mean(-1, keepdims=True)
+    if t.op is Op.L2_NORM:
+        return x / np.maximum(np.sqrt((x * x).sum(-1, keepdims=True)), eps)
+    out = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps)
+    out = out if weight is None else out * weight
+    return out if bias is None else out + bias
+
+
+def _argsort(t: Tensor, x: Array) -> Array:
+    return np.argsort(-x if t.attr["descending"] else x, axis=-1, kind="stable").astype(float)
+
+
+def _mulmat(t: Tensor, a: Array, b: Array) -> Array:
+    wide = a.repeat(b.shape[1] // a.shape[1], 1).repeat(b.shape[0] // a.shape[0], 0)
+    return b @ wide.swapaxes(-1, -2)
+
+
+def _mulmat_id(t: Tensor, a: Array, b: Array, ids: Array) -> Array:
+    out = np.zeros(t.shape[::-1])
+    for token, u in np.ndindex(ids.shape[2:]):
+        expert = int(ids[0, 0, token, u])
+        if 0 <= expert < a.shape[1]:
+            out[0, token, u] = a[0, expert] @ b[0, token, u % b.shape[2]]
+    return out
+
+
+def _softened(scores: Array, sinks: Array | None) -> Array:
+    """Softmax of [head, ...]; where nothing is visible, 0. Sinks join the denominator."""
+    sink = np.full(scores.shape[0], -np.inf) if sinks is None else sinks.reshape(-1)
+    sink = sink.reshape(-1, *(1,) * (scores.ndim - 1))
+    top = np.maximum(scores.max(-1, keepdims=True), sink)
+    top = np.where(np.isfinite(top), top, 0)
+    parts = np.exp(scores - top)
+    total = parts.sum(-1, keepdims=True) + np.exp(sink - top)
+    return parts / np.where(total > 0, total, 1)
+
+
+def _hidden(spans: Array, cells: Array) -> NDArray[np.bool_]:
+    """[T, C]: which cells a token does not see."""
+    bits, place = cells[0, 0, :, 0].astype(int), cells[0, 0, :, 1]
+    token, first, last = (spans[0, 0, :, i][:, None] for i in range(3))
+    return ~((token.astype(int) & bits != 0) & (place >= first) & (place <= last))
+
+
+def _scores(t: Tensor, raw: Array) -> Array:
+    cap, scaled = t.attr["softcap"], raw * t.attr["scale"]
+    return cap * np.tanh(scaled / cap) if cap else scaled
+
+
+def _softmax(
+    t: Tensor,
+    x: Array,
+    spans: Array | None,
+    cells: Array | None,
+    sinks: Array | None,
+    mask: Array | None,
+) -> Array:
+    scores = _scores(t, x)
+    if spans is not None and cells is not None:
+        scores = np.where(_hidden(spans, cells), -np.inf, scores)
+    if mask is not None:
+        shape = (x.shape[0] // mask.shape[0], x.shape[1] // mask.shape[1], 1, 1)
+        scores = scores + np.tile(mask[:, :, : x.shape[2]], shape)
+    return np.stack([_softened(part, sinks) for part in scores])
+
+
+def _attention(
+    t: Tensor,
+    q: Array,
+    k: Array,
+    v: Array,
+    spans: Array,
+    cells: Array,
+    n_kv: Array,
+    sinks: Array | None,
+) -> Array:
+    n, group = int(n_kv.item()), q.shape[2] // k.shape[2]
+    keys, mixed = (x[0, :n].repeat(group, 1).transpose(1, 0, 2) for x in (k, v))
+    scores = _scores(t, q[0].transpose(1, 0, 2) @ keys.transpose(0, 2, 1))
+    scores = np.where(_hidden(spans, cells)[:, :n], -np.inf, scores)
+    return (_softened(scores, sinks) @ mixed).transpose(1, 0, 2)
+
+
+def _rope(t: Tensor, x: Array, table: Array) -> Array:
+    out, n = x.copy(), table.shape[-1]
+    cos, sin = (part[:, None] for part in np.split(table[0, 0], 2, axis=-1))
+    first, second = (
+        (slice(0, n // 2), slice(n // 2, n)) if t.attr["neox"] else (slice(0, n, 2), slice(1, n, 2))
+    )
+    a, b = x[..., first], x[..., second]
+    out[..., first], out[..., second] = a * cos - b * sin, a * sin + b * cos
+    return out
+
+
+def _rows(t: Tensor, x: Array, ids: Array) -> Array:
+    out = np.zeros(t.shape[::-1])
+    for i3, i2, i in np.ndindex(ids.shape[1:]):
+        row = int(ids[0, i3, i2, i])
+        out[i3, i2, i] = x[i3, i2, row] if row >= 0 else 0
+    return out
+
+
+def _set(t: Tensor, x: Array, y: Array) -> Array:
+    whole = x.reshape(-1).copy()
+    target, values = t.src
+    assert target is not None
+    assert values is not None
+    viewed(whole, target.window(t.attr["offset"], values.shape, t.attr["strides"]))[...] = y
+    return whole
+
+
+def _pad(t: Tensor, x: Array) -> Array:
+    return np.pad(x, [(0, n - m) for n, m in zip(t.shape[::-1], x.shape, strict=True)])
+
+
+def _im2col(t: Tensor, x: Array) -> Array:
+    """Planes are ordered image, channel, depth."""
+    a = t.attr
+    planes = x.reshape(-1, a["channels"], a["depth"], *x.shape[2:])
+    edges = [(p, p) for p in a["pad"][::-1]]
+    padded = np.pad(planes, [(0, 0), (0, 0), *edges])
+    reach = [g * (k - 1) + 1 for g, k in zip(a["dilation"], a["kernel"], strict=True)][::-1]
+    seen = sliding_window_view(padded, reach, (2, 3, 4))
+    d, h, w = a["stride"][::-1]
+    gd, gh, gw = a["dilation"][::-1]
+    chosen = seen[:, :, ::d, ::h, ::w, ::gd, ::gh, ::gw]
+    return chosen.transpose(0, 2, 3, 4, 1, 5, 6, 7)  # image, od, oh, ow, channel, kd, kh, kw
+
+
+def _avg_pool(t: Tensor, x: Array) -> Array:
+    p, k, s = t.attr["pad"], t.attr["kernel"], t.attr["stride"]
+    padded = np.pad(x, [(0, 0), (0, 0), (p, p), (p, p)])
+    return sliding_window_view(padded, (k, k), (2, 3))[:, :, ::s, ::s].mean((-1, -2))
+
+
+def _interpolate(t: Tensor, x: Array) -> Array:
+    for axis, (n, m) in enumerate(zip(t.shape[::-1], x.shape, strict=True)):
+        if t.attr["mode"] == "nearest" or axis < 2:
+            x = x.take(np.arange(n) * m // n, axis)
+            continue
+        at = np.clip((np.arange(n) + 0.5) * m / n - 0.5, 0, m - 1)
+        low = np.floor(at).astype(int)
+        part = (at - low).reshape(-1, *(1,) * (3 - axis))
+        high = np.minimum(low + 1, m - 1)
+        x = x.take(low, axis) * (1 - part) + x.take(high, axis) * part
+    return x
+
+
+def _gated(act: Callable[[Array], Array]) -> Callable[..., Array]:
+    return lambda t, x, up=None: act(x) * (1 if up is None else up)
+
+
+OPS: dict[Op, Callable[..., Array]] = {
+    Op.ADD: lambda t, a, b: a + _tiled(t, b),
+    Op.SUB: lambda t, a, b: a - _tiled(t, b),
+    Op.MUL: lambda t, a, b: a * _tiled(t, b),
+    Op.DIV: lambda t, a, b: a / _tiled(t, b),
+    Op.SCALE: lambda t, a: a * np.float64(np.float32(t.attr["factor"])),
+    Op.CLAMP: lambda t, a: np.clip(a, *np.float32([t.attr["low"], t.attr["high"]])),
+    Op.SQR: lambda t, a: a * a,
+    Op.SQRT: lambda t, a: np.sqrt(a),
+    Op.SIN: lambda t, a: np.sin(a),
+    Op.COS: lambda t, a: np.cos(a),
+    Op.SOFTCAP: lambda t, a: t.attr["cap"] * np.tanh(a / t.attr["cap"]),
+    Op.ADD_ID: _add_id,
+    Op.SILU: _gated(lambda x: x * _sigmoid(x)),
+    Op.GELU: _gated(_gelu),
+    Op.QUICK_GELU: _gated(lambda x: x * _sigmoid(1.702 * x)),
+    Op.RELU: _gated(lambda x: np.maximum(x, 0)),
+    Op.TANH: _gated(np.tanh),
+    Op.SIGMOID: _gated(_sigmoid),
+    Op.SWIGLU_LIMIT: _swiglu_limit,
+    Op.MULMAT: _mulmat,
+    Op.MULMAT_ID: _mulmat_id,
+    Op.RMS_NORM: _norm,
+    Op.LAYER_NORM: _norm,
+    Op.L2_NORM: _norm,
+    Op.SUM_ROWS: lambda t, x: x.sum(-1, keepdims=True),
+    Op.MEAN: lambda t, x: x.mean(-1, keepdims=True),
+    Op.ROPE: _rope,
+    Op.SOFTMAX: _softmax,
+    Op.ATTENTION: _attention,
+    Op.ROWS: _rows,
+    Op.COPY: _cast,
+    Op.SET: _set,
+    Op.PAD: _pad,
+    Op.CONCAT: lambda t, a, b: np.concatenate([a, b], 3 - t.attr["dim"]),
+    Op.REPEAT: _tiled,
+    Op.ARANGE: lambda t: t.attr["start"] + t.attr["step"] * np.arange(t.shape[0]),
+    Op.ARGSORT: _argsort,
+    Op.IM2COL: _im2col,
+    Op.AVG_POOL_2D: _avg_pool,
+    Op.INTERPOLATE: _interpolate,
+}
