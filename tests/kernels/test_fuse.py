@@ -24,7 +24,10 @@ LIMIT = {"f32": 1e-12, "12 bits": 1e-9, "f16": 1e-9}
 def weight(made: Operands, k: int, m: int, fmt: Format = Q4_1) -> Tensor:
     """A matrix in the device's own layout."""
     tensor = leaf(f"w{len(made.values)}", fmt, (k, m), Role.WEIGHT)
-    made.values[tensor] = random_blocks(made.rng, fmt, m, k)
+    if fmt.quantized:
+        made.values[tensor] = random_blocks(made.rng, fmt, m, k)
+    else:
+        made.values[tensor] = made.rng.standard_normal((m, k)).astype(str(fmt.dtype))
     return tensor
 
 
@@ -238,3 +241,36 @@ def test_gate_and_up(either: OpenCLBackend, fmt: Format, rows: int, m: int) -> N
     for operands in ((gate, up), (up, gate)):
         product = ops.mulmat(weight(made, m, 40), act(*operands))
         check(either, made, [product], [Op.QUANTIZE, Op.MULMAT_GATED, Op.MULMAT], "12 bits")
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_weights_that_are_floats(either: OpenCLBackend, rows: int) -> None:
+    """Activations go into panels as they are."""
+    made = Operands()
+    x, norm = made.make(F32, 256, rows), made.make(F32, 256)
+    normed = ops.rms_norm(x, norm, 1e-5)
+    gate, up, down = (weight(made, k, m, F16) for k, m in ((256, 160), (256, 160), (160, 256)))
+    product = ops.mulmat(down, ops.silu(ops.mulmat(gate, normed), ops.mulmat(up, normed)))
+    fused = [Op.NORM_CHAIN, Op.MULMAT_GATED, Op.MULMAT_ADD]
+    check(either, made, [ops.add(product, x)], fused, "f32")
+    alone = ops.mulmat(down, ops.silu(made.make(F32, 160, rows)))
+    check(either, made, [alone], [Op.ACTIVATION_QUANTIZE, Op.MULMAT], "f32")
+
+
+def test_gate_and_up_round_and_down_does_not(either: OpenCLBackend) -> None:
+    """Panels of two kinds in one launch there are not."""
+    made = Operands()
+    x = made.make(F32, 256, 3)
+    for first, last in ((Q4_1, F16), (F16, Q4_1)):
+        gate, up = (ops.mulmat(weight(made, 256, 160, first), x) for _ in range(2))
+        product = ops.mulmat(weight(made, 160, 40, last), ops.silu(gate, up))
+        fused = [Op.QUANTIZE, Op.MULMAT, Op.ACTIVATION_QUANTIZE, Op.MULMAT]
+        check(either, made, [product], fused, "f32")
+
+
+def test_one_input_in_panels_of_both_kinds(either: OpenCLBackend) -> None:
+    made = Operands()
+    x = made.make(F32, 256, 5)
+    products = [ops.mulmat(weight(made, 256, 40, fmt), x) for fmt in (Q4_1, F16, Q8_0)]
+    fused = [Op.QUANTIZE, Op.MULMAT, Op.QUANTIZE, Op.MULMAT, Op.MULMAT]
+    check(either, made, products, fused, "f32")
