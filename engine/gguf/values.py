@@ -1,10 +1,10 @@
 """Metadata values as a file holds them: scalar types, and arrays decoded when asked for."""
 
-import builtins
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import pairwise
 from typing import Any, overload
 
 import numpy as np
@@ -87,15 +87,22 @@ class Array:
 
     def strings(self) -> list[str]:
         """The strings; bytes that are not UTF-8 become U+FFFD. BadFile for another type."""
-        return [text.decode("utf-8", "replace") for text in self.bytes()]
+        data, bounds = self.joined()
+        return [data[a:b].decode("utf-8", "replace") for a, b in pairwise(bounds.tolist())]
 
-    def bytes(self) -> list[builtins.bytes]:
-        """The strings as stored. BadFile for another type."""
+    def joined(self) -> tuple[bytes, npt.NDArray[np.int64]]:
+        """The strings as stored, one after the other, and where each begins; last where all end.
+
+        BadFile for another type.
+        """
         if self.type != ValueType.STRING:
             raise self._wrong("strings")
-        data, starts = bytes(self.data), self.starts.tolist()
-        ends = [*starts[1:], len(data)] if starts else []
-        return [data[start + 8 : end] for start, end in zip(starts, ends, strict=True)]
+        data, starts = np.asarray(self.data), np.asarray(self.starts)
+        kept = np.ones(data.size, np.bool_)
+        for i in range(8):  # but for the length fields
+            kept[starts + i] = False
+        bounds = np.append(starts, data.size) - 8 * np.arange(self.length + 1)
+        return data[kept].tobytes(), bounds
 
     def numpy(self) -> npt.NDArray[Any]:
         """The numbers, in the machine's byte order; booleans as bool. BadFile for another type."""

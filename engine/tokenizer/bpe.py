@@ -3,11 +3,15 @@
 import re
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.errors import BadFile
 from engine.gguf.metadata import Metadata
 from engine.gguf.values import Array
 from engine.tokenizer.merge import merge
 from engine.tokenizer.patterns import PreTokenizer
+from engine.tokenizer.strings import Strings
 from engine.tokenizer.vocab import Vocab
 from engine.tokenizer.words import SPACE, WordCache, space_cutter
 
@@ -28,12 +32,12 @@ _SHORT = 256
 class BytePairs:
     """Tokens of text without special tokens."""
 
-    def __init__(self, vocab: Vocab, pre: PreTokenizer, merges: list[str]) -> None:
-        broken = next((rule for rule in merges if rule.find(" ", 1) < 0), None)
-        if broken is not None:
-            raise BadFile(vocab.path, f"'tokenizer.ggml.merges' has {broken!r}, not two pieces")
+    def __init__(self, vocab: Vocab, pre: PreTokenizer, merges: Strings) -> None:
+        broken = _not_two(merges)
+        if broken.size:
+            rule = merges[broken[0]]
+            raise BadFile(vocab.path, f"'tokenizer.ggml.merges' has {rule!r}, not two pieces")
         self._vocab = vocab
-        self._ids = vocab.ids
         self._pre = pre
         self._merges = merges
         self._words = WordCache(self._word)
@@ -57,14 +61,8 @@ class BytePairs:
             return text.encode()
 
     @cached_property
-    def _ranks(self) -> dict[str, int]:
-        # Of a merge listed twice the first rank counts, so the dictionary is filled backwards.
-        count = len(self._merges)
-        return dict(zip(reversed(self._merges), range(count - 1, -1, -1), strict=True))
-
-    @cached_property
     def _cuts(self) -> "re.Pattern[str]":
-        return space_cutter(rule.replace(" ", "") for rule in self._merges)
+        return space_cutter(rule.replace(" ", "") for rule in self._merges.holding(SPACE))
 
     def _word(self, word: str) -> list[int]:
         whole = word
@@ -72,26 +70,36 @@ class BytePairs:
             whole = word.encode().decode("latin-1").translate(LETTERS)
         # A run of newlines is taken whole for Gemma 4: its merges have none.
         if self._pre.ignore_merges or not (self._pre.byte_letters or word.strip("\n")):
-            token = self._ids.get(whole)
+            token = self._vocab.id(whole)
             if token is not None:
                 return [token]
         ids: list[int] = []
         for piece in merge(whole, self._rank):
-            token = self._ids.get(piece)
+            token = self._vocab.id(piece)
             ids += self._parts(piece) if token is None else [token]
         return ids
 
     def _rank(self, left: str, right: str) -> int | None:
-        return self._ranks.get(f"{left} {right}")
+        return self._merges.find(f"{left} {right}")
 
     def _parts(self, piece: str) -> list[int]:
         if self._pre.byte_letters:
-            tokens = [self._ids.get(letter) for letter in piece]
+            tokens = [self._vocab.id(letter) for letter in piece]
         else:
-            tokens = [self._ids.get(f"<0x{byte:02X}>") for byte in piece.encode()]
+            tokens = [self._vocab.id(f"<0x{byte:02X}>") for byte in piece.encode()]
         return [token for token in tokens if token is not None]
 
 
 def byte_pairs(meta: Metadata, vocab: Vocab, pre: PreTokenizer) -> BytePairs:
     """The encoder of a file; BadFile where its merges are missing or malformed."""
-    return BytePairs(vocab, pre, meta.get("tokenizer.ggml.merges", Array).strings())
+    # Of a merge listed twice the first rank counts.
+    merges = Strings.read(meta.get("tokenizer.ggml.merges", Array), first=True)
+    return BytePairs(vocab, pre, merges)
+
+
+def _not_two(merges: Strings) -> NDArray[np.intp]:
+    """Indices of rules without a space behind their first byte."""
+    spaces = np.flatnonzero(np.frombuffer(merges.data, np.uint8) == ord(" "))
+    bounds = np.asarray(merges.bounds)
+    found = np.searchsorted(spaces, bounds[1:]) > np.searchsorted(spaces, bounds[:-1] + 1)
+    return np.flatnonzero(~found)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from engine.gguf.metadata import Metadata
-from engine.tokenizer.vocab import TokenType, Vocab
+from engine.tokenizer.vocab import TokenType, Vocab, known
 
 Fragment = str | int
 
@@ -104,9 +104,9 @@ def special_tokens(meta: Metadata, vocab: Vocab) -> SpecialTokens:
         kinds = (TokenType.CONTROL, TokenType.USER_DEFINED, TokenType.UNKNOWN)
         plain = ("<unk>", "<s>", "<|endoftext|>")
         right = [t for t in vocab.of_type(*kinds) if vocab.texts[t] not in plain]
-        right += [vocab.ids[text] for text in ("</s>",) if text in vocab.ids]
+        right += known(vocab, ("</s>",))
     elif "modern-bert" in name:
         left = ["[MASK]"]
     elif meta.get("tokenizer.ggml.pre", str, "") in ("jina-v2-de", "jina-v2-es", "jina-v2-code"):
         left = ["<mask>"]
-    return SpecialTokens(vocab, (vocab.ids[text] for text in left if text in vocab.ids), right)
+    return SpecialTokens(vocab, known(vocab, left), right)

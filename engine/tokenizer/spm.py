@@ -16,12 +16,11 @@ class SentencePiece:
     """Tokens of text without special tokens; spaces are U+2581 within."""
 
     def __init__(self, vocab: Vocab) -> None:
-        if not vocab.scores:
+        if not len(vocab.scores):
             raise BadFile(
                 vocab.path, "metadata has no 'tokenizer.ggml.scores'; a llama one needs it"
             )
         self._vocab = vocab
-        self._ids = vocab.ids
         self._scores = vocab.scores
         self._words = WordCache(self._word)
 
@@ -38,12 +37,12 @@ class SentencePiece:
 
     @cached_property
     def _cuts(self) -> "re.Pattern[str]":
-        return space_cutter(self._vocab.texts)
+        return space_cutter(self._vocab.texts.holding(SPACE))
 
     def _word(self, word: str) -> list[int]:
         ids: list[int] = []
         for piece in merge(word, self._priority):
-            token = self._ids.get(piece)
+            token = self._vocab.id(piece)
             if token is not None:
                 ids.append(token)
             else:
@@ -52,5 +51,5 @@ class SentencePiece:
         return ids
 
     def _priority(self, left: str, right: str) -> float | None:
-        token = self._ids.get(left + right)
+        token = self._vocab.texts.find(left + right)
         return None if token is None else -self._scores[token]

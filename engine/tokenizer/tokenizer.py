@@ -128,7 +128,7 @@ class Tokenizer:
 
     def id(self, text: str) -> int | None:
         """The token of exactly that text, if there is one."""
-        return self._vocab.ids.get(text)
+        return self._vocab.id(text)
 
     def token_type(self, token: int) -> TokenType:
         """Its type; TokenizerError for an id outside the vocabulary."""

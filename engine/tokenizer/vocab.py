@@ -1,5 +1,6 @@
 """The vocabulary of a GGUF file: token texts, types and scores, and the tokens with a meaning."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
@@ -9,6 +10,7 @@ import numpy as np
 from engine.errors import BadFile
 from engine.gguf.metadata import Metadata
 from engine.gguf.values import Array
+from engine.tokenizer.strings import Strings
 
 
 class TokenType(IntEnum):
@@ -62,20 +64,17 @@ class Vocab:
     """Token texts by id, with their types (one byte each) and scores (none: all zero)."""
 
     path: str
-    texts: list[str] = field(repr=False)
+    texts: Strings = field(repr=False)
     types: bytearray = field(repr=False)
-    scores: list[float] = field(repr=False)
+    scores: memoryview = field(repr=False)
     eog: set[int] = field(default_factory=set)
     bos: int | None = None
     eos: int | None = None
     unknown: int | None = None
 
-    @cached_property
-    def ids(self) -> dict[str, int]:
-        """Ids by text; the last one where two tokens have the same."""
-        ids = dict(zip(self.texts, range(len(self.texts)), strict=True))
-        ids.pop("", None)
-        return ids
+    def id(self, text: str) -> int | None:
+        """The token of that text; the last one where two have the same."""
+        return self.texts.find(text) if text else None
 
     def of_type(self, *types: TokenType) -> list[int]:
         """The ids of these types, ascending."""
@@ -86,11 +85,14 @@ class Vocab:
     @cached_property
     def byte_ids(self) -> list[int | None]:
         """For each byte its token `<0xHH>`, else the token of that character, else unknown."""
-        ids = self.ids
-        return [
-            ids.get(f"<0x{byte:02X}>", ids.get(chr(byte), self.unknown) if byte < 128 else None)
-            for byte in range(256)
-        ]
+        return [self._byte_id(byte) for byte in range(256)]
+
+    def _byte_id(self, byte: int) -> int | None:
+        token = self.id(f"<0x{byte:02X}>")
+        if token is None and byte < 128:
+            token = self.id(chr(byte))
+            return self.unknown if token is None else token
+        return token
 
 
 def load_vocab(meta: Metadata, bos: int | None, eos: int | None, unknown: int | None) -> Vocab:
@@ -98,7 +100,7 @@ def load_vocab(meta: Metadata, bos: int | None, eos: int | None, unknown: int | 
 
     BadFile where arrays are missing, of another type or length, or an id lies outside.
     """
-    texts = meta.get("tokenizer.ggml.tokens", Array).strings()
+    texts = Strings.read(meta.get("tokenizer.ggml.tokens", Array))
     if not texts:
         raise BadFile(meta.path, "'tokenizer.ggml.tokens' is empty")
     size = len(texts)
@@ -109,7 +111,8 @@ def load_vocab(meta: Metadata, bos: int | None, eos: int | None, unknown: int | 
     else:
         codes = types.ints()
         kinds = bytearray(np.where((codes < 0) | (codes > 6), 0, codes).astype(np.uint8).tobytes())
-    vocab = Vocab(meta.path, texts, kinds, [] if scores is None else scores.numpy().tolist())
+    points = np.empty(0) if scores is None else scores.numpy()
+    vocab = Vocab(meta.path, texts, kinds, points.data)
     vocab.bos = _special(meta, "bos", size, bos)
     vocab.eos = _special(meta, "eos", size, eos)
     vocab.unknown = _special(meta, "unknown", size, unknown)
@@ -145,7 +148,7 @@ def _find_fim(meta: Metadata, vocab: Vocab) -> None:
         given = [_special(meta, name, size) for name in names]
         found = next((token for token in given if token is not None), None)
         if found is None:
-            found = next((vocab.ids[text] for text in texts if text in vocab.ids), None)
+            found = next(iter(known(vocab, texts)), None)
             if found is None:
                 continue
             vocab.types[found] = TokenType.CONTROL
@@ -154,14 +157,12 @@ def _find_fim(meta: Metadata, vocab: Vocab) -> None:
 
 
 def _find_ends(meta: Metadata, vocab: Vocab) -> None:
-    ids, size = vocab.ids, len(vocab.texts)
-    for text in _EOG_TEXTS:
-        if text in ids:
-            vocab.eog.add(ids[text])
-            vocab.types[ids[text]] = TokenType.CONTROL
-    for text in _HARMONY_TEXTS:
-        if text in ids:
-            vocab.types[ids[text]] = TokenType.USER_DEFINED
+    size = len(vocab.texts)
+    for token in known(vocab, _EOG_TEXTS):
+        vocab.eog.add(token)
+        vocab.types[token] = TokenType.CONTROL
+    for token in known(vocab, _HARMONY_TEXTS):
+        vocab.types[token] = TokenType.USER_DEFINED
     named = (vocab.eos, _special(meta, "eot", size), _special(meta, "eom", size))
     vocab.eog |= {token for token in named if token is not None}
     key = "tokenizer.ggml.eos_token_ids"
@@ -179,6 +180,11 @@ def _find_ends(meta: Metadata, vocab: Vocab) -> None:
 
 
 def _not_an_end(vocab: Vocab, text: str, type: TokenType) -> None:
-    token = vocab.ids[text]
-    vocab.eog.discard(token)
-    vocab.types[token] = type
+    for token in known(vocab, (text,)):
+        vocab.eog.discard(token)
+        vocab.types[token] = type
+
+
+def known(vocab: Vocab, texts: Iterable[str]) -> list[int]:
+    """The tokens of those texts that have one."""
+    return [token for token in map(vocab.id, texts) if token is not None]

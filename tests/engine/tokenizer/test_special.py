@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from engine.tokenizer import load_tokenizer
 from engine.tokenizer.special import SpecialTokens
+from engine.tokenizer.strings import Strings
 from engine.tokenizer.vocab import TokenType, Vocab
 from tests.engine.tokenizer.vocabs import metadata
 
@@ -14,7 +15,7 @@ SPECIAL = st.lists(st.text("ab ", min_size=1, max_size=4), max_size=6, unique=Tr
 
 
 def vocab(texts: list[str], type: TokenType = TokenType.CONTROL) -> Vocab:
-    return Vocab("test", texts, bytearray([type] * len(texts)), [])
+    return Vocab("test", Strings.of(texts), bytearray([type] * len(texts)), memoryview(b""))
 
 
 def by_definition(
