@@ -67,8 +67,8 @@ static void put_q8_0(__global char *block, float16 first, float16 last) {
 static void put_q4_0(__global char *block, float16 first, float16 last) {
   float high = max_of16(fmax(first, last)), low = -max_of16(fmax(-first, -last));
   float scale = (-low > high ? low : high) / -8.0f, inverse = inverse_of(scale);
-  int16 a = min(convert_int16(first * inverse + 8.5f), 15);
-  int16 b = min(convert_int16(last * inverse + 8.5f), 15);
+  int16 a = min(convert_int16(first * inverse + 8.5f), (int16)(15));
+  int16 b = min(convert_int16(last * inverse + 8.5f), (int16)(15));
   vstore_half_rte(scale, 0, (__global half *)block);
   vstore16(convert_uchar16(a | b << 4), 0, (__global uchar *)block + 2);
 }
