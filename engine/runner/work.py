@@ -25,6 +25,8 @@ def work_of(node: Tensor, inputs: Values) -> Work:
     sources = [s for s in node.src if s is not None]
     if node.op in (Op.MULMAT, Op.MULMAT_ADD, Op.MULMAT_GATED):
         return Work(_sizes(node, *sources), _products(node, sources))
+    if node.op is Op.MULMAT_ID:
+        return _by_expert(node, *sources)
     if node.op is Op.ATTENTION and len(sources) >= 6:
         return _attention(node, sources, inputs)
     if node.op is Op.ROWS:
@@ -49,6 +51,13 @@ def _products(node: Tensor, sources: list[Tensor]) -> int:
     if x.op is Op.QUANTIZE and x.src[0] is not None:
         x = x.src[0]
     return sum(2 * w.nelements for w in matrices) * (x.nelements // x.shape[0])
+
+
+def _by_expert(node: Tensor, experts: Tensor, *others: Tensor) -> Work:
+    """As many experts as there are pairs of token and expert, at most all, are read once."""
+    pairs, count = node.shape[1] * node.shape[2], experts.shape[2]
+    read = _sizes(experts) * min(pairs, count) // count
+    return Work(read + _sizes(node, *others), 2 * experts.shape[0] * node.nelements)
 
 
 def _attention(node: Tensor, sources: list[Tensor], inputs: Values) -> Work:

@@ -43,6 +43,15 @@ def test_a_product_of_activations():
     assert work_of(ops.mulmat(a, b), {}).flops == 2 * 8 * 5 * 3 * 4
 
 
+def test_experts_are_read_once_a_pair():
+    w = leaf("w", Q4_1, (64, 10, 8), Role.WEIGHT)  # rows of two blocks of 20 bytes
+    x = leaf("x", F32, (64, 1, 3), Role.INPUT)
+    for used, read in ((2, 6), (4, 8)):
+        work = work_of(ops.mulmat_id(w, x, leaf("ids", I32, (used, 3), Role.INPUT)), {})
+        assert work.bytes == read * 10 * 40 + 4 * 64 * 3 + 4 * used * 3 + 4 * 10 * used * 3
+        assert work.flops == 2 * 64 * 10 * used * 3
+
+
 def test_rows_are_counted_not_their_table():
     table = leaf("table", F16, (16, 1000), Role.WEIGHT)
     cache = leaf("cache", F16, (16, 1000), Role.CACHE)
