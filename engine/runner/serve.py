@@ -17,6 +17,7 @@ from engine.errors import BadSetting, CutawayError, NoMem
 from engine.gguf import GGUFFile, open_gguf
 from engine.memory.pools import listen
 from engine.memory.records import BackendMemory
+from engine.memory.trim import keep_little, trim
 from engine.models.build import build_model
 from engine.reports import MemoryEvent
 from engine.runner.bench import bench
@@ -37,6 +38,7 @@ PROGRESS_STEPS = 200
 
 def serve(pipe: Connection) -> None:
     """Answer requests until the pipe closes or `Shutdown` comes."""
+    keep_little()
     _Server(pipe).run()
 
 
@@ -175,6 +177,8 @@ class _Server:
         model, self._model, self._sequence = self._model, None, None
         if model is not None:
             model.close()
+            del model
+            trim()
 
     def _perplexity(self, request: protocol.Perplexity) -> None:
         model, sequence = self._open_model()

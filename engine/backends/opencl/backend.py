@@ -1,6 +1,7 @@
 """An OpenCL device as a backend: one context, one in-order queue, programs built when needed."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from engine.backends.base import (
@@ -37,9 +38,13 @@ class OpenCLBackend(Backend):
     """A device with its queue."""
 
     def __init__(
-        self, device: Device, budget: int | None = None, context: cl.Context | None = None
+        self,
+        device: Device,
+        budget: int | None = None,
+        context: cl.Context | None = None,
+        programs: Programs | None = None,
     ) -> None:
-        """In a context of its own unless one is given. Raises `DeviceError`."""
+        """In a context of its own unless one is given, with its programs. Raises `DeviceError`."""
         self.info = device.info
         self.name, self.title = device.info.name, device.info.title
         self.pool = device.memory_pool()
@@ -52,7 +57,7 @@ class OpenCLBackend(Backend):
             self._queue = cl.CommandQueue(self._context, device.handle, profiling)
         except cl.Error as error:
             raise cannot_open(self.name, error) from None
-        self._programs = Programs(self._context, self.name, device.handle)
+        self._programs = programs or Programs(self._context, self.name, device.handle)
 
     def buffer_type(self, fmt: Format, shape: Shape, matmul_only: bool = False) -> BufferType:
         layout = layouts.layout_for(fmt, shape, self._traits) if matmul_only else PLAIN
@@ -129,7 +134,24 @@ class OpenCLBackend(Backend):
         return measure(self, self._traits, self.info.max_allocation, prepared)
 
     def close(self) -> None:
-        self.synchronize()
+        self.watch_builds(lambda built, wanted: None)
+        try:
+            self.synchronize()
+        except DeviceError:
+            _kept.clear()  # What failed in a context may keep it from working again.
+            raise
+
+
+@dataclass(frozen=True)
+class _Together:
+    """A context of some devices, and what was built in it for each."""
+
+    context: cl.Context
+    programs: dict[cl.Device, Programs] = field(default_factory=dict)
+
+
+# Drivers do not give back all that a program took: built again with every model, it would add up.
+_kept: dict[tuple[cl.Device, ...], _Together] = {}
 
 
 def open_together(
@@ -137,21 +159,25 @@ def open_together(
 ) -> list[OpenCLBackend]:
     """Devices of one driver in one context, where it copies from one to the other by itself.
 
-    Raises `DeviceError`.
+    Contexts and programs are kept for the next time. Raises `DeviceError`.
     """
-    handles: dict[int, list[cl.Device]] = {}
+    handles: dict[int, tuple[cl.Device, ...]] = {}
     for device in devices:
-        handles.setdefault(device.handle.platform.int_ptr, []).append(device.handle)
-    contexts: dict[int, cl.Context] = {}
+        platform = device.handle.platform.int_ptr
+        handles[platform] = (*handles.get(platform, ()), device.handle)
     opened = []
     for device in devices:
-        platform, name = device.handle.platform.int_ptr, device.info.name
+        name, together = device.info.name, handles[device.handle.platform.int_ptr]
         try:
-            if platform not in contexts:
-                contexts[platform] = cl.Context(handles[platform])
+            if together not in _kept:
+                _kept[together] = _Together(cl.Context(list(together)))
         except cl.Error as error:
             raise cannot_open(name, error) from None
-        opened.append(OpenCLBackend(device, budgets.get(name), contexts[platform]))
+        kept = _kept[together]
+        programs = kept.programs.setdefault(
+            device.handle, Programs(kept.context, name, device.handle)
+        )
+        opened.append(OpenCLBackend(device, budgets.get(name), kept.context, programs))
     return opened
 
 

@@ -4,6 +4,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,7 @@ class Device:
     info: DeviceInfo
     handle: cl.Device
 
+    @cache  # noqa: B019  a part is the same one each time, as a whole device is
     def limited(self, units: int | None) -> "Device":
         """The device, or so many of its compute units. Raises `BadSetting`, `DeviceError`."""
         have = self.info.traits.compute_units
