@@ -6,6 +6,7 @@ This is a writer of its own, so that tests can break any field; it shares no cod
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -162,7 +163,8 @@ def drafted(file: GGUFFile) -> Draft:
 def _pair(type: ValueType, raw: Any) -> Pair:
     if isinstance(raw, Array):
         if raw.type == ValueType.STRING:
-            return type, (raw.type, raw.bytes())
+            data, bounds = raw.joined()
+            return type, (raw.type, [data[a:b] for a, b in pairwise(bounds.tolist())])
         if raw.type == ValueType.ARRAY:
             return type, (raw.type, [_pair(type, item)[1] for item in raw])
         return type, (raw.type, raw.numpy().tolist())
