@@ -10,6 +10,8 @@
 //
 //   0   16 pairs of shorts: (0, 2) (1, 3) (4, 6) (5, 7) ... (28, 30) (29, 31)
 //   64  float scale, float scale * sum of q, int sum of the first 16 q, int sum of the others
+//
+// For weights that are floats (X_F32) they stay 32 floats in order, which take 128 bytes.
 
 // Item (i, row) takes `each` blocks of a row; rows are n1 x n2 x ..., `rows` in all.
 __kernel void quantize(__global char *out_buf, long out_off, const __global char *x_buf, long x_off,
