@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.backends.base import Backend
 from engine.errors import CutawayError
-from engine.graph.arrays import decode
+from engine.graph.arrays import decode, raw_array
 from engine.graph.tensor import Tensor
 from engine.reports import CaseResult
 from engine.selftest.case import Case
@@ -52,7 +52,7 @@ def measure(case: Case, backend: Backend) -> float:
 def numbers(stored: Array, node: Tensor) -> Array:
     """What a result holds: blocks decoded."""
     if node.fmt.quantized:
-        stored = stored.reshape(*node.shape[:0:-1], -1)
+        stored = raw_array(stored, node)
     return decode(stored, node.fmt)
 
 

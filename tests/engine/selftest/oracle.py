@@ -1,7 +1,7 @@
 """What a graph means: NumPy in float64 and the `gguf` package, with nothing of the engine's own.
 
-Storages are flat arrays of numbers; a tensor is a view of one. Results are not rounded to their
-type, but what a cast or a write stores is.
+Storages are flat arrays of numbers; a tensor is a view of one. Results are rounded to f16, bf16 and
+blocks, not to f32.
 """
 
 from collections.abc import Mapping
@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.gguf.formats import BF16, F16
 from engine.graph.op import VIEW_OPS, Op
 from engine.graph.tensor import Tensor
 from tests.engine.selftest.definitions import OPS, WRITES
-from tests.engine.selftest.numbers import Array, decoded, viewed
+from tests.engine.selftest.numbers import Array, decoded, rounded, viewed
 
 Values = Mapping[Tensor, NDArray[Any]]
 
@@ -49,4 +50,5 @@ class Oracle:
             WRITES[tensor.op](viewed(whole, target), tensor, *map(self.of, others))
             return whole
         sources = [None if s is None else self.of(s) for s in tensor.src]
-        return np.ascontiguousarray(OPS[tensor.op](tensor, *sources)).reshape(-1)
+        result = np.ascontiguousarray(OPS[tensor.op](tensor, *sources)).reshape(-1)
+        return rounded(result, tensor.fmt) if tensor.fmt in (F16, BF16) else result
