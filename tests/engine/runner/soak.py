@@ -27,7 +27,7 @@ MIB = 1 << 20
 
 
 def main() -> None:
-    """Turns until the time is over; a chat grows until the context has shifted, then starts anew."""
+    """Turns until the time is over; a chat that has shifted starts anew."""
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
     parser.add_argument("seconds", nargs="?", type=float, default=900)
