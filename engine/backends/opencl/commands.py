@@ -8,7 +8,7 @@ import numpy as np
 from engine.backends.base import Commands, Ran, Where
 from engine.backends.opencl.buffers import OpenCLBuffer, driver_error
 from engine.backends.opencl.launch import Arg, Launch
-from engine.backends.opencl.loader import cl
+from engine.backends.opencl.loader import cl, set_bytes
 from engine.backends.opencl.program import ProgramKey, Programs
 from engine.errors import CutawayError, DeviceError
 from engine.graph.tensor import Tensor
@@ -126,7 +126,10 @@ def _set_arguments(
             f"{launch.kernel}: global size {launch.global_size} is no multiple of {local}"
         )
     for i, value in enumerate(values):
-        kernel.set_arg(i, value)
+        if isinstance(value, np.generic):
+            set_bytes(kernel, i, value.tobytes())
+        else:
+            kernel.set_arg(i, value)
 
 
 def _values(arg: Arg, where: Where, memory: dict[int, cl.Buffer]) -> tuple[Value, ...]:
