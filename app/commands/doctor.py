@@ -3,20 +3,18 @@
 import argparse
 import ctypes
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 
-import engine
+from app.commands.child import child
 from engine.errors import DeviceError
 from engine.reports import DriverCheck
 
 NAME = "doctor"
 HELP = "try every driver, and say what to install"
+SILENCE = 300.0  # seconds; each driver has less
 NO_DRIVER = "No OpenCL driver works: models run on host, slowly. Next: pip install 'cutaway[cpu]'"
 # What PySide6's wheels load from the system, for offscreen and for xcb: library, Debian package.
 QT_LIBRARIES = {
@@ -72,20 +70,11 @@ def run(args: argparse.Namespace) -> int:
 
 def check_drivers() -> Iterator[DriverCheck]:
     """Each driver's result as soon as it is there; a process of the engine finds them."""
-    command = [sys.executable, "-m", "engine.backends.opencl.diagnose"]
-    root = str(Path(engine.__file__).parent.parent)
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
+    with child("engine.backends.opencl.diagnose", timeout=SILENCE) as process:
+        for line in process.lines():
             yield msgspec.json.decode(line, type=DriverCheck)
-    if process.returncode:
-        raise DeviceError("(any)", f"looking for drivers ended with status {process.returncode}")
+        if problem := process.problem():
+            raise DeviceError("(any)", f"looking for drivers: {problem}")
 
 
 def missing_packages() -> list[str]:
