@@ -71,7 +71,7 @@ def _every_width(fmt: Format) -> Iterator[Case]:
     k = max(256, fmt.block)
     for tiled in (False, True):
         for n in range(1, 10):
-            yield _mulmat(fmt, (k, 16, n), tiled, n == 3)
+            yield _mulmat(fmt, (k, 16, n), tiled, n == 3 or (tiled and n == 1))
             yield _mulmat(fmt, (4096, 16, n), tiled)
         yield _mulmat(fmt, (4096, 33, 5), tiled)
         yield _mulmat(fmt, (2 * k, 193, 35), tiled, not tiled and fmt in BASE)

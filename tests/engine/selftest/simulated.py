@@ -18,14 +18,14 @@ MOST = 60_000  # float operations of a case; the simulator takes seconds for mor
 
 
 def reduced() -> list[Case]:
-    """The smallest case of every operation and type."""
+    """The smallest case of every operation and type, with one row and with several."""
     found: dict[str, tuple[int, Case]] = {}
     for case in chosen(quick=True):
         operands = Operands()
         node = case.build(operands)
         work = work_of(node, operands.values)
         size = max(work.flops, node.nelements * (40 if node.op is Op.ARGSORT else 1))
-        kind = f"{case.op} {case.label.split('[')[0]}"
+        kind = f"{case.op} {case.label.split('[')[0]}{node.shape[1] > 1}"
         if size < found.get(kind, (MOST, case))[0]:
             found[kind] = (size, case)
     return [case for _, case in found.values()]
