@@ -100,9 +100,9 @@ class Scheme:
         head, body = out[..., : self.head_bytes], out[..., self.head_bytes :]
         body = body.reshape(tiles, records, self.blocks, self.block_bytes)
         scale_bytes = self.scales * TILE
-        _interleave(head, np.ascontiguousarray(halves).view(np.uint16))
+        _interleave(head, _as(np.uint16, halves))
         _interleave(body[..., :scale_bytes], scales)
-        _interleave(body[..., scale_bytes:], np.ascontiguousarray(packed).view(np.uint32))
+        _interleave(body[..., scale_bytes:], _as(np.uint32, packed))
         return out.reshape(-1)
 
 
@@ -134,6 +134,11 @@ class FloatScheme:
         out = np.empty(shape, np.uint8)
         _interleave(out, numbers)
         return out.reshape(-1)
+
+
+def _as(kind: type[np.unsignedinteger], numbers: Bytes) -> NDArray[np.unsignedinteger]:
+    """Bytes as wider numbers, where they lie: a copy of short runs takes longer than the tiles."""
+    return (numbers if numbers.strides[-1] == 1 else np.ascontiguousarray(numbers)).view(kind)
 
 
 def _interleave(to: Bytes, source: NDArray[np.unsignedinteger]) -> None:
