@@ -12,56 +12,53 @@ typedef struct {
   int first, count;
 } Group;
 
-static Group group_of(int g, const __global char *a, const __global char *ids, int experts, int used,
-                      long expert_bytes, long id0, long id1) {
-#ifndef SCATTERED
+static void find_group(Group *group, int g, const __global char *a, const __global char *ids,
+                       int experts, int used, long expert_bytes, long id0, long id1) {
+#if PANEL == 1
   int id = *(const __global int *)(ids + g % used * id0 + g / used * id1);
-  Group group = {0, 0, g, 1};
+  *group = (Group){0, 0, g, 1};
 #else
   const __global int *starts = (const __global int *)ids;
   int id = g;
-  Group group = {starts + experts + 2 + starts[g], 0, 0, starts[g + 1] - starts[g]};
+  *group = (Group){starts + experts + 2 + starts[g], 0, 0, starts[g + 1] - starts[g]};
 #endif
-  if (id >= 0 && id < experts) group.a = a + id * expert_bytes;
-  return group;
+  if (id >= 0 && id < experts) group->a = a + id * expert_bytes;
 }
 
-static int pair_of(Group group, int i) {
-  i = min(i, group.count - 1);
-  return group.pairs ? group.pairs[i] : group.first;
+// The last pair stands for those behind it.
+static int pair_of(const Group *group, int i) {
+  i = min(i, group->count - 1);
+  return group->pairs ? group->pairs[i] : group->first;
 }
 
-// Columns from `i` on; the last one stands for those behind it.
-static Columns columns_of(Group group, int i, const __global char *x, long x_row, int used,
-                          int step) {
-#ifdef SCATTERED
-  Columns columns;
+// Where the rows of x lie for PANEL pairs from `i` on.
+static void find_rows(const __global char *rows[PANEL], const Group *group, int i,
+                      const __global char *x, long x_row, int used, int step) {
+#pragma unroll
   for (int c = 0; c < PANEL; c++) {
     int pair = pair_of(group, i + c);
-    columns.row[c] = x + (pair / used * step + pair % used % step) * x_row;
+    rows[c] = x + (pair / used * step + pair % used % step) * x_row;
   }
-  return columns;
-#else
-  return x + (group.first / used * step + group.first % used % step) * x_row;
-#endif
 }
 
 #define ARGS                                                                                      \
   __global char *y_buf, long y_off, const __global char *a_buf, long a_off,                       \
       const __global char *x_buf, long x_off, const __global char *ids_buf, long ids_off, int m,  \
       int records, int experts, int used, int step, long expert_bytes, long id0, long id1
-#define GROUP(g)                                                                                  \
-  group_of(g, a_buf + a_off, ids_buf + ids_off, experts, used, expert_bytes, id0, id1)
+#define FIND_GROUP(group, g)                                                                      \
+  find_group(&group, g, a_buf + a_off, ids_buf + ids_off, experts, used, expert_bytes, id0, id1)
 
 #if LANES > 1
 __kernel __attribute__((vec_type_hint(int8))) void matmul_experts(ARGS) {
-  Group group = GROUP(get_global_id(1));
+  Group group;
+  FIND_GROUP(group, get_global_id(1));
   long x_row = (long)records * BLOCKS * X_BYTES;
   int first = get_global_id(0) * ROWS;
   const __global char *a = group.a + (long)(first / TILE) * records * RECORD;
   ints apart = unknown_zeros(x_off);
   for (int i = 0; i < group.count; i += PANEL) {
-    Columns x = columns_of(group, i, x_buf + x_off, x_row, used, step);
+    const __global char *x[PANEL];
+    find_rows(x, &group, i, x_buf + x_off, x_row, used, step);
     for (int row = first; row < first + ROWS; row += VECTORS * LANES) {
       floats acc[PANEL][VECTORS];
       clear(acc);
@@ -70,7 +67,7 @@ __kernel __attribute__((vec_type_hint(int8))) void matmul_experts(ARGS) {
 #pragma unroll
       for (int c = 0; c < PANEL; c++) {
         if (i + c < group.count) {
-          __global float *y = (__global float *)(y_buf + y_off) + (long)pair_of(group, i + c) * m;
+          __global float *y = (__global float *)(y_buf + y_off) + (long)pair_of(&group, i + c) * m;
 #pragma unroll
           for (int v = 0; v < VECTORS; v++) store(y, 0, acc[c][v], row + v * LANES, m);
         }
@@ -81,13 +78,15 @@ __kernel __attribute__((vec_type_hint(int8))) void matmul_experts(ARGS) {
 #else
 __kernel void matmul_experts(ARGS) {
   __local float sums[TEAM][PANEL][TILE];
-  Group group = GROUP(get_group_id(1));
+  Group group;
+  FIND_GROUP(group, get_group_id(1));
   long x_row = (long)records * BLOCKS * X_BYTES;
   int lane = get_local_id(0), t = get_local_id(1), row = get_global_id(0);
   const __global char *a = group.a + (long)(row / TILE) * records * RECORD;
   ints apart = unknown_zeros(x_off);
   for (int i = 0; i < group.count; i += PANEL) {
-    Columns x = columns_of(group, i, x_buf + x_off, x_row, used, step);
+    const __global char *x[PANEL];
+    find_rows(x, &group, i, x_buf + x_off, x_row, used, step);
     floats acc[PANEL][VECTORS];
     clear(acc);
     for (int r = t; r < (group.a ? records : 0); r += TEAM)
@@ -99,7 +98,7 @@ __kernel void matmul_experts(ARGS) {
       float sum = 0;
       for (int k = 0; k < TEAM; k++) sum += sums[k][c][lane];
       if (row < m && i + c < group.count)
-        ((__global float *)(y_buf + y_off))[(long)pair_of(group, i + c) * m + row] = sum;
+        ((__global float *)(y_buf + y_off))[(long)pair_of(&group, i + c) * m + row] = sum;
     }
     barrier(CLK_LOCAL_MEM_FENCE);  // the next turn may write
   }

@@ -48,12 +48,11 @@ typedef BY_LANE(float) floats;
 #define UPPER(p) BY_LANE(as_float)(BY_LANE(convert_uint)(LOAD_LANES(p)) << 16)
 #define BF16_AT(p, i, lane) UPPER((const __global ushort *)(p) + (i) * TILE + (lane))
 
-// Block b of row i of x: PANEL rows lie together block by block, or each somewhere else.
+// Block b of row i of x: PANEL rows lie together block by block; or each somewhere else, and x is
+// where.
 #ifdef SCATTERED
-typedef struct {
-  const __global char *row[PANEL];
-} Columns;
-  #define X_AT(x, i, b) ((x).row[i] + (long)(b) * X_BYTES)
+typedef const __global char *const *Columns;
+  #define X_AT(x, i, b) ((x)[i] + (long)(b) * X_BYTES)
 #else
 typedef const __global char *Columns;
   #define X_AT(x, i, b) ((x) + ((long)(b) * PANEL + (i)) * X_BYTES)

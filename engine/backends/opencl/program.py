@@ -19,7 +19,7 @@ STALE_SECONDS = 10.0
 # Files that a family is compiled behind, besides common.cl.
 BEFORE = {
     "matmul_plain": ("blocks", "block_grids", "block_formats"),
-    "matmul_experts": ("tiled_lanes", "tiled_floats", "tiled_sums"),
+    "matmul_experts": ("tiled_scattered", "tiled_lanes", "tiled_floats", "tiled_sums"),
     "matmul_tiled": ("tiled_lanes", "tiled_floats", "tiled_sums"),
     "norm": ("row_sums",),
     "reduce": ("row_sums",),

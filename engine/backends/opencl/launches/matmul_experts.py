@@ -51,8 +51,6 @@ def matmul_id(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
     strides = (matrix_bytes(a.fmt, a.shape), *ids.strides[:2])
     args: tuple[Arg, ...] = (node, a, x, ids, *map(i32, sizes), *map(i64, strides))
     defines: Defines = {**SCHEMES[a.fmt].defines, **panel_defines(x), "PANEL": panel}
-    if grouped:
-        defines = {**defines, "SCATTERED": 1}
     if traits.is_cpu:
         item = rows_of_item(m * groups, panel, traits)
         size, local = (-(-m // item), groups), (1, 1)

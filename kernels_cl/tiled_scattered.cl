@@ -1,0 +1,2 @@
+// tiled_scattered: compiled before tiled_lanes.cl where rows of x that are taken together lie apart.
+#define SCATTERED
