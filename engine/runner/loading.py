@@ -59,10 +59,8 @@ class LoadedModel:
             notes.append(f"the context is {self.built.n_ctx} tokens, all it was trained for")
         seeing = sum(t.nbytes for t in self.built.sources if is_vision(t.name))
         if seeing:
-            notes.append(
-                f"pictures are not read yet, though {seeing >> 20} MiB are for that"
-            )
-        notes += [str(cost) for cost in costs(self.dry.one_token())]
+            notes.append(f"pictures are not read yet, though {seeing >> 20} MiB are for that")
+        notes += [str(cost) for cost in costs(self.stepper.one_token())]
         if self.template.source == "none":
             notes.append("the file has no chat template: text is continued, not answered")
         return Loaded(
@@ -168,7 +166,7 @@ class Room:
             planner = Planner(dry.backends, homes, mapped=mapped, pins=dry.pins)
             self._stack.callback(planner.close)
             self.stepper = Stepper(dry.built, planner, self._fused)
-            self.stepper.reserve()
+            planner.take((w.backend, w.size, w.owner) for w in dry.arenas)
         except NoMem as refused:
             if refused.memory is None:
                 refused.memory = records(dry, refused)

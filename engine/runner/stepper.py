@@ -14,6 +14,7 @@ from engine.kvcache.causal import CacheStep, Ints
 from engine.layers.rope import RopeParams
 from engine.layers.step import Pass, Step
 from engine.models.build import BuiltModel
+from engine.scheduler.outline import Outline
 from engine.scheduler.plan import Plan, Planner
 from engine.scheduler.record import UNRECORDED, Recorder
 
@@ -106,9 +107,10 @@ class Stepper:
             self.step([0] * n_tokens, 0, [n_tokens - 1])
             self.forget(0)
 
-    def reserve(self) -> None:
-        """Grow the arenas to the worst case: a full batch over whole caches. Raises `NoMem`."""
-        self.planner.reserve(worst_case(self.built, self.fused_attention))
+    def one_token(self) -> Outline:
+        """How a step of an answer runs, behind an empty cache."""
+        plan, _ = self._plan(1, 1, self.built.buckets([0] * len(self.built.caches.caches)))
+        return plan.outline
 
     def _plan(self, n_tokens: int, n_outputs: int, cells: tuple[int, ...]) -> tuple[Plan, Pass]:
         key = (n_tokens, n_outputs, cells)

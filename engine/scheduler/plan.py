@@ -1,7 +1,7 @@
 """A compiled outline that can be replayed, and the cache of them."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from types import MappingProxyType
 
@@ -152,6 +152,14 @@ class Planner:
         types = {tensor: at.buffer.type for tensor, at in self.placed.items()}
         return outline(graph, self.backends, types, self._fused, self._pins, self._mapped.keys())
 
+    def take(self, chunks: Iterable[tuple[Backend, int, Owner]]) -> None:
+        """Allocate the first chunks of arenas and staging, as outlined. Raises `NoMem`."""
+        for backend, size, owner in chunks:
+            staging = owner.component is Component.STAGING
+            arena = self._passage if staging else self._arenas[backend.name]
+            arena.append(backend.allocate(arena_type(backend), size, owner))
+        self._stage()
+
     def reserve(self, graph: Graph) -> Outline:
         """Grow the arenas to what this graph needs, without compiling it. Raises `NoMem`."""
         made = self.outline(graph)
@@ -183,6 +191,9 @@ class Planner:
             layout, arena = made.layouts[backend.name], self._arenas[backend.name]
             self._grow_one(backend, layout, arena, Component.GRAPH)
         self._grow_one(self.backends[-1], made.staging, self._passage, Component.STAGING)
+        self._stage()
+
+    def _stage(self) -> None:
         size = self._passage[0].size if self._passage else 0
         if self._staging.data.size != size:
             self._staging = Staging(self._passage[0].view(0, size))

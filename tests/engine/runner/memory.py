@@ -17,7 +17,7 @@ from engine.runner.dry_run import DryRun
 from engine.runner.loading import Room, cache_format
 from engine.runner.placement import Placed, place
 from engine.runner.records import pools_of
-from engine.runner.stepper import MAX_BATCH
+from engine.runner.stepper import MAX_BATCH, Stepper, worst_case
 from engine.settings import EngineOptions
 
 Sizes = dict[tuple[str, str, int | None], int]
@@ -47,7 +47,17 @@ def allocated(path: Path, options: EngineOptions) -> Iterator[Placed]:
         built = build_model(file, options.ctx, MAX_BATCH, cache_format(options))
         devices = open_devices(options, stack)
         room = stack.enter_context(Room(file, options))
-        yield place(built, devices, options, room.take)
+        placed = place(built, devices, options, room.take)
+        if placed.failure is None:
+            assert [w.size for w in placed.dry.arenas] == chunks(room.stepper)
+        yield placed
+
+
+def chunks(stepper: Stepper) -> list[int]:
+    """What plans on the buffers that are really there need at most, in arenas and staging."""
+    made = stepper.planner.outline(worst_case(stepper.built, stepper.fused_attention))
+    layouts = [made.layouts[b.name] for b in stepper.planner.backends]
+    return [size for layout in (*layouts, made.staging) for size in layout.chunks]
 
 
 def foreseen(dry: DryRun) -> Sizes:
