@@ -33,6 +33,7 @@ class EngineClient(QObject):
     finished = Signal(object)  # protocol.Finished
     failed = Signal(object)  # protocol.Failed
     memory = Signal(object)  # protocol.Memory: planned before a load, then as it is
+    memory_events = Signal(object)  # protocol.MemoryEvents
     predicted = Signal(object)  # protocol.Memory that a load would take
     prediction_failed = Signal(object)  # protocol.Failed
     devices = Signal(object)  # protocol.Devices
@@ -162,6 +163,8 @@ class EngineClient(QObject):
         match reply:
             case protocol.Memory(id=0):
                 self.memory.emit(reply)
+            case protocol.MemoryEvents():
+                self.memory_events.emit(reply)
             case protocol.Loaded():
                 self.loaded.emit(reply)
             case protocol.Unloaded():

@@ -1,13 +1,15 @@
-"""The engine's memory records added up: by pool, device and component, and by layer."""
+"""Cells of memory added up: by pool, device and component."""
 
-from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from engine.protocol import Memory, MemoryRow, PoolRow
+from app.state.memory_cells import MAPPED, Cell
+from engine.protocol import PoolRow
 
-ORDER = ("weights", "cache", "graph", "vision", "input", "staging")
-MAPPED = "mapped"
+ORDER = ("weights", "cache", "graph", "vision", "input", "staging", MAPPED)
+
+Place = tuple[str, str]
+"""Device and component as shown."""
 
 
 @dataclass(frozen=True)
@@ -58,83 +60,42 @@ class PoolSum:
         said = [f"{self.pool.name} memory: {self.held / mib:.1f} MiB held"]
         said += [f"{self.planned / mib:.1f} MiB planned"] if self.planned > self.held else []
         said += [f"limit {self.pool.limit / mib:.0f} MiB of {self.pool.total / mib:.0f} MiB"]
-        said += [f"{p.device} {p.component} {p.size / mib:.1f} MiB" for p in self.parts]
+        for part in self.parts:
+            refused = ", refused" if part.failed else ""
+            said.append(f"{part.device} {part.component} {part.size / mib:.1f} MiB{refused}")
         return ", ".join(said)
 
 
-@dataclass(frozen=True)
-class LayerSum:
-    """A layer's bytes; `cells` maps a component to its parts. `layer` None has what belongs to
-    no layer.
-    """
-
-    layer: int | None
-    title: str
-    cells: dict[str, list[Part]] = field(default_factory=dict)
-
-
-def pools(planned: Memory | None, held: Memory | None, loaded: int | None = None) -> list[PoolSum]:
-    """Every pool with what is planned and held in it.
-
-    While weights are loading the records do not change; `loaded` bytes of them are there then.
-    """
-    latest = held if held is not None and held.pools else planned
-    if latest is None:
-        return []
-    parts = _parts(_rows(planned), _rows(held), loaded)
+def pools(cells: Iterable[Cell], rows: Sequence[PoolRow]) -> list[PoolSum]:
+    """Every pool with what is planned and held in it."""
+    parts = _parts(cells)
     return [
-        PoolSum(pool, tuple(part for part in parts if part.device in pool.devices))
-        for pool in latest.pools
+        PoolSum(pool, tuple(part for part in parts if part.device in pool.devices)) for pool in rows
     ]
 
 
-def layers(planned: Memory | None, held: Memory | None) -> list[LayerSum]:
-    """Layers from 0, the output block, then what belongs to none; empty without records."""
-    rows = {"planned": _rows(planned), "held": _rows(held)}
-    names = {row.layer for found in rows.values() for row in found}
-    numbers = sorted(layer for layer in names if layer is not None)
-    with_cache = {row.layer for found in rows.values() for row in found if row.component == "cache"}
-    order: list[int | None] = [*numbers, *([None] if None in names else [])]
-    made = []
-    for layer in order:
-        title = "shared" if layer is None else str(layer)
-        if layer is not None and layer == numbers[-1] and with_cache and layer not in with_cache:
-            title = "out"
-        mine = {key: [r for r in found if r.layer == layer] for key, found in rows.items()}
-        cells: dict[str, list[Part]] = defaultdict(list)
-        for part in _parts(mine["planned"], mine["held"], None):
-            cells[part.component].append(part)
-        made.append(LayerSum(layer, title, dict(cells)))
-    return made
+def places(cells: Iterable[Cell]) -> list[Place]:
+    """What devices hold, in order."""
+    return in_order((cell.device, cell.kind) for cell in cells)
 
 
-def component(row: MemoryRow) -> str:
-    """What a record is shown as."""
-    return MAPPED if row.status == "mapped" else row.component
+def in_order(found: Iterable[Place]) -> list[Place]:
+    """Each once: devices as they come, the host last; a device's components in their order."""
+    found = list(dict.fromkeys(found))
+    devices = {device: at for at, device in enumerate(dict.fromkeys(d for d, _ in found))}
+    ranks = {name: at for at, name in enumerate(ORDER)}
+    return sorted(found, key=lambda p: (p[0] == "host", devices[p[0]], ranks.get(p[1], len(ranks))))
 
 
-def _rows(memory: Memory | None) -> list[MemoryRow]:
-    return memory.rows if memory is not None else []
-
-
-def _parts(
-    planned: Iterable[MemoryRow], held: Iterable[MemoryRow], loaded: int | None
-) -> list[Part]:
-    sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
-    for at, rows in enumerate((planned, held)):
-        for row in rows:
-            sums[row.device, component(row)][at] += row.size
-            sums[row.device, component(row)][2] |= row.status == "failed"
-    places = {name: at for at, name in enumerate((*ORDER, MAPPED))}
-    devices = {device: at for at, (device, _) in enumerate(sums)}
-    host_last = sorted(
-        sums, key=lambda key: (key[0] == "host", devices[key[0]], places.get(key[1], 99))
-    )
-    made = []
-    for device, name in host_last:
-        plan, now, failed = sums[device, name]
-        if loaded is not None and name == "weights" and not now:
-            now = min(plan, loaded)
-            loaded -= now
-        made.append(Part(device, name, plan, now, bool(failed)))
-    return made
+def _parts(cells: Iterable[Cell]) -> list[Part]:
+    cells = list(cells)
+    sums: dict[Place, list[int]] = {place: [0, 0, 0] for place in places(cells)}
+    for cell in cells:
+        found = sums[cell.device, cell.kind]
+        found[0] += cell.planned
+        found[1] += cell.held
+        found[2] |= cell.status == "failed"
+    return [
+        Part(device, name, planned, held, bool(failed))
+        for (device, name), (planned, held, failed) in sums.items()
+    ]

@@ -47,17 +47,24 @@ def component_colour(device: str, component: str) -> str:
     return mix(device_look(device).colour, tokens().panel, share)
 
 
-def fill_component(painter: QPainter, area: QRectF, device: str, component: str) -> str:
-    """Paint an area of that component; the colour for text upon it."""
+def component_brushes(device: str, component: str) -> list[QBrush]:
+    """What a component's area is painted with, one over the other."""
     colour = component_colour(device, component)
-    painter.fillRect(area, QColor(colour))
+    brushes = [QBrush(QColor(colour))]
     if component in _HATCHED:
         line = QColor(mix(device_look(device).colour, colour, 0.45))
-        painter.fillRect(area, QBrush(line, _Pattern.BDiagPattern))
+        brushes.append(QBrush(line, _Pattern.BDiagPattern))
     elif component == "vision":
         line = QColor(mix(device_look(device).colour, colour, 0.6))
-        painter.fillRect(area, QBrush(line, _Pattern.Dense6Pattern))
-    return readable(colour)
+        brushes.append(QBrush(line, _Pattern.Dense6Pattern))
+    return brushes
+
+
+def fill_component(painter: QPainter, area: QRectF, device: str, component: str) -> str:
+    """Paint an area of that component; the colour for text upon it."""
+    for brush in component_brushes(device, component):
+        painter.fillRect(area, brush)
+    return readable(component_colour(device, component))
 
 
 def draw_swatch(painter: QPainter, area: QRectF, device: str) -> None:

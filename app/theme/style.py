@@ -132,6 +132,7 @@ QHeaderView::section {
   padding: 0 8px; height: ${row}px;
 }
 QHeaderView::section:hover { color: $text; }
+QAbstractScrollArea::corner { background: transparent; border: none; }
 QTableCornerButton::section { background: $panel; border: none; }
 
 QScrollArea { background: transparent; border: none; }

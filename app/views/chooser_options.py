@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.library import Stored
+from app.state.memory_cells import cells
 from app.state.memory_sums import pools
 from app.state.workbench import Workbench
 from app.theme.icons import pixmap
@@ -168,7 +169,7 @@ class OptionsView(QWidget):
         if model is None or model.problem:
             picture, tone, text = "", "quiet", ""
         elif memory is not None and fresh:
-            sums = pools(memory, None)
+            sums = pools(cells(memory, {}), memory.pools)
             picture, tone, text = _verdict(memory)
         elif fresh and self._bench.memory.prediction_problem:
             picture, tone, text = "error", "bad", self._bench.memory.prediction_problem

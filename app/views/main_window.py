@@ -206,6 +206,12 @@ class MainWindow(QMainWindow):
         self.panes.show_tab("log")
         self.log.show_last()
 
+    def show_allocations(self) -> None:
+        """What memory was taken and given back, or what is where again."""
+        shown = self.inspector.tab == "memory" and self.memory.of_past
+        self.panes.show_tab("memory")
+        self.memory.show_past(not shown)
+
     def next_pane(self, step: int) -> None:
         """Give the keyboard to the next pane that can be seen."""
         panes = [self.top, self.chats, self.stack, self.composer, self.inspector]

@@ -1,19 +1,24 @@
-"""Memory: a bar for each pool, the layers below, and the same records as a table."""
+"""Memory: a bar for each pool with the layers below, the past of it all, and both as tables."""
 
 from PySide6.QtCore import QModelIndex, Qt
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
-from app.state.memory_sums import LayerSum, Part, layers, pools
+from app.state.memory_cells import Cell
+from app.state.memory_matrix import describe, grid
+from app.state.memory_sums import Part, pools
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING, ROW
 from app.views.memory_bar import PoolBars
-from app.views.memory_layers import LayerRows, layer_view
-from app.widgets.basics import IconButton, divider, label
+from app.views.memory_matrix import MatrixView
+from app.views.memory_timeline import EVENTS, WHAT, PoolTracks, describe_event
+from app.widgets.basics import IconButton, divider, label, set_tone
+from app.widgets.elided import ElidedLabel
 from app.widgets.numbers import mib
 from app.widgets.rows import Column, Rows
 from app.widgets.table import Table
-from engine.protocol import Memory, MemoryRow
+from engine.protocol import MemoryRow
+from engine.reports import MemoryEvent
 
 RECORDS = (
     Column[MemoryRow]("Device", lambda r: r.device, mono=True, width=88),
@@ -37,102 +42,180 @@ class MemoryView(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._memory, self._session, self._selection = bench.memory, bench.session, bench.selection
-        self._tables_of: tuple[Memory | None, Memory | None] | None = None
-        self.bars = PoolBars()
+        self._cells: list[Cell] = []
+        self._as_table = False
+        self._events_shown: tuple[int, MemoryEvent | None] = (-1, None)
+        self.bars, self.tracks = PoolBars(), PoolTracks()
         self.bars.inspected.connect(self._part_chosen)
-        self._says = label(tone="quiet")
-        self._switch = IconButton("table", "Show as a table (Ctrl+T)", self.toggle_table)
-        self.layer_rows = LayerRows()
-        self.layer_rows.setParent(self)
-        self.layers = layer_view(self.layer_rows)
-        self.layers.selectionModel().currentRowChanged.connect(self._layer_chosen)
+        self.tracks.pointed.connect(self._event_pointed)
+        self.matrix = MatrixView()
+        self.matrix.pointed.connect(self._cell_pointed)
         self.records = Table(Rows(RECORDS, self), "Records")
-        self._chart = self._make_chart()
+        self.events = Table(Rows(EVENTS, self), "Events", stretch=(WHAT,))
+        self.events.chosen.connect(self._event_chosen)
+        self._by_layer = self._choice("Layers", "Memory by layer", lambda: self.show_past(False))
+        self._by_time = self._choice("Timeline", "Allocations", lambda: self.show_past(True))
+        self._says = ElidedLabel(size="small")
+        self._says.setProperty("tone", "quiet")
+        self._copy = IconButton("copy", "Copy the matrix as text", self.matrix.copy)
+        self._switch = IconButton("table", "Show as a table (Ctrl+T)", self.toggle_table)
+        self.details = label(wrap=True, tone="quiet")
+        self.details.setMinimumHeight(fonts.px(ROW))
+        self._line = divider()
         self._stack = QStackedWidget()
-        self._stack.addWidget(self._chart)
-        self._stack.addWidget(self.records)
-        self._says.setMinimumHeight(fonts.px(ROW))
-        head = QHBoxLayout()
-        head.addWidget(self._says, 1)
-        head.addWidget(self._switch)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(PADDING, GRID, PADDING, PADDING)
-        column.setSpacing(GRID)
-        column.addLayout(head)
-        column.addWidget(self._stack, 1)
+        for page in (self.matrix, self.records, self.events):
+            self._stack.addWidget(page)
+        self._lay_out()
         self._memory.changed.connect(self.refresh)
         self._session.changed.connect(self.refresh)
-        self._session.stage_changed.connect(self._refresh_bars)
-        self.refresh()
+        self._arrange()
 
     @property
     def as_table(self) -> bool:
-        return self._stack.currentWidget() is self.records
+        """Whether numbers alone are shown."""
+        return self._as_table
+
+    @property
+    def of_past(self) -> bool:
+        """Whether it is about what happened, not about what is."""
+        return self._by_time.isChecked()
 
     def toggle_table(self) -> None:
         """Chart or table; the same numbers."""
-        self._stack.setCurrentWidget(self._chart if self.as_table else self.records)
-        picture = "chart" if self.as_table else "table"
-        words = "Show as a chart" if self.as_table else "Show as a table"
-        self._switch.set_picture(picture, f"{words} (Ctrl+T)")
+        self._as_table = not self._as_table
+        self._arrange()
+
+    def show_past(self, past: bool) -> None:
+        """Allocations one after another, or what is where."""
+        self._by_layer.setChecked(not past)
+        self._by_time.setChecked(past)
+        self._arrange()
 
     def refresh(self) -> None:
-        planned, held = self._memory.planned, self._memory.held
-        self._refresh_bars()
+        memory = self._memory
+        self.bars.show_sums(pools(memory.cells, memory.pools))
         self._says.setText(self._sentence())
-        if self._tables_of == (planned, held):
-            return  # tables keep their place and what is chosen in them
-        self._tables_of = planned, held
-        found = layers(planned, held)
-        self.layer_rows.show_layers(found)
-        self._by_layer.setVisible(bool(found))
-        self.layers.setVisible(bool(found))
-        shown = held if held is not None and held.rows else planned
-        self.records.rows.show_rows(shown.rows if shown is not None else [])
-        self._switch.setVisible(shown is not None)
+        if memory.cells != self._cells or self.matrix.rows.refusal != memory.refusal:
+            self._cells = memory.cells  # else tables keep their place and what is chosen
+            self.matrix.rows.show_grid(grid(self._cells), memory.refusal)
+            self.records.rows.show_rows([cell.row() for cell in self._cells])
+            self._show_failure()
+        if self.of_past:
+            self._refresh_past()
+        self._show_parts()
 
-    def _refresh_bars(self) -> None:
-        sums = pools(self._memory.planned, self._memory.held, self._loaded())
-        self.bars.show_sums(sums)
+    def _refresh_past(self) -> None:
+        events = self._memory.allocations.events
+        if events and self._events_shown == (len(events), events[-1]):
+            return
+        self._events_shown = (len(events), events[-1]) if events else (0, None)
+        self.tracks.show_tracks(self._memory.allocations.tracks())
+        self.events.rows.show_rows(list(events))
+        if events:
+            self.events.view.scrollToBottom()
 
-    def _loaded(self) -> int | None:
-        """Bytes of weights that are on their devices, while they are being loaded."""
-        stage = self._session.stage
-        if self._session.status != "loading":
-            return None
-        return stage.done if stage is not None and stage.name == "load" else 0
+    def _arrange(self) -> None:
+        picture = "chart" if self._as_table else "table"
+        words = "Show as a chart" if self._as_table else "Show as a table"
+        self._switch.set_picture(picture, f"{words} (Ctrl+T)")
+        page: QWidget = self.records if self._as_table else self.matrix
+        self._stack.setCurrentWidget(self.events if self.of_past else page)
+        self._tell("")
+        self.refresh()
+
+    def _show_parts(self) -> None:
+        """What there is something to show in."""
+        chart, some = not self._as_table, bool(self._cells)
+        past = bool(self._memory.allocations.events)
+        self.bars.setVisible(chart and not self.of_past)
+        self._line.setVisible(chart and some and not self.of_past)
+        self.tracks.setVisible(chart and self.of_past)
+        self._stack.setVisible(past if self.of_past else some)
+        self._copy.setVisible(chart and not self.of_past and some)
+        for widget in (self._switch, self._by_layer, self._by_time):
+            widget.setVisible(some or past)
 
     def _sentence(self) -> str:
         memory = self._memory
-        if memory.held is None and memory.planned is None:
+        if self.of_past:
+            return "A step an event; crosses are refusals."
+        if not memory.cells:
             return "What each device holds shows here when a model opens."
+        if memory.failed is not None:
+            some = any(cell.held for cell in memory.cells if cell.status != "mapped")
+            return "At the refusal; all is given back now." if some else "Refused: nothing is held."
         if self._session.status == "loading":
-            return "Loading: outlined is planned, solid is there."
-        return "Solid is held, outlined is planned. Numbers in MiB."
+            return "Loading: dashed is planned, solid is there."
+        return "Solid is held, dashed is planned; MiB."
 
-    def _make_chart(self) -> QWidget:
-        chart = QWidget()
-        self._by_layer = QWidget()
-        heading = QVBoxLayout(self._by_layer)
-        heading.setContentsMargins(0, GRID, 0, 0)
-        heading.setSpacing(GRID)
-        title = label("By layer", size="strong")
-        heading.addWidget(divider())
-        heading.addWidget(title)
-        column = QVBoxLayout(chart)
-        column.setContentsMargins(0, 0, 0, 0)
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.setSpacing(GRID // 2)
+        head.addWidget(self._by_layer)
+        head.addWidget(self._by_time)
+        head.addSpacing(GRID)
+        head.addWidget(self._says, 1)
+        head.addWidget(self._copy)
+        head.addWidget(self._switch)
+        self._says.setMinimumHeight(fonts.px(ROW))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PADDING, GRID, PADDING, GRID)
         column.setSpacing(GRID)
+        column.addLayout(head)
         column.addWidget(self.bars)
-        column.addWidget(self._by_layer)
-        column.addWidget(self.layers, 1)
-        column.addStretch(0)
+        column.addWidget(self.tracks)
+        column.addWidget(self._line)
+        column.addWidget(self._stack, 1)
+        column.addWidget(self.details)
         column.setAlignment(Qt.AlignmentFlag.AlignTop)
-        return chart
+
+    def _choice(self, text: str, name: str, choose: object) -> QToolButton:
+        button = QToolButton()
+        button.setText(text)
+        button.setCheckable(True)
+        button.setChecked(text == "Layers")
+        button.setAccessibleName(name)
+        button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        button.clicked.connect(choose)
+        return button
+
+    def _tell(self, text: str, tone: str = "quiet") -> None:
+        self.details.setText(text)
+        set_tone(self.details, tone)
+        self.details.setVisible(bool(text))
+
+    def _show_failure(self) -> None:
+        """Where memory ran out is put before the eyes; the selection stays with the person."""
+        failed = self._memory.failed
+        if failed is None:
+            self._tell_cell(self.matrix.currentIndex())
+            return
+        self.matrix.scrollTo(self.matrix.rows.place_of(failed))
+        title = self.matrix.rows.grid.title(failed.layer)
+        self._tell(describe(failed, title, self._memory.refusal), "bad")
+
+    def _tell_cell(self, index: QModelIndex) -> None:
+        cell = self.matrix.rows.cell(index) if index.isValid() else None
+        text = self.matrix.rows.sentence(index) if index.isValid() else ""
+        self._tell(text, "bad" if cell is not None and cell.status == "failed" else "quiet")
+
+    def _cell_pointed(self, index: QModelIndex) -> None:
+        self._tell_cell(index)
+        if not index.isValid():
+            return
+        layer = self.matrix.rows.grid.layers[index.row()]
+        cell = self.matrix.rows.cell(index)
+        if cell is None:
+            self._selection.select(layer=layer)
+        else:
+            self._selection.select(device=cell.device, component=cell.kind, layer=layer)
+
+    def _event_pointed(self, event: MemoryEvent) -> None:
+        self._tell(describe_event(event), "bad" if event.kind == "refuse" else "quiet")
+
+    def _event_chosen(self, event: MemoryEvent | None) -> None:
+        if event is not None:
+            self._event_pointed(event)
 
     def _part_chosen(self, part: Part) -> None:
         self._selection.select(device=part.device, component=part.component)
-
-    def _layer_chosen(self, index: QModelIndex) -> None:
-        if index.isValid():
-            chosen: LayerSum = self.layer_rows.shown[index.row()]
-            self._selection.select(layer=chosen.layer)

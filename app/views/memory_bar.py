@@ -5,9 +5,7 @@ from collections.abc import Iterator, Sequence
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
-    QFocusEvent,
     QHelpEvent,
-    QKeyEvent,
     QMouseEvent,
     QPainter,
     QPainterPath,
@@ -22,7 +20,9 @@ from app.theme import fonts
 from app.theme.devices import device_look, draw_swatch, fill_component
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL, mix
+from app.views.memory_cell import cross
 from app.widgets.numbers import UNKNOWN, mib
+from app.widgets.walk import Walk
 
 HEAD, LINE, LENS, BAR, ROW = 28, 6, 12, 32, 24
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
@@ -30,7 +30,7 @@ _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _CENTER = Qt.AlignmentFlag.AlignCenter
 
 
-class PoolBar(QWidget):
+class PoolBar(Walk):
     """Shows a `PoolSum`. Arrows walk over its parts, Enter or a click inspects one."""
 
     inspected = Signal(object)  # Part
@@ -38,8 +38,6 @@ class PoolBar(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._sum: PoolSum | None = None
-        self._at = 0
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMouseTracking(True)
 
@@ -54,30 +52,18 @@ class PoolBar(QWidget):
         rows = len(self._devices()) + 1
         return QSize(360, fonts.px(HEAD + LINE + LENS + BAR + GRID + rows * ROW))
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        parts = self._sum.parts if self._sum is not None else ()
-        step = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()))
-        if parts and step is not None:
-            self._at = (self._at + step) % len(parts)
-            self.update()
-        elif parts and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            self.inspected.emit(parts[self._at % len(parts)])
-        else:
-            super().keyPressEvent(event)
+    def stops(self) -> int:
+        return len(self._sum.parts) if self._sum is not None else 0
 
-    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        super().focusInEvent(event)
-        self.update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        super().focusOutEvent(event)
-        self.update()
+    def chosen(self) -> bool:
+        assert self._sum is not None
+        self.inspected.emit(self._sum.parts[self.at])
+        return True
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         for at, (part, area) in enumerate(self._areas()):
             if area.contains(event.position()):
-                self._at = at
-                self.update()
+                self.go(at)
                 self.inspected.emit(part)
 
     def event(self, event: QEvent) -> bool:
@@ -126,17 +112,12 @@ class PoolBar(QWidget):
     # Painting
 
     def _paint_head(self, painter: QPainter, pool: PoolSum) -> None:
-        area = QRectF(0, 0, self.width(), fonts.px(HEAD - 6))
-        painter.setFont(fonts.strong())
-        painter.setPen(QColor(tokens().text))
-        name = "System memory" if pool.pool.name == "system" else pool.pool.name
-        painter.drawText(area, _LEFT, name)
         said = f"{mib(pool.held)} of {mib(pool.pool.limit)}"
         if not pool.held and pool.planned:
             said = f"{mib(pool.planned)} planned of {mib(pool.pool.limit)}"
         elif pool.planned > pool.held:
             said = f"{mib(pool.held)} of {mib(pool.planned)} planned, limit {mib(pool.pool.limit)}"
-        _number(painter, area, said, "MiB")
+        paint_head(painter, QRectF(0, 0, self.width(), fonts.px(HEAD - 6)), pool.pool.name, said)
 
     def _paint_line(self, painter: QPainter, pool: PoolSum) -> None:
         """Ours from the left, the others' from the right, the limit as a mark between."""
@@ -184,7 +165,7 @@ class PoolBar(QWidget):
             return
         for at, (part, area) in enumerate(areas):
             self._paint_part(painter, part, area.adjusted(0, 0, -1, 0))
-            if self.hasFocus() and at == self._at % len(areas):
+            if self.hasFocus() and at == self.at:
                 painter.setPen(QPen(QColor(tokens().text), 2))
                 painter.setBrush(Qt.BrushStyle.NoBrush)
                 painter.drawRect(area.adjusted(1, 1, -2, -1))
@@ -203,6 +184,7 @@ class PoolBar(QWidget):
         if part.failed:
             painter.setPen(QPen(QColor(now.bad), 2))
             painter.drawRect(area.adjusted(1, 1, -1, -1))
+            cross(painter, area.topRight() + QPointF(-10, 10), 3)
         rest = QRectF(edge, area.top(), area.right() - edge, area.height())
         for place, tone in ((filled, ink), (rest, now.text)):  # words may lie across the edge
             painter.save()
@@ -242,6 +224,7 @@ class PoolBar(QWidget):
                 planned = f"{mib(part.planned)} MiB planned, " if part.planned else ""
                 what = "mapped, not allocated" if part.mapped else "held"
                 text = f"{part.device} {part.component}: {planned}{mib(part.held)} MiB {what}"
+                text += ", then refused" if part.failed else ""
                 QToolTip.showText(event.globalPos(), text, self)
                 return
         if self._sum is not None and event.pos().y() < self._bar_area().top():
@@ -273,6 +256,14 @@ class PoolBars(QWidget):
             bar.setVisible(at < len(sums))
             if at < len(sums):
                 bar.show_sum(sums[at])
+
+
+def paint_head(painter: QPainter, area: QRectF, pool: str, said: str) -> None:
+    """A pool's name at the left, MiB at the right."""
+    painter.setFont(fonts.strong())
+    painter.setPen(QColor(tokens().text))
+    painter.drawText(area, _LEFT, "System memory" if pool == "system" else pool)
+    _number(painter, area, said, "MiB")
 
 
 def _label(painter: QPainter, area: QRectF, part: Part, tone: str) -> None:

@@ -6,19 +6,17 @@ from dataclasses import dataclass
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import (
     QColor,
-    QFocusEvent,
     QFontMetricsF,
-    QKeyEvent,
     QPainter,
     QPaintEvent,
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QWidget
 
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import DEVICES, RADIUS_CONTROL, mix
+from app.widgets.walk import Walk
 
 GAP, HEIGHT = 3, 42
 MOST = 5000  # chips painted; more say how many are left out
@@ -34,16 +32,14 @@ class Chip:
     breaks: bool = False
 
 
-class Chips(QWidget):
+class Chips(Walk):
     """Arrows walk over the chips."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self._chips: Sequence[Chip] = ()
         self._areas: list[QRectF] = []
-        self._at = 0
         self.setAccessibleName(name)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
 
     def show_chips(self, chips: Sequence[Chip]) -> None:
         self._chips, self._at = chips[:MOST], 0
@@ -59,21 +55,8 @@ class Chips(QWidget):
         if event.size().width() != event.oldSize().width():
             self._place()
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        step = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()))
-        if step is not None and self._chips:
-            self._at = (self._at + step) % len(self._chips)
-            self.update()
-        else:
-            super().keyPressEvent(event)
-
-    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        super().focusInEvent(event)
-        self.update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        super().focusOutEvent(event)
-        self.update()
+    def stops(self) -> int:
+        return len(self._chips)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         painter, now = QPainter(self), tokens()
@@ -82,7 +65,7 @@ class Chips(QWidget):
         for at, (chip, area) in enumerate(zip(self._chips, self._areas, strict=True)):
             if not area.intersects(event.rect().toRectF()):
                 continue
-            here = self.hasFocus() and at == self._at
+            here = self.hasFocus() and at == self.at
             under = now.raised if chip.strong else DEVICES[at % len(DEVICES)]
             share = 1.0 if chip.strong else 0.24 if now.dark else 0.16
             painter.setPen(QPen(QColor(now.accent), 2) if here else Qt.PenStyle.NoPen)

@@ -13,7 +13,7 @@ from app.state import library
 from app.state.chats import ChatList
 from app.state.library import LibraryState
 from app.state.log import LONGEST, LogState
-from app.state.memory import MemoryState, totals
+from app.state.memory import MemoryState
 from app.state.problem import Problem
 from app.state.selection import Selected, Selection
 from app.state.store import ChatRow, ChatStore
@@ -193,7 +193,12 @@ def test_memory(qapp: object) -> None:
     client.memory.emit(planned)
     client.memory.emit(held)
     assert (state.planned, state.held) == (planned, held)
-    assert totals(planned) == {"a": {"weights": 11, "cache": 7}}
+    assert {c.key: (c.planned, c.held, c.status) for c in state.cells} == {
+        ("a", "weights", 0): (5, 5, "allocated"),
+        ("a", "weights", 1): (6, 0, "planned"),
+        ("a", "cache", None): (7, 0, "planned"),
+        ("host", "weights", None): (8, 0, "mapped"),
+    }
     client.predicted.emit(planned)
     client.prediction_failed.emit(Failed(3, "BadFile", "no such file"))
     assert (state.predicted, state.prediction_problem) == (None, "no such file")

@@ -2,10 +2,12 @@
 
 import random
 
-import pytest
-
-from app.state.memory_sums import layers, pools
+from app.state.allocations import LONGEST, Allocations
+from app.state.memory_cells import Cell, allocated, apply, cells
+from app.state.memory_matrix import grid
+from app.state.memory_sums import pools
 from engine.protocol import Memory, MemoryRow, PoolRow
+from engine.reports import MemoryEvent
 
 MIB = 1 << 20
 
@@ -37,9 +39,15 @@ def total(memory: Memory, **fields: object) -> int:
     )
 
 
+def both() -> tuple[Memory, list[Cell]]:
+    held = memory("allocated")
+    return held, cells(memory("planned"), allocated(held), held)
+
+
 def test_pools_hold_what_the_records_say() -> None:
-    planned, held = memory("planned"), memory("allocated")
-    system, gpu = pools(planned, held)
+    planned = memory("planned")
+    held, found = both()
+    system, gpu = pools(found, held.pools)
     for part in (*system.parts, *gpu.parts):
         if part.mapped:
             assert part.size == 29 * MIB
@@ -56,30 +64,56 @@ def test_pools_hold_what_the_records_say() -> None:
 
 
 def test_what_is_planned_is_not_held() -> None:
-    system = pools(memory("planned"), None)[0]
+    planned = memory("planned")
+    system = pools(cells(planned, {}), planned.pools)[0]
     assert system.held == 0
     assert system.planned > 0
-    assert pools(None, None) == []
+    assert pools([], []) == []
 
 
-@pytest.mark.parametrize("loaded", [0, 7 * MIB, 1000 * MIB])
-def test_while_loading_weights_fill_up(loaded: int) -> None:
-    sums = pools(memory("planned"), None, loaded)
-    parts = [part for pool in sums for part in pool.parts]
-    weights = [part for part in parts if part.component == "weights"]
-    assert sum(part.held for part in weights) == min(loaded, sum(p.planned for p in weights))
-    assert all(part.held <= part.planned for part in weights)
-    assert all(part.held == 0 for part in parts if part.component not in ("weights", "mapped"))
+def test_a_cell_is_held_when_all_of_it_is() -> None:
+    planned, key = memory("planned"), ("intel:0", "weights", 0)
+    size = next(row.size for row in planned.rows)
+    for held, status in ((0, "planned"), (size - 1, "planned"), (size, "allocated")):
+        cell = next(c for c in cells(planned, {key: held}) if c.key == key)
+        assert (cell.planned, cell.held, cell.status) == (size, held, status)
 
 
-def test_layers_add_up_and_are_named() -> None:
-    held = memory("allocated")
-    found = layers(None, held)
-    assert [layer.title for layer in found] == ["0", "1", "2", "3", "out", "shared"]
-    for layer in found:
-        for component, parts in layer.cells.items():
-            if component != "mapped":
-                wanted = {"component": component, "layer": layer.layer}
-                assert sum(part.held for part in parts) == total(held, **wanted)
-    assert {part.device for part in found[0].cells["weights"]} == {"intel:0", "gpu:0"}
-    assert layers(None, None) == []
+def test_every_cell_has_its_place() -> None:
+    _, found = both()
+    made = grid(found)
+    assert [made.title(layer) for layer in made.layers] == ["0", "1", "2", "3", "out", "shared"]
+    placed = [cell for row in range(len(made.layers)) for cell in made.row(row)]
+    assert {id(cell) for cell in placed} == {id(cell) for cell in found}
+    assert len(placed) == len(found)
+    assert {cell.device for cell in made.row(0)} == {"intel:0", "gpu:0"}
+    assert made.columns[-1] == ("host", "mapped")
+    assert grid([]).layers == ()
+
+
+def test_the_past_adds_up_also_where_its_beginning_is_forgotten() -> None:
+    draw, past, live, held = random.Random(5), Allocations(), [], {}
+    used, everything = 0, []
+    for time in range(LONGEST + 500):
+        if live and draw.random() < 0.45:
+            device, component, layer, size = live.pop(draw.randrange(len(live)))
+            kind, used = "free", used - size
+        else:
+            device, component = draw.choice("ab"), draw.choice(("weights", "cache"))
+            layer, size, kind = draw.randrange(3), draw.randrange(1, 99), "allocate"
+            live.append((device, component, layer, size))
+            used += size
+        everything.append(
+            MemoryEvent(time, kind, "system", device, component, layer, "", size, used)
+        )
+    past.add(everything)
+    apply(everything, held)
+    assert sum(held.values()) == used == sum(size for *_, size in live)
+    (track,) = past.tracks()
+    assert len(track.events) == LONGEST
+    for at, event in enumerate(track.events):
+        assert sum(sizes[at] for sizes in track.heights.values()) == event.used
+    past.end(LONGEST + 501)
+    (track,) = past.tracks()
+    assert past.events[-1].used == 0
+    assert {sizes[-1] for sizes in track.heights.values()} == {0}

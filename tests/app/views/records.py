@@ -1,6 +1,7 @@
 """Memory records as an engine sends them."""
 
 from engine.protocol import Memory, MemoryRow, PoolRow
+from engine.reports import MemoryEvent
 
 MIB = 1 << 20
 
@@ -25,3 +26,29 @@ def memory(status: str, *, layers: int = 12, fits: bool = True) -> Memory:
         PoolRow("NVIDIA RTX", ["nvidia:0"], 8192 * MIB, None, 7600 * MIB, 0, "engine"),
     ]
     return Memory(0, rows, pools, fits, 0 if fits else 312 * MIB)
+
+
+def events(layers: int = 12) -> list[MemoryEvent]:
+    """What leads to `memory("allocated")`, a millisecond each."""
+    told, used = memory("allocated", layers=layers), dict.fromkeys(("system", "NVIDIA RTX"), 0)
+    made = []
+    for row in told.rows:
+        if row.status == "allocated":
+            pool = next(pool.name for pool in told.pools if row.device in pool.devices)
+            used[pool] += row.size
+            made.append(
+                MemoryEvent(
+                    1_800_000_000_000_000_000 + len(made) * 1_000_000,
+                    *("allocate", pool, row.device, row.component, row.layer, "", row.size),
+                    used[pool],
+                )
+            )
+    return made
+
+
+def refused() -> Memory:
+    """What a load tells that finds no room for the cache of layer 9."""
+    told = memory("allocated")
+    rows = [r for r in told.rows if r.component == "weights" or r.status == "mapped"]
+    rows += [MemoryRow("nvidia:0", "cache", 9, MIB + 9 * 65536, "failed")]
+    return Memory(0, rows, told.pools)

@@ -12,11 +12,12 @@ from pytestqt.qtbot import QtBot
 
 from app.state.log import LogLine
 from app.views.main_window import MainWindow
-from engine.protocol import Progress
-from tests.app.views.records import MIB, memory
+from engine.protocol import Failed, MemoryEvents
+from tests.app.views.records import events, memory, refused
 from tests.app.views.scripted import ScriptedClient
 
 CTRL = Qt.KeyboardModifier.ControlModifier
+SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
 @pytest.fixture
@@ -29,19 +30,75 @@ def held(window: MainWindow) -> int:
     return sum(bar._sum.held for bar in window.memory.bars.bars if bar._sum is not None)
 
 
-def test_bars_grow_while_loading(window: MainWindow, client: ScriptedClient, qtbot: QtBot) -> None:
+def test_bars_grow_while_loading(window: MainWindow, client: ScriptedClient) -> None:
     window.bench.open_model("/models/some.gguf")
-    request = client.last.id
     client.say(memory("planned"))
     assert held(window) == 0
-    client.say(Progress(request, "load", 10 * MIB, 52 * MIB))
-    qtbot.waitUntil(lambda: held(window) == 10 * MIB)
+    happened = events()
+    client.say(MemoryEvents(0, happened[:5]))
+    assert held(window) == sum(e.size for e in happened[:5]) > 0
+    client.say(MemoryEvents(0, happened[5:]))
+    wanted = sum(row.size for row in memory("allocated").rows if row.status == "allocated")
+    assert held(window) == wanted
     client.say(memory("allocated"))
     client.load_done()
-    wanted = sum(row.size for row in memory("allocated").rows if row.status == "allocated")
     assert held(window) == wanted
     client.unloaded.emit(None)
     assert window.memory.bars.bars[0].isHidden()
+
+
+def test_a_refused_cell_is_explained(window: MainWindow, client: ScriptedClient) -> None:
+    window.bench.open_model("/models/some.gguf")
+    asked, text = client.last.id, "nvidia:0: no room for cache of layer 9: 1.6 MiB wanted, 0.2 left"
+    client.say(memory("planned", fits=False), refused(), Failed(asked, "NoMem", text))
+    view = window.memory
+    assert text in view.details.text()
+    assert "smaller context" in view.details.text()
+    failed = window.bench.memory.failed
+    assert failed is not None
+    place = view.matrix.rows.place_of(failed)
+    assert view.matrix.rows.grid.layers[place.row()] == 9
+    assert view.matrix.rows.sentence(place) == view.details.text()
+    assert "failed" in str(place.data())
+    (part,) = [p for bar in view.bars.bars if bar._sum for p in bar._sum.parts if p.failed]
+    assert (part.device, part.component) == ("nvidia:0", "cache")
+    QTest.keyClick(window.windowHandle(), Qt.Key.Key_T, CTRL | SHIFT)
+    track = view.tracks.tracks[0]
+    assert "refused" in track.accessibleDescription()
+    assert view.events.rows.shown[-1].kind == "refuse"
+
+
+def test_the_timeline_is_walked_and_listed(window: MainWindow, client: ScriptedClient) -> None:
+    client.say(memory("planned"), MemoryEvents(0, events()), memory("allocated"))
+    QTest.keyClick(window.windowHandle(), Qt.Key.Key_T, CTRL | SHIFT)
+    view = window.memory
+    assert view.of_past
+    assert [e.used for e in view.events.rows.shown] == [e.used for e in events()]
+    for track in (t._track for t in view.tracks.tracks if t.isVisible()):
+        for at, event in enumerate(track.events):
+            assert sum(sizes[at] for sizes in track.heights.values()) == event.used
+    track = view.tracks.tracks[0]
+    track.setFocus()
+    QTest.keyClick(track, Qt.Key.Key_Home)
+    assert "2.0 MiB for weights of layer 0 on intel:0" in view.details.text()
+    QTest.keyClick(track, Qt.Key.Key_Right)
+    assert "cache of layer 0" in view.details.text()
+    QTest.keyClick(window.windowHandle(), Qt.Key.Key_T, CTRL)
+    assert view.as_table
+    assert view.events.isVisible()
+    assert not track.isVisible()
+    QTest.keyClick(window.windowHandle(), Qt.Key.Key_T, CTRL | SHIFT)
+    assert view.records.isVisible()
+
+
+def test_the_matrix_copies(window: MainWindow, client: ScriptedClient) -> None:
+    client.say(memory("planned"))
+    window.memory.matrix.setFocus()
+    QTest.keyClick(window.memory.matrix, Qt.Key.Key_C, CTRL)
+    lines = [line.split("\t") for line in QGuiApplication.clipboard().text().splitlines()]
+    assert lines[0][:3] == ["layer", "intel:0 weights", "intel:0 cache"]
+    assert lines[1][:3] == ["0", "2.0 planned", "1.0 planned"]
+    assert [line[0] for line in lines[-2:]] == ["out", "shared"]
 
 
 def test_the_table_has_the_same_numbers_and_copies(
@@ -60,7 +117,7 @@ def test_the_table_has_the_same_numbers_and_copies(
 
 def test_a_layer_is_inspected_by_keyboard(window: MainWindow, client: ScriptedClient) -> None:
     client.say(memory("allocated"))
-    table: QTableView = window.memory.layers
+    table: QTableView = window.memory.matrix
     table.setFocus()
     for _ in range(3):
         QTest.keyClick(table, Qt.Key.Key_Down)

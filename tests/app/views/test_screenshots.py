@@ -12,8 +12,8 @@ from app.library import Stored
 from app.state.downloads import Download
 from app.state.problem import Problem
 from app.views.main_window import MainWindow
-from engine.protocol import DeviceRow, Devices, Predict, Progress
-from tests.app.views.records import MIB, memory
+from engine.protocol import DeviceRow, Devices, Failed, MemoryEvents, Predict, Progress
+from tests.app.views.records import MIB, events, memory, refused
 from tests.app.views.scripted import ScriptedClient
 
 SIZES = ((1600, 1000), (1100, 700))
@@ -98,6 +98,25 @@ def failed(window: MainWindow) -> None:
     window.notices.news("drop", "SmolLM2 cannot see: cat.png was not taken.")
 
 
+def refused_cell(window: MainWindow) -> None:
+    window.bench.open_model(PATH)
+    text = "nvidia:0: no room for cache of layer 9: 1.6 MiB wanted, 0.2 MiB left; by its budget"
+    client(window).say(memory("planned", fits=False), MemoryEvents(0, events()[:19]), refused())
+    client(window).say(Failed(client(window).last.id, "NoMem", text))
+
+
+def timeline(window: MainWindow) -> None:
+    window.bench.open_model(PATH)
+    client(window).say(memory("planned"), MemoryEvents(0, events()), memory("allocated"))
+    client(window).load_done()
+    window.memory.show_past(True)
+
+
+def timeline_refused(window: MainWindow) -> None:
+    refused_cell(window)
+    window.memory.show_past(True)
+
+
 def table(window: MainWindow) -> None:
     ready(window)
     window.memory.toggle_table()
@@ -144,8 +163,8 @@ def preferences(window: MainWindow) -> None:
 
 
 SCENES = (
-    empty, stored, fetching, loading, ready, answered, busy, failed, table, file, tokenizer,
-    chooser, too_large, palette, preferences,
+    empty, stored, fetching, loading, ready, answered, busy, failed, refused_cell,
+    timeline, timeline_refused, table, file, tokenizer, chooser, too_large, palette, preferences,
 )  # fmt: skip
 
 

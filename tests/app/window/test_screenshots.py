@@ -5,7 +5,6 @@ The same scenes with a scripted engine are in tests/app/views.
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,37 +15,13 @@ from app.theme.tokens import DARK, LIGHT
 from app.views.main_window import MainWindow
 from engine.protocol import Sampling
 from tests.app.window.person import Person
+from tests.app.window.pictures import take
 
 pytestmark = [pytest.mark.model_file, pytest.mark.device]
 
-SIZES = ((1600, 1000), (1100, 700))
-THEMES = ("light", "dark")
 QUESTION = "What is the capital of France?"
 MORE = "Write a Python function that says whether a number is prime."
 MUCH = 80  # tokens
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pictures go."""
-    named = os.environ.get("CUTAWAY_SCREENSHOTS")
-    folder = Path(named) if named else tmp_path_factory.mktemp("screenshots")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def take(person: Person, folder: Path, scene: str, arrange: Callable[[], object] = str) -> None:
-    """The window as it is, in every theme and size; `arrange` is done again after each change."""
-    for theme in THEMES:
-        person.bench.preferences.update(theme=theme)
-        for width, height in SIZES:
-            person.window.resize(width, height)
-            person.look(200)
-            arrange()
-            picture = person.window.grab()
-            assert picture.save(str(folder / f"real-{scene}-{width}x{height}-{theme}.png"))
-            assert (picture.width(), picture.height()) == (width, height)
-    person.window.resize(*SIZES[0])
 
 
 def ask(person: Person, question: str) -> None:
