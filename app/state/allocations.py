@@ -94,10 +94,13 @@ class Allocations:
     def _track(self, pool: str) -> Track:
         events = tuple(e for e in self.events if e.pool == pool)
         now = {owner: size for (name, owner), size in self._before.items() if name == pool}
-        now |= {(e.device, e.component): now.get((e.device, e.component), 0) for e in events}
+        for event in events:
+            if event.kind != "refuse":
+                now.setdefault((event.device, event.component), 0)
         heights: dict[Owner, list[int]] = {owner: [] for owner in in_order(now)}
         for event in events:
-            now[event.device, event.component] += _change(event)
+            if event.kind != "refuse":
+                now[event.device, event.component] += _change(event)
             for owner, size in now.items():
                 heights[owner].append(size)
         return Track(pool, events, heights)

@@ -189,7 +189,7 @@ class PoolBar(Walk):
         for place, tone in ((filled, ink), (rest, now.text)):  # words may lie across the edge
             painter.save()
             painter.setClipRect(place)
-            _label(painter, area, part, tone)
+            _label(painter, area.adjusted(0, 0, -16 * part.failed, 0), part, tone)
             painter.restore()
 
     def _paint_devices(self, painter: QPainter, pool: PoolSum) -> None:

@@ -40,16 +40,16 @@ EVENTS = (
         lambda e: f"{MARKED.get(e.kind, e.kind)} {e.component}",
         tone=lambda e: {"refuse": "bad", "free": "quiet"}.get(e.kind, ""),
     ),
-    Column[MemoryEvent]("Device", lambda e: e.device, mono=True, width=66),
+    Column[MemoryEvent]("Device", lambda e: e.device, mono=True, width=76),
     Column[MemoryEvent](
         "Layer",
         lambda e: "–" if e.layer is None else str(e.layer),
         lambda e: -1 if e.layer is None else e.layer,
         right=True,
-        width=50,
+        width=54,
     ),
-    Column[MemoryEvent]("MiB", lambda e: mib(e.size), lambda e: e.size, right=True, width=50),
-    Column[MemoryEvent]("In all", lambda e: mib(e.used), lambda e: e.used, right=True, width=58),
+    Column[MemoryEvent]("MiB", lambda e: mib(e.size), lambda e: e.size, right=True, width=52),
+    Column[MemoryEvent]("In all", lambda e: mib(e.used), lambda e: e.used, right=True, width=56),
 )
 WHAT = 1
 
@@ -145,8 +145,8 @@ class PoolTrack(Walk):
         return max((e.used for e in self._track.events), default=0)
 
     def _shown(self) -> list[int]:
-        """The events that are drawn: each, or one a pixel."""
-        n, width = self.stops(), max(1, self.width())
+        """The events that are drawn: each, or one for every two pixels."""
+        n, width = self.stops(), max(1, self.width() // 2)
         if n <= width:
             return list(range(n))
         return sorted({(at + 1) * n // width - 1 for at in range(width)})
