@@ -145,7 +145,7 @@ class MemoryView(QWidget):
             some = any(cell.held for cell in memory.cells if cell.status != "mapped")
             return "At the refusal; all is given back now." if some else "Refused: nothing is held."
         if self._session.status == "loading":
-            return "Loading: dashed is planned, solid is there."
+            return "Loading: solid is allocated, dashed planned."
         return "Solid is held, dashed is planned; MiB."
 
     def _lay_out(self) -> None:

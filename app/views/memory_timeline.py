@@ -40,7 +40,7 @@ EVENTS = (
         lambda e: f"{MARKED.get(e.kind, e.kind)} {e.component}",
         tone=lambda e: {"refuse": "bad", "free": "quiet"}.get(e.kind, ""),
     ),
-    Column[MemoryEvent]("Device", lambda e: e.device, mono=True, width=76),
+    Column[MemoryEvent]("Device", lambda e: e.device, mono=True, width=70),
     Column[MemoryEvent](
         "Layer",
         lambda e: "–" if e.layer is None else str(e.layer),
@@ -49,7 +49,7 @@ EVENTS = (
         width=54,
     ),
     Column[MemoryEvent]("MiB", lambda e: mib(e.size), lambda e: e.size, right=True, width=52),
-    Column[MemoryEvent]("In all", lambda e: mib(e.used), lambda e: e.used, right=True, width=56),
+    Column[MemoryEvent]("In all", lambda e: mib(e.used), lambda e: e.used, right=True, width=54),
 )
 WHAT = 1
 
