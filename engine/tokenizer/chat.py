@@ -88,6 +88,7 @@ def load_chat_template(meta: Metadata, tokenizer: Tokenizer, name: str = "") -> 
             "" if token is None else tokenizer.text(token)
             for token in (tokenizer.bos, tokenizer.eos)
         )
+        RENDERER.start()  # ready by the time of the first message
         return ChatTemplate("file", text, bos, eos, names)
     if all(tokenizer.id(token) is not None for token in CHATML):
         return ChatTemplate("chatml", names=names)

@@ -22,6 +22,12 @@ class Renderer:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._ready = False
+
+    def start(self) -> None:
+        """Start the process, if there is none, and do not wait until it is ready."""
+        with self._lock:
+            self._running()
 
     def render(self, template: str, variables: Mapping[str, object]) -> str:
         """The rendered text.
@@ -51,6 +57,14 @@ class Renderer:
             self._stop()
 
     def _started(self) -> "subprocess.Popen[bytes]":
+        process = self._running()
+        if not self._ready and _exchange(process, b"", START_LIMIT) != b"ready\n":
+            self._stop()
+            raise TemplateError("chat template: the process that renders it does not start")
+        self._ready = True
+        return process
+
+    def _running(self) -> "subprocess.Popen[bytes]":
         if self._process is not None and self._process.poll() is None:
             return self._process
         self._stop()
@@ -62,13 +76,10 @@ class Renderer:
             stderr=subprocess.DEVNULL,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
-        if _exchange(self._process, b"", START_LIMIT) != b"ready\n":
-            self._stop()
-            raise TemplateError("chat template: the process that renders it does not start")
         return self._process
 
     def _stop(self) -> None:
-        process, self._process = self._process, None
+        process, self._process, self._ready = self._process, None, False
         if process is None:
             return
         process.kill()

@@ -217,6 +217,22 @@ def test_a_process_that_was_killed_is_replaced() -> None:
     assert render("y") == "y"
 
 
+def test_a_process_started_ahead_renders() -> None:
+    renderer = Renderer()
+    try:
+        renderer.start()
+        process = renderer._process
+        assert renderer.render("x", {}) == "x"
+        assert renderer._process is process
+        assert process is not None
+        process.kill()
+        process.wait()
+        renderer.start()
+        assert renderer.render("y", {}) == "y"
+    finally:
+        renderer.close()
+
+
 PARENT = """
 import sys
 from engine.tokenizer.renderer import RENDERER
