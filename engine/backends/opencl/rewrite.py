@@ -26,6 +26,7 @@ class Program:
         self.traits = traits
         self.nodes: list[Tensor | None] = [n for n in nodes if n.op is not Op.RESULT]
         self._kept = kept
+        self._known: dict[Tensor, tuple[set[Tensor], set[Tensor]]] = {}
         self._touching: dict[Tensor, set[int]] = {}
         for i in range(len(self.nodes)):
             self._note(i)
@@ -38,7 +39,7 @@ class Program:
     def writer(self, tensor: Tensor, before: int) -> int | None:
         """The place that wrote the storage last before this one."""
         places = self._touching.get(tensor.storage, set())
-        wrote = [i for i in places if i < before and tensor.storage in _written(self[i])]
+        wrote = [i for i in places if i < before and tensor.storage in self._written(self[i])]
         return max(wrote, default=None)
 
     def maker(self, tensor: Tensor | None, before: int, *ops: Op) -> int | None:
@@ -55,9 +56,12 @@ class Program:
     def apply(self, fusion: Fusion) -> bool:
         """Put the fused node where all its members can meet; False where that is nowhere."""
         members = [self[i] for i in fusion.members]
-        vanished = set().union(*map(_written, members)) - _written(fusion.node)
-        if vanished & (self._kept | _read(fusion.node)) or any(
-            self._touching[storage] - set(fusion.members) for storage in vanished
+        wrote, read = _touched(fusion.node)
+        vanished = set().union(*map(self._written, members)) - wrote
+        if (
+            vanished & self._kept
+            or vanished & read
+            or any(self._touching[storage] - set(fusion.members) for storage in vanished)
         ):
             return False
         for place in sorted(fusion.members, reverse=True):
@@ -70,10 +74,16 @@ class Program:
         return False
 
     def _may_move(self, start: int, end: int, members: tuple[int, ...]) -> bool:
-        moved = self[start]
+        wrote, read = self._touches(self[start])
         between = range(min(start, end) + 1, max(start, end))
-        passed = [self[i] for i in between if self.nodes[i] is not None and i not in members]
-        return not any(_conflict(moved, other) for other in passed)
+        for i in between:
+            if self.nodes[i] is not None and i not in members:
+                also, reads = self._touches(self[i])
+                if not (
+                    wrote.isdisjoint(also) and wrote.isdisjoint(reads) and also.isdisjoint(read)
+                ):
+                    return False
+        return True
 
     def __getitem__(self, place: int) -> Tensor:
         node = self.nodes[place]
@@ -81,13 +91,23 @@ class Program:
         return node
 
     def _note(self, place: int) -> None:
-        for storage in _written(self[place]) | _read(self[place]):
-            self._touching.setdefault(storage, set()).add(place)
+        for storages in self._touches(self[place]):
+            for storage in storages:
+                self._touching.setdefault(storage, set()).add(place)
 
     def _forget(self, place: int) -> None:
-        for storage in _written(self[place]) | _read(self[place]):
-            self._touching[storage].discard(place)
+        for storages in self._touches(self[place]):
+            for storage in storages:
+                self._touching[storage].discard(place)
         self.nodes[place] = None
+
+    def _touches(self, node: Tensor) -> tuple[set[Tensor], set[Tensor]]:
+        if node not in self._known:
+            self._known[node] = _touched(node)
+        return self._known[node]
+
+    def _written(self, node: Tensor) -> set[Tensor]:
+        return self._touches(node)[0]
 
 
 Pattern = Callable[[Program, int], Fusion | None]
@@ -122,15 +142,7 @@ def _others(node: Tensor) -> set[Tensor]:
     return {t.storage for t in results(node)}
 
 
-def _written(node: Tensor) -> set[Tensor]:
-    return {node.storage} | _others(node)
-
-
-def _read(node: Tensor) -> set[Tensor]:
-    return {s.storage for s in node.src if s is not None} - _others(node)
-
-
-def _conflict(a: Tensor, b: Tensor) -> bool:
-    """Whether the order of two nodes matters."""
-    wrote, also = _written(a), _written(b)
-    return bool(wrote & also or wrote & _read(b) or also & _read(a))
+def _touched(node: Tensor) -> tuple[set[Tensor], set[Tensor]]:
+    """Storages that a node writes, and those that it reads."""
+    others = _others(node)
+    return {node.storage, *others}, {s.storage for s in node.src if s is not None} - others
