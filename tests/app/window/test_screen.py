@@ -1,4 +1,4 @@
-"""The first question once more, on an X server, whose focus and events are not offscreen's."""
+"""The first question and the memory once more, on an X server: its focus and events are others."""
 
 import os
 import shutil
@@ -16,11 +16,12 @@ pytestmark = [pytest.mark.model_file, pytest.mark.device]
 SCREEN = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"]
 
 
-def test_first_question_on_a_screen(smollm2_path: Path) -> None:
+@pytest.mark.parametrize("name", ["first_question", "memory"])
+def test_on_a_screen(smollm2_path: Path, name: str) -> None:
     if shutil.which("xvfb-run") is None or missing_packages():
         pytest.skip(f"needs xvfb, xauth {' '.join(missing_packages())}: apt install them")
     ended = subprocess.run(
-        [*SCREEN, sys.executable, "-m", "pytest", "-q", "tests/app/window/test_first_question.py"],
+        [*SCREEN, sys.executable, "-m", "pytest", "-q", f"tests/app/window/test_{name}.py"],
         cwd=ROOT,
         env=os.environ | {"QT_QPA_PLATFORM": "xcb", "CUTAWAY_MODELS": str(smollm2_path.parent)},
         capture_output=True,
