@@ -190,7 +190,7 @@ class MemoryView(QWidget):
         if failed is None:
             self._tell_cell(self.matrix.currentIndex())
             return
-        self.matrix.scrollTo(self.matrix.rows.place_of(failed))
+        self.matrix.show_failure()
         title = self.matrix.rows.grid.title(failed.layer)
         self._tell(describe(failed, title, self._memory.refusal), "bad")
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
-from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from app.state.memory_cells import Cell
@@ -133,6 +133,16 @@ class MatrixView(QTableView):
             self.copy()
         else:
             super().keyPressEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self.show_failure()
+
+    def show_failure(self) -> None:
+        """What was refused is in sight."""
+        failed = next((c for c in self.rows.grid.at.values() if c.status == "failed"), None)
+        if failed is not None:
+            self.scrollTo(self.rows.place_of(failed))
 
     def _fit(self) -> None:
         header = self.horizontalHeader()
