@@ -20,4 +20,5 @@ def take(person: Person, folder: Path, scene: str, arrange: Callable[[], object]
             picture = person.window.grab()
             assert picture.save(str(folder / f"real-{scene}-{width}x{height}-{theme}.png"))
             assert (picture.width(), picture.height()) == (width, height)
+    person.bench.preferences.update(theme=THEMES[0])
     person.window.resize(*SIZES[0])
