@@ -31,7 +31,8 @@ class DriverCheck(msgspec.Struct, frozen=True):
 class SelfTest(msgspec.Struct, frozen=True):
     """What a self test is to run: cases of one device whose names `pattern` finds something in.
 
-    `speed` measures the large cases after them. `first` leaves out so many from the start.
+    `speed` measures the large cases after them. Of `shares` that several processes take, `share`
+    is this one's, and `first` leaves out so many of its cases from the start.
     """
 
     device: str
@@ -39,6 +40,8 @@ class SelfTest(msgspec.Struct, frozen=True):
     quick: bool = False
     speed: bool = False
     first: int = 0
+    share: int = 0
+    shares: int = 1
 
 
 class SelfTestPlan(msgspec.Struct, frozen=True, tag=True):

@@ -39,6 +39,10 @@ class Child:
                 *whole, rest = (rest + new).split(b"\n")
                 yield from whole
 
+    def kill(self) -> None:
+        """End it; harmless when it has ended."""
+        self._process.kill()
+
     def problem(self) -> str:
         """What was wrong with its end; "" if nothing."""
         code = self._process.wait()

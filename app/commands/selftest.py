@@ -4,10 +4,13 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
+from queue import Queue
+from threading import Thread
 
 import msgspec
+from msgspec.structs import replace
 
-from app.commands.child import child
+from app.commands.child import Child, child
 from app.commands.devices import list_devices
 from app.commands.progress import Bar
 from engine.errors import BadSetting, CutawayError
@@ -17,6 +20,7 @@ from engine.reports import CaseResult, SelfTest, SelfTestPlan
 NAME = "selftest"
 HELP = "check what a device computes, operation by operation"
 SILENCE = 180.0  # seconds that one case may take; compilers are slow
+SHARES = 2
 FAILED = 1
 
 
@@ -34,7 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Status 0 when nothing failed. Raises `BadSetting`, `DeviceError`."""
     device = _device(args.device)
-    wanted = SelfTest(device.id, args.op, args.quick, args.perf)
+    # A compiler takes one core; only what is timed must run alone.
+    shares = 1 if args.perf else SHARES
+    wanted = SelfTest(device.id, args.op, args.quick, args.perf, shares=shares)
     results: list[CaseResult] = []
     start = time.monotonic()
     with Bar() as bar:
@@ -54,13 +60,48 @@ def run(args: argparse.Namespace) -> int:
 
 
 def cases(wanted: SelfTest) -> Iterator[tuple[int, int, CaseResult]]:
-    """(done, of, result) of every case. A case that takes its process down counts as failed, and
-    the next process goes on behind it. Raises `CutawayError` where none can be run.
+    """(done, of, result) of every case, its shares side by side. Raises `CutawayError` where none
+    can be run.
     """
+    told: Queue[tuple[int, int, int, CaseResult] | CutawayError | None] = Queue()
+    running: list[Child] = []
+
+    def work(share: int) -> None:
+        try:
+            for done, total, result in _share(replace(wanted, share=share), running):
+                told.put((share, done, total, result))
+        except CutawayError as error:
+            told.put(error)
+        told.put(None)
+
+    for share in range(wanted.shares):
+        Thread(target=work, args=(share,), daemon=True).start()
+    progress = dict.fromkeys(range(wanted.shares), (0, 0))
+    at_work = wanted.shares
+    try:
+        while at_work:
+            news = told.get()
+            if isinstance(news, CutawayError):
+                raise news
+            if news is None:
+                at_work -= 1
+                continue
+            share, done, total, result = news
+            progress[share] = done, total
+            yield sum(d for d, _ in progress.values()), sum(n for _, n in progress.values()), result
+    finally:
+        for process in running:
+            process.kill()
+
+
+def _share(wanted: SelfTest, running: list[Child]) -> Iterator[tuple[int, int, CaseResult]]:
+    """A case that takes its process down has failed; the next process goes on behind it."""
     first, total = 0, 1
     while first < total:
-        running = None
-        with child("engine.selftest", _encoded(wanted, first), timeout=SILENCE) as process:
+        at_work = None
+        text = msgspec.json.encode(replace(wanted, first=first)).decode()
+        with child("engine.selftest", text, timeout=SILENCE) as process:
+            running.append(process)
             for line in process.lines():
                 told = msgspec.json.decode(line, type=SelfTestPlan | CaseResult)
                 if isinstance(told, SelfTestPlan):
@@ -68,20 +109,16 @@ def cases(wanted: SelfTest) -> Iterator[tuple[int, int, CaseResult]]:
                         raise CutawayError(told.problem)
                     total = told.n_cases
                     continue
-                running = told if told.status == "started" else None
+                at_work = told if told.status == "started" else None
                 first += told.status != "started"
                 yield first, total, told
             problem = process.problem()
         if not problem and first >= total:
             return
-        if running is None:
+        if at_work is None:
             raise CutawayError(f"the self test of {wanted.device}: {problem or 'it ended early'}")
         first += 1
-        yield first, total, msgspec.structs.replace(running, status="failed", problem=problem)
-
-
-def _encoded(wanted: SelfTest, first: int) -> str:
-    return msgspec.json.encode(msgspec.structs.replace(wanted, first=first)).decode()
+        yield first, total, replace(at_work, status="failed", problem=problem)
 
 
 def _device(name: str | None) -> DeviceRow:
