@@ -12,7 +12,7 @@ from app.widgets.numbers import grouped
 KEYS = (
     ("Esc", "stops an answer"),
     ("↑", "edits the last question"),
-    ("Ctrl+Shift+L", "shows how sure"),
+    ("Ctrl+P", "shows how sure"),
 )
 
 

@@ -57,7 +57,8 @@ class Notices(QWidget):
         if problem.action == "restart":
             words_less, less = NEXT_STEPS["restart_less"]
             instead = (words_less, lambda: self._act(place, less))
-        text = problem.text[:1].upper() + problem.text[1:]
+        first, _, rest = problem.text.partition(" ")  # a device keeps its name: pocl:0
+        text = problem.text if ":" in first else f"{first[:1].upper()}{first[1:]} {rest}".rstrip()
         details = self._window.show_log
         self.show_banner(place, Banner("bad", text, words, act, details, instead=instead))
 
