@@ -7,6 +7,7 @@ import pytest
 
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.device import INSTALL, Device, list_devices, open_device
+from engine.memory.pools import system_pool
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -44,3 +45,11 @@ def either(backend: OpenCLBackend, request: pytest.FixtureRequest) -> Iterator[O
     opened = OpenCLBackend(Device(replace(backend.info, traits=traits), handle))
     yield opened
     opened.close()
+
+
+@pytest.fixture(autouse=True)
+def everything_is_freed() -> Iterator[None]:
+    """What a test leaves allocated would be found in the pools by tests of other folders."""
+    before = dict(system_pool().taken)
+    yield
+    assert system_pool().taken == before

@@ -130,7 +130,8 @@ def ran(backend: OpenCLBackend, made: Operands, wanted: Tensor, op: Op, at: int 
             if source is not None:
                 assert at in backend.in_place(node)
                 placed[node.storage] = placed[source.storage]
-            placed.setdefault(node.storage, Placed(backend, node.storage))
+            if node.storage not in placed:
+                placed[node.storage] = Placed(backend, node.storage)
         commands = backend.compile(lowered, lambda t: placed[t.storage].location)
         commands.run()
         backend.synchronize()

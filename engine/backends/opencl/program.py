@@ -1,6 +1,7 @@
 """Programs: source of a family put together, built once per set of defines, kept on disk."""
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -65,7 +66,8 @@ class Programs:
         if not missing:
             return
         self.progress(0, len(missing))
-        with ThreadPoolExecutor(min(len(missing), os.cpu_count() or 1)) as threads:
+        cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+        with ThreadPoolExecutor(min(len(missing), cores)) as threads:
             for key, program in zip(missing, threads.map(self._build, missing), strict=True):
                 self._built[key] = program
                 self.progress(sum(m in self._built for m in missing), len(missing))
