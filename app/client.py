@@ -34,6 +34,7 @@ class EngineClient(QObject):
     failed = Signal(object)  # protocol.Failed
     memory = Signal(object)  # protocol.Memory: planned before a load, then as it is
     memory_events = Signal(object)  # protocol.MemoryEvents
+    step_times = Signal(object)  # protocol.StepTimes, while an answer is written
     predicted = Signal(object)  # protocol.Memory that a load would take
     prediction_failed = Signal(object)  # protocol.Failed
     devices = Signal(object)  # protocol.Devices
@@ -165,6 +166,8 @@ class EngineClient(QObject):
                 self.memory.emit(reply)
             case protocol.MemoryEvents():
                 self.memory_events.emit(reply)
+            case protocol.StepTimes():
+                self.step_times.emit(reply)
             case protocol.Loaded():
                 self.loaded.emit(reply)
             case protocol.Unloaded():

@@ -11,7 +11,7 @@ import msgspec
 from engine.errors import BadSetting
 from engine.reports import ArenaRow, BudgetRow, MemoryEvent, SplitRow
 from engine.settings import EngineOptions
-from engine.timings import BenchTest, StepProfile
+from engine.timings import BenchTest, SplitRecord, StepProfile
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):
@@ -95,7 +95,7 @@ class Generate(Message, frozen=True, tag="generate"):
     `when_full` shifts the context (the system part is kept) or stops there; `logprobs` asks for
     that many alternatives with each token. An answer that exists in part goes on where `prefix`,
     its text so far, ends; `prefix_tokens`, where they are known, are its ids. What they say beyond
-    `prefix` comes as the first piece.
+    `prefix` comes as the first piece. `watch` asks for `StepTimes` now and then.
     """
 
     messages: list[ChatMessage] = []
@@ -107,6 +107,7 @@ class Generate(Message, frozen=True, tag="generate"):
     when_full: Literal["shift", "stop"] = "shift"
     prefix: str = ""
     prefix_tokens: list[int] = []
+    watch: bool = False
 
 
 class Cancel(Message, frozen=True, tag="cancel"):
@@ -347,6 +348,17 @@ class MemoryEvents(Message, frozen=True, tag="memory_events"):
     events: list[MemoryEvent]
 
 
+class StepTimes(Message, frozen=True, tag="step_times"):
+    """A step of one token that was measured while an answer is written, once a second; `id` is 0.
+
+    `step_ns` is the host's clock from the token to its logits.
+    """
+
+    n_context: int
+    step_ns: int
+    splits: list[SplitRecord]
+
+
 class Planned(Message, frozen=True, tag="planned"):
     """A placement, with what it takes. `layers[i]` is the device of layer i, the last one the
     output block's; `overrides` are pattern and device; `splits` are of one token, `crossing` the
@@ -391,6 +403,7 @@ Reply = (
     | Devices
     | Memory
     | MemoryEvents
+    | StepTimes
     | Planned
     | Failed
 )

@@ -54,11 +54,14 @@ class HostRecord(msgspec.Struct, frozen=True):
 
 
 class SplitRecord(msgspec.Struct, frozen=True):
-    """A split of a step, by the devices' own clocks: how many copies of how many bytes it needs,
-    how long they and its launches take, in nanoseconds; the median over steps.
+    """A split of a step: its nodes, how many copies of how many bytes it needs, and by the devices'
+    own clocks how long they and its launches take, in nanoseconds; the median over steps.
     """
 
     device: str
+    n_nodes: int
+    first: str
+    last: str
     copies: int
     copied: int
     copy_ns: int

@@ -37,6 +37,7 @@ class Answer:
             messages=said,
             sampling=sampling,
             logprobs=LOGPROBS,
+            watch=True,
             prefix=self.message.text,
             prefix_tokens=self.tokens.ids if self._by_ids else [],
         )

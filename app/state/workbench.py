@@ -16,6 +16,7 @@ from app.state.memory import MemoryState
 from app.state.preferences import PreferencesState
 from app.state.selection import Selection
 from app.state.session import Session
+from app.state.splits import SplitsState
 from app.state.store import ChatStore
 from app.work import close_jobs
 from engine.settings import MODELS, EngineOptions
@@ -73,6 +74,7 @@ class Workbench(QObject):
         self.client = EngineClient(self)
         self.session = Session(self.client, self)
         self.memory = MemoryState(self.client, self)
+        self.splits = SplitsState(self.client, self)
         self.chat = ChatState(self._store, self.session, self.preferences, self)
         self.chats = ChatList(self._store, self)
         self.library = LibraryState(self)

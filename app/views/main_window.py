@@ -28,7 +28,7 @@ from app.views.chooser import Chooser
 from app.views.composer import Composer
 from app.views.inspector import Inspector
 from app.views.log import LogView
-from app.views.memory import MemoryView
+from app.views.memory import MemoryView, Page
 from app.views.model import ModelView
 from app.views.notices import Notices
 from app.views.palette import Palette
@@ -206,11 +206,11 @@ class MainWindow(QMainWindow):
         self.panes.show_tab("log")
         self.log.show_last()
 
-    def show_allocations(self) -> None:
-        """What memory was taken and given back, or what is where again."""
-        shown = self.inspector.tab == "memory" and self.memory.of_past
+    def show_memory(self, page: Page) -> None:
+        """That page of the memory, or the layers again."""
+        shown = self.inspector.tab == "memory" and self.memory.page == page
         self.panes.show_tab("memory")
-        self.memory.show_past(not shown)
+        self.memory.show_page("layers" if shown else page)
 
     def next_pane(self, step: int) -> None:
         """Give the keyboard to the next pane that can be seen."""

@@ -1,4 +1,7 @@
-"""Memory: a bar for each pool with the layers below, the past of it all, and both as tables."""
+"""Memory: a bar for each pool with the layers below, their past, and the splits of a token."""
+
+from functools import partial
+from typing import Literal
 
 from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QToolButton, QVBoxLayout, QWidget
@@ -11,6 +14,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID, PADDING, ROW
 from app.views.memory_bar import PoolBars
 from app.views.memory_matrix import MatrixView
+from app.views.memory_splits import SPLITS, Numbered, SplitBand, describe_split
 from app.views.memory_timeline import EVENTS, WHAT, PoolTracks, describe_event
 from app.widgets.basics import IconButton, divider, label, set_tone
 from app.widgets.elided import ElidedLabel
@@ -20,6 +24,12 @@ from app.widgets.table import Table
 from engine.protocol import MemoryRow
 from engine.reports import MemoryEvent
 
+Page = Literal["layers", "timeline", "splits"]
+PAGES: dict[Page, str] = {
+    "layers": "Memory by layer",
+    "timeline": "Allocations",
+    "splits": "Splits of a token",
+}
 RECORDS = (
     Column[MemoryRow]("Device", lambda r: r.device, mono=True, width=88),
     Column[MemoryRow]("Component", lambda r: r.component, width=96),
@@ -42,8 +52,10 @@ class MemoryView(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._memory, self._session, self._selection = bench.memory, bench.session, bench.selection
+        self._splits = bench.splits
         self._cells: list[Cell] = []
         self._as_table = False
+        self._page: Page = "layers"
         self._events_shown: tuple[int, MemoryEvent | None] = (-1, None)
         self.bars, self.tracks = PoolBars(), PoolTracks()
         self.bars.inspected.connect(self._part_chosen)
@@ -53,8 +65,11 @@ class MemoryView(QWidget):
         self.records = Table(Rows(RECORDS, self), "Records")
         self.events = Table(Rows(EVENTS, self), "Events", stretch=(WHAT,))
         self.events.chosen.connect(self._event_chosen)
-        self._by_layer = self._choice("Layers", "Memory by layer", lambda: self.show_past(False))
-        self._by_time = self._choice("Timeline", "Allocations", lambda: self.show_past(True))
+        self.band = SplitBand()
+        self.splits = Table(Rows(SPLITS, self), "Splits")
+        self.band.pointed.connect(self._split_pointed)
+        self.splits.chosen.connect(self._split_chosen)
+        self._choices = {page: self._choice(page, name) for page, name in PAGES.items()}
         self._says = ElidedLabel(size="small")
         self._says.setProperty("tone", "quiet")
         self._copy = IconButton("copy", "Copy the matrix as text", self.matrix.copy)
@@ -63,11 +78,12 @@ class MemoryView(QWidget):
         self.details.setMinimumHeight(fonts.px(ROW))
         self._line = divider()
         self._stack = QStackedWidget()
-        for page in (self.matrix, self.records, self.events):
+        for page in (self.matrix, self.records, self.events, self.splits):
             self._stack.addWidget(page)
         self._lay_out()
         self._memory.changed.connect(self.refresh)
         self._session.changed.connect(self.refresh)
+        self._splits.changed.connect(self.refresh)
         self._arrange()
 
     @property
@@ -76,32 +92,35 @@ class MemoryView(QWidget):
         return self._as_table
 
     @property
-    def of_past(self) -> bool:
-        """Whether it is about what happened, not about what is."""
-        return self._by_time.isChecked()
+    def page(self) -> Page:
+        """What is shown: what is where, what happened, or how a token runs."""
+        return self._page
 
     def toggle_table(self) -> None:
         """Chart or table; the same numbers."""
         self._as_table = not self._as_table
         self._arrange()
 
-    def show_past(self, past: bool) -> None:
-        """Allocations one after another, or what is where."""
-        self._by_layer.setChecked(not past)
-        self._by_time.setChecked(past)
+    def show_page(self, page: Page) -> None:
+        self._page = page
+        for name, button in self._choices.items():
+            button.setChecked(name == page)
         self._arrange()
 
     def refresh(self) -> None:
         memory = self._memory
-        self.bars.show_sums(pools(memory.cells, memory.pools))
+        self.bars.show_sums(pools(memory.cells, memory.pools), self._splits.busy())
         self._says.setText(self._sentence())
         if memory.cells != self._cells or self.matrix.rows.refusal != memory.refusal:
             self._cells = memory.cells  # else tables keep their place and what is chosen
             self.matrix.rows.show_grid(grid(self._cells), memory.refusal)
             self.records.rows.show_rows([cell.row() for cell in self._cells])
             self._show_failure()
-        if self.of_past:
+        if self._page == "timeline":
             self._refresh_past()
+        elif self._page == "splits":
+            self.band.show_times(self._splits.latest)
+            self.splits.rows.show_rows(list(enumerate(self._splits.splits)))
         self._show_parts()
 
     def _refresh_past(self) -> None:
@@ -118,8 +137,12 @@ class MemoryView(QWidget):
         picture = "chart" if self._as_table else "table"
         words = "Show as a chart" if self._as_table else "Show as a table"
         self._switch.set_picture(picture, f"{words} (Ctrl+T)")
-        page: QWidget = self.records if self._as_table else self.matrix
-        self._stack.setCurrentWidget(self.events if self.of_past else page)
+        pages: dict[Page, QWidget] = {
+            "layers": self.records if self._as_table else self.matrix,
+            "timeline": self.events,
+            "splits": self.splits,
+        }
+        self._stack.setCurrentWidget(pages[self._page])
         self._tell("")
         self.refresh()
 
@@ -127,18 +150,23 @@ class MemoryView(QWidget):
         """What there is something to show in."""
         chart, some = not self._as_table, bool(self._cells)
         past = bool(self._memory.allocations.events)
-        self.bars.setVisible(chart and not self.of_past)
-        self._line.setVisible(chart and some and not self.of_past)
-        self.tracks.setVisible(chart and self.of_past)
-        self._stack.setVisible(past if self.of_past else some)
-        self._copy.setVisible(chart and not self.of_past and some)
-        for widget in (self._switch, self._by_layer, self._by_time):
+        full = {"layers": some, "timeline": past, "splits": bool(self._splits.splits)}
+        layers = chart and self._page == "layers"
+        self.bars.setVisible(layers)
+        self._line.setVisible(layers and some)
+        self.tracks.setVisible(chart and self._page == "timeline")
+        self.band.setVisible(chart and self._page == "splits")
+        self._stack.setVisible(full[self._page])
+        self._copy.setVisible(layers and some)
+        for widget in (self._switch, *self._choices.values()):
             widget.setVisible(some or past)
 
     def _sentence(self) -> str:
         memory = self._memory
-        if self.of_past:
+        if self._page == "timeline":
             return "A step an event; crosses are refusals."
+        if self._page == "splits":
+            return "Solid computes, hatched is copied in; measured once a second."
         if not memory.cells:
             return "What each device holds shows here when a model opens."
         if memory.failed is not None:
@@ -151,8 +179,8 @@ class MemoryView(QWidget):
     def _lay_out(self) -> None:
         head = QHBoxLayout()
         head.setSpacing(GRID // 2)
-        head.addWidget(self._by_layer)
-        head.addWidget(self._by_time)
+        for choice in self._choices.values():
+            head.addWidget(choice)
         head.addSpacing(GRID)
         head.addWidget(self._says, 1)
         head.addWidget(self._copy)
@@ -164,19 +192,20 @@ class MemoryView(QWidget):
         column.addLayout(head)
         column.addWidget(self.bars)
         column.addWidget(self.tracks)
+        column.addWidget(self.band)
         column.addWidget(self._line)
         column.addWidget(self._stack, 1)
         column.addWidget(self.details)
         column.setAlignment(Qt.AlignmentFlag.AlignTop)
 
-    def _choice(self, text: str, name: str, choose: object) -> QToolButton:
+    def _choice(self, page: Page, name: str) -> QToolButton:
         button = QToolButton()
-        button.setText(text)
+        button.setText(page.capitalize())
         button.setCheckable(True)
-        button.setChecked(text == "Layers")
+        button.setChecked(page == self._page)
         button.setAccessibleName(name)
         button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        button.clicked.connect(choose)
+        button.clicked.connect(partial(self.show_page, page))
         return button
 
     def _tell(self, text: str, tone: str = "quiet") -> None:
@@ -216,6 +245,13 @@ class MemoryView(QWidget):
     def _event_chosen(self, event: MemoryEvent | None) -> None:
         if event is not None:
             self._event_pointed(event)
+
+    def _split_pointed(self, number: int) -> None:
+        self.splits.choose(number)
+
+    def _split_chosen(self, chosen: Numbered | None) -> None:
+        if chosen is not None:
+            self._tell(describe_split(*chosen))
 
     def _part_chosen(self, part: Part) -> None:
         self._selection.select(device=part.device, component=part.component)

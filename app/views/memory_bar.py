@@ -1,6 +1,7 @@
 """One memory pool, painted: all of it as a thin line, and below, magnified, what the engine has."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
@@ -21,10 +22,11 @@ from app.theme.devices import device_look, draw_swatch, fill_component
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL, mix
 from app.views.memory_cell import cross
-from app.widgets.numbers import UNKNOWN, mib
+from app.widgets.numbers import UNKNOWN, mib, milliseconds
 from app.widgets.walk import Walk
 
 HEAD, LINE, LENS, BAR, ROW = 28, 6, 12, 32, 24
+IDLE: Mapping[str, int] = MappingProxyType({})
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _CENTER = Qt.AlignmentFlag.AlignCenter
@@ -38,11 +40,13 @@ class PoolBar(Walk):
     def __init__(self) -> None:
         super().__init__()
         self._sum: PoolSum | None = None
+        self._busy: Mapping[str, int] = {}
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMouseTracking(True)
 
-    def show_sum(self, pool: PoolSum) -> None:
-        self._sum = pool
+    def show_sum(self, pool: PoolSum, busy: Mapping[str, int] = IDLE) -> None:
+        """`busy` are the nanoseconds that each device computes for a token."""
+        self._sum, self._busy = pool, busy
         self.setAccessibleName(f"{pool.pool.name} memory")
         self.setAccessibleDescription(pool.text())
         self.updateGeometry()
@@ -195,13 +199,14 @@ class PoolBar(Walk):
     def _paint_devices(self, painter: QPainter, pool: PoolSum) -> None:
         """A row a device, a column a component: the same numbers as text."""
         names = list(dict.fromkeys(part.component for part in pool.parts))
+        titles = [*names, "total", *["ms/token"] * bool(self._busy)] if names else []
         top = self._bar_area().bottom() + GRID
         height = fonts.px(ROW)
         first = fonts.px(96)
-        width = (self.width() - first) / max(len(names) + 1, 1)
+        width = (self.width() - first) / max(len(titles), 1)
         painter.setFont(fonts.small())
         painter.setPen(QColor(tokens().quiet))
-        for at, name in enumerate([*names, "total"] if names else []):
+        for at, name in enumerate(titles):
             painter.drawText(QRectF(first + at * width, top, width, height), _RIGHT, name)
         for row, device in enumerate(self._devices(), start=1):
             y = top + row * height
@@ -212,11 +217,14 @@ class PoolBar(Walk):
             painter.drawText(QRectF(24, y, first - 24, height), _LEFT, device)
             mine = {part.component: part.size for part in pool.parts if part.device == device}
             own = sum(size for name, size in mine.items() if name != "mapped")
-            sizes = [mine.get(name) for name in names] + [own]
-            for at, size in enumerate(sizes):
+            said = [mib(mine[name]) if mine.get(name) else UNKNOWN for name in names]
+            said.append(mib(own) if own else UNKNOWN)
+            if self._busy:
+                said.append(milliseconds(self._busy[device]) if device in self._busy else UNKNOWN)
+            for at, text in enumerate(said):
                 area = QRectF(first + at * width, y, width, height)
-                painter.setPen(QColor(tokens().text if size else tokens().quiet))
-                painter.drawText(area, _RIGHT, mib(size) if size else UNKNOWN)
+                painter.setPen(QColor(tokens().quiet if text == UNKNOWN else tokens().text))
+                painter.drawText(area, _RIGHT, text)
 
     def _tell(self, event: QHelpEvent) -> None:
         for part, area in self._areas():
@@ -247,7 +255,7 @@ class PoolBars(QWidget):
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(2 * GRID)
 
-    def show_sums(self, sums: Sequence[PoolSum]) -> None:
+    def show_sums(self, sums: Sequence[PoolSum], busy: Mapping[str, int] = IDLE) -> None:
         while len(self.bars) < len(sums):
             self.bars.append(PoolBar())
             self.bars[-1].inspected.connect(self.inspected)
@@ -255,15 +263,15 @@ class PoolBars(QWidget):
         for at, bar in enumerate(self.bars):
             bar.setVisible(at < len(sums))
             if at < len(sums):
-                bar.show_sum(sums[at])
+                bar.show_sum(sums[at], busy)
 
 
-def paint_head(painter: QPainter, area: QRectF, pool: str, said: str) -> None:
-    """A pool's name at the left, MiB at the right."""
+def paint_head(painter: QPainter, area: QRectF, pool: str, said: str, unit: str = "MiB") -> None:
+    """A pool's name at the left, a number at the right."""
     painter.setFont(fonts.strong())
     painter.setPen(QColor(tokens().text))
     painter.drawText(area, _LEFT, "System memory" if pool == "system" else pool)
-    _number(painter, area, said, "MiB")
+    _number(painter, area, said, unit)
 
 
 def _label(painter: QPainter, area: QRectF, part: Part, tone: str) -> None:

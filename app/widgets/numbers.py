@@ -24,6 +24,16 @@ def duration(seconds: float | None) -> str:
     return f"{minutes} min {rest} s"
 
 
+def milliseconds(ns: int) -> str:
+    """Nanoseconds as milliseconds, without the unit."""
+    return f"{ns / 1e6:.2f}"
+
+
+def microseconds(ns: int) -> str:
+    """Nanoseconds as microseconds, without the unit."""
+    return f"{ns / 1e3:.0f}"
+
+
 def grouped(number: int | None) -> str:
     """A count with thin spaces between thousands."""
     return UNKNOWN if number is None else f"{number:,}".replace(",", "\u2009")

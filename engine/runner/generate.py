@@ -7,18 +7,28 @@ from time import perf_counter
 import numpy as np
 
 from engine.errors import BadSetting, Cancelled
-from engine.protocol import Alternative, Finished, Generate, Piece, Progress, Stats, TokenInfo
+from engine.protocol import (
+    Alternative,
+    Finished,
+    Generate,
+    Piece,
+    Progress,
+    Stats,
+    StepTimes,
+    TokenInfo,
+)
 from engine.runner.loading import LoadedModel
 from engine.runner.prompt import Prompt, beyond_prefix, make_prompt
 from engine.runner.sampler import Sampler, log_softmax, top_k
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import Logits
 from engine.runner.stops import StopFilter
+from engine.runner.watch import Watch
 
 MAX_LOGPROBS = 256
 CONTEXTS_AT_MOST = 10
 
-Event = Progress | Piece | Finished
+Event = Progress | Piece | StepTimes | Finished
 
 
 def generate(
@@ -36,7 +46,8 @@ def generate(
     clock = _Clock()
     prompt = make_prompt(model.tokenizer, model.template, request, sequence.n_ctx)
     clock.tokenized = perf_counter()
-    answer = _Answer(model, sequence, request, sampler, clock, prompt, cancelled)
+    watch = Watch(sequence, request.watch)
+    answer = _Answer(model, sequence, request, sampler, clock, prompt, watch, cancelled)
     return answer.run()
 
 
@@ -58,6 +69,7 @@ class _Answer:
     sampler: Sampler
     clock: _Clock
     prompt: Prompt
+    watch: Watch
     cancelled: Callable[[], bool]
     logits: Logits = field(default_factory=lambda: np.empty(0, np.float32))
     n_cached: int = 0
@@ -83,6 +95,7 @@ class _Answer:
                     break
                 shown = stops.push(text.push(token))
                 yield Piece(self.request.id, shown, [self._info(token)])
+                yield from self.watch.found()
                 if stops.matched is not None:
                     reason = "stop"
                     break
@@ -128,7 +141,7 @@ class _Answer:
                 raise Cancelled("the answer")
             if len(self.sequence.tokens) >= self.sequence.n_ctx:
                 self.sequence.shift(self.prompt.keep)
-            logits = self.sequence.append(token)
+            logits = self.watch.append(token)
 
     def _full(self) -> bool:
         sequence = self.sequence

@@ -107,15 +107,19 @@ def summarize(
             HostRecord(span.name, span.start - began, span.end - began)
             for span in recordings[middle].host
         ],
-        splits=_splits(recordings),
+        splits=splits_of(recordings),
     )
 
 
-def _splits(recordings: Sequence[Recording]) -> list[SplitRecord]:
+def splits_of(recordings: Sequence[Recording]) -> list[SplitRecord]:
+    """What every split of the same step takes."""
     steps = zip(*(recording.splits() for recording in recordings), strict=True)
     return [
         SplitRecord(
             same[0].device,
+            same[0].n_nodes,
+            same[0].first,
+            same[0].last,
             same[0].copies,
             same[0].copied,
             round(median(one.copy_ns for one in same)),

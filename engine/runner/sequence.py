@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from engine.errors import Cancelled
 from engine.runner.stepper import MAX_BATCH, Logits, Stepper
+from engine.scheduler.record import UNRECORDED, Recorder
 
 
 @dataclass
@@ -54,9 +55,9 @@ class Sequenced:
             if done == len(tokens):
                 return _row(logits)
 
-    def append(self, token: int) -> Logits:
+    def append(self, token: int, recorder: Recorder = UNRECORDED) -> Logits:
         """Compute one token; logits [V] after it."""
-        logits = self.stepper.step([token], len(self.tokens), [0])
+        logits = self.stepper.step([token], len(self.tokens), [0], recorder=recorder)
         self.tokens.append(token)
         return _row(logits)
 

@@ -55,7 +55,7 @@ class Plan:
 
     def run(self, inputs: Values, recorder: Recorder = UNRECORDED) -> list[NDArray[np.generic]]:
         """Fill the inputs, run every split in order, and read the outputs (reversed shapes)."""
-        recorder.given(inputs)
+        recorder.given(self.outline, inputs)
         block = self._staging.claim(0, self.outline.input_block)
         for tensor, array in self._inputs.items():
             array[...] = inputs[tensor]

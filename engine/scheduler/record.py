@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from engine.backends.base import Commands, Event, Ran
 from engine.graph.tensor import Tensor
+from engine.scheduler.lifetimes import LoweredSplit
+from engine.scheduler.outline import Outline
 
 Values = Mapping[Tensor, NDArray[np.generic]]
 
@@ -41,12 +43,14 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class SplitTime:
-    """A split of a recorded step: what was copied into it and for how long, and how long its
-    launches took.
+    """A split of a recorded step: its nodes, what was copied into it and for how long, and how
+    long its launches took.
     """
 
-    split: int
     device: str
+    n_nodes: int
+    first: str
+    last: str
     copies: int
     copied: int
     copy_ns: int
@@ -56,8 +60,8 @@ class SplitTime:
 class Recorder:
     """Records nothing: how every step runs unless somebody measures it."""
 
-    def given(self, inputs: Values) -> None:
-        """A step begins with these inputs."""
+    def given(self, made: Outline, inputs: Values) -> None:
+        """A step so outlined begins with these inputs."""
 
     def done(self, name: str) -> None:
         """The host has finished what it has done since the last such call."""
@@ -78,13 +82,14 @@ class Recording(Recorder):
 
     def __init__(self) -> None:
         self.inputs: Values = {}
+        self._splits: Sequence[LoweredSplit] = ()
         self.host: list[HostSpan] = []
         self._running: list[tuple[int, str, Callable[[], list[Ran]]]] = []
         self._moving: list[tuple[int, str, int, Sequence[Event]]] = []
         self.started = self._last = perf_counter_ns()
 
-    def given(self, inputs: Values) -> None:
-        self.inputs = inputs
+    def given(self, made: Outline, inputs: Values) -> None:
+        self._splits, self.inputs = made.splits, inputs
 
     def done(self, name: str) -> None:
         now = perf_counter_ns()
@@ -115,9 +120,13 @@ class Recording(Recorder):
         """What every split took, from events; asked for when the step has ended."""
         launches, copies = self.launches(), self.copies()
         found = []
-        for i, device, _ in self._running:
+        for i, part in enumerate(self._splits):
+            nodes, device = part.split.nodes, part.split.backend.name
             mine = [copy for copy in copies if copy.split == i]
             computed = sum(ran.end - ran.start for j, _, ran in launches if j == i)
             copied, copy_ns = sum(c.size for c in mine), sum(c.ns for c in mine)
-            found.append(SplitTime(i, device, len(mine), copied, copy_ns, computed))
+            named = (nodes[0].name, nodes[-1].name)
+            found.append(
+                SplitTime(device, len(nodes), *named, len(mine), copied, copy_ns, computed)
+            )
         return found

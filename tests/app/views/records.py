@@ -1,7 +1,8 @@
 """Memory records as an engine sends them."""
 
-from engine.protocol import Memory, MemoryRow, PoolRow
+from engine.protocol import Memory, MemoryRow, PoolRow, StepTimes
 from engine.reports import MemoryEvent
+from engine.timings import SplitRecord
 
 MIB = 1 << 20
 
@@ -52,3 +53,13 @@ def refused() -> Memory:
     rows = [r for r in told.rows if r.component == "weights" or r.status == "mapped"]
     rows += [MemoryRow("nvidia:0", "cache", 9, MIB + 9 * 65536, "failed")]
     return Memory(0, rows, told.pools)
+
+
+def step_times(token: int = 1) -> StepTimes:
+    """A token over three splits: there, to the GPU, and back for what the host alone can do."""
+    splits = [
+        SplitRecord("intel:0", 121, "inp_embd", "l_out-7", 1, 4608, 31_000, 3_800_000 + token),
+        SplitRecord("nvidia:0", 66, "attn_norm-8", "result_output", 2, 6912, 74_000, 1_120_000),
+        SplitRecord("host", 1, "top", "top", 1, 196_608, 41_000, 260_000),
+    ]
+    return StepTimes(0, 120 + token, 5_900_000, splits)

@@ -12,8 +12,8 @@ from pytestqt.qtbot import QtBot
 
 from app.state.log import LogLine
 from app.views.main_window import MainWindow
-from engine.protocol import Failed, MemoryEvents
-from tests.app.views.records import events, memory, refused
+from engine.protocol import Failed, MemoryEvents, Unloaded
+from tests.app.views.records import events, memory, refused, step_times
 from tests.app.views.scripted import ScriptedClient
 
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -72,7 +72,7 @@ def test_the_timeline_is_walked_and_listed(window: MainWindow, client: ScriptedC
     client.say(memory("planned"), MemoryEvents(0, events()), memory("allocated"))
     QTest.keyClick(window.windowHandle(), Qt.Key.Key_T, CTRL | SHIFT)
     view = window.memory
-    assert view.of_past
+    assert view.page == "timeline"
     assert [e.used for e in view.events.rows.shown] == [e.used for e in events()]
     for track in (t._track for t in view.tracks.tracks if t.isVisible()):
         for at, event in enumerate(track.events):
@@ -89,6 +89,32 @@ def test_the_timeline_is_walked_and_listed(window: MainWindow, client: ScriptedC
     assert not track.isVisible()
     QTest.keyClick(window.windowHandle(), Qt.Key.Key_T, CTRL | SHIFT)
     assert view.records.isVisible()
+
+
+def test_splits_are_walked_and_listed(window: MainWindow, client: ScriptedClient) -> None:
+    client.say(memory("allocated"))
+    QTest.keyClick(window.windowHandle(), Qt.Key.Key_L, CTRL | SHIFT)
+    view = window.memory
+    assert view.page == "splits"
+    assert "Nothing" in view.band.accessibleDescription()
+    assert not view.splits.isVisible()
+    for token in (1, 2):
+        client.say(step_times(token))
+    assert [n for n, _ in view.splits.rows.shown] == [0, 1, 2]
+    assert [s for _, s in view.splits.rows.shown] == step_times(2).splits
+    view.band.setFocus()
+    QTest.keyClick(view.band, Qt.Key.Key_Right)
+    said = view.details.text()
+    assert "Split 1 on nvidia:0: 66 nodes, attn_norm-8 – result_output" in said
+    assert "computes for 1.12 ms after 2 copies of 6.8 KiB in 74 µs" in said
+    assert said in view.band.accessibleDescription()
+    client.say(step_times(3))  # what is chosen stays in sight
+    assert view.details.text() == said
+    QTest.keyClick(window.windowHandle(), Qt.Key.Key_L, CTRL | SHIFT)
+    assert view.page == "layers"
+    assert view.bars.bars[0]._busy == {"intel:0": 3_800_003, "nvidia:0": 1_120_000, "host": 260_000}
+    client.say(Unloaded(0))
+    assert window.bench.splits.busy() == {}
 
 
 def test_the_matrix_copies(window: MainWindow, client: ScriptedClient) -> None:

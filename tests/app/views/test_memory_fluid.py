@@ -10,6 +10,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 
 from app.views.main_window import MainWindow
+from app.views.memory import Page
 from engine.protocol import Memory, MemoryEvents, MemoryRow, PoolRow
 from engine.reports import MemoryEvent
 from tests.app.views.scripted import ScriptedClient
@@ -40,11 +41,11 @@ def loading() -> list[MemoryEvent]:
     return made
 
 
-@pytest.mark.parametrize("past", [False, True])
-def test_a_hundred_layers(window: MainWindow, past: bool) -> None:
+@pytest.mark.parametrize("page", ["layers", "timeline"])
+def test_a_hundred_layers(window: MainWindow, page: Page) -> None:
     client = window.bench.client
     assert isinstance(client, ScriptedClient)
-    window.memory.show_past(past)
+    window.memory.show_page(page)
     happened, turns = loading(), []
     client.say(records("planned"))
     QApplication.processEvents()

@@ -13,7 +13,7 @@ from app.state.downloads import Download
 from app.state.problem import Problem
 from app.views.main_window import MainWindow
 from engine.protocol import DeviceRow, Devices, Failed, MemoryEvents, Predict, Progress
-from tests.app.views.records import MIB, events, memory, refused
+from tests.app.views.records import MIB, events, memory, refused, step_times
 from tests.app.views.scripted import ScriptedClient
 
 SIZES = ((1600, 1000), (1100, 700))
@@ -109,12 +109,28 @@ def timeline(window: MainWindow) -> None:
     window.bench.open_model(PATH)
     client(window).say(memory("planned"), MemoryEvents(0, events()), memory("allocated"))
     client(window).load_done()
-    window.memory.show_past(True)
+    window.memory.show_page("timeline")
+
+
+def splits(window: MainWindow) -> None:
+    answered(window)
+    client(window).say(step_times())
+    window.memory.show_page("splits")
+
+
+def no_splits(window: MainWindow) -> None:
+    ready(window)
+    window.memory.show_page("splits")
+
+
+def timed(window: MainWindow) -> None:
+    answered(window)
+    client(window).say(step_times())
 
 
 def timeline_refused(window: MainWindow) -> None:
     refused_cell(window)
-    window.memory.show_past(True)
+    window.memory.show_page("timeline")
 
 
 def table(window: MainWindow) -> None:
@@ -164,7 +180,8 @@ def preferences(window: MainWindow) -> None:
 
 SCENES = (
     empty, stored, fetching, loading, ready, answered, busy, failed, refused_cell,
-    timeline, timeline_refused, table, file, tokenizer, chooser, too_large, palette, preferences,
+    timeline, timeline_refused, splits, no_splits, timed,
+    table, file, tokenizer, chooser, too_large, palette, preferences,
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.views.main_window import MainWindow
 from app.window import shown_window
+from engine.protocol import Sampling
 from engine.settings import EngineOptions
 from tests.app.window.person import Person
 from tests.app.window.pictures import take
@@ -130,8 +131,24 @@ def test_what_does_not_fit_and_what_does(
 
     take(person, folder, "memory-two-devices")
 
+    # And what each split takes, as planned, while an answer is written
+    window.memory.show_page("splits")
+    window.bench.chat.set_sampling(Sampling(temperature=0))
+    person.click("Message")
+    person.type("What is a bit?")
+    person.key(Qt.Key.Key_Return)
+    person.wait(lambda: not window.bench.chat.busy)
+    splits = window.bench.splits.splits
+    assert [(s.device, s.n_nodes, s.first, s.last) for s in splits] == [
+        (s["device"], s["n_nodes"], s["first"], s["last"]) for s in said["splits"]
+    ]
+    assert {s.device for s in splits} >= {one, two}
+    assert min(s.compute_ns for s in splits) > 0
+    assert [s for _, s in window.memory.splits.rows.shown] == splits
+    take(person, folder, "memory-splits")
+
     # And as it came to that
-    window.memory.show_past(True)
+    window.memory.show_page("timeline")
     take(person, folder, "memory-timeline")
     (track,) = (t._track for t in window.memory.tracks.tracks if t.isVisible())
     for at, event in enumerate(track.events):
@@ -142,7 +159,7 @@ def test_what_does_not_fit_and_what_does(
             now[device, component] += held
     assert {owner: heights[-1] for owner, heights in track.heights.items() if heights[-1]} == now
     assert window.memory.events.rows.total == len(memory.allocations.events)
-    window.memory.show_past(False)
+    window.memory.show_page("layers")
     window.bench.session.unload()
     person.wait(lambda: not memory.cells)
     assert memory.allocations.events[-1].used == 0
