@@ -8,10 +8,10 @@
 // or cap tanh(s / cap) where cap > 0. A sink is a score without a value.
 //
 // The T H/K queries of a kv head, its heads innermost, are cut into tiles of ROWS, so that a cell of
-// k and v is read once for all of them; the cells are cut into `chunks` parts. A group makes one
-// tile over one chunk:
+// k and v is read once for all of them; the cells are cut into `chunks` parts. A group makes `each`
+// of the units of a chunk, which are
 //
-//   chunk 0 | kv head 0: tile 0 | tile 1 | ... | kv head 1: tile 0 | ...     chunk 1 | ...
+//   kv head 0: tile 0 | tile 1 | ... | kv head 1: tile 0 | ...
 //
 // by the online softmax (Milakov & Gimelshein 2018): a row keeps the maximum and the sum so far, and
 // shrinks what it added up when the maximum grows. Several chunks leave their shares for `merge` in
@@ -34,25 +34,30 @@
 #define EACH(i, n) _Pragma("unroll") for (int i = 0; i < n; i++)
 #define EACH_ROW EACH(r, ROWS)
 
-// Where a group works; the last tile repeats its last query, which `real` does not count.
 #define ATTENTION_ARGUMENTS                                                                       \
   __global char *out_buf, long out_off, __global char *x_buf, long x_off,                         \
       const __global char *q_buf, long q_off, const __global char *k_buf, long k_off,             \
       const __global char *v_buf, long v_off, const __global char *spans_buf, long spans_off,     \
       const __global char *cells_buf, long cells_off, const __global char *n_kv_buf,              \
       long n_kv_off, const __global char *sinks_buf, long sinks_off, int dim, int dim_v,          \
-      int kv_heads, int group, int tokens, int capacity, int chunks, long q1, long q2, long k1,   \
-      long k2, long v1, long v2, int has_sinks, int panel, float scale, float cap
+      int kv_heads, int group, int tokens, int capacity, int chunks, int each, long q1, long q2,  \
+      long k1, long k2, long v1, long v2, int has_sinks, int panel, float scale, float cap
 
-#define ATTENTION_PLACE                                                                           \
-  int queries = tokens * group, tiles = (queries + ROWS - 1) / ROWS, unit = get_group_id(0);      \
-  int tile = unit % tiles, kv_head = unit / tiles % kv_heads, chunk = unit / tiles / kv_heads;    \
+// The units of a group, and its cells.
+#define ATTENTION_SHARE                                                                           \
+  int queries = tokens * group, tiles = (queries + ROWS - 1) / ROWS, units = tiles * kv_heads;    \
+  int groups = (units + each - 1) / each, chunk = get_group_id(0) / groups;                       \
+  int first = get_group_id(0) % groups * each, last = min(first + each, units);                   \
   int n_kv = min(*(const __global int *)(n_kv_buf + n_kv_off), capacity);                         \
   int share = ((n_kv + chunks - 1) / chunks + BLOCK - 1) / BLOCK * BLOCK;                         \
   int from = chunk * share, to = min(from + share, n_kv);                                         \
-  int real = min(ROWS, queries - tile * ROWS), width = chunks > 1 ? dim_v + 2 : dim_v;            \
+  int width = chunks > 1 ? dim_v + 2 : dim_v;                                                     \
+  const __global int *cells = (const __global int *)(cells_buf + cells_off);
+
+// Where a unit works; the last tile repeats its last query, which `real` does not count.
+#define ATTENTION_PLACE(unit)                                                                     \
+  int tile = unit % tiles, kv_head = unit / tiles, real = min(ROWS, queries - tile * ROWS);       \
   const __global char *k = k_buf + k_off + kv_head * k1, *v = v_buf + v_off + kv_head * v1;       \
-  const __global int *cells = (const __global int *)(cells_buf + cells_off);                      \
   const __global float *q[ROWS];                                                                  \
   __global float *out[ROWS];                                                                      \
   int4 span[ROWS];                                                                                \
@@ -67,14 +72,7 @@
     sink[r] = has_sinks ? ((const __global float *)(sinks_buf + sinks_off))[head] : -INFINITY;    \
   }
 
-// Block b of a head's result as x has it.
-static void quantize_head(__global char *x, const __global float *out, int b, int dim_v, int heads,
-                          int tokens, int panel, int token, int head) {
-  int blocks = dim_v / 32;
-  quantize_into(x, heads * blocks, panel, tokens, token, head * blocks + b, vload16(2 * b, out),
-                vload16(2 * b + 1, out));
-}
-// The same for row r of a group's tile.
+// Block b of row r of a group's tile, as x has it.
 #define QUANTIZE_ROW(r, b)                                                                        \
   {                                                                                               \
     int query = tile * ROWS + r;                                                                  \
@@ -89,6 +87,52 @@ static void quantize_head(__global char *x, const __global float *out, int b, in
 static float16 fold(float16 a, float16 b) {  // sums of neighbours: a's, then b's
   return (float16)(a.even, b.even) + (float16)(a.odd, b.odd);
 }
+
+// The scores of 16 cells from list[start] on into p, -inf where a row sees none, and into high what
+// is higher. Two cells at a time: ROWS x 2 sums fit 32 registers even where a vector takes two.
+#define SCORES                                                                                    \
+  {                                                                                               \
+    float16 pair[8][ROWS];                                                                        \
+    for (int i = 0; i < 8; i++) {                                                                 \
+      if (fetches) {                                                                              \
+        fetch(next_k, piece_k);                                                                   \
+        fetch(next_v, piece_v);                                                                   \
+        next_k += piece_k;                                                                        \
+        next_v += piece_v;                                                                        \
+      }                                                                                           \
+      const __global char *key[2];                                                                \
+      float16 sum[ROWS][2];                                                                       \
+      EACH(j, 2) {                                                                                \
+        key[j] = k + list[start + 2 * i + j] * k2;                                                \
+        EACH_ROW sum[r][j] = 0.0f;                                                                \
+      }                                                                                           \
+      for (int d = 0; d + 16 <= dim; d += 16) {                                                   \
+        float16 x[2];                                                                             \
+        EACH(j, 2) x[j] = FETCHW(KV, key[j], d);                                                  \
+        EACH_ROW {                                                                                \
+          float16 y = vload16(0, q[r] + d);                                                       \
+          EACH(j, 2) sum[r][j] += y * x[j];                                                       \
+        }                                                                                         \
+      }                                                                                           \
+      for (int d = dim / 16 * 16; d < dim; d++) {                                                 \
+        EACH(j, 2) {                                                                              \
+          float x = FETCH(KV, key[j], d);                                                         \
+          EACH_ROW sum[r][j].s0 += q[r][d] * x;                                                   \
+        }                                                                                         \
+      }                                                                                           \
+      EACH_ROW pair[i][r] = fold(sum[r][0], sum[r][1]);                                           \
+    }                                                                                             \
+    int16 bit = vload16(0, bits + start), position = vload16(0, positions + start);               \
+    EACH_ROW {                                                                                    \
+      float16 low = fold(fold(pair[0][r], pair[1][r]), fold(pair[2][r], pair[3][r]));             \
+      float16 high_half = fold(fold(pair[4][r], pair[5][r]), fold(pair[6][r], pair[7][r]));       \
+      float16 s = fold(low, high_half) * scale;                                                   \
+      if (cap > 0) s = cap * tanh(s / cap);                                                       \
+      s = select((float16)(-INFINITY), s, seesw(span[r], bit, position));                         \
+      high[r] = select(high[r], s, s > high[r]);                                                  \
+      vstore16(s, 0, p[r] + start);                                                               \
+    }                                                                                             \
+  }
 
 // N vectors of channels from `d` on: out = out * shrink + sum over the block of p v.
 #define MIX(N)                                                                                    \
@@ -106,32 +150,32 @@ static float16 fold(float16 a, float16 b) {  // sums of neighbours: a's, then b'
     EACH_ROW EACH(j, N) vstore16(sum[r][j], j, out[r] + d);                                       \
   }
 
-// Brings rows of cells, all heads of them, into the cache: in one run memory is read three times as
-// fast as in the pieces that a head takes of each row.
-static void fetch(const __global char *first, long bytes) {
-  int read = 0;
-  for (long line = 0; line < bytes; line += 64) read |= *(const __global short *)(first + line);
-  volatile int kept = read;  // else nothing would be read
-  (void)kept;
-}
-
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void attention(ATTENTION_ARGUMENTS) {
-  ATTENTION_PLACE
-  // The first head of a chunk reads ahead for the others, which run after it, in decode.
-  int reads_ahead = chunks > 1 && kv_heads > 1 && kv_head == 0 && kv_heads * k1 <= k2 &&
-                    kv_heads * v1 <= v2;
-  int4 all = span[0];  // what some query may see
-  EACH_ROW {
-    all.x |= span[r].x;
-    all.y = min(all.y, span[r].y);
-    all.z = max(all.z, span[r].z);
+  ATTENTION_SHARE
+  int4 all = 0;  // what some query may see
+  for (int unit = first; unit < last; unit++) {
+    ATTENTION_PLACE(unit)
+    if (unit == first) all = span[0];
+    EACH_ROW {
+      all.x |= span[r].x;
+      all.y = min(all.y, span[r].y);
+      all.z = max(all.z, span[r].z);
+      if (chunks > 1) {
+        out[r][dim_v] = -INFINITY;
+        out[r][dim_v + 1] = 0.0f;
+      }
+    }
   }
-  float top[ROWS], shrink[ROWS], p[ROWS][BLOCK];
-  float16 total[ROWS];
+  // Of a unit: its maximum and its sum so far, kept where its share has them.
+  float top[ROWS], total[ROWS], shrink[ROWS], p[ROWS][BLOCK];
   EACH_ROW {
     top[r] = -INFINITY;
     total[r] = 0.0f;
   }
+  // In decode memory is the limit. All heads of a cell lie together: the first group of a chunk
+  // fetches the block to come, also that of the next chunk, a piece with every two cells.
+  int pieces = (last - first) * (BLOCK / 2);
+  long piece_k = (BLOCK * k2 + pieces - 1) / pieces, piece_v = (BLOCK * v2 + pieces - 1) / pieces;
   int list[BLOCK], bits[BLOCK], positions[BLOCK], fresh = 1;
   for (int c = from; c < to;) {
     int n = 0;
@@ -148,93 +192,63 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void attention(ATTENTION
       bits[i] = 0;
       positions[i] = 0;
     }
-    if (reads_ahead && c < to) {
-      int rows = min(BLOCK, to - c) - 1;
-      fetch(k + c * k2, rows * k2 + kv_heads * k1);
-      fetch(v + c * v2, rows * v2 + kv_heads * v1);
-    }
-    float16 high[ROWS];
-    EACH_ROW high[r] = -INFINITY;
-    for (int start = 0; start < n; start += 16) {
-      // Two cells at a time: ROWS x 2 sums fit 32 registers even where a vector takes two of them.
-      float16 pair[8][ROWS];
-      for (int i = 0; i < 8; i++) {
-        const __global char *key[2];
-        float16 sum[ROWS][2];
-        EACH(j, 2) {
-          key[j] = k + list[start + 2 * i + j] * k2;
-          EACH_ROW sum[r][j] = 0.0f;
+    int fetches = chunks > 1 && first == 0 && c < n_kv;
+    const __global char *next_k = k_buf + k_off + c * k2, *next_v = v_buf + v_off + c * v2;
+    for (int unit = first; unit < last; unit++) {
+      ATTENTION_PLACE(unit)
+      if (chunks > 1) {
+        EACH_ROW {
+          top[r] = out[r][dim_v];
+          total[r] = out[r][dim_v + 1];
         }
-        for (int d = 0; d + 16 <= dim; d += 16) {
-          float16 x[2];
-          EACH(j, 2) x[j] = FETCHW(KV, key[j], d);
-          EACH_ROW {
-            float16 y = vload16(0, q[r] + d);
-            EACH(j, 2) sum[r][j] += y * x[j];
-          }
-        }
-        for (int d = dim / 16 * 16; d < dim; d++) {
-          EACH(j, 2) {
-            float x = FETCH(KV, key[j], d);
-            EACH_ROW sum[r][j].s0 += q[r][d] * x;
-          }
-        }
-        EACH_ROW pair[i][r] = fold(sum[r][0], sum[r][1]);
       }
-      int16 bit = vload16(0, bits + start), position = vload16(0, positions + start);
+      float16 high[ROWS];
+      EACH_ROW high[r] = -INFINITY;
+      for (int start = 0; start < n; start += 16) SCORES
       EACH_ROW {
-        float16 low = fold(fold(pair[0][r], pair[1][r]), fold(pair[2][r], pair[3][r]));
-        float16 high_half = fold(fold(pair[4][r], pair[5][r]), fold(pair[6][r], pair[7][r]));
-        float16 s = fold(low, high_half) * scale;
-        if (cap > 0) s = cap * tanh(s / cap);
-        s = select((float16)(-INFINITY), s, seesw(span[r], bit, position));
-        high[r] = select(high[r], s, s > high[r]);
-        vstore16(s, 0, p[r] + start);
+        float before = top[r];
+        top[r] = fmax(before, max_of16(high[r]));
+        // A row that sees nothing yet has exp(-inf - 0) everywhere.
+        float base = top[r] == -INFINITY ? 0.0f : top[r];
+        shrink[r] = before == top[r] ? 1.0f : exp((float16)(before - base)).s0;
+        float16 sum = 0.0f;
+        for (int start = 0; start < n; start += 16) {
+          float16 e = exp(vload16(0, p[r] + start) - base);
+          sum += e;
+          vstore16(e, 0, p[r] + start);
+        }
+        total[r] = total[r] * shrink[r] + sum16(sum);
       }
-    }
-    EACH_ROW {
-      float before = top[r];
-      top[r] = fmax(before, max_of16(high[r]));
-      // A row that sees nothing yet has exp(-inf - 0) everywhere.
-      float base = top[r] == -INFINITY ? 0.0f : top[r];
-      shrink[r] = before == top[r] ? 1.0f : exp((float16)(before - base)).s0;
-      total[r] *= shrink[r];
-      for (int start = 0; start < n; start += 16) {
-        float16 e = exp(vload16(0, p[r] + start) - base);
-        total[r] += e;
-        vstore16(e, 0, p[r] + start);
+      int d = 0;
+      for (; d + 64 <= dim_v; d += 64) MIX(4)
+      for (; d + 16 <= dim_v; d += 16) MIX(1)
+      for (; d < dim_v; d++) {
+        float sum[ROWS];
+        EACH_ROW sum[r] = fresh ? 0.0f : out[r][d] * shrink[r];
+        for (int i = 0; i < n; i++) {
+          float x = FETCH(KV, v + list[i] * v2, d);
+          EACH_ROW sum[r] += p[r][i] * x;
+        }
+        EACH_ROW out[r][d] = sum[r];
       }
-    }
-    int d = 0;
-    for (; d + 64 <= dim_v; d += 64) MIX(4)
-    for (; d + 16 <= dim_v; d += 16) MIX(1)
-    for (; d < dim_v; d++) {
-      float sum[ROWS];
-      EACH_ROW sum[r] = fresh ? 0.0f : out[r][d] * shrink[r];
-      for (int i = 0; i < n; i++) {
-        float x = FETCH(KV, v + list[i] * v2, d);
-        EACH_ROW sum[r] += p[r][i] * x;
+      if (chunks > 1) {
+        EACH_ROW {
+          out[r][dim_v] = top[r];
+          out[r][dim_v + 1] = total[r];
+        }
       }
-      EACH_ROW out[r][d] = sum[r];
     }
     fresh = 0;
   }
-  float whole[ROWS];
-  EACH_ROW {
-    float sum = sum16(total[r]);
-    if (chunks > 1) {
-      out[r][dim_v] = top[r];
-      out[r][dim_v + 1] = sum;
-    } else {
-      float high = fmax(top[r], sink[r]);
-      float grown = sum > 0.0f ? exp(top[r] - high) : 0.0f;
-      float sunk = has_sinks ? exp(sink[r] - high) : 0.0f;
-      whole[r] = sum > 0.0f ? grown / (sum * grown + sunk) : 0.0f;
-    }
-  }
-  if (chunks == 1) {
+  if (chunks > 1) return;
+  for (int unit = first; unit < last; unit++) {
+    ATTENTION_PLACE(unit)
     for (int r = 0; r < real; r++) {
-      for (int d = 0; d < dim_v; d++) out[r][d] = fresh ? 0.0f : out[r][d] * whole[r];
+      float high = fmax(top[r], sink[r]);
+      float grown = total[r] > 0.0f ? exp(top[r] - high) : 0.0f;
+      float sunk = has_sinks ? exp(sink[r] - high) : 0.0f;
+      float whole = total[r] > 0.0f ? grown / (total[r] * grown + sunk) : 0.0f;
+      for (int d = 0; d < dim_v; d++) out[r][d] = fresh ? 0.0f : out[r][d] * whole;
       if (panel) {
         for (int b = 0; b < dim_v / 32; b++) QUANTIZE_ROW(r, b)
       }
@@ -259,7 +273,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void attention(ATTENTION
   barrier(CLK_LOCAL_MEM_FENCE);
 
 __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTENTION_ARGUMENTS) {
-  ATTENTION_PLACE
+  ATTENTION_SHARE
+  ATTENTION_PLACE(first)
   __local float p[ROWS][LOCAL];
   int me = get_local_id(0);
   float top[ROWS], total[ROWS], shrink[ROWS];
@@ -352,37 +367,3 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
 }
 
 #endif
-
-// out[:, row] of the shares [Dv + 2, rows, chunks] that `attention` left; a group makes one row.
-__kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void merge(
-    __global char *out_buf, long out_off, __global char *x_buf, long x_off,
-    const __global char *shares_buf, long shares_off, const __global char *sinks_buf,
-    long sinks_off, int dim_v, int heads, int rows, int chunks, int has_sinks, int panel) {
-  int row = get_group_id(0), width = dim_v + 2;
-  long step = (long)rows * width;
-  const __global float *shares =
-      (const __global float *)(shares_buf + shares_off) + (long)row * width;
-  const __global float *sinks = (const __global float *)(sinks_buf + sinks_off);
-  __global float *out = (__global float *)(out_buf + out_off) + (long)row * dim_v;
-  float sink = has_sinks ? sinks[row % heads] : -INFINITY, top = sink;
-  for (int c = 0; c < chunks; c++) top = fmax(top, shares[c * step + dim_v]);
-  float total = has_sinks ? exp(sink - top) : 0.0f;
-  for (int d = get_local_id(0); d < dim_v; d += LOCAL) out[d] = 0.0f;
-  for (int c = 0; c < chunks; c++) {
-    const __global float *share = shares + c * step;
-    if (share[dim_v + 1] == 0.0f) continue;  // it saw nothing, and left nothing
-    float factor = exp(share[dim_v] - top);
-    total += factor * share[dim_v + 1];
-    for (int d = get_local_id(0); d < dim_v; d += LOCAL) out[d] += factor * share[d];
-  }
-  float whole = total > 0.0f ? 1.0f / total : 0.0f;
-  for (int d = get_local_id(0); d < dim_v; d += LOCAL) out[d] *= whole;
-  if (panel) {
-#if LOCAL > 1
-    barrier(CLK_GLOBAL_MEM_FENCE);
-#endif
-    for (int b = get_local_id(0); b < dim_v / 32; b += LOCAL)
-      quantize_head(x_buf + x_off, out, b, dim_v, heads, rows / heads, panel, row / heads,
-                    row % heads);
-  }
-}

@@ -53,6 +53,15 @@ static floatW loadw_bf16(const __global char *p) {
   return CAT(as_float, W)(bits << 16);
 }
 
+// Has bytes brought into the second-level cache, to be read some microseconds later. Processors do
+// so by themselves, but give up where the order of loads is not quite the order in memory; and in
+// the first-level cache few lines can be waited for, which the loads of now need.
+static void fetch(const __global char *first, long bytes) {
+#ifdef __clang__
+  for (long i = 0; i < bytes; i += 64) __builtin_prefetch(first + i, 0, 2);
+#endif
+}
+
 // The upper half of a float, rounded to nearest even; a NaN keeps its top bits and stays quiet.
 static ushort bf16_of(float v) {
   uint bits = as_uint(v);
@@ -132,6 +141,13 @@ static void quantize_into(__global char *out, int blocks, int panel, int rows, i
                    first, last);
 }
 
+// Block b of a head's attention, as x has it.
+static void quantize_head(__global char *x, const __global float *out, int b, int dim_v, int heads,
+                          int tokens, int panel, int token, int head) {
+  int blocks = dim_v / 32;
+  quantize_into(x, heads * blocks, panel, tokens, token, head * blocks + b, vload16(2 * b, out),
+                vload16(2 * b + 1, out));
+}
 // Elementwise kernels: an item takes columns `begin` to `end` of `per_item` rows. On CPUs that is
 // thousands of elements, elsewhere one vector.
 #define TEAM_SIZE __attribute__((reqd_work_group_size(LOCAL, 1, 1)))

@@ -58,12 +58,10 @@ typedef const __global char *Columns;
   #define X_AT(x, i, b) ((x) + ((long)(b) * PANEL + (i)) * X_BYTES)
 #endif
 
-// With one row of x memory is the limit: fetch what is needed some microseconds later. Processors do
-// so too, but give up where the order of loads is not quite the order in memory.
+// With one row of x memory is the limit: fetch what is needed some microseconds later.
 static void fetch_ahead(const __global char *a, int bytes) {
-#if PANEL == 1 && LANES > 1 && defined(__clang__)
-  #pragma unroll
-  for (int i = 0; i < bytes; i += 64) __builtin_prefetch(a + AHEAD + i);
+#if PANEL == 1 && LANES > 1
+  fetch(a + AHEAD, bytes);
 #endif
 }
 

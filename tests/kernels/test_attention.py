@@ -42,8 +42,12 @@ SIZES = [
     Sizes(1, 1, 5, 3, 2, 600, 513),
     Sizes(9, 3, 64, 64, 64, 256, 64),
     Sizes(3, 1, 32, 32, 1, 2048, 70),
+    # In decode a group of a CPU makes all heads of its cells.
+    Sizes(9, 3, 64, 64, 1, 4096, 4001),
+    Sizes(16, 2, 40, 24, 1, 2048, 1990),
+    Sizes(6, 2, 33, 17, 2, 2048, 1030),
 ]
-CASES = [(sizes, mask) for sizes in (SIZES[1], SIZES[5], SIZES[7]) for mask in MASKS]
+CASES = [(sizes, mask) for sizes in (SIZES[1], SIZES[5], SIZES[7], SIZES[13]) for mask in MASKS]
 CASES += [(sizes, mask) for sizes in SIZES for mask in ("causal", "two sequences")]
 
 
@@ -168,7 +172,7 @@ def test_attention(either: OpenCLBackend, sizes: Sizes, mask: str) -> None:
     check(either, mask, sizes)
 
 
-@pytest.mark.parametrize("sizes", SIZES[1:4], ids=str)
+@pytest.mark.parametrize("sizes", [*SIZES[1:4], *SIZES[-2:]], ids=str)
 def test_softcap_and_sinks(either: OpenCLBackend, sizes: Sizes) -> None:
     check(either, "causal", sizes, softcap=5.0)
     check(either, "padded", sizes, with_sinks=True)
@@ -176,7 +180,7 @@ def test_softcap_and_sinks(either: OpenCLBackend, sizes: Sizes) -> None:
     check(either, "window", sizes, softcap=20.0, with_sinks=True)
 
 
-@pytest.mark.parametrize("sizes", SIZES[1:6], ids=str)
+@pytest.mark.parametrize("sizes", [*SIZES[1:6], SIZES[-1]], ids=str)
 def test_f32_cache_and_sharp_scores(either: OpenCLBackend, sizes: Sizes) -> None:
     check(either, "causal", sizes, fmt=F32)
     check(either, "window", sizes, spread=40.0)

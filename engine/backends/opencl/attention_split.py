@@ -22,11 +22,12 @@ GPU_CELLS = 64
 
 @dataclass(frozen=True)
 class Split:
-    """Queries a tile, tiles a kv head, chunks of the cells."""
+    """Queries a tile, tiles a kv head, chunks of the cells; `each` tiles of all heads a group."""
 
     rows: int
     tiles: int
     chunks: int
+    each: int
 
 
 def split_of(attention: Tensor, traits: DeviceTraits) -> Split:
@@ -40,11 +41,16 @@ def split_of(attention: Tensor, traits: DeviceTraits) -> Split:
     wanted = traits.compute_units * (8 if traits.is_cpu else 4)
     tiles = -(-queries // ROWS)
     fewest = CPU_CELLS if traits.is_cpu else GPU_CELLS
-    chunks = max(1, min(capacity // fewest, -(-wanted // (kv_heads * tiles))))
+    most = min(capacity // fewest, wanted)
+    chunks = max(1, min(most, -(-wanted // (kv_heads * tiles))))
     if chunks == 1:  # rather smaller tiles than idle cores
         tiles = max(tiles, min(queries, -(-traits.compute_units // kv_heads)))
     rows = -(-queries // tiles)
-    return Split(rows, -(-queries // rows), chunks)
+    tiles = -(-queries // rows)
+    if traits.is_cpu and chunks > 1 and most >= 2 * traits.compute_units:
+        # A core reads all heads of a chunk in one run: one after the other they jump in memory.
+        return Split(rows, tiles, most, tiles * kv_heads)
+    return Split(rows, tiles, chunks, 1)
 
 
 def split_attention(attention: Tensor, traits: DeviceTraits) -> tuple[Tensor, ...]:

@@ -59,8 +59,8 @@ def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
     kv_heads, capacity = k.shape[1:3]
     split, chunks = split_of(node, traits), node.shape[3]
     team = min(GPU_TEAM, team_size(traits))
-    size, local = items(split.tiles * kv_heads * chunks * team, team)
-    sizes = (dim, v.shape[0], kv_heads, heads // kv_heads, tokens, capacity, chunks)
+    size, local = items(-(-split.tiles * kv_heads // split.each) * chunks * team, team)
+    sizes = (dim, v.shape[0], kv_heads, heads // kv_heads, tokens, capacity, chunks, split.each)
     args: Args = (
         *(node, in_12_bits, q, k, v, spans, cells, n_kv, sinks),
         *map(i32, sizes),
@@ -87,7 +87,7 @@ def _merge(node: Tensor, in_12_bits: Tensor | None, traits: DeviceTraits) -> Lau
     args: Args = (node, in_12_bits, shares, sinks, *map(i32, sizes))
     # Its own program, but one for every number of rows.
     defines: Defines = {"W": vector_width(traits), "LOCAL": team, **panel_defines(node)}
-    return Launch("attention", "merge", args, size, local, defines)
+    return Launch("attention_merge", "attention_merge", args, size, local, defines)
 
 
 def supports_softmax(node: Tensor, type_of: TypeOf) -> bool:

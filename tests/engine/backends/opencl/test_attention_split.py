@@ -36,6 +36,7 @@ def test_tiles_cover_all_queries(is_cpu: bool, heads: tuple[int, int]) -> None:
         assert 1 <= split.rows <= 4
         assert split.rows * (split.tiles - 1) < queries <= split.rows * split.tiles
         assert 1 <= split.chunks <= max(1, capacity // 64)
+        assert split.each in (1, split.tiles * heads[1])
 
 
 def test_a_deep_cache_is_cut_in_decode_and_whole_in_prefill() -> None:
@@ -43,6 +44,18 @@ def test_a_deep_cache_is_cut_in_decode_and_whole_in_prefill() -> None:
     assert split_of(attention(9, 3, 1, 256), cpu).chunks == 1
     assert split_of(attention(9, 3, 1, 4096), cpu).chunks > 2
     assert split_of(attention(9, 3, 512, 4096), cpu).chunks == 1
+
+
+def test_a_core_makes_all_heads_where_cells_are_enough_for_every_core() -> None:
+    """So that it reads its cells in one run."""
+    deep = attention(9, 3, 1, 4096)
+    assert (split_of(deep, traits_of(True, 2)).each, split_of(deep, traits_of(True, 2)).chunks) == (
+        3,
+        16,
+    )
+    assert split_of(deep, traits_of(True, 16)).each == 1
+    assert split_of(deep, traits_of(False, 2)).each == 1
+    assert split_of(attention(9, 3, 1, 512), traits_of(True, 2)).each == 1
 
 
 def test_shares_and_merge_stand_for_the_node() -> None:
