@@ -1,6 +1,7 @@
 """One request from text to text: prompt, prefill, decode, stop."""
 
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -89,19 +90,20 @@ class _Answer:
         reason = "length"
         try:
             logits = yield from self._prefill()
-            for token in self._tokens(logits):
-                if token in self.model.tokenizer.eog:
-                    reason = "stop"
-                    break
-                shown = stops.push(text.push(token))
-                yield Piece(self.request.id, shown, [self._info(token)])
-                yield from self.watch.found()
-                if stops.matched is not None:
-                    reason = "stop"
-                    break
-                if self._full():
-                    reason = "context"
-                    break
+            with closing(self._tokens(logits)) as tokens:
+                for token in tokens:
+                    if token in self.model.tokenizer.eog:
+                        reason = "stop"
+                        break
+                    shown = stops.push(text.push(token))
+                    yield Piece(self.request.id, shown, [self._info(token)])
+                    yield from self.watch.found()
+                    if stops.matched is not None:
+                        reason = "stop"
+                        break
+                    if self._full():
+                        reason = "context"
+                        break
         except Cancelled:
             reason = "cancelled"
         rest = stops.push(text.flush()) + stops.flush()
@@ -121,8 +123,8 @@ class _Answer:
                 return logits
             yield Progress(self.request.id, "prefill", done, len(pending))
 
-    def _tokens(self, logits: Logits) -> Iterator[int]:
-        """Drawn tokens; each is computed only when the next is asked for."""
+    def _tokens(self, logits: Logits) -> Generator[int, None, None]:
+        """Drawn tokens. Where another may follow, devices compute one while it is told."""
         limit = self.request.max_tokens
         if limit is None:
             limit = CONTEXTS_AT_MOST * self.sequence.n_ctx
@@ -134,14 +136,18 @@ class _Answer:
             if self.n_generated == 1:
                 self.clock.first = perf_counter()
             history.append(token)
-            yield token
-            if self.n_generated == limit:
+            if token in self.model.tokenizer.eog or self.n_generated == limit or self._full():
+                yield token
                 return
-            if self.cancelled():
-                raise Cancelled("the answer")
             if len(self.sequence.tokens) >= self.sequence.n_ctx:
                 self.sequence.shift(self.prompt.keep)
-            logits = self.watch.append(token)
+            finish = self.watch.start(token)
+            try:
+                yield token
+            finally:
+                logits = finish()
+            if self.cancelled():
+                raise Cancelled("the answer")
 
     def _full(self) -> bool:
         sequence = self.sequence
@@ -152,15 +158,11 @@ class _Answer:
             return TokenInfo(token)
         best = top_k(self.logits, min(self.request.logprobs, self.logits.size)).ids
         logp = log_softmax(self.logits, np.append(best, token))
+        shown = self.model.tokenizer.shown
         top = [
-            Alternative(int(i), self._shown(int(i)), float(p))
-            for i, p in zip(best, logp, strict=False)
+            Alternative(i, shown(i), p) for i, p in zip(best.tolist(), logp.tolist(), strict=False)
         ]
-        return TokenInfo(token, float(logp[-1]), self._shown(token), top)
-
-    def _shown(self, token: int) -> str:
-        decoder = self.model.tokenizer.stream(special=True)  # keeps the space in front of a word
-        return decoder.push(token) + decoder.flush()
+        return TokenInfo(token, float(logp[-1]), shown(token), top)
 
     def _stats(self) -> Stats:
         clock, now = self.clock, perf_counter()

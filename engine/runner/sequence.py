@@ -55,11 +55,20 @@ class Sequenced:
             if done == len(tokens):
                 return _row(logits)
 
-    def append(self, token: int, recorder: Recorder = UNRECORDED) -> Logits:
+    def append(self, token: int) -> Logits:
         """Compute one token; logits [V] after it."""
-        logits = self.stepper.step([token], len(self.tokens), [0], recorder=recorder)
-        self.tokens.append(token)
-        return _row(logits)
+        return self.start(token)()
+
+    def start(self, token: int, recorder: Recorder = UNRECORDED) -> Callable[[], Logits]:
+        """As `append`, but devices are still busy: the logits come of a call, which must come."""
+        finish = self.stepper.start([token], len(self.tokens), [0], recorder=recorder)
+
+        def logits() -> Logits:
+            row = _row(finish())
+            self.tokens.append(token)
+            return row
+
+        return logits
 
     def shift(self, keep: int) -> None:
         """Make room when the context is full: forget the older half of what follows `keep`."""

@@ -1,6 +1,7 @@
 """Runs steps of one model: pads to buckets, picks the plan, returns logits."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -47,23 +48,50 @@ class Stepper:
 
         Raises `ContextFull` before anything is computed.
         """
+        return self.start(tokens, first_position, outputs, sequence, recorder)()
+
+    def start(
+        self,
+        tokens: Sequence[int],
+        first_position: int,
+        outputs: Sequence[int],
+        sequence: int = 0,
+        recorder: Recorder = UNRECORDED,
+    ) -> Callable[[], Logits]:
+        """As `step`, but devices are still busy: the logits come of a call, which no other step may
+        precede.
+        """
         last = first_position + len(tokens)
         positions = np.arange(first_position, last, dtype=np.int32)
         steps = self.built.caches.start(positions, sequence)
+        with self._undone(sequence, first_position):
+            plan = self._start(tokens, positions, outputs, steps, recorder)
+
+        def finish() -> Logits:
+            with self._undone(sequence, first_position):
+                (logits,) = plan.finish(recorder)
+            rows = logits.reshape(-1, self.built.n_vocab)[: len(outputs)]
+            return rows.astype(np.float32, copy=False)
+
+        return finish
+
+    @contextmanager
+    def _undone(self, sequence: int, first_position: int) -> Iterator[None]:
+        """A step that fails leaves nothing in the caches."""
         try:
-            return self._run(tokens, positions, outputs, steps, recorder)
+            yield
         except BaseException:
             self.built.caches.remove(sequence, first_position)
             raise
 
-    def _run(
+    def _start(
         self,
         tokens: Sequence[int],
         positions: Ints,
         outputs: Sequence[int],
         steps: Sequence[CacheStep],
         recorder: Recorder,
-    ) -> Logits:
+    ) -> Plan:
         bucket, n_outputs = bucket_of(len(tokens)), bucket_of(len(outputs))
         cells = self.built.buckets([s.n_kv for s in steps])
         plan, p = self._plan(bucket, n_outputs, cells)
@@ -75,8 +103,8 @@ class Stepper:
         )
         inputs = p.fill(step)
         recorder.done("prepare")
-        (logits,) = plan.run(inputs, recorder)
-        return logits.reshape(n_outputs, -1)[: len(outputs)].astype(np.float32, copy=False)
+        plan.start(inputs, recorder)
+        return plan
 
     def all_logits(
         self, tokens: Sequence[int], wanted_from: int = 0

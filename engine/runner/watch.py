@@ -1,6 +1,6 @@
 """A look at a step now and then, while an answer is written: what each of its splits takes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -22,17 +22,22 @@ class Watch:
     _next: float = 0.0
     _found: list[StepTimes] = field(default_factory=list)
 
-    def append(self, token: int) -> Logits:
+    def start(self, token: int) -> Callable[[], Logits]:
         """As the sequence's; `found` tells the rest."""
         if not self.wanted or perf_counter() < self._next:
-            return self.sequence.append(token)
+            return self.sequence.start(token)
         recording = Recording()
-        logits = self.sequence.append(token, recording)
-        recording.done("logits")
-        step_ns = recording.host[-1].end - recording.started
-        n_context = len(self.sequence.tokens)
-        self._found.append(StepTimes(0, n_context, step_ns, splits_of([recording])))
-        self._next = perf_counter() + EVERY
+        finish = self.sequence.start(token, recording)
+
+        def logits() -> Logits:
+            row = finish()
+            recording.done("logits")
+            step_ns = recording.host[-1].end - recording.started
+            n_context = len(self.sequence.tokens)
+            self._found.append(StepTimes(0, n_context, step_ns, splits_of([recording])))
+            self._next = perf_counter() + EVERY
+            return row
+
         return logits
 
     def found(self) -> Iterator[StepTimes]:

@@ -55,6 +55,13 @@ class Plan:
 
     def run(self, inputs: Values, recorder: Recorder = UNRECORDED) -> list[NDArray[np.generic]]:
         """Fill the inputs, run every split in order, and read the outputs (reversed shapes)."""
+        self.start(inputs, recorder)
+        return self.finish(recorder)
+
+    def start(self, inputs: Values, recorder: Recorder = UNRECORDED) -> None:
+        """As `run`, but devices are still busy with the last splits; no plan of the planner may
+        start before `finish`.
+        """
         recorder.given(self.outline, inputs)
         block = self._staging.claim(0, self.outline.input_block)
         for tensor, array in self._inputs.items():
@@ -77,6 +84,9 @@ class Plan:
             for departure in stage.departures:
                 departure.start()
             recorder.done("queue")
+
+    def finish(self, recorder: Recorder = UNRECORDED) -> list[NDArray[np.generic]]:
+        """The outputs (reversed shapes) of what was started."""
         outputs = [self.read(t) for t in self.outline.graph.outputs]
         self._settle()
         recorder.done("outputs")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Protocol
 
 from engine.errors import TokenizerError, UnsupportedModel
@@ -21,6 +22,10 @@ class Encoder(Protocol):
 
     def encode(self, text: str) -> list[int]: ...
     def text_bytes(self, text: str) -> bytes: ...
+
+
+# Likely tokens are the same few thousands over and over.
+_KEPT = 1 << 12
 
 
 class Tokenizer:
@@ -46,6 +51,7 @@ class Tokenizer:
         self.eog = frozenset(vocab.eog)
         self.add_bos = add_bos and vocab.bos is not None
         self.add_eos = add_eos and vocab.eos is not None
+        self.shown = lru_cache(_KEPT)(self._shown)
 
     @property
     def size(self) -> int:
@@ -120,6 +126,11 @@ class Tokenizer:
         if kind == TokenType.BYTE:
             return _byte(text)
         return b""
+
+    def _shown(self, token: int) -> str:
+        """A token as it reads by itself, with the space in front of a word."""
+        decoder = self.stream(special=True)
+        return decoder.push(token) + decoder.flush()
 
     def text(self, token: int) -> str:
         """The text of `token` as the file has it."""

@@ -41,14 +41,14 @@ def test_what_is_run_is_the_test(model: Model, monkeypatch: pytest.MonkeyPatch) 
     ticks = itertools.count(step=1000)
     monkeypatch.setattr(bench_module, "perf_counter_ns", lambda: next(ticks))
     sequence, sizes = sequence_of(model), []
-    step = sequence.stepper.step
+    start = sequence.stepper.start
 
     def counting(tokens, first, outputs, *rest, **more):
         sizes.append((first, len(tokens)))
         assert list(outputs) == [len(tokens) - 1]
-        return step(tokens, first, outputs, *rest, **more)
+        return start(tokens, first, outputs, *rest, **more)
 
-    monkeypatch.setattr(sequence.stepper, "step", counting)
+    monkeypatch.setattr(sequence.stepper, "start", counting)
     test = BenchTest(n_prompt=3, n_gen=2, n_depth=5)
     samples = list(bench(model.loaded, sequence, test, 2, True, never))
     assert samples == [1000, 1000]

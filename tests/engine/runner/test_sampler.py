@@ -32,6 +32,18 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
     return weights / weights.sum()
 
 
+@pytest.mark.parametrize("n", [2048, 3 * 1024 + 17, 49152])
+@pytest.mark.parametrize("k", [1, 10, 256, 700])
+def test_top_k_of_a_vocabulary(n: int, k: int) -> None:
+    rng = np.random.default_rng(n + k)
+    spread = rng.normal(0, 3, n).astype(np.float32)
+    crowded = np.concatenate([np.full(600, 5), rng.integers(-9, 5, n - 600)]).astype(np.float32)
+    rising = np.linspace(-40, 0, n, dtype=np.float32)  # the largest in the same rows
+    for logits in (spread, crowded, rng.permutation(crowded), rising, np.zeros(n, np.float32)):
+        want = np.argsort(-logits, kind="stable")[:k]
+        assert top_k(logits, k).ids.tolist() == want.tolist()
+
+
 @FAST
 @given(LOGITS, st.integers(-1, 70))
 def test_top_k_keeps_the_k_largest_in_order(logits: np.ndarray, k: int) -> None:

@@ -71,6 +71,6 @@ def test_not_more_than_one_a_second(model: LoadedModel, monkeypatch: pytest.Monk
     seen = []
     for later in (0.0, 0.5, 0.4, 0.2, 0.9, 0.2):
         now += later
-        looking.append(5)
+        looking.start(5)()
         seen.append(len(list(looking.found())))
     assert seen == [1, 0, 0, 1, 0, 1]
