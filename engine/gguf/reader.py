@@ -1,7 +1,7 @@
 """Opening a model: mapped file or files, metadata, and the tensors' blocks."""
 
 import mmap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -64,13 +64,20 @@ class GGUFFile:
         info = self._info(name)
         return dequantize(self.data(name), info.fmt).reshape(info.shape[: info.n_dims][::-1])
 
-    def drop_pages(self) -> None:
-        """Take what was read so far out of this process's memory; the system reads it again where
-        it is touched.
+    def drop_pages(self, names: Iterable[str] | None = None) -> None:
+        """Take what was read so far of these tensors (None: of everything) out of this process's
+        memory; the system brings it back where it is touched.
         """
-        for view in self._maps:
-            if isinstance(view.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-                view.obj.madvise(mmap.MADV_DONTNEED)
+        if not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        spans = [(view, 0, len(view)) for view in self._maps]
+        if names is not None:
+            found = [self._info(name) for name in names]
+            spans = [(self._maps[i.file], i.offset, i.offset + i.nbytes) for i in found]
+        for view, start, end in spans:
+            first = start // mmap.PAGESIZE * mmap.PAGESIZE
+            if isinstance(view.obj, mmap.mmap) and end > first:
+                view.obj.madvise(mmap.MADV_DONTNEED, first, end - first)
 
     def close(self) -> None:
         """Let go of the files; they are unmapped when the last array from them is gone."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from engine.backends.base import Backend, Location
+from engine.backends.base import Backend, Component, Location
 from engine.errors import BadFile, BadSetting, NoMem
 from engine.gguf import GGUFFile, open_gguf
 from engine.gguf.formats import Format, by_name
@@ -45,6 +45,13 @@ class LoadedModel:
     def device(self) -> Backend:
         """The device that holds the most layers."""
         return self.dry.main
+
+    def forget_rows(self) -> None:
+        """Let go of the file's pages that were brought in to look tokens up: in a long chat they
+        would come to be the whole table.
+        """
+        looked_up = [t for t, owner in self.dry.mapped if owner.component is Component.INPUT]
+        self.file.drop_pages(self.built.sources[t] for t in looked_up)
 
     def describe(self, request: Load) -> Loaded:
         """What the app is told about it."""

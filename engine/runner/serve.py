@@ -117,6 +117,7 @@ class _Server:
                 model, sequence = self._open_model()
                 for event in generate(model, sequence, request, self._asked_to_stop(request)):
                     self._send(event)
+                model.forget_rows()
             case protocol.Perplexity():
                 self._perplexity(request)
             case protocol.Bench():

@@ -10,12 +10,15 @@ import pytest
 from engine.errors import NoMem
 from engine.protocol import (
     Failed,
+    Finished,
+    Generate,
     Load,
     Loaded,
     Memory,
     MemoryEvents,
     Message,
     Reply,
+    Sampling,
     Unload,
     Unloaded,
 )
@@ -23,9 +26,11 @@ from engine.reports import MemoryEvent
 from engine.settings import EngineOptions
 from engine.worker import Worker
 from tests.engine.runner.memory import drivers
+from tests.gguf_files import in_memory
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("nothing_left")]
 MIB = 1 << 20
+ENDS = (Loaded, Finished, Unloaded, Failed)
 
 
 @pytest.fixture
@@ -38,7 +43,7 @@ def told(worker: Worker, request: Message) -> list[Reply]:
     """Everything up to the end of a request."""
     worker.send(request)  # type: ignore[arg-type]
     replies: list[Reply] = []
-    while not (replies and isinstance(replies[-1], Loaded | Unloaded | Failed)):
+    while not (replies and isinstance(replies[-1], ENDS)):
         reply = worker.receive(120)
         assert reply is not None
         replies.append(reply)
@@ -115,3 +120,15 @@ def test_loads_and_unloads_leave_nothing(
         sizes.append(process.memory_info().rss)
     print([round(size / MIB, 1) for size in sizes])
     assert abs(sizes[-1] - sizes[4]) < 10 * MIB
+
+
+@pytest.mark.model_file
+def test_rows_that_were_looked_up_do_not_stay(worker: Worker, smollm2_path: Path) -> None:
+    options = EngineOptions(device=drivers()[0], ctx=256)
+    told(worker, Load(worker.new_id(), str(smollm2_path), options))
+    hot = Sampling(temperature=100.0, top_k=0, top_p=1.0, seed=1)  # another row with every token
+    request = Generate(worker.new_id(), prompt="The", sampling=hot, max_tokens=200)
+    assert isinstance(told(worker, request)[-1], Finished)
+    time.sleep(0.2)  # they go after the last word
+    assert worker.pid is not None
+    assert in_memory(smollm2_path, worker.pid) < 256 << 10

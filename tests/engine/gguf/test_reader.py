@@ -1,5 +1,6 @@
 """Opening files: agreement with the `gguf` package's reader and writer, big-endian, data access."""
 
+import sys
 import time
 
 import gguf
@@ -8,7 +9,7 @@ import pytest
 
 from engine.errors import BadFile, ShapeError
 from engine.gguf import Array, open_gguf
-from tests.gguf_files import drafted, rewrite
+from tests.gguf_files import drafted, in_memory, rewrite
 
 NUMBERS = [f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)]
 NUMBERS += ["float32", "float64"]
@@ -171,3 +172,28 @@ def test_unknown_tensor_and_closed_file(written):
     np.testing.assert_array_equal(kept.view(np.float32)[0], np.arange(5))
     with pytest.raises(BadFile, match="was closed"):
         file.data("vector")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_pages_of_a_tensor_are_dropped_and_come_back(tmp_path):
+    path = tmp_path / "large.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    rng = np.random.default_rng(0)
+    large = {name: rng.standard_normal((512, 1024)).astype(np.float32) for name in ("a", "b")}
+    for name, values in large.items():
+        writer.add_tensor(name, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with open_gguf(path) as file:
+        assert all(np.array_equal(file.array(name), values) for name, values in large.items())
+        both = in_memory(path)
+        assert both >= 4 << 20
+        file.drop_pages(["a"])
+        assert 2 << 20 <= in_memory(path) <= both - (2 << 20) + 8192
+        assert np.array_equal(file.array("a"), large["a"])
+        assert in_memory(path) == both
+        file.drop_pages()
+        assert in_memory(path) == 0
+        assert np.array_equal(file.array("b"), large["b"])
