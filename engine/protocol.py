@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from engine.errors import BadSetting
-from engine.reports import ArenaRow, BudgetRow, MemoryEvent, SplitRow
+from engine.reports import ArenaRow, BudgetRow, DeviceRow, MemoryEvent, SplitRow
 from engine.settings import EngineOptions
 from engine.timings import BenchTest, SplitRecord, StepProfile
 
@@ -284,19 +284,6 @@ class ProfileDone(Message, frozen=True, tag="profile_done"):
     profiles: list[StepProfile]
     bytes_per_s: float
     flops_per_s: float
-
-
-class DeviceRow(msgspec.Struct, frozen=True):
-    """A device as people see it."""
-
-    id: str
-    name: str
-    vendor: str
-    driver: str
-    memory: int
-    compute_units: int
-    is_default: bool
-    note: str = ""
 
 
 class Devices(Message, frozen=True, tag="device_list"):

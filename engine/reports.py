@@ -1,6 +1,19 @@
-"""Rows of what the engine reports: of drivers, operations, memory, and the splits of a plan."""
+"""Rows of what the engine reports: of devices, drivers, operations, memory, and the splits of a plan."""
 
 import msgspec
+
+
+class DeviceRow(msgspec.Struct, frozen=True):
+    """A device as people see it."""
+
+    id: str
+    name: str
+    vendor: str
+    driver: str
+    memory: int
+    compute_units: int
+    is_default: bool
+    note: str = ""
 
 
 class DeviceCheck(msgspec.Struct, frozen=True):

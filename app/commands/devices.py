@@ -3,7 +3,8 @@
 import argparse
 import json
 
-from engine.protocol import DeviceRow, Devices, ListDevices
+from engine.protocol import Devices, ListDevices
+from engine.reports import DeviceRow
 from engine.worker import Worker
 
 NAME = "devices"

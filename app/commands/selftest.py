@@ -14,8 +14,7 @@ from app.commands.child import Child, child
 from app.commands.devices import list_devices
 from app.commands.progress import Bar
 from engine.errors import BadSetting, CutawayError
-from engine.protocol import DeviceRow
-from engine.reports import CaseResult, SelfTest, SelfTestPlan
+from engine.reports import CaseResult, DeviceRow, SelfTest, SelfTestPlan
 
 NAME = "selftest"
 HELP = "check what a device computes, operation by operation"

@@ -15,7 +15,7 @@ from engine.backends.opencl.loader import cl, platforms
 from engine.backends.opencl.unknown_cpu import name_unknown_cpu
 from engine.errors import BadSetting, DeviceError
 from engine.memory.pools import SYSTEM, device_pool, system_pool
-from engine.protocol import DeviceRow
+from engine.reports import DeviceRow
 
 INSTALL = "pip install 'cutaway[cpu]'"
 LEAST_ALIGNMENT = 128

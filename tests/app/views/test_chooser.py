@@ -13,7 +13,8 @@ from app.fetch.known import GEMMA3
 from app.library import Stored
 from app.state.downloads import Download
 from app.views.main_window import MainWindow
-from engine.protocol import DeviceRow, Devices, ListDevices, Load, Message, Predict, Unload
+from engine.protocol import Devices, ListDevices, Load, Message, Predict, Unload
+from engine.reports import DeviceRow
 from engine.settings import KV_TYPES
 from tests.app.views.records import MIB, memory
 from tests.app.views.scripted import ScriptedClient

@@ -12,7 +12,8 @@ from app.library import Stored
 from app.state.downloads import Download
 from app.state.problem import Problem
 from app.views.main_window import MainWindow
-from engine.protocol import DeviceRow, Devices, Failed, MemoryEvents, Predict, Progress
+from engine.protocol import Devices, Failed, MemoryEvents, Predict, Progress
+from engine.reports import DeviceRow
 from tests.app.views.records import MIB, events, memory, refused, step_times
 from tests.app.views.scripted import ScriptedClient
 
