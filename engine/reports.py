@@ -1,4 +1,4 @@
-"""Rows of what the engine reports: of devices, drivers, operations, memory, and the splits of a plan."""
+"""Rows of what the engine reports: devices, drivers, operations, memory, the splits of a plan."""
 
 import msgspec
 
