@@ -52,7 +52,8 @@
   int share = ((n_kv + chunks - 1) / chunks + BLOCK - 1) / BLOCK * BLOCK;                         \
   int from = chunk * share, to = min(from + share, n_kv);                                         \
   int width = chunks > 1 ? dim_v + 2 : dim_v;                                                     \
-  const __global int *cells = (const __global int *)(cells_buf + cells_off);
+  const __global int *cells = (const __global int *)(cells_buf + cells_off);                      \
+  (void)last; /* a team makes one unit */
 
 // Where a unit works; the last tile repeats its last query, which `real` does not count.
 #define ATTENTION_PLACE(unit)                                                                     \
@@ -70,7 +71,8 @@
              (((long)chunk * tokens + token) * heads + head) * width;                             \
     span[r] = vload4(token, (const __global int *)(spans_buf + spans_off));                       \
     sink[r] = has_sinks ? ((const __global float *)(sinks_buf + sinks_off))[head] : -INFINITY;    \
-  }
+  }                                                                                               \
+  (void)real, (void)k, (void)v, (void)q, (void)out, (void)span, (void)sink; /* some need few */
 
 // Block b of row r of a group's tile, as x has it.
 #define QUANTIZE_ROW(r, b)                                                                        \

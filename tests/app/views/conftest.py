@@ -1,5 +1,6 @@
 """The talk before a scripted engine, and nothing said on the side."""
 
+import gc
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -36,6 +37,15 @@ def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     logged = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
     assert said == []
     assert logged == []
+
+
+@pytest.fixture
+def small_heap() -> Iterator[None]:
+    """As in a program of its own: collecting does not walk what other tests have left."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

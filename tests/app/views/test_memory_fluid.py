@@ -15,6 +15,7 @@ from engine.protocol import Memory, MemoryEvents, MemoryRow, PoolRow
 from engine.reports import MemoryEvent
 from tests.app.views.scripted import ScriptedClient
 
+pytestmark = pytest.mark.usefixtures("small_heap")
 MIB = 1 << 20
 LAYERS, DEVICES = 100, ("gpu:0", "gpu:1", "gpu:2", "gpu:3")
 USUALLY, AT_WORST = 0.050, 0.150
