@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication
 from tests.app.views.conftest import Talk
 from tests.app.views.scripted import ScriptedClient
 
+pytestmark = pytest.mark.usefixtures("small_heap")
 RATE, SECONDS = 200, 2.5
 IN_99_PERCENT, AT_WORST = 0.050, 0.150
 TEXT = """## Title
