@@ -20,7 +20,7 @@ from engine.scheduler.record import UNRECORDED, Recorder, Values
 from engine.scheduler.stages import stages
 from engine.scheduler.transfer import Staging
 
-KEPT = 12
+KEPT = 8
 """Plans a planner keeps: of 30 layers each takes 2.4 MiB, and some 30 ms to be made again."""
 
 
