@@ -94,12 +94,12 @@ class SplitBand(Walk):
             painter.setFont(fonts.small())
             painter.setPen(QColor(now.quiet))
             painter.drawText(area, _CENTER, "nothing measured yet: ask something")
-            return
-        head = QRectF(0, 0, self.width(), fonts.px(HEAD - 6))
-        paint_head(painter, head, "One token", milliseconds(times.step_ns), "ms")
-        for number, (copied, computed) in enumerate(self._places()):
-            self._paint_split(painter, number, copied, computed)
-        self._paint_legend(painter)
+        else:
+            head = QRectF(0, 0, self.width(), fonts.px(HEAD - 6))
+            paint_head(painter, head, "One token", milliseconds(times.step_ns), "ms")
+            for number, (copied, computed) in enumerate(self._places()):
+                self._paint_split(painter, number, copied, computed)
+            self._paint_legend(painter)
         painter.end()
 
     def _paint_split(

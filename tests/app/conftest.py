@@ -1,4 +1,4 @@
-"""A server of our own, and a machine that knows no other; whatever else is asked for fails."""
+"""A server of our own, and a machine that knows no other; a folder for the window's pictures."""
 
 import os
 from collections.abc import Iterator
@@ -12,6 +12,15 @@ from tests.app.server import Server, serve
 __all__ = ["refused"]
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pictures go."""
+    named = os.environ.get("CUTAWAY_SCREENSHOTS")
+    folder = Path(named) if named else tmp_path_factory.mktemp("screenshots")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Pictures of the window to look at: CUTAWAY_SCREENSHOTS names the folder that keeps them."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -184,15 +183,6 @@ SCENES = (
     timeline, timeline_refused, splits, no_splits, timed,
     table, file, tokenizer, chooser, too_large, palette, preferences,
 )  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pictures go."""
-    named = os.environ.get("CUTAWAY_SCREENSHOTS")
-    folder = Path(named) if named else tmp_path_factory.mktemp("screenshots")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)

@@ -1,7 +1,6 @@
 """Windows for tests: with a home of their own, with a person before them."""
 
 import logging
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,12 +85,3 @@ def person(qtbot: QtBot, used_window: MainWindow, home_with_models: Path) -> Per
         person.wait(lambda: bench.session.status == "ready")
     person.run("chat.new")
     return person
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pictures go."""
-    named = os.environ.get("CUTAWAY_SCREENSHOTS")
-    folder = Path(named) if named else tmp_path_factory.mktemp("screenshots")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
