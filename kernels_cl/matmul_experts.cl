@@ -55,7 +55,6 @@ __kernel __attribute__((vec_type_hint(int8))) void matmul_experts(ARGS) {
   long x_row = (long)records * BLOCKS * X_BYTES;
   int first = get_global_id(0) * ROWS;
   const __global char *a = group.a + (long)(first / TILE) * records * RECORD;
-  ints apart = unknown_zeros(x_off);
   for (int i = 0; i < group.count; i += PANEL) {
     const __global char *x[PANEL];
     find_rows(x, &group, i, x_buf + x_off, x_row, used, step);
@@ -63,7 +62,7 @@ __kernel __attribute__((vec_type_hint(int8))) void matmul_experts(ARGS) {
       floats acc[PANEL][VECTORS];
       clear(acc);
       for (int r = 0; r < (group.a ? records : 0); r++)
-        add_record(acc, a + (long)r * RECORD, row % TILE, x, r * BLOCKS, apart);
+        add_record(acc, a + (long)r * RECORD, row % TILE, x, r * BLOCKS);
 #pragma unroll
       for (int c = 0; c < PANEL; c++) {
         if (i + c < group.count) {
@@ -83,14 +82,13 @@ __kernel void matmul_experts(ARGS) {
   long x_row = (long)records * BLOCKS * X_BYTES;
   int lane = get_local_id(0), t = get_local_id(1), row = get_global_id(0);
   const __global char *a = group.a + (long)(row / TILE) * records * RECORD;
-  ints apart = unknown_zeros(x_off);
   for (int i = 0; i < group.count; i += PANEL) {
     const __global char *x[PANEL];
     find_rows(x, &group, i, x_buf + x_off, x_row, used, step);
     floats acc[PANEL][VECTORS];
     clear(acc);
     for (int r = t; r < (group.a ? records : 0); r += TEAM)
-      add_record(acc, a + (long)r * RECORD, lane, x, r * BLOCKS, apart);
+      add_record(acc, a + (long)r * RECORD, lane, x, r * BLOCKS);
 #pragma unroll
     for (int c = 0; c < PANEL; c++) sums[t][c][lane] = acc[c][0];
     barrier(CLK_LOCAL_MEM_FENCE);

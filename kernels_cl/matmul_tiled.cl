@@ -45,7 +45,6 @@ void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m
             int n, int panels, long step) {
   Part part = part_of(get_global_id(0), ROWS, PART(0, ADDED), PART(1, 0), PART(2, 0));
   const __global char *a = part.a + (long)(part.row / TILE) * records * RECORD;
-  ints apart = unknown_zeros(x_off);
   int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
   for (int panel = start; panel < end; panel++) {
     const __global char *x = x_buf + x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
@@ -53,7 +52,7 @@ void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m
       floats acc[PANEL][VECTORS];
       clear(acc);
       for (int r = 0; r < records; r++)
-        add_record(acc, a + (long)r * RECORD, row % TILE, x, r * BLOCKS, apart);
+        add_record(acc, a + (long)r * RECORD, row % TILE, x, r * BLOCKS);
 #pragma unroll
       for (int i = 0; i < PANEL; i++) {
         int column = panel * PANEL + i;
@@ -77,11 +76,10 @@ __kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int 
   int lane = get_local_id(0), t = get_local_id(1), panel = get_global_id(2);
   const __global char *a = part.a + (long)(part.row / TILE) * records * RECORD;
   const __global char *x = x_buf + x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
-  ints apart = unknown_zeros(x_off);
   floats acc[PANEL][VECTORS];
   clear(acc);
   for (int r = t; r < records; r += TEAM)
-    add_record(acc, a + (long)r * RECORD, lane, x, r * BLOCKS, apart);
+    add_record(acc, a + (long)r * RECORD, lane, x, r * BLOCKS);
 #pragma unroll
   for (int i = 0; i < PANEL; i++) sums[t][i][lane] = acc[i][0];
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -109,12 +107,12 @@ __kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int 
 #if LANES > 1
 // All rows of a tile, for one panel.
 static void make_tile(float y[PANEL][TILE], const __global char *a, const __global char *x,
-                      int records, ints apart) {
+                      int records) {
   for (int lane = 0; lane < TILE; lane += VECTORS * LANES) {
     floats acc[PANEL][VECTORS];
     clear(acc);
     for (int r = 0; r < records; r++)
-      add_record(acc, a + (long)r * RECORD, lane, x, r * BLOCKS, apart);
+      add_record(acc, a + (long)r * RECORD, lane, x, r * BLOCKS);
 #pragma unroll
     for (int i = 0; i < PANEL; i++)
 #pragma unroll
@@ -127,7 +125,6 @@ static void make_tile(float y[PANEL][TILE], const __global char *a, const __glob
 __kernel __attribute__((vec_type_hint(int8))) void gated(GATED) {
   int first = get_global_id(0) * TILES, tiles = min(TILES, m / TILE - first);
   const __global char *gate = gate_buf + gate_off, *up = up_buf + up_off;
-  ints apart = unknown_zeros(x_off);
   int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
   for (int panel = start; panel < end; panel++) {
     const __global char *x = x_buf + x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
@@ -135,7 +132,7 @@ __kernel __attribute__((vec_type_hint(int8))) void gated(GATED) {
     for (int which = 0; which < 2; which++)
       for (int t = 0; t < tiles; t++)
         make_tile(both[which][t], (which ? up : gate) + (long)(first + t) * records * RECORD, x,
-                  records, apart);
+                  records);
     for (int t = 0; t < tiles; t++) {
       __global char *out =
           out_buf + out_off + ((long)panel * (m / TILE) + first + t) * PANEL * X_BYTES;
@@ -155,14 +152,13 @@ __kernel void gated(GATED) {
   int tile = get_group_id(0), lane = get_local_id(0), t = get_local_id(1);
   int panel = get_global_id(2);
   const __global char *x = x_buf + x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
-  ints apart = unknown_zeros(x_off);
   for (int which = 0; which < 2; which++) {
     const __global char *a =
         (which ? up_buf + up_off : gate_buf + gate_off) + (long)tile * records * RECORD;
     floats acc[PANEL][VECTORS];
     clear(acc);
     for (int r = t; r < records; r += TEAM)
-      add_record(acc, a + (long)r * RECORD, lane, x, r * BLOCKS, apart);
+      add_record(acc, a + (long)r * RECORD, lane, x, r * BLOCKS);
 #pragma unroll
     for (int i = 0; i < PANEL; i++) sums[which][t][i][lane] = acc[i][0];
   }

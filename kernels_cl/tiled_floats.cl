@@ -12,7 +12,7 @@
 
 // Add one record: `a` is its start, x its rows from block b on.
 static void add_record(floats acc[PANEL][VECTORS], const __global char *a, int lane, Columns x,
-                       int b, ints apart) {
+                       int b) {
   fetch_ahead(a, RECORD);
   for (int from = 0; from < 32; from += 4) {
 #pragma unroll

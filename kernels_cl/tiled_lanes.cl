@@ -58,10 +58,12 @@ typedef const __global char *Columns;
   #define X_AT(x, i, b) ((x) + ((long)(b) * PANEL + (i)) * X_BYTES)
 #endif
 
-// With one row of x memory is the limit: fetch what is needed some microseconds later.
+// With one row of x memory is the limit: fetch what is needed some microseconds later. Unrolled, as
+// Clang takes vectors of halves apart that are loaded before a loop and used behind it.
 static void fetch_ahead(const __global char *a, int bytes) {
 #if PANEL == 1 && LANES > 1
-  fetch(a + AHEAD, bytes);
+  #pragma unroll
+  for (int i = 0; i < bytes; i += 64) fetch(a + AHEAD + i, 64);
 #endif
 }
 
@@ -70,20 +72,6 @@ static void clear(floats acc[PANEL][VECTORS]) {
   for (int i = 0; i < PANEL; i++)
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) acc[i][v] = (floats)0;
-}
-
-// Zeros, though a compiler cannot tell (offsets are not negative).
-static ints unknown_zeros(long offset) {
-#if LANES == 1
-  return 0;
-#else
-  int8 different = (int8)(1, 2, 3, 4, 5, 6, 7, 8) * (int)(offset >> 63);
-  #if LANES == 16
-  return (ints)(different, different);
-  #else
-  return different;
-  #endif
-#endif
 }
 
 #if LANES > 1

@@ -34,7 +34,6 @@
 typedef ushort bits __attribute__((ext_vector_type(32)));
 typedef short pairs __attribute__((ext_vector_type(32)));
 typedef int products __attribute__((ext_vector_type(32)));
-  #define AS_BITS(v) __builtin_astype(v, bits)
   #define AS_PAIRS(v) __builtin_astype(v, pairs)
   #define WIDEN(v) __builtin_convertvector(v, products)
 #else
@@ -45,21 +44,21 @@ typedef int products __attribute__((ext_vector_type(32)));
 typedef BY_PAIR(ushort) bits;
 typedef BY_PAIR(short) pairs;
 typedef BY_PAIR(int) products;
-  #define AS_BITS(v) BY_PAIR(as_ushort)(v)
   #define AS_PAIRS(v) BY_PAIR(as_short)(v)
   #define WIDEN(v) BY_PAIR(convert_int)(v)
 #endif
 
-// Of every lane: a.x b.x + a.y b.y, where `apart` is zeros that the compiler does not know as such.
-// x86 compilers make multiply-add-pairs of this shape, but only while the sum stays together: they
-// reorder the additions of a longer sum. Intel's does not need to be kept from it.
-static ints madd(pairs a, pairs b, ints apart) {
+// Of every lane: a.x b.x + a.y b.y. Compilers for x86 see multiply-add-pairs in the last shape, but
+// Clang only while the sum stays alone: it reorders the additions of a longer one.
+static ints madd(pairs a, pairs b) {
+#if LANES == 16 && defined(__AVX512BW__)
+  return __builtin_astype(__builtin_ia32_pmaddwd512(a, b), ints);
+#elif LANES == 8 && defined(__AVX2__)
+  return __builtin_astype(__builtin_ia32_pmaddwd256(a, b), ints);
+#else
   products each = WIDEN(a) * WIDEN(b);
-  ints sum = each.even + each.odd;
-#ifndef __INTEL_LLVM_COMPILER
-  sum |= apart;
+  return each.even + each.odd;
 #endif
-  return sum;
 }
 
 // A half, and a word, of every lane's row.
@@ -68,8 +67,9 @@ static ints madd(pairs a, pairs b, ints apart) {
 #else
   #define SCALAR_AT HALF_AT
 #endif
+typedef bits words __attribute__((aligned(4)));  // of PoCL's vload16 come three loads
 static bits word_at(const __global char *p, int i, int lane) {
-  return AS_BITS(LOAD_LANES((const __global uint *)p + i * TILE + lane));
+  return *(const __global words *)((const __global uint *)p + i * TILE + lane);
 }
 
 // Pair t of a word (layouts.py), its number among the block's 16, and its further bits.
@@ -113,7 +113,7 @@ __constant short table[16] = {TABLE};
 // Add one block of 32: `a` is its words, d and m its scales, x its PANEL rows at block b.
 static void add_block(floats acc[PANEL][VECTORS], const __global char *a, int lane,
                       const floats d[VECTORS][SUMS], const floats m[VECTORS][SUMS], Columns x,
-                      int b, ints apart) {
+                      int b) {
   ints sums[PANEL][VECTORS][SUMS];
 #pragma unroll
   for (int i = 0; i < PANEL; i++) {
@@ -147,7 +147,7 @@ static void add_block(floats acc[PANEL][VECTORS], const __global char *a, int la
         int pair_x = ((const __global int *)X_AT(x, i, b))[p];
 #pragma unroll
         for (int v = 0; v < VECTORS; v++)
-          sums[i][v][p * SUMS / 16] += madd(from_a[v], AS_PAIRS((ints)pair_x), apart);
+          sums[i][v][p * SUMS / 16] += madd(from_a[v], AS_PAIRS((ints)pair_x));
       }
     }
   }
@@ -189,7 +189,7 @@ static void add_block(floats acc[PANEL][VECTORS], const __global char *a, int la
 
 // Add one record: `a` is its start, x its PANEL rows, of which it meets the blocks from b on.
 static void add_record(floats acc[PANEL][VECTORS], const __global char *a, int lane, Columns x,
-                       int b, ints apart) {
+                       int b) {
   floats d[VECTORS], m[VECTORS];
 #pragma unroll
   for (int v = 0; v < VECTORS; v++) {
@@ -208,7 +208,7 @@ static void add_record(floats acc[PANEL][VECTORS], const __global char *a, int l
         block_m[v][s] = M_OF(v, s);
       }
     }
-    add_block(acc, block + TILE * SCALES, lane, block_d, block_m, x, b + k, apart);
+    add_block(acc, block + TILE * SCALES, lane, block_d, block_m, x, b + k);
   }
 }
 
