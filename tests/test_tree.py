@@ -31,6 +31,7 @@ ORDER = [
     ("engine.models",),
     ("engine.runner",),
     ("engine.worker", "engine.selftest"),
+    ("engine.tuner",),
     ("app",),
 ]
 ROW = {part: row for row, parts in enumerate(ORDER) for part in parts}

@@ -3,6 +3,7 @@
 import argparse
 import json
 
+from engine.errors import BadSetting
 from engine.protocol import Devices, ListDevices
 from engine.reports import DeviceRow
 from engine.worker import Worker
@@ -38,6 +39,18 @@ def list_devices() -> list[DeviceRow]:
             if isinstance(reply, Devices):
                 return reply.devices
     return []
+
+
+def choose_device(name: str | None) -> DeviceRow:
+    """The OpenCL device of that name, or the best. Raises `BadSetting`, `WorkerDied`."""
+    rows = list_devices()
+    for row in rows:
+        if row.id == name or (name is None and row.is_default):
+            return row
+    if name is None and rows:
+        return rows[0]
+    there = ", ".join(row.id for row in rows) or "none: pip install 'cutaway[cpu]' brings one"
+    raise BadSetting("--device", name or "", f"an OpenCL device; there is {there}")
 
 
 def _as_json(row: DeviceRow) -> dict[str, object]:

@@ -45,3 +45,11 @@ class Bar:
         line = f"{label} [{bar:<{WIDTH}}] {part:4.0%} {amount}"
         line = line[: shutil.get_terminal_size().columns - 1]  # a second line could not be erased
         print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+
+def remaining(start: float, done: int, total: int) -> str:
+    """How many of them are done since `start`, and how long the others will take."""
+    if not done:
+        return f"0 of {total}"
+    left = (time.monotonic() - start) / done * (total - done)
+    return f"{done} of {total}, {left:.0f} s left"

@@ -11,9 +11,9 @@ import msgspec
 from msgspec.structs import replace
 
 from app.commands.child import Child, child
-from app.commands.devices import list_devices
-from app.commands.progress import Bar
-from engine.errors import BadSetting, CutawayError
+from app.commands.devices import choose_device
+from app.commands.progress import Bar, remaining
+from engine.errors import CutawayError
 from engine.reports import CaseResult, DeviceRow, SelfTest, SelfTestPlan
 
 NAME = "selftest"
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Status 0 when nothing failed. Raises `BadSetting`, `DeviceError`."""
-    device = _device(args.device)
+    device = choose_device(args.device)
     # A compiler takes one core; only what is timed must run alone.
     shares = 1 if args.perf else SHARES
     wanted = SelfTest(device.id, args.op, args.quick, args.perf, shares=shares)
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
                 if result.status == "failed" and not args.json:
                     bar.clear()
                     print(f"FAILED {result.op} {result.label}: {result.problem}")
-            bar.update(device.id, done, total, _remaining(start, done, total))
+            bar.update(device.id, done, total, remaining(start, done, total))
     seconds = time.monotonic() - start
     if args.json:
         print(json.dumps(_report(device, args, results, seconds), indent=1))
@@ -118,24 +118,6 @@ def _share(wanted: SelfTest, running: list[Child]) -> Iterator[tuple[int, int, C
             raise CutawayError(f"the self test of {wanted.device}: {problem or 'it ended early'}")
         first += 1
         yield first, total, replace(at_work, status="failed", problem=problem)
-
-
-def _device(name: str | None) -> DeviceRow:
-    rows = list_devices()
-    for row in rows:
-        if row.id == name or (name is None and row.is_default):
-            return row
-    if name is None and rows:
-        return rows[0]
-    there = ", ".join(row.id for row in rows) or "none: pip install 'cutaway[cpu]' brings one"
-    raise BadSetting("--device", name or "", f"an OpenCL device; there is {there}")
-
-
-def _remaining(start: float, done: int, total: int) -> str:
-    if not done:
-        return f"0 of {total}"
-    left = (time.monotonic() - start) / done * (total - done)
-    return f"{done} of {total}, {left:.0f} s left"
 
 
 def _print(device: DeviceRow, results: list[CaseResult], seconds: float) -> None:

@@ -15,10 +15,6 @@ from engine.graph.tensor import Tensor, node
 ROWS = 4
 """Most queries of a tile: 4 queries times 4 cells are what registers hold."""
 
-CPU_CELLS = 256
-GPU_CELLS = 64
-"""Fewest cells that a chunk of a full cache has; on a CPU a second launch must pay for itself."""
-
 
 @dataclass(frozen=True)
 class Split:
@@ -40,7 +36,7 @@ def split_of(attention: Tensor, traits: DeviceTraits) -> Split:
     queries = n_tokens * heads // kv_heads
     wanted = traits.compute_units * (8 if traits.is_cpu else 4)
     tiles = -(-queries // ROWS)
-    fewest = CPU_CELLS if traits.is_cpu else GPU_CELLS
+    fewest = traits.tuned.cells if traits.is_cpu else traits.tuned.lane_cells
     most = min(capacity // fewest, wanted)
     chunks = max(1, min(most, -(-wanted // (kv_heads * tiles))))
     if chunks == 1:  # rather smaller tiles than idle cores

@@ -12,6 +12,7 @@ import numpy as np
 from engine.backends.base import MemoryPool
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.loader import cl, platforms
+from engine.backends.opencl.tuned import key_of, tuned_for
 from engine.backends.opencl.unknown_cpu import name_unknown_cpu
 from engine.errors import BadSetting, DeviceError
 from engine.memory.pools import SYSTEM, device_pool, system_pool
@@ -54,6 +55,11 @@ class DeviceInfo:
     default: bool = False
     same_as: str = ""
     problem: str = ""
+
+    @property
+    def tuning(self) -> str:
+        """The name of its file of tuned numbers."""
+        return _tuning(self.name, self.title, self.traits.is_cpu, self.traits.vector_ints)
 
     def row(self) -> DeviceRow:
         """What the app is told about it."""
@@ -172,9 +178,10 @@ def _handles(platform: cl.Platform) -> Sequence[cl.Device]:
 def _describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
     extensions = tuple(sorted(handle.extensions.split()))
     is_cpu = bool(handle.type & cl.device_type.CPU)
+    title, vector_ints = " ".join(handle.name.split()), handle.native_vector_width_int
     return DeviceInfo(
         name=name,
-        title=" ".join(handle.name.split()),
+        title=title,
         vendor=handle.vendor.strip(),
         platform=platform.name.strip(),
         driver_version=handle.driver_version.strip(),
@@ -192,9 +199,14 @@ def _describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo
             local_memory=handle.local_mem_size,
             has_fp16="cl_khr_fp16" in extensions,
             has_subgroups=any(e in extensions for e in ("cl_khr_subgroups", "cl_intel_subgroups")),
-            vector_ints=handle.native_vector_width_int,
+            vector_ints=vector_ints,
+            tuned=tuned_for(_tuning(name, title, is_cpu, vector_ints)),
         ),
     )
+
+
+def _tuning(name: str, title: str, is_cpu: bool, vector_ints: int) -> str:
+    return key_of(name.partition(":")[0], title, 32 * vector_ints if is_cpu else 0)
 
 
 def problem_of(name: str) -> str:

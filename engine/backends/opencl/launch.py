@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.backends.base import TypeOf
+from engine.backends.opencl.tuned import Tuned, default
 from engine.graph.tensor import Tensor
 
 Arg = Tensor | np.int32 | np.int64 | np.float32 | None
@@ -41,6 +42,7 @@ class DeviceTraits:
     has_fp16: bool
     has_subgroups: bool
     vector_ints: int = 1
+    tuned: Tuned = field(default_factory=default)
 
 
 MakeLaunches = Callable[[Tensor, TypeOf, DeviceTraits], Sequence[Launch]]

@@ -20,11 +20,7 @@ AT_ONCE = 3
 # The fewest rows of a weight that an item makes where it uses vectors.
 LEAST_ROWS = 8
 
-# Rows of activations that make a unit of work: their panels stay in a core's cache.
-_CHUNK = 64
-
-# Most tiles of gate and of up that an item makes of one row of x, and items a core is left with.
-_TILES = 8
+# Items that a core is left with where one makes several tiles.
 _ITEMS_OF_CORE = 3
 
 
@@ -129,7 +125,7 @@ def _tiles_of_item(m: int, panel: int, traits: DeviceTraits) -> int:
     """Several for one row of x: it waits for memory, which weights read in turn slow down."""
     if not traits.is_cpu or panel > 1:
         return 1
-    return max(1, min(_TILES, m // TILE // (_ITEMS_OF_CORE * traits.compute_units)))
+    return max(1, min(traits.tuned.tiles, m // TILE // (_ITEMS_OF_CORE * traits.compute_units)))
 
 
 class _Grid(NamedTuple):
@@ -144,18 +140,26 @@ class _Grid(NamedTuple):
 def _grid(fmt: Format, rows: Sequence[int], x: Tensor, item: int, traits: DeviceTraits) -> _Grid:
     """Items over products of so many rows each; on a CPU one makes `item` rows of them."""
     panel, panels = x.attr["panel"], x.shape[1]
-    defines = {**SCHEMES[fmt].defines, **panel_defines(x), "PANEL": panel}
+    defines = tile_defines(fmt, x, panel, traits)
     if traits.is_cpu:
-        each, items = _CHUNK // panel, sum(-(-m // item) for m in rows)
+        each, items = traits.tuned.chunk // panel, sum(-(-m // item) for m in rows)
         return _Grid(each, (items, -(-panels // each)), (1, 1), defines | {"ROWS": min(item, TILE)})
     team, tiles = team_of_lanes(traits), sum(-(-m // TILE) for m in rows)
     size, local = (tiles * TILE, team, panels), (TILE, team, 1)
     return _Grid(1, size, local, defines | {"ROWS": 1, "TEAM": team})
 
 
+def tile_defines(fmt: Format, x: Tensor, panel: int, traits: DeviceTraits) -> dict[str, int | str]:
+    """What a program of products of row tiles is built with, whoever its items are."""
+    made = {**SCHEMES[fmt].defines, **panel_defines(x), "PANEL": panel}
+    if traits.is_cpu and panel == 1:
+        made["AHEAD"] = traits.tuned.ahead
+    return made
+
+
 def team_of_lanes(traits: DeviceTraits) -> int:
     """Items that share a row's records where items are lanes."""
-    return min(8, traits.max_work_group // TILE)
+    return min(traits.tuned.lane_team, traits.max_work_group // TILE)
 
 
 def rows_of_item(m: int, panel: int, traits: DeviceTraits) -> int:

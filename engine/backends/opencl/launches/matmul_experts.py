@@ -11,11 +11,12 @@ from engine.backends.opencl.launches.matmul import (
     records,
     rows_of_item,
     team_of_lanes,
+    tile_defines,
 )
-from engine.backends.opencl.launches.quantize import panel_defines, panel_rows
+from engine.backends.opencl.launches.quantize import panel_rows
 from engine.backends.opencl.launches.sizes import Defines, i32, i64
 from engine.backends.opencl.layouts import matrix_bytes
-from engine.backends.opencl.tile_schemes import SCHEMES, TILE
+from engine.backends.opencl.tile_schemes import TILE
 from engine.gguf.formats import F32, I32
 from engine.graph.op import Op
 from engine.graph.tensor import Tensor, node
@@ -50,7 +51,7 @@ def matmul_id(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
     sizes = (m, records(a), a.shape[2], used, rows.shape[1])
     strides = (matrix_bytes(a.fmt, a.shape), *ids.strides[:2])
     args: tuple[Arg, ...] = (node, a, x, ids, *map(i32, sizes), *map(i64, strides))
-    defines: Defines = {**SCHEMES[a.fmt].defines, **panel_defines(x), "PANEL": panel}
+    defines: Defines = tile_defines(a.fmt, x, panel, traits)
     if traits.is_cpu:
         item = rows_of_item(m * groups, panel, traits)
         size, local = (-(-m // item), groups), (1, 1)

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from engine.backends.opencl.launch import DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
-    ITEM_ELEMENTS,
     TYPE_NAMES,
     Args,
     Defines,
@@ -79,7 +78,7 @@ def alike(target: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _linear(target: Tensor, x: Tensor, traits: DeviceTraits) -> Launch:
-    each = ITEM_ELEMENTS if traits.is_cpu else 1
+    each = traits.tuned.elements if traits.is_cpu else 1
     size, local = items(-(-x.nelements // each), team_size(traits))
     args: Args = (
         *(target, x, i64(x.nelements)),

@@ -34,7 +34,9 @@ def panels_of(x: Tensor, panel: int, exact: bool) -> Tensor:
 
 def panel_rows(rows: int, traits: DeviceTraits) -> int:
     """One row a panel, or four, or eight where registers hold the sums of so many."""
-    return 1 if rows == 1 else 8 if rows > 4 and has_wide_vectors(traits) else 4
+    if rows <= 4 or (traits.is_cpu and not has_wide_vectors(traits)):
+        return 1 if rows == 1 else 4
+    return traits.tuned.panel if traits.is_cpu else traits.tuned.lane_panel
 
 
 def panel_defines(node: Tensor) -> Defines:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
-    ITEM_ELEMENTS,
     Args,
     Defines,
     i32,
@@ -34,7 +33,9 @@ def rope(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch
     dim, heads, tokens, _ = x.shape
     half_rot, rows, team = table.shape[0] // 2, heads * tokens, team_size(traits)
     width = vector_width(traits)
-    pairs, per_item = (half_rot, max(1, ITEM_ELEMENTS // dim)) if traits.is_cpu else (width, 1)
+    pairs, per_item = (
+        (half_rot, max(1, traits.tuned.elements // dim)) if traits.is_cpu else (width, 1)
+    )
     size, local = items(-(-half_rot // pairs) * -(-rows // per_item), team)
     args: Args = (
         *(node, x, table),

@@ -35,9 +35,6 @@ ROW_NAMES: Mapping[Format, str] = {
 BLOCK_WIDTH = 8
 """Elements of a block that are decoded at once."""
 
-ITEM_ELEMENTS = 2048
-"""What a CPU's item takes of elementwise work: below that a second one costs more than it saves."""
-
 
 def vector_width(traits: DeviceTraits) -> int:
     """Elements an item takes at once: a CPU's vector, or what one GPU lane loads well."""
@@ -48,7 +45,7 @@ def team_size(traits: DeviceTraits) -> int:
     """Items that make one row together: one on a CPU, which has vectors for that."""
     if traits.is_cpu:
         return 1
-    size = 128
+    size = traits.tuned.row_team
     while size > traits.max_work_group:
         size //= 2
     return size
@@ -95,7 +92,7 @@ def cover(n0: int, rows: int, traits: DeviceTraits, block: int = 1, width: int =
     An item of a CPU takes thousands of elements, elsewhere a vector, of `width` elements if given.
     """
     width, local = width or vector_width(traits), team_size(traits)
-    most = ITEM_ELEMENTS // block
+    most = traits.tuned.elements // block
     run = max(1, most // width) if traits.is_cpu else 1
     per_item = max(1, most // n0) if traits.is_cpu else 1
     count = -(-n0 // (run * width)) * -(-rows // per_item)

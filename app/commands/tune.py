@@ -1,0 +1,80 @@
+"""`cutaway tune`: finds the numbers that a device's kernels are fastest with, and keeps them."""
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from app.commands.child import child
+from app.commands.devices import choose_device
+from app.commands.progress import Bar, remaining
+from engine.errors import BadSetting, CutawayError
+from engine.reports import TrialResult, Tune, TunePlan, TuneResult
+
+NAME = "tune"
+HELP = "find the fastest settings of a device's kernels and keep them"
+SILENCE = 180.0  # seconds that one trial may take; compilers are slow
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument("--device", metavar="NAME", help="as `devices` names it (the best one)")
+    parser.add_argument("--family", default="", metavar="NAME", help="only decode, prefill, ...")
+    parser.add_argument("--to", default="", metavar="FOLDER", help="write there, not in the cache")
+    parser.add_argument("--json", action="store_true", help="print every trial as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints every trial, and where the result is. Raises `BadSetting`, `DeviceError`."""
+    if args.to and not Path(args.to).is_dir():
+        raise BadSetting("--to", args.to, "a folder that is there")
+    device = choose_device(args.device)
+    results: list[TrialResult] = []
+    kept = None
+    start = time.monotonic()
+    with Bar() as bar:
+        for total, told in trials(Tune(device.id, args.family, args.to)):
+            if isinstance(told, TuneResult):
+                kept = told
+                continue
+            results.append(told)
+            if not args.json:
+                bar.clear()
+                print(_line(told), flush=True)
+            bar.update(device.id, len(results), total, remaining(start, len(results), total))
+    assert kept is not None
+    if args.json:
+        print(json.dumps({"trials": msgspec.to_builtins(results)} | msgspec.to_builtins(kept)))
+        return 0
+    gains = ", ".join(f"{name} {gain:.2f}" for name, gain in kept.gains.items())
+    print(f"{device.id}, times as fast as with the default: {gains}")
+    print(f"Kept in {kept.path}; delete it to have the default again.")
+    return 0
+
+
+def trials(wanted: Tune) -> Iterator[tuple[int, TrialResult | TuneResult]]:
+    """(of how many, trial), the result last. Raises `CutawayError` where there is none."""
+    total, result = 0, None
+    with child("engine.tuner", msgspec.json.encode(wanted).decode(), timeout=SILENCE) as process:
+        for line in process.lines():
+            told = msgspec.json.decode(line, type=TunePlan | TrialResult | TuneResult)
+            if isinstance(told, TunePlan):
+                if told.problem:
+                    raise CutawayError(told.problem)
+                total = told.n_trials
+                continue
+            result = told
+            yield total, told
+        problem = process.problem()
+    if not isinstance(result, TuneResult):
+        raise CutawayError(f"tuning {wanted.device}: {problem or 'it ended early'}")
+
+
+def _line(trial: TrialResult) -> str:
+    values = ", ".join(f"{name} {value}" for name, value in trial.values.items())
+    mark = "  the best so far" if trial.better else ""
+    speed = f"{trial.speed:8.1f} {trial.unit:<7}"
+    return f"{trial.family:<10} {values:<24} {speed} {trial.gain:5.2f} times{mark}"

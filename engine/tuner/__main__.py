@@ -1,0 +1,78 @@
+"""`python -m engine.tuner '{"device": ...}'`: a line of JSON a trial, the result at the end.
+
+A process of its own, so that a driver which crashes takes nobody with it.
+"""
+
+import sys
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from engine.backends.opencl.device import Device, open_device
+from engine.backends.opencl.tuned import Stored, default, own_folder, read
+from engine.errors import BadSetting, CutawayError
+from engine.reports import TrialResult, Tune, TunePlan, TuneResult
+from engine.tuner.families import Family, families_for
+from engine.tuner.search import Contest
+
+
+def main(text: str) -> None:
+    """Tune what is wanted, one family after the other, and keep what was found."""
+    wanted = msgspec.json.decode(text, type=Tune)
+    try:
+        device = open_device(wanted.device)
+        families = _wanted(wanted.family, device)
+        traits = device.info.traits
+        n_trials = sum(len(list(f.combinations(default(), traits))) for f in families)
+        _tell(TunePlan(n_trials))
+        folder = Path(wanted.folder) if wanted.folder else own_folder()
+        path = folder / f"{device.info.tuning}.json"
+        stored = _tune(device, families)
+        if wanted.family and (before := read(path)):
+            values, gains = before.values | stored.values, before.gains | stored.gains
+            stored = structs.replace(stored, values=values, gains=gains)
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(stored), indent=1) + b"\n")
+    except CutawayError as error:
+        _tell(TunePlan(0, str(error)))
+    except OSError as error:
+        _tell(TunePlan(0, f"{error.filename}: {error.strerror}; name a folder with --to"))
+    else:
+        _tell(TuneResult(str(path), stored.values, stored.gains))
+
+
+def _wanted(name: str, device: Device) -> list[Family]:
+    families = families_for(device.info.traits)
+    names = [family.name for family in families]
+    if name and name not in names:
+        raise BadSetting("--family", name, f"one of {', '.join(names)}")
+    return [family for family in families if name in ("", family.name)]
+
+
+def _tune(device: Device, families: list[Family]) -> Stored:
+    """From the default on; what a family found counts only where it holds once more."""
+    base, gains = default(), {}
+    for family in families:
+        contest, best = Contest(device, family), base
+        for trial in contest.search(base):
+            values = {name: getattr(trial.tuned, name) for name in family.names}
+            told = (trial.speed, family.unit, trial.gain, trial.better)
+            _tell(TrialResult(family.name, values, *told))
+            best = trial.tuned if trial.better else best
+        gains[family.name] = 1.0
+        if best != base:
+            again = contest.compare(base, best)
+            if again.better:
+                base, gains[family.name] = best, round(again.gain, 3)
+    names = [name for family in families for name in family.names]
+    values = {name: value for name, value in structs.asdict(base).items() if name in names}
+    info = device.info
+    return Stored(values, info.title, f"{info.platform} {info.driver_version}", gains)
+
+
+def _tell(result: TunePlan | TrialResult | TuneResult) -> None:
+    print(msgspec.json.encode(result).decode(), flush=True)  # noqa: T201  the child's answer
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
