@@ -22,7 +22,9 @@ SILENCE = 180.0  # seconds that one trial may take; compilers are slow
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     parser.add_argument("--device", metavar="NAME", help="as `devices` names it (the best one)")
-    parser.add_argument("--family", default="", metavar="NAME", help="only decode, prefill, ...")
+    parser.add_argument(
+        "--family", default="", metavar="NAME", help="only decode, prefill, attention or rows"
+    )
     parser.add_argument("--to", default="", metavar="FOLDER", help="write there, not in the cache")
     parser.add_argument("--json", action="store_true", help="print every trial as JSON")
 
