@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import structs
 
 from engine.backends.opencl.launch import DeviceTraits
+from engine.backends.opencl.launches.quantize import has_wide_vectors
 from engine.backends.opencl.tile_schemes import TILE
 from engine.backends.opencl.tuned import CHOICES, Tuned
 from engine.gguf.formats import F16, F32, Q4_K, Q8_0, Format
@@ -48,12 +49,12 @@ class Family:
 
 def decode(o: Operands) -> list[Tensor]:
     """Feed-forward blocks for one token: more weights than a cache holds."""
-    return [node for fmt in (Q4_K, Q8_0) for _ in range(4) for node in _feed_forward(o, fmt, 1)]
+    return [_feed_forward(o, fmt, 1) for fmt in (Q4_K, Q8_0) for _ in range(4)]
 
 
 def prefill(o: Operands) -> list[Tensor]:
     """The same for many."""
-    return [node for fmt in (Q4_K, Q8_0) for node in _feed_forward(o, fmt, 256)]
+    return [_feed_forward(o, fmt, 256) for fmt in (Q4_K, Q8_0)]
 
 
 def attention(o: Operands) -> list[Tensor]:
@@ -75,17 +76,17 @@ def rows(o: Operands) -> list[Tensor]:
     return [ops.add(x, y), ops.mul(x, y), ops.silu(x, y), ops.rms_norm(x, weight, 1e-5)]
 
 
-def _feed_forward(o: Operands, fmt: Format, n: int) -> list[Tensor]:
+def _feed_forward(o: Operands, fmt: Format, n: int) -> Tensor:
     x = o.make(F32, 1024, n)
     gate, up = (o.make(fmt, 1024, 3072, role=Role.WEIGHT) for _ in range(2))
     down = o.make(fmt, 3072, 1024, role=Role.WEIGHT)
-    return [ops.mulmat(down, ops.silu(ops.mulmat(gate, x), ops.mulmat(up, x)))]
+    return ops.mulmat(down, ops.silu(ops.mulmat(gate, x), ops.mulmat(up, x)))
 
 
 def _panels_fit(tuned: Tuned, traits: DeviceTraits) -> bool:
     """Eight rows need twice as many registers; a unit of work is whole panels."""
-    wide = traits.vector_ints >= 16 or tuned.panel == 4
-    return wide and tuned.chunk % tuned.panel == 0
+    wide_enough = has_wide_vectors(traits) or tuned.panel == 4
+    return wide_enough and tuned.chunk % tuned.panel == 0
 
 
 def _team_fits(tuned: Tuned, traits: DeviceTraits) -> bool:

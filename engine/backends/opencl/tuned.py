@@ -39,11 +39,14 @@ class Tuned(msgspec.Struct, frozen=True):
 
         panel, lane_panel   rows of x that a product makes at once, where it makes many; on CPUs
                             only where registers are wide
-        chunk               rows of x that make a unit of a product's work
+        chunk               rows of x that make a unit of a product's work, whose panels a core's
+                            cache is to hold
         ahead               bytes that weights are fetched before they are used
         tiles               most tiles of gate and of up that an item makes of one row of x
-        elements            elements of elementwise work that an item takes
-        cells, lane_cells   fewest cells of a full cache that a chunk of attention has
+        elements            elements of elementwise work that an item takes: below that a second
+                            item costs more than it saves
+        cells, lane_cells   fewest cells of a full cache that a chunk of attention has, which must
+                            pay for the launch that merges chunks
         lane_team           most items that share a row of weights
         row_team            most items that make one row together
     """
