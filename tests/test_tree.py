@@ -29,6 +29,7 @@ ORDER = [
     ("engine.kvcache",),
     ("engine.layers",),
     ("engine.models",),
+    ("engine.sampling",),
     ("engine.runner",),
     ("engine.worker", "engine.selftest"),
     ("engine.tuner",),

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from app.commands.options import add_engine_options, count, engine_options, positive
+from app.terminal.options import add_engine_options, count, engine_options, positive
 from engine.errors import BadSetting
 from engine.timings import BenchTest
 
 if TYPE_CHECKING:
-    from app.commands.against import PeerProcess
-    from app.commands.engine import Engine
+    from app.bench.against import PeerProcess
+    from app.terminal.engine import Engine
 
 NAME = "bench"
 HELP = "measure how fast a model reads and writes"
@@ -64,24 +64,24 @@ def run(args: argparse.Namespace) -> int:
         largest = max(t.n_prompt + t.n_gen + t.n_depth for t in tests)
         options = replace(options, ctx=largest)
 
-    from app.commands.bench_facts import facts_of
-    from app.commands.bench_tables import head, row
-    from app.commands.engine import Engine
+    from app.bench.facts import facts_of
+    from app.bench.tables import head, row
     from app.library import resolve
+    from app.terminal.engine import Engine
 
     path = resolve(args.model)
     with ExitStack() as stack:
         result: dict[str, Any] = {"tests": []}
         peer = None
         if args.against:
-            from app.commands.against import PeerProcess
+            from app.bench.against import PeerProcess
 
             peer = stack.enter_context(PeerProcess(path))
             result["peer"] = {"name": args.against, **peer.about}
         engine = stack.enter_context(Engine(path, options))
         facts = facts_of(engine, engine.start())
         if peer is not None:
-            from app.commands.against import busy
+            from app.bench.against import busy
 
             result["busy_percent"] = busy()
         for test in tests:
@@ -103,12 +103,12 @@ def _measure(
     engine: "Engine", peer: "PeerProcess | None", test: BenchTest, repetitions: int, threads: int
 ) -> dict[str, object]:
     """The row of a test."""
-    from app.commands.bench_facts import statistics
+    from app.bench.facts import statistics
 
     if peer is None:
         return statistics(test, _time(engine, test, repetitions, True))
 
-    from app.commands.against import compare
+    from app.bench.against import compare
 
     def ours(warm_up: bool) -> int:
         (ns,) = _time(engine, test, 1, warm_up)
@@ -128,8 +128,8 @@ def _time(engine: "Engine", test: BenchTest, repetitions: int, warm_up: bool) ->
 
 def _profile(engine: "Engine", tests: list[BenchTest], args: argparse.Namespace) -> dict[str, Any]:
     """Of a batch and of a token at every depth, where the tests have one: shown and stored."""
-    from app.commands.bench_tables import profile_lines
-    from app.commands.trace import trace
+    from app.bench.tables import profile_lines
+    from app.bench.trace import trace
     from engine.protocol import Profile, ProfileDone
 
     sizes = {min(t.n_prompt, BATCH): PREFILL_STEPS for t in tests if t.n_prompt}

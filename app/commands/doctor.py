@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from app.commands.child import child
+from app.terminal.child import child
 from engine.errors import DeviceError
 from engine.reports import DriverCheck
 

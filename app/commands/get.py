@@ -5,9 +5,9 @@ import json
 import sys
 from pathlib import Path
 
-from app.commands.progress import Bar
-from app.commands.terminal import confirm, interactive
 from app.fetch.known import KNOWN
+from app.terminal.progress import Bar
+from app.terminal.text import confirm, interactive
 
 NAME = "get"
 HELP = "fetch a model from the package index or Hugging Face"

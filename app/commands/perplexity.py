@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from app.commands.options import add_engine_options, count, engine_options
+from app.terminal.options import add_engine_options, count, engine_options
 from engine.errors import BadSetting
 from engine.protocol import Loaded, Perplexity, PerplexityDone, Progress
 
@@ -38,8 +38,8 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None and not args.out.absolute().parent.is_dir():
         raise BadSetting("--out", str(args.out), "a file in a folder that exists")
 
-    from app.commands.engine import Engine
     from app.library import resolve
+    from app.terminal.engine import Engine
 
     with Engine(resolve(args.model), options) as engine:
         loaded = engine.start()

@@ -4,8 +4,8 @@ import argparse
 import json
 from collections.abc import Iterable, Sequence
 
-from app.commands.options import add_engine_options, engine_options
-from app.commands.terminal import tame
+from app.terminal.options import add_engine_options, engine_options
+from app.terminal.text import tame
 from engine.protocol import Plan, Planned
 from engine.reports import ArenaRow, SplitRow
 

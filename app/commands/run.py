@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from app.commands.options import add_engine_options, count, engine_options
+from app.terminal.options import add_engine_options, count, engine_options
 from engine.errors import BadSetting, ModelNotFound
 from engine.protocol import ChatMessage, Generate, Sampling
 
@@ -66,9 +66,9 @@ def run(args: argparse.Namespace) -> int:
     prompt = None if chats else _prompt(args.prompt)
     path = _find(args.model)
 
-    from app.commands.answer import answer, as_json, logprob_table, tell
-    from app.commands.chat import Chat
-    from app.commands.engine import Engine
+    from app.terminal.answer import answer, as_json, logprob_table, tell
+    from app.terminal.chat import Chat
+    from app.terminal.engine import Engine
 
     with Engine(path, options) as engine:
         loaded = engine.start()
@@ -158,8 +158,8 @@ def _find(name: str | None) -> Path:
 def _offer(name: str, problem: str) -> Path:
     """Fetches a known model if the person at the terminal says so."""
     from app.commands.get import fetch_with_progress
-    from app.commands.terminal import confirm, interactive
     from app.fetch.known import KNOWN
+    from app.terminal.text import confirm, interactive
 
     refused = ModelNotFound(name, f"{problem}; fetch it with `cutaway get {name}`")
     if not interactive():

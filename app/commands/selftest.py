@@ -10,9 +10,9 @@ from threading import Thread
 import msgspec
 from msgspec.structs import replace
 
-from app.commands.child import Child, child
 from app.commands.devices import choose_device
-from app.commands.progress import Bar, remaining
+from app.terminal.child import Child, child
+from app.terminal.progress import Bar, remaining
 from engine.errors import CutawayError
 from engine.reports import CaseResult, DeviceRow, SelfTest, SelfTestPlan
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from app.commands.child import child
 from app.commands.devices import choose_device
-from app.commands.progress import Bar, remaining
+from app.terminal.child import child
+from app.terminal.progress import Bar, remaining
 from engine.errors import BadSetting, CutawayError
 from engine.reports import TrialResult, Tune, TunePlan, TuneResult
 

@@ -34,7 +34,7 @@ def open_window(model: Path | None = None) -> int:
     """Checks what Qt itself would abort on, then opens the window."""
     _check_screen()
     try:
-        from app.window import open_window as show
+        from app.window.program import open_window as show
     except ImportError as error:
         raise NoWindow(_why(error)) from None
     return show(model)

@@ -7,17 +7,17 @@ import platformdirs
 from PySide6.QtCore import QObject
 
 from app.client import EngineClient
-from app.state.chat import ChatState
-from app.state.chats import ChatList, ChatRow
-from app.state.downloads import Downloads
-from app.state.library import LibraryState
+from app.state.graph.splits import SplitsState
 from app.state.log import LogState
-from app.state.memory import MemoryState
+from app.state.memory.memory import MemoryState
+from app.state.models.downloads import Downloads
+from app.state.models.library import LibraryState
 from app.state.preferences import PreferencesState
 from app.state.selection import Selection
 from app.state.session import Session
-from app.state.splits import SplitsState
-from app.state.store import ChatStore
+from app.state.talk.chat import ChatState
+from app.state.talk.chats import ChatList, ChatRow
+from app.state.talk.store import ChatStore
 from app.work import close_jobs
 from engine.settings import MODELS, EngineOptions
 

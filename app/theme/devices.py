@@ -1,6 +1,7 @@
 """How a device and a component look: colour, letter and hatch, so that colour is never alone."""
 
 from dataclasses import dataclass
+from string import ascii_uppercase
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QPen
@@ -20,6 +21,8 @@ _HATCHES = (
 # Opacity over the panel; what is not listed is drawn as "graph" is.
 _SHARES = {"weights": 1.0, "cache": 0.65, "vision": 0.55, "graph": 0.4}
 _HATCHED = ("graph", "input", "staging", "mapped")
+_HOST_LETTER = "H"
+_LETTERS = ascii_uppercase.replace(_HOST_LETTER, "")
 _places: dict[str, int] = {}
 
 
@@ -35,10 +38,10 @@ class DeviceLook:
 def device_look(device: str) -> DeviceLook:
     """The look of a device; places are given in the order in which devices are first seen."""
     if device == "host":
-        return DeviceLook(HOST, "H", _Pattern.Dense6Pattern)
+        return DeviceLook(HOST, _HOST_LETTER, _Pattern.Dense6Pattern)
     place = _places.setdefault(device, len(_places))
     turn = place % len(DEVICES)
-    return DeviceLook(DEVICES[turn], chr(ord("A") + place % 26), _HATCHES[turn])
+    return DeviceLook(DEVICES[turn], _LETTERS[place % len(_LETTERS)], _HATCHES[turn])
 
 
 def component_colour(device: str, component: str) -> str:

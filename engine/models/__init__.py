@@ -1,1 +1,1 @@
-"""Architectures: one file each, its name is `general.architecture`."""
+"""Models: what a file becomes, and how architectures and projectors are found."""

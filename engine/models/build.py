@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
+from pkgutil import iter_modules
 from types import ModuleType
 
 from engine.errors import BadFile, BadSetting, ShapeError, UnsupportedModel
@@ -15,11 +14,11 @@ from engine.kvcache.causal import CausalCache
 from engine.kvcache.group import CacheGroup
 from engine.layers.step import LayerCache, Pass
 from engine.memory.placement import is_vision, layer_of
+from engine.models import text
 from engine.models.base import CacheShape, TextModel
 from engine.weights.bind import bind, read_params
 
 CELL_STEP = 256
-HELPERS = frozenset({"base", "build"})
 
 
 @dataclass(frozen=True)
@@ -64,16 +63,15 @@ class BuiltModel:
 
 def supported() -> list[str]:
     """The architectures that have a file here."""
-    files = Path(__file__).parent.glob("*.py")
-    return sorted(f.stem for f in files if f.stem not in HELPERS and not f.stem.startswith("_"))
+    return sorted(module.name for module in iter_modules(text.__path__))
 
 
 def find(arch: str) -> ModuleType:
     """The module of an architecture. Raises `UnsupportedModel`."""
     name = arch.replace("-", "_")
-    if name not in supported() or find_spec(f"engine.models.{name}") is None:
+    if name not in supported():
         raise UnsupportedModel("architecture", arch, supported())
-    return import_module(f"engine.models.{name}")
+    return import_module(f"engine.models.text.{name}")
 
 
 def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int, kv: Format = F16) -> BuiltModel:
@@ -86,8 +84,8 @@ def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int, kv: Format = F1
     module = find(arch)
     params = read_params(module.Params, file)
     seeing = {name: t for name, t in file.tensors.items() if is_vision(name)}
-    text = {name: t for name, t in file.tensors.items() if name not in seeing}
-    bound = bind(module.Weights, text, arch, module.IGNORED)
+    weights = {name: t for name, t in file.tensors.items() if name not in seeing}
+    bound = bind(module.Weights, weights, arch, module.IGNORED)
     vision = {leaf(name, t.fmt, t.shape, Role.WEIGHT): name for name, t in seeing.items()}
     constants = {name: file.array(name).tolist() for name in module.IGNORED if name in file.tensors}
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from engine.backends.base import Backend
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl.backend import OpenCLBackend, open_together
-from engine.backends.opencl.device import Device, find_devices, open_device
+from engine.backends.opencl.drivers.device import Device, find_devices, open_device
 from engine.errors import BadSetting, DeviceError
 from engine.memory.placement import Pins, parse_pins, spell
 from engine.memory.pools import MeasuredPool

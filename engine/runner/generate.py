@@ -20,11 +20,11 @@ from engine.protocol import (
 )
 from engine.runner.loading import LoadedModel
 from engine.runner.prompt import Prompt, beyond_prefix, make_prompt
-from engine.runner.sampler import Sampler, log_softmax, top_k
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import Logits
-from engine.runner.stops import StopFilter
 from engine.runner.watch import Watch
+from engine.sampling.sampler import Sampler, log_softmax, top_k
+from engine.sampling.stops import StopFilter
 
 MAX_LOGPROBS = 256
 CONTEXTS_AT_MOST = 10

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import BadSetting, Cancelled
-from engine.runner.sampler import log_softmax, top_k
 from engine.runner.stepper import Logits, Stepper
+from engine.sampling.sampler import log_softmax, top_k
 from engine.tokenizer import Tokenizer
 
 

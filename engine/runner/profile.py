@@ -10,11 +10,11 @@ from engine.backends.base import Backend, Ran
 from engine.errors import BadSetting, Cancelled, NoMem
 from engine.graph.graph import is_numbered
 from engine.graph.tensor import Role
+from engine.graph.work import Work, work_of
 from engine.runner.bench import fill, random_ids
 from engine.runner.loading import LoadedModel
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH
-from engine.runner.work import Work, work_of
 from engine.scheduler.record import UNRECORDED, Recorder, Recording
 from engine.timings import Cost, HostRecord, LaunchRecord, SplitRecord, StepProfile
 

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from engine import protocol
-from engine.backends.opencl.device import list_devices
+from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import BadSetting, CutawayError, NoMem
 from engine.gguf import GGUFFile, open_gguf
 from engine.memory.pools import listen

@@ -10,10 +10,10 @@ import msgspec
 
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl.backend import OpenCLBackend
-from engine.backends.opencl.device import open_device
+from engine.backends.opencl.drivers.device import open_device
 from engine.errors import CutawayError
+from engine.graph.work import work_of
 from engine.reports import CaseResult, SelfTest, SelfTestPlan
-from engine.runner.work import work_of
 from engine.selftest.case import Case
 from engine.selftest.check import check, measure
 from engine.selftest.operands import Operands

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from engine.backends.opencl.device import Device, open_device
+from engine.backends.opencl.drivers.device import Device, open_device
 from engine.backends.opencl.tuned import Stored, default, own_folder, read
 from engine.errors import BadSetting, CutawayError
 from engine.reports import TrialResult, Tune, TunePlan, TuneResult

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.quantize import has_wide_vectors
-from engine.backends.opencl.tile_schemes import TILE
+from engine.backends.opencl.tiles.schemes import TILE
 from engine.backends.opencl.tuned import CHOICES, Tuned
 from engine.gguf.formats import F16, F32, Q4_K, Q8_0, Format
 from engine.graph import ops

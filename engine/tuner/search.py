@@ -8,11 +8,11 @@ from time import perf_counter
 
 from engine.backends.base import Commands
 from engine.backends.opencl.backend import OpenCLBackend, open_together
-from engine.backends.opencl.device import Device
+from engine.backends.opencl.drivers.device import Device
 from engine.backends.opencl.tuned import Tuned
 from engine.graph.graph import Graph
 from engine.graph.op import VIEW_OPS
-from engine.runner.work import work_of
+from engine.graph.work import work_of
 from engine.selftest.guarded import prepared
 from engine.selftest.operands import Operands
 from engine.tuner.families import Family

@@ -15,8 +15,8 @@ import pytest
 from app import cli
 from app.commands import get, models
 from engine.errors import CutawayError
+from tests.app.fetch.test_hub import Q4, cdn, publish
 from tests.app.server import Page, Server
-from tests.app.test_fetch_hub import Q4, cdn, publish
 from tests.app.test_library import put
 
 ROOT = Path(__file__).parents[2]

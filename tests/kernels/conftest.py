@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from engine.backends.opencl.backend import OpenCLBackend
-from engine.backends.opencl.device import INSTALL, Device, list_devices, open_device
+from engine.backends.opencl.drivers.device import INSTALL, Device, list_devices, open_device
 from engine.memory.pools import system_pool
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from engine.backends.opencl.launches.sizes import BLOCK_WIDTH, ROW_NAMES
 from engine.backends.opencl.program import BEFORE, OPTIONS, source
-from engine.backends.opencl.tile_schemes import SCHEMES
+from engine.backends.opencl.tiles.schemes import SCHEMES
 from engine.gguf.formats import Format
 from tests.kernels.blocks import QUANTIZED
 

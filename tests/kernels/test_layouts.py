@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.backends.base import REPACKED
-from engine.backends.opencl import layouts
 from engine.backends.opencl.launch import DeviceTraits
-from engine.backends.opencl.layouts import TILED, TILES
-from engine.backends.opencl.tile_schemes import SCHEMES, TILE, Scheme
+from engine.backends.opencl.tiles import layouts
+from engine.backends.opencl.tiles.layouts import TILED, TILES
+from engine.backends.opencl.tiles.schemes import SCHEMES, TILE, Scheme
 from engine.gguf.formats import BF16, F16, F32, I32, Q8_0, Format, by_name
 from tests.kernels.blocks import QUANTIZED, Blocks, exact, random_blocks
 

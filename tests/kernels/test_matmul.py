@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.backends.opencl.backend import OpenCLBackend
-from engine.backends.opencl.device import Device, open_device
+from engine.backends.opencl.drivers.device import Device, open_device
 from engine.gguf.formats import (
     BF16,
     F16,

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl.backend import OpenCLBackend
-from engine.backends.opencl.device import Device, open_device
+from engine.backends.opencl.drivers.device import Device, open_device
 from engine.backends.opencl.tuned import CHOICES, default
 from engine.gguf.formats import F16, F32, Q4_K
 from engine.graph import ops

@@ -7,7 +7,7 @@ import gguf
 import numpy as np
 import pytest
 
-from engine.backends.opencl.device import list_devices
+from engine.backends.opencl.drivers.device import list_devices
 from engine.gguf.formats import BF16, F16, F32, Format
 from engine.runner import load
 from tests.goldens.tiny import TOKENS, V, byte_level_vocabulary, tiny_tokens

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.backends.opencl.device import list_devices
+from engine.backends.opencl.drivers.device import list_devices
 from engine.runner import load
 from tests.goldens.tiny import ARCHITECTURES, tiny_tokens, write_tiny
 from tests.truth.compare import nmse, perplexity_figures

@@ -8,7 +8,7 @@ import gguf
 import numpy as np
 import pytest
 
-from engine.backends.opencl.device import list_devices
+from engine.backends.opencl.drivers.device import list_devices
 from engine.gguf import open_gguf
 from engine.gguf.formats import by_name
 from engine.runner import load

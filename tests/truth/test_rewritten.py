@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.backends.opencl.device import list_devices
+from engine.backends.opencl.drivers.device import list_devices
 from engine.runner import load
 from tests.gguf_files import rewrite
 

@@ -15,18 +15,18 @@ from engine.backends.base import (
     TypeOf,
     Where,
 )
-from engine.backends.opencl import layouts
 from engine.backends.opencl.buffers import OpenCLBuffer, driver_error
 from engine.backends.opencl.commands import OpenCLCommands, prepare
-from engine.backends.opencl.device import Device
-from engine.backends.opencl.in_place import IN_PLACE
+from engine.backends.opencl.drivers.device import Device
+from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.launch import Launch
 from engine.backends.opencl.launches import FAMILIES
-from engine.backends.opencl.loader import cl
-from engine.backends.opencl.lower import lower
+from engine.backends.opencl.lowering.in_place import IN_PLACE
+from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.program import Programs
 from engine.backends.opencl.roof import measure
 from engine.backends.opencl.shared import PAGE, shared
+from engine.backends.opencl.tiles import layouts
 from engine.errors import DeviceError
 from engine.gguf.formats import F32, Format
 from engine.graph.op import Op

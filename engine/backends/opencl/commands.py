@@ -7,8 +7,8 @@ import numpy as np
 
 from engine.backends.base import Commands, Ran, Where
 from engine.backends.opencl.buffers import OpenCLBuffer, driver_error
+from engine.backends.opencl.drivers.loader import cl, set_bytes
 from engine.backends.opencl.launch import Arg, Launch
-from engine.backends.opencl.loader import cl, set_bytes
 from engine.backends.opencl.program import ProgramKey, Programs
 from engine.errors import CutawayError, DeviceError
 from engine.graph.tensor import Tensor

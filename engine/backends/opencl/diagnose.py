@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from engine.backends.opencl.drivers import ONLY, PACKAGES, Driver, find_drivers
+from engine.backends.opencl.drivers.find import ONLY, PACKAGES, Driver, find_drivers
 from engine.errors import CutawayError
 from engine.reports import DeviceCheck, DriverCheck
 
 if TYPE_CHECKING:
-    from engine.backends.opencl.device import Device
+    from engine.backends.opencl.drivers.device import Device
 
 TIMEOUT = 60.0  # seconds for one driver, building included
 
@@ -59,8 +59,8 @@ def check_apart(driver: Driver, timeout: float = TIMEOUT) -> DriverCheck:
 
 def check(driver: Driver) -> DriverCheck:
     """Load only this driver and try its devices. For a process that may crash."""
-    from engine.backends.opencl.device import find_devices
-    from engine.backends.opencl.loader import platforms
+    from engine.backends.opencl.drivers.device import find_devices
+    from engine.backends.opencl.drivers.loader import platforms
 
     if not platforms():
         return _failed(driver, _why_not_loaded(driver.library))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.backends.opencl.caches import kept_folder
-from engine.backends.opencl.loader import cl
+from engine.backends.opencl.drivers.loader import cl
 from engine.errors import KernelBuildFailed
 
 OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")

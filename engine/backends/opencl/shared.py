@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.backends.base import Buffer, BufferType, Bytes, Component, Location, MemoryPool, Owner
 from engine.backends.opencl.buffers import OpenCLBuffer
-from engine.backends.opencl.loader import cl
+from engine.backends.opencl.drivers.loader import cl
 from engine.errors import DeviceError
 
 # Drivers copy what does not start on a page, and kernels may expect their buffers aligned.

@@ -315,7 +315,7 @@ def test_only_the_engine_needs_pyopencl() -> None:
     """Every command can be imported, and answers --help, where pyopencl cannot."""
     code = (
         "import sys; sys.modules['pyopencl'] = None\n"
-        "from app import cli; import app.commands.chat, app.commands.engine\n"
+        "from app import cli; import app.terminal.chat, app.terminal.engine\n"
         "sys.exit(any(cli.main([module.NAME, '--help']) for module in cli._commands()))"
     )
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)

@@ -8,8 +8,8 @@ import pytest
 
 from app.cli import main
 from app.commands import selftest
-from app.commands.child import Child, child
-from engine.backends.opencl.device import list_devices
+from app.terminal.child import Child, child
+from engine.backends.opencl.drivers.device import list_devices
 from engine.selftest.table import chosen
 from tests.program import Terminal, assert_one_line_error, run
 

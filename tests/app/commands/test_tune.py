@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.backends.opencl.device import list_devices
+from engine.backends.opencl.drivers.device import list_devices
 from engine.backends.opencl.tuned import CHOICES
 from tests.program import Terminal, assert_one_line_error, run
 

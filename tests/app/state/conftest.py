@@ -9,7 +9,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.state.problem import Problem
-from app.state.store import ChatStore
+from app.state.talk.store import ChatStore
 from app.state.workbench import Workbench
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")

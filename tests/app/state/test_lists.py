@@ -9,14 +9,14 @@ from PySide6.QtCore import QObject
 
 from app.client import EngineClient
 from app.library import Stored
-from app.state import library
-from app.state.chats import ChatList
-from app.state.library import LibraryState
 from app.state.log import LONGEST, LogState
-from app.state.memory import MemoryState
+from app.state.memory.memory import MemoryState
+from app.state.models import library
+from app.state.models.library import LibraryState
 from app.state.problem import Problem
 from app.state.selection import Selected, Selection
-from app.state.store import ChatRow, ChatStore
+from app.state.talk.chats import ChatList
+from app.state.talk.store import ChatRow, ChatStore
 from app.work import close_jobs
 from engine.protocol import Failed, Memory, MemoryRow
 from tests.app.state.conftest import Until

@@ -77,3 +77,9 @@ def test_devices_differ_by_colour_letter_and_hatch() -> None:
     assert len({look.letter for look in looks}) == 5
     assert len({look.hatch for look in looks}) == 5
     assert device_look("a:0") == looks[0]
+
+
+def test_no_device_has_the_hosts_letter() -> None:
+    devices = [device_look(f"many:{i}").letter for i in range(26)]
+    assert device_look("host").letter not in devices
+    assert len(set(devices)) == 25

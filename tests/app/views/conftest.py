@@ -13,9 +13,9 @@ from pytestqt.qtbot import QtBot
 
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
-from app.views.chat import ChatView
-from app.views.composer import Composer
-from app.views.main_window import MainWindow
+from app.views.talk.chat import ChatView
+from app.views.talk.composer import Composer
+from app.window.main_window import MainWindow
 from tests.app.views.scripted import ScriptedClient
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")

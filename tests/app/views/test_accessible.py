@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.views.main_window import MainWindow
+from app.window.main_window import MainWindow
 from engine.protocol import Memory
 from tests.app.views.records import memory
 from tests.app.views.scripted import ScriptedClient

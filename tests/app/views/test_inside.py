@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QTableView
 from pytestqt.qtbot import QtBot
 
 from app.state.log import LogLine
-from app.views.main_window import MainWindow
+from app.window.main_window import MainWindow
 from engine.protocol import Failed, MemoryEvents, Unloaded
 from tests.app.views.records import events, memory, refused, step_times
 from tests.app.views.scripted import ScriptedClient

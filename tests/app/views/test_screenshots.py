@@ -8,9 +8,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.library import Stored
-from app.state.downloads import Download
+from app.state.models.downloads import Download
 from app.state.problem import Problem
-from app.views.main_window import MainWindow
+from app.window.main_window import MainWindow
 from engine.protocol import Devices, Failed, MemoryEvents, Predict, Progress
 from engine.reports import DeviceRow
 from tests.app.views.records import MIB, events, memory, refused, step_times

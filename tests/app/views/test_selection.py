@@ -6,7 +6,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from tests.app.views.conftest import Talk
-from tests.app.views.test_chat import MANY, Ask, view
+from tests.app.views.talk.test_chat import MANY, Ask, view
 
 
 def test_a_selection_runs_across_blocks(talk: Talk, ask: Ask) -> None:

@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.state.workbench import Workbench
-from app.views.context_meter import ContextMeter
-from app.views.vitals import Vitals
+from app.views.talk.context_meter import ContextMeter
+from app.window.vitals import Vitals
 from engine.protocol import Finished, Progress, Stats
 from tests.app.views.conftest import Talk
 from tests.app.views.scripted import ScriptedClient

@@ -10,12 +10,12 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.actions import COMMANDS, MENUS
 from app.state.workbench import Workbench
 from app.theme.theme import Theme, tokens
-from app.views.main_window import MainWindow
 from app.widgets.basics import Button
 from app.widgets.focus import has_focus
+from app.window.commands import COMMANDS, MENUS
+from app.window.main_window import MainWindow
 from engine.errors import WorkerDied
 from engine.protocol import Load
 from tests.app.views.scripted import ScriptedClient

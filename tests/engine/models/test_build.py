@@ -74,7 +74,7 @@ def test_missing_and_unused_tensors_come_in_one_error(tmp_path: Path) -> None:
     del tensors["blk.0.attn_k.weight"]
     del tensors["output_norm.weight"]
     tensors["blk.1.extra.weight"] = tensors["blk.0.attn_q.weight"]
-    weights = import_module("engine.models.llama").Weights
+    weights = import_module("engine.models.text.llama").Weights
     with pytest.raises(TensorMismatch) as caught:
         bind(weights, tensors, "llama", ["rope_freqs.weight"])
     assert caught.value.missing == ("blk.0.attn_k.weight", "output_norm.weight")

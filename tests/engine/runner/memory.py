@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.backends.opencl.device import list_devices
+from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import NoMem
 from engine.gguf import open_gguf
 from engine.memory.pools import MeasuredPool

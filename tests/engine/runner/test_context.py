@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.backends.opencl.device import list_devices
+from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import ContextFull
 from engine.protocol import Finished, Generate, Piece, Sampling
 from engine.runner import load

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
 
-from engine.backends.opencl.device import list_devices
-from engine.backends.opencl.fusions import PATTERNS
-from engine.backends.opencl.rewrite import Pattern
+from engine.backends.opencl.drivers.device import list_devices
+from engine.backends.opencl.lowering.fusions import PATTERNS
+from engine.backends.opencl.lowering.rewrite import Pattern
 from engine.runner.loading import load_model
 from engine.settings import EngineOptions
 from tests.goldens.tiny import ARCHITECTURES, tiny_tokens, write_tiny

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.backends.base import Component
-from engine.backends.opencl.device import list_devices
+from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import BadSetting
 from engine.gguf.dequantize import dequantize
 from engine.gguf.formats import by_name

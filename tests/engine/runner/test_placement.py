@@ -8,7 +8,7 @@ import gguf
 import numpy as np
 import pytest
 
-from engine.backends.opencl.device import list_devices
+from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import BadSetting, NoMem
 from engine.runner.loading import load_model
 from engine.settings import EngineOptions

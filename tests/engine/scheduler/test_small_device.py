@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from engine.backends.opencl.device import list_devices
+from engine.backends.opencl.drivers.device import list_devices
 
 # Three products of 128 MiB are there at once, where a buffer holds 256 MiB; then one of 512 MiB.
 CODE = """
@@ -15,7 +15,7 @@ import json
 import numpy as np
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl.backend import OpenCLBackend
-from engine.backends.opencl.device import open_device
+from engine.backends.opencl.drivers.device import open_device
 from engine.errors import NoMem
 from engine.gguf.formats import F32
 from engine.graph import ops

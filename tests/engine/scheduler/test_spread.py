@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from engine.backends.opencl.device import list_devices
-from engine.backends.opencl.drivers import find_drivers
+from engine.backends.opencl.drivers.device import list_devices
+from engine.backends.opencl.drivers.find import find_drivers
 from tests.engine.runner.test_fused import architecture, path
 
 __all__ = ["architecture", "path"]

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl.backend import OpenCLBackend
-from engine.backends.opencl.device import Device, open_device
+from engine.backends.opencl.drivers.device import Device, open_device
 from engine.graph.op import Op
-from engine.runner.work import work_of
+from engine.graph.work import work_of
 from engine.selftest.case import Case
 from engine.selftest.check import check
 from engine.selftest.operands import Operands

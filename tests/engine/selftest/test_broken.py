@@ -7,7 +7,7 @@ import pytest
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl import program
 from engine.backends.opencl.backend import OpenCLBackend
-from engine.backends.opencl.device import list_devices, open_device
+from engine.backends.opencl.drivers.device import list_devices, open_device
 from engine.selftest.check import check
 from engine.selftest.table import chosen
 

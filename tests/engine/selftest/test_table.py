@@ -6,7 +6,7 @@ import pytest
 
 from app.commands.selftest import cases
 from engine.backends.host.backend import HostBackend
-from engine.backends.opencl.device import list_devices
+from engine.backends.opencl.drivers.device import list_devices
 from engine.backends.opencl.launches import FAMILIES
 from engine.errors import BadSetting
 from engine.graph.op import LOWERED_OPS, VIEW_OPS, Op

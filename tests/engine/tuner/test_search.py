@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from msgspec import structs
 
-from engine.backends.opencl.device import Device, open_device
+from engine.backends.opencl.drivers.device import Device, open_device
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.tuned import CHOICES, Tuned, default
 from engine.memory.pools import system_pool

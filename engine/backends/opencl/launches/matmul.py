@@ -8,8 +8,8 @@ from engine.backends.opencl.launch import Arg, DeviceTraits, Launch
 from engine.backends.opencl.launches.matmul_plain import matmul_plain, supports_plain
 from engine.backends.opencl.launches.quantize import has_wide_vectors, panel_defines
 from engine.backends.opencl.launches.sizes import i32, i64
-from engine.backends.opencl.layouts import TILES
-from engine.backends.opencl.tile_schemes import SCHEMES, TILE
+from engine.backends.opencl.tiles.layouts import TILES
+from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
 from engine.gguf.formats import F32, Format
 from engine.graph.op import Op
 from engine.graph.tensor import Tensor

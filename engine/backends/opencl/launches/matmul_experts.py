@@ -15,8 +15,8 @@ from engine.backends.opencl.launches.matmul import (
 )
 from engine.backends.opencl.launches.quantize import panel_rows
 from engine.backends.opencl.launches.sizes import Defines, i32, i64
-from engine.backends.opencl.layouts import matrix_bytes
-from engine.backends.opencl.tile_schemes import TILE
+from engine.backends.opencl.tiles.layouts import matrix_bytes
+from engine.backends.opencl.tiles.schemes import TILE
 from engine.gguf.formats import F32, I32
 from engine.graph.op import Op
 from engine.graph.tensor import Tensor, node

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from engine.backends.opencl.caches import kept_folder
-from engine.backends.opencl.device import list_devices
+from engine.backends.opencl.drivers.device import list_devices
 
 
 def test_folder_is_made(tmp_path):
@@ -24,7 +24,9 @@ def test_where_nothing_can_be_made(tmp_path):
 
 @pytest.mark.device
 def test_every_device_is_still_there():
-    code = "from engine.backends.opencl.device import list_devices; print(len(list_devices()))"
+    code = (
+        "from engine.backends.opencl.drivers.device import list_devices; print(len(list_devices()))"
+    )
     env = os.environ | {"CUTAWAY_CACHE": "/dev/null/nowhere"}
     env.pop("POCL_CACHE_DIR", None)  # set by this process
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True)

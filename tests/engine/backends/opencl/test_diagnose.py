@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from engine.backends.opencl import diagnose
-from engine.backends.opencl.drivers import Driver, find_drivers
+from engine.backends.opencl.drivers.find import Driver, find_drivers
 
 STRANGER = Driver("/nowhere/libgpu.so", "/etc/OpenCL/vendors")
 
@@ -58,7 +58,7 @@ def test_a_broken_driver_hurts_no_other(tmp_path):
     """Beside a library that is none, the others still show their platforms."""
     garbage = tmp_path / "libbroken.so"
     garbage.write_bytes(b"\x7fELF not really")
-    code = "from engine.backends.opencl.loader import platforms; print(len(platforms()))"
+    code = "from engine.backends.opencl.drivers.loader import platforms; print(len(platforms()))"
     counts = []
     for extra in ("", str(garbage)):
         env = os.environ | {"OCL_ICD_FILENAMES": extra}

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from engine.backends.opencl import tuned
-from engine.backends.opencl.device import list_devices
+from engine.backends.opencl.drivers.device import list_devices
 from engine.backends.opencl.tuned import CHOICES, Stored, Tuned, default, key_of, read, tuned_for
 
 SHIPPED = Path(__file__).parents[4] / "resources" / "tuning"

@@ -1,0 +1,1 @@
+"""Benchmarks, beside other programs and one's own."""

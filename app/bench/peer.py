@@ -1,0 +1,161 @@
+"""llama.cpp as a process of its own, to be measured against: `python -m app.bench.peer`.
+
+It reads a JSON line a repetition and answers with one, after a first line that describes itself;
+through llama-cpp-python's low-level calls, with the library's defaults but for what is said here.
+"""
+
+import ctypes
+import json
+import os
+import sys
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+BATCH, MICRO_BATCH = 2048, 512
+"""llama-bench's defaults."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One repetition of a test."""
+
+    n_prompt: int
+    n_gen: int
+    n_depth: int
+    threads: int
+    flash_attention: bool
+    warm_up: bool
+
+    @property
+    def n_ctx(self) -> int:
+        return self.n_prompt + self.n_gen + self.n_depth
+
+
+class Peer:
+    """A loaded file, and the context of the latest run."""
+
+    def __init__(self, lib: Any, path: str) -> None:
+        self._lib = lib
+        lib.llama_backend_init()
+        params = lib.llama_model_default_params()
+        params.n_gpu_layers = 0
+        self._model = lib.llama_model_load_from_file(path.encode(), params)
+        if not self._model:
+            raise ValueError(f"llama.cpp does not load {path}")
+        vocab = lib.llama_model_get_vocab(self._model)
+        self._n_vocab: int = lib.llama_vocab_n_tokens(vocab)
+        self._bos = lib.llama_vocab_bos(vocab) if lib.llama_vocab_get_add_bos(vocab) else None
+        self._context: Any = None
+        self._of: tuple[int, int, bool] | None = None
+        self._filled = 0
+
+    def run(self, run: Run) -> int:
+        """Nanoseconds of a repetition, from an empty context filled to `n_depth`."""
+        self._open(run.n_ctx, run.threads, run.flash_attention)
+        if run.warm_up:
+            self._timed(run)
+        return self._timed(run)
+
+    def _timed(self, run: Run) -> int:
+        self._fill(run.n_depth)
+        ids = self._random_ids(run.n_prompt + run.n_gen, seed=1)
+        start = perf_counter_ns()
+        self._decode(ids[: run.n_prompt])
+        for i in range(run.n_prompt, len(ids)):
+            self._decode(ids[i : i + 1])
+        return perf_counter_ns() - start
+
+    def _open(self, n_ctx: int, threads: int, flash_attention: bool) -> None:
+        if self._of == (n_ctx, threads, flash_attention):
+            return
+        lib = self._lib
+        if self._context is not None:
+            lib.llama_free(self._context)
+        params = lib.llama_context_default_params()
+        params.n_ctx, params.n_batch, params.n_ubatch = n_ctx, BATCH, MICRO_BATCH
+        params.n_threads = params.n_threads_batch = threads
+        params.flash_attn_type = (
+            lib.LLAMA_FLASH_ATTN_TYPE_ENABLED
+            if flash_attention
+            else lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        )
+        self._context = lib.llama_init_from_model(self._model, params)
+        if not self._context:
+            raise ValueError(f"llama.cpp makes no context of {n_ctx} tokens")
+        self._of, self._filled = (n_ctx, threads, flash_attention), 0
+
+    def _fill(self, depth: int) -> None:
+        """Cut the cache back to its first `depth` tokens, or fill it anew where that fails."""
+        lib = self._lib
+        memory = lib.llama_get_memory(self._context)
+        if depth and self._filled == depth and lib.llama_memory_seq_rm(memory, 0, depth, -1):
+            return
+        lib.llama_memory_clear(memory, True)
+        self._decode(self._random_ids(depth, seed=depth))
+        self._filled = depth
+
+    def _decode(self, ids: "np.ndarray[Any, np.dtype[np.int32]]") -> None:
+        """Read ids at the end of the cache; the last one's logits arrive in NumPy."""
+        lib = self._lib
+        for start in range(0, len(ids), BATCH):
+            part = ids[start : start + BATCH]
+            batch = lib.llama_batch_get_one(
+                part.ctypes.data_as(ctypes.POINTER(ctypes.c_int32)), len(part)
+            )
+            status = lib.llama_decode(self._context, batch)
+            if status:
+                raise ValueError(f"llama_decode returned {status}")
+        if len(ids):
+            logits = lib.llama_get_logits_ith(self._context, -1)
+            np.ctypeslib.as_array(logits, (self._n_vocab,)).copy()
+
+    def _random_ids(self, n: int, seed: int) -> "np.ndarray[Any, np.dtype[np.int32]]":
+        ids = np.random.default_rng(seed).integers(0, self._n_vocab, n).astype(np.int32)
+        if n and self._bos is not None:
+            ids[0] = self._bos
+        return ids
+
+
+def main(path: str) -> None:
+    """Answer until stdin ends. What goes wrong is told in a line with `error`, and ends it."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a C library prints is not an answer
+
+    def say(**facts: object) -> None:
+        print(json.dumps(facts), file=answers, flush=True)
+
+    try:
+        import llama_cpp.llama_cpp as lib
+    except (ImportError, OSError, RuntimeError) as error:
+        say(missing=str(error))
+        return
+    try:
+        silence = lib.llama_log_callback(lambda level, text, data: None)
+        lib.llama_log_set(silence, ctypes.c_void_p(0))
+        peer = Peer(lib, path)
+        say(versions=_versions(lib), system_info=lib.llama_print_system_info().decode().strip())
+        for line in sys.stdin:
+            say(ns=peer.run(Run(**json.loads(line))))
+    except (ValueError, MemoryError) as error:
+        say(error=str(error) or "out of memory")
+
+
+def _versions(lib: Any) -> dict[str, str]:
+    from importlib.metadata import version
+
+    found = {"llama-cpp-python": version("llama-cpp-python")}
+    for name in ("ggml_version", "ggml_commit"):
+        try:
+            ask = getattr(lib._lib, name)
+        except AttributeError:  # older or newer than what is known here
+            continue
+        ask.restype = ctypes.c_char_p
+        found[name] = ask().decode()
+    return found
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

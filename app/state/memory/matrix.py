@@ -1,0 +1,88 @@
+"""Cells of memory as rows of layers and columns of devices' components, and in words."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from statistics import median
+
+from app.state.memory.cells import Cell
+from app.state.memory.sums import Place, places
+
+SHARED = "shared"  # what belongs to no layer
+OUTPUT = "out"
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Grid:
+    """`layers` from 0, the output block, then None for what belongs to none."""
+
+    layers: tuple[int | None, ...] = ()
+    columns: tuple[Place, ...] = ()
+    output: int | None = None
+    at: dict[tuple[int | None, Place], Cell] = field(default_factory=dict)
+
+    def cell(self, row: int, column: int) -> Cell | None:
+        """What lies there, counted from 0."""
+        return self.at.get((self.layers[row], self.columns[column]))
+
+    def title(self, layer: int | None) -> str:
+        """What a row is called."""
+        if layer is None:
+            return SHARED
+        return OUTPUT if layer == self.output else str(layer)
+
+    def row(self, row: int) -> list[Cell]:
+        """All cells of a layer."""
+        found = (self.cell(row, column) for column in range(len(self.columns)))
+        return [cell for cell in found if cell is not None]
+
+    def shared(self) -> list[int]:
+        """Columns in which no layer has anything."""
+        of_layers = {place for (layer, place) in self.at if layer is not None}
+        return [at for at, place in enumerate(self.columns) if place not in of_layers]
+
+    def scales(self) -> dict[str, int]:
+        """For each component the size that fills a cell."""
+        sizes: dict[str, list[int]] = {}
+        for cell in self.at.values():
+            sizes.setdefault(cell.kind, []).append(cell.size)
+        return {kind: _scale(found) for kind, found in sizes.items()}
+
+
+def grid(cells: Iterable[Cell]) -> Grid:
+    """Every cell in its place."""
+    cells = list(cells)
+    numbers = sorted({cell.layer for cell in cells if cell.layer is not None})
+    cached = {cell.layer for cell in cells if cell.component == "cache"}
+    output = numbers[-1] if numbers and cached and numbers[-1] not in cached else None
+    rest = [None] if any(cell.layer is None for cell in cells) else []
+    at = {(cell.layer, (cell.device, cell.kind)): cell for cell in cells}
+    return Grid((*numbers, *rest), tuple(places(cells)), output, at)
+
+
+def describe(cell: Cell, title: str, refusal: str = "") -> str:
+    """A cell in a sentence; one that was refused with what to do next."""
+    layer = {SHARED: "shared by all layers", OUTPUT: "output block"}.get(title, f"layer {title}")
+    if cell.status == "failed" and refusal:
+        return f"{refusal}. {next_step(cell)}"
+    size, held = f"{cell.size / MIB:.1f} MiB", f"{cell.held / MIB:.1f}"
+    said = {
+        "planned": f"{held} of {size} held" if cell.held else f"{size} planned",
+        "allocated": f"{size} held" + (", as planned" if cell.planned == cell.held else ""),
+        "mapped": f"{size} of the file's pages, mapped and not allocated",
+        "failed": f"{size} wanted, refused",
+    }[cell.status]
+    return f"{cell.device}, {cell.component}, {layer}: {said}"
+
+
+def next_step(cell: Cell) -> str:
+    """What to try where that did not fit."""
+    if cell.component in ("weights", "vision"):
+        return "Choose another device, a larger budget for it, or a smaller file of the model."
+    return "Choose a smaller context, another device, or a larger budget for it."
+
+
+def _scale(sizes: list[int]) -> int:
+    """One far beyond the others (the output's) does not decide it."""
+    usual = [size for size in sizes if size <= 4 * median(sizes)]
+    return max(usual, default=0)

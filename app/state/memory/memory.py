@@ -1,0 +1,102 @@
+"""The engine's memory: its latest records, what is held by its events, and their past."""
+
+from time import time_ns
+
+from PySide6.QtCore import QObject, Signal
+
+from app.client import EngineClient
+from app.state.memory.allocations import Allocations
+from app.state.memory.cells import Cell, Key, allocated, apply, cells, key
+from engine.protocol import Failed, Memory, MemoryEvents, PoolRow
+
+
+class MemoryState(QObject):
+    """`planned` before loading, `held` the record after it, `predicted` for what the chooser asks
+    about. `cells` are what all views show, by events in between; `refusal` is one line that says
+    why memory ran out. `prediction_problem` is one line where there is nothing to predict.
+    """
+
+    changed = Signal()  # planned, held or cells
+    prediction_changed = Signal()
+
+    def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.planned: Memory | None = None
+        self.held: Memory | None = None
+        self.predicted: Memory | None = None
+        self.prediction_problem = ""
+        self.refusal = ""
+        self.cells: list[Cell] = []
+        self.allocations = Allocations()
+        self._taken: dict[Key, int] = {}
+        client.memory.connect(self._on_memory)
+        client.memory_events.connect(self._on_events)
+        client.failed.connect(self._on_failed)
+        client.predicted.connect(self._on_predicted)
+        client.prediction_failed.connect(self._on_prediction_failed)
+        client.unloaded.connect(self._on_gone)
+        client.died.connect(self._on_ended)
+        client.restarted.connect(self._on_ended)
+
+    @property
+    def pools(self) -> list[PoolRow]:
+        """Every pool, as it was told last."""
+        latest = self.held if self.held is not None and self.held.pools else self.planned
+        return latest.pools if latest is not None else []
+
+    @property
+    def failed(self) -> Cell | None:
+        """Where memory ran out; the other cells are as they were then."""
+        return next((cell for cell in self.cells if cell.status == "failed"), None)
+
+    def _on_memory(self, memory: Memory) -> None:
+        if any(row.status == "planned" for row in memory.rows):
+            self.planned, self.held, self.refusal, self._taken = memory, None, "", {}
+        else:
+            self.held, self._taken = memory, allocated(memory)
+            self._note_refusal(memory)
+        self._refresh()
+
+    def _on_events(self, message: MemoryEvents) -> None:
+        self.allocations.add(message.events)
+        apply(message.events, self._taken)
+        self._refresh()
+
+    def _on_failed(self, failed: Failed) -> None:
+        if failed.kind == "NoMem":
+            self.refusal = failed.message
+        if failed.kind == "Cancelled":
+            self._on_gone()
+        elif self.failed is None and not self._taken:
+            self.held = None  # what a load had taken is given back
+        self._refresh()
+
+    def _note_refusal(self, memory: Memory) -> None:
+        """What a dry run has refused is no event of any pool, but belongs among them."""
+        failed = next((row for row in memory.rows if row.status == "failed"), None)
+        if failed is None:
+            return
+        known = next((e for e in reversed(self.allocations.events) if e.kind == "refuse"), None)
+        if known is None or key(known) != key(failed):
+            self.allocations.refuse(failed, self.pools, time_ns())
+
+    def _on_predicted(self, memory: Memory) -> None:
+        self.predicted, self.prediction_problem = memory, ""
+        self.prediction_changed.emit()
+
+    def _on_prediction_failed(self, failed: Failed) -> None:
+        self.predicted, self.prediction_problem = None, failed.message
+        self.prediction_changed.emit()
+
+    def _on_gone(self, _: object = None) -> None:
+        self.planned = self.held = None
+        self.refusal, self._taken = "", {}
+        self._refresh()
+
+    def _on_ended(self, _: object = None) -> None:
+        self.allocations.end(time_ns())
+        self._on_gone()
+
+    def _refresh(self) -> None:
+        self.cells = cells(self.planned, self._taken, self.held)
+        self.changed.emit()

@@ -1,0 +1,1 @@
+"""Chats, messages, answers, and where they are kept."""

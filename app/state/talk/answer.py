@@ -1,0 +1,70 @@
+"""One answer being written: pieces become text and tokens, and are saved now and then."""
+
+from collections.abc import Sequence
+from time import monotonic
+
+from app.state.talk.message import Message
+from app.state.talk.store import ChatStore
+from app.state.talk.tokens import Tokens
+from app.state.talk.tree import Tree
+from engine.protocol import ChatMessage, Generate, Piece, Sampling
+
+SAVE_EVERY = 2.0  # seconds
+LOGPROBS = 10
+
+
+class Answer:
+    """The message, its tokens, and the tree it belongs to, which may be of a chat not shown.
+
+    `request_id` is None until the engine was asked. What the message says already goes on: by ids
+    where all of it came as tokens of the same model, else by its text.
+    """
+
+    def __init__(self, message: Message, tokens: Tokens, tree: Tree, by_ids: bool) -> None:
+        self.message, self.tokens, self.tree = message, tokens, tree
+        self.request_id: int | None = None
+        self._by_ids = by_ids
+        self._before_first = True
+        self._saved = monotonic()
+
+    def request(self, system: str, sampling: Sampling) -> Generate:
+        """What to ask the engine."""
+        parent = None if self.message.parent is None else self.tree.messages[self.message.parent]
+        said = [ChatMessage("system", system)] if system else []
+        said += [ChatMessage(m.role, m.text) for m in self.tree.up_to(parent)]
+        return Generate(
+            0,
+            messages=said,
+            sampling=sampling,
+            logprobs=LOGPROBS,
+            watch=True,
+            prefix=self.message.text,
+            prefix_tokens=self.tokens.ids if self._by_ids else [],
+        )
+
+    def take(self, pieces: Sequence[Piece]) -> int:
+        """Append what has come; the index of the first new token."""
+        first, length = len(self.tokens), len(self.message.text)
+        for piece in pieces:
+            length += len(piece.text)
+            if piece.tokens:
+                self.tokens.append(piece.tokens, length)
+                self._before_first = False
+            elif self._before_first:
+                self.tokens.extend_last(length)  # the rest of what `prefix_tokens` say
+        self.message.text += "".join([piece.text for piece in pieces])
+        self.message.n_tokens = len(self.tokens)
+        return first
+
+    def save_sometimes(self, store: ChatStore) -> None:
+        """Write the text, if it was not written for SAVE_EVERY. Raises StoreError."""
+        if monotonic() - self._saved >= SAVE_EVERY:
+            self._saved = monotonic()
+            store.save(self.message)
+
+    def end(self, store: ChatStore, finish: str, problem: str = "") -> None:
+        """Write all of it. Raises StoreError."""
+        self.message.finish, self.message.problem = finish, problem
+        store.save(self.message)
+        store.save_tokens(self.message, self.tokens)
+        store.update(self.message.chat, model=self.message.model)

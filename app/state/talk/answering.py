@@ -1,0 +1,113 @@
+"""The answer under way: asked of the engine, taken in as it comes, saved, ended by whatever."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QObject, Signal
+
+from app.state.problem import Problem
+from app.state.session import Session
+from app.state.talk.answer import Answer
+from app.state.talk.store import ChatStore, StoreError
+from engine.errors import WorkerDied
+from engine.protocol import Failed, Finished, Generate, Piece
+
+
+class Answering(QObject):
+    """At most one answer at a time. One that is begun while the model loads waits for it."""
+
+    busy_changed = Signal(bool)
+    appended = Signal(object, int)  # Answer, index of its first new token; at most once a frame
+    ended = Signal(object)  # Answer, saved
+    problem = Signal(object)  # Problem: it could not be saved
+
+    def __init__(self, store: ChatStore, session: Session, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._store, self._session = store, session
+        self._request = Generate(0)
+        self.current: Answer | None = None
+        session.changed.connect(self._on_session)
+        session.client.pieces.connect(self._on_pieces)
+        session.client.finished.connect(self._on_finished)
+        session.client.failed.connect(self._on_failed)
+        session.client.died.connect(self._on_died)
+        session.client.restarted.connect(self._on_restarted)
+
+    @property
+    def possible(self) -> bool:
+        """Whether a model is open, will be, or can be brought back after a crash."""
+        session = self._session
+        back = session.status == "died" and session.path is not None
+        return back or session.status in ("ready", "loading")
+
+    def begin(self, answer: Answer, request: Generate) -> None:
+        """Ask for an answer; where the engine has died, restart it first."""
+        self.current, self._request = answer, request
+        self.busy_changed.emit(True)
+        if self._session.status == "died":
+            self._session.restart()
+        self._on_session()
+
+    def stop(self) -> None:
+        """End the answer; what there is of it stays."""
+        if self.current is None:
+            return
+        if self.current.request_id is None:
+            self._end("cancelled")
+        else:
+            self._session.client.cancel(self.current.request_id)
+
+    def close(self) -> None:
+        """Save the answer as far as it came."""
+        if self.current is not None:
+            self._end("cancelled")
+
+    def _on_session(self) -> None:
+        answer, session = self.current, self._session
+        if answer is None or answer.request_id is not None:
+            return
+        if session.status == "ready":
+            answer.message.model = session.model_name
+            answer.request_id = session.client.generate(self._request)
+            session.begin_answer(answer.request_id)
+        elif session.status in ("failed", "died"):
+            self._end("failed", session.error.text if session.error else "")
+        elif session.status == "idle":
+            self._end("cancelled")
+
+    def _on_pieces(self, request_id: int, pieces: Sequence[Piece]) -> None:
+        answer = self.current
+        if answer is None or request_id != answer.request_id:
+            return
+        first = answer.take(pieces)
+        try:
+            answer.save_sometimes(self._store)
+        except StoreError as error:
+            self.problem.emit(Problem(error.kind, str(error)))
+        self.appended.emit(answer, first)
+
+    def _on_finished(self, finished: Finished) -> None:
+        if self.current is not None and finished.id == self.current.request_id:
+            self.current.message.stats = finished.stats
+            self._end(finished.reason)
+
+    def _on_failed(self, failed: Failed) -> None:
+        if self.current is not None and failed.id == self.current.request_id:
+            self._end("failed", failed.message)
+
+    def _on_died(self, error: WorkerDied) -> None:
+        if self.current is not None and self.current.request_id is not None:
+            self._end("died", str(error))
+
+    def _on_restarted(self) -> None:
+        if self.current is not None and self.current.request_id is not None:
+            self._end("cancelled")
+
+    def _end(self, finish: str, problem: str = "") -> None:
+        answer, self.current = self.current, None
+        assert answer is not None
+        try:
+            answer.end(self._store, finish, problem)
+        except StoreError as error:
+            self.problem.emit(Problem(error.kind, str(error)))
+        self.busy_changed.emit(False)
+        self.ended.emit(answer)

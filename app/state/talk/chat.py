@@ -1,0 +1,350 @@
+"""The chat that is open: the messages of its active path, and what a person can do with them."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.state.preferences import PreferencesState
+from app.state.problem import Problem
+from app.state.session import Session
+from app.state.talk.answer import Answer
+from app.state.talk.answering import Answering
+from app.state.talk.context import ContextUse, context_use
+from app.state.talk.message import Message, Role
+from app.state.talk.store import UNTITLED, ChatStore, StoreError
+from app.state.talk.tokens import Tokens
+from app.state.talk.tree import Tree
+from engine.protocol import Sampling, TokenInfo
+
+TITLE = 48  # characters of a title made from the first question
+DRAFT_MS = 500
+
+
+class ChatState(QObject):
+    """One chat. Rows are positions in `path`; all changes go through its methods.
+
+    An answer goes on when another chat is opened, and is saved where it belongs. A question asked
+    while the model loads waits for it; after a crash it restarts the engine. Methods that ask the
+    engine return whether they could, with `problem` where not.
+    """
+
+    path_changed = Signal(int)  # rows from this one on are other messages now (0: another chat)
+    message_added = Signal(int)  # row, at the end
+    message_changed = Signal(int)  # row; while answering at most once a frame
+    tokens_appended = Signal(int, int)  # row, first new index in tokens(row)
+    busy_changed = Signal(bool)
+    details_changed = Signal()  # title, system prompt, sampling
+    draft_changed = Signal(str)  # when not by set_draft: another chat
+    stored = Signal()  # the list of chats may look different
+    problem = Signal(object)  # Problem of something the person just asked for
+
+    def __init__(
+        self,
+        store: ChatStore,
+        session: Session,
+        preferences: PreferencesState,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._store, self._session, self._preferences = store, session, preferences
+        self.chat_id: int | None = None
+        self.title, self.system, self.draft = UNTITLED, "", ""
+        self.sampling = Sampling()
+        self.path: list[Message] = []
+        self._tree = Tree()
+        self._kept_tokens: dict[int, Tokens] = {}
+        self._answering = Answering(store, session, self)
+        self._answering.appended.connect(self._on_appended)
+        self._answering.ended.connect(self._on_ended)
+        self._answering.busy_changed.connect(self.busy_changed)
+        self._answering.problem.connect(self.problem)
+        self._draft_timer = QTimer(self, singleShot=True, interval=DRAFT_MS)
+        self._draft_timer.timeout.connect(self._save_draft)
+        session.changed.connect(self._take_usual)
+        self.open(None)
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is being written, in this chat or another."""
+        return self._answering.current is not None
+
+    @property
+    def answering(self) -> int | None:
+        """The row of the answer under way, None if it is not in the path shown."""
+        running = self._answering.current
+        return self._row(running.message) if running is not None else None
+
+    @property
+    def context(self) -> ContextUse:
+        """How the messages shown fill the context of the open model."""
+        model = self._session.model
+        return context_use(self.path, self.system, model.n_ctx if model is not None else 0)
+
+    def open(self, chat_id: int | None) -> None:
+        """Show a chat; None is a new one, kept from its first message on."""
+        self._save_draft()
+        try:
+            chat = self._store.chat(chat_id) if chat_id is not None else None
+            tree = self._store.tree(chat.id) if chat is not None else Tree()
+        except StoreError as error:
+            self.problem.emit(Problem(error.kind, str(error)))
+            return
+        self._kept_tokens.clear()
+        if chat is None:
+            self.chat_id, self.title = None, UNTITLED
+            self.draft = self._preferences.value.draft
+        else:
+            self.chat_id, self.title, self.draft = chat.id, chat.title, chat.draft
+            self.system, self.sampling = chat.system, chat.sampling
+        running = self._answering.current
+        shown_already = running is not None and running.message.chat == self.chat_id
+        self._tree = running.tree if running is not None and shown_already else tree
+        self._take_usual()
+        self.details_changed.emit()
+        self.draft_changed.emit(self.draft)
+        self._show_path(0)
+
+    def send(self, text: str) -> bool:
+        """Ask a question at the end of the path."""
+        return bool(text.strip()) and self._may_ask() and self._attempt(self._send, text)
+
+    def stop(self) -> None:
+        """End the answer under way; what there is of it stays."""
+        self._answering.stop()
+
+    def regenerate(self, row: int) -> bool:
+        """Another answer beside the one at `row`, or an answer to the question there."""
+        question = row if self.path[row].role == "user" else row - 1
+        return self._may_ask() and self._attempt(self._answer, self.path[question], question + 1)
+
+    def edit_and_resend(self, row: int, text: str) -> bool:
+        """A branch: another question with its answer; of an answer, another text."""
+        message = self.path[row]
+        if message.role == "assistant":
+            return self._attempt(self._edit_answer, message, row, text)
+        return bool(text.strip()) and self._may_ask() and self._attempt(self._ask_anew, row, text)
+
+    def continue_answer(self, row: int) -> bool:
+        """Go on where the answer at `row` ended; beside it where something follows it."""
+        return self._may_ask() and self._attempt(self._continue, self.path[row], row)
+
+    def branch_from_token(self, row: int, index: int, alternative: int) -> bool:
+        """A sibling that takes `tokens(row)[index].top[alternative]` there and goes on."""
+        return self._may_ask() and self._attempt(self._branch, row, index, alternative)
+
+    def choose_sibling(self, row: int, step: int) -> None:
+        """Show the next (+1) or the previous (-1) branch at `row`; nothing at the ends."""
+        siblings = self._tree.siblings(self.path[row])
+        place = siblings.index(self.path[row]) + step
+        if 0 <= place < len(siblings):
+            self._tree.choose(siblings[place])
+            self._attempt(self._store.choose, siblings[place])
+            self._show_path(row)
+
+    def delete_message(self, row: int) -> bool:
+        """Remove the message with all that follows it; a sibling takes its place."""
+        return self._is_free() and self._attempt(self._delete, row)
+
+    def tokens(self, row: int) -> Tokens:
+        """The tokens of the answer at `row`, read when first asked for."""
+        message, running = self.path[row], self._answering.current
+        if running is not None and running.message is message:
+            return running.tokens
+        if message.id not in self._kept_tokens:
+            try:
+                self._kept_tokens[message.id] = self._store.tokens(message)
+            except StoreError as error:
+                self.problem.emit(Problem(error.kind, str(error)))
+                return Tokens()
+        return self._kept_tokens[message.id]
+
+    def set_draft(self, text: str) -> None:
+        """What is being typed; saved half a second later."""
+        self.draft = text
+        self._draft_timer.start()
+
+    def set_system(self, text: str) -> None:
+        """The system prompt from now on, also the usual one of this model."""
+        self.system = text
+        self._save_details(system=text)
+
+    def set_sampling(self, sampling: Sampling) -> None:
+        """How answers are drawn from now on, also the usual way of this model."""
+        self.sampling = sampling
+        self._save_details(sampling=sampling)
+
+    def set_title(self, title: str) -> None:
+        """Rename the chat, once it is kept."""
+        if self.chat_id is not None:
+            self.title = title
+            self._attempt(partial(self._store.update, self.chat_id, touch=False, title=title))
+            self.details_changed.emit()
+            self.stored.emit()
+
+    def close(self) -> None:
+        """Save everything; the answer under way ends here."""
+        self._save_draft()
+        self._answering.close()
+
+    def _is_free(self) -> bool:
+        if self.busy:
+            text = "an answer is being written; stop it first"
+            self.problem.emit(Problem("Busy", text, "stop"))
+        return not self.busy
+
+    def _may_ask(self) -> bool:
+        if not self._is_free():
+            return False
+        if not self._answering.possible:
+            self.problem.emit(Problem("NoModel", "no model is open; open one first", "open"))
+        return self._answering.possible
+
+    def _attempt(self, do: Callable[..., Any], *args: Any) -> bool:
+        try:
+            do(*args)
+        except StoreError as error:
+            self.problem.emit(Problem(error.kind, str(error)))
+            return False
+        return True
+
+    def _send(self, text: str) -> None:
+        if self.chat_id is None:
+            self.title = _title(text)
+            self.chat_id = self._store.create(self.title, self.system, self.sampling)
+            self.details_changed.emit()
+        self.draft = ""
+        self._save_draft()
+        question = self._add("user", self.path[-1] if self.path else None, text)
+        self._append(question)
+        self._answer(question, len(self.path))
+
+    def _ask_anew(self, row: int, text: str) -> None:
+        question = self._add("user", self._parent(self.path[row]), text)
+        self._show_path(row)
+        self._answer(question, row + 1)
+
+    def _edit_answer(self, message: Message, row: int, text: str) -> None:
+        self._add("assistant", self._parent(message), text, finish="edited", model=message.model)
+        self._show_path(row)
+
+    def _answer(self, question: Message, row: int) -> None:
+        """A new answer below a question, shown at `row`."""
+        answer = self._add("assistant", question, "")
+        if row == len(self.path):
+            self._append(answer)
+        else:
+            self._show_path(row)
+        self._begin(Answer(answer, Tokens(), self._tree, by_ids=False))
+
+    def _continue(self, message: Message, row: int) -> None:
+        tokens = self.tokens(row)
+        by_ids = self._same_model(message) and tokens.begin == 0 and len(tokens) > 0
+        text = message.text
+        if by_ids:
+            text = text[: tokens.end(len(tokens) - 1)]  # without a half character's U+FFFD
+        elif not len(tokens):
+            tokens = Tokens(begin=len(text))
+        if self._tree.has_children(message):
+            message = self._add("assistant", self._parent(message), text)
+            tokens = tokens.first(len(tokens))
+            self._show_path(row)
+        else:
+            message.text, message.finish, message.problem = text, "", ""
+        self._begin(Answer(message, tokens, self._tree, by_ids))
+
+    def _branch(self, row: int, index: int, alternative: int) -> None:
+        message, tokens = self.path[row], self.tokens(row)
+        info = tokens[index]
+        other, start = info.top[alternative], tokens.start(index)
+        by_ids = self._same_model(message) and tokens.begin == 0
+        # By ids the engine tells the token's text itself, which may be part of a character.
+        text = message.text[:start] + ("" if by_ids else other.text)
+        branched = tokens.first(index)
+        branched.append([TokenInfo(other.token, other.logprob, other.text, info.top)], len(text))
+        sibling = self._add("assistant", self._parent(message), text)
+        self._show_path(row)
+        self._begin(Answer(sibling, branched, self._tree, by_ids))
+
+    def _delete(self, row: int) -> None:
+        message = self.path[row]
+        self._store.remove(message)
+        self._tree.remove(message)
+        following = self._tree.chosen(message.parent)
+        if following is not None:
+            self._store.choose(following)
+        self._show_path(row)
+
+    def _begin(self, answer: Answer) -> None:
+        self._kept_tokens.pop(answer.message.id, None)
+        self._answering.begin(answer, answer.request(self.system, self.sampling))
+        self.stored.emit()
+
+    def _add(self, role: Role, parent: Message | None, text: str, **fields: Any) -> Message:
+        assert self.chat_id is not None
+        above = parent.id if parent is not None else None
+        message = Message(0, self.chat_id, above, role, text, created=time.time(), **fields)
+        self._store.add(message)
+        self._store.update(self.chat_id)
+        self._tree.add(message)
+        return message
+
+    def _append(self, message: Message) -> None:
+        message.place, message.siblings = 0, 1
+        self.path.append(message)
+        self.message_added.emit(len(self.path) - 1)
+
+    def _show_path(self, first: int) -> None:
+        self.path = self._tree.path()
+        self.path_changed.emit(first)
+
+    def _parent(self, message: Message) -> Message | None:
+        return None if message.parent is None else self._tree.messages[message.parent]
+
+    def _row(self, message: Message) -> int | None:
+        rows = range(len(self.path) - 1, -1, -1)  # most often the last
+        return next((row for row in rows if self.path[row] is message), None)
+
+    def _same_model(self, message: Message) -> bool:
+        return message.model == self._session.model_name
+
+    def _take_usual(self) -> None:
+        """A chat that has not begun takes the model's system prompt and sampling."""
+        if self.chat_id is None:
+            usual = self._preferences.of_model(str(self._session.path or ""))
+            self.system, self.sampling = usual.system or "", usual.sampling or Sampling()
+            self.details_changed.emit()
+
+    def _save_details(self, **fields: Any) -> None:
+        if self._session.path is not None:
+            self._preferences.update_model(str(self._session.path), **fields)
+        if self.chat_id is not None:
+            self._attempt(partial(self._store.update, self.chat_id, touch=False, **fields))
+        self.details_changed.emit()
+
+    def _save_draft(self) -> None:
+        self._draft_timer.stop()
+        if self.chat_id is None:
+            self._preferences.update(draft=self.draft)
+        else:
+            self._attempt(partial(self._store.update, self.chat_id, touch=False, draft=self.draft))
+
+    def _on_appended(self, answer: Answer, first: int) -> None:
+        row = self._row(answer.message)
+        if row is not None:
+            self.tokens_appended.emit(row, first)
+            self.message_changed.emit(row)
+
+    def _on_ended(self, answer: Answer) -> None:
+        row = self._row(answer.message)
+        if row is not None:
+            self._kept_tokens[answer.message.id] = answer.tokens
+            self.message_changed.emit(row)
+        self.stored.emit()
+
+
+def _title(text: str) -> str:
+    line = text.strip().splitlines()[0].strip()
+    return line if len(line) <= TITLE else line[: TITLE - 1].rstrip() + "…"

@@ -1,0 +1,83 @@
+"""How the context is filled, message by message."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.state.talk.message import Message
+
+CHARACTERS_A_TOKEN = 4  # of English, where nothing was counted yet
+
+
+@dataclass(frozen=True)
+class Share:
+    """Tokens of one message with the template's words around it; `counted` or estimated.
+
+    `row` is its place in the path, None for the system prompt.
+    """
+
+    row: int | None
+    tokens: int
+    counted: bool
+
+
+@dataclass(frozen=True)
+class ContextUse:
+    """`shares` in the order of the prompt; `n_ctx` is 0 while no model is open."""
+
+    shares: tuple[Share, ...]
+    n_ctx: int
+
+    @property
+    def used(self) -> int:
+        """Tokens of all messages; may pass `n_ctx`, then the engine leaves some out."""
+        return sum(share.tokens for share in self.shares)
+
+    @property
+    def counted(self) -> bool:
+        """Whether no part is an estimate."""
+        return all(share.counted for share in self.shares)
+
+
+def context_use(path: Sequence[Message], system: str, n_ctx: int) -> ContextUse:
+    """What the messages of a path take of the context.
+
+    An answer's statistics count its whole prompt; what of it is not in earlier messages belongs
+    to the questions since then, by their lengths. Without statistics it is an estimate.
+    """
+    shares: list[Share] = []
+    waiting: list[tuple[int, int]] = []  # place in shares, characters: not counted yet
+    if system:
+        waiting.append((0, len(system)))
+        shares.append(Share(None, _estimate(len(system)), counted=False))
+    for row, message in enumerate(path):
+        if message.role == "assistant" and (message.n_tokens or message.stats is not None):
+            if message.stats is not None and message.stats.n_shifts == 0:
+                _count(shares, waiting, _prompt(message))
+                waiting = []
+            shares.append(Share(row, message.n_tokens, counted=True))
+        else:
+            waiting.append((len(shares), len(message.text)))
+            shares.append(Share(row, _estimate(len(message.text)), counted=False))
+    return ContextUse(tuple(shares), n_ctx)
+
+
+def _prompt(answer: Message) -> int:
+    """Tokens in front of an answer; of one that was continued its beginning is no prompt."""
+    assert answer.stats is not None
+    begun = max(0, answer.n_tokens - answer.stats.n_generated)
+    return answer.stats.n_prompt + answer.stats.n_truncated - begun
+
+
+def _count(shares: list[Share], waiting: list[tuple[int, int]], prompt: int) -> None:
+    """Replace estimates so that all shares together are `prompt` tokens."""
+    places = {place for place, _ in waiting}
+    left = prompt - sum(share.tokens for n, share in enumerate(shares) if n not in places)
+    characters = sum(length for _, length in waiting)
+    for place, length in waiting:
+        part = left if place == waiting[-1][0] else round(left * length / max(1, characters))
+        left, characters = left - part, characters - length
+        shares[place] = Share(shares[place].row, max(0, part), counted=True)
+
+
+def _estimate(characters: int) -> int:
+    return -(-characters // CHARACTERS_A_TOKEN)

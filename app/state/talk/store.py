@@ -1,0 +1,265 @@
+"""Chats on disk: what the database's rows mean."""
+
+import re
+import sqlite3
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from app.state.talk.database import Database, StoreError
+from app.state.talk.message import Message
+from app.state.talk.tokens import TokenData, Tokens
+from app.state.talk.tree import Tree
+from engine.protocol import Sampling, Stats
+
+UNTITLED = "New chat"
+SNIPPET = 60  # characters around what was found
+SHORTEST = 3  # letters of a word that the index knows
+PURGE_AFTER = 24 * 3600.0  # seconds that a deleted chat outlives the program, should it crash
+
+__all__ = ["ChatRow", "ChatStore", "StoreError"]
+
+
+@dataclass(frozen=True)
+class ChatRow:
+    """A chat without its messages; `snippet` is the text around what was searched for.
+
+    Times are seconds since the epoch; `model` is the file of the last answer.
+    """
+
+    id: int
+    title: str = UNTITLED
+    created: float = 0.0
+    changed: float = 0.0
+    model: str = ""
+    system: str = ""
+    sampling: Sampling = field(default_factory=Sampling)
+    draft: str = ""
+    snippet: str = ""
+
+
+class ChatStore:
+    """Reads and writes chats. For the window's thread; all methods raise StoreError.
+
+    `notice` is one line if the file had to be set aside or cannot be used.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._db = Database(path)
+        self.notice = self._db.notice
+        self._deleted: list[int] = []
+        self._purge("deleted < ?", time.time() - PURGE_AFTER)
+
+    def close(self) -> None:
+        """Remove for good what was deleted. Harmless when done twice."""
+        if self._deleted:
+            marks = ", ".join(map(str, self._deleted))
+            self._deleted.clear()
+            self._purge(f"deleted IS NOT NULL AND id IN ({marks})")
+        self._db.close()
+
+    def version(self) -> int:
+        """A number that changes when another window has written."""
+        return int(self._db.read("PRAGMA data_version")[0][0])
+
+    def chats(self, query: str = "") -> list[ChatRow]:
+        """Chats, the one changed last first; with `query` those that have all its words."""
+        rows = self._db.read("SELECT * FROM chats WHERE deleted IS NULL ORDER BY changed DESC, id")
+        words = [word for word in query.casefold().split() if word]
+        if not words:
+            return [_chat(row) for row in rows]
+        snippets = self._find(words)
+        chats = []
+        for row in rows:
+            named = all(word in row["title"].casefold() for word in words)
+            if named or row["id"] in snippets:
+                chats.append(_chat(row, snippets.get(row["id"], "")))
+        return chats
+
+    def chat(self, chat_id: int) -> ChatRow | None:
+        """One chat, None if there is none of that id."""
+        rows = self._db.read("SELECT * FROM chats WHERE id = ? AND deleted IS NULL", chat_id)
+        return _chat(rows[0]) if rows else None
+
+    def create(
+        self, title: str = UNTITLED, system: str = "", sampling: Sampling | None = None
+    ) -> int:
+        """A new chat; its id."""
+        now, drawn = time.time(), _json(sampling or Sampling())
+        return self._insert(
+            "INSERT INTO chats (title, created, changed, model, system, sampling, draft)"
+            " VALUES (?, ?, ?, '', ?, ?, '')",
+            (title, now, now, system, drawn),
+        )
+
+    def update(self, chat_id: int, touch: bool = True, **fields: Any) -> None:
+        """Change title, model, system, sampling, draft; `touch` moves the chat to the top."""
+        if "sampling" in fields:
+            fields["sampling"] = _json(fields["sampling"])
+        if touch:
+            fields["changed"] = time.time()
+        self._set("chats", chat_id, fields)
+
+    def delete(self, chat_id: int) -> None:
+        """Hide a chat until `undelete`, or for good when the store is closed."""
+        self._set("chats", chat_id, {"deleted": time.time()})
+        self._deleted.append(chat_id)
+
+    def undelete(self, chat_id: int) -> None:
+        """Bring a deleted chat back."""
+        self._set("chats", chat_id, {"deleted": None})
+        self._deleted.remove(chat_id)
+
+    def tree(self, chat_id: int) -> Tree:
+        """All messages of a chat."""
+        rows = self._db.read("SELECT * FROM messages WHERE chat = ? ORDER BY id", chat_id)
+        chosen: dict[int | None, int] = {r["id"]: r["chosen"] for r in rows if r["chosen"]}
+        for (head,) in self._db.read("SELECT head FROM chats WHERE id = ?", chat_id):
+            if head is not None:
+                chosen[None] = head
+        return Tree([_message(row) for row in rows], chosen)
+
+    def add(self, message: Message) -> None:
+        """Write a new message as the chosen one of its parent, and set its `id`."""
+        message.id = self._insert(
+            "INSERT INTO messages (chat, parent, role, text, created, model, finish, problem,"
+            " stats, n_tokens) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                message.chat,
+                message.parent,
+                message.role,
+                message.text,
+                message.created,
+                message.model,
+                message.finish,
+                message.problem,
+                _json(message.stats) if message.stats else None,
+                message.n_tokens,
+            ),
+        )
+        self.choose(message)
+
+    def save(self, message: Message) -> None:
+        """Write what may have changed in a message."""
+        self._set(
+            "messages",
+            message.id,
+            {
+                "text": message.text,
+                "model": message.model,
+                "finish": message.finish,
+                "problem": message.problem,
+                "stats": _json(message.stats) if message.stats else None,
+                "n_tokens": message.n_tokens,
+            },
+        )
+
+    def choose(self, message: Message) -> None:
+        """Remember that the path goes through this message."""
+        if message.parent is None:
+            self._set("chats", message.chat, {"head": message.id})
+        else:
+            self._set("messages", message.parent, {"chosen": message.id})
+
+    def remove(self, message: Message) -> None:
+        """Delete a message and all below it."""
+        self._db.write(lambda c: c.execute("DELETE FROM messages WHERE id = ?", (message.id,)))
+
+    def save_tokens(self, message: Message, tokens: Tokens) -> None:
+        """Write the tokens of an answer."""
+        data = msgspec.msgpack.encode(tokens.data())
+        self._db.write(lambda c: c.execute("REPLACE INTO tokens VALUES (?, ?)", (message.id, data)))
+
+    def tokens(self, message: Message) -> Tokens:
+        """The tokens of an answer; none where none were kept, or not readably."""
+        for (data,) in self._db.read("SELECT data FROM tokens WHERE message = ?", message.id):
+            try:
+                return Tokens.of(msgspec.msgpack.decode(data, type=TokenData))
+            except (msgspec.MsgspecError, ValueError):
+                break
+        return Tokens()
+
+    def _find(self, words: list[str]) -> dict[int, str]:
+        """Chats that have a message with all words, with the newest such message's snippet."""
+        known = [word for word in words if len(word) >= SHORTEST] if self._db.has_search else []
+        query = (
+            "SELECT m.chat, m.text FROM messages m JOIN chats c ON c.id = m.chat"
+            " WHERE c.deleted IS NULL"
+        )
+        values = []
+        if known:
+            query += " AND m.id IN (SELECT rowid FROM search WHERE search MATCH ?)"
+            values.append(" ".join('"' + word.replace('"', '""') + '"' for word in known))
+        found: dict[int, str] = {}
+        for chat, text in self._db.read(f"{query} ORDER BY m.id DESC", *values):
+            if chat not in found and all(word in text.casefold() for word in words):
+                found[chat] = _snippet(text, words[0])
+        return found
+
+    def _purge(self, condition: str, *values: object) -> None:
+        self._db.write(lambda c: c.execute(f"DELETE FROM chats WHERE {condition}", values))
+
+    def _insert(self, statement: str, values: tuple[object, ...]) -> int:
+        made: list[sqlite3.Cursor] = []
+        self._db.write(lambda c: made.append(c.execute(statement, values)))
+        assert made[0].lastrowid is not None
+        return made[0].lastrowid
+
+    def _set(self, table: str, row: int, fields: dict[str, Any]) -> None:
+        names = ", ".join(f"{name} = ?" for name in fields)
+        values = (*fields.values(), row)
+        self._db.write(lambda c: c.execute(f"UPDATE {table} SET {names} WHERE id = ?", values))
+
+
+def _chat(row: sqlite3.Row, snippet: str = "") -> ChatRow:
+    try:
+        sampling = msgspec.json.decode(row["sampling"], type=Sampling)
+    except msgspec.MsgspecError:
+        sampling = Sampling()
+    return ChatRow(
+        row["id"],
+        row["title"],
+        row["created"],
+        row["changed"],
+        row["model"],
+        row["system"],
+        sampling,
+        row["draft"],
+        snippet,
+    )
+
+
+def _message(row: sqlite3.Row) -> Message:
+    try:
+        stats = msgspec.json.decode(row["stats"], type=Stats) if row["stats"] else None
+    except msgspec.MsgspecError:  # of another version
+        stats = None
+    return Message(
+        row["id"],
+        row["chat"],
+        row["parent"],
+        row["role"],
+        row["text"],
+        row["created"],
+        row["model"],
+        row["finish"],
+        row["problem"],
+        stats,
+        row["n_tokens"],
+    )
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _snippet(text: str, word: str) -> str:
+    """The line's worth of text around a word, with an ellipsis where something is cut."""
+    at = max(0, text.casefold().find(word))
+    start = max(0, at - SNIPPET // 3)
+    end = start + SNIPPET
+    piece = re.sub(r"\s+", " ", text[start:end]).strip()
+    return f"{'…' if start else ''}{piece}{'…' if end < len(text) else ''}"

@@ -1,0 +1,88 @@
+"""The messages of one chat as a tree, and the path through it that is shown."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from app.state.talk.message import Message
+
+
+class Tree:
+    """All messages of a chat. Branches are siblings; of each node one child is chosen.
+
+    The chat itself is the node None. Where nothing was chosen it is the newest child.
+    """
+
+    def __init__(
+        self, messages: Iterable[Message] = (), chosen: Mapping[int | None, int] | None = None
+    ) -> None:
+        self.messages: dict[int, Message] = {}
+        self._children: dict[int | None, list[int]] = defaultdict(list)
+        self._chosen = dict(chosen or {})
+        for message in messages:
+            self._insert(message)
+
+    def add(self, message: Message) -> None:
+        """A new leaf, which becomes the chosen one."""
+        self._insert(message)
+        self._chosen[message.parent] = message.id
+
+    def remove(self, message: Message) -> None:
+        """Take out a message with all below it; a sibling beside it becomes the chosen one."""
+        beside = self._children[message.parent]
+        place = beside.index(message.id)
+        beside.remove(message.id)
+        if self._chosen.get(message.parent) == message.id:
+            del self._chosen[message.parent]
+            if beside:
+                self._chosen[message.parent] = beside[min(place, len(beside) - 1)]
+        for gone in self._below(message.id):
+            del self.messages[gone]
+            self._children.pop(gone, None)
+            self._chosen.pop(gone, None)
+
+    def choose(self, message: Message) -> None:
+        """Make a message the chosen child of its parent."""
+        self._chosen[message.parent] = message.id
+
+    def chosen(self, parent: int | None) -> Message | None:
+        """The child of `parent` that the path takes."""
+        children = self._children.get(parent)
+        if not children:
+            return None
+        wanted = self._chosen.get(parent)
+        return self.messages[wanted if wanted in children else children[-1]]
+
+    def siblings(self, message: Message) -> list[Message]:
+        """The message and what else its parent has, in order of creation."""
+        return [self.messages[n] for n in self._children[message.parent]]
+
+    def has_children(self, message: Message) -> bool:
+        """Whether anything follows the message."""
+        return bool(self._children.get(message.id))
+
+    def path(self) -> list[Message]:
+        """From the first message down the chosen children; `place` and `siblings` are set."""
+        path: list[Message] = []
+        while message := self.chosen(path[-1].id if path else None):
+            beside = self._children[message.parent]
+            message.place, message.siblings = beside.index(message.id), len(beside)
+            path.append(message)
+        return path
+
+    def up_to(self, message: Message | None) -> list[Message]:
+        """The messages from the first to this one."""
+        path = []
+        while message is not None:
+            path.append(message)
+            message = None if message.parent is None else self.messages[message.parent]
+        return path[::-1]
+
+    def _insert(self, message: Message) -> None:
+        self.messages[message.id] = message
+        self._children[message.parent].append(message.id)
+
+    def _below(self, root: int) -> list[int]:
+        found = [root]
+        for n in found:
+            found += self._children.get(n, ())
+        return found

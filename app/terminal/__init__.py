@@ -1,0 +1,1 @@
+"""What commands print, ask and show on a terminal."""

@@ -1,0 +1,109 @@
+"""One answer of a model, streamed to stdout, and what is told about it afterwards."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from app.terminal.engine import Engine, Interrupt
+from app.terminal.text import aside, note, tame
+from engine.protocol import ChatMessage, Finished, Generate, Loaded, Piece, TokenInfo
+
+ENDINGS = {"length": "token limit", "context": "context full", "cancelled": "stopped"}
+
+
+@dataclass
+class Answer:
+    """What came; `finished` is there once the request has ended."""
+
+    text: str = ""
+    tokens: list[TokenInfo] = field(default_factory=list)
+    finished: Finished | None = None
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether Ctrl+C ended it."""
+        return self.finished is not None and self.finished.reason == "cancelled"
+
+
+def answer(
+    engine: Engine, template: Generate, messages: Sequence[ChatMessage], quiet: bool = False
+) -> Answer:
+    """Asks for an answer by the template's settings and prints it as it comes, unless `quiet`.
+
+    The first Ctrl+C stops it and is no error. Raises RemoteError, WorkerDied, and
+    KeyboardInterrupt for the second.
+    """
+    request = msgspec.structs.replace(template, id=engine.worker.new_id(), messages=list(messages))
+    made, watched = Answer(), sys.stdout.isatty()
+    try:
+        with Interrupt() as interrupt:
+            for reply in engine.ask(request, interrupt):
+                if isinstance(reply, Finished):
+                    made.finished = reply
+                elif isinstance(reply, Piece):
+                    made.text += reply.text
+                    made.tokens += reply.tokens
+                    if not quiet:
+                        print(tame(reply.text) if watched else reply.text, end="", flush=True)
+    finally:
+        if not quiet and (made.text or made.finished):
+            print(flush=True)
+    return made
+
+
+def as_json(made: Answer, loaded: Loaded) -> str:
+    """One JSON object with everything about an answer, numbers that are none as null."""
+    assert made.finished is not None
+    stats = made.finished.stats
+    rates = {"prefill_rate": stats.prefill_rate, "decode_rate": stats.decode_rate}
+    return msgspec.json.encode(
+        {
+            "model": loaded.name,
+            "path": loaded.path,
+            "device": loaded.device,
+            "text": made.text,
+            "finish_reason": made.finished.reason,
+            "stop": made.finished.matched,
+            "tokens": [_token(info) for info in made.tokens],
+            "stats": msgspec.to_builtins(stats) | rates,
+        }
+    ).decode()
+
+
+def _token(info: TokenInfo) -> dict[str, Any]:
+    if info.logprob is None:
+        return {"token": info.token}
+    full: dict[str, Any] = msgspec.to_builtins(info)
+    return full
+
+
+def logprob_table(tokens: Iterable[TokenInfo]) -> Iterable[str]:
+    """A line for each token: id, natural log-probability, text, and what else could have come."""
+    yield f"{'token':>8}  {'logprob':>8}  text; alternatives"
+    for info in tokens:
+        if info.logprob is not None:
+            others = "  ".join(f"{a.text!r} {a.logprob:.3f}" for a in info.top)
+            yield f"{info.token:>8}  {info.logprob:>8.3f}  {info.text!r}; {others}"
+
+
+def tell(made: Answer, loaded: Loaded) -> None:
+    """What was left out or cut, to everyone; the statistics, in one line, to a terminal."""
+    assert made.finished is not None
+    stats, reason = made.finished.stats, made.finished.reason
+    if stats.n_truncated:
+        note(f"{stats.n_truncated} tokens of the prompt did not fit the context and were left out")
+    if reason == "context":
+        note(f"the context of {loaded.n_ctx} tokens is full; raise --ctx or use --when-full shift")
+    parts = [f"{stats.decode_rate:.1f} t/s"] if stats.n_generated > 1 else []
+    parts += [f"{stats.n_generated} tokens"]
+    if stats.n_generated:
+        parts += [f"first after {stats.first_token_s:.2f} s"]
+    parts += [f"prompt {stats.n_prompt} ({stats.n_cached} kept)"]
+    parts += [f"context {stats.n_context}/{loaded.n_ctx}"]
+    parts += [f"shifted {stats.n_shifts}x"] if stats.n_shifts else []
+    parts += [f"seed {stats.seed}"]
+    parts += [ENDINGS[reason]] if reason in ENDINGS else []
+    aside(" · ".join(parts))

@@ -1,0 +1,118 @@
+"""The chat in a terminal: reads lines, keeps the history, brings the engine back when it died."""
+
+import contextlib
+import re
+import sys
+from dataclasses import dataclass, field
+
+import msgspec
+
+from app.terminal.answer import answer, logprob_table, tell
+from app.terminal.engine import Engine
+from app.terminal.text import aside, note
+from engine.errors import CutawayError, WorkerDied
+from engine.protocol import ChatMessage, Generate, Loaded
+
+PROMPT = "> "
+COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*))?$", re.DOTALL)
+HELP = """\
+/system TEXT  give the model its role from the next answer on (without TEXT: none)
+/regen        answer the last message again, by another seed
+/reset        forget the conversation
+/help         show this
+/exit         leave, as Ctrl+D does
+Ctrl+C stops an answer, drops a line, and leaves where there is neither."""
+
+
+@dataclass
+class Chat:
+    """A conversation. `unanswered` is a message whose answer failed or was stopped unborn."""
+
+    engine: Engine
+    loaded: Loaded
+    template: Generate
+    system: str | None = None
+    turns: list[tuple[str, str]] = field(default_factory=list)
+    unanswered: str | None = None
+
+    def run(self) -> None:
+        """Talks until the person leaves."""
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401  gives input() its line editing
+        where = f"{self.loaded.device} {self.loaded.device_name}".strip()
+        aside(f"{self.loaded.name} on {where}, {self.loaded.n_ctx} tokens of context; /help")
+        while (line := _read_line()) is not None:
+            command = COMMAND.match(line)
+            if command and command[1] == "exit":
+                return
+            try:
+                if command:
+                    self._obey(command[1], command[2] or "")
+                elif line:
+                    self._say(line, self.template)
+            except WorkerDied as death:
+                note(f"{death}; starting it again, the conversation is kept")
+                self.loaded = self.engine.start()
+                if self.unanswered is not None:
+                    note("your last message has no answer yet: /regen asks again")
+            except CutawayError as error:
+                note(f"error: {error}")
+
+    def _obey(self, name: str, rest: str) -> None:
+        if name == "help":
+            print(HELP, file=sys.stderr)
+        elif name == "system":
+            self.system = rest or None
+        elif name == "reset":
+            self.turns, self.unanswered = [], None
+        elif name == "regen":
+            self._answer_again()
+        else:
+            note(f"there is no /{name}; /help lists what there is")
+
+    def _answer_again(self) -> None:
+        if self.unanswered is None:
+            if not self.turns:
+                note("nothing has been said yet")
+                return
+            self.unanswered = self.turns.pop()[0]
+        sampling = msgspec.structs.replace(self.template.sampling, seed=None)
+        self._say(self.unanswered, msgspec.structs.replace(self.template, sampling=sampling))
+
+    def _say(self, text: str, template: Generate) -> None:
+        self.unanswered = text
+        made = answer(self.engine, template, [*self._history(), ChatMessage("user", text)])
+        if made.text:
+            self.turns.append((text, made.text))
+            self.unanswered = None
+        if template.logprobs:
+            print("\n".join(logprob_table(made.tokens)))
+        tell(made, self.loaded)
+
+    def _history(self) -> list[ChatMessage]:
+        said = [ChatMessage("system", self.system)] if self.system else []
+        for question, reply in self.turns:
+            said += [ChatMessage("user", question), ChatMessage("assistant", reply)]
+        return said
+
+
+def _read_line() -> str | None:
+    """A line without the spaces around it; None when the person leaves."""
+    try:
+        line = input(PROMPT)
+    except EOFError:
+        print()
+        return None
+    except KeyboardInterrupt:
+        print()
+        return "" if _half_written() else None
+    # What is not UTF-8 arrives as surrogates, which no message can carry.
+    return line.encode("utf-8", "replace").decode().strip()
+
+
+def _half_written() -> bool:
+    try:
+        import readline
+    except ImportError:
+        return False
+    return bool(readline.get_line_buffer())

@@ -1,0 +1,137 @@
+"""An engine with one model in it, as commands use it: progress on the terminal, Ctrl+C, restart."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Self
+
+from app.terminal.progress import Bar
+from app.terminal.text import note
+from engine.protocol import (
+    Bench,
+    Cancel,
+    Failed,
+    Generate,
+    Load,
+    Loaded,
+    Perplexity,
+    Profile,
+    Progress,
+    Reply,
+)
+from engine.settings import EngineOptions
+from engine.worker import FINAL, RemoteError, Worker
+
+TICK = 0.1  # seconds between looks at Ctrl+C and at the progress bar
+LABELS = {
+    "load": "loading",
+    "compile": "building kernels",
+    "prefill": "reading the prompt",
+    "score": "scoring",
+    "bench": "measuring",
+}
+FIRST_STAGE = {
+    Load: "load",
+    Generate: "prefill",
+    Perplexity: "score",
+    Bench: "bench",
+    Profile: "bench",
+}
+
+Work = Load | Generate | Perplexity | Bench | Profile
+
+
+class Interrupt:
+    """While entered, the first Ctrl+C only sets `heard`; the second is a KeyboardInterrupt."""
+
+    def __init__(self) -> None:
+        self.heard = False
+
+    def __enter__(self) -> Self:
+        self._before = signal.getsignal(signal.SIGINT)
+        if self._before is signal.default_int_handler:  # else somebody chose to ignore it
+            signal.signal(signal.SIGINT, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self.heard:
+            raise KeyboardInterrupt
+        self.heard = True
+
+
+class Engine:
+    """A worker process with `path` loaded, from `start` to `close`."""
+
+    def __init__(self, path: Path, options: EngineOptions) -> None:
+        self.path, self.options = path, options
+        self._worker: Worker | None = None
+
+    def start(self) -> Loaded:
+        """Opens the model in a fresh process and prints the notes on it; the one before ends.
+
+        Raises RemoteError, WorkerDied.
+        """
+        self.close()
+        self._worker = Worker()
+        request = Load(self._worker.new_id(), str(self.path), self.options)
+        *_, loaded = self.ask(request)
+        assert isinstance(loaded, Loaded)
+        for text in loaded.notes:
+            note(text)
+        return loaded
+
+    @property
+    def worker(self) -> Worker:
+        """The process; there is one after `start`."""
+        assert self._worker is not None
+        return self._worker
+
+    def ask(
+        self, request: Work, interrupt: Interrupt | None = None, bar: bool = True
+    ) -> Iterator[Reply]:
+        """Every message about a request, the final one last; a bar shows progress until it speaks.
+
+        Where `interrupt` hears Ctrl+C the request is cancelled, and ends with its final message.
+        Raises RemoteError for a request that fails, WorkerDied.
+        """
+        worker, cancelled = self.worker, False
+        worker.send(request)
+        latest = Progress(request.id, FIRST_STAGE[type(request)], 0, 0)
+        with Bar() as shown:
+            while True:
+                if interrupt and interrupt.heard and not cancelled:
+                    cancelled = True
+                    worker.send(Cancel(request.id))
+                reply = worker.receive(TICK)
+                if reply is not None and reply.id != request.id:
+                    continue  # what the engine tells unasked, such as its memory
+                if isinstance(reply, Progress):
+                    latest = reply
+                elif reply is not None:
+                    bar = False
+                    shown.clear()
+                if bar:
+                    shown.update(LABELS[latest.stage], latest.done, latest.total)
+                if isinstance(reply, Failed):
+                    raise RemoteError(reply)
+                if reply is not None:
+                    yield reply
+                if isinstance(reply, FINAL):
+                    return
+
+    def close(self) -> None:
+        """Ends the process. Harmless when done twice."""
+        if self._worker is not None:
+            self._worker.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,1 @@
+"""The splits of a token."""

@@ -1,0 +1,1 @@
+"""Memory: bars, cells, matrix, allocations."""

@@ -1,0 +1,156 @@
+"""Layers by components: a table of cells, each with its bar and its number."""
+
+from typing import Any
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
+
+from app.state.memory.cells import Cell
+from app.state.memory.matrix import Grid, describe
+from app.theme import fonts
+from app.theme.tokens import ROW_COMPACT
+from app.views.memory.cell import DeviceHeader, MemoryCell
+from app.widgets.numbers import mib
+
+SHARED_WIDTH, LEAST_WIDTH = 84, 76
+CELL, SCALE = Qt.ItemDataRole.UserRole, Qt.ItemDataRole.UserRole + 1
+_Index = QModelIndex | QPersistentModelIndex
+_Role = Qt.ItemDataRole
+
+
+class MatrixRows(QAbstractTableModel):
+    """A row a layer; its number first, then a column for each component of each device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grid, self.refusal = Grid(), ""
+        self._scales: dict[str, int] = {}
+
+    def show_grid(self, grid: Grid, refusal: str) -> None:
+        """Where the shape stays, so does the cursor."""
+        same = (grid.layers, grid.columns) == (self.grid.layers, self.grid.columns)
+        if not same:
+            self.beginResetModel()
+        self.grid, self.refusal, self._scales = grid, refusal, grid.scales()
+        if not same:
+            self.endResetModel()
+        elif grid.layers:
+            last = self.index(len(grid.layers) - 1, len(grid.columns))
+            self.dataChanged.emit(self.index(0, 0), last)
+
+    def place_of(self, cell: Cell) -> QModelIndex:
+        """Where a cell is."""
+        row = self.grid.layers.index(cell.layer)
+        return self.index(row, 1 + self.grid.columns.index((cell.device, cell.kind)))
+
+    def text(self) -> str:
+        """In MiB, with tabs between columns and titles on top."""
+        columns = range(self.columnCount())
+        lines = [[str(self.headerData(at, Qt.Orientation.Horizontal)) for at in columns]]
+        for row in range(self.rowCount()):
+            lines.append([str(self.index(row, at).data() or "") for at in columns])
+        return "\n".join("\t".join(line) for line in lines)
+
+    def sentence(self, index: _Index) -> str:
+        """A cell in words, or a layer with all of its bytes."""
+        title = self.grid.title(self.grid.layers[index.row()])
+        cell = self.cell(index)
+        if cell is not None:
+            return describe(cell, title, self.refusal)
+        if index.column():
+            device, component = self.grid.columns[index.column() - 1]
+            return f"{device}, {component}, {title}: nothing"
+        mine = self.grid.row(index.row())
+        devices = ", ".join(dict.fromkeys(c.device for c in mine))
+        size = sum(c.size for c in mine if c.status != "mapped")
+        name = f"layer {title}" if title.isdecimal() else title
+        return f"{name}: {mib(size)} MiB on {devices}"
+
+    def cell(self, index: _Index) -> Cell | None:
+        """What is there; None in the column of layers and where nothing is."""
+        return self.grid.cell(index.row(), index.column() - 1) if index.column() else None
+
+    def rowCount(self, parent: _Index | None = None) -> int:  # noqa: N802
+        return 0 if parent is not None and parent.isValid() else len(self.grid.layers)
+
+    def columnCount(self, parent: _Index | None = None) -> int:  # noqa: N802
+        return 0 if parent is not None and parent.isValid() else 1 + len(self.grid.columns)
+
+    def headerData(  # noqa: N802
+        self, section: int, orientation: Qt.Orientation, role: int = _Role.DisplayRole
+    ) -> Any:
+        if orientation == Qt.Orientation.Vertical or role != _Role.DisplayRole:
+            return None
+        return " ".join(self.grid.columns[section - 1]) if section else "layer"
+
+    def data(self, index: _Index, role: int = _Role.DisplayRole) -> Any:
+        cell = self.cell(index)
+        if role == CELL:
+            return cell
+        if role == SCALE:
+            return self._scales.get(cell.kind, 0) if cell is not None else 0
+        if role in (_Role.AccessibleTextRole, _Role.ToolTipRole):
+            return self.sentence(index)
+        if role != _Role.DisplayRole:
+            return None
+        if not index.column():
+            return self.grid.title(self.grid.layers[index.row()])
+        if cell is None:
+            return ""
+        return mib(cell.size) + (f" {cell.status}" if cell.status in ("planned", "failed") else "")
+
+
+class MatrixView(QTableView):
+    """Arrows go from cell to cell; copying takes all of it."""
+
+    pointed = Signal(object)  # QModelIndex, invalid where there is none
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = MatrixRows()
+        self.rows.setParent(self)
+        self.setAccessibleName("Memory by layer, in MiB")
+        self.setHorizontalHeader(DeviceHeader(self))
+        self.setModel(self.rows)
+        self.setItemDelegate(MemoryCell(self))
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setShowGrid(False)
+        self.setTabKeyNavigation(False)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.verticalHeader().hide()
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        self.verticalHeader().setDefaultSectionSize(fonts.px(ROW_COMPACT))
+        self.rows.modelReset.connect(self._fit)
+        self.selectionModel().currentChanged.connect(lambda now, _: self.pointed.emit(now))
+
+    def copy(self) -> None:
+        QGuiApplication.clipboard().setText(self.rows.text())
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self.copy()
+        else:
+            super().keyPressEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self.show_failure()
+
+    def show_failure(self) -> None:
+        """What was refused is in sight."""
+        failed = next((c for c in self.rows.grid.at.values() if c.status == "failed"), None)
+        if failed is not None:
+            self.scrollTo(self.rows.place_of(failed))
+
+    def _fit(self) -> None:
+        header = self.horizontalHeader()
+        header.setMinimumSectionSize(fonts.px(LEAST_WIDTH))
+        header.setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+        if header.count():
+            header.setSectionResizeMode(0, QHeaderView.ResizeMode.Fixed)
+            header.resizeSection(0, fonts.px(LEAST_WIDTH))
+        for at in self.rows.grid.shared():  # one number each, so that layers have the room
+            header.setSectionResizeMode(1 + at, QHeaderView.ResizeMode.Fixed)
+            header.resizeSection(1 + at, fonts.px(SHARED_WIDTH))

@@ -1,0 +1,257 @@
+"""Memory: a bar for each pool with the layers below, their past, and the splits of a token."""
+
+from functools import partial
+from typing import Literal
+
+from PySide6.QtCore import QModelIndex, Qt
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QToolButton, QVBoxLayout, QWidget
+
+from app.state.memory.cells import Cell
+from app.state.memory.matrix import describe, grid
+from app.state.memory.sums import Part, pools
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.theme.tokens import GRID, PADDING, ROW
+from app.views.graph.splits import SPLITS, Numbered, SplitBand, describe_split
+from app.views.memory.bar import PoolBars
+from app.views.memory.matrix import MatrixView
+from app.views.memory.timeline import EVENTS, WHAT, PoolTracks, describe_event
+from app.widgets.basics import IconButton, divider, label, set_tone
+from app.widgets.elided import ElidedLabel
+from app.widgets.lists.rows import Column, Rows
+from app.widgets.lists.table import Table
+from app.widgets.numbers import mib
+from engine.protocol import MemoryRow
+from engine.reports import MemoryEvent
+
+Page = Literal["layers", "timeline", "splits"]
+PAGES: dict[Page, str] = {
+    "layers": "Memory by layer",
+    "timeline": "Allocations",
+    "splits": "Splits of a token",
+}
+RECORDS = (
+    Column[MemoryRow]("Device", lambda r: r.device, mono=True, width=88),
+    Column[MemoryRow]("Component", lambda r: r.component, width=96),
+    Column[MemoryRow](
+        "Layer",
+        lambda r: "–" if r.layer is None else str(r.layer),
+        lambda r: -1 if r.layer is None else r.layer,
+        right=True,
+        width=60,
+    ),
+    Column[MemoryRow]("MiB", lambda r: mib(r.size), lambda r: r.size, right=True, width=72),
+    Column[MemoryRow]("Status", lambda r: r.status, quiet=True, width=80),
+    Column[MemoryRow]("Bytes", lambda r: str(r.size), lambda r: r.size, right=True, quiet=True),
+)
+
+
+class MemoryView(QWidget):
+    """Shows `bench.memory`, planned beside held, live while loading and answering."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._memory, self._session, self._selection = bench.memory, bench.session, bench.selection
+        self._splits = bench.splits
+        self._cells: list[Cell] = []
+        self._as_table = False
+        self._page: Page = "layers"
+        self._events_shown: tuple[int, MemoryEvent | None] = (-1, None)
+        self.bars, self.tracks = PoolBars(), PoolTracks()
+        self.bars.inspected.connect(self._part_chosen)
+        self.tracks.pointed.connect(self._event_pointed)
+        self.matrix = MatrixView()
+        self.matrix.pointed.connect(self._cell_pointed)
+        self.records = Table(Rows(RECORDS, self), "Records")
+        self.events = Table(Rows(EVENTS, self), "Events", stretch=(WHAT,))
+        self.events.chosen.connect(self._event_chosen)
+        self.band = SplitBand()
+        self.splits = Table(Rows(SPLITS, self), "Splits")
+        self.band.pointed.connect(self._split_pointed)
+        self.splits.chosen.connect(self._split_chosen)
+        self._choices = {page: self._choice(page, name) for page, name in PAGES.items()}
+        self._says = ElidedLabel(size="small")
+        self._says.setProperty("tone", "quiet")
+        self._copy = IconButton("copy", "Copy the matrix as text", self.matrix.copy)
+        self._switch = IconButton("table", "Show as a table (Ctrl+T)", self.toggle_table)
+        self.details = label(wrap=True, tone="quiet")
+        self.details.setMinimumHeight(fonts.px(ROW))
+        self._line = divider()
+        self._stack = QStackedWidget()
+        for page in (self.matrix, self.records, self.events, self.splits):
+            self._stack.addWidget(page)
+        self._lay_out()
+        self._memory.changed.connect(self.refresh)
+        self._session.changed.connect(self.refresh)
+        self._splits.changed.connect(self.refresh)
+        self._arrange()
+
+    @property
+    def as_table(self) -> bool:
+        """Whether numbers alone are shown."""
+        return self._as_table
+
+    @property
+    def page(self) -> Page:
+        """What is shown: what is where, what happened, or how a token runs."""
+        return self._page
+
+    def toggle_table(self) -> None:
+        """Chart or table; the same numbers."""
+        self._as_table = not self._as_table
+        self._arrange()
+
+    def show_page(self, page: Page) -> None:
+        self._page = page
+        for name, button in self._choices.items():
+            button.setChecked(name == page)
+        self._arrange()
+
+    def refresh(self) -> None:
+        memory = self._memory
+        self.bars.show_sums(pools(memory.cells, memory.pools), self._splits.busy())
+        self._says.setText(self._sentence())
+        if memory.cells != self._cells or self.matrix.rows.refusal != memory.refusal:
+            self._cells = memory.cells  # else tables keep their place and what is chosen
+            self.matrix.rows.show_grid(grid(self._cells), memory.refusal)
+            self.records.rows.show_rows([cell.row() for cell in self._cells])
+            self._show_failure()
+        if self._page == "timeline":
+            self._refresh_past()
+        elif self._page == "splits":
+            self.band.show_times(self._splits.latest)
+            self.splits.rows.show_rows(list(enumerate(self._splits.splits)))
+        self._show_parts()
+
+    def _refresh_past(self) -> None:
+        events = self._memory.allocations.events
+        if events and self._events_shown == (len(events), events[-1]):
+            return
+        self._events_shown = (len(events), events[-1]) if events else (0, None)
+        self.tracks.show_tracks(self._memory.allocations.tracks())
+        self.events.rows.show_rows(list(events))
+        if events:
+            self.events.view.scrollToBottom()
+
+    def _arrange(self) -> None:
+        picture = "chart" if self._as_table else "table"
+        words = "Show as a chart" if self._as_table else "Show as a table"
+        self._switch.set_picture(picture, f"{words} (Ctrl+T)")
+        pages: dict[Page, QWidget] = {
+            "layers": self.records if self._as_table else self.matrix,
+            "timeline": self.events,
+            "splits": self.splits,
+        }
+        self._stack.setCurrentWidget(pages[self._page])
+        self._tell("")
+        self.refresh()
+
+    def _show_parts(self) -> None:
+        """What there is something to show in."""
+        chart, some = not self._as_table, bool(self._cells)
+        past = bool(self._memory.allocations.events)
+        full = {"layers": some, "timeline": past, "splits": bool(self._splits.splits)}
+        layers = chart and self._page == "layers"
+        self.bars.setVisible(layers)
+        self._line.setVisible(layers and some)
+        self.tracks.setVisible(chart and self._page == "timeline")
+        self.band.setVisible(chart and self._page == "splits")
+        self._stack.setVisible(full[self._page])
+        self._copy.setVisible(layers and some)
+        for widget in (self._switch, *self._choices.values()):
+            widget.setVisible(some or past)
+
+    def _sentence(self) -> str:
+        memory = self._memory
+        if self._page == "timeline":
+            return "A step an event; crosses are refusals."
+        if self._page == "splits":
+            return "Solid computes, hatched is copied in; measured once a second."
+        if not memory.cells:
+            return "What each device holds shows here when a model opens."
+        if memory.failed is not None:
+            some = any(cell.held for cell in memory.cells if cell.status != "mapped")
+            return "At the refusal; all is given back now." if some else "Refused: nothing is held."
+        if self._session.status == "loading":
+            return "Loading: solid is allocated, dashed planned."
+        return "Solid is held, dashed is planned; MiB."
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.setSpacing(GRID // 2)
+        for choice in self._choices.values():
+            head.addWidget(choice)
+        head.addSpacing(GRID)
+        head.addWidget(self._says, 1)
+        head.addWidget(self._copy)
+        head.addWidget(self._switch)
+        self._says.setMinimumHeight(fonts.px(ROW))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PADDING, GRID, PADDING, GRID)
+        column.setSpacing(GRID)
+        column.addLayout(head)
+        column.addWidget(self.bars)
+        column.addWidget(self.tracks)
+        column.addWidget(self.band)
+        column.addWidget(self._line)
+        column.addWidget(self._stack, 1)
+        column.addWidget(self.details)
+        column.setAlignment(Qt.AlignmentFlag.AlignTop)
+
+    def _choice(self, page: Page, name: str) -> QToolButton:
+        button = QToolButton()
+        button.setText(page.capitalize())
+        button.setCheckable(True)
+        button.setChecked(page == self._page)
+        button.setAccessibleName(name)
+        button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        button.clicked.connect(partial(self.show_page, page))
+        return button
+
+    def _tell(self, text: str, tone: str = "quiet") -> None:
+        self.details.setText(text)
+        set_tone(self.details, tone)
+        self.details.setVisible(bool(text))
+
+    def _show_failure(self) -> None:
+        """Where memory ran out is put before the eyes; the selection stays with the person."""
+        failed = self._memory.failed
+        if failed is None:
+            self._tell_cell(self.matrix.currentIndex())
+            return
+        self.matrix.show_failure()
+        title = self.matrix.rows.grid.title(failed.layer)
+        self._tell(describe(failed, title, self._memory.refusal), "bad")
+
+    def _tell_cell(self, index: QModelIndex) -> None:
+        cell = self.matrix.rows.cell(index) if index.isValid() else None
+        text = self.matrix.rows.sentence(index) if index.isValid() else ""
+        self._tell(text, "bad" if cell is not None and cell.status == "failed" else "quiet")
+
+    def _cell_pointed(self, index: QModelIndex) -> None:
+        self._tell_cell(index)
+        if not index.isValid():
+            return
+        layer = self.matrix.rows.grid.layers[index.row()]
+        cell = self.matrix.rows.cell(index)
+        if cell is None:
+            self._selection.select(layer=layer)
+        else:
+            self._selection.select(device=cell.device, component=cell.kind, layer=layer)
+
+    def _event_pointed(self, event: MemoryEvent) -> None:
+        self._tell(describe_event(event), "bad" if event.kind == "refuse" else "quiet")
+
+    def _event_chosen(self, event: MemoryEvent | None) -> None:
+        if event is not None:
+            self._event_pointed(event)
+
+    def _split_pointed(self, number: int) -> None:
+        self.splits.choose(number)
+
+    def _split_chosen(self, chosen: Numbered | None) -> None:
+        if chosen is not None:
+            self._tell(describe_split(*chosen))
+
+    def _part_chosen(self, part: Part) -> None:
+        self._selection.select(device=part.device, component=part.component)

@@ -1,0 +1,286 @@
+"""Allocations as they happened: for each pool a stack of steps, one event after another."""
+
+from collections.abc import Sequence
+from time import localtime, strftime
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFontMetricsF,
+    QHelpEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QPolygonF,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QVBoxLayout, QWidget
+
+from app.state.memory.allocations import Owner, Track
+from app.theme import fonts
+from app.theme.devices import component_brushes, device_look, fill_component
+from app.theme.theme import tokens
+from app.theme.tokens import GRID, mix
+from app.views.memory.bar import paint_head
+from app.views.memory.cell import cross
+from app.widgets.lists.rows import Column
+from app.widgets.numbers import mib
+from app.widgets.walk import Walk
+from engine.reports import MemoryEvent
+
+HEAD, CHART, TIMES, LEGEND = 28, 112, 20, 24
+_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+MARKED = {"refuse": "refused"}
+
+EVENTS = (
+    Column[MemoryEvent]("Time", lambda e: clock(e.time_ns), lambda e: e.time_ns, width=104),
+    Column[MemoryEvent](
+        "What",
+        lambda e: f"{MARKED.get(e.kind, e.kind)} {e.component}",
+        tone=lambda e: {"refuse": "bad", "free": "quiet"}.get(e.kind, ""),
+    ),
+    Column[MemoryEvent]("Device", lambda e: e.device, mono=True, width=70),
+    Column[MemoryEvent](
+        "Layer",
+        lambda e: "–" if e.layer is None else str(e.layer),
+        lambda e: -1 if e.layer is None else e.layer,
+        right=True,
+        width=54,
+    ),
+    Column[MemoryEvent]("MiB", lambda e: mib(e.size), lambda e: e.size, right=True, width=52),
+    Column[MemoryEvent]("In all", lambda e: mib(e.used), lambda e: e.used, right=True, width=54),
+)
+WHAT = 1
+
+
+class PoolTrack(Walk):
+    """Shows a `Track`. Arrows walk over its events; `pointed` tells which one is looked at."""
+
+    pointed = Signal(object)  # MemoryEvent
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._track = Track("", (), {})
+        self.setMouseTracking(True)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    def show_track(self, track: Track) -> None:
+        """The last event is the present one, as long as nobody has gone elsewhere."""
+        followed = self.at >= len(self._track.events) - 1
+        self._track = track
+        if followed:
+            self._at = max(0, len(track.events) - 1)
+        self.setAccessibleName(f"Allocations in {track.pool} memory")
+        self._tell()
+        self.updateGeometry()
+        self.update()
+
+    def stops(self) -> int:
+        return len(self._track.events)
+
+    def walked(self) -> None:
+        self._tell()
+        self.pointed.emit(self._track.events[self.at])
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        rows = 1 + max((row for *_, row in self._legend()), default=0)
+        return QSize(360, fonts.px(HEAD + CHART + TIMES + rows * LEGEND))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self.updateGeometry()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        if self.stops():
+            self.go(self._under(event.position().x()))
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            if self.stops() and self._chart().contains(QPointF(event.pos())):
+                said = describe_event(self._track.events[self._under(event.pos().x())])
+                QToolTip.showText(event.globalPos(), said, self)
+            else:
+                QToolTip.hideText()
+            return True
+        return super().event(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        track, head = self._track, QRectF(0, 0, self.width(), fonts.px(HEAD - 6))
+        now = track.events[-1].used if track.events else 0
+        paint_head(painter, head, track.pool, f"{mib(now)}, at most {mib(self._peak())}")
+        self._paint_stack(painter)
+        self._paint_pauses(painter)
+        self._paint_refusals(painter)
+        self._paint_legend(painter)
+        if self.stops():
+            x = self._x(self.at + 1)
+            painter.setPen(QPen(QColor(tokens().accent if self.hasFocus() else tokens().text), 1))
+            painter.drawLine(QPointF(x, self._chart().top()), QPointF(x, self._chart().bottom()))
+        painter.end()
+
+    # Where things are
+
+    def _chart(self) -> QRectF:
+        return QRectF(0, fonts.px(HEAD), self.width(), fonts.px(CHART))
+
+    def _x(self, event: float) -> float:
+        """The left edge of an event's step."""
+        return self._chart().width() * event / max(self.stops(), 1)
+
+    def _y(self, size: float) -> float:
+        return self._chart().bottom() - self._scale() * size
+
+    def _scale(self) -> float:
+        """Pixels of a byte."""
+        return fonts.px(CHART) * 0.94 / max(self._track.most, 1)
+
+    def _under(self, x: float) -> int:
+        place = int(x / max(self.width(), 1) * self.stops())
+        return min(max(place, 0), self.stops() - 1)
+
+    def _peak(self) -> int:
+        return max((e.used for e in self._track.events), default=0)
+
+    def _shown(self) -> list[int]:
+        """The events that are drawn: each, or one for every two pixels."""
+        n, width = self.stops(), max(1, self.width() // 2)
+        if n <= width:
+            return list(range(n))
+        return sorted({(at + 1) * n // width - 1 for at in range(width)})
+
+    # Painting
+
+    def _paint_stack(self, painter: QPainter) -> None:
+        chart, now = self._chart(), tokens()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)  # slow
+        painter.fillRect(chart, QColor(mix(now.raised, now.panel, 0.6)))
+        shown = self._shown()
+        under = [0] * len(shown)
+        lower = self._steps(shown, under)
+        for owner, heights in self._track.heights.items():
+            over = [under[i] + heights[at] for i, at in enumerate(shown)]
+            if any(heights[at] for at in shown):
+                upper = self._steps(shown, over)
+                steps = QPolygonF([*upper, *reversed(lower)])
+                painter.setPen(Qt.PenStyle.NoPen)
+                for brush in component_brushes(*owner):
+                    painter.setBrush(brush)
+                    painter.drawPolygon(steps)
+                painter.setPen(QPen(QColor(now.panel), 1))
+                painter.drawPolyline(upper)
+                under, lower = over, upper
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.fillRect(QRectF(0, chart.bottom(), chart.width(), 1), QColor(now.faint))
+
+    def _steps(self, shown: Sequence[int], sizes: Sequence[int]) -> list[QPointF]:
+        chart, points, left = self._chart(), [], 0.0
+        step, scale = chart.width() / max(self.stops(), 1), self._scale()
+        for at, size in zip(shown, sizes, strict=True):
+            right, y = step * (at + 1), chart.bottom() - scale * size
+            points += [QPointF(left, y), QPointF(right, y)]
+            left = right
+        return points
+
+    def _paint_pauses(self, painter: QPainter) -> None:
+        """Where something new begins, with its time of day."""
+        chart, now, free = self._chart(), tokens(), -1.0
+        painter.setFont(fonts.small())
+        for at in self._track.pauses():
+            x, text = (
+                self._x(at),
+                strftime("%H:%M:%S", localtime(self._track.events[at].time_ns / 1e9)),
+            )
+            painter.setPen(QPen(QColor(now.faint), 1, Qt.PenStyle.DotLine))
+            painter.drawLine(QPointF(x, chart.top()), QPointF(x, chart.bottom() + 4))
+            width = painter.fontMetrics().horizontalAdvance(text)
+            if x >= free and x + width <= chart.right():
+                painter.setPen(QColor(now.quiet))
+                painter.drawText(QRectF(x, chart.bottom() + 2, width, fonts.px(TIMES)), _LEFT, text)
+                free = x + width + 2 * GRID
+
+    def _paint_refusals(self, painter: QPainter) -> None:
+        """What was wanted, above what there was."""
+        bad = QColor(tokens().bad)
+        for at, event in enumerate(self._track.events):
+            if event.kind != "refuse":
+                continue
+            top, bottom = self._y(event.used + event.size), self._y(event.used)
+            width = max(self._x(at + 1) - self._x(at), 14.0)
+            left = min(self._x(at), self.width() - width)
+            wanted = QRectF(left, min(top, bottom - 14), width, max(bottom - top, 14.0))
+            painter.setPen(QPen(bad, 1.5, Qt.PenStyle.DashLine))
+            painter.setBrush(QColor(tokens().on("bad", 0.14)))
+            painter.drawRect(wanted)
+            cross(painter, wanted.center(), 4)
+
+    def _paint_legend(self, painter: QPainter) -> None:
+        top, height = self._chart().bottom() + fonts.px(TIMES), fonts.px(LEGEND)
+        painter.setFont(fonts.small())
+        for owner, left, row in self._legend():
+            y = top + row * height
+            box = QRectF(left, y + (height - 10) / 2, 10, 10)
+            fill_component(painter, box, *owner)
+            painter.setPen(QPen(QColor(device_look(owner[0]).colour), 1))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRect(box.adjusted(0.5, 0.5, -0.5, -0.5))
+            painter.setPen(QColor(tokens().quiet))
+            painter.drawText(QRectF(left + 16, y, self.width(), height), _LEFT, " ".join(owner))
+
+    def _legend(self) -> list[tuple[Owner, float, int]]:
+        """Owners with where each is, in as many rows as they take."""
+        metrics, left, row = QFontMetricsF(fonts.small()), 0.0, 0
+        made = []
+        for owner in self._track.heights:
+            width = 16 + metrics.horizontalAdvance(" ".join(owner))
+            if left and left + width > self.width():
+                left, row = 0.0, row + 1
+            made.append((owner, left, row))
+            left += width + 2 * GRID
+        return made
+
+    def _tell(self) -> None:
+        events = self._track.events
+        said = f"{len(events)} events. {describe_event(events[self.at])}" if events else ""
+        self.setAccessibleDescription(said)
+
+
+class PoolTracks(QWidget):
+    """A track for each pool, one below the other."""
+
+    pointed = Signal(object)  # MemoryEvent
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tracks: list[PoolTrack] = []
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(GRID)
+
+    def show_tracks(self, tracks: Sequence[Track]) -> None:
+        while len(self.tracks) < len(tracks):
+            self.tracks.append(PoolTrack())
+            self.tracks[-1].pointed.connect(self.pointed)
+            self._column.addWidget(self.tracks[-1])
+        for at, widget in enumerate(self.tracks):
+            widget.setVisible(at < len(tracks))
+            if at < len(tracks):
+                widget.show_track(tracks[at])
+
+
+def clock(time_ns: int) -> str:
+    """A time of day, with milliseconds."""
+    return f"{strftime('%H:%M:%S', localtime(time_ns / 1e9))}.{time_ns // 1_000_000 % 1000:03d}"
+
+
+def describe_event(event: MemoryEvent) -> str:
+    """An event in words."""
+    layer = f" of layer {event.layer}" if event.layer is not None else ""
+    what = {"allocate": "allocated", "free": "freed", "refuse": "refused"}[event.kind]
+    name = f" ({event.name})" if event.name else ""
+    return (
+        f"{clock(event.time_ns)} {what}: {mib(event.size)} MiB for {event.component}{layer}{name}"
+        f" on {event.device}; {mib(event.used)} MiB in {event.pool} memory"
+    )

@@ -1,0 +1,1 @@
+"""Choosing a model, fetching one, and what is in its file."""

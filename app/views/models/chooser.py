@@ -1,0 +1,124 @@
+"""Which model: those on the disk, those to fetch, and how the chosen one is loaded."""
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.library import Stored
+from app.state.workbench import Workbench
+from app.theme.tokens import GRID, PADDING
+from app.views.models.chooser_fetch import FetchView
+from app.views.models.chooser_options import OptionsView
+from app.widgets.basics import Button, IconButton, divider, label
+from app.widgets.lists.rows import Column, Rows
+from app.widgets.lists.table import Table
+from app.widgets.numbers import mib
+
+ORIGINS = {
+    "own": "Cutaway",
+    "hugging face": "Hugging Face",
+    "ollama": "Ollama",
+    "lm studio": "LM Studio",
+    "gpt4all": "GPT4All",
+}
+
+
+def _tone(model: Stored) -> str:
+    return "bad" if model.problem else "quiet"
+
+
+def _kind(model: Stored) -> str:
+    if model.problem:
+        return "cannot be read"
+    if model.is_projector:
+        return "image encoder"
+    kind = f"{model.architecture} {model.quantization}"
+    return f"{kind} + images" if model.projector is not None else kind
+
+
+MODELS = (
+    Column[Stored]("Name", lambda m: m.name),
+    Column[Stored]("Kind", _kind, tone=_tone),
+    Column[Stored]("MiB", lambda m: mib(m.size), lambda m: m.size, right=True),
+    Column[Stored]("Found in", lambda m: ORIGINS.get(m.origin, m.origin), quiet=True),
+)
+
+
+class Chooser(QWidget):
+    """Shows `bench.library` and `bench.downloads`; loads with `bench.open_model`."""
+
+    wants_file = Signal()
+    wants_fetch = Signal(str)
+    done = Signal()
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self.setAccessibleName("Choose a model")
+        self._bench = bench
+        self._asked_devices = False
+        self.table = Table(Rows(MODELS, self), "Models", stretch=(0,))
+        self.options = OptionsView(bench)
+        self.fetch = FetchView(bench)
+        self._empty = label(tone="quiet", wrap=True)
+        title = label("Choose a model", size="strong")
+        to_fetch = label("To fetch", "quiet")
+        head = QHBoxLayout()
+        head.setContentsMargins(PADDING, GRID, GRID, GRID)
+        head.setSpacing(GRID)
+        head.addWidget(title, 1)
+        head.addWidget(Button("Open a file…", self.wants_file.emit, picture="folder"))
+        head.addWidget(IconButton("close", "Close", self.done.emit, 16))
+        left = QVBoxLayout()
+        left.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        left.setSpacing(GRID)
+        left.addWidget(self.table, 1)
+        left.addWidget(self._empty)
+        left.addWidget(divider())
+        left.addWidget(to_fetch)
+        left.addWidget(self.fetch)
+        halves = QHBoxLayout()
+        halves.setSpacing(0)
+        halves.addLayout(left, 56)
+        halves.addWidget(divider(vertical=True))
+        halves.addWidget(self.options, 44)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(head)
+        column.addWidget(divider())
+        column.addLayout(halves, 1)
+        self.table.chosen.connect(self.options.show_model)
+        self.table.activated.connect(self._load)
+        self.options.loading.connect(self.done)
+        self.fetch.wanted.connect(self.wants_fetch)
+        bench.library.changed.connect(self._show_models)
+        self.setFocusProxy(self.table.view)
+        self._show_models()
+
+    def refresh(self) -> None:
+        """Look at the disk and the devices again; to be called when it is opened."""
+        self._bench.library.refresh()
+        if not self._asked_devices:
+            self._asked_devices = True
+            self._bench.client.list_devices()
+        self._choose_open_one(always=True)
+
+    def _show_models(self) -> None:
+        library = self._bench.library
+        if list(self.table.rows.all_rows) != library.models:
+            self.table.rows.show_rows(library.models)
+            self._choose_open_one()
+        looking = "Looking at the disk …" if library.looking else ""
+        self._empty.setText(library.problem or looking or "No models on this disk yet.")
+        self._empty.setVisible(bool(library.problem) or not library.models)
+
+    def _choose_open_one(self, always: bool = False) -> None:
+        """The cursor on the open model, else on the first."""
+        path, shown = self._bench.session.path, self.table.rows.shown
+        chosen = self.table.view.selectionModel().hasSelection()
+        places = [i for i, model in enumerate(shown) if path in model.paths]
+        if shown and (not chosen or (always and places)):
+            self.table.choose(places[0] if places else 0)
+
+    def _load(self, model: Stored) -> None:
+        self.options.show_model(model)
+        self.options.load.click()

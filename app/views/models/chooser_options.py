@@ -1,0 +1,231 @@
+"""What is chosen at load: device, context and cache type, with the memory they would take."""
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFormLayout,
+    QHBoxLayout,
+    QLabel,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.library import Stored
+from app.state.memory.cells import cells
+from app.state.memory.sums import pools
+from app.state.workbench import Workbench
+from app.theme.icons import pixmap
+from app.theme.theme import tokens
+from app.theme.tokens import GRID, PADDING
+from app.views.memory.bar import PoolBars
+from app.widgets.basics import Button, label, set_tone
+from app.widgets.elided import ElidedLabel
+from app.widgets.numbers import grouped, mib
+from engine.protocol import Devices, Memory
+from engine.settings import KV_TYPES, EngineOptions
+
+CONTEXTS = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
+WAIT_MS = 150  # after the last change, before the engine is asked
+
+
+class OptionsView(QWidget):
+    """Options of one stored model; they are kept with it when it is loaded."""
+
+    loading = Signal()
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._bench = bench
+        self._model: Stored | None = None
+        self._tight = False
+        self._asked_for: tuple[Path, EngineOptions] | None = None
+        self._name = ElidedLabel(size="strong")
+        self._says = label(tone="quiet", wrap=True)
+        self.device = _combo("Device", self._changed)
+        self.context = _combo("Tokens of context", self._changed)
+        self.cache = _combo("Type of the KV cache", self._changed)
+        self._form = QWidget()
+        form = QFormLayout(self._form)
+        form.setContentsMargins(0, GRID, 0, 0)
+        form.setHorizontalSpacing(2 * GRID)
+        form.setVerticalSpacing(GRID)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        for text, box in (
+            ("Device", self.device),
+            ("Context", self.context),
+            ("KV cache", self.cache),
+        ):
+            form.addRow(label(text, "quiet"), box)
+        self._bars = PoolBars()
+        self._mark = QLabel()
+        self._mark.setFixedSize(18, 18)
+        self._fits = label(wrap=True)
+        self._fits.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        verdict = QHBoxLayout()
+        verdict.setSpacing(GRID)
+        verdict.addWidget(self._mark, 0, Qt.AlignmentFlag.AlignTop)
+        verdict.addWidget(self._fits, 1)
+        self.load = Button("Load", self._load, "primary")
+        self.unload = Button("Unload", bench.session.unload)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(GRID)
+        buttons.addStretch(1)
+        buttons.addWidget(self.unload)
+        buttons.addWidget(self.load)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        column.setSpacing(GRID)
+        column.addWidget(self._name)
+        column.addWidget(self._says)
+        column.addWidget(self._form)
+        column.addSpacing(GRID)
+        column.addWidget(self._bars)
+        column.addLayout(verdict)
+        column.addStretch(1)
+        column.addLayout(buttons)
+        self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
+        self._soon.timeout.connect(self._ask)
+        bench.client.devices.connect(self._show_devices)
+        bench.memory.prediction_changed.connect(self._show_prediction)
+        bench.session.changed.connect(self._show_buttons)
+        bench.session.changed.connect(self._show_prediction)
+        self._fill()
+        self.show_model(None)
+
+    def show_model(self, model: Stored | None) -> None:
+        """The options that were chosen for it before."""
+        self._model = model
+        self._form.setVisible(model is not None and not model.problem)
+        self._name.setText(model.name if model is not None else "")
+        if model is None:
+            self._says.setText("Choose a model to see what it would take.")
+        else:
+            kind = f"{model.architecture or 'unknown'} · {model.quantization or 'unknown'}"
+            files = f" · {len(model.paths)} files" if len(model.paths) > 1 else ""
+            self._says.setText(model.problem or f"{kind} · {mib(model.size)} MiB{files}")
+            kept = self._bench.options_for(model.paths[0])
+            _choose(self.device, kept.device)
+            _choose(self.context, kept.ctx)
+            _choose(self.cache, kept.kv)
+        set_tone(self._says, "bad" if model is not None and model.problem else "quiet")
+        self._asked_for = None
+        self._show_prediction()
+        self._show_buttons()
+        self._ask()
+
+    def options(self) -> EngineOptions:
+        """What is chosen now."""
+        return EngineOptions(
+            device=self.device.currentData(),
+            ctx=self.context.currentData(),
+            kv=self.cache.currentData(),
+        )
+
+    def _fill(self) -> None:
+        self.device.addItem("Automatic", None)
+        self.context.addItem("Automatic", None)
+        for count in CONTEXTS:
+            self.context.addItem(f"{grouped(count)} tokens", count)
+        for kind in KV_TYPES:
+            self.cache.addItem(kind, kind)
+
+    def _show_devices(self, devices: Devices) -> None:
+        now = self.device.currentData()
+        self.device.clear()
+        self.device.addItem("Automatic", None)
+        for row in devices.devices:
+            self.device.addItem(f"{row.id}   {row.name}", row.id)
+            if row.note:
+                self.device.setItemData(
+                    self.device.count() - 1, row.note, Qt.ItemDataRole.ToolTipRole
+                )
+        _choose(self.device, now)
+
+    def _changed(self) -> None:
+        self._show_prediction()
+        self._soon.start()
+
+    def _ask(self) -> None:
+        if self._model is not None and not self._model.problem:
+            wanted = (self._model.paths[0], self.options())
+            if wanted != self._asked_for and self.isVisible():
+                self._asked_for = wanted
+                self._bench.memory.predicted = None
+                self._bench.client.predict(*wanted)
+                self._show_prediction()
+
+    def showEvent(self, event: object) -> None:  # noqa: N802
+        super().showEvent(event)  # type: ignore[arg-type]
+        self._asked_for = None
+        self._ask()
+
+    def _show_prediction(self) -> None:
+        memory, model = self._bench.memory.predicted, self._model
+        sums = []
+        fresh = model is not None and self._asked_for == (model.paths[0], self.options())
+        if model is None or model.problem:
+            picture, tone, text = "", "quiet", ""
+        elif memory is not None and fresh:
+            sums = pools(cells(memory, {}), memory.pools)
+            picture, tone, text = _verdict(memory)
+        elif fresh and self._bench.memory.prediction_problem:
+            picture, tone, text = "error", "bad", self._bench.memory.prediction_problem
+        elif self._bench.session.status == "answering":  # the engine does one thing at a time
+            picture, tone = "info", "quiet"
+            text = "What it would take can be told when the answer under way has ended."
+        else:
+            picture, tone, text = "info", "quiet", "Working out what it would take …"
+        self._bars.show_sums(sums)
+        self._fits.setText(text)
+        self._tight = tone == "bad"
+        self._show_buttons()
+        set_tone(self._fits, tone)
+        if picture:
+            colour = getattr(tokens(), tone)
+            self._mark.setPixmap(pixmap(picture, colour, 18, self.devicePixelRatioF()))
+        self._mark.setVisible(bool(picture))
+
+    def _show_buttons(self) -> None:
+        session, model = self._bench.session, self._model
+        mine = model is not None and session.path in model.paths
+        self.load.setEnabled(model is not None and not model.problem and not model.is_projector)
+        words = "Load again" if mine and session.model is not None else "Load"
+        self.load.set_text("Load anyway" if self._tight else words)
+        self.unload.setVisible(mine and session.model is not None)
+
+    def _load(self) -> None:
+        if self._model is not None:
+            self._bench.open_model(str(self._model.paths[0]), self.options())
+            self.loading.emit()
+
+
+def _verdict(memory: Memory) -> tuple[str, str, str]:
+    """Picture, tone and words: whether it fits, with the numbers."""
+    wanted = sum(row.size for row in memory.rows if row.status == "planned")
+    if memory.fits:
+        left = min((pool.limit - pool.used for pool in memory.pools), default=0)
+        return "check", "good", f"Fits: {mib(wanted)} MiB wanted, {mib(left)} MiB free for it."
+    words = f"Does not fit: {mib(wanted)} MiB wanted, {mib(memory.shortfall)} MiB too many."
+    return "error", "bad", f"{words} Choose a smaller context or another device."
+
+
+def _combo(name: str, changed: object) -> QComboBox:
+    box = QComboBox()
+    box.setAccessibleName(name)
+    box.setMinimumContentsLength(12)
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    assert callable(changed)
+    box.activated.connect(lambda _: changed())
+    return box
+
+
+def _choose(box: QComboBox, value: object) -> None:
+    """Choose a value; one that the list lacks is added, so that it is not lost."""
+    at = box.findData(value)
+    if at < 0:
+        box.addItem(str(value), value)
+        at = box.count() - 1
+    box.setCurrentIndex(at)

@@ -1,0 +1,91 @@
+"""The file of the model: metadata, tensors, its tokenizer to play with, another file beside it."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+
+from app.state.models.model import FileContent, ModelState
+from app.theme.tokens import GRID, PADDING
+from app.views.models.difference import DifferencePage
+from app.views.models.tables import MetadataPage, TensorsPage
+from app.views.models.tokenizer import TokenizerPage
+from app.widgets.basics import label, set_tone
+from app.widgets.elided import ElidedLabel
+from app.widgets.numbers import grouped, mib
+
+
+class ModelView(QWidget):
+    """Shows `ModelState`."""
+
+    def __init__(self, state: ModelState) -> None:
+        super().__init__()
+        self._state = state
+        self._title = ElidedLabel(size="strong")
+        self._says = label(tone="quiet", wrap=True)
+        self.tabs = QTabBar()
+        self.tabs.setAccessibleName("Parts of the model's file")
+        self.tabs.setProperty("level", "second")
+        self.tabs.setDrawBase(False)
+        self.tabs.setExpanding(False)
+        self.tabs.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.metadata = MetadataPage()
+        self.tensors = TensorsPage()
+        self.tokenizer = TokenizerPage(state)
+        self.difference = DifferencePage(state)
+        self._stack = QStackedWidget()
+        for title, page in (
+            ("Metadata", self.metadata),
+            ("Tensors", self.tensors),
+            ("Tokenizer", self.tokenizer),
+            ("Difference", self.difference),
+        ):
+            self.tabs.addTab(title)
+            self._stack.addWidget(page)
+        self.tabs.currentChanged.connect(self._stack.setCurrentIndex)
+        self._parts = QWidget()
+        parts = QVBoxLayout(self._parts)
+        parts.setContentsMargins(0, 0, 0, 0)
+        parts.setSpacing(0)
+        line = QHBoxLayout()
+        line.setContentsMargins(PADDING, 0, PADDING, GRID // 2)
+        line.addWidget(self.tabs)
+        line.addStretch(1)
+        parts.addLayout(line)
+        parts.addWidget(self._stack, 1)
+        head = QVBoxLayout()
+        head.setContentsMargins(PADDING, PADDING, PADDING, GRID // 2)
+        head.setSpacing(GRID // 2)
+        head.addWidget(self._title)
+        head.addWidget(self._says)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(head)
+        column.addSpacing(GRID // 2)
+        column.addWidget(self._parts, 1)
+        column.addStretch(0)
+        state.changed.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        state, content = self._state, self._state.content
+        set_tone(self._says, "bad" if state.problem else "quiet")
+        if content is None:
+            self._title.setText(state.path.name if state.path is not None else "")
+            empty = "A model's metadata, tensors and tokens show here when it opens."
+            self._says.setText(state.problem or ("Reading the file …" if state.looking else empty))
+        else:
+            self._title.setText(content.path.name)
+            self._says.setText(_summary(content))
+        self._title.setVisible(bool(self._title.text()))
+        self._parts.setVisible(content is not None)
+        self.metadata.show_content(content)
+        self.tensors.show_content(content)
+
+
+def _summary(content: FileContent) -> str:
+    types = " · ".join(f"{name} {mib(size)} MiB" for name, (_, size) in content.types.items())
+    first = (
+        f"{content.name} · {content.architecture or 'no architecture'} · "
+        f"{content.parameters / 1e6:.1f} M parameters · {mib(content.size)} MiB"
+    )
+    return f"{first}\n{grouped(len(content.tensors))} tensors: {types}"

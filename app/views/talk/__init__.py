@@ -1,0 +1,1 @@
+"""The chat, the composer, and what stands around them."""

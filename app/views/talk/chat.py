@@ -1,0 +1,222 @@
+"""The talk: messages of the open chat."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, Qt, QTimer, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QGuiApplication, QResizeEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.theme.tokens import CHAT_COLUMN, GRID, ROW
+from app.views.talk.empty_talk import EmptyTalk
+from app.views.talk.legend import Legend
+from app.views.talk.message import MessageView
+from app.views.talk.probabilities import Measure
+from app.widgets.basics import IconButton, surface
+from app.widgets.lists.column import Column, Row
+
+TICK_MS = 250  # how often running times are told anew
+CHROME = 96  # pixels of a message beside its text
+SAFE = ("http", "https", "mailto")
+
+
+class ChatView(QWidget):
+    """Shows `bench.chat`; only messages near the sight are widgets."""
+
+    details_wanted = Signal()  # the log
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self.bench = bench
+        self.measure: Measure = "probability"
+        self.setAccessibleName("Talk")
+        surface(self, "canvas")
+        self.column = Column(self._make, self._estimate, fonts.chat_width())
+        self.column.setAccessibleName("Messages")
+        self.empty = EmptyTalk(bench, self.column)
+        self.legend = Legend(self._set_measure)
+        self.latest = IconButton("arrow-down", "Jump to the latest message", self.column.follow)
+        self.latest.setProperty("floating", "true")
+        self.latest.setParent(self)
+        self.latest.hide()
+        self.column.following_changed.connect(self._show_latest)
+        stack = QVBoxLayout(self)
+        stack.setContentsMargins(0, 0, 0, 0)
+        stack.setSpacing(0)
+        stack.addWidget(self.legend)
+        stack.addWidget(self.column, 1)
+        self._ticks = QTimer(self, interval=TICK_MS)
+        self._ticks.timeout.connect(self._tick)
+        chat = bench.chat
+        chat.path_changed.connect(self._path_changed)
+        chat.message_added.connect(self._message_added)
+        chat.message_changed.connect(self.row_changed)
+        chat.tokens_appended.connect(self._tokens_appended)
+        chat.busy_changed.connect(self._busy_changed)
+        bench.session.stage_changed.connect(self._tick)
+        bench.session.changed.connect(self._refresh_empty)
+        bench.preferences.changed.connect(self._preference_changed)
+        self._path_changed(0)
+        self._show_legend()
+
+    @property
+    def paints_tokens(self) -> bool:
+        """Whether answers are shown as their tokens."""
+        return bool(self.bench.preferences.value.probabilities_shown)
+
+    # What a person does here
+
+    def edit_last(self) -> None:
+        """Edit the question asked last."""
+        path = self.bench.chat.path
+        rows = [row for row, message in enumerate(path) if message.role == "user"]
+        if rows:
+            self._view(rows[-1]).begin_edit()
+
+    def copy_last(self) -> None:
+        """Put the last answer on the clipboard."""
+        for message in reversed(self.bench.chat.path):
+            if message.role == "assistant" and message.text:
+                QGuiApplication.clipboard().setText(message.text)
+                return
+
+    def regenerate_last(self) -> None:
+        """Another answer to the last question."""
+        if self.bench.chat.path:
+            self.bench.chat.regenerate(len(self.bench.chat.path) - 1)
+
+    def toggle_probabilities(self) -> None:
+        """Paint answers by token, or show them as text again."""
+        self.bench.preferences.update(probabilities_shown=not self.paints_tokens)
+
+    def choose_sibling(self, row: int, step: int) -> None:
+        """Show another branch, and keep the keyboard on its arrows."""
+        self.bench.chat.choose_sibling(row, step)
+        view = self.column.widget(row)
+        if isinstance(view, MessageView):
+            button = view.buttons.after if step > 0 else view.buttons.before
+            other = view.buttons.before if step > 0 else view.buttons.after
+            (button if button.isEnabled() else other).setFocus()
+
+    def branch(self, row: int, index: int, alternative: int) -> None:
+        """Go on from another token."""
+        if self.bench.chat.branch_from_token(row, index, alternative):
+            self.column.follow()
+
+    def open_link(self, address: str) -> None:
+        """Hand an address to the system's browser."""
+        url = QUrl(address)
+        if url.scheme() in SAFE:
+            QDesktopServices.openUrl(url)
+
+    # What changes
+
+    def row_changed(self, row: int) -> None:
+        view = self.column.widget(row)
+        if isinstance(view, MessageView):
+            view.refresh()
+        if self.bench.chat.answering is None:
+            self.column.arrange()
+
+    def _path_changed(self, first: int) -> None:
+        if first == 0:
+            self.column.set_rows(0, 0)
+            self.column.follow()
+        self.column.set_rows(first, len(self.bench.chat.path))
+        self._refresh_above(first)
+        self._refresh_empty()
+
+    def _message_added(self, row: int) -> None:
+        if self.bench.chat.path[row].role == "user":
+            self.column.follow()
+        self.column.set_rows(row, row + 1)
+        self._refresh_above(row)
+        self._refresh_empty()
+
+    def _refresh_above(self, row: int) -> None:
+        """The message above is no longer the last one, or is it again."""
+        view = self.column.widget(row - 1)
+        if isinstance(view, MessageView):
+            view.refresh()
+
+    def _tokens_appended(self, row: int, first: int) -> None:
+        view = self.column.widget(row)
+        if isinstance(view, MessageView):
+            view.append_tokens(first)
+
+    def _busy_changed(self, busy: bool) -> None:
+        if busy:
+            self._ticks.start()
+        else:
+            self._ticks.stop()
+        for view in self.column.live.values():
+            if isinstance(view, MessageView):
+                view.refresh()
+
+    def _tick(self) -> None:
+        row = self.bench.chat.answering
+        view = self.column.widget(row) if row is not None else None
+        if isinstance(view, MessageView):
+            view.tick()
+
+    def _preference_changed(self, field: str) -> None:
+        if field == "probabilities_shown":
+            self._show_legend()
+            self._refresh_all()
+
+    def _set_measure(self, measure: Measure) -> None:
+        self.measure = measure
+        self._refresh_all()
+
+    def _refresh_all(self) -> None:
+        for view in self.column.live.values():
+            if isinstance(view, MessageView):
+                view.refresh()
+        self.column.arrange()
+
+    def _show_legend(self) -> None:
+        self.legend.setVisible(self.paints_tokens)
+
+    def _refresh_empty(self) -> None:
+        self.empty.refresh()
+        self.empty.setVisible(not self.bench.chat.path)
+
+    def _show_latest(self, following: bool) -> None:
+        self.latest.setVisible(not following)
+        self.latest.raise_()
+        self._place_latest()
+
+    def _place_latest(self) -> None:
+        size = self.latest.sizeHint()
+        left = (self.width() - size.width()) // 2
+        self.latest.move(left, self.height() - size.height() - GRID)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._place_latest()
+        self.empty.setGeometry(self.column.viewport().rect())
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange and self.column.widest != fonts.chat_width():
+            self.column.widest = fonts.chat_width()  # the text has another size
+            self._path_changed(0)
+
+    # Rows
+
+    def _make(self, row: int) -> Row:
+        view = MessageView(self, row)
+        view.height_changed.connect(self.column.arrange, Qt.ConnectionType.DirectConnection)
+        return view
+
+    def _view(self, row: int) -> MessageView:
+        view = self.column.require(row)
+        assert isinstance(view, MessageView)
+        return view
+
+    def _estimate(self, row: int, width: int) -> int:
+        text = self.bench.chat.path[row].text
+        a_line = max(20, round(CHAT_COLUMN * width / max(1, fonts.chat_width())))
+        lines = sum(1 + len(line) // a_line for line in text.split("\n"))
+        return fonts.px(ROW) + CHROME + lines * fonts.px(23)

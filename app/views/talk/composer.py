@@ -1,0 +1,146 @@
+"""Where a message is written."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+
+from app.state.talk.draft import DraftTokens
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.theme.theme import tokens
+from app.theme.tokens import GRID, PADDING, RADIUS_CARD
+from app.views.talk.sampling import SamplingPopover, in_words
+from app.widgets.basics import Button, IconButton, label, set_tone, surface
+from app.widgets.growing_edit import GrowingEdit
+from app.widgets.numbers import grouped
+
+
+class Composer(QWidget):
+    """Sends to `bench.chat`; its focus proxy is the text field."""
+
+    edit_last_wanted = Signal()  # Up in the empty field
+    image_refused = Signal(str)  # name of the image, or nothing
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self.bench = bench
+        surface(self, "canvas")
+        self.field = GrowingEdit("Message")
+        self.field.setPlaceholderText("Message")
+        self.field.submitted.connect(self.send)
+        self.field.above_wanted.connect(self.edit_last_wanted)
+        self.field.image_given.connect(self.image_refused)
+        self.field.textChanged.connect(self._typed)
+        self.field.installEventFilter(self)
+        self.setFocusProxy(self.field)
+        self.counter = DraftTokens(bench.session, self)
+        self.counter.changed.connect(self._refresh)
+        self.sampling = IconButton("sliders", "Sampling and system prompt", self.show_sampling)
+        self._settings = label("", "quiet", "small")
+        self._settings.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._count = label("", "quiet", "small")
+        self.stop = Button("Stop", bench.chat.stop, "", "stop", name="Stop the answer")
+        self.send_button = Button("Send", self.send, "primary")
+        self._popover: SamplingPopover | None = None
+        self._lay_out()
+        chat = bench.chat
+        chat.draft_changed.connect(self._draft_changed)
+        chat.busy_changed.connect(self._refresh)
+        chat.details_changed.connect(self._refresh)
+        bench.session.changed.connect(self._refresh)
+        bench.preferences.changed.connect(self._preference_changed)
+        self._preference_changed("send_key")
+        self._draft_changed(chat.draft)
+        self._refresh()
+
+    def send(self) -> None:
+        """Ask what is written here."""
+        text = self.field.text
+        if text.strip() and not self.bench.chat.busy and self.bench.chat.send(text):
+            self._draft_changed("")
+
+    def show_sampling(self) -> None:
+        """System prompt, presets and how tokens are drawn."""
+        if self._popover is None:
+            self._popover = SamplingPopover(self.bench, self)
+        self._popover.show_above(self._card)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        now, painter = tokens(), QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        focused = self.field.hasFocus()
+        painter.setPen(QColor(now.accent if focused else now.faint))
+        painter.setBrush(QColor(now.panel))
+        area = self._card.geometry().toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
+        painter.drawRoundedRect(area, RADIUS_CARD, RADIUS_CARD)
+        painter.end()
+
+    def eventFilter(self, watched: object, event: QEvent) -> bool:  # noqa: N802
+        if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
+            self.update()
+        return False
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self.field.setFont(fonts.chat())
+            self._card.setMaximumWidth(fonts.chat_width())
+
+    def _lay_out(self) -> None:
+        self._card = QWidget()
+        row = QHBoxLayout()
+        row.setSpacing(GRID)
+        row.addWidget(self.sampling)
+        row.addWidget(self._settings, 1)
+        row.addWidget(self._count)
+        row.addWidget(self.stop)
+        row.addWidget(self.send_button)
+        inside = QVBoxLayout(self._card)
+        inside.setContentsMargins(12, 10, GRID, GRID)
+        inside.setSpacing(6)
+        inside.addWidget(self.field)
+        inside.addLayout(row)
+        self._card.setMaximumWidth(fonts.chat_width())
+        line = QHBoxLayout(self)  # as wide as the messages above, and where they are
+        line.setContentsMargins(PADDING, GRID // 2, PADDING, PADDING)
+        line.addWidget(self._card, 1)
+        for before, after in (
+            (self.field, self.send_button),
+            (self.send_button, self.stop),
+            (self.stop, self.sampling),
+        ):
+            QWidget.setTabOrder(before, after)
+
+    def _typed(self) -> None:
+        text = self.field.text
+        if text != self.bench.chat.draft:
+            self.bench.chat.set_draft(text)
+        self.counter.set_text(text)
+        self._refresh()
+
+    def _draft_changed(self, draft: str) -> None:
+        if draft != self.field.text:
+            self.field.set_text(draft)
+
+    def _preference_changed(self, field: str) -> None:
+        if field == "send_key":
+            on_enter = self.bench.preferences.value.send_key == "enter"
+            self.field.submits_on_enter = on_enter
+            self.send_button.setToolTip("Enter" if on_enter else "Ctrl+Enter")
+        elif field == "presets":
+            self._refresh()
+
+    def _refresh(self) -> None:
+        chat, session = self.bench.chat, self.bench.session
+        written = bool(self.field.text.strip())
+        self.send_button.setEnabled(written and not chat.busy)
+        self.stop.setEnabled(chat.busy)
+        self.stop.setToolTip("Esc")
+        self._settings.setText(in_words(self.bench))
+        count = self.counter.count
+        known = written and count is not None
+        self._count.setText(f"{grouped(count)} tok" if known else "")
+        room = session.model.n_ctx if session.model is not None else 0
+        set_tone(self._count, "bad" if known and room and (count or 0) >= room else "quiet")

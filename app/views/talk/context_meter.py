@@ -1,0 +1,237 @@
+"""How full the context is, message by message."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, Qt, QTimer
+from PySide6.QtGui import QColor, QEnterEvent, QFocusEvent, QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QWidget
+
+from app.state.talk.context import ContextUse, Share, context_use
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.theme.theme import tokens
+from app.theme.tokens import GRID, RADIUS_CARD, ROW_COMPACT, mix
+from app.widgets.basics import label
+from app.widgets.numbers import grouped
+from app.widgets.segments import Segment, SegmentBar
+
+BAR = 96
+REFRESH_MS = 200
+FULL = 0.9  # from here on it warns
+MOST = 12  # messages that the card names
+CARD_WIDTH = 320
+
+
+class ContextMeter(QWidget):
+    """A bar and a percentage; under the mouse or with the keyboard a card with the parts."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self.bench = bench
+        self.use = ContextUse((), 0)
+        self._card: ContextCard | None = None
+        self.bar = SegmentBar(fonts.px(BAR))
+        self.bar.pointed.connect(self._pointed)
+        self._percent = label("", "quiet")
+        self._percent.setMinimumWidth(fonts.px(34))
+        self._percent.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(GRID // 2, 0, GRID // 2, 0)
+        row.setSpacing(GRID)
+        row.addWidget(label("context", "quiet"))
+        row.addWidget(self.bar)
+        row.addWidget(self._percent)
+        self._soon = QTimer(self, singleShot=True, interval=REFRESH_MS)
+        self._soon.timeout.connect(self.refresh)
+        chat, session = bench.chat, bench.session
+        for signal in (chat.path_changed, chat.message_added, chat.message_changed):
+            signal.connect(self._later)
+        chat.details_changed.connect(self._later)
+        session.changed.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show the context of the open chat as it is now."""
+        model, chat = self.bench.session.model, self.bench.chat
+        if model is None:
+            self.hide()
+            self.hide_card()
+            return
+        if self.parent() is not None:  # before, it would be a window
+            self.show()
+        self.use = context_use(chat.path, chat.system, model.n_ctx)
+        tight = self.share >= FULL
+        self.bar.show_segments(
+            [self._segment(part, tight) for part in self.use.shares], model.n_ctx
+        )
+        self._percent.setText(f"{self.share * 100:.0f} %")
+        self.setAccessibleName(self.words)
+        if self._card is not None and self._card.isVisible():
+            self._show_card()
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1, and above where the engine must leave something out."""
+        return self.use.used / self.use.n_ctx if self.use.n_ctx else 0.0
+
+    @property
+    def words(self) -> str:
+        """All of it in a line."""
+        about = "" if self.use.counted else "about "
+        return (
+            f"Context: {about}{grouped(self.use.used)} of {grouped(self.use.n_ctx)} tokens,"
+            f" {self.share * 100:.0f} %"
+        )
+
+    def who(self, part: Share) -> str:
+        """Whose part it is."""
+        if part.row is None:
+            return "System prompt"
+        message = self.bench.chat.path[part.row]
+        who = "You" if message.role == "user" else "Answer"
+        line = " ".join(message.text.split())
+        return f"{who}: {line}" if line else who
+
+    def enterEvent(self, event: QEnterEvent) -> None:  # noqa: N802
+        self._show_card()
+
+    def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().leaveEvent(event)
+        self.hide_card()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        super().focusInEvent(event)
+        self.update()
+        if event.reason() in (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason):
+            self._show_card()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        super().focusOutEvent(event)
+        self.update()
+        self.hide_card()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        step = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()))
+        count = len(self.use.shares)
+        if step is None or not count:
+            super().keyPressEvent(event)
+            return
+        at = self.bar.marked
+        self.bar.marked = (at + step) % count if at is not None else (0 if step > 0 else count - 1)
+        self.bar.update()
+        self._show_card()
+        part = self.use.shares[self.bar.marked]
+        self.setAccessibleDescription(f"{self.who(part)}, {grouped(part.tokens)} tokens")
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        if self.hasFocus():
+            painter = QPainter(self)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(QColor(tokens().accent))
+            area = QRectF(0.5, (self.height() - 28) / 2, self.width() - 1, 28)
+            painter.drawRoundedRect(area, 4, 4)
+            painter.end()
+
+    def hide_card(self) -> None:
+        """Take the card away."""
+        self.bar.marked = None
+        if self._card is not None:
+            self._card.hide()
+
+    def _segment(self, part: Share, tight: bool) -> Segment:
+        if part.row is None:
+            return Segment(part.tokens, "quiet", 0.6)
+        asked = self.bench.chat.path[part.row].role == "user"
+        tone = "warn" if tight else "accent"
+        return Segment(part.tokens, tone, 0.45 if asked else 0.8)
+
+    def _pointed(self, index: int | None) -> None:
+        if self._card is not None and self._card.isVisible():
+            self._show_card()
+
+    def _show_card(self) -> None:
+        if self._card is None:
+            self._card = ContextCard(self.window())
+            self.destroyed.connect(self._card.deleteLater)
+        corner = self.mapTo(self.window(), QPoint(0, 0))
+        self._card.show_use(self, QRect(corner, self.size()))
+
+    def _later(self) -> None:
+        if not self._soon.isActive():
+            self._soon.start()
+
+
+class ContextCard(QWidget):
+    """Used and free, then a line a message; floats below the meter."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._over = parent
+        self._lines: list[tuple[str, str, bool]] = []
+        self._title = ""
+        self._marked: int | None = None
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setAccessibleName("Context by message")
+        self.hide()
+
+    def show_use(self, meter: ContextMeter, beside: QRect) -> None:
+        shares = list(enumerate(meter.use.shares))
+        left_out = max(0, len(shares) - MOST)
+        marked = meter.bar.marked
+        shown = shares[left_out:]
+        if marked is not None and marked < left_out:
+            shown = shares[marked : marked + MOST]
+            left_out = 0
+        self._title = meter.words
+        self._marked = next((n for n, (at, _) in enumerate(shown) if at == marked), None)
+        self._lines = [
+            (
+                meter.who(part),
+                ("" if part.counted else "~") + grouped(part.tokens),
+                part.row is None,
+            )
+            for _, part in shown
+        ]
+        if left_out:
+            earlier = sum(part.tokens for _, part in shares[:left_out])
+            self._lines.insert(0, (f"{left_out} earlier", grouped(earlier), False))
+            self._marked = None if self._marked is None else self._marked + 1
+        row = fonts.px(ROW_COMPACT)
+        height = 44 + len(self._lines) * row + (GRID if self._lines else 0)
+        room = self._over.rect()
+        width = min(fonts.px(CARD_WIDTH), room.width() - 2 * GRID)
+        left = min(beside.left(), room.width() - width - GRID)
+        self.setGeometry(left, beside.bottom() - GRID // 2, width, height)
+        self.setAccessibleDescription(
+            ". ".join([self._title, *(f"{a}, {b}" for a, b, _ in self._lines)])
+        )
+        self.raise_()
+        self.show()
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        painter, now = QPainter(self), tokens()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QColor(mix(now.faint, now.panel, 0.6)))
+        painter.setBrush(QColor(now.panel))
+        frame = self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
+        painter.drawRoundedRect(frame, RADIUS_CARD, RADIUS_CARD)
+        painter.setFont(fonts.body())
+        painter.setPen(QColor(now.text))
+        inner = QRectF(14, 0, self.width() - 28, 40)
+        painter.drawText(inner, int(Qt.AlignmentFlag.AlignVCenter), self._title)
+        row = fonts.px(ROW_COMPACT)
+        painter.setFont(fonts.small())
+        metrics = painter.fontMetrics()
+        for n, (who, count, _) in enumerate(self._lines):
+            area = QRectF(14, 40 + n * row, self.width() - 28, row)
+            if n == self._marked:
+                painter.fillRect(area.adjusted(-8, 0, 8, 0), QColor(now.selection))
+            name = metrics.elidedText(who, Qt.TextElideMode.ElideRight, round(area.width()) - 48)
+            painter.setPen(QColor(now.text if n == self._marked else now.quiet))
+            painter.drawText(area, int(Qt.AlignmentFlag.AlignVCenter), name)
+            painter.setPen(QColor(now.text))
+            right = int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight)
+            painter.drawText(area, right, count)
+        painter.end()

@@ -1,0 +1,273 @@
+"""What stands around a message's text: speaker, actions, statistics, progress, thought."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QRect, QTimer, Signal
+from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
+
+from app.state.session import Stage
+from app.state.talk.reasoning import Said
+from app.theme import fonts
+from app.theme.theme import tokens
+from app.theme.tokens import GRID, ROW_COMPACT
+from app.views.talk.statistics import about, details, summary
+from app.widgets.basics import Button, IconButton, label, set_tone
+from app.widgets.elided import ElidedLabel
+from app.widgets.markdown.view import MarkdownView
+from app.widgets.numbers import duration, grouped
+
+if TYPE_CHECKING:
+    from app.views.talk.message import MessageView
+
+SAID_MS = 1500
+STAGES = {
+    "prefill": "Reading the prompt",
+    "compile": "Building kernels",
+    "load": "Loading the model",
+}
+
+
+class Header(QWidget):
+    """Who speaks, and when."""
+
+    def __init__(self, view: MessageView, actions: QWidget | None) -> None:
+        super().__init__()
+        self._view = view
+        self._speaker = label()
+        self._speaker.setFont(fonts.strong())
+        self._time = label("", "quiet", "small")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(GRID)
+        row.addWidget(self._speaker)
+        row.addWidget(self._time)
+        row.addStretch(1)
+        if actions is not None:
+            row.addWidget(actions)
+        self.setFixedHeight(fonts.px(ROW_COMPACT + 6))
+
+    def refresh(self) -> None:
+        self._speaker.setText(self._view.speaker)
+        self._time.setText(_when(self._view.message.created))
+
+    def show_time(self, shown: bool) -> None:
+        self._time.setVisible(shown)
+
+
+class Actions(QWidget):
+    """Branches, copy, edit, answer anew, go on."""
+
+    def __init__(self, view: MessageView) -> None:
+        super().__init__()
+        self._view = view
+        chat, row = view.chat.bench.chat, view.row
+        self._branches = QWidget()
+        self.before = IconButton(
+            "chevron-left", "Previous branch", lambda: view.chat.choose_sibling(row, -1), 16
+        )
+        self.after = IconButton(
+            "chevron-right", "Next branch", lambda: view.chat.choose_sibling(row, 1), 16
+        )
+        self._place = label("", "quiet", "small")
+        inside = QHBoxLayout(self._branches)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.setSpacing(0)
+        for part in (self.before, self._place, self.after):
+            inside.addWidget(part)
+        self._copy = IconButton("copy", "Copy the message", self._do_copy, 16)
+        self.edit = IconButton("edit", "Edit", view.begin_edit, 16)
+        buttons = [self._copy, self.edit]
+        if not view.is_question:
+            self.again = IconButton("retry", "Answer again", lambda: chat.regenerate(row), 16)
+            self.on = IconButton("continue", "Go on", lambda: chat.continue_answer(row), 16)
+            buttons += [self.again, self.on]
+        self.stops: list[QWidget] = [self.before, self.after, *buttons]  # in the order of Tab
+        self._buttons = QWidget()
+        self._buttons.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        line = QHBoxLayout(self._buttons)
+        line.setContentsMargins(0, 0, 0, 0)
+        line.setSpacing(0)
+        for button in buttons:
+            line.addWidget(button)
+        row_of = QHBoxLayout(self)
+        row_of.setContentsMargins(0, 0, 0, 0)
+        row_of.setSpacing(GRID // 2)
+        row_of.addWidget(self._branches)
+        row_of.addWidget(self._buttons)
+
+    def refresh(self) -> None:
+        message, view = self._view.message, self._view
+        several = message.siblings > 1
+        self._branches.setVisible(several)
+        if several:
+            self._place.setText(f"{message.place + 1}/{message.siblings}")
+            self._place.setAccessibleName(f"Branch {message.place + 1} of {message.siblings}")
+            self.before.setEnabled(message.place > 0)
+            self.after.setEnabled(message.place < message.siblings - 1)
+        if not view.is_question:
+            self.on.setVisible(bool(message.text) and message.finish != "died")
+
+    def set_shown(self, shown: bool) -> None:
+        self._buttons.setVisible(shown)
+
+    def _do_copy(self) -> None:
+        QGuiApplication.clipboard().setText(self._view.message.text)
+        self._copy.set_picture("check", "Copied")
+        QTimer.singleShot(SAID_MS, self, self._as_before)
+
+    def _as_before(self) -> None:
+        self._copy.set_picture("copy", "Copy the message")
+
+
+class Footer(QWidget):
+    """Statistics on the left, actions on the right."""
+
+    def __init__(self, view: MessageView, actions: Actions) -> None:
+        super().__init__()
+        self._view = view
+        self._numbers = ElidedLabel()
+        self._numbers.setProperty("tone", "quiet")
+        self._numbers.setProperty("letters", "small")
+        self._step = Button("", lambda: view.next_step[1](), "link")
+        self._step.hide()
+        self.stops: list[QWidget] = [self._step]
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(GRID)
+        row.addWidget(self._numbers, 1)
+        row.addWidget(self._step)
+        row.addWidget(actions)
+        self.setFixedHeight(fonts.px(ROW_COMPACT + 6))
+
+    def refresh(self) -> None:
+        message = self._view.message
+        self._numbers.setText("" if self._view.answering else summary(message))
+        # The window's banner says what became of the engine, with its own next steps.
+        died = message.finish == "died"
+        set_tone(self._numbers, "bad" if died else "quiet")
+        self._step.setVisible(died)
+        self._step.set_text(self._view.next_step[0])
+        self.setToolTip(details(message))
+        self._numbers.setAccessibleDescription(details(message))
+
+
+class Progress(QWidget):
+    """How far the prompt is read, before the first token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words = label("", "quiet")
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setAccessibleName("Progress of the prompt")
+        self._bar.setMaximumWidth(fonts.px(320))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 2, 0, GRID)
+        column.setSpacing(GRID)
+        column.addWidget(self._words)
+        column.addWidget(self._bar)
+        self.show_stage(None)
+
+    def show_stage(self, stage: Stage | None) -> None:
+        if stage is None or stage.total <= 0:
+            self._words.setText("Waiting for the first token")
+            self._bar.setRange(0, 1)
+            self._bar.setValue(0)
+            return
+        what = STAGES.get(stage.name, stage.name)
+        words = f"{what}  ·  {grouped(stage.done)} of {grouped(stage.total)}"
+        if stage.name == "prefill":
+            words += " tokens"
+        if stage.left_s is not None and stage.left_s >= 1:
+            words += f"  ·  about {about(stage.left_s)} left"
+        self._words.setText(words)
+        self._bar.setRange(0, stage.total)
+        self._bar.setValue(stage.done)
+
+
+class Thought(QWidget):
+    """What the model thought before it answered, folded."""
+
+    height_changed = Signal()
+
+    def __init__(self, view: MessageView) -> None:
+        super().__init__()
+        self._view = view
+        self._text: MarkdownView | None = None
+        self._said = Said("", "")
+        self._began = time.monotonic()
+        self._took: float | None = None
+        self._fold = Button("", self.toggle, "link")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID // 2)
+        line = QHBoxLayout()
+        line.addWidget(self._fold)
+        line.addStretch(1)
+        self._inset = QVBoxLayout()
+        self._inset.setContentsMargins(2 * GRID, 0, 0, 0)
+        column.addLayout(line)
+        column.addLayout(self._inset)
+
+    def show_said(self, said: Said) -> None:
+        if self._said.thinking and not said.thinking:
+            self._took = time.monotonic() - self._began
+        self._said = said
+        self.tick()
+        if self._text is not None:
+            self._text.set_text(said.thought, live=said.thinking and self._view.answering)
+
+    def tick(self) -> None:
+        """The time goes on."""
+        if self._said.thinking and self._view.answering:
+            words = f"Thinking for {duration(int(time.monotonic() - self._began) + 1)}"
+        else:
+            took = self._took if self._took is not None else self._estimate()
+            words = "Thought" if took is None else f"Thought for {duration(took)}"
+        self._fold.setText(f"{'▸' if self._text is None else '▾'}  {words}")
+        self._fold.setAccessibleName(f"{words}, {'folded' if self._text is None else 'unfolded'}")
+
+    def toggle(self) -> None:
+        """Unfold or fold."""
+        unfolded = self._text is None
+        if unfolded:
+            self._text = MarkdownView("What the model thought")
+            self._text.height_changed.connect(self.height_changed)
+            self._text.set_text(self._said.thought)
+            self._inset.addWidget(self._text)
+            self._text.show()
+        elif self._text is not None:
+            self._inset.removeWidget(self._text)
+            self._text.hide()
+            self._text.deleteLater()
+            self._text = None
+        self.tick()
+        self.updateGeometry()
+        self.height_changed.emit()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        if self._text is not None:
+            painter = QPainter(self)
+            bar = QRect(0, self._text.y(), 3, self._text.height())
+            painter.fillRect(bar, QColor(tokens().divider))
+            painter.end()
+
+    def _estimate(self) -> float | None:
+        """Its part of the time that the whole answer took."""
+        message = self._view.message
+        if message.stats is None or not message.text:
+            return None
+        return message.stats.decode_s * self._said.answer_start / len(message.text)
+
+
+def _when(created: float) -> str:
+    if not created:
+        return ""
+    then, now = time.localtime(created), time.localtime()
+    if then[:3] == now[:3]:
+        return time.strftime("%H:%M", then)
+    return time.strftime("%d %b %Y, %H:%M" if then[0] != now[0] else "%d %b, %H:%M", then)

@@ -1,0 +1,170 @@
+"""Answers painted by how sure the model was, with what else could have come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, log2
+from typing import TYPE_CHECKING, Literal
+
+from PySide6.QtCore import QRect, QTimer, Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.state.talk.tokens import Tokens
+from app.theme.tokens import GRID
+from app.widgets.tokens.alternatives import AlternativesCard, Choice
+from app.widgets.tokens.bands import band_of_entropy, band_of_probability
+from app.widgets.tokens.text import TokenText
+from engine.protocol import Alternative, TokenInfo
+
+if TYPE_CHECKING:
+    from app.views.talk.message import MessageView
+
+Measure = Literal["probability", "entropy"]
+LINGER_MS = 250  # the card stays so long when the mouse leaves, so that it can be reached
+
+
+def entropy(top: Sequence[Alternative]) -> float:
+    """Bits of the distribution: the alternatives that are known, the rest as one more."""
+    shares = [exp(alternative.logprob) for alternative in top]
+    shares.append(max(0.0, 1.0 - sum(shares)))
+    return -sum(share * log2(share) for share in shares if share > 0)
+
+
+def visible(text: str) -> str:
+    """A token's text with its white space to be seen."""
+    shown = text.replace(" ", "␣").replace("\n", "↵").replace("\t", "⇥")
+    return shown or "∅"
+
+
+def band(info: TokenInfo, measure: Measure) -> int | None:
+    """Where a token belongs; None where nothing was recorded."""
+    if info.logprob is None:
+        return None
+    if measure == "entropy":
+        return band_of_entropy(entropy(info.top)) if info.top else None
+    return band_of_probability(exp(info.logprob))
+
+
+class TokenAnswer(QWidget):
+    """The tokens of an answer; a click or Enter on an alternative branches from there."""
+
+    height_changed = Signal()
+
+    def __init__(self, view: MessageView) -> None:
+        super().__init__()
+        self._view, self._chat = view, view.chat
+        self._bands: list[int | None] = []
+        self._ends: list[int] = []
+        self._measure: Measure = "probability"
+        self._card: AlternativesCard | None = None
+        self._shown: int | None = None
+        self.painter = TokenText(f"Tokens of what {view.speaker} said")
+        self.painter.pointed.connect(self._point)
+        self.painter.placed.connect(self._select)
+        self.painter.stepped.connect(self._step)
+        self.painter.taken.connect(self._take)
+        self.painter.height_changed.connect(self.height_changed)
+        self.painter.installEventFilter(view)
+        self.setFocusProxy(self.painter)
+        self._linger = QTimer(self, singleShot=True, interval=LINGER_MS)
+        self._linger.timeout.connect(self._hide_if_left)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, GRID // 2)
+        column.addWidget(self.painter)
+
+    def refresh(self) -> None:
+        """Show the answer as it is now."""
+        known, measure = self._tokens, self._chat.measure
+        if measure != self._measure or len(known) < len(self._bands):
+            self._bands, self._ends, self._measure = [], [], measure
+        fresh = range(len(self._bands), len(known))
+        self._bands += [band(known[n], measure) for n in fresh]
+        self._ends += [known.end(n) for n in fresh]
+        self.painter.set_tokens(self._view.message.text, known.begin, self._ends, self._bands)
+
+    def append(self, first: int) -> None:
+        """Tokens from `first` on are new; `refresh` shows them."""
+        del self._bands[first:], self._ends[first:]
+
+    @property
+    def _tokens(self) -> Tokens:
+        return self._chat.bench.chat.tokens(self._view.row)
+
+    def _point(self, index: int | None) -> None:
+        if index is None:
+            self._linger.start()
+        else:
+            self._linger.stop()
+            self._show_card(index)
+
+    def _show_card(self, index: int) -> None:
+        known = self._tokens
+        if index >= len(known):
+            return
+        info = known[index]
+        chance = "no probability was recorded"
+        if info.logprob is not None:
+            chance = f"{_percent(exp(info.logprob))}  ·  logprob {info.logprob:.2f}"
+            if info.top:
+                chance += f"  ·  {entropy(info.top):.1f} bits"
+        top = sorted(info.top, key=lambda alternative: -alternative.logprob)
+        choices = [Choice(visible(a.text), exp(a.logprob), a.token == info.token) for a in top]
+        hint = "↑↓ and Enter, or a click, branch from here" if top else ""
+        card = self._make_card()
+        painter = self.painter
+        place = painter.token_rect(index).toAlignedRect().adjusted(0, -4, 0, 4)
+        corner = painter.mapTo(self.window(), place.topLeft())
+        card.show_choices(visible(info.text), chance, choices, hint, QRect(corner, place.size()))
+        self._shown = index
+        painter.tell(f"Token {index + 1} of {len(known)}: {card.words}")
+
+    def _select(self, index: int) -> None:
+        self._chat.bench.selection.select(token=(self._view.message.id, index))
+
+    def _make_card(self) -> AlternativesCard:
+        if self._card is None:
+            self._card = AlternativesCard(self.window())
+            self._card.chosen.connect(self._choose)
+            self._card.left.connect(self._linger.start)
+            self.destroyed.connect(self._card.deleteLater)
+        return self._card
+
+    def _step(self, step: int) -> None:
+        if self._card is not None and self._card.isVisible():
+            self._card.mark(step)
+            if self._card.marked is not None:
+                choice = self._card.choices[self._card.marked]
+                self.painter.tell(f"{choice.text}, {_percent(choice.share)}")
+
+    def _take(self, index: int) -> None:
+        if self._card is None or not self._card.isVisible() or self._shown != index:
+            self._show_card(index)
+        elif self._card.marked is not None:
+            self._choose(self._card.marked)
+
+    def _choose(self, choice: int) -> None:
+        index, row = self._shown, self._view.row
+        if index is None:
+            return
+        top = self._tokens[index].top
+        order = sorted(range(len(top)), key=lambda n: -top[n].logprob)
+        self.hide_card()
+        self._chat.branch(row, index, order[choice])
+
+    def _hide_if_left(self) -> None:
+        under = self._card is not None and self._card.underMouse()
+        if not under and self.painter.current is None:
+            self.hide_card()
+
+    def hide_card(self) -> None:
+        """Take the card away."""
+        self._shown = None
+        if self._card is not None:
+            self._card.hide()
+
+    def hideEvent(self, event: object) -> None:  # noqa: N802
+        self.hide_card()
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f} %" if share < 0.995 else f"{share * 100:.0f} %"

@@ -1,0 +1,1 @@
+"""Long lists: columns, rows, tables."""

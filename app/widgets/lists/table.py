@@ -1,0 +1,211 @@
+"""A table with a filter line; what is chosen in it, or all of it, copies as text."""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, Qt, Signal
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent, QShortcut
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHBoxLayout,
+    QHeaderView,
+    QLineEdit,
+    QTableView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.theme import fonts
+from app.theme.tokens import GRID
+from app.widgets.basics import IconButton, label
+from app.widgets.lists.rows import Rows
+from app.widgets.numbers import grouped
+
+MEASURED = 100  # rows whose content decides a column's width
+LEAST, STRETCH_LEAST = 48, 120  # pixels of a column that is cut, and of one that stretches
+_Select = QItemSelectionModel.SelectionFlag
+
+
+class Table(QWidget):
+    """`rows` with filter, count and Copy. The chosen row stays chosen when rows are replaced.
+
+    `stretch` are the columns that share what width is left, the last one by default.
+    """
+
+    chosen = Signal(object)  # a row; None when none is
+    activated = Signal(object)
+
+    def __init__(self, rows: Rows[Any], name: str, stretch: Sequence[int] = ()) -> None:
+        super().__init__()
+        self.rows, self._name = rows, name.lower()
+        self._chosen: Any = None
+        self._fitting = self._touched = False
+        self.query = QLineEdit()
+        self.query.setPlaceholderText(f"Filter {self._name}")
+        self.query.setAccessibleName(f"Filter {self._name}")
+        self.query.setClearButtonEnabled(True)
+        self.query.textChanged.connect(rows.look_for)
+        self._count = label(tone="quiet", size="small")
+        self.view = _view(rows, name, stretch)
+        self.view.horizontalHeader().sectionResized.connect(self._border_moved)
+        self.view.selectionModel().currentRowChanged.connect(self._choose)
+        self.view.activated.connect(self._activate)
+        self.view.copy_wanted.connect(self.copy_chosen)
+        for at in range(len(rows.columns)):  # headers take no keyboard
+            key = QShortcut(QKeySequence(f"Alt+{at + 1}"), self.view)
+            key.setContext(Qt.ShortcutContext.WidgetShortcut)
+            key.activated.connect(partial(self.sort_by, at))
+        self.head = QHBoxLayout()
+        self.head.setSpacing(GRID)
+        self.head.addWidget(self.query, 1)
+        self.head.addWidget(self._count)
+        self.head.addWidget(IconButton("copy", f"Copy {self._name} as text", self.copy_all))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addLayout(self.head)
+        column.addWidget(self.view, 1)
+        rows.modelReset.connect(self._refresh)
+        self._refresh()
+
+    def text(self, chosen_only: bool = False) -> str:
+        """The rows as they stand, with tabs between columns and titles on top."""
+        places: Iterable[int] = range(len(self.rows.shown))
+        if chosen_only:
+            places = sorted(index.row() for index in self.view.selectionModel().selectedRows())
+        lines = ["\t".join(column.title for column in self.rows.columns)]
+        for place in places:
+            row = self.rows.shown[place]
+            lines.append("\t".join(column.text(row) for column in self.rows.columns))
+        return "\n".join(lines)
+
+    def copy_chosen(self) -> None:
+        QGuiApplication.clipboard().setText(self.text(chosen_only=True))
+
+    def copy_all(self) -> None:
+        QGuiApplication.clipboard().setText(self.text())
+
+    def sort_by(self, column: int) -> None:
+        """Sort by that column, downwards the second time (Alt and its number)."""
+        header = self.view.horizontalHeader()
+        again = header.sortIndicatorSection() == column
+        up = again and header.sortIndicatorOrder() == Qt.SortOrder.DescendingOrder
+        falling = again and not up
+        order = Qt.SortOrder.DescendingOrder if falling else Qt.SortOrder.AscendingOrder
+        self.view.sortByColumn(column, order)
+
+    def choose(self, place: int) -> None:
+        """Put the cursor on a row of `rows.shown`."""
+        index = self.rows.index(place, 0)
+        flags = _Select.ClearAndSelect | _Select.Rows
+        self.view.selectionModel().setCurrentIndex(index, flags)
+        self.view.scrollTo(index)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            self.view.verticalHeader().setDefaultSectionSize(fonts.row())
+
+    def _refresh(self) -> None:
+        total, shown = self.rows.total, len(self.rows.shown)
+        text = grouped(total) if shown == total else f"{grouped(shown)} of {grouped(total)}"
+        self._count.setText(text)
+        if shown:
+            self._fit_columns()
+        chosen = self._chosen
+        if chosen is not None and chosen in self.rows.shown:
+            self.choose(self.rows.shown.index(chosen))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        if self.rows.shown:
+            self._fit_columns()
+
+    def _fit_columns(self) -> None:
+        """As long as nobody has moved a border."""
+        if self._touched:
+            return
+        self._fitting = True
+        wanted = _wanted_widths(self.view, self.rows)
+        stretching = len(self.rows.columns) - len(wanted)
+        room = self.view.viewport().width() - stretching * fonts.px(STRETCH_LEAST)
+        for at, width in narrowed(wanted, room).items():
+            self.view.setColumnWidth(at, width)
+        self._fitting = False
+
+    def _border_moved(self) -> None:
+        header = self.view.horizontalHeader()
+        self._touched |= not self._fitting and header.underMouse()
+
+    def _choose(self, index: QModelIndex) -> None:
+        if index.isValid():  # a reset leaves none for a moment
+            self._chosen = self.rows.shown[index.row()]
+        self.chosen.emit(self._chosen)
+
+    def _activate(self, index: QModelIndex) -> None:
+        self.activated.emit(self.rows.shown[index.row()])
+
+
+class _View(QTableView):
+    """Qt copies the one cell at the cursor; we copy rows."""
+
+    copy_wanted = Signal()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self.copy_wanted.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+def _view(rows: Rows[Any], name: str, stretch: Sequence[int]) -> _View:
+    view = _View()
+    view.setAccessibleName(name)
+    view.setModel(rows)
+    header = view.horizontalHeader()
+    header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)  # before it sorts by itself
+    header.setSortIndicatorClearable(True)
+    view.setSortingEnabled(True)
+    view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+    view.setShowGrid(False)
+    view.setWordWrap(False)
+    view.setTabKeyNavigation(False)
+    view.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+    view.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+    view.verticalHeader().hide()
+    view.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+    view.verticalHeader().setDefaultSectionSize(fonts.row())
+    header.setHighlightSections(False)
+    for at in stretch or (len(rows.columns) - 1,):
+        header.setSectionResizeMode(at, QHeaderView.ResizeMode.Stretch)
+    return view
+
+
+def _wanted_widths(view: QTableView, rows: Rows[Any]) -> dict[int, int]:
+    """Of the columns that do not stretch: as given, or by the content of the first rows."""
+    header, metrics = view.horizontalHeader(), view.fontMetrics()
+    widths = {}
+    for at, column in enumerate(rows.columns):
+        if header.sectionResizeMode(at) == QHeaderView.ResizeMode.Stretch:
+            continue
+        width = fonts.px(column.width)
+        if not width:
+            count = min(MEASURED, len(rows.shown))
+            texts = [column.title, *(column.text(rows.shown[i]) for i in range(count))]
+            widest = max(metrics.horizontalAdvance(text) for text in texts)
+            width = min(widest + fonts.px(32), fonts.px(360))
+        widths[at] = width
+    return widths
+
+
+def narrowed(widths: dict[int, int], room: int) -> dict[int, int]:
+    """The widths with the widest cut to one measure, so that all fit into `room`."""
+    left, cap = room, 0
+    for place, width in enumerate(sorted(widths.values())):
+        share = left // (len(widths) - place)
+        if width > share:
+            cap = max(share, LEAST)
+            return {at: min(wide, cap) for at, wide in widths.items()}
+        left -= width
+    return widths

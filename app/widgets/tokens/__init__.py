@@ -1,0 +1,1 @@
+"""Text as tokens, painted and chosen."""

@@ -1,0 +1,1 @@
+"""The window's frame, its table of commands, and its program."""

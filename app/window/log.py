@@ -1,0 +1,107 @@
+"""The log: every line, filtered by level, source and words."""
+
+import logging
+from datetime import datetime
+
+from PySide6.QtWidgets import QComboBox, QPlainTextEdit, QVBoxLayout, QWidget
+
+from app.state.log import LogLine, LogState
+from app.theme import fonts
+from app.theme.tokens import GRID, PADDING
+from app.widgets.basics import Button
+from app.widgets.lists.rows import Column, Rows
+from app.widgets.lists.table import Table
+
+LEVELS = {
+    "All levels": 0,
+    "Info and up": logging.INFO,
+    "Warnings and up": logging.WARNING,
+    "Errors": logging.ERROR,
+}
+ALL = "All sources"
+
+
+def _tone(line: LogLine) -> str:
+    if line.level >= logging.ERROR:
+        return "bad"
+    return "warn" if line.level >= logging.WARNING else "quiet"
+
+
+def _time(line: LogLine) -> str:
+    return datetime.fromtimestamp(line.time).strftime("%H:%M:%S.%f")[:-3]
+
+
+COLUMNS = (
+    Column[LogLine]("Time", _time, lambda x: x.time, mono=True, quiet=True, width=104),
+    Column[LogLine](
+        "Level",
+        lambda x: logging.getLevelName(x.level).capitalize(),
+        lambda x: x.level,
+        tone=_tone,
+        width=80,
+    ),
+    Column[LogLine]("Source", lambda x: x.source, quiet=True, width=88),
+    Column[LogLine]("Text", lambda x: x.text),
+)
+
+
+class LogView(QWidget):
+    """Shows `LogState`; the details of the chosen line below."""
+
+    def __init__(self, log: LogState) -> None:
+        super().__init__()
+        self._log = log
+        self.level = QComboBox()
+        self.level.setAccessibleName("Level of lines")
+        self.level.addItems(list(LEVELS))
+        self.source = QComboBox()
+        self.source.setAccessibleName("Source of lines")
+        self.source.addItem(ALL)
+        self.table = Table(Rows(COLUMNS, self), "Log")
+        self.table.head.insertWidget(1, self.level)
+        self.table.head.insertWidget(2, self.source)
+        self.table.head.addWidget(Button("Clear", log.clear, name="Clear the log"))
+        self.details = QPlainTextEdit()
+        self.details.setReadOnly(True)
+        self.details.setAccessibleName("Details of the line")
+        self.details.setFont(fonts.mono())
+        self.details.setMaximumHeight(200)
+        self.details.setTabChangesFocus(True)
+        self.details.hide()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        column.setSpacing(GRID)
+        column.addWidget(self.table, 1)
+        column.addWidget(self.details)
+        self.level.currentIndexChanged.connect(self.refresh)
+        self.source.currentIndexChanged.connect(self.refresh)
+        self.table.chosen.connect(self._show_details)
+        log.appended.connect(self.refresh)
+        log.dropped.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """The lines that pass; the view stays at the end where it was there."""
+        self._list_sources()
+        least, source = LEVELS[self.level.currentText()], self.source.currentText()
+        bar = self.table.view.verticalScrollBar()
+        at_end = bar.value() >= bar.maximum()
+        lines = [x for x in self._log.lines if x.level >= least and source in (ALL, x.source)]
+        self.table.rows.show_rows(lines)
+        if at_end:
+            self.table.view.scrollToBottom()
+
+    def show_last(self) -> None:
+        """Put the cursor on the newest line."""
+        if self.table.rows.shown:
+            self.table.choose(len(self.table.rows.shown) - 1)
+        self.table.view.setFocus()
+
+    def _list_sources(self) -> None:
+        known = {self.source.itemText(at) for at in range(self.source.count())}
+        self.source.addItems(sorted({line.source for line in self._log.lines} - known))
+
+    def _show_details(self, line: LogLine | None) -> None:
+        self.details.setVisible(line is not None and bool(line.details))
+        if line is not None:
+            self.details.setPlainText(line.details)

@@ -1,0 +1,149 @@
+"""Banners above the talk: what went wrong, with the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.state.problem import Problem
+from app.state.talk.chats import ChatRow
+from app.theme.tokens import GRID, PADDING
+from app.widgets.banner import Banner
+from app.widgets.numbers import mib
+
+if TYPE_CHECKING:
+    from app.window.main_window import MainWindow
+
+# What the button of a problem says, and the command behind it.
+NEXT_STEPS = {
+    "restart": ("Restart", "engine.restart"),
+    "restart_less": ("Restart with less", "engine.restart_less"),
+    "open": ("Choose a model", "model.open"),
+    "get": ("Get SmolLM2", "model.get"),
+    "retry": ("Try again", "engine.restart"),
+}
+MOST = 4
+
+
+class Notices(QWidget):
+    """The banners; one of a kind, the oldest go first."""
+
+    def __init__(self, window: MainWindow) -> None:
+        super().__init__()
+        self._window, bench = window, window.bench
+        self._banners: dict[str, Banner] = {}
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(PADDING, GRID, PADDING, GRID)
+        self._column.setSpacing(GRID)
+        self.hide()
+        bench.session.changed.connect(self._session_changed)
+        bench.chat.problem.connect(lambda problem: self.problem("chat", problem))
+        bench.chats.problem.connect(lambda problem: self.problem("chats", problem))
+        bench.chats.deleted.connect(self._chat_deleted)
+        bench.downloads.failed.connect(self._download_failed)
+        bench.downloads.changed.connect(self._download_changed)
+        bench.session.stage_changed.connect(self._stage_changed)
+        for line in bench.notices:
+            self.show_banner(line, Banner("warn", line))
+        self._session_changed()
+
+    def problem(self, place: str, problem: Problem) -> None:
+        """Show what went wrong there, in place of what went wrong there before."""
+        words, command = NEXT_STEPS.get(problem.action, ("", ""))
+        act = (lambda: self._act(place, command)) if command else None
+        instead = None
+        if problem.action == "restart":
+            words_less, less = NEXT_STEPS["restart_less"]
+            instead = (words_less, lambda: self._act(place, less))
+        first, _, rest = problem.text.partition(" ")  # a device keeps its name: pocl:0
+        text = problem.text if ":" in first else f"{first[:1].upper()}{first[1:]} {rest}".rstrip()
+        details = self._window.show_log
+        self.show_banner(place, Banner("bad", text, words, act, details, instead=instead))
+
+    def news(self, key: str, text: str, tone: str = "accent") -> None:
+        self.show_banner(key, Banner(tone, text))
+
+    def show_banner(self, key: str, banner: Banner) -> None:
+        self.drop(key)
+        while len(self._banners) >= MOST:
+            self.drop(next(iter(self._banners)))
+        self._banners[key] = banner
+        self._column.addWidget(banner)
+        banner.closed.connect(lambda: self._closed(key, banner))
+        self.show()
+
+    def drop(self, key: str) -> None:
+        """Take a banner away, if it is there."""
+        if key in self._banners:
+            self._banners[key].dismiss()
+
+    @property
+    def texts(self) -> list[str]:
+        return [banner.text for banner in self._banners.values()]
+
+    def progress(self, key: str, text: str, cancel: Callable[[], object]) -> None:
+        """Say how far something is; in place of what was said before."""
+        shown = self._banners.get(key)
+        if shown is None:
+            self.show_banner(key, Banner("accent", text, "Cancel", cancel, closable=False))
+        else:
+            shown.set_text(text)
+
+    def _act(self, place: str, command: str) -> None:
+        self.drop(place)
+        self._window.commands.run(command)
+
+    def _closed(self, key: str, banner: Banner) -> None:
+        if self._banners.get(key) is banner:
+            del self._banners[key]
+            if key == "session" and self._window.bench.session.error is not None:
+                self._window.bench.session.dismiss_error()
+        self.setVisible(bool(self._banners))
+
+    def _stage_changed(self) -> None:
+        """A load is told here while the talk is shown; else the talk's place tells it."""
+        session = self._window.bench.session
+        if session.status != "loading" or self._window.welcome_shown:
+            self.drop("load")
+        elif session.stage is not None and session.stage.total:
+            part = 100 * session.stage.done / session.stage.total
+            text = f"Opening {session.model_title}: {part:.0f} %"
+            self.progress("load", text, session.cancel_load)
+
+    def _download_changed(self, name: str) -> None:
+        downloads = self._window.bench.downloads
+        item = downloads.items[name]
+        if item.state not in ("running", "stopping") or self._window.welcome_shown:
+            self.drop(f"fetch {name}")
+        else:
+            amount = f": {mib(item.done)} of {mib(item.total)} MiB" if item.total else " …"
+            text = f"Fetching {name}{amount}"
+            self.progress(f"fetch {name}", text, lambda: downloads.cancel(name))
+
+    def _session_changed(self) -> None:
+        self._stage_changed()
+        error = self._window.bench.session.error
+        shown = self._banners.get("session")
+        if error is None:
+            self.drop("session")
+        elif shown is None or shown.text != error.text:
+            self.problem("session", error)
+
+    def _chat_deleted(self, row: ChatRow) -> None:
+        undo = self._window.chats.undo_delete
+        banner = Banner("accent", f"Deleted “{row.title}”.", "Undo", lambda: self._undo(undo))
+        self.show_banner("deleted", banner)
+
+    def _undo(self, undo: object) -> None:
+        self.drop("deleted")
+        assert callable(undo)
+        undo()
+
+    def _download_failed(self, name: str, problem: str) -> None:
+        def again() -> None:
+            self.drop(name)
+            self._window.bench.downloads.start(name)
+
+        self.show_banner(name, Banner("bad", problem, "Try again", again, self._window.show_log))

@@ -1,0 +1,44 @@
+"""The window's program: made, run and taken down in one place."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from PySide6.QtCore import QCoreApplication
+from PySide6.QtWidgets import QApplication
+
+from app.state.workbench import Workbench
+from app.theme.theme import Theme
+from app.window.main_window import MainWindow
+
+
+@contextmanager
+def shown_window(app: QApplication, model: Path | None = None) -> Iterator[MainWindow]:
+    """A window with a model, or the one that was open last.
+
+    All of it is taken down at the end: objects that Python's end takes down in its own order
+    crash Qt.
+    """
+    bench, theme = Workbench(), Theme(app)
+    window = MainWindow(bench, theme)
+    window.show()
+    window.start(model)
+    try:
+        yield window
+    finally:
+        window.close()
+        bench.close()
+        window.deleteLater()
+        theme.deleteLater()
+        app.processEvents()
+
+
+def open_window(model: Path | None = None, argv: Sequence[str] = ()) -> int:
+    """Show the window until it is closed. The exit status is Qt's."""
+    QCoreApplication.setApplicationName("cutaway")
+    app = QApplication.instance() or QApplication([sys.argv[0], *argv])
+    assert isinstance(app, QApplication)
+    app.setDesktopFileName("cutaway")
+    with shown_window(app, model):
+        return app.exec()

@@ -1,0 +1,109 @@
+"""Speed and context, in the top line."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QTimer
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QWidget
+
+from app.state.session import Stage
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.theme.tokens import GRID
+from app.views.talk.context_meter import ContextMeter
+from app.views.talk.statistics import about
+from app.widgets.basics import label
+from app.widgets.elided import ElidedLabel
+from app.widgets.numbers import UNKNOWN, duration
+from app.widgets.sparkline import Sparkline
+
+__all__ = ["ContextMeter", "Vitals"]
+
+BARS = 24
+REFRESH_MS = 100
+STAGES = {
+    "load": "Loading",
+    "compile": "Building kernels",
+    "prefill": "Reading the prompt",
+}
+
+
+class Vitals(QWidget):
+    """Tokens a second and the time to the first; while loading, how far that is."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self.bench = bench
+        self._line = Sparkline("Tokens a second, the last measurements", BARS)
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setFixedWidth(fonts.px(96))
+        self._bar.setAccessibleName("Progress")
+        self._rate = label()
+        self._rate.setFont(fonts.strong())
+        self._first = ElidedLabel()
+        self._first.setProperty("tone", "quiet")
+        self._first.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(GRID)
+        row.addWidget(self._line)
+        row.addWidget(self._bar)
+        row.addWidget(self._rate)
+        row.addWidget(self._first, 1)
+        self._soon = QTimer(self, singleShot=True, interval=REFRESH_MS)
+        self._soon.timeout.connect(self.refresh)
+        session = bench.session
+        session.changed.connect(self.refresh)
+        session.stage_changed.connect(self._later)
+        session.vitals_changed.connect(self._later)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show the session as it is now."""
+        session = self.bench.session
+        stage = session.stage
+        busy = session.status == "loading" or stage is not None
+        self._line.setVisible(not busy and session.model is not None)
+        self._bar.setVisible(busy)
+        if busy:
+            self._show_stage(stage)
+        elif session.model is None:
+            self._say("", "")
+        else:
+            vitals = session.vitals
+            rate = UNKNOWN if vitals.rate is None else f"{vitals.rate:.0f}"
+            self._line.show_values(list(session.rates), session.status == "answering")
+            self._say(f"{rate} t/s", f"·  TTFT {duration(vitals.first_token_s)}")
+            says = f"{rate} tokens a second, first token after {duration(vitals.first_token_s)}"
+            self.setAccessibleName(says)
+            self.setToolTip(says)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self._rate.setFont(fonts.strong())
+
+    def _show_stage(self, stage: Stage | None) -> None:
+        if stage is None or stage.total <= 0:
+            self._bar.setRange(0, 0)
+            self._say("", "Loading")
+            return
+        self._bar.setRange(0, 1000)
+        self._bar.setValue(round(1000 * stage.done / stage.total))
+        left = (
+            f"·  about {about(stage.left_s)}"
+            if stage.left_s is not None and stage.left_s >= 1
+            else ""
+        )
+        percent = f"{100 * stage.done // stage.total} %"
+        self._say(percent, f"{STAGES.get(stage.name, stage.name)}  {left}")
+        self.setAccessibleName(f"{STAGES.get(stage.name, stage.name)}, {percent}")
+
+    def _say(self, strong: str, quiet: str) -> None:
+        self._rate.setText(strong)
+        self._rate.setVisible(bool(strong))
+        self._first.setText(quiet)
+
+    def _later(self) -> None:
+        if not self._soon.isActive():
+            self._soon.start()

@@ -1,0 +1,205 @@
+"""The talk without a model: how to get one, and how far that is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QVBoxLayout, QWidget
+
+from app.fetch.known import SMOLLM2
+from app.library import Stored
+from app.state.models.downloads import Download
+from app.theme import fonts
+from app.theme.icons import pixmap
+from app.theme.theme import tokens
+from app.theme.tokens import GRID
+from app.widgets.basics import Button, label, surface
+from app.widgets.elided import ElidedLabel
+from app.widgets.focus import focus_first, has_focus
+from app.widgets.numbers import duration, mib
+from app.widgets.offer import Offer
+
+if TYPE_CHECKING:
+    from app.window.main_window import MainWindow
+
+FETCH_MB = round(sum(part.size for part in SMOLLM2.parts) / 1e6)
+PICTURE = 64
+MOST = 4  # stored models offered here; the chooser has them all
+
+
+class Welcome(QWidget):
+    """Offers what is on the disk, a first model to fetch, and shows a fetch or a load."""
+
+    def __init__(self, window: MainWindow) -> None:
+        super().__init__()
+        surface(self, "canvas")
+        self._window, self._bench = window, window.bench
+        self._picture = QLabel()
+        self._title = label(size="title", wrap=True)
+        self._says = label(tone="quiet", wrap=True)
+        self._says.setFixedWidth(fonts.px(416))
+        self._title.setFixedWidth(fonts.px(416))
+        self._work = _Progress(self._cancel)
+        self.get = Button(f"Get SmolLM2, {FETCH_MB} MB", window.get_model, "primary", "download")
+        self.open = Button("Open a file…", window.open_file, picture="folder")
+        self._stored = QVBoxLayout()
+        self._stored.setSpacing(2)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(GRID)
+        buttons.addWidget(self.get)
+        buttons.addWidget(self.open)
+        buttons.addStretch(1)
+        block = QVBoxLayout()
+        block.setSpacing(GRID)
+        block.addWidget(self._picture)
+        block.addSpacing(GRID // 2)
+        block.addWidget(self._title)
+        block.addWidget(self._says)
+        block.addSpacing(GRID)
+        block.addLayout(buttons)
+        block.addLayout(self._stored)
+        block.addWidget(self._work)
+        across = QHBoxLayout()
+        across.addStretch(1)
+        across.addLayout(block)
+        across.addStretch(1)
+        column = QVBoxLayout(self)
+        column.addStretch(2)
+        column.addLayout(across)
+        column.addStretch(3)
+        bench = window.bench
+        bench.session.changed.connect(self.refresh)
+        bench.session.stage_changed.connect(self._show_work)
+        bench.downloads.changed.connect(self.refresh)
+        bench.library.changed.connect(self._show_stored)
+        self._tint()
+        self._show_stored()
+        self.refresh()
+
+    def refresh(self) -> None:
+        session = self._bench.session
+        loading = session.status == "loading"
+        if loading and session.path is not None:
+            whole = session.model_title.replace(" · ", "\u00a0·\u00a0")
+            self._title.setText(f"Opening {whole}")
+            self._says.setText("Weights go to the device; the inspector shows where.")
+        elif self._bench.library.models:
+            self._title.setText("Open a model")
+            self._says.setText("Drop a .gguf file anywhere in this window, or take one of these.")
+        else:
+            self._title.setText("No model yet")
+            self._says.setText(
+                f"Drop a .gguf here, or get SmolLM2, {FETCH_MB} MB: a small model that answers "
+                "on any processor. It runs on this machine; nothing you write leaves it."
+            )
+        busy, had = loading or self._download() is not None, has_focus(self)
+        self.get.setVisible(not busy and not self._bench.library.models)
+        self.open.setVisible(not busy)
+        self._set_stored_visible(not busy)
+        self._work.setVisible(busy)
+        self._show_work()
+        if had and not has_focus(self):  # what had the keyboard is hidden now
+            focus_first(self)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._tint()
+
+    def _download(self) -> Download | None:
+        items = self._bench.downloads.items.values()
+        return next((d for d in items if d.state in ("running", "stopping")), None)
+
+    def _show_work(self) -> None:
+        session, download = self._bench.session, self._download()
+        if session.status == "loading":
+            stage = session.stage
+            if stage is None:
+                self._work.show_stage("Reading the file", 0, 0, None)
+            else:
+                words = {"load": "Loading weights", "compile": "Building kernels"}
+                text = words.get(stage.name, stage.name.capitalize())
+                self._work.show_stage(text, stage.done, stage.total, stage.left_s)
+        elif download is not None:
+            self._work.show_download(download)
+
+    def _cancel(self) -> None:
+        download = self._download()
+        if self._bench.session.status == "loading":
+            self._bench.session.cancel_load()
+        elif download is not None:
+            self._bench.downloads.cancel(download.name)
+
+    def _show_stored(self) -> None:
+        while (item := self._stored.takeAt(0)) is not None:
+            widget = item.widget()
+            if widget is not None:
+                widget.setParent(None)  # gone now; deleted later
+                widget.deleteLater()
+        usable = [m for m in self._bench.library.models if not m.problem and not m.is_projector]
+        for model in usable[:MOST]:
+            self._stored.addWidget(self._offer(model))
+        if usable:
+            more = Button("All models…", self._window.choose_model, "link")
+            self._stored.addWidget(more, 0, Qt.AlignmentFlag.AlignLeft)
+        self.refresh()
+
+    def _offer(self, model: Stored) -> Offer:
+        path = str(model.paths[0])
+        kind = f"{model.quantization or ''}  {mib(model.size)} MiB"
+        return Offer(model.name, kind, lambda: self._bench.open_model(path))
+
+    def _set_stored_visible(self, visible: bool) -> None:
+        for at in range(self._stored.count()):
+            item = self._stored.itemAt(at)
+            widget = item.widget() if item is not None else None
+            if widget is not None:
+                widget.setVisible(visible)
+
+    def _tint(self) -> None:
+        ratio = self.devicePixelRatioF()
+        drawn = pixmap("model", tokens().accent, PICTURE, ratio)
+        edge = round(PICTURE * ratio * 3 / 24)  # empty in the drawing; the text below is flush left
+        inner = drawn.copy(edge, edge, drawn.width() - 2 * edge, drawn.height() - 2 * edge)
+        inner.setDevicePixelRatio(ratio)
+        self._picture.setPixmap(inner)
+
+
+class _Progress(QWidget):
+    """A stage's name, a bar, numbers and Cancel."""
+
+    def __init__(self, cancel: object) -> None:
+        super().__init__()
+        assert callable(cancel)
+        self._text = ElidedLabel()
+        self._numbers = label(tone="quiet", size="small")
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setAccessibleName("Progress")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addWidget(self._text)
+        column.addWidget(self._bar)
+        row = QHBoxLayout()
+        row.addWidget(self._numbers, 1)
+        row.addWidget(Button("Cancel", cancel))
+        column.addLayout(row)
+
+    def show_stage(self, text: str, done: int, total: int, left_s: float | None) -> None:
+        self._text.setText(text)
+        self._bar.setRange(0, 1000 if total else 0)
+        self._bar.setValue(round(1000 * done / total) if total else 0)
+        parts = [f"{100 * done / total:.0f} %"] if total else []
+        parts += [f"{duration(left_s)} left"] if left_s is not None else []
+        self._numbers.setText(" · ".join(parts))
+
+    def show_download(self, download: Download) -> None:
+        words = {"download": "Fetching", "verify": "Checking", "unpack": "Unpacking"}
+        text = f"{words.get(download.stage, download.stage.capitalize())} {download.name}"
+        self.show_stage(text, download.done, download.total, download.left_s)
+        parts = [f"{mib(download.done)} of {mib(download.total)} MiB"] if download.total else []
+        parts += [f"{mib(int(download.rate))} MiB/s"] if download.rate else []
+        parts += [f"{duration(download.left_s)} left"] if download.left_s is not None else []
+        self._numbers.setText("stopping …" if download.state == "stopping" else " · ".join(parts))

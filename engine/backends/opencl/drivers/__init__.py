@@ -1,0 +1,1 @@
+"""Drivers and devices: found, loaded, described."""

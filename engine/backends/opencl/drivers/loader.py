@@ -1,0 +1,97 @@
+"""The only place that imports pyopencl: everything else takes `cl` from here.
+
+Importing this module hands the drivers that were found to the loader. `platforms()` is empty when
+no driver works; a driver that cannot be loaded is skipped by the loader and hurts no other.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from engine.backends.opencl.caches import kept_folder
+from engine.backends.opencl.drivers.find import ONLY, Driver, find_drivers
+
+# PoCL keeps its own cache of built kernels; it reads this when it is first used.
+os.environ.setdefault("POCL_CACHE_DIR", str(kept_folder("pocl")))
+
+import pyopencl as cl  # noqa: E402
+from pyopencl import invoker  # noqa: E402
+
+__all__ = ["cl", "platforms", "set_bytes"]
+
+
+def _ignore(text: str) -> None:
+    """Takes what compilers say about a program that did build; pyopencl would warn of it."""
+
+
+cl.compiler_output = _ignore
+
+
+def _keep_invokers() -> None:
+    """A kernel object asks how its arguments are set, which pyopencl reads from disk each time:
+    0.3 ms and 5 kB where a plan has hundreds. What it read stays in memory.
+    """
+    module: Any = invoker
+    make = getattr(module, "generate_enqueue_and_set_args", None)
+    if make is None:
+        return
+    kept: dict[object, Any] = {}
+
+    def of_kernel(*args: object, devs: Sequence[cl.Device], **flags: object) -> Any:
+        key = (*args, *sorted(flags.items()))
+        if key not in kept:
+            kept[key] = make(*args, devs=devs, **flags)
+        return kept[key]
+
+    module.generate_enqueue_and_set_args = of_kernel
+
+
+_keep_invokers()
+
+# Sets an argument to a number's bytes: `set_arg` takes 7 us to see that a number is no buffer.
+set_bytes: Callable[[cl.Kernel, int, bytes], None] = getattr(
+    cl.Kernel, "_set_arg_buf", cl.Kernel.set_arg
+)
+
+
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _load(drivers: Sequence[Driver]) -> list[cl.Platform]:
+    with tempfile.TemporaryDirectory(prefix="cutaway-icd-") as folder:
+        for i, driver in enumerate(drivers):
+            (Path(folder) / f"{i:02}-{driver.name}.icd").write_text(driver.library, "utf-8")
+        # The loader looks beside PYOPENCL_HOME too; those drivers are in the folder already.
+        with _environment(OCL_ICD_VENDORS=folder, PYOPENCL_HOME=folder):
+            try:
+                found = cl.get_platforms()
+            except cl.Error:  # what the loader says when there is none
+                return []
+    return list({platform.int_ptr: platform for platform in found}.values())
+
+
+def _chosen() -> list[Driver]:
+    only = os.environ.get(ONLY)
+    return [d for d in find_drivers() if only is None or d.library == only]
+
+
+_platforms = _load(_chosen())
+
+
+def platforms() -> list[cl.Platform]:
+    """The platforms of every driver that loads, each once."""
+    return _platforms

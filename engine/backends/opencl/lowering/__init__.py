@@ -1,0 +1,1 @@
+"""From a graph's nodes to those that launches run."""

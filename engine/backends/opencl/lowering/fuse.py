@@ -1,0 +1,43 @@
+"""Fusion: lowered nodes that one launch makes together, so that a step is fewer launches.
+
+A pattern (fusions.py) says what could become a single node; whether it may is decided for all alike
+(rewrite.py): nobody else reads what vanishes, and no member passes another node that it depends on.
+A fused node lists what it writes besides its own storage among its sources, as RESULTs, which
+follow it.
+"""
+
+from collections.abc import Sequence
+
+from engine.backends.opencl.launch import DeviceTraits
+from engine.backends.opencl.lowering.fusions import PATTERNS
+from engine.backends.opencl.lowering.rewrite import Pattern, Program
+from engine.errors import BadSetting
+from engine.graph.tensor import Tensor
+from engine.settings import FUSE
+
+
+def fuse(
+    nodes: Sequence[Tensor], kept: frozenset[Tensor] | None, traits: DeviceTraits
+) -> tuple[Tensor, ...]:
+    """The nodes with every pattern applied that the setting allows; with `kept` None, as they are.
+
+    `kept` are storages that are read elsewhere: they do not vanish. Raises `BadSetting`.
+    """
+    if kept is None:
+        return tuple(nodes)
+    program = Program(nodes, kept, traits)
+    for pattern in _wanted():
+        for i, node in enumerate(program.nodes):
+            found = pattern(program, i) if node is not None else None
+            if found is not None:
+                program.apply(found)
+    return program.lowered()
+
+
+def _wanted() -> tuple[Pattern, ...]:
+    chosen = FUSE.get()
+    known = {pattern.__name__: pattern for pattern in PATTERNS}
+    if chosen is not None and not chosen <= known.keys():
+        expected = f"all, none, or some of {','.join(known)}"
+        raise BadSetting(FUSE.name, ",".join(sorted(chosen)), expected)
+    return tuple(p for name, p in known.items() if chosen is None or name in chosen)

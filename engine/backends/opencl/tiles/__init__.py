@@ -1,0 +1,1 @@
+"""Weights' layouts on devices."""

@@ -1,0 +1,91 @@
+"""How matmul weights lie in a device's memory: in row tiles, or plain as in the file.
+
+TILE rows lie together (the last tile of a matrix is padded with zeros). A tile is a row of records;
+a record holds one GGUF block (256 elements for K-quants, else 32) of all its rows, in parts where
+the same number of every row stands side by side, so that one vector load brings it for many rows:
+
+    [halves: d, then m]              2 bytes x TILE each
+    for every 32 elements:
+      [scales: sc, then mn]          1 byte x TILE each
+      [high words]                   4 bytes x TILE each; the bits above those of the words
+      [words]                        4 bytes x TILE each; 2, 4 or 8 a row: of two, four, eight bits
+
+tile_schemes.py says which of these a format has. A word is made for 16-bit pairs: masking and
+shifting all its halves at once gives pair after pair. With P(2j) = elements (4j, 4j+2) and
+P(2j+1) = (4j+1, 4j+3) of 32, as `quantize.cl` orders them:
+
+    nibble word j    bits 0-3: P(2j)  4-7: P(2j+8)  8-11: P(2j+1)  12-15: P(2j+9); second + 16
+    byte word j      byte 0 and 2: P(2j)   byte 1 and 3: P(2j+1)
+    word of twos g   bits 2p and 2p+1: P(8g + p), second + 16; as words, or as two high words
+    one high word    bit p: P(p), second + 16
+
+The first two are the file's own words in most formats of 32 elements. Bytes read a token are the
+file's, but for some scales that take whole bytes (2 to 4 % more) and FP4's (6 to 11 %); formats
+with codebooks and base 3 are repacked, which takes 1.2 to 2.2 times the file's size.
+
+Floats lie in tiles too, where rows are made of whole blocks of 32: element by element.
+Experts [K, M, E] are E matrices, one after the other.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from engine.backends.base import PLAIN, REPACKED, Bytes
+from engine.backends.opencl.launch import DeviceTraits
+from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
+from engine.gguf.formats import Format
+from engine.graph.tensor import Shape
+
+TILED = "tiled"
+TILES = (TILED, REPACKED)
+
+# Bytes of blocks converted at once; temporary arrays are a few times that.
+_PIECE = 4 << 20
+
+
+def layout_for(fmt: Format, shape: Shape, traits: DeviceTraits) -> str:
+    """The layout for a weight that only mulmat or mulmat_id reads."""
+    scheme = SCHEMES.get(fmt)
+    if scheme is None or shape[3] != 1 or shape[0] % scheme.elements:
+        return PLAIN
+    return REPACKED if scheme.repacked else TILED
+
+
+def nbytes(layout: str, fmt: Format, shape: Shape) -> int:
+    """Bytes of a tensor in that layout, padding included."""
+    if layout == PLAIN:
+        return fmt.row_bytes(shape[0]) * shape[1] * shape[2] * shape[3]
+    return matrix_bytes(fmt, shape) * shape[2]
+
+
+def matrix_bytes(fmt: Format, shape: Shape) -> int:
+    """Bytes of the tiles of one matrix [K, M]."""
+    scheme = SCHEMES[fmt]
+    return -(-shape[1] // TILE) * (shape[0] // scheme.elements) * scheme.record_bytes
+
+
+def pack(layout: str, fmt: Format, shape: Shape, blocks: Bytes) -> Bytes:
+    """GGUF blocks [rows, row_bytes] as the layout has them."""
+    packed = [piece for _, piece in pieces(layout, fmt, shape, blocks)]
+    return packed[0] if len(packed) == 1 else np.concatenate(packed)
+
+
+def pieces(layout: str, fmt: Format, shape: Shape, blocks: Bytes) -> Iterator[tuple[int, Bytes]]:
+    """`pack` in parts of a few MiB: the byte each starts at, and its bytes."""
+    if layout == PLAIN:
+        yield 0, np.ascontiguousarray(blocks).reshape(-1)
+        return
+    size, start = matrix_bytes(fmt, shape), 0
+    for rows in blocks.reshape(shape[2], shape[1], -1, fmt.bytes):
+        step = max(1, _PIECE // (TILE * rows[0].nbytes)) * TILE
+        for first in range(0, shape[1], step):
+            part = rows[first : first + step]
+            yield start + first // TILE * (size // -(-shape[1] // TILE)), _tiles(fmt, part)
+        start += size
+
+
+def _tiles(fmt: Format, rows: Bytes) -> Bytes:
+    if len(rows) % TILE:
+        rows = np.concatenate([rows, np.zeros((-len(rows) % TILE, *rows.shape[1:]), np.uint8)])
+    return SCHEMES[fmt].tiles(rows)

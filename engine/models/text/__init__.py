@@ -1,0 +1,1 @@
+"""Text architectures: one file each, its name is `general.architecture`."""

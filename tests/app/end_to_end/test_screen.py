@@ -1,0 +1,32 @@
+"""The first question and the memory once more, on an X server: its focus and events are others."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.commands.doctor import missing_packages
+from tests.program import ROOT
+
+pytestmark = [pytest.mark.model_file, pytest.mark.device]
+
+SCREEN = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"]
+
+
+@pytest.mark.parametrize("name", ["first_question", "memory"])
+def test_on_a_screen(smollm2_path: Path, name: str) -> None:
+    if shutil.which("xvfb-run") is None or missing_packages():
+        pytest.skip(f"needs xvfb, xauth {' '.join(missing_packages())}: apt install them")
+    ended = subprocess.run(
+        [*SCREEN, sys.executable, "-m", "pytest", "-q", f"tests/app/end_to_end/test_{name}.py"],
+        cwd=ROOT,
+        env=os.environ | {"QT_QPA_PLATFORM": "xcb", "CUTAWAY_MODELS": str(smollm2_path.parent)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (ended.returncode, "2 passed" in ended.stdout) == (0, True), ended.stdout[-3000:]

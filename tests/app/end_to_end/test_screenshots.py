@@ -1,0 +1,122 @@
+"""Pictures of the window with the real engine, into the folder of CUTAWAY_SCREENSHOTS.
+
+The same scenes with a scripted engine are in tests/app/views.
+"""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from pytestqt.qtbot import QtBot
+
+from app.theme.tokens import DARK, LIGHT
+from app.window.main_window import MainWindow
+from engine.protocol import Sampling
+from tests.app.end_to_end.person import Person
+from tests.app.end_to_end.pictures import take
+
+pytestmark = [pytest.mark.model_file, pytest.mark.device]
+
+QUESTION = "What is the capital of France?"
+MORE = "Write a Python function that says whether a number is prime."
+MUCH = 80  # tokens
+
+
+def ask(person: Person, question: str) -> None:
+    person.bench.chat.set_sampling(Sampling(temperature=0))
+    person.click("Message")
+    person.type(question)
+    person.key(Qt.Key.Key_Return)
+    chat = person.bench.chat
+    person.wait(lambda: not chat.busy or chat.path[-1].n_tokens >= MUCH)
+
+
+def end(person: Person) -> None:
+    chat = person.bench.chat
+    person.wait(lambda: not chat.busy or chat.path[-1].n_tokens > 3 * MUCH)
+    if chat.busy:
+        person.key(Qt.Key.Key_Escape)
+    person.wait(lambda: not chat.busy)
+    person.look(200)
+
+
+def test_empty_and_loading(
+    qtbot: QtBot, first_window: MainWindow, smollm2_path: Path, folder: Path
+) -> None:
+    person = Person(qtbot, first_window)
+    person.wait(lambda: person.reads("No model yet"))
+    take(person, folder, "empty")
+    session = person.bench.session
+    stopped: list[int] = []
+
+    def hold() -> None:
+        """Stop the engine in the middle, so that it can be looked at."""
+        stage, pid = session.stage, person.bench.client.pid
+        if not stopped and pid is not None and stage is not None and stage.done > stage.total / 4:
+            stopped.append(pid)
+            os.kill(pid, signal.SIGSTOP)
+
+    session.stage_changed.connect(hold)
+    person.bench.open_model(smollm2_path)
+    person.wait(lambda: stopped)
+    take(person, folder, "loading")
+    os.kill(stopped[0], signal.SIGCONT)
+    person.wait(lambda: session.status == "ready")
+
+
+def test_talk(person: Person, folder: Path, expected: list[str]) -> None:
+    ask(person, QUESTION)
+    end(person)
+    ask(person, MORE)
+    pid = person.bench.client.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    person.look(300)
+    take(person, folder, "busy")
+    for theme, other in (("light", DARK), ("dark", LIGHT)):
+        person.bench.preferences.update(theme=theme)
+        assert other.text.lower() not in _colours(person), f"unreadable in {theme}"
+    os.kill(pid, signal.SIGCONT)
+    end(person)
+    take(person, folder, "memory")
+
+    person.run("chat.probabilities")
+    person.look(200)
+
+    def point() -> None:
+        painter = person.message(3).tokens.painter  # type: ignore[union-attr]
+        first = next(n for n in range(len(painter.ends)) if _is_in_sight(painter, n))
+        person.hover(painter, painter.token_rect(first + 4).center().toPoint())
+
+    take(person, folder, "probabilities", point)
+    person.run("chat.probabilities")
+    person.run("view.model")
+    person.look(300)
+    take(person, folder, "model")
+    person.run("view.memory")
+
+    expected.append("killed (signal 9)")
+    ask(person, "Tell me more.")
+    os.kill(pid, signal.SIGKILL)
+    person.wait(lambda: person.bench.session.status == "died")
+    take(person, folder, "failed")
+
+
+def _colours(person: Person) -> set[str]:
+    """Colours of the text that is being written."""
+    body = person.message(3).body
+    assert body is not None
+    found = set()
+    for laid in body._laid:
+        block = laid.document.begin()
+        while block.isValid():
+            found |= {piece.format.foreground().color().name() for piece in block.textFormats()}
+            block = block.next()
+    return found
+
+
+def _is_in_sight(painter: object, token: int) -> bool:
+    place: QPoint = painter.token_rect(token).center().toPoint()  # type: ignore[attr-defined]
+    return bool(painter.visibleRegion().contains(place))  # type: ignore[attr-defined]

@@ -1,0 +1,53 @@
+"""The engine's shared options."""
+
+import pytest
+
+from app.cli import Parser, UsageError
+from app.terminal.options import add_engine_options, engine_options
+from engine.errors import BadSetting
+from engine.settings import KV_TYPES, EngineOptions
+
+
+def parse(*words: str) -> EngineOptions:
+    parser = Parser(prog="x")
+    add_engine_options(parser)
+    return engine_options(parser.parse_args(words))
+
+
+def test_defaults_leave_the_choice_to_the_engine() -> None:
+    assert parse() == EngineOptions()
+
+
+def test_all() -> None:
+    words = "--device intel:0 --ctx 4096 --kv f16 --flash-attn off --threads 2"
+    options = parse(*words.split(), "--budget", "intel:0=100", "--budget=host=0")
+    assert options == EngineOptions(
+        "intel:0", 4096, "f16", False, 2, {"intel:0": 100 << 20, "host": 0}
+    )
+    placed = parse("--place", "0-3=intel:0,out=host", "--gpu-layers", "5")
+    assert placed == EngineOptions(place="0-3=intel:0,out=host", gpu_layers=5)
+    assert parse("--flash-attn", "on").flash_attention is True
+    assert parse("--flash-attn", "auto").flash_attention is None
+
+
+@pytest.mark.parametrize("kv", KV_TYPES)
+def test_cache_types(kv: str) -> None:
+    assert parse("--kv", kv) == EngineOptions(kv=kv)
+
+
+@pytest.mark.parametrize("kv", ["q5_0", "Q8_0", "bf16", ""])
+def test_other_cache_types_are_refused(kv: str) -> None:
+    with pytest.raises(BadSetting, match="--kv: .*expected one of f16, q8_0, q4_0, f32"):
+        parse("--kv", kv)
+
+
+@pytest.mark.parametrize("budget", ["100", "intel:0=", "intel:0=1.5", "=5", "intel:0=-1"])
+def test_wrong_budgets(budget: str) -> None:
+    with pytest.raises(BadSetting, match="DEVICE=MiB"):
+        parse("--budget", budget)
+
+
+@pytest.mark.parametrize("words", ["--ctx 0", "--ctx x", "--threads -1", "--flash-attn maybe"])
+def test_wrong_values(words: str) -> None:
+    with pytest.raises(UsageError, match=words.split()[0]):
+        parse(*words.split())

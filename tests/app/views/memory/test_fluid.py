@@ -1,0 +1,62 @@
+"""The window stays fluid while a model of a hundred layers is loaded onto four devices.
+
+Processor time of the window's thread is measured, not the clock: other programs may be busy.
+"""
+
+import time
+from statistics import median
+
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from app.views.memory.memory import Page
+from app.window.main_window import MainWindow
+from engine.protocol import Memory, MemoryEvents, MemoryRow, PoolRow
+from engine.reports import MemoryEvent
+from tests.app.views.scripted import ScriptedClient
+
+pytestmark = pytest.mark.usefixtures("small_heap")
+MIB = 1 << 20
+LAYERS, DEVICES = 100, ("gpu:0", "gpu:1", "gpu:2", "gpu:3")
+USUALLY, AT_WORST = 0.050, 0.150
+
+
+def records(status: str) -> Memory:
+    rows = [
+        MemoryRow(DEVICES[layer * len(DEVICES) // LAYERS], component, layer, 3 * MIB, status)
+        for layer in range(LAYERS)
+        for component in ("weights", "cache")
+    ]
+    pools = [PoolRow(d, [d], 8 << 30, None, 7 << 30, 0, "engine") for d in DEVICES]
+    return Memory(0, rows, pools)
+
+
+def loading() -> list[MemoryEvent]:
+    """Three buffers a record."""
+    used, made = dict.fromkeys(DEVICES, 0), []
+    for row in records("allocated").rows:
+        for _ in range(3):
+            used[row.device] += MIB
+            at = (row.device, row.device, row.component, row.layer, "")
+            made.append(MemoryEvent(len(made) * 10**6, "allocate", *at, MIB, used[row.device]))
+    return made
+
+
+@pytest.mark.parametrize("page", ["layers", "timeline"])
+def test_a_hundred_layers(window: MainWindow, page: Page) -> None:
+    client = window.bench.client
+    assert isinstance(client, ScriptedClient)
+    window.memory.show_page(page)
+    happened, turns = loading(), []
+    client.say(records("planned"))
+    QApplication.processEvents()
+    for begin in range(0, len(happened), 20):
+        start = time.thread_time()
+        client.say(MemoryEvents(0, happened[begin : begin + 20]))
+        QApplication.processEvents()
+        turns.append(time.thread_time() - start)
+    held = sum(cell.held for cell in window.bench.memory.cells)
+    assert held == sum(row.size for row in records("allocated").rows)
+    print(f"{median(turns) * 1e3:.1f} ms, at worst {max(turns) * 1e3:.1f} ms")
+    assert median(turns) <= USUALLY
+    assert max(turns) <= AT_WORST

@@ -1,0 +1,190 @@
+"""Choosing a model: prediction, options that are kept, fetches with terms and cancel."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QPushButton
+from pytestqt.qtbot import QtBot
+
+from app.fetch.known import GEMMA3
+from app.library import Stored
+from app.state.models.downloads import Download
+from app.window.main_window import MainWindow
+from engine.protocol import Devices, ListDevices, Load, Message, Predict, Unload
+from engine.reports import DeviceRow
+from engine.settings import KV_TYPES
+from tests.app.views.records import MIB, memory
+from tests.app.views.scripted import ScriptedClient
+
+Asked = Callable[[type[Message]], list[Message]]
+
+
+@pytest.fixture
+def models(window: MainWindow, tmp_path: Path) -> list[Stored]:
+    """Two models, one of them broken, and the chooser is open."""
+    good, bad = tmp_path / "good.gguf", tmp_path / "bad.gguf"
+    found = [
+        Stored("good", (good,), 98 * MIB, "own", False, "llama", "Q4_1"),
+        Stored("bad", (bad,), 5, "own", False, problem="bad.gguf: not a GGUF file"),
+    ]
+    window.bench.library.models = found
+    window.bench.library.changed.emit()
+    window.chooser_sheet.open()
+    return found
+
+
+@pytest.fixture
+def client(window: MainWindow) -> ScriptedClient:
+    assert isinstance(window.bench.client, ScriptedClient)
+    return window.bench.client
+
+
+@pytest.fixture
+def asked(client: ScriptedClient) -> Asked:
+    return lambda kind: [r for r in client.__dict__.get("asked", []) if isinstance(r, kind)]
+
+
+def click(window: MainWindow, words: str) -> None:
+    (button,) = [b for b in window.findChildren(QPushButton) if b.text() == words and b.isVisible()]
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+def says(window: MainWindow) -> str:
+    return window.chooser.options._fits.text()
+
+
+@pytest.mark.parametrize("kv", KV_TYPES)
+def test_every_type_of_cache_can_be_chosen(
+    window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedClient, kv: str
+) -> None:
+    cache = window.chooser.options.cache
+    assert cache.currentData() == "f16"
+    cache.setCurrentIndex(cache.findData(kv))
+    cache.activated.emit(cache.currentIndex())
+    assert window.chooser.options.options().kv == kv
+    client.predicted.emit(memory("planned"))
+    click(window, "Load")
+    assert [load.options.kv for load in asked(Load) if isinstance(load, Load)] == [kv]
+
+
+def test_the_engine_is_asked_what_it_would_take(
+    window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedClient, qtbot: QtBot
+) -> None:
+    options = window.chooser.options
+    (first,) = asked(Predict)
+    assert isinstance(first, Predict)
+    assert first.path == str(models[0].paths[0])
+    client.say(memory("planned"))
+    assert says(window) == "Working out what it would take …"
+    client.predicted.emit(memory("planned"))
+    assert says(window).startswith("Fits: ")
+    client._open.clear()
+    options.context.setCurrentIndex(options.context.findData(4096))
+    options.context.activated.emit(options.context.currentIndex())
+    assert says(window) == "Working out what it would take …"
+    qtbot.waitUntil(lambda: len(asked(Predict)) == 2)
+    last = asked(Predict)[-1]
+    assert isinstance(last, Predict)
+    assert last.options.ctx == 4096
+    client.predicted.emit(memory("planned", fits=False))
+    assert "312 MiB too many" in says(window)
+    assert options.load.text() == "Load anyway"
+
+
+def test_options_are_kept_with_the_model(
+    window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedClient
+) -> None:
+    options = window.chooser.options
+    row = DeviceRow("pocl:1", "PoCL", "x", "1", 1 << 30, 2, False)
+    client.devices.emit(Devices(1, [row]))
+    options.device.setCurrentIndex(options.device.findData("pocl:1"))
+    options.context.setCurrentIndex(options.context.findData(2048))
+    click(window, "Load")
+    assert not window.chooser_sheet.isVisible()
+    (load,) = asked(Load)
+    assert isinstance(load, Load)
+    assert (load.options.device, load.options.ctx) == ("pocl:1", 2048)
+    client.load_done()
+    window.choose_model()
+    assert len(asked(ListDevices)) == 1
+    window.chooser.options.show_model(models[1])
+    window.chooser.options.show_model(models[0])
+    assert window.chooser.options.options().device == "pocl:1"
+    assert window.chooser.options.options().ctx == 2048
+    click(window, "Unload")
+    assert len(asked(Unload)) == 1
+
+
+def test_what_cannot_be_read_cannot_be_loaded(
+    window: MainWindow, models: list[Stored], asked: Asked
+) -> None:
+    before = len(asked(Predict))
+    window.chooser.table.choose(1)
+    assert not window.chooser.options.load.isEnabled()
+    assert "not a GGUF file" in window.chooser.options._says.text()
+    assert len(asked(Predict)) == before
+
+
+def test_enter_loads_the_chosen_model(
+    window: MainWindow, models: list[Stored], asked: Asked
+) -> None:
+    QTest.keyClick(window.chooser.table.view, Qt.Key.Key_Return)
+    assert len(asked(Load)) == 1
+
+
+def test_terms_come_before_the_fetch(
+    window: MainWindow, models: list[Stored], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[tuple[str, bool]] = []
+
+    def fetch(name: str, *_: object) -> Path:
+        fetched.append((name, bool(_[-1])))
+        return Path("/x/y.gguf")
+
+    monkeypatch.setattr("app.fetch.fetch", fetch)
+    (get,) = [
+        b
+        for b in window.chooser.fetch.findChildren(QPushButton)
+        if b.accessibleName() == f"Get {GEMMA3.name}"
+    ]
+    QTest.mouseClick(get, Qt.MouseButton.LeftButton)
+    assert window.terms_sheet.isVisible()
+    assert fetched == []
+    click(window, "Accept and fetch")
+    QTest.qWait(100)
+    assert fetched == [(GEMMA3.name, True)]
+    assert not window.terms_sheet.isVisible()
+
+
+def test_a_fetch_is_shown_and_cancelled(window: MainWindow, models: list[Stored]) -> None:
+    downloads = window.bench.downloads
+    cancelled: list[str] = []
+    downloads.cancel = cancelled.append  # type: ignore[method-assign]
+    downloads.items["org/repo"] = Download("org/repo", "running", "download", MIB, 4 * MIB)
+    downloads.changed.emit("org/repo")
+    QTest.qWait(20)
+    (stop,) = [
+        b
+        for b in window.chooser.fetch.findChildren(QPushButton)
+        if b.accessibleName() == "Cancel fetching org/repo"
+    ]
+    assert stop.isVisible()
+    QTest.mouseClick(stop, Qt.MouseButton.LeftButton)
+    assert cancelled == ["org/repo"]
+    downloads.items["org/repo"] = Download("org/repo", "done")
+    downloads.changed.emit("org/repo")
+    assert "org/repo" not in window.chooser.fetch._lines
+
+
+def test_a_fetched_model_opens_by_itself(window: MainWindow, asked: Asked, tmp_path: Path) -> None:
+    window._fetched_for_use = "smollm2-135m"
+    path = tmp_path / "SmolLM2.gguf"
+    window.bench.downloads.finished.emit("smollm2-135m", path)
+    (load,) = asked(Load)
+    assert isinstance(load, Load)
+    assert load.path == str(path)
+    window.bench.downloads.finished.emit("gemma3-270m", tmp_path / "other.gguf")
+    assert len(asked(Load)) == 1

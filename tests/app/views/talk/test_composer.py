@@ -1,0 +1,199 @@
+"""Writing, sending, stopping, drafts, presets."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.state.presets import BUILT_IN
+from app.state.workbench import Workbench
+from app.views.talk.composer import Composer
+from app.views.talk.sampling import SamplingPopover
+from engine.gguf.reader import open_gguf
+from engine.protocol import Cancel, Generate, Sampling
+from engine.tokenizer import load_tokenizer
+from tests.app.views.conftest import Talk
+from tests.app.views.scripted import ScriptedClient
+
+CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
+
+
+def test_enter_sends_and_shift_enter_breaks_the_line(talk: Talk, engine: ScriptedClient) -> None:
+    field = talk.composer.field
+    QTest.keyClicks(field, "one")
+    QTest.keyClick(field, Qt.Key.Key_Return, SHIFT)
+    QTest.keyClicks(field, "two")
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    request = engine.last
+    assert isinstance(request, Generate)
+    assert request.messages[-1].content == "one\ntwo"
+    assert field.text == ""
+
+
+def test_the_other_way_round_where_it_is_preferred(talk: Talk, engine: ScriptedClient) -> None:
+    talk.bench.preferences.update(send_key="ctrl+enter")
+    field, count = talk.composer.field, len(engine.asked)
+    QTest.keyClicks(field, "one")
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    assert field.text == "one\n"
+    assert len(engine.asked) == count
+    QTest.keyClick(field, Qt.Key.Key_Return, CONTROL)
+    assert isinstance(engine.last, Generate)
+
+
+def test_stop_is_a_button_of_its_own(talk: Talk, engine: ScriptedClient) -> None:
+    composer = talk.composer
+    assert not composer.stop.isEnabled()
+    assert not composer.send_button.isEnabled()
+    composer.field.set_text("Q")
+    QTest.mouseClick(composer.send_button, Qt.MouseButton.LeftButton)
+    assert composer.stop.isEnabled()
+    composer.field.set_text("the next question, while the answer comes")
+    assert not composer.send_button.isEnabled()
+    request = engine.last.id
+    QTest.mouseClick(composer.stop, Qt.MouseButton.LeftButton)
+    assert engine.last == Cancel(request)
+    engine.asked.pop()
+    engine.end("cancelled", n=0)
+    assert not composer.stop.isEnabled()
+    assert composer.send_button.isEnabled()
+    assert composer.field.text.startswith("the next question")
+
+
+def test_drafts_are_kept_with_their_chat(talk: Talk, ask: Callable[..., None]) -> None:
+    ask("First", "A.")
+    field, chat = talk.composer.field, talk.bench.chat
+    first = chat.chat_id
+    QTest.keyClicks(field, "draft of the first")
+    chat.open(None)
+    assert field.text == ""
+    QTest.keyClicks(field, "of the second")
+    chat.open(first)
+    assert field.text == "draft of the first"
+    chat.open(None)
+    assert field.text == "of the second"
+
+
+def test_it_grows_from_one_line_to_eight(talk: Talk) -> None:
+    field = talk.composer.field
+    one = field.height()
+    line = field.fontMetrics().lineSpacing()
+    field.set_text("\n" * 2)
+    assert field.height() == one + 2 * line
+    field.set_text("\n" * 40)
+    assert field.height() == one + 7 * line
+    field.set_text("word " * 100)  # wrapped lines count as well
+    assert one + 2 * line <= field.height() <= one + 7 * line
+    field.set_text("")
+    assert field.height() == one
+
+
+def test_only_plain_text_is_pasted(talk: Talk) -> None:
+    rich = QMimeData()
+    rich.setHtml("<b>bold</b><img src='https://example.org/x.png'>")
+    rich.setText("bold")
+    QGuiApplication.clipboard().setMimeData(rich)
+    talk.composer.field.paste()
+    assert talk.composer.field.text == "bold"
+
+
+def test_images_are_refused_and_files_left_to_the_window(talk: Talk) -> None:
+    field, refused = talk.composer.field, []
+    talk.composer.image_refused.connect(refused.append)
+    QGuiApplication.clipboard().setImage(QImage(4, 4, QImage.Format.Format_RGB32))
+    field.paste()
+    assert refused == [""]
+    assert field.text == ""
+    files = QMimeData()
+    files.setUrls([QUrl.fromLocalFile("/tmp/model.gguf")])
+    assert not field.canInsertFromMimeData(files)
+
+
+def test_the_drafts_tokens_are_counted_by_the_models_tokenizer(
+    qtbot: QtBot, bench: Workbench, engine: ScriptedClient, smollm2_path: Path
+) -> None:
+    composer = Composer(bench)
+    bench.open_model(smollm2_path)
+    engine.load_done()
+    text = "How many tokens has a naïve sentence, 你好?"
+    composer.field.set_text(text)
+    qtbot.waitUntil(lambda: composer.counter.count is not None, timeout=30_000)
+    with open_gguf(smollm2_path) as file:
+        expected = len(load_tokenizer(file.metadata).encode(text, add_special=False))
+    assert composer.counter.count == expected
+    assert composer._count.text() == f"{expected} tok"
+    composer.field.set_text("")
+    assert composer._count.text() == ""
+    composer.deleteLater()
+
+
+@pytest.fixture
+def popover(talk: Talk) -> SamplingPopover:
+    QTest.mouseClick(talk.composer.sampling, Qt.MouseButton.LeftButton)
+    popover = talk.composer._popover
+    assert popover is not None
+    assert popover.isVisible()
+    return popover
+
+
+def test_sliders_and_fields_set_the_sampling(
+    talk: Talk, popover: SamplingPopover, engine: ScriptedClient
+) -> None:
+    temperature = popover.numbers["temperature"]
+    temperature.field.setValue(1.5)
+    assert temperature.slider.value() == 750
+    popover.numbers["top_k"].slider.setValue(100)
+    popover.numbers["min_p"].slider.setValue(0)
+    popover.seed.setText("42")
+    popover.seed.editingFinished.emit()
+    popover.hide()
+    assert talk.bench.chat.sampling == Sampling(temperature=1.5, top_k=10, min_p=0.0, seed=42)
+    assert "seed 42" in talk.composer._settings.text()
+    talk.bench.chat.send("Q")
+    request = engine.last
+    assert isinstance(request, Generate)
+    assert request.sampling.temperature == 1.5
+
+
+def test_nonsense_is_no_seed(talk: Talk, popover: SamplingPopover) -> None:
+    for text in ("abc", "-1", str(1 << 64)):
+        popover.seed.setText(text)
+        popover.seed.editingFinished.emit()
+        assert talk.bench.chat.sampling.seed is None
+        assert popover.seed.text() == ""
+
+
+def test_presets_are_chosen_kept_and_deleted(talk: Talk, popover: SamplingPopover) -> None:
+    precise = BUILT_IN[1]
+    popover.presets.setCurrentText(precise.name)
+    popover.presets.activated.emit(popover.presets.currentIndex())
+    assert talk.bench.chat.sampling == precise.sampling
+    assert not popover._remove.isEnabled()
+    popover.numbers["temperature"].field.setValue(0.31)
+    assert popover.presets.currentText() == "Own"
+    popover.save_as("Mine")
+    assert popover.presets.currentText() == "Mine"
+    assert talk.composer._settings.text().startswith("Mine")
+    popover._remove.click()
+    assert popover.presets.currentText() == "Own"
+
+
+def test_the_system_prompt_goes_with_the_next_question(
+    talk: Talk, popover: SamplingPopover, engine: ScriptedClient
+) -> None:
+    QTest.keyClicks(popover.system, "Be brief.")
+    QTest.keyClick(popover, Qt.Key.Key_Escape)
+    QApplication.processEvents()
+    assert not popover.isVisible()
+    talk.bench.chat.send("Q")
+    request = engine.last
+    assert isinstance(request, Generate)
+    assert [(m.role, m.content) for m in request.messages] == [
+        ("system", "Be brief."),
+        ("user", "Q"),
+    ]

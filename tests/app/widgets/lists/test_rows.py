@@ -1,0 +1,98 @@
+"""Rows and tables: filter and order against plain Python, copies as text."""
+
+import random
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from app.widgets.lists.rows import Column, Rows
+from app.widgets.lists.table import LEAST, Table, narrowed
+
+Item = tuple[str, int]
+COLUMNS = (
+    Column[Item]("Name", lambda r: r[0]),
+    Column[Item]("Count", lambda r: str(r[1]), lambda r: r[1], right=True),
+)
+
+
+@pytest.fixture
+def items() -> list[Item]:
+    draw = random.Random(7)
+    return [(f"blk.{draw.randrange(40)}.Weight", draw.randrange(1000)) for _ in range(500)]
+
+
+def test_filter_and_order_are_those_of_plain_lists(items: list[Item]) -> None:
+    rows = Rows(COLUMNS)
+    rows.show_rows(items)
+    assert rows.shown == items
+    rows.look_for("WEIGHT 1")
+    wanted = [item for item in items if "1" in f"{item[0]}\t{item[1]}"]
+    assert rows.shown == wanted
+    rows.sort(1, Qt.SortOrder.DescendingOrder)
+    assert rows.shown == sorted(wanted, key=lambda item: item[1], reverse=True)
+    rows.look_for("")
+    rows.sort(-1)
+    assert rows.shown == items
+    assert rows.total == rows.rowCount() == len(items)
+
+
+def test_texts_at_hand_are_what_a_filter_looks_in(items: list[Item]) -> None:
+    rows = Rows(COLUMNS)
+    rows.show_rows(items, ["x" if at % 2 else "y" for at in range(len(items))])
+    rows.look_for("x")
+    assert rows.shown == items[1::2]
+
+
+@pytest.fixture
+def table(qtbot: QtBot, items: list[Item]) -> Table:
+    table = Table(Rows(COLUMNS), "Things")
+    qtbot.addWidget(table)
+    table.rows.show_rows(items)
+    table.resize(400, 300)
+    table.show()
+    return table
+
+
+def test_a_table_copies_as_text(table: Table, items: list[Item]) -> None:
+    table.query.setText("blk.7.")
+    table.copy_all()
+    lines = QGuiApplication.clipboard().text().splitlines()
+    wanted = [f"{name}\t{count}" for name, count in items if "blk.7." in name]
+    assert lines == ["Name\tCount", *wanted]
+    table.choose(0)
+    QTest.keyClick(table.view, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text().splitlines() == ["Name\tCount", wanted[0]]
+
+
+def test_the_chosen_row_stays_chosen(table: Table, items: list[Item], qtbot: QtBot) -> None:
+    heard: list[Item | None] = []
+    table.chosen.connect(heard.append)
+    table.choose(3)
+    assert heard == [items[3]]
+    table.rows.show_rows([*items, ("new", 1)])
+    assert table.view.currentIndex().row() == 3
+    table.rows.show_rows([("first", 0), *items])
+    assert table.view.currentIndex().row() == 4
+
+
+def test_columns_sort_by_mouse_and_by_key(table: Table, items: list[Item]) -> None:
+    header = table.view.horizontalHeader()
+    place = QPoint(header.sectionViewportPosition(1) + 10, header.height() // 2)
+    QTest.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    rising = sorted(items, key=lambda item: item[1])
+    assert table.rows.shown == rising
+    table.view.setFocus()
+    QTest.keyClick(table.view, Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
+    assert table.rows.shown == sorted(items, key=lambda item: item[1], reverse=True)
+    QTest.keyClick(table.view, Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)
+    assert table.rows.shown == sorted(items, key=lambda item: item[0].lower())
+
+
+def test_the_widest_columns_are_cut_first() -> None:
+    assert narrowed({0: 100, 1: 200}, 300) == {0: 100, 1: 200}
+    assert narrowed({0: 100, 1: 400, 2: 300}, 400) == {0: 100, 1: 150, 2: 150}
+    assert narrowed({0: 400, 1: 400}, 20) == {0: LEAST, 1: LEAST}
+    assert narrowed({}, 10) == {}

@@ -1,0 +1,295 @@
+"""What becomes one launch and, above all, what does not. No device."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from engine.backends.base import PLAIN, BufferType
+from engine.backends.opencl.launch import DeviceTraits
+from engine.backends.opencl.lowering.fuse import fuse
+from engine.backends.opencl.lowering.lower import lower
+from engine.backends.opencl.tiles.layouts import TILED
+from engine.errors import BadSetting
+from engine.gguf.formats import BF16, F16, F32, I32, Q4_1, Q8_0, Format
+from engine.graph import ops
+from engine.graph.graph import Graph
+from engine.graph.op import VIEW_OPS, Op
+from engine.graph.tensor import Role, Tensor, leaf
+
+CPU = DeviceTraits(True, 2, 4096, 32768, False, False)
+
+
+def x(*shape: int, fmt: Format = F32) -> Tensor:
+    return leaf("x", fmt, shape, Role.INPUT)
+
+
+def w(k: int, m: int, fmt: Format = Q4_1) -> Tensor:
+    return leaf("w", fmt, (k, m), Role.WEIGHT)
+
+
+def layout(tensor: Tensor) -> BufferType:
+    return BufferType("d", TILED if tensor.fmt.quantized else PLAIN, 128, 1 << 30)
+
+
+def lowered(*wanted: Tensor, keep: Sequence[Tensor] = ()) -> tuple[Tensor, ...]:
+    nodes = [t for t in Graph.of(wanted).nodes if t.op not in VIEW_OPS]
+    kept = frozenset(t.storage for t in (*wanted, *keep))
+    return lower(nodes, layout, CPU, kept)
+
+
+def launched(*wanted: Tensor, keep: Sequence[Tensor] = ()) -> list[str]:
+    """The operations that take a launch."""
+    return [str(t.op) for t in lowered(*wanted, keep=keep) if t.op is not Op.RESULT]
+
+
+def normed(k: int = 64, n: int = 3) -> Tensor:
+    return ops.rms_norm(x(k, n), x(k), 1e-5)
+
+
+def test_nothing_is_fused_unless_told_what_is_kept() -> None:
+    nodes = [normed()]
+    nodes.append(ops.add(nodes[0], x(64, 3)))
+    assert lower(nodes, layout, CPU) == tuple(nodes)
+
+
+def test_norm_for_one_product() -> None:
+    assert launched(ops.mulmat(w(64, 40), normed())) == ["norm_chain", "mulmat"]
+
+
+def test_what_is_kept_does_not_vanish() -> None:
+    norm = normed()
+    product = ops.mulmat(w(64, 40), norm)
+    assert launched(product, keep=[norm]) == ["rms_norm", "quantize", "mulmat"]
+
+
+def test_what_others_read_does_not_vanish() -> None:
+    norm = normed()
+    product = ops.mulmat(w(64, 40), norm)
+    other = ops.scale(norm, 2.0)
+    assert launched(product, other) == ["rms_norm", "quantize", "mulmat", "scale"]
+    part = norm.view(0, (32, 3), norm.strides[1:2])
+    second = ops.mulmat(w(32, 8, Q8_0), part)
+    assert launched(product, second) == ["rms_norm", "quantize", "mulmat", "quantize", "mulmat"]
+
+
+def test_rows_of_another_shape() -> None:
+    """The product's rows are halves of what is normalised."""
+    halves = normed(64, 3).reshape(32, 6)
+    assert launched(ops.mulmat(w(32, 8), halves)) == ["rms_norm", "quantize", "mulmat"]
+
+
+def test_a_view_of_a_norm_is_not_the_norm() -> None:
+    norm = normed(96, 4)
+    part = norm.view(128, (64, 4), norm.strides[1:2])
+    assert launched(ops.mulmat(w(64, 8), part)) == ["rms_norm", "quantize", "mulmat"]
+
+
+def test_products_of_plain_weights_need_no_12_bits() -> None:
+    assert launched(ops.mulmat(w(64, 8, F16), normed())) == ["rms_norm", "mulmat"]
+
+
+def test_norm_and_sum() -> None:
+    total = ops.add(normed(), x(64, 3))
+    assert launched(total) == ["norm_chain"]
+    product = ops.mulmat(w(64, 8), ops.rms_norm(total, x(64), 1e-5))
+    assert launched(product) == ["norm_chain", "mulmat"]
+    # The sum is not written where nobody reads it, yet it is where somebody does.
+    assert total in {t.storage for t in lowered(product, total)}
+
+
+def test_sums_that_tile_or_do_not_fit_blocks() -> None:
+    assert launched(ops.add(normed(), x(64))) == ["rms_norm", "add"]
+    assert launched(ops.add(x(64, 3), normed(32, 3))) == ["rms_norm", "add"]
+    assert launched(ops.add(normed(50), x(50, 3))) == ["rms_norm", "add"]
+    across = x(3, 64).permute(1, 0)
+    assert launched(ops.add(normed(), across)) == ["rms_norm", "add"]
+    halves = x(2, 64, fmt=F16).permute(1, 0)  # four bytes apart, as f32 without gaps
+    assert launched(ops.add(normed(n=2), halves)) == ["rms_norm", "add"]
+
+
+def test_a_norm_added_to_itself() -> None:
+    norm = normed()
+    assert launched(ops.add(norm, norm)) == ["rms_norm", "add"]
+
+
+def test_activation() -> None:
+    gated = ops.silu(x(64, 3), x(64, 3))
+    assert launched(ops.mulmat(w(64, 8), gated)) == ["activation_quantize", "mulmat"]
+    across = ops.silu(x(3, 64).permute(1, 0))
+    assert launched(ops.mulmat(w(64, 8), across)) == ["silu", "quantize", "mulmat"]
+    halves = x(2, 64, fmt=F16).permute(1, 0)  # four bytes apart, as f32 without gaps
+    across = ops.silu(x(64, 2), halves)
+    assert launched(ops.mulmat(w(64, 8), across)) == ["silu", "quantize", "mulmat"]
+
+
+def test_product_and_sum() -> None:
+    product = ops.mulmat(w(64, 40), x(64, 3))
+    assert launched(ops.add(product, x(40, 3))) == ["quantize", "mulmat_add"]
+    assert launched(ops.add(x(40, 3), product)) == ["quantize", "mulmat_add"]
+    assert launched(ops.add(product, x(40))) == ["quantize", "mulmat_add"]
+
+
+def test_products_and_sums_that_stay_apart() -> None:
+    single = ["quantize", "mulmat", "add"]
+    product = ops.mulmat(w(64, 40), x(64, 3))
+    assert launched(ops.add(product, x(20, 3))) == single
+    assert launched(ops.add(product, x(40, 3, fmt=F16))) == single
+    assert launched(ops.add(product, x(3, 40).permute(1, 0))) == single
+    assert launched(ops.add(product, product)) == single
+    assert launched(ops.add(product.reshape(20, 6), x(20, 6))) == single
+    assert launched(ops.add(x(40, 6), ops.mulmat(w(64, 40), x(64, 1))))[1] == "mulmat"
+    plain = ops.mulmat(w(64, 40, F16), x(64, 3))
+    assert launched(ops.add(plain, x(40, 3))) == ["mulmat", "add"]
+    rows = x(64, 3)
+    both = [ops.mulmat(w(64, 40), rows) for _ in range(2)]
+    assert launched(ops.add(both[0], x(40, 3)), both[1]) == single
+    total = ops.add(product, x(40, 3))
+    assert launched(total, keep=[product]) == single
+
+
+def gated(*products: Tensor, k: int = 64) -> list[str]:
+    return launched(ops.mulmat(w(k, 8), ops.silu(*products)))
+
+
+def test_gate_and_up() -> None:
+    rows = x(64, 3)
+    gate, up = (ops.mulmat(w(64, 64), rows) for _ in range(2))
+    assert gated(gate, up) == ["quantize", "mulmat_gated", "mulmat"]
+    assert gated(gate, gate) == ["quantize", "mulmat", "activation_quantize", "mulmat"]
+    assert gated(gate) == ["quantize", "mulmat", "activation_quantize", "mulmat"]
+    both = ["mulmat", "activation_quantize", "mulmat"]
+    other = ops.mulmat(w(64, 64, Q8_0), rows)
+    assert gated(gate, other) == ["quantize", "mulmat", *both]
+    elsewhere = ops.mulmat(w(64, 64), x(64, 3))
+    assert gated(gate, elsewhere) == ["quantize", "mulmat", "quantize", *both]
+    joint = ops.mulmat(w(64, 128), rows)
+    halves = [joint.view(at, (64, 3), joint.strides[1:2]) for at in (0, 256)]
+    assert gated(*halves) == ["quantize", *both]
+
+
+def test_an_item_a_tile_must_keep_every_core_busy() -> None:
+    rows = x(64, 3)
+    gate, up = (ops.mulmat(w(64, 32), rows) for _ in range(2))
+    assert gated(gate, up, k=32) == ["quantize", "mulmat", "activation_quantize", "mulmat"]
+
+
+class Attention:
+    """A layer's attention, of which tests replace parts."""
+
+    def __init__(self, n: int = 3, cache: Format = F16, v_cache: Format = F16) -> None:
+        self.n = n
+        self.table, self.ids = x(32, n), x(n, fmt=I32)
+        self.k_cache = leaf("k", cache, (64, 256), Role.CACHE)
+        self.v_cache = leaf("v", v_cache, (64, 256), Role.CACHE)
+        self.q, self.k, self.v = x(32, 4, n), x(32, 2, n), x(64, n)
+
+    def made(self, **other: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Attention and both writes; `other` replaces tables, ids and norms by name."""
+        q_table, k_table = (other.get(name, self.table) for name in ("q_table", "k_table"))
+        ids = other.get("v_ids", self.ids)
+        q, k = other.get("q", self.q), other.get("k", self.k)
+        keys = ops.rope(k, k_table, neox=True).reshape(64, self.n)
+        k_written = ops.set_rows(self.k_cache, keys, self.ids)
+        v_written = ops.set_rows(self.v_cache, self.v, ids)
+        cells = [
+            t.view(0, (32, 2, 256), (32 * t.fmt.bytes, 64 * t.fmt.bytes))
+            for t in (k_written, v_written)
+        ]
+        shape = [x(4, self.n, fmt=I32), x(2, 256, fmt=I32), x(1, fmt=I32)]
+        mixed = ops.attention(ops.rope(q, q_table, neox=True), *cells, *shape, scale=1.0)
+        return mixed, k_written, v_written
+
+
+def test_rope_and_stores() -> None:
+    mixed, keys, values = Attention().made()
+    assert launched(mixed) == ["rope_store", "attention"]
+    nodes = lowered(mixed)
+    assert {t.storage for t in nodes} >= {keys.storage, values.storage}
+
+
+def test_norms_of_heads() -> None:
+    parts = Attention()
+    q, k = ops.rms_norm(parts.q, x(32), 1e-6), ops.rms_norm(parts.k, x(32), 1e-6)
+    assert launched(parts.made(q=q, k=k)[0]) == ["rope_store", "attention"]
+    assert launched(parts.made(k=k)[0]) == ["rms_norm", "rope_store", "attention"]
+    whole = ops.rms_norm(x(128, 3), x(128), 1e-6).reshape(32, 4, 3)
+    expected = ["rms_norm", "rms_norm", "rope_store", "attention"]
+    assert launched(parts.made(q=whole, k=k)[0]) == expected
+
+
+SINGLE = ["rope", "rope", "set_rows", "set_rows", "attention"]
+
+
+def test_rope_and_stores_that_differ() -> None:
+    parts = Attention()
+    assert sorted(launched(parts.made(k_table=x(32, 3))[0])) == sorted(SINGLE)
+    assert sorted(launched(parts.made(v_ids=x(3, fmt=I32))[0])) == sorted(SINGLE)
+    assert sorted(launched(Attention(v_cache=BF16).made()[0])) == sorted(SINGLE)
+
+
+def test_a_cache_that_is_read_in_between() -> None:
+    """What reads the keys before the values are there keeps the writes apart."""
+    parts = Attention()
+    mixed, keys, _ = parts.made()
+    copied = ops.cast(keys, F32)
+    nodes = [t for t in Graph.of([mixed, copied]).nodes if t.op not in VIEW_OPS]
+    nodes.remove(copied)
+    for at in range(len(nodes) + 1):
+        order = [*nodes[:at], copied, *nodes[at:]]
+        if order.index(copied) < order.index(keys):
+            continue
+        got = lower(order, layout, CPU, frozenset(t.storage for t in (mixed, copied)))
+        seen = [str(t.op) for t in got if t.op is not Op.RESULT]
+        assert seen.index("copy") > seen.index("rope_store" if "rope_store" in seen else "set_rows")
+
+
+def test_attention_in_12_bits() -> None:
+    mixed = Attention().made()[0]
+    product = ops.mulmat(w(128, 8), mixed.reshape(128, 3))
+    assert launched(product) == ["rope_store", "attention", "mulmat"]
+    by_heads = ops.mulmat(w(32, 8), mixed)
+    assert launched(by_heads) == ["rope_store", "attention", "quantize", "mulmat"]
+
+
+def test_names_force_and_forbid(monkeypatch: pytest.MonkeyPatch) -> None:
+    total = ops.add(normed(), x(64, 3))
+    product = ops.mulmat(w(64, 8), ops.rms_norm(total, x(64), 1e-5))
+    single = ["rms_norm", "add", "rms_norm", "quantize", "mulmat"]
+    for text, expected in (
+        ("none", single),
+        ("norm_add", ["norm_chain", *single[2:]]),
+        ("norm_quantize,norm_add", ["norm_chain", "norm_chain", "mulmat"]),
+        ("all", ["norm_chain", "mulmat"]),
+    ):
+        monkeypatch.setenv("CUTAWAY_FUSE", text)
+        assert launched(product) == expected
+    monkeypatch.setenv("CUTAWAY_FUSE", "norm_add,nothing")
+    with pytest.raises(BadSetting, match="norm_quantize"):
+        launched(product)
+
+
+def test_results_follow_the_node_that_writes_them() -> None:
+    total = ops.add(normed(), x(64, 3))
+    product = ops.mulmat(w(64, 8), ops.rms_norm(total, x(64), 1e-5))
+    nodes = lowered(product, total)
+    chain, result, _ = nodes
+    assert (chain.op, result.op, result.src) == (Op.NORM_CHAIN, Op.RESULT, ())
+    assert result in chain.src
+    assert fuse(nodes, frozenset({product, total}), CPU) == nodes
+
+
+def test_what_has_no_sources_is_no_result() -> None:
+    """A range is launched, unlike what another node's launch writes."""
+    numbers = ops.arange(0, 64)
+    nodes = lowered(ops.mul(normed(), numbers))
+    assert [t.op for t in nodes].count(Op.ARANGE) == 1
+    assert numbers in nodes
+
+
+def test_long_rows_are_sorted_in_blocks_that_are_merged() -> None:
+    short, long = ops.argsort(x(256, 3)), ops.argsort(x(257, 3))
+    assert lowered(short) == (short,)
+    blocks, merged = lowered(long)
+    assert merged.storage is long
+    assert merged.src == (*long.src, blocks)
+    assert blocks.shape == long.shape

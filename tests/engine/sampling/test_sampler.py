@@ -1,0 +1,165 @@
+"""Each sampler against its definition in plain NumPy, over random logits."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from engine.errors import BadSetting
+from engine.protocol import Sampling
+from engine.sampling.sampler import (
+    BadLogits,
+    Sampler,
+    log_softmax,
+    min_p,
+    penalize,
+    top_k,
+    top_p,
+)
+
+LOGITS = arrays(
+    np.float32,
+    st.integers(1, 60),
+    elements=st.floats(-30, 30, width=32),
+    unique=True,
+)
+FAST = settings(max_examples=200, deadline=None)
+
+
+def probabilities(logits: np.ndarray) -> np.ndarray:
+    weights = np.exp(logits.astype(np.float64) - logits.max())
+    return weights / weights.sum()
+
+
+@pytest.mark.parametrize("n", [2048, 3 * 1024 + 17, 49152])
+@pytest.mark.parametrize("k", [1, 10, 256, 700])
+def test_top_k_of_a_vocabulary(n: int, k: int) -> None:
+    rng = np.random.default_rng(n + k)
+    spread = rng.normal(0, 3, n).astype(np.float32)
+    crowded = np.concatenate([np.full(600, 5), rng.integers(-9, 5, n - 600)]).astype(np.float32)
+    rising = np.linspace(-40, 0, n, dtype=np.float32)  # the largest in the same rows
+    for logits in (spread, crowded, rng.permutation(crowded), rising, np.zeros(n, np.float32)):
+        want = np.argsort(-logits, kind="stable")[:k]
+        assert top_k(logits, k).ids.tolist() == want.tolist()
+
+
+@FAST
+@given(LOGITS, st.integers(-1, 70))
+def test_top_k_keeps_the_k_largest_in_order(logits: np.ndarray, k: int) -> None:
+    order = sorted(range(logits.size), key=lambda i: -float(logits[i]))
+    assert top_k(logits.astype(np.float64), k).ids.tolist() == order[: k if k > 0 else None]
+
+
+@FAST
+@given(LOGITS, st.floats(0, 1))
+def test_top_p_keeps_the_shortest_front_that_reaches_p(logits: np.ndarray, p: float) -> None:
+    everything = top_k(logits.astype(np.float64), 0)
+    kept = top_p(everything, p).ids.size
+    chances = probabilities(logits)[everything.ids]
+    assert chances[:kept].sum() >= p - 1e-9
+    assert kept == 1 or chances[: kept - 1].sum() < p + 1e-9 or p == 1
+
+
+@FAST
+@given(LOGITS, st.floats(0, 1))
+def test_min_p_keeps_what_is_at_least_p_of_the_best(logits: np.ndarray, p: float) -> None:
+    everything = top_k(logits.astype(np.float64), 0)
+    chances = probabilities(logits)[everything.ids]
+    kept = min_p(everything, p).ids.size
+    sure = int((chances > chances[0] * p * (1 + 1e-9)).sum())
+    possible = int((chances >= chances[0] * p * (1 - 1e-9)).sum())
+    assert max(1, sure) <= kept <= max(1, possible)
+
+
+@FAST
+@given(
+    LOGITS,
+    st.lists(st.integers(0, 59), max_size=80),
+    st.floats(0.5, 2),
+    st.floats(-2, 2),
+    st.floats(-2, 2),
+    st.integers(-1, 70),
+)
+def test_penalties(
+    logits: np.ndarray,
+    history: list[int],
+    repeat: float,
+    frequency: float,
+    presence: float,
+    last_n: int,
+) -> None:
+    history = [t for t in history if t < logits.size]
+    params = Sampling(
+        repeat_penalty=repeat,
+        frequency_penalty=frequency,
+        presence_penalty=presence,
+        penalty_last_n=last_n,
+    )
+    recent = history if last_n < 0 else history[len(history) - min(last_n, len(history)) :]
+    wanted = logits.astype(np.float64)
+    for token in set(recent):
+        x = wanted[token]
+        x = x * repeat if x <= 0 else x / repeat
+        wanted[token] = x - recent.count(token) * frequency - presence
+    np.testing.assert_allclose(penalize(logits.astype(np.float64), history, params), wanted)
+
+
+def test_draws_follow_the_probabilities() -> None:
+    logits = np.log(np.array([0.5, 0.3, 0.15, 0.05], np.float32))
+    sampler = Sampler(Sampling(temperature=1, top_k=0, top_p=1, min_p=0, seed=1))
+    n = 20000
+    counts = np.bincount([sampler.sample(logits, []) for _ in range(n)], minlength=4)
+    np.testing.assert_allclose(counts / n, [0.5, 0.3, 0.15, 0.05], atol=0.015)
+
+
+def test_temperature_comes_after_the_cuts() -> None:
+    """At a very high temperature all that top-p and min-p kept are equally likely, no others."""
+    logits = np.log(np.array([0.6, 0.3, 0.06, 0.04], np.float32))
+    sampler = Sampler(Sampling(temperature=100, top_k=0, top_p=0.85, min_p=0, seed=2))
+    counts = np.bincount([sampler.sample(logits, []) for _ in range(4000)], minlength=4)
+    assert counts[2] == counts[3] == 0
+    assert abs(counts[0] - counts[1]) < 300
+
+
+@FAST
+@given(LOGITS, st.integers(0, 2**64 - 1))
+def test_equal_seeds_give_equal_draws(logits: np.ndarray, seed: int) -> None:
+    one, two = (Sampler(Sampling(seed=seed)) for _ in range(2))
+    assert [one.sample(logits, []) for _ in range(5)] == [two.sample(logits, []) for _ in range(5)]
+
+
+@FAST
+@given(LOGITS)
+def test_greedy_takes_the_first_largest(logits: np.ndarray) -> None:
+    assert Sampler(Sampling(temperature=0)).sample(logits, []) == int(np.argmax(logits))
+
+
+@FAST
+@given(LOGITS)
+def test_log_softmax(logits: np.ndarray) -> None:
+    every = np.arange(logits.size)
+    np.testing.assert_allclose(np.exp(log_softmax(logits, every)), probabilities(logits), rtol=2e-6)
+
+
+@pytest.mark.parametrize("bad", [[np.nan, 1.0], [-np.inf, -np.inf]])
+def test_logits_that_are_no_numbers_say_so(bad: list[float]) -> None:
+    with pytest.raises(BadLogits, match="doctor"):
+        Sampler(Sampling()).sample(np.array(bad, np.float32), [])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"temperature": float("nan")},
+        {"temperature": -1.0},
+        {"top_p": 1.5},
+        {"min_p": -0.1},
+        {"repeat_penalty": 0.0},
+        {"seed": -1},
+        {"top_k": -2},
+    ],
+)
+def test_settings_out_of_range_are_named(changes: dict[str, float]) -> None:
+    with pytest.raises(BadSetting, match=next(iter(changes))):
+        Sampler(Sampling(**changes))  # type: ignore[arg-type]

@@ -1,0 +1,43 @@
+"""Stop strings against the definition: everything before the first match, however it is cut."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.sampling.stops import StopFilter
+
+TEXT = st.text("abc", max_size=30)
+
+
+@given(st.lists(st.text("abc", min_size=1, max_size=4), max_size=3), TEXT, st.randoms())
+def test_shown_is_all_before_the_earliest_completed_match(stops, text, random) -> None:
+    filter_ = StopFilter(stops)
+    shown, rest = "", text
+    while rest and filter_.matched is None:
+        n = random.randint(1, 4)
+        shown += filter_.push(rest[:n])
+        rest = rest[n:]
+        assert not any(s in shown for s in stops)
+    shown += filter_.flush()
+    if filter_.matched is None:
+        assert shown == text
+        assert not any(s in text for s in stops)
+    else:
+        assert text.startswith(shown + filter_.matched)
+
+
+@given(TEXT)
+def test_without_stops_nothing_is_held_back(text: str) -> None:
+    assert StopFilter([]).push(text) == text
+
+
+def test_a_stop_split_over_pieces_is_never_shown() -> None:
+    filter_ = StopFilter(["</end>"])
+    pieces = ["Hel", "lo <", "/e", "nd", "> more"]
+    assert "".join(filter_.push(p) for p in pieces) + filter_.flush() == "Hello "
+    assert filter_.matched == "</end>"
+
+
+def test_a_false_start_comes_out_later() -> None:
+    filter_ = StopFilter(["STOP"])
+    assert filter_.push("a ST") == "a "
+    assert filter_.push("AR") == "STAR"
