@@ -1,7 +1,5 @@
 """The talk: messages of the open chat."""
 
-from __future__ import annotations
-
 from PySide6.QtCore import QEvent, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
@@ -12,9 +10,10 @@ from app.theme.tokens import CHAT_COLUMN, GRID, ROW
 from app.views.talk.empty_talk import EmptyTalk
 from app.views.talk.legend import Legend
 from app.views.talk.message import MessageView
-from app.views.talk.probabilities import Measure
+from app.views.talk.message_row import MessageRow
 from app.widgets.basics import IconButton, surface
 from app.widgets.lists.column import Column, Row
+from app.widgets.tokens.bands import Measure
 
 TICK_MS = 250  # how often running times are told anew
 CHROME = 96  # pixels of a message beside its text
@@ -167,6 +166,9 @@ class ChatView(QWidget):
 
     def _set_measure(self, measure: Measure) -> None:
         self.measure = measure
+        for view in self.column.live.values():
+            if isinstance(view, MessageView):
+                view.row.measure = measure
         self._refresh_all()
 
     def _refresh_all(self) -> None:
@@ -206,7 +208,14 @@ class ChatView(QWidget):
     # Rows
 
     def _make(self, row: int) -> Row:
-        view = MessageView(self, row)
+        of_row = MessageRow(self.bench, row, self.measure, self)
+        view = MessageView(of_row)
+        view.reveal_wanted.connect(lambda y: self.column.reveal(y + view.y()))
+        of_row.details_wanted.connect(self.details_wanted)
+        of_row.link_wanted.connect(self.open_link)
+        of_row.sibling_wanted.connect(lambda step: self.choose_sibling(row, step))
+        of_row.branch_wanted.connect(lambda token, other: self.branch(row, token, other))
+        of_row.rewritten.connect(lambda: self.row_changed(row))
         view.height_changed.connect(self.column.arrange, Qt.ConnectionType.DirectConnection)
         return view
 

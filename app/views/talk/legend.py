@@ -9,9 +9,8 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QVBoxLayout
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, PADDING
-from app.views.talk.probabilities import Measure
 from app.widgets.basics import divider, surface
-from app.widgets.tokens.bands import BANDS, band_colour, band_pen
+from app.widgets.tokens.bands import BANDS, Measure, band_colour, band_pen
 
 PROBABILITIES = ("≥ 90 %", "60–90", "30–60", "10–30", "< 10 %")
 ENTROPIES = ("≤ 0.5 bit", "0.5–1.2", "1.2–2", "2–3", "> 3 bit")

@@ -1,49 +1,43 @@
 """One message of the talk: who speaks, what is said, what can be done with it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import QEvent, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 
-from app import names
-from app.state.talk.message import Message
 from app.state.talk.reasoning import split_reasoning
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, PADDING, RADIUS_CARD
 from app.views.talk.message_edit import MessageEdit
-from app.views.talk.message_parts import Actions, Footer, Header, Progress, Thought
+from app.views.talk.message_parts import AnswerProgress, Footer, Header, MessageButtons, Thought
+from app.views.talk.message_row import MessageRow
 from app.views.talk.probabilities import TokenAnswer
 from app.widgets.banner import Banner
 from app.widgets.lists.column import Row
 from app.widgets.markdown.view import MarkdownView
 
-if TYPE_CHECKING:
-    from app.views.talk.chat import ChatView
-
 
 class MessageView(Row):
-    """Shows `bench.chat.path[row]`."""
+    """Shows a row."""
 
     height_changed = Signal()
+    reveal_wanted = Signal(int)  # a y in this widget
 
-    def __init__(self, chat: ChatView, row: int) -> None:
+    def __init__(self, row: MessageRow) -> None:
         super().__init__()
-        self.chat, self.row = chat, row
+        self.row = row
         self.body: MarkdownView | None = None
         self.tokens: TokenAnswer | None = None
         self.edit: MessageEdit | None = None
         self.thought: Thought | None = None
-        self._progress: Progress | None = None
+        self._progress: AnswerProgress | None = None
         self._banner: Banner | None = None
         self._dismissed = ""
-        user = self.is_question
-        self.buttons = Actions(self)
-        self.header = Header(self, self.buttons if user else None)
-        self.footer = None if user else Footer(self, self.buttons)
+        row.setParent(self)
+        row.edit_wanted.connect(self.begin_edit)
+        user = row.is_question
+        self.buttons = MessageButtons(row)
+        self.header = Header(row, self.buttons if user else None)
+        self.footer = None if user else Footer(row, self.buttons)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, GRID // 2, 0, GRID * 2)
         self._column.setSpacing(GRID // 2)
@@ -57,35 +51,9 @@ class MessageView(Row):
             self._column.addWidget(self.footer)
         self.refresh()
 
-    @property
-    def message(self) -> Message:
-        return self.chat.bench.chat.path[self.row]
-
-    @property
-    def is_question(self) -> bool:
-        return self.message.role == "user"
-
-    @property
-    def answering(self) -> bool:
-        """Whether it is being written."""
-        return self.chat.bench.chat.answering == self.row
-
-    @property
-    def is_last(self) -> bool:
-        return self.row == len(self.chat.bench.chat.path) - 1
-
-    @property
-    def speaker(self) -> str:
-        """Who said it."""
-        return "You" if self.is_question else names.title(self.message.model) or "Answer"
-
-    @property
-    def _speaker_says(self) -> str:
-        return f"{self.speaker} said, message {self.row + 1}"
-
     def refresh(self) -> None:
         """Show the message as it is now."""
-        self.setAccessibleName(self._speaker_says)  # which model answers is known late
+        self.setAccessibleName(self.row.speaker_says)  # which model answers is known late
         self.header.refresh()
         self._show_thought()
         if self.edit is None:
@@ -114,7 +82,7 @@ class MessageView(Row):
         if self.edit is not None:
             self.edit.field.setFocus()
             return
-        self.edit = MessageEdit(self.message, self.chat.bench.preferences.value.send_key)
+        self.edit = MessageEdit(self.row.message, self.row.send_key)
         self.edit.done.connect(self._edited)
         self.edit.cancelled.connect(self.end_edit)
         self._set_margins(card=False)
@@ -128,7 +96,7 @@ class MessageView(Row):
         """Show the text again."""
         if self.edit is not None:
             gone, self.edit = self.edit, None
-            self._set_margins(card=self.is_question)
+            self._set_margins(card=self.row.is_question)
             self._take_out(gone)
             self.refresh()
             if self.body is not None:
@@ -136,18 +104,17 @@ class MessageView(Row):
             self.height_changed.emit()
 
     def _edited(self, text: str) -> None:
-        row, chat = self.row, self.chat.bench.chat
-        if text == self.message.text and not self.is_question:
+        if text == self.row.message.text and not self.row.is_question:
             self.end_edit()
-        elif chat.edit_and_resend(row, text):
-            self.chat.row_changed(row)
+        else:
+            self.row.rewrite(text)
 
     def show_actions(self) -> None:
         """What can be done is there for the last answer, under the mouse, and with the keyboard."""
         now = QApplication.focusWidget()
         inside = now is not None and self.isAncestorOf(now)
         near = self.underMouse() or inside
-        shown = (near or (self.is_last and not self.is_question)) and not self.answering
+        shown = (near or (self.row.is_last and not self.row.is_question)) and not self.row.answering
         self.buttons.set_shown(shown and self.edit is None)
         self.header.show_time(near)
 
@@ -170,7 +137,7 @@ class MessageView(Row):
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        if self.is_question and self.edit is None:
+        if self.row.is_question and self.edit is None:
             area = self._place.geometry().toRectF()
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(QColor(tokens().raised))
@@ -183,44 +150,44 @@ class MessageView(Row):
         painter.end()
 
     def _show_thought(self) -> None:
-        said = split_reasoning(self.message.text, self.answering)
-        if not said.thought or self.is_question:
+        said = split_reasoning(self.row.message.text, self.row.answering)
+        if not said.thought or self.row.is_question:
             if self.thought is not None:
                 self._take_out(self.thought)
                 self.thought = None
             return
         if self.thought is None:
-            self.thought = Thought(self)
+            self.thought = Thought(self.row)
             self.thought.height_changed.connect(self.height_changed)
             self._put(self.thought, 0)
         self.thought.show_said(said)
 
     def _show_body(self) -> None:
-        painted = self.chat.paints_tokens and not self.is_question
-        if painted and len(self.chat.bench.chat.tokens(self.row)):
+        if self.row.painted:
             if self.tokens is None:
                 self._remove_body()
-                self.tokens = TokenAnswer(self)
+                self.tokens = TokenAnswer(self.row)
+                self.tokens.painter.installEventFilter(self)
                 self.tokens.height_changed.connect(self.height_changed)
                 self._put(self.tokens)
             self.tokens.refresh()
             return
         if self.body is None:
             self._remove_body()
-            self.body = MarkdownView(self._speaker_says)
+            self.body = MarkdownView(self.row.speaker_says)
             self.body.height_changed.connect(self.height_changed)
-            self.body.link_clicked.connect(self.chat.open_link)
+            self.body.link_clicked.connect(self.row.link_wanted)
             self.body.dragged.connect(self._dragged)
             self.body.installEventFilter(self)
             self._put(self.body, 1 if self.thought is not None else 0)
-        self.body.setAccessibleName(self._speaker_says)
-        if self.is_question:
-            self.body.set_plain(self.message.text)
-            self.body.setAccessibleDescription(self.message.text)
+        self.body.setAccessibleName(self.row.speaker_says)
+        if self.row.is_question:
+            self.body.set_plain(self.row.message.text)
+            self.body.setAccessibleDescription(self.row.message.text)
         else:
-            answer = split_reasoning(self.message.text, self.answering).answer
-            self.body.set_text(answer, live=self.answering and bool(answer))
-            if not self.answering:
+            answer = split_reasoning(self.row.message.text, self.row.answering).answer
+            self.body.set_text(answer, live=self.row.answering and bool(answer))
+            if not self.row.answering:
                 self.body.setAccessibleDescription(answer)
 
     def stops(self) -> list[QWidget]:
@@ -237,7 +204,7 @@ class MessageView(Row):
 
     def _dragged(self, y: int) -> None:
         if self.body is not None:
-            self.chat.column.reveal(self.body.mapTo(self, QPoint(0, y)).y() + self.y())
+            self.reveal_wanted.emit(self.body.mapTo(self, QPoint(0, y)).y())
 
     def _remove_body(self) -> None:
         for shown in (self.body, self.tokens):
@@ -246,40 +213,32 @@ class MessageView(Row):
         self.body = self.tokens = None
 
     def _show_progress(self) -> None:
-        waits = self.answering and not self.message.text
+        waits = self.row.answering and not self.row.message.text
         if waits and self._progress is None:
-            self._progress = Progress()
+            self._progress = AnswerProgress()
             self._put(self._progress)
             self.height_changed.emit()
         if waits and self._progress is not None:
-            self._progress.show_stage(self.chat.bench.session.stage)
+            self._progress.show_stage(self.row.stage)
         elif self._progress is not None:
             self._take_out(self._progress)
             self._progress = None
 
     def _show_problem(self) -> None:
-        message = self.message
+        message = self.row.message
         wrong = message.finish == "failed" and message.problem != self._dismissed
         if self._banner is not None and (not wrong or self._banner.text != message.problem):
             self._take_out(self._banner)
             self._banner = None
         if not wrong or not message.problem or self._banner is not None:
             return
-        words, act = self.next_step
-        self._banner = Banner("bad", message.problem, words, act, self.chat.details_wanted.emit)
+        words, act = self.row.next_step
+        self._banner = Banner("bad", message.problem, words, act, self.row.details_wanted.emit)
         self._banner.closed.connect(self._dismiss)
         self._put(self._banner)
 
-    @property
-    def next_step(self) -> tuple[str, Callable[[], object]]:
-        """What to do about an answer that went wrong."""
-        chat, row = self.chat.bench.chat, self.row
-        if self.message.text:
-            return "Go on", lambda: chat.continue_answer(row)
-        return "Try again", lambda: chat.regenerate(row)
-
     def _dismiss(self) -> None:
-        self._dismissed, self._banner = self.message.problem, None
+        self._dismissed, self._banner = self.row.message.problem, None
         self.height_changed.emit()
 
     def _set_margins(self, card: bool) -> None:

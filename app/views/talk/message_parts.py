@@ -1,9 +1,6 @@
 """What stands around a message's text: speaker, actions, statistics, progress, thought."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRect, QTimer, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPaintEvent
@@ -14,14 +11,12 @@ from app.state.talk.reasoning import Said
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, ROW_COMPACT
+from app.views.talk.message_row import MessageRow
 from app.views.talk.statistics import about, details, summary
 from app.widgets.basics import Button, IconButton, label, set_tone
 from app.widgets.elided import ElidedLabel
 from app.widgets.markdown.view import MarkdownView
 from app.widgets.numbers import duration, grouped
-
-if TYPE_CHECKING:
-    from app.views.talk.message import MessageView
 
 SAID_MS = 1500
 STAGES = {
@@ -34,43 +29,42 @@ STAGES = {
 class Header(QWidget):
     """Who speaks, and when."""
 
-    def __init__(self, view: MessageView, actions: QWidget | None) -> None:
+    def __init__(self, row: MessageRow, actions: QWidget | None) -> None:
         super().__init__()
-        self._view = view
+        self._row = row
         self._speaker = label()
         self._speaker.setFont(fonts.strong())
         self._time = label("", "quiet", "small")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self._speaker)
-        row.addWidget(self._time)
-        row.addStretch(1)
+        line = QHBoxLayout(self)
+        line.setContentsMargins(0, 0, 0, 0)
+        line.setSpacing(GRID)
+        line.addWidget(self._speaker)
+        line.addWidget(self._time)
+        line.addStretch(1)
         if actions is not None:
-            row.addWidget(actions)
+            line.addWidget(actions)
         self.setFixedHeight(fonts.px(ROW_COMPACT + 6))
 
     def refresh(self) -> None:
-        self._speaker.setText(self._view.speaker)
-        self._time.setText(_when(self._view.message.created))
+        self._speaker.setText(self._row.speaker)
+        self._time.setText(_when(self._row.message.created))
 
     def show_time(self, shown: bool) -> None:
         self._time.setVisible(shown)
 
 
-class Actions(QWidget):
+class MessageButtons(QWidget):
     """Branches, copy, edit, answer anew, go on."""
 
-    def __init__(self, view: MessageView) -> None:
+    def __init__(self, row: MessageRow) -> None:
         super().__init__()
-        self._view = view
-        chat, row = view.chat.bench.chat, view.row
+        self._row = row
         self._branches = QWidget()
         self.before = IconButton(
-            "chevron-left", "Previous branch", lambda: view.chat.choose_sibling(row, -1), 16
+            "chevron-left", "Previous branch", lambda: row.sibling_wanted.emit(-1), 16
         )
         self.after = IconButton(
-            "chevron-right", "Next branch", lambda: view.chat.choose_sibling(row, 1), 16
+            "chevron-right", "Next branch", lambda: row.sibling_wanted.emit(1), 16
         )
         self._place = label("", "quiet", "small")
         inside = QHBoxLayout(self._branches)
@@ -79,11 +73,11 @@ class Actions(QWidget):
         for part in (self.before, self._place, self.after):
             inside.addWidget(part)
         self._copy = IconButton("copy", "Copy the message", self._do_copy, 16)
-        self.edit = IconButton("edit", "Edit", view.begin_edit, 16)
+        self.edit = IconButton("edit", "Edit", row.edit_wanted.emit, 16)
         buttons = [self._copy, self.edit]
-        if not view.is_question:
-            self.again = IconButton("retry", "Answer again", lambda: chat.regenerate(row), 16)
-            self.on = IconButton("continue", "Go on", lambda: chat.continue_answer(row), 16)
+        if not row.is_question:
+            self.again = IconButton("retry", "Answer again", row.regenerate, 16)
+            self.on = IconButton("continue", "Go on", row.continue_answer, 16)
             buttons += [self.again, self.on]
         self.stops: list[QWidget] = [self.before, self.after, *buttons]  # in the order of Tab
         self._buttons = QWidget()
@@ -100,7 +94,7 @@ class Actions(QWidget):
         row_of.addWidget(self._buttons)
 
     def refresh(self) -> None:
-        message, view = self._view.message, self._view
+        message, row = self._row.message, self._row
         several = message.siblings > 1
         self._branches.setVisible(several)
         if several:
@@ -108,14 +102,14 @@ class Actions(QWidget):
             self._place.setAccessibleName(f"Branch {message.place + 1} of {message.siblings}")
             self.before.setEnabled(message.place > 0)
             self.after.setEnabled(message.place < message.siblings - 1)
-        if not view.is_question:
+        if not row.is_question:
             self.on.setVisible(bool(message.text) and message.finish != "died")
 
     def set_shown(self, shown: bool) -> None:
         self._buttons.setVisible(shown)
 
     def _do_copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._view.message.text)
+        QGuiApplication.clipboard().setText(self._row.message.text)
         self._copy.set_picture("check", "Copied")
         QTimer.singleShot(SAID_MS, self, self._as_before)
 
@@ -126,36 +120,36 @@ class Actions(QWidget):
 class Footer(QWidget):
     """Statistics on the left, actions on the right."""
 
-    def __init__(self, view: MessageView, actions: Actions) -> None:
+    def __init__(self, row: MessageRow, buttons: MessageButtons) -> None:
         super().__init__()
-        self._view = view
+        self._row = row
         self._numbers = ElidedLabel()
         self._numbers.setProperty("tone", "quiet")
         self._numbers.setProperty("letters", "small")
-        self._step = Button("", lambda: view.next_step[1](), "link")
+        self._step = Button("", lambda: row.next_step[1](), "link")
         self._step.hide()
         self.stops: list[QWidget] = [self._step]
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self._numbers, 1)
-        row.addWidget(self._step)
-        row.addWidget(actions)
+        line = QHBoxLayout(self)
+        line.setContentsMargins(0, 0, 0, 0)
+        line.setSpacing(GRID)
+        line.addWidget(self._numbers, 1)
+        line.addWidget(self._step)
+        line.addWidget(buttons)
         self.setFixedHeight(fonts.px(ROW_COMPACT + 6))
 
     def refresh(self) -> None:
-        message = self._view.message
-        self._numbers.setText("" if self._view.answering else summary(message))
+        message = self._row.message
+        self._numbers.setText("" if self._row.answering else summary(message))
         # The window's banner says what became of the engine, with its own next steps.
         died = message.finish == "died"
         set_tone(self._numbers, "bad" if died else "quiet")
         self._step.setVisible(died)
-        self._step.set_text(self._view.next_step[0])
+        self._step.set_text(self._row.next_step[0])
         self.setToolTip(details(message))
         self._numbers.setAccessibleDescription(details(message))
 
 
-class Progress(QWidget):
+class AnswerProgress(QWidget):
     """How far the prompt is read, before the first token."""
 
     def __init__(self) -> None:
@@ -194,9 +188,9 @@ class Thought(QWidget):
 
     height_changed = Signal()
 
-    def __init__(self, view: MessageView) -> None:
+    def __init__(self, row: MessageRow) -> None:
         super().__init__()
-        self._view = view
+        self._row = row
         self._text: MarkdownView | None = None
         self._said = Said("", "")
         self._began = time.monotonic()
@@ -219,11 +213,11 @@ class Thought(QWidget):
         self._said = said
         self.tick()
         if self._text is not None:
-            self._text.set_text(said.thought, live=said.thinking and self._view.answering)
+            self._text.set_text(said.thought, live=said.thinking and self._row.answering)
 
     def tick(self) -> None:
         """The time goes on."""
-        if self._said.thinking and self._view.answering:
+        if self._said.thinking and self._row.answering:
             words = f"Thinking for {duration(int(time.monotonic() - self._began) + 1)}"
         else:
             took = self._took if self._took is not None else self._estimate()
@@ -258,7 +252,7 @@ class Thought(QWidget):
 
     def _estimate(self) -> float | None:
         """Its part of the time that the whole answer took."""
-        message = self._view.message
+        message = self._row.message
         if message.stats is None or not message.text:
             return None
         return message.stats.decode_s * self._said.answer_start / len(message.text)

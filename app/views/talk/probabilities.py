@@ -1,25 +1,18 @@
 """Answers painted by how sure the model was, with what else could have come."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import exp, log2
-from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QRect, QTimer, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.state.talk.tokens import Tokens
 from app.theme.tokens import GRID
+from app.views.talk.message_row import MessageRow
 from app.widgets.tokens.alternatives import AlternativesCard, Choice
-from app.widgets.tokens.bands import band_of_entropy, band_of_probability
+from app.widgets.tokens.bands import Measure, band_of_entropy, band_of_probability
 from app.widgets.tokens.text import TokenText
 from engine.protocol import Alternative, TokenInfo
 
-if TYPE_CHECKING:
-    from app.views.talk.message import MessageView
-
-Measure = Literal["probability", "entropy"]
 LINGER_MS = 250  # the card stays so long when the mouse leaves, so that it can be reached
 
 
@@ -50,21 +43,20 @@ class TokenAnswer(QWidget):
 
     height_changed = Signal()
 
-    def __init__(self, view: MessageView) -> None:
+    def __init__(self, row: MessageRow) -> None:
         super().__init__()
-        self._view, self._chat = view, view.chat
+        self._row = row
         self._bands: list[int | None] = []
         self._ends: list[int] = []
         self._measure: Measure = "probability"
         self._card: AlternativesCard | None = None
         self._shown: int | None = None
-        self.painter = TokenText(f"Tokens of what {view.speaker} said")
+        self.painter = TokenText(f"Tokens of what {row.speaker} said")
         self.painter.pointed.connect(self._point)
-        self.painter.placed.connect(self._select)
+        self.painter.placed.connect(row.select_token)
         self.painter.stepped.connect(self._step)
         self.painter.taken.connect(self._take)
         self.painter.height_changed.connect(self.height_changed)
-        self.painter.installEventFilter(view)
         self.setFocusProxy(self.painter)
         self._linger = QTimer(self, singleShot=True, interval=LINGER_MS)
         self._linger.timeout.connect(self._hide_if_left)
@@ -74,21 +66,17 @@ class TokenAnswer(QWidget):
 
     def refresh(self) -> None:
         """Show the answer as it is now."""
-        known, measure = self._tokens, self._chat.measure
+        known, measure = self._row.tokens, self._row.measure
         if measure != self._measure or len(known) < len(self._bands):
             self._bands, self._ends, self._measure = [], [], measure
         fresh = range(len(self._bands), len(known))
         self._bands += [band(known[n], measure) for n in fresh]
         self._ends += [known.end(n) for n in fresh]
-        self.painter.set_tokens(self._view.message.text, known.begin, self._ends, self._bands)
+        self.painter.set_tokens(self._row.message.text, known.begin, self._ends, self._bands)
 
     def append(self, first: int) -> None:
         """Tokens from `first` on are new; `refresh` shows them."""
         del self._bands[first:], self._ends[first:]
-
-    @property
-    def _tokens(self) -> Tokens:
-        return self._chat.bench.chat.tokens(self._view.row)
 
     def _point(self, index: int | None) -> None:
         if index is None:
@@ -98,7 +86,7 @@ class TokenAnswer(QWidget):
             self._show_card(index)
 
     def _show_card(self, index: int) -> None:
-        known = self._tokens
+        known = self._row.tokens
         if index >= len(known):
             return
         info = known[index]
@@ -117,9 +105,6 @@ class TokenAnswer(QWidget):
         card.show_choices(visible(info.text), chance, choices, hint, QRect(corner, place.size()))
         self._shown = index
         painter.tell(f"Token {index + 1} of {len(known)}: {card.words}")
-
-    def _select(self, index: int) -> None:
-        self._chat.bench.selection.select(token=(self._view.message.id, index))
 
     def _make_card(self) -> AlternativesCard:
         if self._card is None:
@@ -143,13 +128,13 @@ class TokenAnswer(QWidget):
             self._choose(self._card.marked)
 
     def _choose(self, choice: int) -> None:
-        index, row = self._shown, self._view.row
+        index = self._shown
         if index is None:
             return
-        top = self._tokens[index].top
+        top = self._row.tokens[index].top
         order = sorted(range(len(top)), key=lambda n: -top[n].logprob)
         self.hide_card()
-        self._chat.branch(row, index, order[choice])
+        self._row.branch_wanted.emit(index, order[choice])
 
     def _hide_if_left(self) -> None:
         under = self._card is not None and self._card.underMouse()

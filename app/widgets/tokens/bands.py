@@ -1,12 +1,15 @@
 """Five bands from sure to surprised: a colour, and an underline for those who see none."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPen
 
 from app.theme.theme import tokens
 from app.theme.tokens import mix
+
+Measure = Literal["probability", "entropy"]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,105 @@
+"""A row of the talk: its message, what can be done with it, and what it asks the talk for."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, Signal
+
+from app import names
+from app.state.session import Stage
+from app.state.talk.message import Message
+from app.state.talk.tokens import Tokens
+from app.state.workbench import Workbench
+from app.widgets.tokens.bands import Measure
+
+
+class MessageRow(QObject):
+    """Row `number` of the open chat, given to each widget that shows a part of it.
+
+    `measure` says by what its tokens are painted. The signals are what a part asks of the view
+    around it.
+    """
+
+    edit_wanted = Signal()
+    details_wanted = Signal()  # the log
+    link_wanted = Signal(str)  # an address
+    sibling_wanted = Signal(int)  # how many branches further
+    branch_wanted = Signal(int, int)  # token, alternative
+    rewritten = Signal()
+
+    def __init__(self, bench: Workbench, number: int, measure: Measure, parent: QObject) -> None:
+        super().__init__(parent)
+        self.number, self.measure = number, measure
+        self._bench = bench
+
+    # What is there
+
+    @property
+    def message(self) -> Message:
+        return self._bench.chat.path[self.number]
+
+    @property
+    def is_question(self) -> bool:
+        return self.message.role == "user"
+
+    @property
+    def is_last(self) -> bool:
+        return self.number == len(self._bench.chat.path) - 1
+
+    @property
+    def answering(self) -> bool:
+        """Whether it is being written."""
+        return self._bench.chat.answering == self.number
+
+    @property
+    def stage(self) -> Stage | None:
+        """How far the engine is with it, while it is being written."""
+        return self._bench.session.stage
+
+    @property
+    def tokens(self) -> Tokens:
+        return self._bench.chat.tokens(self.number)
+
+    @property
+    def painted(self) -> bool:
+        """Whether it is shown as its tokens."""
+        wanted = self._bench.preferences.value.probabilities_shown
+        return bool(wanted) and not self.is_question and len(self.tokens) > 0
+
+    @property
+    def speaker(self) -> str:
+        """Who said it."""
+        return "You" if self.is_question else names.title(self.message.model) or "Answer"
+
+    @property
+    def speaker_says(self) -> str:
+        """Its name for screen readers."""
+        return f"{self.speaker} said, message {self.number + 1}"
+
+    @property
+    def send_key(self) -> str:
+        return self._bench.preferences.value.send_key
+
+    @property
+    def next_step(self) -> tuple[str, Callable[[], object]]:
+        """What to do about an answer that went wrong."""
+        if self.message.text:
+            return "Go on", self.continue_answer
+        return "Try again", self.regenerate
+
+    # What can be done with it
+
+    def regenerate(self) -> None:
+        self._bench.chat.regenerate(self.number)
+
+    def continue_answer(self) -> None:
+        self._bench.chat.continue_answer(self.number)
+
+    def rewrite(self, text: str) -> bool:
+        """Put another text in its place, as a branch; a question is asked again."""
+        done = self._bench.chat.edit_and_resend(self.number, text)
+        if done:
+            self.rewritten.emit()
+        return done
+
+    def select_token(self, index: int) -> None:
+        self._bench.selection.select(token=(self.message.id, index))
