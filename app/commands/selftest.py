@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     parser.add_argument("--device", metavar="NAME", help="as `devices` names it (the best one)")
     parser.add_argument(
-        "--op", default="", metavar="PATTERN", help="only cases like this: '^mulmat Q4_K', 'rope'"
+        "--op", default="", metavar="PATTERN", help="only cases like this: '^matmul Q4_K', 'rope'"
     )
     parser.add_argument("--quick", action="store_true", help="a minute instead of a few")
     parser.add_argument("--perf", action="store_true", help="measure GB/s and GFLOP/s as well")

@@ -281,8 +281,8 @@ class Backend(ABC):
     def buffer_type(self, fmt: Format, shape: Shape, matmul_only: bool = False) -> BufferType:
         """The layout this device stores such a tensor in.
 
-        `matmul_only` says that every use is the unviewed first operand of a mulmat, so that a
-        layout which only mulmat can read is allowed.
+        `matmul_only` says that every use is the unviewed first operand of a matmul, so that a
+        layout which only matmul can read is allowed.
         """
 
     @abstractmethod

@@ -32,8 +32,8 @@ class Op(StrEnum):
     SIGMOID = "sigmoid"
     SWIGLU_LIMIT = "swiglu_limit"
 
-    MULMAT = "mulmat"
-    MULMAT_ID = "mulmat_id"
+    MATMUL = "matmul"
+    MATMUL_ID = "matmul_id"
 
     RMS_NORM = "rms_norm"
     LAYER_NORM = "layer_norm"
@@ -66,8 +66,8 @@ class Op(StrEnum):
     GROUP_IDS = "group_ids"
     NORM_CHAIN = "norm_chain"
     ACTIVATION_QUANTIZE = "activation_quantize"
-    MULMAT_ADD = "mulmat_add"
-    MULMAT_GATED = "mulmat_gated"
+    MATMUL_ADD = "matmul_add"
+    MATMUL_GATED = "matmul_gated"
     ROPE_STORE = "rope_store"
 
 

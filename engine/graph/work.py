@@ -23,9 +23,9 @@ class Work:
 def work_of(node: Tensor, inputs: Values) -> Work:
     """Of one node as a backend runs it. `inputs` tell which cells attention sees."""
     sources = [s for s in node.src if s is not None]
-    if node.op in (Op.MULMAT, Op.MULMAT_ADD, Op.MULMAT_GATED):
+    if node.op in (Op.MATMUL, Op.MATMUL_ADD, Op.MATMUL_GATED):
         return Work(_sizes(node, *sources), _products(node, sources))
-    if node.op is Op.MULMAT_ID:
+    if node.op is Op.MATMUL_ID:
         return _by_expert(node, *sources)
     if node.op is Op.ATTENTION and len(sources) >= 6:
         return _attention(node, sources, inputs)

@@ -17,7 +17,7 @@ class Linear:
 
     def __call__(self, x: Tensor, name: str = "", layer: int | None = None) -> Tensor:
         """x [in, T] -> [out, T]."""
-        y = ops.mulmat(self.weight, x)
+        y = ops.matmul(self.weight, x)
         if name:
             y = y.named(name, layer)
         if self.bias is None:

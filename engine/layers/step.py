@@ -155,7 +155,7 @@ def _cached(cache: Tensor, new: Tensor, ids: Tensor, heads: int, n_cells: int) -
 
 def _unfused(q: Tensor, k: Tensor, v: Tensor, spans: Tensor, cells: Tensor, scale: float) -> Tensor:
     """The same from single operations: q [D, H, T], k, v [D, K, C] -> [Dv, H, T]."""
-    scores = ops.mulmat(k.permute(0, 2, 1, 3), q.permute(0, 2, 1, 3)).named("kq")
+    scores = ops.matmul(k.permute(0, 2, 1, 3), q.permute(0, 2, 1, 3)).named("kq")
     weights = ops.softmax(scores, spans, cells, scale=scale).named("kq_soft_max")
-    mixed = ops.mulmat(ops.contiguous(v.permute(1, 2, 0, 3)), weights).named("kqv")
+    mixed = ops.matmul(ops.contiguous(v.permute(1, 2, 0, 3)), weights).named("kqv")
     return ops.contiguous(mixed.permute(0, 2, 1, 3))

@@ -55,49 +55,49 @@ def _weight(o: Operands, fmt: Format, m: int = 40) -> Tensor:
 
 def _norm_product(o: Operands, fmt: Format, rows: int) -> Tensor:
     normed = ops.rms_norm(o.make(F32, 512, rows), o.make(F32, 512), 1e-5)
-    return ops.mulmat(_weight(o, fmt), normed)
+    return ops.matmul(_weight(o, fmt), normed)
 
 
 def _norm_add_norm_product(o: Operands, fmt: Format, rows: int) -> Tensor:
     normed = ops.rms_norm(o.make(F32, 512, rows), o.make(F32, 512), 1e-5)
     total = ops.add(o.make(F32, 512, rows), normed)
-    return ops.mulmat(_weight(o, fmt), ops.rms_norm(total, o.make(F32, 512), 1e-3))
+    return ops.matmul(_weight(o, fmt), ops.rms_norm(total, o.make(F32, 512), 1e-3))
 
 
 def _activation_product(o: Operands, fmt: Format, rows: int) -> Tensor:
     gated = ops.silu(o.make(F32, 512, rows), o.make(F32, 512, rows))
-    return ops.mulmat(_weight(o, fmt), gated)
+    return ops.matmul(_weight(o, fmt), gated)
 
 
 def _product_add(o: Operands, fmt: Format, rows: int) -> Tensor:
-    product = ops.mulmat(_weight(o, fmt, 193), o.make(F32, 512, rows))
+    product = ops.matmul(_weight(o, fmt, 193), o.make(F32, 512, rows))
     return ops.add(product, o.make(F32, 193, rows))
 
 
 def _product_bias(o: Operands, fmt: Format, rows: int) -> Tensor:
-    product = ops.mulmat(_weight(o, fmt, 193), o.make(F32, 512, rows))
+    product = ops.matmul(_weight(o, fmt, 193), o.make(F32, 512, rows))
     return ops.add(product, o.make(F32, 193))
 
 
 def _gate_and_up(o: Operands, fmt: Format, rows: int) -> Tensor:
     x = o.make(F32, 512, rows)
-    gate, up = (ops.mulmat(_weight(o, fmt, 512), x) for _ in range(2))
-    return ops.mulmat(_weight(o, fmt), ops.gelu(gate, up))
+    gate, up = (ops.matmul(_weight(o, fmt, 512), x) for _ in range(2))
+    return ops.matmul(_weight(o, fmt), ops.gelu(gate, up))
 
 
 def _attention_product(o: Operands, fmt: Format, rows: int) -> Tensor:
     q, k, v = (o.make(t, 64, heads, n) for t, heads, n in ((F32, 8, rows), *[(F16, 2, 256)] * 2))
     mixed = ops.attention(q, k, v, *visible(o, rows, 256, 200), scale=0.125)
-    return ops.mulmat(_weight(o, fmt), mixed.reshape(512, rows))
+    return ops.matmul(_weight(o, fmt), mixed.reshape(512, rows))
 
 
 PRODUCTS: dict[str, Callable[..., Tensor]] = {
     "norm_chain: norm, product": _norm_product,
     "norm_chain: norm, add, norm, product": _norm_add_norm_product,
     "activation_quantize: silu, product": _activation_product,
-    "mulmat_add: product, add": _product_add,
-    "mulmat_add: product, bias": _product_bias,
-    "mulmat_gated: two products, gelu, product": _gate_and_up,
+    "matmul_add: product, add": _product_add,
+    "matmul_add: product, bias": _product_bias,
+    "matmul_gated: two products, gelu, product": _gate_and_up,
     "attention: then product": _attention_product,
 }
 

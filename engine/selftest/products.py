@@ -39,7 +39,7 @@ ORDERS = ((0, 2, 1, 3), (0, 1, 3, 2), (0, 3, 2, 1))
 
 
 def products() -> Iterator[Case]:
-    """mulmat and mulmat_id."""
+    """matmul and matmul_id."""
     for fmt in WEIGHTS:
         yield from _every_width(fmt)
     for fmt in BASE:
@@ -48,22 +48,22 @@ def products() -> Iterator[Case]:
     for fmt in (F32, F16, BF16):
         for k, m, n in ((4, 16, 9), (257, 17, 9), (1000, 33, 5)):
             for tiled in (False, True):
-                yield _mulmat(fmt, (k, m, n), tiled)
+                yield _matmul(fmt, (k, m, n), tiled)
         for k in (1, 63, 65):
             yield _by_expert(fmt, (k, 48, 8), 2, 5, True, True)
     for fmt in (Q4_K, Q5_K):
         for k, m in TALL:
             for n in (1, 3, 8):
-                yield _mulmat(fmt, (k, m, n), n > 1)
+                yield _matmul(fmt, (k, m, n), n > 1)
     for fmt in (Q4_0, MXFP4):
-        yield _mulmat(fmt, (2880, 2880, 32), True)
+        yield _matmul(fmt, (2880, 2880, 32), True)
     yield _by_expert(F16, (64, 50, 16), 16, 200, False, True)
     yield _by_expert(Q8_0, (64, 16, 512), 10, 7, True, True)
-    many = bound(lambda o: ops.mulmat(o.make(F16, 33, 8, 1536), o.make(F32, 33, 5, 1536)))
-    yield Case("mulmat", "F16 [33,8,1536] [33,5,1536]", many, MATMUL_MOST)
+    many = bound(lambda o: ops.matmul(o.make(F16, 33, 8, 1536), o.make(F32, 33, 5, 1536)))
+    yield Case("matmul", "F16 [33,8,1536] [33,5,1536]", many, MATMUL_MOST)
     for fmt in (F32, F16, Q4_1, Q8_0, Q4_K, Q6_K):
         for n in (1, 512):
-            yield _mulmat(fmt, (4096, 4096, n), True, speed=True)
+            yield _matmul(fmt, (4096, 4096, n), True, speed=True)
 
 
 def _every_width(fmt: Format) -> Iterator[Case]:
@@ -71,10 +71,10 @@ def _every_width(fmt: Format) -> Iterator[Case]:
     k = max(256, fmt.block)
     for tiled in (False, True):
         for n in range(1, 10):
-            yield _mulmat(fmt, (k, 16, n), tiled, n == 3 or (tiled and n == 1))
-            yield _mulmat(fmt, (4096, 16, n), tiled)
-        yield _mulmat(fmt, (4096, 33, 5), tiled)
-        yield _mulmat(fmt, (2 * k, 193, 35), tiled, not tiled and fmt in BASE)
+            yield _matmul(fmt, (k, 16, n), tiled, n == 3 or (tiled and n == 1))
+            yield _matmul(fmt, (4096, 16, n), tiled)
+        yield _matmul(fmt, (4096, 33, 5), tiled)
+        yield _matmul(fmt, (2 * k, 193, 35), tiled, not tiled and fmt in BASE)
         if tiled or fmt in BASE:  # as experts lie in devices; the others' rows are tried above
             for used, shared in ((2, True), (4, False)):
                 yield _by_expert(fmt, (k, 48, 8), used, 5, shared, tiled, used == 2)
@@ -85,7 +85,7 @@ def _shapes(fmt: Format) -> Iterator[Case]:
     for k, m, n in RAGGED:
         for tiled in (False, True):
             if k % fmt.block == 0:
-                yield _mulmat(fmt, (k, m, n), tiled)
+                yield _matmul(fmt, (k, m, n), tiled)
     for batch in BATCHES:
         for repeat in REPEATS:
             for n in (1, 4, 8, 16):
@@ -93,21 +93,21 @@ def _shapes(fmt: Format) -> Iterator[Case]:
     for order in ORDERS:
         for n in (1, 4, 8, 16):
             permuted = bound(
-                lambda o, p, n: ops.mulmat(
+                lambda o, p, n: ops.matmul(
                     o.permuted(fmt, p, 256, 16, 3, 2), o.permuted(F32, p, 256, n, 3, 2)
                 ),
                 p=order,
                 n=n,
             )
             label = f"{fmt} permuted {dims(*order)} [256,16,3,2] {dims(256, n, 3, 2)}"
-            yield Case("mulmat", label, permuted, MATMUL_MOST)
+            yield Case("matmul", label, permuted, MATMUL_MOST)
     k = 256 if fmt.quantized else 37
-    views = bound(lambda o: ops.mulmat(o.view(fmt, k, 7, 3), o.view(F32, k, 9, 6)))
+    views = bound(lambda o: ops.matmul(o.view(fmt, k, 7, 3), o.view(F32, k, 9, 6)))
     label = f"{fmt} views {dims(k, 7, 3)} {dims(k, 9, 6)}"
-    yield Case("mulmat", label, views, MATMUL_MOST, not fmt.quantized)
+    yield Case("matmul", label, views, MATMUL_MOST, not fmt.quantized)
     for other in (F16, BF16):
-        narrow = bound(lambda o, t: ops.mulmat(o.make(fmt, 256, 16), o.make(t, 256, 9)), t=other)
-        yield Case("mulmat", f"{fmt} [256,16] {other} [256,9]", narrow, MATMUL_MOST)
+        narrow = bound(lambda o, t: ops.matmul(o.make(fmt, 256, 16), o.make(t, 256, 9)), t=other)
+        yield Case("matmul", f"{fmt} [256,16] {other} [256,9]", narrow, MATMUL_MOST)
 
 
 def _experts(fmt: Format) -> Iterator[Case]:
@@ -120,27 +120,27 @@ def _experts(fmt: Format) -> Iterator[Case]:
     yield _by_expert(fmt, (256, 32, 4), 2, 32, True, True, spread=1e5)
 
 
-def _mulmat(
+def _matmul(
     fmt: Format, sizes: tuple[int, int, int], tiled: bool, quick: bool = False, speed: bool = False
 ) -> Case:
     k, m, n = sizes
 
     def build(o: Operands) -> Tensor:
-        return ops.mulmat(o.make(fmt, k, m, role=Role.WEIGHT), o.make(F32, k, n))
+        return ops.matmul(o.make(fmt, k, m, role=Role.WEIGHT), o.make(F32, k, n))
 
     label = f"{fmt}{' tiled' if tiled else ''} {dims(k, m)} {dims(k, n)}"
-    return Case("mulmat", label, build, MATMUL_MOST, quick, tiled, speed)
+    return Case("matmul", label, build, MATMUL_MOST, quick, tiled, speed)
 
 
 def _batched(fmt: Format, batch: tuple[int, int], repeat: tuple[int, int], n: int) -> Case:
     b2, b3 = batch[0] * repeat[0], batch[1] * repeat[1]
 
     def build(o: Operands) -> Tensor:
-        return ops.mulmat(o.make(fmt, 256, 16, *batch), o.make(F32, 256, n, b2, b3))
+        return ops.matmul(o.make(fmt, 256, 16, *batch), o.make(F32, 256, n, b2, b3))
 
     label = f"{fmt} {dims(256, 16, *batch)} {dims(256, n, b2, b3)}"
     quick = (batch, repeat, n) == ((3, 2), (2, 2), 8)
-    return Case("mulmat", label, build, MATMUL_MOST, quick)
+    return Case("matmul", label, build, MATMUL_MOST, quick)
 
 
 def _by_expert(
@@ -159,8 +159,8 @@ def _by_expert(
     def build(o: Operands) -> Tensor:
         ids = o.ids(experts, used, tokens, distinct=True)
         x = o.make(F32, k, 1 if shared else used, tokens, spread=spread)
-        return ops.mulmat_id(o.make(fmt, k, m, experts, role=Role.WEIGHT), x, ids)
+        return ops.matmul_id(o.make(fmt, k, m, experts, role=Role.WEIGHT), x, ids)
 
     label = f"{fmt}{' tiled' if tiled else ''} {dims(k, m, experts)} {dims(used, tokens)}"
     extras = f"{' shared' * shared}{' large' * (spread > 1)}"
-    return Case("mulmat_id", label + extras, build, MATMUL_MOST, quick, tiled)
+    return Case("matmul_id", label + extras, build, MATMUL_MOST, quick, tiled)

@@ -28,7 +28,7 @@ def table() -> Iterator[Case]:
 
 
 def chosen(pattern: str = "", quick: bool = False, speed: bool = False) -> list[Case]:
-    """Cases whose name (`mulmat Q4_K tiled [...] [...]`) the regular expression finds something in.
+    """Cases whose name (`matmul Q4_K tiled [...] [...]`) the regular expression finds something in.
 
     `quick` leaves the short table; `speed` takes the large cases only. Raises `BadSetting`.
     """
@@ -42,5 +42,5 @@ def chosen(pattern: str = "", quick: bool = False, speed: bool = False) -> list[
         if case.speed == speed and (case.quick or not quick or speed) and wanted.search(case.name)
     ]
     if not cases:
-        raise BadSetting("--op", pattern, "a pattern that some case has, such as '^mulmat Q4_K'")
+        raise BadSetting("--op", pattern, "a pattern that some case has, such as '^matmul Q4_K'")
     return cases

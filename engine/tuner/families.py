@@ -80,7 +80,7 @@ def _feed_forward(o: Operands, fmt: Format, n: int) -> Tensor:
     x = o.make(F32, 1024, n)
     gate, up = (o.make(fmt, 1024, 3072, role=Role.WEIGHT) for _ in range(2))
     down = o.make(fmt, 3072, 1024, role=Role.WEIGHT)
-    return ops.mulmat(down, ops.silu(ops.mulmat(gate, x), ops.mulmat(up, x)))
+    return ops.matmul(down, ops.silu(ops.matmul(gate, x), ops.matmul(up, x)))
 
 
 def _panels_fit(tuned: Tuned, traits: DeviceTraits) -> bool:

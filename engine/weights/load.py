@@ -29,8 +29,8 @@ class Allocation:
 
 
 def matmul_only(graph: Graph) -> frozenset[Tensor]:
-    """Weights whose every use is the unviewed first operand of a matrix product: of a mulmat, or
-    experts of a mulmat_id. Products that must not round their activations count for floats only.
+    """Weights whose every use is the unviewed first operand of a matrix product: of a matmul, or
+    experts of a matmul_id. Products that must not round their activations count for floats only.
     """
     seen: set[Tensor] = set()
     spoiled: set[Tensor] = set()
@@ -42,10 +42,10 @@ def matmul_only(graph: Graph) -> frozenset[Tensor]:
 
 
 def _is_product(node: Tensor, weight: Tensor) -> bool:
-    if node.op is Op.MULMAT_ID:
+    if node.op is Op.MATMUL_ID:
         return True
     exact = node.attr.get("full_precision", False) and weight.fmt.quantized
-    return node.op is Op.MULMAT and weight.shape[2] == 1 and not exact
+    return node.op is Op.MATMUL and weight.shape[2] == 1 and not exact
 
 
 def plan_weights(

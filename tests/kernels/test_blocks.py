@@ -62,7 +62,7 @@ def test_products(backend: OpenCLBackend, fmt: Format, n: int) -> None:
     for rows, blocks in ((1, 1), (31, 3), (33, 1024 // fmt.block)):
         made = Operands(fmt.id)
         a, b = table(made, fmt, blocks, rows), made.make(F32, blocks * fmt.block, n)
-        assert_close(run(backend, ops.mulmat(a.tensor, b), made.values), a.numbers, made.exact(b))
+        assert_close(run(backend, ops.matmul(a.tensor, b), made.values), a.numbers, made.exact(b))
 
 
 @each_format
@@ -71,7 +71,7 @@ def test_products_of_extremes(backend: OpenCLBackend, fmt: Format) -> None:
     a = Table(made, fmt, odd_blocks(fmt))
     flips = np.where(np.arange(2 * fmt.block) % 2, 1.0, -1.0)
     b = made.put(F32, np.stack([flips, -flips, flips * 1e4, flips * 0 + 1]))
-    assert_close(run(backend, ops.mulmat(a.tensor, b), made.values), a.numbers, made.exact(b))
+    assert_close(run(backend, ops.matmul(a.tensor, b), made.values), a.numbers, made.exact(b))
 
 
 @some_formats
@@ -79,7 +79,7 @@ def test_products_of_extremes(backend: OpenCLBackend, fmt: Format) -> None:
 def test_any_number_of_columns(either: OpenCLBackend, fmt: Format, n: int) -> None:
     made = Operands(n)
     a, b = table(made, fmt, 2, 5), made.make(F32, 2 * fmt.block, n)
-    assert_close(run(either, ops.mulmat(a.tensor, b), made.values), a.numbers, made.exact(b))
+    assert_close(run(either, ops.matmul(a.tensor, b), made.values), a.numbers, made.exact(b))
 
 
 @some_formats
@@ -90,7 +90,7 @@ def test_products_of_views(either: OpenCLBackend, fmt: Format) -> None:
     row = a.tensor.strides[1]
     part = a.tensor.view(2 * row + fmt.bytes, (3 * fmt.block, 5), (2 * row,))
     other = b.view(0, (3 * fmt.block, 5), (2 * b.strides[1],))
-    got = run(either, ops.mulmat(part, other), made.values)
+    got = run(either, ops.matmul(part, other), made.values)
     assert_close(got, a.numbers[2:12:2, fmt.block :], made.exact(other))
 
 
@@ -99,7 +99,7 @@ def test_grouped_batches(either: OpenCLBackend, fmt: Format) -> None:
     made = Operands()
     a, b = table(made, fmt, 1, 3, 2, 2), made.make(F32, fmt.block, 5, 4, 6)
     grouped = np.repeat(np.repeat(a.numbers, 3, axis=0), 2, axis=1)
-    assert_close(run(either, ops.mulmat(a.tensor, b), made.values), grouped, made.exact(b))
+    assert_close(run(either, ops.matmul(a.tensor, b), made.values), grouped, made.exact(b))
 
 
 @some_formats
@@ -107,7 +107,7 @@ def test_grouped_batches(either: OpenCLBackend, fmt: Format) -> None:
 def test_other_activations(either: OpenCLBackend, fmt: Format, kind: Format) -> None:
     made = Operands()
     a, b = table(made, fmt, 2, 7), made.make(kind, 2 * fmt.block, 3)
-    assert_close(run(either, ops.mulmat(a.tensor, b), made.values), a.numbers, made.exact(b))
+    assert_close(run(either, ops.matmul(a.tensor, b), made.values), a.numbers, made.exact(b))
 
 
 def check_experts(
@@ -122,7 +122,7 @@ def check_experts(
     weights = a.tensor if a else made.make(fmt, 37, rows, 6)
     numbers = a.numbers if a else made.exact(weights)[0]
     b = made.make(F32, weights.shape[0], 1 if shared else used, tokens)
-    got = run(backend, ops.mulmat_id(weights, b, chosen), made.values)[0]
+    got = run(backend, ops.matmul_id(weights, b, chosen), made.values)[0]
     x = np.broadcast_to(made.exact(b)[0], (tokens, used, weights.shape[0]))
     for t, u in np.ndindex(tokens, used):
         if 0 <= ids[t, u] < 6:
@@ -232,10 +232,10 @@ def test_exact_products_take_plain_weights(either: OpenCLBackend) -> None:
     a, b = table(made, Q4_K, 2, 40), made.make(F32, 512, 3)
     weight = leaf("w", Q4_K, (512, 40), Role.WEIGHT)
     made.values[weight] = made.values[a.tensor]
-    node = ops.mulmat(weight, b, full_precision=True)
+    node = ops.matmul(weight, b, full_precision=True)
     assert not matmul_only(Graph.of([node]))
-    assert matmul_only(Graph.of([ops.mulmat(weight, b)])) == {weight}
+    assert matmul_only(Graph.of([ops.matmul(weight, b)])) == {weight}
     tiled = {weight: either.buffer_type(Q4_K, weight.shape, matmul_only=True)}
-    assert either.supports(ops.mulmat(weight, b), tiled.get)
+    assert either.supports(ops.matmul(weight, b), tiled.get)
     assert not either.supports(node, tiled.get)
     assert_close(run(either, node, made.values), a.numbers, made.exact(b))

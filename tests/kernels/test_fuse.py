@@ -75,8 +75,8 @@ def strided_rows(made: Operands, n0: int, rows: int) -> Tensor:
 def test_norm_quantize(either: OpenCLBackend, n0: int, rows: int) -> None:
     made = Operands()
     x, norm = strided_rows(made, n0, rows), made.make(F32, n0)
-    product = ops.mulmat(weight(made, n0, 40), ops.rms_norm(x, norm, 1e-5))
-    check(either, made, [product], [Op.NORM_CHAIN, Op.MULMAT], "12 bits")
+    product = ops.matmul(weight(made, n0, 40), ops.rms_norm(x, norm, 1e-5))
+    check(either, made, [product], [Op.NORM_CHAIN, Op.MATMUL], "12 bits")
 
 
 @pytest.mark.parametrize("rows", ROWS)
@@ -97,8 +97,8 @@ def test_norm_add_norm_quantize(either: OpenCLBackend, weighted: bool, rows: int
     added = added if rows == 1 or rows % 2 else made.make(F32, 640, rows)
     norms = [made.make(F32, 640) if weighted else None for _ in range(2)]
     total = ops.add(ops.rms_norm(x, norms[0], 1e-6), added)
-    product = ops.mulmat(weight(made, 640, 33), ops.rms_norm(total, norms[1], 1e-3))
-    check(either, made, [total, product], [Op.NORM_CHAIN, Op.MULMAT], "12 bits")
+    product = ops.matmul(weight(made, 640, 33), ops.rms_norm(total, norms[1], 1e-3))
+    check(either, made, [total, product], [Op.NORM_CHAIN, Op.MATMUL], "12 bits")
 
 
 @pytest.mark.parametrize("rows", ROWS)
@@ -107,8 +107,8 @@ def test_activation_quantize(either: OpenCLBackend, act: object, rows: int) -> N
     made = Operands()
     gate, up = strided_rows(made, 1056, rows), strided_rows(made, 1056, rows)
     for operands in ((gate, up), (gate,)):
-        product = ops.mulmat(weight(made, 1056, 40), act(*operands))  # type: ignore[operator]
-        check(either, made, [product], [Op.ACTIVATION_QUANTIZE, Op.MULMAT], "12 bits")
+        product = ops.matmul(weight(made, 1056, 40), act(*operands))  # type: ignore[operator]
+        check(either, made, [product], [Op.ACTIVATION_QUANTIZE, Op.MATMUL], "12 bits")
 
 
 @dataclass(frozen=True)
@@ -203,12 +203,12 @@ def test_attention_quantize(either: OpenCLBackend, sizes: Heads) -> None:
     made = Operands()
     parts = Attention(made, sizes)
     mixed = parts.mixed(parts.q, parts.k_cache, parts.v_cache)
-    product = ops.mulmat(
+    product = ops.matmul(
         weight(made, sizes.dim_v * sizes.heads, 40, Q8_0), mixed.reshape(-1, sizes.tokens)
     )
     single = [Op.ATTENTION] * (1 + is_split(either, mixed))
-    check(either, made, [product], [*single, Op.MULMAT], "12 bits")
-    check(either, made, [product, mixed], [*single, Op.MULMAT], "12 bits")
+    check(either, made, [product], [*single, Op.MATMUL], "12 bits")
+    check(either, made, [product, mixed], [*single, Op.MATMUL], "12 bits")
 
 
 @pytest.mark.parametrize(
@@ -222,9 +222,9 @@ def test_product_and_sum(either: OpenCLBackend, fmt: Format, m: int, rows: int) 
     x, packed, bias = made.make(F32, 256, rows), made.make(F32, m, rows), made.make(F32, m)
     whole = made.make(F32, m + 5, rows)
     strided = whole.view(20, (m, rows), whole.strides[1:2])
-    product = ops.mulmat(weight(made, 256, m, fmt), x)
+    product = ops.matmul(weight(made, 256, m, fmt), x)
     for total in (ops.add(product, packed), ops.add(strided, product), ops.add(product, bias)):
-        check(either, made, [total], [Op.QUANTIZE, Op.MULMAT_ADD], "f32")
+        check(either, made, [total], [Op.QUANTIZE, Op.MATMUL_ADD], "f32")
 
 
 @pytest.mark.parametrize(
@@ -237,10 +237,10 @@ def test_gate_and_up(either: OpenCLBackend, fmt: Format, rows: int, m: int) -> N
     """Each activation with half of the formats."""
     made, act = Operands(), (ops.silu, ops.gelu)[QUANTIZED.index(fmt) % 2]
     x = made.make(F32, 256, rows)
-    gate, up = (ops.mulmat(weight(made, 256, m, fmt), x) for _ in range(2))
+    gate, up = (ops.matmul(weight(made, 256, m, fmt), x) for _ in range(2))
     for operands in ((gate, up), (up, gate)):
-        product = ops.mulmat(weight(made, m, 40), act(*operands))
-        check(either, made, [product], [Op.QUANTIZE, Op.MULMAT_GATED, Op.MULMAT], "12 bits")
+        product = ops.matmul(weight(made, m, 40), act(*operands))
+        check(either, made, [product], [Op.QUANTIZE, Op.MATMUL_GATED, Op.MATMUL], "12 bits")
 
 
 @pytest.mark.parametrize("rows", ROWS)
@@ -250,11 +250,11 @@ def test_weights_that_are_floats(either: OpenCLBackend, rows: int) -> None:
     x, norm = made.make(F32, 256, rows), made.make(F32, 256)
     normed = ops.rms_norm(x, norm, 1e-5)
     gate, up, down = (weight(made, k, m, F16) for k, m in ((256, 160), (256, 160), (160, 256)))
-    product = ops.mulmat(down, ops.silu(ops.mulmat(gate, normed), ops.mulmat(up, normed)))
-    fused = [Op.NORM_CHAIN, Op.MULMAT_GATED, Op.MULMAT_ADD]
+    product = ops.matmul(down, ops.silu(ops.matmul(gate, normed), ops.matmul(up, normed)))
+    fused = [Op.NORM_CHAIN, Op.MATMUL_GATED, Op.MATMUL_ADD]
     check(either, made, [ops.add(product, x)], fused, "f32")
-    alone = ops.mulmat(down, ops.silu(made.make(F32, 160, rows)))
-    check(either, made, [alone], [Op.ACTIVATION_QUANTIZE, Op.MULMAT], "f32")
+    alone = ops.matmul(down, ops.silu(made.make(F32, 160, rows)))
+    check(either, made, [alone], [Op.ACTIVATION_QUANTIZE, Op.MATMUL], "f32")
 
 
 def test_gate_and_up_round_and_down_does_not(either: OpenCLBackend) -> None:
@@ -262,15 +262,15 @@ def test_gate_and_up_round_and_down_does_not(either: OpenCLBackend) -> None:
     made = Operands()
     x = made.make(F32, 256, 3)
     for first, last in ((Q4_1, F16), (F16, Q4_1)):
-        gate, up = (ops.mulmat(weight(made, 256, 160, first), x) for _ in range(2))
-        product = ops.mulmat(weight(made, 160, 40, last), ops.silu(gate, up))
-        fused = [Op.QUANTIZE, Op.MULMAT, Op.ACTIVATION_QUANTIZE, Op.MULMAT]
+        gate, up = (ops.matmul(weight(made, 256, 160, first), x) for _ in range(2))
+        product = ops.matmul(weight(made, 160, 40, last), ops.silu(gate, up))
+        fused = [Op.QUANTIZE, Op.MATMUL, Op.ACTIVATION_QUANTIZE, Op.MATMUL]
         check(either, made, [product], fused, "f32")
 
 
 def test_one_input_in_panels_of_both_kinds(either: OpenCLBackend) -> None:
     made = Operands()
     x = made.make(F32, 256, 5)
-    products = [ops.mulmat(weight(made, 256, 40, fmt), x) for fmt in (Q4_1, F16, Q8_0)]
-    fused = [Op.QUANTIZE, Op.MULMAT, Op.QUANTIZE, Op.MULMAT, Op.MULMAT]
+    products = [ops.matmul(weight(made, 256, 40, fmt), x) for fmt in (Q4_1, F16, Q8_0)]
+    fused = [Op.QUANTIZE, Op.MATMUL, Op.QUANTIZE, Op.MATMUL, Op.MATMUL]
     check(either, made, products, fused, "f32")

@@ -62,7 +62,7 @@ def norm_add(made: Operands, rows: int) -> Tensor:
 
 
 def product_add(made: Operands, m: int, rows: int) -> Tensor:
-    product = ops.mulmat(weight(made, 64, m), made.make(F32, 64, rows))
+    product = ops.matmul(weight(made, 64, m), made.make(F32, 64, rows))
     return ops.add(product, made.make(F32, m, rows))
 
 
@@ -105,7 +105,7 @@ CASES: dict[Op, list[Make]] = {
         lambda made: softmax(made, 4100, True),
     ],
     Op.NORM_CHAIN: [lambda made: norm_add(made, 1), lambda made: norm_add(made, 70)],
-    Op.MULMAT_ADD: [
+    Op.MATMUL_ADD: [
         lambda made: product_add(made, 33, 1),
         lambda made: product_add(made, 40, 9),
         lambda made: product_add(made, 96, 70),

@@ -67,7 +67,7 @@ def check(
     """Run the product in the device's layout, and hold it against the exact one."""
     w = weight(made, fmt, blocks)
     assert backend.buffer_type(fmt, w.shape, matmul_only=True).layout != "plain"
-    got = run(backend, ops.mulmat(w, x), made.values, matmul_only=True)
+    got = run(backend, ops.matmul(w, x), made.values, matmul_only=True)
     assert product_error(got, made.exact(x), exact(blocks, fmt)) < QUANTIZED_LIMIT
     return got
 
@@ -155,7 +155,7 @@ def test_products_of_one_input_share_launches(either: OpenCLBackend, n: int) -> 
         weight(made, fmt, random_blocks(made.rng, fmt, m, 256))
         for fmt, m in zip(formats, rows, strict=True)
     ]
-    nodes = [ops.mulmat(w, x) for w in weights]
+    nodes = [ops.matmul(w, x) for w in weights]
     kinds = {w: either.buffer_type(w.fmt, w.shape, matmul_only=True) for w in weights}
     lowered = either.lower(nodes, kinds.get)
     assert lowered[0].op is Op.QUANTIZE
@@ -186,7 +186,7 @@ def test_tiles_of_floats(either: OpenCLBackend, fmt: Format, n: int) -> None:
     w, values = float_weight(made, fmt, k, m)
     x = made.put(F32, made.rng.standard_normal((n, k)) * 10.0 ** made.rng.integers(-6, 6, (n, k)))
     assert either.buffer_type(fmt, w.shape, matmul_only=True).layout == "tiled"
-    for node in (ops.mulmat(w, x), ops.mulmat(w, x, full_precision=True)):
+    for node in (ops.matmul(w, x), ops.matmul(w, x, full_precision=True)):
         got = run(either, node, made.values, matmul_only=True)
         assert nmse(got, made.exact(x) @ values.T) < FLOAT_LIMIT
 
@@ -196,7 +196,7 @@ def test_tiles_of_floats_hold_infinities(either: OpenCLBackend, fmt: Format) -> 
     made = Operands()
     w, values = float_weight(made, fmt, 64, 33)
     x = made.put(F32, np.where(np.arange(3 * 64).reshape(3, 64) == 70, np.inf, 1.0))
-    got = run(either, ops.mulmat(w, x), made.values, matmul_only=True)[0, 0]
+    got = run(either, ops.matmul(w, x), made.values, matmul_only=True)[0, 0]
     np.testing.assert_array_equal(got[1], np.inf * values[:, 6])
     np.testing.assert_allclose(got[[0, 2]], np.tile(values.sum(1), (2, 1)), rtol=1e-5, atol=1e-5)
 
@@ -205,8 +205,8 @@ def test_rounding_activations_can_be_forbidden(backend: OpenCLBackend) -> None:
     made = Operands()
     w, x = weight(made, Q8_0, random_blocks(made.rng, Q8_0, 33, 64)), made.make(F32, 64, 3)
     kinds = {w: backend.buffer_type(w.fmt, w.shape, matmul_only=True)}
-    assert backend.supports(ops.mulmat(w, x), kinds.get)
-    assert not backend.supports(ops.mulmat(w, x, full_precision=True), kinds.get)
+    assert backend.supports(ops.matmul(w, x), kinds.get)
+    assert not backend.supports(ops.matmul(w, x, full_precision=True), kinds.get)
 
 
 @pytest.mark.parametrize("fmt", FLOATS, ids=str)
@@ -218,7 +218,7 @@ def test_floats(either: OpenCLBackend, fmt: Format, k: int, m: int, n: int) -> N
     made = Operands()
     a, b = made.make(fmt, k, m), made.make(F32, k, n)
     want = made.exact(b) @ made.exact(a).swapaxes(-1, -2)
-    assert nmse(run(either, ops.mulmat(a, b), made.values), want) < 1e-12
+    assert nmse(run(either, ops.matmul(a, b), made.values), want) < 1e-12
 
 
 @pytest.mark.parametrize("fmt", [F32, F16], ids=str)
@@ -229,7 +229,7 @@ def test_grouped_heads_of_a_cache(either: OpenCLBackend, fmt: Format) -> None:
     keys = cache.view(0, (48, 2, 21), cache.strides[1:3]).permute(0, 2, 1)
     queries = made.make(F32, 48, 6, 5).permute(0, 2, 1)
     want = made.exact(queries) @ np.repeat(made.exact(keys), 3, axis=1).swapaxes(-1, -2)
-    assert nmse(run(either, ops.mulmat(keys, queries), made.values), want) < 1e-12
+    assert nmse(run(either, ops.matmul(keys, queries), made.values), want) < 1e-12
 
 
 def test_batches_in_both_outer_dimensions(either: OpenCLBackend) -> None:
@@ -237,12 +237,12 @@ def test_batches_in_both_outer_dimensions(either: OpenCLBackend) -> None:
     a, b = made.make(F32, 20, 3, 2, 2), made.make(F32, 20, 5, 4, 6)
     grouped = np.repeat(np.repeat(made.exact(a), 3, axis=0), 2, axis=1)
     want = made.exact(b) @ grouped.swapaxes(-1, -2)
-    assert nmse(run(either, ops.mulmat(a, b), made.values), want) < 1e-12
+    assert nmse(run(either, ops.matmul(a, b), made.values), want) < 1e-12
 
 
 def test_columns_in_dimension_0_are_refused(backend: OpenCLBackend) -> None:
     made = Operands()
     a, b = made.make(F32, 8, 4), made.make(F32, 8, 2).permute(1, 0)
-    node = ops.mulmat(made.make(F32, 2, 4), b)
+    node = ops.matmul(made.make(F32, 2, 4), b)
     assert not backend.supports(node, lambda t: None)
-    assert backend.supports(ops.mulmat(a, made.make(F32, 8, 2)), lambda t: None)
+    assert backend.supports(ops.matmul(a, made.make(F32, 8, 2)), lambda t: None)

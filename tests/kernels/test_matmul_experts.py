@@ -54,7 +54,7 @@ def check(
     """Experts (K, M, E) with ids [T, U] and x [K, step, T]."""
     w, values = experts_of(made, fmt, *sizes)
     x, wanted = made.make(F32, sizes[0], step, len(ids)), made.put(I32, ids)
-    node = ops.mulmat_id(w, x, wanted)
+    node = ops.matmul_id(w, x, wanted)
     assert backend.buffer_type(fmt, w.shape, matmul_only=True).layout != "plain"
     got = run(backend, node, made.values, matmul_only=True)
     want = expected(values, made.exact(x)[0], ids)
@@ -106,7 +106,7 @@ def test_ids_that_are_a_part_of_others(either: OpenCLBackend) -> None:
     w, values = experts_of(made, Q4_1, 64, 40, 6)
     order = random_ids(made, 19, 6, 6)
     x, ids = made.make(F32, 64, 1, 19), made.put(I32, order)
-    node = ops.mulmat_id(w, x, ids.view(4, (2, 19), ids.strides[1:2]))
+    node = ops.matmul_id(w, x, ids.view(4, (2, 19), ids.strides[1:2]))
     want = expected(values, made.exact(x)[0], order[:, 1:3])
     assert nmse(run(either, node, made.values, matmul_only=True), want[None]) < LIMIT
 
@@ -121,8 +121,8 @@ def test_products_of_the_same_choice_share_panels_and_groups(backend: OpenCLBack
     made = Operands()
     weights = [experts_of(made, Q4_1, 64, 40, 4)[0] for _ in range(2)]
     x, ids = made.make(F32, 64, 1, 8), made.put(I32, random_ids(made, 8, 2, 4))
-    nodes = [ops.mulmat_id(w, x, ids) for w in weights]
+    nodes = [ops.matmul_id(w, x, ids) for w in weights]
     kinds = {w: backend.buffer_type(w.fmt, w.shape, matmul_only=True) for w in weights}
     lowered = [t.op for t in backend.lower(nodes, kinds.get)]
-    assert lowered == [Op.QUANTIZE, Op.GROUP_IDS, Op.MULMAT_ID, Op.MULMAT_ID]
+    assert lowered == [Op.QUANTIZE, Op.GROUP_IDS, Op.MATMUL_ID, Op.MATMUL_ID]
     assert backend.lower(nodes, lambda t: None) == tuple(nodes)

@@ -27,7 +27,7 @@ def products(o: Operands, n: int) -> list[Tensor]:
     x = o.make(F32, 256, n)
     gate, up = (o.make(Q4_K, 256, 1024, role=Role.WEIGHT) for _ in range(2))
     down = o.make(Q4_K, 1024, 77, role=Role.WEIGHT)
-    return [ops.mulmat(down, ops.silu(ops.mulmat(gate, x), ops.mulmat(up, x)))]
+    return [ops.matmul(down, ops.silu(ops.matmul(gate, x), ops.matmul(up, x)))]
 
 
 def attention(o: Operands) -> list[Tensor]:

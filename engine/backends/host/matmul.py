@@ -9,7 +9,7 @@ from engine.graph.tensor import Tensor
 _PANEL_BYTES = 4 << 20
 
 
-def mulmat(node: Tensor, out: Operand, a: Operand, b: Operand) -> None:
+def matmul(node: Tensor, out: Operand, a: Operand, b: Operand) -> None:
     """out[m, n] = sum_k a[k, m] * b[k, n]; each batch of a serves b2/a2 (b3/a3) batches of b."""
     a3, a2, n_rows = a.raw.shape[:3]
     x = b.load()  # [b3, b2, N, K]
@@ -23,7 +23,7 @@ def mulmat(node: Tensor, out: Operand, a: Operand, b: Operand) -> None:
         y[..., rows] = x @ panel.swapaxes(-1, -2)
 
 
-def mulmat_id(node: Tensor, out: Operand, a: Operand, b: Operand, ids: Operand) -> None:
+def matmul_id(node: Tensor, out: Operand, a: Operand, b: Operand, ids: Operand) -> None:
     """out[:, u, t] = a[:, :, ids[u, t]]^T b[:, u mod s, t], one expert after the other.
 
     Zeros where an id names none.

@@ -19,7 +19,7 @@ from engine.graph.ops.arithmetic import (
 from engine.graph.ops.attention import attention, masked_attention, softmax
 from engine.graph.ops.copy import cast, contiguous, copy_into, duplicate
 from engine.graph.ops.image import avg_pool_2d, conv_2d, conv_3d, im2col, im2col_3d, interpolate
-from engine.graph.ops.matmul import mulmat, mulmat_id
+from engine.graph.ops.matmul import matmul, matmul_id
 from engine.graph.ops.norm import l2_norm, layer_norm, rms_norm
 from engine.graph.ops.reduce import argsort, mean, stddev, sum_rows, top_k, variance
 from engine.graph.ops.rope import rope
@@ -64,8 +64,8 @@ __all__ = [
     "masked_attention",
     "mean",
     "mul",
-    "mulmat",
-    "mulmat_id",
+    "matmul",
+    "matmul_id",
     "neg",
     "pad",
     "quick_gelu",

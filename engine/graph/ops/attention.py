@@ -11,7 +11,7 @@ from engine.gguf.formats import F16, F32, I32
 from engine.graph.op import Op
 from engine.graph.ops.checks import check_floats, check_matrix
 from engine.graph.ops.copy import contiguous
-from engine.graph.ops.matmul import mulmat
+from engine.graph.ops.matmul import matmul
 from engine.graph.tensor import Tensor, node
 
 
@@ -112,9 +112,9 @@ def masked_attention(
     """
     _check_heads(q, k, v)
     queries, keys = q.permute(0, 2, 1, 3), k.permute(0, 2, 1, 3)
-    scores = mulmat(keys, queries, full_precision=True)
+    scores = matmul(keys, queries, full_precision=True)
     weights = softmax(scores, mask=mask, scale=scale, sinks=sinks)
-    mixed = mulmat(contiguous(v.permute(1, 2, 0, 3)), weights)
+    mixed = matmul(contiguous(v.permute(1, 2, 0, 3)), weights)
     return contiguous(mixed.permute(0, 2, 1, 3))
 
 

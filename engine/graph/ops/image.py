@@ -7,7 +7,7 @@ from engine.errors import ShapeError
 from engine.gguf.formats import F32
 from engine.graph.op import Op
 from engine.graph.ops.copy import contiguous
-from engine.graph.ops.matmul import mulmat
+from engine.graph.ops.matmul import matmul
 from engine.graph.tensor import Tensor, node
 
 Pair = tuple[int, int]
@@ -61,7 +61,7 @@ def conv_2d(
     """Cross-correlation: f32 [OW, OH, OC, N] of kernel [KW, KH, IC, OC] and image [W, H, IC, N]."""
     patches = im2col(kernel, image, stride, pad, dilation)
     k, ow, oh, n = patches.shape
-    out = mulmat(kernel.reshape(k, kernel.shape[3]), patches.reshape(k, ow * oh, n))
+    out = matmul(kernel.reshape(k, kernel.shape[3]), patches.reshape(k, ow * oh, n))
     return contiguous(out.permute(1, 0, 2, 3), ow, oh, kernel.shape[3], n)
 
 
@@ -79,7 +79,7 @@ def conv_3d(
     """
     patches = im2col_3d(kernel, image, channels, stride, pad, dilation)
     k = patches.shape[0]
-    return mulmat(kernel.reshape(k, -1), patches.reshape(k, -1))
+    return matmul(kernel.reshape(k, -1), patches.reshape(k, -1))
 
 
 def avg_pool_2d(x: Tensor, kernel: int, stride: int, pad: int = 0) -> Tensor:

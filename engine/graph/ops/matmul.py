@@ -7,33 +7,33 @@ from engine.graph.ops.checks import check_floats, check_matrix
 from engine.graph.tensor import Tensor, node
 
 
-def mulmat(a: Tensor, b: Tensor, *, full_precision: bool = False) -> Tensor:
+def matmul(a: Tensor, b: Tensor, *, full_precision: bool = False) -> Tensor:
     """out[m, n] = sum_k a[k, m] * b[k, n].
 
     f32 [M, N, b2, b3] of a [K, M, a2, a3] and b [K, N, b2, b3]. `a` may be quantised. Batches are
     grouped: b's index divided by b2/a2 (grouped-query attention). `full_precision` forbids that a
     device rounds `b` before it multiplies.
     """
-    _check_rows("mulmat", a, b)
+    _check_rows("matmul", a, b)
     if b.shape[2] % a.shape[2] or b.shape[3] % a.shape[3]:
-        raise ShapeError("mulmat", "batches do not group", a.shape, b.shape)
+        raise ShapeError("matmul", "batches do not group", a.shape, b.shape)
     shape = (a.shape[1], b.shape[1], b.shape[2], b.shape[3])
-    return node(Op.MULMAT, F32, shape, a, b, **({"full_precision": True} if full_precision else {}))
+    return node(Op.MATMUL, F32, shape, a, b, **({"full_precision": True} if full_precision else {}))
 
 
-def mulmat_id(a: Tensor, b: Tensor, ids: Tensor) -> Tensor:
+def matmul_id(a: Tensor, b: Tensor, ids: Tensor) -> Tensor:
     """out[:, u, t] = a[:, :, ids[u, t]]^T b[:, u mod s, t]: each token with its own experts.
 
     f32 [M, U, T] of a [K, M, E], which may be quantised, b [K, s, T] and ids i32 [U, T].
     An id that names no expert gives zeros.
     """
-    _check_rows("mulmat_id", a, b)
+    _check_rows("matmul_id", a, b)
     used, tokens = ids.shape[:2]
     if ids.fmt != I32 or ids.shape[2:] != (1, 1) or used % b.shape[1] or tokens != b.shape[2]:
-        raise ShapeError("mulmat_id", "b and the i32 ids do not fit", b.shape, ids.shape)
+        raise ShapeError("matmul_id", "b and the i32 ids do not fit", b.shape, ids.shape)
     if a.shape[3] != 1 or b.shape[3] != 1:
-        raise ShapeError("mulmat_id", "has three dimensions", a.shape, b.shape)
-    return node(Op.MULMAT_ID, F32, (a.shape[1], used, tokens), a, b, ids)
+        raise ShapeError("matmul_id", "has three dimensions", a.shape, b.shape)
+    return node(Op.MATMUL_ID, F32, (a.shape[1], used, tokens), a, b, ids)
 
 
 def _check_rows(op: str, a: Tensor, b: Tensor) -> None:

@@ -57,7 +57,7 @@ def test_a_report(device: str) -> None:
 
 
 def test_speeds(device: str) -> None:
-    pattern = "^(add F32 .(10|4096),|mulmat Q4_1 tiled .4096,4096)"
+    pattern = "^(add F32 .(10|4096),|matmul Q4_1 tiled .4096,4096)"
     lines = run("selftest", "--device", device, "--op", pattern, "--perf").stdout.splitlines()
     speeds = [line for line in lines if "GB/s" in line]
     assert len(speeds) == len(chosen(pattern, speed=True)) == 3

@@ -54,24 +54,24 @@ def test_a_read_through_set_rows_follows_the_write() -> None:
     cache = leaf("cache", F16, (4, 8), Role.CACHE)
     ids = leaf("ids", I32, (4,), Role.INPUT)
     written = ops.set_rows(cache, x(), ids)
-    read = ops.mulmat(written.view(0, (4, 3)), x("q"))
+    read = ops.matmul(written.view(0, (4, 3)), x("q"))
     nodes = Graph.of([read]).nodes
     assert nodes.index(written) < nodes.index(read)
 
 
 def test_leaves_and_inputs() -> None:
     w, q = leaf("w", Q8_0, (32, 4), Role.WEIGHT), x("q", 32, 2)
-    graph = Graph.of([ops.mulmat(w, q)])
+    graph = Graph.of([ops.matmul(w, q)])
     assert graph.leaves == (w, q)
     assert graph.inputs == (q,)
 
 
 def test_text_shows_one_line_a_node() -> None:
     w, q = leaf("w", Q8_0, (32, 4), Role.WEIGHT), x("q", 32, 2)
-    out = ops.add(ops.mulmat(w, q).named("Qcur", 3), leaf("b", F32, (4,), Role.WEIGHT))
+    out = ops.add(ops.matmul(w, q).named("Qcur", 3), leaf("b", F32, (4,), Role.WEIGHT))
     graph = Graph.of([out])
     assert graph.text().splitlines() == [
-        "                  Qcur-3 = (F32) mulmat(w[32, 4], q[32, 2]) = [4, 2]",
+        "                  Qcur-3 = (F32) matmul(w[32, 4], q[32, 2]) = [4, 2]",
         "                  node_1 = (F32) add(Qcur-3[4, 2], b[4]) = [4, 2]",
     ]
 

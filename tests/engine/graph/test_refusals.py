@@ -47,33 +47,33 @@ REFUSED = {
     "silu broadcast": (lambda: ops.silu(t(6, 4), t(6)), "[6, 4, 1, 1] and [6, 1, 1, 1]"),
     "relu of integers": (lambda: ops.relu(i(6)), "not I32"),
     "swiglu_limit": (lambda: ops.swiglu_limit(t(6), t(3), 1, 7), "[6, 1, 1, 1] and [3, 1, 1, 1]"),
-    "mulmat": (lambda: ops.mulmat(t(8, 7), t(9, 3)), "[8, 7, 1, 1] and [9, 3, 1, 1]"),
-    "mulmat batches": (lambda: ops.mulmat(t(8, 7, 3), t(8, 3, 4)), "[8, 7, 3, 1] and [8, 3, 4, 1]"),
-    "mulmat last": (
-        lambda: ops.mulmat(t(8, 7, 1, 2), t(8, 3, 1, 3)),
+    "matmul": (lambda: ops.matmul(t(8, 7), t(9, 3)), "[8, 7, 1, 1] and [9, 3, 1, 1]"),
+    "matmul batches": (lambda: ops.matmul(t(8, 7, 3), t(8, 3, 4)), "[8, 7, 3, 1] and [8, 3, 4, 1]"),
+    "matmul last": (
+        lambda: ops.matmul(t(8, 7, 1, 2), t(8, 3, 1, 3)),
         "[8, 7, 1, 2] and [8, 3, 1, 3]",
     ),
-    "mulmat transposed": (
-        lambda: ops.mulmat(t(7, 8).permute(1, 0), t(8)),
+    "matmul transposed": (
+        lambda: ops.matmul(t(7, 8).permute(1, 0), t(8)),
         "is transposed; make it contiguous: [8, 7, 1, 1] and [8, 1, 1, 1]",
     ),
-    "mulmat by blocks": (lambda: ops.mulmat(t(32, 2), t(32, 2, fmt=Q8_0)), "not Q8_0"),
-    "mulmat of integers": (lambda: ops.mulmat(i(8, 2), t(8, 2)), "type I32: [8, 2, 1, 1]"),
-    "mulmat_id tokens": (
-        lambda: ops.mulmat_id(t(8, 7, 4), t(8, 1, 3), i(2, 4)),
+    "matmul by blocks": (lambda: ops.matmul(t(32, 2), t(32, 2, fmt=Q8_0)), "not Q8_0"),
+    "matmul of integers": (lambda: ops.matmul(i(8, 2), t(8, 2)), "type I32: [8, 2, 1, 1]"),
+    "matmul_id tokens": (
+        lambda: ops.matmul_id(t(8, 7, 4), t(8, 1, 3), i(2, 4)),
         "[8, 1, 3, 1] and [2, 4, 1, 1]",
     ),
-    "mulmat_id slots": (
-        lambda: ops.mulmat_id(t(8, 7, 4), t(8, 2, 3), i(3, 3)),
+    "matmul_id slots": (
+        lambda: ops.matmul_id(t(8, 7, 4), t(8, 2, 3), i(3, 3)),
         "[8, 2, 3, 1] and [3, 3, 1, 1]",
     ),
-    "mulmat_id ids": (lambda: ops.mulmat_id(t(8, 7, 4), t(8, 1, 3), t(2, 3)), "[2, 3, 1, 1]"),
-    "mulmat_id batches": (
-        lambda: ops.mulmat_id(t(8, 7, 4, 2), t(8, 1, 3), i(2, 3)),
+    "matmul_id ids": (lambda: ops.matmul_id(t(8, 7, 4), t(8, 1, 3), t(2, 3)), "[2, 3, 1, 1]"),
+    "matmul_id batches": (
+        lambda: ops.matmul_id(t(8, 7, 4, 2), t(8, 1, 3), i(2, 3)),
         "[8, 7, 4, 2] and [8, 1, 3, 1]",
     ),
-    "mulmat_id rows": (
-        lambda: ops.mulmat_id(t(8, 7, 4), t(9, 1, 3), i(2, 3)),
+    "matmul_id rows": (
+        lambda: ops.matmul_id(t(8, 7, 4), t(9, 1, 3), i(2, 3)),
         "[8, 7, 4, 1] and [9, 1, 3, 1]",
     ),
     "rms_norm": (lambda: ops.rms_norm(t(8, 3), t(3), 1e-5), "[8, 3, 1, 1] and [3, 1, 1, 1]"),

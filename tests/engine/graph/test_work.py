@@ -16,7 +16,7 @@ from engine.graph.work import work_of
 def test_a_product():
     w = leaf("w", Q4_1, (64, 10), Role.WEIGHT)  # rows of two blocks of 20 bytes
     x = leaf("x", F32, (64, 3), Role.INPUT)
-    work = work_of(ops.mulmat(w, x), {})
+    work = work_of(ops.matmul(w, x), {})
     assert work.bytes == 10 * 40 + 4 * 64 * 3 + 4 * 10 * 3
     assert work.flops == 2 * 64 * 10 * 3
 
@@ -26,8 +26,8 @@ def test_gate_and_up_in_one_launch():
     gate, up, down = (
         leaf("w", Q4_1, shape, Role.WEIGHT) for shape in ((64, 96), (64, 96), (96, 8))
     )
-    gated = ops.silu(ops.mulmat(gate, x), ops.mulmat(up, x))
-    nodes = Graph.of([ops.mulmat(down, gated)]).nodes
+    gated = ops.silu(ops.matmul(gate, x), ops.matmul(up, x))
+    nodes = Graph.of([ops.matmul(down, gated)]).nodes
     traits = DeviceTraits(True, 1, 64, 1 << 15, False, False)
     tiles = BufferType("d", TILED, 64, 1 << 30)
     _, both, _ = lower(nodes, lambda t: tiles, traits, frozenset(nodes[-1:]))
@@ -40,14 +40,14 @@ def test_gate_and_up_in_one_launch():
 def test_a_product_of_activations():
     a = leaf("a", F32, (8, 5, 2), Role.INPUT)
     b = leaf("b", F32, (8, 3, 4), Role.INPUT)  # two of b read one of a
-    assert work_of(ops.mulmat(a, b), {}).flops == 2 * 8 * 5 * 3 * 4
+    assert work_of(ops.matmul(a, b), {}).flops == 2 * 8 * 5 * 3 * 4
 
 
 def test_experts_are_read_once_a_pair():
     w = leaf("w", Q4_1, (64, 10, 8), Role.WEIGHT)  # rows of two blocks of 20 bytes
     x = leaf("x", F32, (64, 1, 3), Role.INPUT)
     for used, read in ((2, 6), (4, 8)):
-        work = work_of(ops.mulmat_id(w, x, leaf("ids", I32, (used, 3), Role.INPUT)), {})
+        work = work_of(ops.matmul_id(w, x, leaf("ids", I32, (used, 3), Role.INPUT)), {})
         assert work.bytes == read * 10 * 40 + 4 * 64 * 3 + 4 * used * 3 + 4 * 10 * used * 3
         assert work.flops == 2 * 64 * 10 * used * 3
 

@@ -25,7 +25,7 @@ def test_smollm2_makes_the_known_graph(smollm2_path: Path) -> None:
         built = build_model(file, None, 512)
         _, graph = built.build(1, 1, (256,))
         counts = Counter(node.op for node in graph.nodes)
-    assert counts[Op.MULMAT] == 211
+    assert counts[Op.MATMUL] == 211
     assert counts[Op.RMS_NORM] == 61
     assert counts[Op.ROPE] == 60
     assert counts[Op.ADD] == 60

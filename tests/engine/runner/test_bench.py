@@ -136,7 +136,7 @@ def test_a_profile_counts_the_model(model: Model) -> None:
     (one,) = profile(model.loaded, sequence_of(model), 1, [0], 1, never)
     weights = [w for w in model.loaded.built.sources if w.shape[1] > 1]
     multiplied = sum(w.nelements for w in weights if w.name != "token_embd.weight")
-    costs = [cost for cost in one.costs if cost.by == "op" and cost.name.startswith("mulmat")]
+    costs = [cost for cost in one.costs if cost.by == "op" and cost.name.startswith("matmul")]
     assert sum(cost.flops for cost in costs) == 2 * multiplied
 
 

@@ -53,7 +53,7 @@ UNARY: dict[Op, tuple[Callable[[Tensor], Tensor], Callable[[Array], Array]]] = {
 BINARY: dict[Op, tuple[Callable[[Tensor, Tensor], Tensor], Callable[[Array, Array], Array]]] = {
     Op.ADD: (ops.add, np.add),
     Op.SUB: (ops.sub, np.subtract),
-    Op.MULMAT: (ops.mulmat, lambda a, b: b @ a.T),
+    Op.MATMUL: (ops.matmul, lambda a, b: b @ a.T),
 }
 VIEWS = {
     Op.PERMUTE: (lambda x: x.permute(1, 0), np.transpose),
@@ -87,10 +87,10 @@ def grown(draw: st.DrawFn, nodes: list[Node]) -> None:
     elif op in BINARY and packed and b.tensor.is_contiguous:
         make_two, compute_two = BINARY[op]
         alike = a.tensor.shape == b.tensor.shape
-        if op is Op.MULMAT and a.tensor.shape[0] == b.tensor.shape[0]:
+        if op is Op.MATMUL and a.tensor.shape[0] == b.tensor.shape[0]:
             made, values = make_two(a.tensor, b.tensor), compute_two(a.values, b.values)
             nodes.append(Node(ops.softmax(made), softmax(values)))
-        elif op is not Op.MULMAT and alike:
+        elif op is not Op.MATMUL and alike:
             nodes.append(Node(make_two(a.tensor, b.tensor), compute_two(a.values, b.values)))
 
 
@@ -180,7 +180,7 @@ def test_a_product_is_never_made_in_place() -> None:
     x = leaf("x", F32, (16, 16), Role.INPUT)
     made = x
     for _ in range(4):
-        made = ops.mulmat(x, made)
+        made = ops.matmul(x, made)
     plan = outline(Graph.of([made]), backends, {})
     assert shadow.check(plan, backends) == 0
     assert plan.arena_size(backends[0]) == 3 * 1024
@@ -192,7 +192,7 @@ def test_a_tensor_larger_than_a_buffer_is_refused_by_its_name() -> None:
     wide = ops.repeat(x, 1, 1024).named("wide")
     planner = Planner([a, h], {})
     with pytest.raises(NoMem, match=r"a: no room for graph wide: 1.0 MiB.*one buffer"):
-        planner.reserve(Graph.of([ops.mulmat(wide, wide.view(0, (16, 4)))]))
+        planner.reserve(Graph.of([ops.matmul(wide, wide.view(0, (16, 4)))]))
     plan = planner.plan(0, lambda: Graph.of([ops.scale(x, 3)]))
     (got,) = plan.run({x: np.ones((1, 1, 16, 16))})
     assert got.sum() == 3 * 256
@@ -206,7 +206,7 @@ def test_a_plan_stays_where_only_chunks_are_added() -> None:
     def sums(n: int) -> Graph:
         """A sum of n products that are all there before."""
         x = leaf("x", F32, (16, 16), Role.INPUT)
-        made = [ops.mulmat(x, x) for _ in range(n)]
+        made = [ops.matmul(x, x) for _ in range(n)]
         total = made[0]
         for one in made[1:]:
             total = ops.add(total, one)
@@ -229,7 +229,7 @@ def test_the_peak_is_told_with_names() -> None:
     a, h = Device("a"), host()
     w = leaf("w", F32, (64, 256), Role.WEIGHT)
     x = leaf("x", F32, (64, 16), Role.INPUT)
-    gate = ops.mulmat(w, x).named("gate")
+    gate = ops.matmul(w, x).named("gate")
     act = ops.silu(gate).named("act")
     out = ops.contiguous(act.permute(1, 0)).named("out")
     at = place(w, a)

@@ -26,8 +26,8 @@ def given(name: str, *shape: int) -> Tensor:
 def test_nodes_run_where_their_weights_lie_and_the_rest_follows() -> None:
     a, b, h = Device("a"), Device("b"), host()
     x, w1, w2 = given("x", 4, 2), weight("w1", 4, 4), weight("w2", 4, 4)
-    up = ops.silu(ops.mulmat(w1, x).named("mm1")).named("act1")
-    down = ops.scale(ops.mulmat(w2, up).named("mm2"), 2).named("out")
+    up = ops.silu(ops.matmul(w1, x).named("mm1")).named("act1")
+    down = ops.scale(ops.matmul(w2, up).named("mm2"), 2).named("out")
     got = placements(Graph.of([down]), [a, b, h], {w1: a, w2: b})
     assert got == {
         "mm1": ("a", "1.wgt0"),
@@ -59,7 +59,7 @@ def test_caches_hold_their_writers_and_readers() -> None:
     ids = leaf("ids", I32, (2,), Role.INPUT)
     made = ops.scale(given("x", 4, 2), 2).named("made")
     written = ops.set_rows(cache, made, ids).named("written")
-    read = ops.mulmat(written.view(0, (4, 5)), made).named("read")
+    read = ops.matmul(written.view(0, (4, 5)), made).named("read")
     got = placements(Graph.of([read]), [a, b, h], {cache: b})
     assert got == {
         "made": ("b", "2.use"),
@@ -71,9 +71,9 @@ def test_caches_hold_their_writers_and_readers() -> None:
 def test_what_a_device_refuses_goes_to_the_first_that_can() -> None:
     a, b, h = Device("a", {Op.SILU, Op.GELU}), Device("b", {Op.GELU}), host()
     w, x = weight("w", 4, 4), given("x", 4, 2)
-    first = ops.mulmat(w, x).named("first")
+    first = ops.matmul(w, x).named("first")
     second = ops.gelu(ops.silu(first).named("silu")).named("gelu")
-    back = ops.mulmat(w, second).named("back")
+    back = ops.matmul(w, second).named("back")
     got = placements(Graph.of([back]), [a, b, h], {w: a})
     assert got == {
         "first": ("a", "1.wgt0"),
@@ -120,7 +120,7 @@ def test_the_graph_is_not_touched() -> None:
 def test_a_pin_holds_and_says_so() -> None:
     a, b, h = Device("a"), Device("b"), host()
     w, x = weight("w", 4, 4), given("x", 4, 2)
-    product = ops.mulmat(w, x).named("mm")
+    product = ops.matmul(w, x).named("mm")
     graph = Graph.of([ops.silu(product).named("act")])
     by_name = placements(graph, [a, b, h], {w: a}, {"act": b})
     by_node = placements(graph, [a, b, h], {w: a}, {graph.nodes[-1]: b})
@@ -172,15 +172,15 @@ def test_what_writes_into_a_result_runs_where_that_is() -> None:
 
 
 def test_a_weight_in_a_layout_of_its_own_is_read_by_the_host_in_the_file() -> None:
-    a, b, h = Device("a", {Op.MULMAT}), Device("b"), host()
+    a, b, h = Device("a", {Op.MATMUL}), Device("b"), host()
     w, x = weight("w", 4, 4), given("x", 4, 2)
-    graph = Graph.of([ops.mulmat(w, x).named("mm")])
+    graph = Graph.of([ops.matmul(w, x).named("mm")])
     tiled = {w: replace(a.buffer_type(F32, w.shape), layout="tiled")}
     made = assign(graph, Places([a, b, h], tiled, [w]))
     assert made[graph.nodes[0]] == Assignment(h, "3.sup")
     with pytest.raises(CannotPlace, match="w lies on a in a layout that cannot be copied"):
         assign(graph, Places([a, b, h], tiled))
-    with pytest.raises(CannotPlace, match="mulmat mm cannot run on b: w lies on a"):
+    with pytest.raises(CannotPlace, match="matmul mm cannot run on b: w lies on a"):
         assign(graph, Places([a, b, h], tiled), {"mm": b})
 
 
@@ -188,10 +188,10 @@ def test_who_already_has_the_other_operand_adds() -> None:
     """The residual was brought to b for the norm: the sum takes it from there."""
     a, b, h = Device("a"), Device("b"), host()
     w1, w2, norm, x = weight("w1", 4, 4), weight("w2", 4, 4), weight("norm", 4), given("x", 4, 2)
-    residual = ops.mulmat(w1, x).named("residual")
+    residual = ops.matmul(w1, x).named("residual")
     normed = ops.rms_norm(residual, norm, 1e-5).named("normed")
     for left_first in (True, False):
-        product = ops.mulmat(w2, normed).named("product")
+        product = ops.matmul(w2, normed).named("product")
         both = (product, residual) if left_first else (residual, product)
         got = placements(
             Graph.of([ops.add(*both).named("sum")]), [a, b, h], {w1: a, w2: b, norm: b}
@@ -202,9 +202,9 @@ def test_who_already_has_the_other_operand_adds() -> None:
 def test_the_host_takes_what_lies_between_its_own_nodes() -> None:
     a, h = Device("a"), host()
     w1, w2, w3, x = weight("w1", 4, 4), weight("w2", 4, 4), weight("w3", 4, 4), given("x", 4, 2)
-    up = ops.silu(ops.scale(ops.mulmat(w1, x).named("up"), 2).named("twice")).named("act")
-    down = ops.scale(ops.mulmat(w2, up).named("down"), 2).named("after")
-    out = ops.mulmat(w3, down).named("out")
+    up = ops.silu(ops.scale(ops.matmul(w1, x).named("up"), 2).named("twice")).named("act")
+    down = ops.scale(ops.matmul(w2, up).named("down"), 2).named("after")
+    out = ops.matmul(w3, down).named("out")
     got = placements(Graph.of([out]), [a, h], {w1: h, w2: h, w3: a})
     assert got == {
         "up": ("host", "1.wgt0"),
@@ -220,7 +220,7 @@ def test_a_device_that_sees_the_hosts_memory_takes_the_gather() -> None:
     a, b, h = Device("a", sees_host=True), Device("b", sees_host=True), host()
     table, w = weight("table", 4, 9), weight("w", 4, 4)
     embedded = ops.rows(table, leaf("ids", I32, (2,), Role.INPUT)).named("embd")
-    graph = Graph.of([ops.mulmat(w, embedded).named("mm")])
+    graph = Graph.of([ops.matmul(w, embedded).named("mm")])
     got = placements(graph, [a, b, h], {table: h, w: b})
     assert got == {"embd": ("b", "3.upg"), "mm": ("b", "1.wgt0")}
     blind = Device("blind")

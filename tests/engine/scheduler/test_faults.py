@@ -79,8 +79,8 @@ def lose_pins(patch: pytest.MonkeyPatch) -> None:
 def sources_behind_a_gap() -> None:
     a, b, h = Device("a"), Device("b"), host()
     x, w1, w2 = given("x", 4, 4), weight("w1", 4, 4), weight("w2", 4, 4)
-    mask = ops.mulmat(w2, x).named("mask")
-    out = ops.softmax(ops.mulmat(w1, x).named("scores"), mask=mask).named("out")
+    mask = ops.matmul(w2, x).named("mask")
+    out = ops.softmax(ops.matmul(w1, x).named("scores"), mask=mask).named("out")
     assert out.src[1] is None
     made = outlined(Graph.of([out]), [a, b, h], {w1: a, w2: b})
     copies = [c.name for part in made.splits for c in part.split.copies]
@@ -104,7 +104,7 @@ def nodes_ahead_of_the_first_weight() -> None:
     a, b, h = Device("a"), Device("b"), host()
     x, w = given("x", 4, 2), weight("w", 4, 4)
     second = ops.scale(ops.scale(x, 2).named("first"), 2).named("second")
-    got = placements(Graph.of([ops.mulmat(w, second).named("mm")]), [a, b, h], {w: b})
+    got = placements(Graph.of([ops.matmul(w, second).named("mm")]), [a, b, h], {w: b})
     assert got == {"first": ("b", "2.use"), "second": ("b", "2.use"), "mm": ("b", "1.wgt0")}
 
 
@@ -115,7 +115,7 @@ def look_down_only(patch: pytest.MonkeyPatch) -> None:
 def what_a_device_refuses() -> None:
     a, b, h = Device("a", {Op.SILU}), Device("b"), host()
     x, w = given("x", 4, 2), weight("w", 4, 4)
-    out = ops.silu(ops.mulmat(w, x).named("mm")).named("act")
+    out = ops.silu(ops.matmul(w, x).named("mm")).named("act")
     got = placements(Graph.of([out]), [a, b, h], {w: a})
     assert got == {"mm": ("a", "1.wgt0"), "act": ("b", "3.sup")}
 
@@ -128,7 +128,7 @@ def small_tensors_pull_nothing() -> None:
     a, b, h = Device("a"), Device("b"), host()
     x, w = given("x", 4, 2, 3), weight("w", 4, 4)
     sinks, gate, table = weight("sinks", 3), weight("gate", 1), weight("table", 4, 2)
-    scores = ops.softmax(ops.mulmat(w, x).named("mm"), sinks=sinks).named("scores")
+    scores = ops.softmax(ops.matmul(w, x).named("mm"), sinks=sinks).named("scores")
     turned = ops.rope(scores.reshape(4, 3, 2), table, False).named("turned")
     out = ops.mul(turned, gate).named("out")
     got = placements(Graph.of([out]), [a, b, h], {w: a, sinks: b, gate: b, table: b})
@@ -142,10 +142,10 @@ def all_weights_pull(patch: pytest.MonkeyPatch) -> None:
 def one_copy_for_many_readers() -> None:
     a, b, h = Device("a"), Device("b"), host()
     x, w1, w2 = given("x", 4, 2), weight("w1", 4, 4), weight("w2", 4, 4)
-    shared = ops.mulmat(w1, x).named("shared")
-    total = ops.mulmat(w2, shared)
+    shared = ops.matmul(w1, x).named("shared")
+    total = ops.matmul(w2, shared)
     for _ in range(20):
-        total = ops.add(total, ops.mulmat(w2, shared))
+        total = ops.add(total, ops.matmul(w2, shared))
     made = outlined(Graph.of([total]), [a, b, h], {w1: a, w2: b})
     assert [c.name for c in made.splits[1].split.copies] == ["b#shared"]
 
@@ -224,7 +224,7 @@ def compare_devices(patch: pytest.MonkeyPatch) -> None:
 def the_graph_is_not_touched() -> None:
     a, b, h = Device("a"), Device("b"), host()
     x, w1, w2 = given("x", 4, 2), weight("w1", 4, 4), weight("w2", 4, 4)
-    out = ops.add(ops.mulmat(w2, ops.mulmat(w1, x).named("m1")).named("m2"), x)
+    out = ops.add(ops.matmul(w2, ops.matmul(w1, x).named("m1")).named("m2"), x)
     graph = Graph.of([out])
     before = [(node, node.src, node.root, node.name) for node in graph.nodes]
     for where in ({w1: a, w2: b}, {w1: b, w2: a}, {w1: a, w2: a}):

@@ -47,7 +47,7 @@ def test_two_devices_and_the_host_compute_one_graph(two: list[Backend]) -> None:
     t, m1, m2 = (fill(tensor, at, rng)[0, 0] for tensor, at in placed.items())
     ids = leaf("ids", I32, (T,), Role.INPUT)
     x = ops.rows(table, ids)
-    out = ops.add(ops.mulmat(w2, ops.silu(ops.mulmat(w1, x))), x)
+    out = ops.add(ops.matmul(w2, ops.silu(ops.matmul(w1, x))), x)
 
     planner = Planner(two, placed)
     plan = planner.plan("ffn", lambda: Graph.of([out]))

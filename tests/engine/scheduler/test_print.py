@@ -16,18 +16,18 @@ def test_assignments_are_printed_as_ggml_prints_them() -> None:
     a, b, h = Device("intel:0"), Device("pocl:1", {Op.SILU}), host()
     x = leaf("x", F32, (1024, 512), Role.INPUT)
     w1, w2 = (leaf(name, F32, (1024, 1024), Role.WEIGHT) for name in ("blk.0.w", "blk.1.w"))
-    one = ops.mulmat(w1, x).named("one-0")
-    two = ops.mulmat(w2, one.reshape(1024, 512)).named("a_name_that_is_longer_than_its_column")
+    one = ops.matmul(w1, x).named("one-0")
+    two = ops.matmul(w2, one.reshape(1024, 512)).named("a_name_that_is_longer_than_its_column")
     made = outline(Graph.of([ops.silu(two).named("act-1")]), [a, b, h], types_of({w1: a, w2: b}))
     assert text(made).splitlines() == [
         "",
         "## SPLIT #0: intel:0 # 1 inputs: [intel:0#x (   2M)]",
-        "node #  0 (    MULMAT):                one-0 (  2M) [ intel:0 1.wgt0]:"
+        "node #  0 (    MATMUL):                one-0 (  2M) [ intel:0 1.wgt0]:"
         "              blk.0.w (  4M) [ intel:0  1.dst]"
         "                    x (  2M) [    host  1.inp]",
         "",
         "## SPLIT #1: pocl:1 # 1 inputs: [pocl:1#one-0 (   2M)]",
-        "node #  2 (    MULMAT): a_name_that_is_longe (  2M) [  pocl:1 1.wgt0]:"
+        "node #  2 (    MATMUL): a_name_that_is_longe (  2M) [  pocl:1 1.wgt0]:"
         "              blk.1.w (  4M) [  pocl:1  1.dst]"
         "     one-0 (reshaped) (  2M) [ intel:0 1.wgt0]",
         "",
@@ -48,25 +48,25 @@ def words(
 def test_a_streamed_weight_is_told_with_its_cost() -> None:
     a, b, h = Device("a"), Device("b"), host()
     w, x = leaf("w", F32, (1024, 768), Role.WEIGHT), leaf("x", F32, (1024, 2), Role.INPUT)
-    graph = Graph.of([ops.mulmat(w, x).named("mm")])
+    graph = Graph.of([ops.matmul(w, x).named("mm")])
     assert words(graph, [a, b, h], {w: a}, {}) == []
     assert words(graph, [a, b, h], {w: a}, {"mm": b}) == [
-        "w (3.0 MiB) is copied from a to b in every step: mulmat mm runs there, pinned by a person"
+        "w (3.0 MiB) is copied from a to b in every step: matmul mm runs there, pinned by a person"
     ]
 
 
 def test_so_is_a_cache() -> None:
-    a, h = Device("a", {Op.MULMAT}), host()
+    a, h = Device("a", {Op.MATMUL}), host()
     cache, x = leaf("cache", F16, (64, 256), Role.CACHE), leaf("x", F32, (64, 2), Role.INPUT)
     stored = ops.set_rows(cache, x, leaf("ids", I32, (2,), Role.INPUT)).named("stored")
-    graph = Graph.of([ops.mulmat(stored.view(0, (64, 256)), x).named("kq")])
+    graph = Graph.of([ops.matmul(stored.view(0, (64, 256)), x).named("kq")])
     streamed, refused = words(graph, [a, h], {cache: a}, {})
     assert streamed == (
-        "cache (32.0 KiB) is copied from a to host in every step: mulmat kq runs there, "
+        "cache (32.0 KiB) is copied from a to host in every step: matmul kq runs there, "
         "refused where it belongs"
     )
     assert refused == (
-        "mulmat runs on the host, kq, as no device can: 32.0 KiB are copied for it in every step"
+        "matmul runs on the host, kq, as no device can: 32.0 KiB are copied for it in every step"
     )
 
 

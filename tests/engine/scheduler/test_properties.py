@@ -21,8 +21,8 @@ from engine.scheduler.print import text
 from tests.engine.scheduler.devices import Device, host, place
 
 N = 4
-KINDS = ("unary", "binary", "mulmat", "softmax", "view", "store", "store elsewhere")
-REFUSED = st.sets(st.sampled_from([Op.SCALE, Op.SILU, Op.ADD, Op.MULMAT, Op.SOFTMAX]))
+KINDS = ("unary", "binary", "matmul", "softmax", "view", "store", "store elsewhere")
+REFUSED = st.sets(st.sampled_from([Op.SCALE, Op.SILU, Op.ADD, Op.MATMUL, Op.SOFTMAX]))
 
 
 class Case(NamedTuple):
@@ -52,8 +52,8 @@ def cases(draw: st.DrawFn) -> Case:
             new = ops.silu(one) if draw(st.booleans()) else ops.scale(one, 0.5)
         elif kind == "binary":
             new = ops.softcap(ops.add(one, other), 2)
-        elif kind == "mulmat":
-            new = ops.softcap(ops.mulmat(ops.contiguous(one), ops.contiguous(other)), 2)
+        elif kind == "matmul":
+            new = ops.softcap(ops.matmul(ops.contiguous(one), ops.contiguous(other)), 2)
         elif kind == "softmax":  # with gaps between its sources
             new = ops.softmax(ops.contiguous(one), mask=ops.contiguous(other))
         elif kind == "view":

@@ -27,7 +27,7 @@ device = OpenCLBackend(open_device("pocl:0"))
 planner = Planner([device, HostBackend()], {})
 x = leaf("x", F32, (8, 4096), Role.INPUT)
 w = [leaf(f"w{i}", F32, (8, 8192), Role.INPUT) for i in range(3)]
-made = [ops.mulmat(one, x) for one in w]
+made = [ops.matmul(one, x) for one in w]
 total = ops.add(ops.add(made[0], made[1]), made[2])
 corner = ops.contiguous(total.view(4 * 8000, (192, 4096), (4 * 8192,)))
 plan = planner.plan(0, lambda: Graph.of([corner], made))
@@ -36,7 +36,7 @@ values = {t: rng.integers(-3, 4, t.shape[::-1]).astype(np.float32) for t in (x, 
 (got,) = plan.run(values)
 want = values[x][0, 0] @ sum(values[one][0, 0] for one in w).T
 chunks = plan.outline.layouts["pocl:0"].chunks
-large = ops.mulmat(leaf("a", F32, (8, 16384), Role.INPUT), leaf("b", F32, (8, 8192), Role.INPUT))
+large = ops.matmul(leaf("a", F32, (8, 16384), Role.INPUT), leaf("b", F32, (8, 8192), Role.INPUT))
 try:
     planner.reserve(Graph.of([ops.contiguous(large.named("large").permute(1, 0))]))
     refused = None

@@ -25,9 +25,9 @@ def test_a_split_ends_where_the_device_changes() -> None:
     a, b, h = Device("a"), Device("b"), host()
     x = leaf("x", F32, (4, 2), Role.INPUT)
     w1, w2 = (leaf(n, F32, (4, 4), Role.WEIGHT) for n in ("w1", "w2"))
-    m1 = ops.mulmat(w1, x).named("m1")
+    m1 = ops.matmul(w1, x).named("m1")
     act = ops.silu(m1).named("act")
-    m2 = ops.mulmat(w2, act.reshape(4, 2)).named("m2")
+    m2 = ops.matmul(w2, act.reshape(4, 2)).named("m2")
     out = ops.add(m2, m1).named("out")
     splits = cut(Graph.of([out]), [a, b, h], {w1: a, w2: b})
     assert described(splits) == [
@@ -44,11 +44,11 @@ def test_a_tensor_is_copied_once_to_each_device() -> None:
     a, b, h = Device("a", {Op.SILU}), Device("b", {Op.SILU}), host()
     x = leaf("x", F32, (4, 4), Role.INPUT)
     w1, w2 = (leaf(n, F32, (4, 4), Role.WEIGHT) for n in ("w1", "w2"))
-    shared = ops.mulmat(w1, x).named("shared")
-    on_b = ops.mulmat(w2, shared).named("on_b")
+    shared = ops.matmul(w1, x).named("shared")
+    on_b = ops.matmul(w2, shared).named("on_b")
     on_host = ops.silu(on_b).named("on_host")
     # Back on b: `shared` and `x` are there by then or not, but never twice.
-    again = ops.mulmat(w2, ops.add(on_host, shared).named("sum")).named("again")
+    again = ops.matmul(w2, ops.add(on_host, shared).named("sum")).named("again")
     last = ops.add(ops.add(again, shared).named("p"), x).named("last")
     splits = cut(Graph.of([last]), [a, b, h], {w1: a, w2: b})
     copies = [c.name for s in splits for c in s.copies]
@@ -66,9 +66,9 @@ def test_views_bring_the_storage_behind_them() -> None:
     a, b, h = Device("a"), Device("b"), host()
     x = leaf("x", F32, (4, 4), Role.INPUT)
     w1, w2 = (leaf(n, F32, (4, 4), Role.WEIGHT) for n in ("w1", "w2"))
-    made = ops.mulmat(w1, x).named("made")
+    made = ops.matmul(w1, x).named("made")
     halves = [made.view(start, (4, 2), (16,)) for start in (0, 32)]
-    out = ops.add(*(ops.mulmat(w2, half) for half in halves)).named("out")
+    out = ops.add(*(ops.matmul(w2, half) for half in halves)).named("out")
     splits = cut(Graph.of([out]), [a, b, h], {w1: a, w2: b})
     assert [c.name for c in splits[1].copies] == ["b#made"]
     assert splits[1].copies[0].source is made
@@ -76,11 +76,11 @@ def test_views_bring_the_storage_behind_them() -> None:
 
 
 def test_a_cache_is_brought_from_where_it_lies() -> None:
-    a, h = Device("a", {Op.MULMAT}), host()
+    a, h = Device("a", {Op.MATMUL}), host()
     cache = leaf("cache", F16, (4, 8), Role.CACHE)
     values, ids = leaf("v", F32, (4, 2), Role.INPUT), leaf("ids", I32, (2,), Role.INPUT)
     written = ops.set_rows(cache, values, ids).named("written")
-    read = ops.mulmat(written.view(0, (4, 5)), values).named("read")
+    read = ops.matmul(written.view(0, (4, 5)), values).named("read")
     splits = cut(Graph.of([read]), [a, h], {cache: a})
     assert described(splits) == [
         ("a", ["written"], ["a#v", "a#ids"]),

@@ -205,7 +205,7 @@ def heavy(name: str, pins: dict[Tensor | str, Backend], on: Backend, x: Tensor) 
     """Products that take a device some ten milliseconds."""
     made = x
     for i in range(8):
-        made = ops.softcap(ops.mulmat(x, made).named(f"{name}{i}"), 1).named(f"{name}{i}c")
+        made = ops.softcap(ops.matmul(x, made).named(f"{name}{i}"), 1).named(f"{name}{i}c")
         pins[f"{name}{i}"] = pins[f"{name}{i}c"] = on
     return made
 

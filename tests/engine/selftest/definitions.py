@@ -68,12 +68,12 @@ def _argsort(t: Tensor, x: Array) -> Array:
     return np.argsort(-x if t.attr["descending"] else x, axis=-1, kind="stable").astype(float)
 
 
-def _mulmat(t: Tensor, a: Array, b: Array) -> Array:
+def _matmul(t: Tensor, a: Array, b: Array) -> Array:
     wide = a.repeat(b.shape[1] // a.shape[1], 1).repeat(b.shape[0] // a.shape[0], 0)
     return b @ wide.swapaxes(-1, -2)
 
 
-def _mulmat_id(t: Tensor, a: Array, b: Array, ids: Array) -> Array:
+def _matmul_id(t: Tensor, a: Array, b: Array, ids: Array) -> Array:
     out = np.zeros(t.shape[::-1])
     for token, u in np.ndindex(ids.shape[2:]):
         expert = int(ids[0, 0, token, u])
@@ -228,8 +228,8 @@ OPS: dict[Op, Callable[..., Array]] = {
     Op.TANH: _gated(np.tanh),
     Op.SIGMOID: _gated(_sigmoid),
     Op.SWIGLU_LIMIT: _swiglu_limit,
-    Op.MULMAT: _mulmat,
-    Op.MULMAT_ID: _mulmat_id,
+    Op.MATMUL: _matmul,
+    Op.MATMUL_ID: _matmul_id,
     Op.RMS_NORM: _norm,
     Op.LAYER_NORM: _norm,
     Op.L2_NORM: _norm,

@@ -22,27 +22,27 @@ X = leaf("x", F32, (64, 5), Role.INPUT)
 
 def test_first_operands_count_and_nothing_else() -> None:
     w, norm, table = weight("w", Q4_0, 64, 8), weight("norm", F32, 64), weight("t", F32, 64, 5)
-    assert names(ops.mulmat(w, ops.rms_norm(X, norm, 1e-5)), ops.mulmat(X, table)) == {"w"}
+    assert names(ops.matmul(w, ops.rms_norm(X, norm, 1e-5)), ops.matmul(X, table)) == {"w"}
 
 
 def test_one_other_use_spoils_a_weight() -> None:
     w = weight("w", F32, 64, 5)
-    assert names(ops.mulmat(w, X), ops.add(w, X)) == set()
+    assert names(ops.matmul(w, X), ops.add(w, X)) == set()
     part = w.view(0, (64, 2), w.strides[1:2])
-    assert names(ops.mulmat(w, X), ops.mulmat(part, X)) == set()
+    assert names(ops.matmul(w, X), ops.matmul(part, X)) == set()
 
 
 def test_experts_count() -> None:
     experts, ids = weight("w", Q4_0, 64, 8, 3), leaf("ids", I32, (2, 5), Role.INPUT)
-    by_id = ops.mulmat_id(experts, X.reshape(64, 1, 5), ids)
+    by_id = ops.matmul_id(experts, X.reshape(64, 1, 5), ids)
     assert names(by_id) == {"w"}
-    batches = ops.mulmat(experts, leaf("y", F32, (64, 5, 3), Role.INPUT))
+    batches = ops.matmul(experts, leaf("y", F32, (64, 5, 3), Role.INPUT))
     assert names(by_id, batches) == set()
 
 
 def test_products_that_must_not_round_need_floats() -> None:
     weights = weight("q", Q4_0, 64, 8), weight("f", F16, 64, 8)
-    assert names(*(ops.mulmat(w, X, full_precision=True) for w in weights)) == {"f"}
+    assert names(*(ops.matmul(w, X, full_precision=True) for w in weights)) == {"f"}
 
 
 def test_what_grows_is_named_with_counts_and_sizes() -> None:

@@ -37,10 +37,10 @@ from engine.backends.opencl.launches.image import (
 )
 from engine.backends.opencl.launches.matmul import (
     matmul,
-    mulmat_add,
-    mulmat_gated,
+    matmul_add,
+    matmul_gated,
     supports_matmul,
-    supports_mulmat_add,
+    supports_matmul_add,
 )
 from engine.backends.opencl.launches.matmul_experts import (
     group_ids,
@@ -91,8 +91,8 @@ FAMILIES: dict[Op, Family] = {
     Op.TANH: Family(supports_activation, activation),
     Op.SIGMOID: Family(supports_activation, activation),
     Op.SWIGLU_LIMIT: Family(supports_activation, activation),
-    Op.MULMAT: Family(supports_matmul, matmul),
-    Op.MULMAT_ID: Family(supports_matmul_id, matmul_id),
+    Op.MATMUL: Family(supports_matmul, matmul),
+    Op.MATMUL_ID: Family(supports_matmul_id, matmul_id),
     Op.QUANTIZE: Family(supports_quantize, quantize),
     Op.GROUP_IDS: Family(supports_group_ids, group_ids),
     Op.RMS_NORM: Family(supports_norm, norm),
@@ -118,7 +118,7 @@ FAMILIES: dict[Op, Family] = {
     Op.INTERPOLATE: Family(supports_image, interpolate),
     Op.NORM_CHAIN: Family(supports_norm_chain, norm_chain),
     Op.ACTIVATION_QUANTIZE: Family(supports_activation_quantize, activation_quantize),
-    Op.MULMAT_ADD: Family(supports_mulmat_add, mulmat_add),
-    Op.MULMAT_GATED: Family(supports_matmul, mulmat_gated),
+    Op.MATMUL_ADD: Family(supports_matmul_add, matmul_add),
+    Op.MATMUL_GATED: Family(supports_matmul, matmul_gated),
     Op.ROPE_STORE: Family(supports_rope_store, rope_store),
 }

@@ -61,7 +61,7 @@ def matmul(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Laun
     return [matmul_plain(node, traits)]
 
 
-def supports_mulmat_add(node: Tensor, type_of: TypeOf) -> bool:
+def supports_matmul_add(node: Tensor, type_of: TypeOf) -> bool:
     """Columns without gaps, one step apart from each other; or a bias."""
     *_, added = node.src
     assert added is not None
@@ -70,14 +70,14 @@ def supports_mulmat_add(node: Tensor, type_of: TypeOf) -> bool:
     return added.fmt is F32 and added.strides[0] == 4 and (same or bias)
 
 
-def mulmat_add(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+def matmul_add(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """A tiled product and what is added to it. Sources: a, x, added."""
     a, x, added = node.src
     assert x is not None
     return [_tiled([node], [a], x, added, traits)]
 
 
-def mulmat_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+def matmul_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """The activation of two tiled products in panels. Sources: gate, x, up."""
     gate, x, up = node.src
     assert gate is not None

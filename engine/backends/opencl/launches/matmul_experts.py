@@ -1,4 +1,4 @@
-"""Launches of mulmat_id over experts in row tiles; over plain ones by matmul_plain."""
+"""Launches of matmul_id over experts in row tiles; over plain ones by matmul_plain."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
 """The patterns of fuse.py: each looks at the node at one place and says what could become one."""
 
 from engine.backends.opencl.launches.activation_quantize import supports_activation_quantize
-from engine.backends.opencl.launches.matmul import supports_mulmat_add
+from engine.backends.opencl.launches.matmul import supports_matmul_add
 from engine.backends.opencl.launches.norm_chain import supports_norm_chain
 from engine.backends.opencl.launches.quantize import BLOCK
 from engine.backends.opencl.launches.rope_store import supports_rope_store
@@ -130,25 +130,25 @@ def attention_quantize(program: Program, i: int) -> Fusion | None:
     return Fusion((place, i), as_node(Op.ATTENTION, made, *made.src, result(node), **node.attr))
 
 
-def mulmat_add(program: Program, i: int) -> Fusion | None:
+def matmul_add(program: Program, i: int) -> Fusion | None:
     """A product of a tiled weight, and the sum of its result and a residual or a bias."""
     node = program[i]
     if node.op is not Op.ADD:
         return None
     for product, added in (node.src, node.src[::-1]):
-        place = program.maker(product, i, Op.MULMAT)
+        place = program.maker(product, i, Op.MATMUL)
         if place is None or _shape(product) != node.shape or node.shape != program[place].shape:
             continue
         a, x, *others = program[place].src
         if x is None or x.op is not Op.QUANTIZE or others:
             continue
-        fused = as_node(Op.MULMAT_ADD, node, a, x, added)
-        if supports_mulmat_add(fused, _placed):
+        fused = as_node(Op.MATMUL_ADD, node, a, x, added)
+        if supports_matmul_add(fused, _placed):
             return Fusion((place, i), fused)
     return None
 
 
-def mulmat_gated(program: Program, i: int) -> Fusion | None:
+def matmul_gated(program: Program, i: int) -> Fusion | None:
     """Gate and up of one launch, and their activation in 12 bits."""
     node = program[i]
     if node.op is not Op.ACTIVATION_QUANTIZE or None in node.src:
@@ -157,7 +157,7 @@ def mulmat_gated(program: Program, i: int) -> Fusion | None:
     assert gate is not None
     assert up is not None
     place = program.writer(gate, i)
-    if place is None or program[place].op is not Op.MULMAT or len(program[place].src) != 4:
+    if place is None or program[place].op is not Op.MATMUL or len(program[place].src) != 4:
         return None
     made = program[place]
     a, x, other, second = made.src
@@ -172,7 +172,7 @@ def mulmat_gated(program: Program, i: int) -> Fusion | None:
     # An item makes a whole tile: that must leave something to do for every core.
     if program.traits.is_cpu and made.shape[0] < TILE * program.traits.compute_units:
         return None
-    fused = as_node(Op.MULMAT_GATED, node, weights[gate.storage], x, weights[up.storage])
+    fused = as_node(Op.MATMUL_GATED, node, weights[gate.storage], x, weights[up.storage])
     return Fusion((place, i), fused)
 
 
@@ -203,6 +203,6 @@ PATTERNS: tuple[Pattern, ...] = (
     activation_quantize,
     rope_store,
     attention_quantize,
-    mulmat_add,
-    mulmat_gated,
+    matmul_add,
+    matmul_gated,
 )

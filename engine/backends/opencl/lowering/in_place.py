@@ -20,5 +20,5 @@ IN_PLACE: Mapping[Op, tuple[int, ...]] = {
     Op.SOFTMAX: (0,),
     Op.ROPE: (0,),  # an item reads both channels of a pair first
     Op.NORM_CHAIN: (0, 2),  # x, and what is added
-    Op.MULMAT_ADD: (2,),  # what is added
+    Op.MATMUL_ADD: (2,),  # what is added
 }

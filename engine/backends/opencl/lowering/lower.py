@@ -49,7 +49,7 @@ def lower(
             lowered.extend(split_attention(node, traits))
         elif node.op is Op.ARGSORT:
             lowered.extend(split_argsort(node))
-        elif node.op is Op.MULMAT_ID and is_tiled(operands_of(node)[0], type_of):
+        elif node.op is Op.MATMUL_ID and is_tiled(operands_of(node)[0], type_of):
             (a, b), ids = operands_of(node), node.src[2]
             x, grouped = once(panels_of(b, 1, SCHEMES[a.fmt].exact)), grouped_ids(node)
             lowered.append(as_node(node.op, node, a, x, once(grouped) if grouped else ids))
@@ -68,7 +68,7 @@ def _together(nodes: Sequence[Tensor], type_of: TypeOf) -> dict[Tensor, list[Ten
     groups: dict[tuple[Tensor, Format], list[Tensor]] = {}
     found: dict[Tensor, list[Tensor]] = {}
     for node in nodes:
-        if node.op is Op.MULMAT and is_tiled(operands_of(node)[0], type_of):
+        if node.op is Op.MATMUL and is_tiled(operands_of(node)[0], type_of):
             a, b = operands_of(node)
             group = groups.get((b, a.fmt), [])
             if len(group) in (0, AT_ONCE):

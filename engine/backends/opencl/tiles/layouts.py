@@ -45,7 +45,7 @@ _PIECE = 4 << 20
 
 
 def layout_for(fmt: Format, shape: Shape, traits: DeviceTraits) -> str:
-    """The layout for a weight that only mulmat or mulmat_id reads."""
+    """The layout for a weight that only matmul or matmul_id reads."""
     scheme = SCHEMES.get(fmt)
     if scheme is None or shape[3] != 1 or shape[0] % scheme.elements:
         return PLAIN

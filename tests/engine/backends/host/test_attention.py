@@ -152,13 +152,13 @@ def test_queries_and_caches_may_be_views(host: HostBackend) -> None:
 @pytest.mark.parametrize("sunk", [False, True])
 @pytest.mark.parametrize("softcap", [0.0, 2.0])
 def test_unfused_is_the_same(host: HostBackend, sunk: bool, softcap: float) -> None:
-    """The permuted V of the contract: mulmat, softmax, mulmat give what attention gives."""
+    """The permuted V of the contract: matmul, softmax, matmul give what attention gives."""
     tensors, values = inputs()
     sinks = leaf("sinks", F32, (H,), Role.WEIGHT) if sunk else None
     q, k, v, spans, cells, _ = tensors.values()
-    scores = ops.mulmat(k.permute(0, 2, 1, 3), q.permute(0, 2, 1, 3))
+    scores = ops.matmul(k.permute(0, 2, 1, 3), q.permute(0, 2, 1, 3))
     weights = ops.softmax(scores, spans, cells, scale=SCALE, softcap=softcap, sinks=sinks)
-    mixed = ops.mulmat(ops.contiguous(v.permute(1, 2, 0, 3)), weights)
+    mixed = ops.matmul(ops.contiguous(v.permute(1, 2, 0, 3)), weights)
     node = ops.contiguous(mixed.permute(0, 2, 1, 3))
     fed = given(tensors, values, SPANS["padded"])
     del fed[tensors["n_kv"]]  # the unfused form looks at every cell of the view

@@ -66,7 +66,7 @@ def test_a_map_is_used_in_place_and_not_counted(host: HostBackend) -> None:
         at.buffer.write(0, np.zeros(1, np.uint8))
 
     w, x = leaf("w", F32, (4, 3), Role.WEIGHT), leaf("x", F32, (4,), Role.INPUT)
-    y = ops.mulmat(w, x)
+    y = ops.matmul(w, x)
     kind = host.buffer_type(F32, (1, 1, 1, 1))
     arena = host.allocate(kind, 256, OWNER)
     arena.write(0, np.ones(4, np.float32).view(np.uint8))

@@ -183,6 +183,6 @@ def test_a_kernel_of_blocks_multiplies_too(host: HostBackend) -> None:
     rows[:, :2] = np.float16([1]).view(np.uint8)
     rows[:, 2:] = np.random.default_rng(97).integers(0, 256, (16, 32), np.uint8)
     columns = ops.im2col(leaf("size", F32, (2, 2, 8), Role.WEIGHT), image, (2, 2))
-    got = run(host, ops.mulmat(weight, columns.reshape(32, 16)), x.values | {weight: rows})
+    got = run(host, ops.matmul(weight, columns.reshape(32, 16)), x.values | {weight: rows})
     want = patches(x.exact(image), (2, 2), (2, 2), (0, 0), (1, 1)).reshape(16, 32)
     assert nmse(got[0, 0], want @ rows[:, 2:].view(np.int8).astype(float).T) < 1e-12

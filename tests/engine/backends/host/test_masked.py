@@ -137,7 +137,7 @@ def test_written_and_read_through_blocks(host: HostBackend, fmt) -> None:
     cache, new = leaf("k", fmt, (32, 4), Role.CACHE), x.make(F32, 32, 2)
     q, ids = x.make(F32, 32, 1), x.put(I32, np.int32([3, 1]))
     x.values[cache] = np.zeros((4, fmt.row_bytes(32)), np.uint8)
-    got = run(host, ops.mulmat(ops.set_rows(cache, new, ids), q), x.values)[0, 0, 0]
+    got = run(host, ops.matmul(ops.set_rows(cache, new, ids), q), x.values)[0, 0, 0]
     rows = x.exact(new)[0, 0].astype(np.float32)
     stored = exact(gguf.quantize(rows, gguf.GGMLQuantizationType[fmt.name]), fmt)
     want = stored @ x.exact(q)[0, 0, 0]

@@ -44,7 +44,7 @@ def test_block_formats(host: HostBackend, name: str, k: int, m: int, n: int) -> 
     blocks = random_blocks(fmt, m, k)
     weights = gguf.dequantize(blocks, gguf.GGMLQuantizationType[name])
     x = np.random.default_rng(5).standard_normal((1, 1, n, k)).astype(np.float32)
-    got = run(host, ops.mulmat(a, b), {a: blocks, b: x})
+    got = run(host, ops.matmul(a, b), {a: blocks, b: x})
     assert nmse(got, product(weights[None, None], x)) < 1e-12
 
 
@@ -67,7 +67,7 @@ def test_batches_are_grouped(
     w = rng.integers(-8, 9, a.shape[::-1]).astype(np.float32)  # exact in every type
     stored = (w.view(np.uint32) >> 16).astype(np.uint16) if fmt == BF16 else w.astype(fmt.dtype)
     x = rng.standard_normal(b.shape[::-1]).astype(np.float32)
-    got = run(host, ops.mulmat(a, b), {a: stored.view(np.uint8), b: x})
+    got = run(host, ops.matmul(a, b), {a: stored.view(np.uint8), b: x})
     assert nmse(got, product(w, x)) < 1e-12
 
 
@@ -77,7 +77,7 @@ def test_operands_may_be_permuted_views(host: HostBackend) -> None:
     k, q = leaf("k", F16, (8, 2, 9), Role.CACHE), leaf("q", F32, (8, 6, 5), Role.INPUT)
     x, y = (rng.standard_normal(t.shape[::-1]).astype(t.fmt.dtype) for t in (k, q))
     first_cells = k.view(0, (8, 2, 7), (16, 32)).permute(0, 2, 1)
-    got = run(host, ops.mulmat(first_cells, q.permute(0, 2, 1)), {k: x, q: y})
+    got = run(host, ops.matmul(first_cells, q.permute(0, 2, 1)), {k: x, q: y})
     want = product(x[:, :7].transpose(0, 2, 1, 3), y.transpose(0, 2, 1, 3))
     assert nmse(got, want) < 1e-12
 
@@ -87,4 +87,4 @@ def test_weights_are_taken_in_panels(host: HostBackend, monkeypatch: pytest.Monk
     rng = np.random.default_rng(8)
     a, b = leaf("a", F32, (64, 7), Role.WEIGHT), leaf("b", F32, (64, 2), Role.INPUT)
     w, x = (rng.standard_normal(t.shape[::-1]).astype(np.float32) for t in (a, b))
-    assert nmse(run(host, ops.mulmat(a, b), {a: w, b: x}), product(w, x)) < 1e-12
+    assert nmse(run(host, ops.matmul(a, b), {a: w, b: x}), product(w, x)) < 1e-12

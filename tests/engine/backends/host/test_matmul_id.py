@@ -30,7 +30,7 @@ def test_each_token_with_its_own_experts(host: HostBackend, fmt, used: int, shar
     numbers = x.rng.integers(0, 4, (6, used))
     ids = x.put(I32, numbers)
     want = definition(x.exact(a)[0], x.exact(b)[0], numbers)
-    assert nmse(run(host, ops.mulmat_id(a, b, ids), x.values), want) < 1e-12
+    assert nmse(run(host, ops.matmul_id(a, b, ids), x.values), want) < 1e-12
 
 
 @pytest.mark.parametrize("fmt", [Q8_0, Q4_K, MXFP4], ids=str)
@@ -45,14 +45,14 @@ def test_experts_of_blocks(host: HostBackend, fmt) -> None:
     b, chosen = x.make(F32, 512, 1, 4), np.int32([[2, 0], [1, 2], [2, 1], [2, 0]])
     ids = x.put(I32, chosen)
     want = definition(exact(blocks, fmt).reshape(3, 5, 512), x.exact(b)[0], chosen)
-    assert nmse(run(host, ops.mulmat_id(a, b, ids), x.values | {a: blocks}), want) < 1e-12
+    assert nmse(run(host, ops.matmul_id(a, b, ids), x.values | {a: blocks}), want) < 1e-12
 
 
 def test_ids_that_name_no_expert_give_zeros(host: HostBackend) -> None:
     x = Operands(43)
     a, b = x.make(F32, 9, 4, 3), x.make(F32, 9, 1, 2)
     chosen = np.int32([[0, -1], [3, 2]])
-    got = run(host, ops.mulmat_id(a, b, x.put(I32, chosen)), x.values)[0]
+    got = run(host, ops.matmul_id(a, b, x.put(I32, chosen)), x.values)[0]
     assert not got[[0, 1], [1, 0]].any()
     want = definition(x.exact(a)[0], x.exact(b)[0], np.maximum(chosen, 0) % 3)[0]
     assert nmse(got[[0, 1], [0, 1]], want[[0, 1], [0, 1]]) < 1e-12
@@ -66,4 +66,4 @@ def test_ids_of_a_full_order_and_permuted_columns(host: HostBackend) -> None:
     ids = ops.top_k(scores, 2)
     chosen = np.argsort(-x.exact(scores)[0, 0], axis=-1)[:, :2]
     want = definition(x.exact(a)[0], x.exact(b)[0], chosen)
-    assert nmse(run(host, ops.mulmat_id(a, b, ids), x.values), want) < 1e-12
+    assert nmse(run(host, ops.matmul_id(a, b, ids), x.values), want) < 1e-12

@@ -53,46 +53,46 @@ def test_nothing_is_fused_unless_told_what_is_kept() -> None:
 
 
 def test_norm_for_one_product() -> None:
-    assert launched(ops.mulmat(w(64, 40), normed())) == ["norm_chain", "mulmat"]
+    assert launched(ops.matmul(w(64, 40), normed())) == ["norm_chain", "matmul"]
 
 
 def test_what_is_kept_does_not_vanish() -> None:
     norm = normed()
-    product = ops.mulmat(w(64, 40), norm)
-    assert launched(product, keep=[norm]) == ["rms_norm", "quantize", "mulmat"]
+    product = ops.matmul(w(64, 40), norm)
+    assert launched(product, keep=[norm]) == ["rms_norm", "quantize", "matmul"]
 
 
 def test_what_others_read_does_not_vanish() -> None:
     norm = normed()
-    product = ops.mulmat(w(64, 40), norm)
+    product = ops.matmul(w(64, 40), norm)
     other = ops.scale(norm, 2.0)
-    assert launched(product, other) == ["rms_norm", "quantize", "mulmat", "scale"]
+    assert launched(product, other) == ["rms_norm", "quantize", "matmul", "scale"]
     part = norm.view(0, (32, 3), norm.strides[1:2])
-    second = ops.mulmat(w(32, 8, Q8_0), part)
-    assert launched(product, second) == ["rms_norm", "quantize", "mulmat", "quantize", "mulmat"]
+    second = ops.matmul(w(32, 8, Q8_0), part)
+    assert launched(product, second) == ["rms_norm", "quantize", "matmul", "quantize", "matmul"]
 
 
 def test_rows_of_another_shape() -> None:
     """The product's rows are halves of what is normalised."""
     halves = normed(64, 3).reshape(32, 6)
-    assert launched(ops.mulmat(w(32, 8), halves)) == ["rms_norm", "quantize", "mulmat"]
+    assert launched(ops.matmul(w(32, 8), halves)) == ["rms_norm", "quantize", "matmul"]
 
 
 def test_a_view_of_a_norm_is_not_the_norm() -> None:
     norm = normed(96, 4)
     part = norm.view(128, (64, 4), norm.strides[1:2])
-    assert launched(ops.mulmat(w(64, 8), part)) == ["rms_norm", "quantize", "mulmat"]
+    assert launched(ops.matmul(w(64, 8), part)) == ["rms_norm", "quantize", "matmul"]
 
 
 def test_products_of_plain_weights_need_no_12_bits() -> None:
-    assert launched(ops.mulmat(w(64, 8, F16), normed())) == ["rms_norm", "mulmat"]
+    assert launched(ops.matmul(w(64, 8, F16), normed())) == ["rms_norm", "matmul"]
 
 
 def test_norm_and_sum() -> None:
     total = ops.add(normed(), x(64, 3))
     assert launched(total) == ["norm_chain"]
-    product = ops.mulmat(w(64, 8), ops.rms_norm(total, x(64), 1e-5))
-    assert launched(product) == ["norm_chain", "mulmat"]
+    product = ops.matmul(w(64, 8), ops.rms_norm(total, x(64), 1e-5))
+    assert launched(product) == ["norm_chain", "matmul"]
     # The sum is not written where nobody reads it, yet it is where somebody does.
     assert total in {t.storage for t in lowered(product, total)}
 
@@ -114,63 +114,63 @@ def test_a_norm_added_to_itself() -> None:
 
 def test_activation() -> None:
     gated = ops.silu(x(64, 3), x(64, 3))
-    assert launched(ops.mulmat(w(64, 8), gated)) == ["activation_quantize", "mulmat"]
+    assert launched(ops.matmul(w(64, 8), gated)) == ["activation_quantize", "matmul"]
     across = ops.silu(x(3, 64).permute(1, 0))
-    assert launched(ops.mulmat(w(64, 8), across)) == ["silu", "quantize", "mulmat"]
+    assert launched(ops.matmul(w(64, 8), across)) == ["silu", "quantize", "matmul"]
     halves = x(2, 64, fmt=F16).permute(1, 0)  # four bytes apart, as f32 without gaps
     across = ops.silu(x(64, 2), halves)
-    assert launched(ops.mulmat(w(64, 8), across)) == ["silu", "quantize", "mulmat"]
+    assert launched(ops.matmul(w(64, 8), across)) == ["silu", "quantize", "matmul"]
 
 
 def test_product_and_sum() -> None:
-    product = ops.mulmat(w(64, 40), x(64, 3))
-    assert launched(ops.add(product, x(40, 3))) == ["quantize", "mulmat_add"]
-    assert launched(ops.add(x(40, 3), product)) == ["quantize", "mulmat_add"]
-    assert launched(ops.add(product, x(40))) == ["quantize", "mulmat_add"]
+    product = ops.matmul(w(64, 40), x(64, 3))
+    assert launched(ops.add(product, x(40, 3))) == ["quantize", "matmul_add"]
+    assert launched(ops.add(x(40, 3), product)) == ["quantize", "matmul_add"]
+    assert launched(ops.add(product, x(40))) == ["quantize", "matmul_add"]
 
 
 def test_products_and_sums_that_stay_apart() -> None:
-    single = ["quantize", "mulmat", "add"]
-    product = ops.mulmat(w(64, 40), x(64, 3))
+    single = ["quantize", "matmul", "add"]
+    product = ops.matmul(w(64, 40), x(64, 3))
     assert launched(ops.add(product, x(20, 3))) == single
     assert launched(ops.add(product, x(40, 3, fmt=F16))) == single
     assert launched(ops.add(product, x(3, 40).permute(1, 0))) == single
     assert launched(ops.add(product, product)) == single
     assert launched(ops.add(product.reshape(20, 6), x(20, 6))) == single
-    assert launched(ops.add(x(40, 6), ops.mulmat(w(64, 40), x(64, 1))))[1] == "mulmat"
-    plain = ops.mulmat(w(64, 40, F16), x(64, 3))
-    assert launched(ops.add(plain, x(40, 3))) == ["mulmat", "add"]
+    assert launched(ops.add(x(40, 6), ops.matmul(w(64, 40), x(64, 1))))[1] == "matmul"
+    plain = ops.matmul(w(64, 40, F16), x(64, 3))
+    assert launched(ops.add(plain, x(40, 3))) == ["matmul", "add"]
     rows = x(64, 3)
-    both = [ops.mulmat(w(64, 40), rows) for _ in range(2)]
+    both = [ops.matmul(w(64, 40), rows) for _ in range(2)]
     assert launched(ops.add(both[0], x(40, 3)), both[1]) == single
     total = ops.add(product, x(40, 3))
     assert launched(total, keep=[product]) == single
 
 
 def gated(*products: Tensor, k: int = 64) -> list[str]:
-    return launched(ops.mulmat(w(k, 8), ops.silu(*products)))
+    return launched(ops.matmul(w(k, 8), ops.silu(*products)))
 
 
 def test_gate_and_up() -> None:
     rows = x(64, 3)
-    gate, up = (ops.mulmat(w(64, 64), rows) for _ in range(2))
-    assert gated(gate, up) == ["quantize", "mulmat_gated", "mulmat"]
-    assert gated(gate, gate) == ["quantize", "mulmat", "activation_quantize", "mulmat"]
-    assert gated(gate) == ["quantize", "mulmat", "activation_quantize", "mulmat"]
-    both = ["mulmat", "activation_quantize", "mulmat"]
-    other = ops.mulmat(w(64, 64, Q8_0), rows)
-    assert gated(gate, other) == ["quantize", "mulmat", *both]
-    elsewhere = ops.mulmat(w(64, 64), x(64, 3))
-    assert gated(gate, elsewhere) == ["quantize", "mulmat", "quantize", *both]
-    joint = ops.mulmat(w(64, 128), rows)
+    gate, up = (ops.matmul(w(64, 64), rows) for _ in range(2))
+    assert gated(gate, up) == ["quantize", "matmul_gated", "matmul"]
+    assert gated(gate, gate) == ["quantize", "matmul", "activation_quantize", "matmul"]
+    assert gated(gate) == ["quantize", "matmul", "activation_quantize", "matmul"]
+    both = ["matmul", "activation_quantize", "matmul"]
+    other = ops.matmul(w(64, 64, Q8_0), rows)
+    assert gated(gate, other) == ["quantize", "matmul", *both]
+    elsewhere = ops.matmul(w(64, 64), x(64, 3))
+    assert gated(gate, elsewhere) == ["quantize", "matmul", "quantize", *both]
+    joint = ops.matmul(w(64, 128), rows)
     halves = [joint.view(at, (64, 3), joint.strides[1:2]) for at in (0, 256)]
     assert gated(*halves) == ["quantize", *both]
 
 
 def test_an_item_a_tile_must_keep_every_core_busy() -> None:
     rows = x(64, 3)
-    gate, up = (ops.mulmat(w(64, 32), rows) for _ in range(2))
-    assert gated(gate, up, k=32) == ["quantize", "mulmat", "activation_quantize", "mulmat"]
+    gate, up = (ops.matmul(w(64, 32), rows) for _ in range(2))
+    assert gated(gate, up, k=32) == ["quantize", "matmul", "activation_quantize", "matmul"]
 
 
 class Attention:
@@ -245,21 +245,21 @@ def test_a_cache_that_is_read_in_between() -> None:
 
 def test_attention_in_12_bits() -> None:
     mixed = Attention().made()[0]
-    product = ops.mulmat(w(128, 8), mixed.reshape(128, 3))
-    assert launched(product) == ["rope_store", "attention", "mulmat"]
-    by_heads = ops.mulmat(w(32, 8), mixed)
-    assert launched(by_heads) == ["rope_store", "attention", "quantize", "mulmat"]
+    product = ops.matmul(w(128, 8), mixed.reshape(128, 3))
+    assert launched(product) == ["rope_store", "attention", "matmul"]
+    by_heads = ops.matmul(w(32, 8), mixed)
+    assert launched(by_heads) == ["rope_store", "attention", "quantize", "matmul"]
 
 
 def test_names_force_and_forbid(monkeypatch: pytest.MonkeyPatch) -> None:
     total = ops.add(normed(), x(64, 3))
-    product = ops.mulmat(w(64, 8), ops.rms_norm(total, x(64), 1e-5))
-    single = ["rms_norm", "add", "rms_norm", "quantize", "mulmat"]
+    product = ops.matmul(w(64, 8), ops.rms_norm(total, x(64), 1e-5))
+    single = ["rms_norm", "add", "rms_norm", "quantize", "matmul"]
     for text, expected in (
         ("none", single),
         ("norm_add", ["norm_chain", *single[2:]]),
-        ("norm_quantize,norm_add", ["norm_chain", "norm_chain", "mulmat"]),
-        ("all", ["norm_chain", "mulmat"]),
+        ("norm_quantize,norm_add", ["norm_chain", "norm_chain", "matmul"]),
+        ("all", ["norm_chain", "matmul"]),
     ):
         monkeypatch.setenv("CUTAWAY_FUSE", text)
         assert launched(product) == expected
@@ -270,7 +270,7 @@ def test_names_force_and_forbid(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_results_follow_the_node_that_writes_them() -> None:
     total = ops.add(normed(), x(64, 3))
-    product = ops.mulmat(w(64, 8), ops.rms_norm(total, x(64), 1e-5))
+    product = ops.matmul(w(64, 8), ops.rms_norm(total, x(64), 1e-5))
     nodes = lowered(product, total)
     chain, result, _ = nodes
     assert (chain.op, result.op, result.src) == (Op.NORM_CHAIN, Op.RESULT, ())
