@@ -321,10 +321,14 @@ class PoolRow(msgspec.Struct, frozen=True):
 
 
 class Memory(Message, frozen=True, tag="memory"):
-    """What memory is planned and held now; sent with `id` 0 when it changes by itself."""
+    """What memory is planned and held now; sent with `id` 0 when it changes by itself.
+
+    The model has layers 0 to n_layer - 1; rows of layer `n_layer` are the output block's.
+    """
 
     rows: list[MemoryRow]
     pools: list[PoolRow]
+    n_layer: int
     fits: bool = True
     shortfall: int = 0
 

@@ -22,7 +22,7 @@ def held(dry: DryRun, memory: BackendMemory | None = None) -> Memory:
     """What the engine holds now or held at that moment; the mapped file's pages are listed."""
     found = (memory or records(dry)).rows()
     rows = [row for row in found if row.status != Status.UNALLOCATED]
-    return Memory(0, rows, pool_rows(dry.backends))
+    return Memory(0, rows, pool_rows(dry.backends), dry.built.n_layer)
 
 
 def planned(request_id: int, dry: DryRun, failure: NoMem | None) -> Memory:
@@ -32,7 +32,14 @@ def planned(request_id: int, dry: DryRun, failure: NoMem | None) -> Memory:
     """
     over = max(overruns(dry).values(), default=0)
     short = max(over, failure.wanted - failure.left if failure is not None else 0)
-    return Memory(request_id, dry.memory().rows(), pool_rows(dry.backends), failure is None, short)
+    return Memory(
+        request_id,
+        dry.memory().rows(),
+        pool_rows(dry.backends),
+        dry.built.n_layer,
+        failure is None,
+        short,
+    )
 
 
 def overruns(dry: DryRun) -> dict[str, int]:

@@ -18,7 +18,7 @@ class Grid:
 
     layers: tuple[int | None, ...] = ()
     columns: tuple[Place, ...] = ()
-    output: int | None = None
+    output: int = 0
     at: dict[tuple[int | None, Place], Cell] = field(default_factory=dict)
 
     def cell(self, row: int, column: int) -> Cell | None:
@@ -49,15 +49,13 @@ class Grid:
         return {kind: _scale(found) for kind, found in sizes.items()}
 
 
-def grid(cells: Iterable[Cell]) -> Grid:
-    """Every cell in its place."""
+def grid(cells: Iterable[Cell], n_layer: int) -> Grid:
+    """Every cell in its place; the output block counts as layer `n_layer`."""
     cells = list(cells)
     numbers = sorted({cell.layer for cell in cells if cell.layer is not None})
-    cached = {cell.layer for cell in cells if cell.component == "cache"}
-    output = numbers[-1] if numbers and cached and numbers[-1] not in cached else None
     rest = [None] if any(cell.layer is None for cell in cells) else []
     at = {(cell.layer, (cell.device, cell.kind)): cell for cell in cells}
-    return Grid((*numbers, *rest), tuple(places(cells)), output, at)
+    return Grid((*numbers, *rest), tuple(places(cells)), n_layer, at)
 
 
 def describe(cell: Cell, title: str, refusal: str = "") -> str:

@@ -45,6 +45,12 @@ class MemoryState(QObject):
         return latest.pools if latest is not None else []
 
     @property
+    def n_layer(self) -> int:
+        """Layers of the model; its output block counts as layer `n_layer`."""
+        latest = self.held or self.planned
+        return latest.n_layer if latest is not None else 0
+
+    @property
     def failed(self) -> Cell | None:
         """Where memory ran out; the other cells are as they were then."""
         return next((cell for cell in self.cells if cell.status == "failed"), None)

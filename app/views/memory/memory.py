@@ -113,7 +113,7 @@ class MemoryView(QWidget):
         self._says.setText(self._sentence())
         if memory.cells != self._cells or self.matrix.rows.refusal != memory.refusal:
             self._cells = memory.cells  # else tables keep their place and what is chosen
-            self.matrix.rows.show_grid(grid(self._cells), memory.refusal)
+            self.matrix.rows.show_grid(grid(self._cells, memory.n_layer), memory.refusal)
             self.records.rows.show_rows([cell.row() for cell in self._cells])
             self._show_failure()
         if self._page == "timeline":

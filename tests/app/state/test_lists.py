@@ -188,8 +188,9 @@ def test_memory(qapp: object) -> None:
             MemoryRow("host", "weights", None, 8, "mapped"),
         ],
         [],
+        1,
     )
-    held = Memory(0, [MemoryRow("a", "weights", 0, 5, "allocated")], [])
+    held = Memory(0, [MemoryRow("a", "weights", 0, 5, "allocated")], [], 1)
     client.memory.emit(planned)
     client.memory.emit(held)
     assert (state.planned, state.held) == (planned, held)

@@ -26,7 +26,7 @@ def memory(status: str, *, layers: int = 12, fits: bool = True) -> Memory:
         PoolRow("system", ["intel:0", "host"], 24105 * MIB, 16000 * MIB, 15000 * MIB, 0, "system"),
         PoolRow("NVIDIA RTX", ["nvidia:0"], 8192 * MIB, None, 7600 * MIB, 0, "engine"),
     ]
-    return Memory(0, rows, pools, fits, 0 if fits else 312 * MIB)
+    return Memory(0, rows, pools, layers, fits, 0 if fits else 312 * MIB)
 
 
 def events(layers: int = 12) -> list[MemoryEvent]:
@@ -52,7 +52,7 @@ def refused() -> Memory:
     told = memory("allocated")
     rows = [r for r in told.rows if r.component == "weights" or r.status == "mapped"]
     rows += [MemoryRow("nvidia:0", "cache", 9, MIB + 9 * 65536, "failed")]
-    return Memory(0, rows, told.pools)
+    return Memory(0, rows, told.pools, told.n_layer)
 
 
 def step_times(token: int = 1) -> StepTimes:

@@ -29,7 +29,7 @@ def memory(status: str, *, mapped: bool = True) -> Memory:
         "system", ["intel:0", "host"], 9000 * MIB, 7000 * MIB, 8000 * MIB, used, "system"
     )
     return Memory(
-        0, rows, [system, PoolRow("gpu", ["gpu:0"], 100 * MIB, None, 90 * MIB, 0, "engine")]
+        0, rows, [system, PoolRow("gpu", ["gpu:0"], 100 * MIB, None, 90 * MIB, 0, "engine")], 4
     )
 
 
@@ -81,14 +81,23 @@ def test_a_cell_is_held_when_all_of_it_is() -> None:
 
 def test_every_cell_has_its_place() -> None:
     _, found = both()
-    made = grid(found)
+    made = grid(found, 4)
     assert [made.title(layer) for layer in made.layers] == ["0", "1", "2", "3", "out", "shared"]
     placed = [cell for row in range(len(made.layers)) for cell in made.row(row)]
     assert {id(cell) for cell in placed} == {id(cell) for cell in found}
     assert len(placed) == len(found)
     assert {cell.device for cell in made.row(0)} == {"intel:0", "gpu:0"}
     assert made.columns[-1] == ("host", "mapped")
-    assert grid([]).layers == ()
+    assert grid([], 0).layers == ()
+
+
+def test_the_output_block_is_told_and_not_guessed() -> None:
+    """A model that keeps nothing between steps, and one layer of which holds nothing yet."""
+    found = [Cell("host", "weights", layer, 5) for layer in (0, 2, 3)]
+    made = grid(found, 3)
+    assert [made.title(layer) for layer in made.layers] == ["0", "2", "out"]
+    made = grid(found, 4)
+    assert [made.title(layer) for layer in made.layers] == ["0", "2", "3"]
 
 
 def test_the_past_adds_up_also_where_its_beginning_is_forgotten() -> None:

@@ -28,7 +28,7 @@ def records(status: str) -> Memory:
         for component in ("weights", "cache")
     ]
     pools = [PoolRow(d, [d], 8 << 30, None, 7 << 30, 0, "engine") for d in DEVICES]
-    return Memory(0, rows, pools)
+    return Memory(0, rows, pools, LAYERS)
 
 
 def loading() -> list[MemoryEvent]:
