@@ -7,7 +7,6 @@ one line here; the details of an unexpected one go to a log file.
 
 import argparse
 import io
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from types import ModuleType
 from typing import NoReturn
 
 import app.commands
+from app.terminal.text import print_json, shortened, tame, tamed_output
 from engine.errors import CutawayError
 from engine.settings import SETTINGS
 
@@ -41,6 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name or text that it cannot write
             stream.reconfigure(errors="replace")
+    with tamed_output():
+        return _main(words)
+
+
+def _main(words: list[str]) -> int:
     try:
         status = _run(words)
         sys.stdout.flush()
@@ -133,10 +138,10 @@ def version() -> str:
 
 
 def _report(words: Sequence[str], kind: str, message: str, status: int) -> int:
-    line = " ".join(message.split())
+    line = shortened(tame(" ".join(message.split())))
     try:
         if "--json" in words:
-            print(json.dumps({"error": {"kind": kind, "message": line}}), flush=True)
+            print_json({"error": {"kind": kind, "message": line}})
         else:
             print(f"cutaway: error: {line}", file=sys.stderr, flush=True)
     except BrokenPipeError:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from app.terminal.options import add_engine_options, count, engine_options, positive
+from app.terminal.text import print_json
 from engine.errors import BadSetting
 from engine.timings import BenchTest
 
@@ -95,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         if args.profile or args.trace is not None:
             result |= _profile(engine, tests, args)
     if args.json:
-        print(json.dumps(result, indent=2))
+        print_json(result, indent=2)
     return 0
 
 

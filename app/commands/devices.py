@@ -1,8 +1,8 @@
 """`cutaway devices`: the devices there are, as `--device` spells them."""
 
 import argparse
-import json
 
+from app.terminal.text import print_json
 from engine.errors import BadSetting
 from engine.protocol import Devices, ListDevices
 from engine.reports import DeviceRow
@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     """Prints every device by priority, `host` last."""
     rows = list_devices()
     if args.json:
-        print(json.dumps([_as_json(row) for row in rows], indent=2))
+        print_json([_as_json(row) for row in rows], indent=2)
         return 0
     _print_table(rows)
     if not rows:

@@ -2,13 +2,13 @@
 
 import argparse
 import ctypes
-import json
 import sys
 from collections.abc import Iterator
 
 import msgspec
 
 from app.terminal.child import child
+from app.terminal.text import print_json
 from engine.errors import DeviceError
 from engine.reports import DriverCheck
 
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     packages = missing_packages()
     works = any(driver.works for driver in drivers)
     if args.json:
-        print(json.dumps(_as_json(drivers, packages), indent=2))
+        print_json(_as_json(drivers, packages), indent=2)
     else:
         _print_rest(works, packages)
     return 0 if works else 1

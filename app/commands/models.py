@@ -1,9 +1,9 @@
 """`cutaway models`: the models on this disk."""
 
 import argparse
-import json
 
 from app.library import Stored, known_names, list_models
+from app.terminal.text import plain, print_json
 from engine.settings import model_folders
 
 NAME = "models"
@@ -20,7 +20,7 @@ def run(args: argparse.Namespace) -> int:
     """Prints our own models and those of other programs."""
     stored = list_models()
     if args.json:
-        print(json.dumps([_as_json(model) for model in stored], indent=2))
+        print_json([_as_json(model) for model in stored], indent=2)
     elif stored:
         _print_table(stored)
     else:
@@ -44,7 +44,7 @@ def _as_json(model: Stored) -> dict[str, object]:
 
 
 def _print_table(stored: list[Stored]) -> None:
-    width = max(len(model.name) for model in stored)
+    width = max(len(plain(model.name)) for model in stored)
     for model in stored:
         kind = f"{model.architecture or '?'} {model.quantization or '?'}"
         notes: list[str] = [model.origin]
@@ -52,4 +52,5 @@ def _print_table(stored: list[Stored]) -> None:
         notes += ["image projector"] if model.is_projector else []
         notes += ["with projector"] if model.projector else []
         notes += [f"problem: {model.problem}"] if model.problem else []
-        print(f"{model.name:<{width}}  {model.size / MIB:9.1f} MiB  {kind:<16} {', '.join(notes)}")
+        name, kind, rest = plain(model.name), plain(kind), plain(", ".join(notes))
+        print(f"{name:<{width}}  {model.size / MIB:9.1f} MiB  {kind:<16} {rest}")

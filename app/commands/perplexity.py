@@ -1,11 +1,10 @@
 """`cutaway perplexity`: how well a model predicts a text, by llama-perplexity's convention."""
 
 import argparse
-import json
-import sys
 from pathlib import Path
 
 from app.terminal.options import add_engine_options, count, engine_options
+from app.terminal.text import print_json
 from engine.errors import BadSetting
 from engine.protocol import Loaded, Perplexity, PerplexityDone, Progress
 
@@ -86,7 +85,6 @@ def _print(done: PerplexityDone, loaded: Loaded, as_json: bool) -> None:
             "perplexity": done.perplexity,
             "error": done.error,
         }
-        json.dump(result, sys.stdout)
-        print()
+        print_json(result)
     else:
         print(f"\nPPL = {done.perplexity:.4f} +/- {done.error:.4f}")

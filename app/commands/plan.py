@@ -1,11 +1,10 @@
 """`cutaway plan`: where a model would go and whether it fits, without loading it."""
 
 import argparse
-import json
 from collections.abc import Iterable, Sequence
 
 from app.terminal.options import add_engine_options, engine_options
-from app.terminal.text import tame
+from app.terminal.text import plain, print_json
 from engine.protocol import Plan, Planned
 from engine.reports import ArenaRow, SplitRow
 
@@ -39,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         import msgspec
 
-        print(json.dumps(msgspec.to_builtins(planned), indent=2))
+        print_json(msgspec.to_builtins(planned), indent=2)
     else:
         print("\n".join(lines(planned)))
     return 0
@@ -47,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 def lines(planned: Planned) -> Iterable[str]:
     """What people see."""
-    name = tame(planned.name).replace("\n", " ")
+    name = plain(planned.name)
     yield f"{name}: {planned.architecture}, {planned.n_ctx} tokens of context, {planned.kv} cache"
     yield f"does not fit: {planned.problem}" if planned.problem else "fits"
     yield ""

@@ -69,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
     from app.terminal.answer import answer, as_json, logprob_table, tell
     from app.terminal.chat import Chat
     from app.terminal.engine import Engine
+    from app.terminal.text import print_json, whole
 
     with Engine(path, options) as engine:
         loaded = engine.start()
@@ -79,9 +80,9 @@ def run(args: argparse.Namespace) -> int:
         messages.append(ChatMessage("user", prompt))
         made = answer(engine, template, messages, quiet=args.json)
         if args.json:
-            print(as_json(made, loaded))
+            print_json(as_json(made, loaded))
         elif template.logprobs:
-            print("\n".join(logprob_table(made.tokens)))
+            whole("\n".join(logprob_table(made.tokens)))
         tell(made, loaded)
         return INTERRUPTED if made.cancelled else 0
 

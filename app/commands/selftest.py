@@ -1,7 +1,6 @@
 """`cutaway selftest`: does a device compute correctly? Every operation against the host."""
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
 from queue import Queue
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 from app.commands.devices import choose_device
 from app.terminal.child import Child, child
 from app.terminal.progress import Bar, remaining
+from app.terminal.text import print_json
 from engine.errors import CutawayError
 from engine.reports import CaseResult, DeviceRow, SelfTest, SelfTestPlan
 
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
             bar.update(device.id, done, total, remaining(start, done, total))
     seconds = time.monotonic() - start
     if args.json:
-        print(json.dumps(_report(device, args, results, seconds), indent=1))
+        print_json(_report(device, args, results, seconds), indent=1)
     else:
         _print(device, results, seconds)
     return FAILED if any(r.status == "failed" for r in results) else 0

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from app.terminal.text import print_json
 from engine.errors import TokenizerError
 
 NAME = "tokenize"
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         text, add_special=not args.no_bos, parse_special=not args.no_parse_special
     )
     if args.json:
-        print(f"[{', '.join(map(str, ids))}]")
+        print_json(ids)
         return 0
     for token in ids:
         shown = tokenizer.piece(token, special=True).decode("utf-8", "backslashreplace")

@@ -1,7 +1,6 @@
 """`cutaway tune`: finds the numbers that a device's kernels are fastest with, and keeps them."""
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ import msgspec
 from app.commands.devices import choose_device
 from app.terminal.child import child
 from app.terminal.progress import Bar, remaining
+from app.terminal.text import print_json
 from engine.errors import BadSetting, CutawayError
 from engine.reports import TrialResult, Tune, TunePlan, TuneResult
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
             bar.update(device.id, len(results), total, remaining(start, len(results), total))
     assert kept is not None
     if args.json:
-        print(json.dumps({"trials": msgspec.to_builtins(results)} | msgspec.to_builtins(kept)))
+        print_json({"trials": msgspec.to_builtins(results)} | msgspec.to_builtins(kept))
         return 0
     gains = ", ".join(f"{name} {gain:.2f}" for name, gain in kept.gains.items())
     print(f"{device.id}, times as fast as with the default: {gains}")

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from app.terminal.engine import Engine, Interrupt
-from app.terminal.text import aside, note, tame
+from app.terminal.text import aside, note, raw, whole
 from engine.protocol import ChatMessage, Finished, Generate, Loaded, Piece, TokenInfo
 
 ENDINGS = {"length": "token limit", "context": "context full", "cancelled": "stopped"}
@@ -47,30 +47,28 @@ def answer(
                     made.text += reply.text
                     made.tokens += reply.tokens
                     if not quiet:
-                        print(tame(reply.text) if watched else reply.text, end="", flush=True)
+                        (whole if watched else raw)(reply.text, end="")
     finally:
         if not quiet and (made.text or made.finished):
             print(flush=True)
     return made
 
 
-def as_json(made: Answer, loaded: Loaded) -> str:
-    """One JSON object with everything about an answer, numbers that are none as null."""
+def as_json(made: Answer, loaded: Loaded) -> dict[str, Any]:
+    """Everything about an answer."""
     assert made.finished is not None
     stats = made.finished.stats
     rates = {"prefill_rate": stats.prefill_rate, "decode_rate": stats.decode_rate}
-    return msgspec.json.encode(
-        {
-            "model": loaded.name,
-            "path": loaded.path,
-            "device": loaded.device,
-            "text": made.text,
-            "finish_reason": made.finished.reason,
-            "stop": made.finished.matched,
-            "tokens": [_token(info) for info in made.tokens],
-            "stats": msgspec.to_builtins(stats) | rates,
-        }
-    ).decode()
+    return {
+        "model": loaded.name,
+        "path": loaded.path,
+        "device": loaded.device,
+        "text": made.text,
+        "finish_reason": made.finished.reason,
+        "stop": made.finished.matched,
+        "tokens": [_token(info) for info in made.tokens],
+        "stats": msgspec.to_builtins(stats) | rates,
+    }
 
 
 def _token(info: TokenInfo) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import msgspec
 
 from app.terminal.answer import answer, logprob_table, tell
 from app.terminal.engine import Engine
-from app.terminal.text import aside, note
+from app.terminal.text import aside, note, whole
 from engine.errors import CutawayError, WorkerDied
 from engine.protocol import ChatMessage, Generate, Loaded
 
@@ -86,7 +86,7 @@ class Chat:
             self.turns.append((text, made.text))
             self.unanswered = None
         if template.logprobs:
-            print("\n".join(logprob_table(made.tokens)))
+            whole("\n".join(logprob_table(made.tokens)))
         tell(made, self.loaded)
 
     def _history(self) -> list[ChatMessage]:

@@ -6,6 +6,8 @@ import time
 from types import TracebackType
 from typing import Self
 
+from app.terminal.text import control, plain
+
 APPEARS_AFTER = 0.5  # seconds
 REDRAW_EVERY = 0.1
 WIDTH = 24
@@ -31,7 +33,7 @@ class Bar:
         """Erases the bar, so that something else can be written in its line."""
         if self._drawn:
             self._drawn = 0.0
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            control("\r\x1b[K")
 
     def update(self, label: str, done: float, total: float, amount: str = "") -> None:
         """Draws `done` of `total`; `amount` is put behind the bar."""
@@ -42,9 +44,9 @@ class Bar:
         self._drawn = now
         part = min(done / total, 1.0) if total > 0 else 0.0
         bar = "#" * round(part * WIDTH)
-        line = f"{label} [{bar:<{WIDTH}}] {part:4.0%} {amount}"
+        line = f"{plain(label)} [{bar:<{WIDTH}}] {part:4.0%} {amount}"
         line = line[: shutil.get_terminal_size().columns - 1]  # a second line could not be erased
-        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+        control(f"\r\x1b[K{line}")
 
 
 def remaining(start: float, done: int, total: int) -> str:
