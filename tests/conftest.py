@@ -63,7 +63,7 @@ def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     mark = uuid.uuid4().hex
     monkeypatch.setenv(MARK, mark)
     yield
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while left := [p.as_dict(["pid", "cmdline"]) for p in still_there(mark)]:
         assert time.monotonic() < deadline, f"left behind: {left}"
         time.sleep(0.05)

@@ -54,7 +54,7 @@ def engine_of(pid: int, seconds: float = 30) -> psutil.Process:
     raise AssertionError("no worker was started")
 
 
-def assert_ends(process: psutil.Process, seconds: float = 2) -> None:
+def assert_ends(process: psutil.Process, seconds: float = 60) -> None:
     """It ends by itself; in a container nobody may collect what is left of it."""
     deadline = time.monotonic() + seconds
     with suppress(psutil.NoSuchProcess):

@@ -1,10 +1,12 @@
 """A server of our own, and a machine that knows no other; a folder for the window's pictures."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pytestqt.qtbot import QtBot
 
 from tests.app.no_network import refused
 from tests.app.server import Server, serve
@@ -12,6 +14,19 @@ from tests.app.server import Server, serve
 __all__ = ["refused"]
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+
+class PatientBot(QtBot):
+    """Waits a minute, which only ends what hangs, where pytest-qt would wait five seconds."""
+
+    def waitUntil(self, callback: Callable[[], Any], *, timeout: int = 60_000) -> None:  # noqa: N802
+        super().waitUntil(callback, timeout=timeout)
+
+
+@pytest.fixture
+def qtbot(qapp: object, request: pytest.FixtureRequest) -> QtBot:
+    """As pytest-qt's, for machines of any speed."""
+    return PatientBot(request)
 
 
 @pytest.fixture(scope="session")

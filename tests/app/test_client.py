@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from engine.protocol import ChatMessage, Generate, Piece, Sampling
 from engine.settings import EngineOptions
 
 OPTIONS = EngineOptions(ctx=512)
-LONG = Generate(0, messages=[ChatMessage("user", "Count.")], sampling=Sampling(0.0), logprobs=3)
+ENDLESS = Sampling(temperature=0, frequency_penalty=-100)  # what was said becomes likelier
+LONG = Generate(0, messages=[ChatMessage("user", "Count: zz")], sampling=ENDLESS, logprobs=3)
 
 
 class Heard:
@@ -102,9 +102,7 @@ def test_load_and_answer(
     wait(qtbot, lambda: len(heard.pieces(number)) > 30)
     groups = [pieces for told, pieces in heard.of("pieces") if told == number]
     client.cancel(number)
-    asked = time.monotonic()
     wait(qtbot, lambda: heard.of("finished"))
-    assert time.monotonic() - asked < 2
     (finished,) = heard.of("finished")
     assert (finished.id, finished.reason) == (number, "cancelled")
     assert heard.all[-1][0] == "finished"  # after all its pieces
@@ -176,8 +174,15 @@ def test_death_is_told_once_and_a_restart_answers(
 @pytest.mark.model_file
 @pytest.mark.parametrize("moment", ["starting", "loading", "answering"])
 def test_closed_at_any_moment(
-    client: EngineClient, heard: Heard, qtbot: QtBot, smollm2_path: Path, moment: str
+    client: EngineClient,
+    heard: Heard,
+    qtbot: QtBot,
+    smollm2_path: Path,
+    moment: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The process hears it: nobody has to wait until it is ended by force."""
+    monkeypatch.setattr("engine.worker._GRACE", 1e6)
     client.load(smollm2_path, OPTIONS)
     if moment != "starting":
         wait(qtbot, lambda: heard.of("progress" if moment == "loading" else "loaded"))
@@ -186,9 +191,7 @@ def test_closed_at_any_moment(
         wait(qtbot, lambda: heard.pieces(number))
     assert client.pid is not None
     process = psutil.Process(client.pid)
-    began = time.monotonic()
     client.close()
-    assert time.monotonic() - began < 3
     assert not process.is_running()
     assert heard.of("died") == []
     assert client.load(smollm2_path, OPTIONS) > 0  # nothing happens any more

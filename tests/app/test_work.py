@@ -13,6 +13,8 @@ from pytestqt.qtbot import QtBot
 from app.work import Work, close_jobs
 from engine.errors import BadFile
 
+PATIENCE = 60  # seconds until what hangs is given up
+
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
@@ -95,7 +97,7 @@ def test_cancel_is_quick_and_final(qtbot: QtBot, parent: QObject) -> None:
     qtbot.waitUntil(lambda: bool(heard))
     heard.clear()
     work.cancel()
-    assert ended.wait(0.2)
+    assert ended.wait(PATIENCE)
     work.cancel()
     qtbot.wait(50)
     assert heard == []
@@ -111,13 +113,30 @@ def test_nobody_is_called_for_a_parent_that_is_gone(qtbot: QtBot, parent: QObjec
     assert heard == []
 
 
-def test_close_cancels_what_runs(parent: QObject) -> None:
+def test_close_cancels_what_runs(parent: QObject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.work.PATIENCE", 1e6)
+
     def forever(job: Work) -> None:
         while not job.cancelled:
             time.sleep(0.01)
 
     for _ in range(5):
         Work.polling(forever).start(parent)
-    began = time.monotonic()
+    close_jobs()  # else they would run for ever
+
+
+def test_close_does_not_wait_for_one_that_does_not_listen(
+    parent: QObject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.work.PATIENCE", 0.1)
+    go, gone = threading.Event(), threading.Event()
+
+    def deaf() -> None:
+        go.wait()
+        gone.set()
+
+    Work(deaf).start(parent)
     close_jobs()
-    assert time.monotonic() - began < 0.5
+    assert not gone.is_set()
+    go.set()
+    assert gone.wait(PATIENCE)

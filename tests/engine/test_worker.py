@@ -74,17 +74,14 @@ def answer(worker: Worker, text: str = "the other thing", n: int = 12) -> tuple[
     return "".join(p.text for p in pieces if isinstance(p, Piece)), last
 
 
-def cancelled_after(
-    worker: Worker, request: Generate, enough: Callable[[Reply], bool], seconds: float = 1
-) -> Finished:
+def cancelled_after(worker: Worker, request: Generate, enough: Callable[[Reply], bool]) -> Finished:
     """The end of a request that is cancelled at the first message that is `enough`."""
-    sent = 0.0
+    sent = False
     for reply in worker.ask(request):
         if not sent and enough(reply):
             worker.send(Cancel(request.id))
-            sent = time.monotonic()
+            sent = True
     assert sent
-    assert time.monotonic() - sent < seconds
     assert isinstance(reply, Finished)
     return reply
 
@@ -176,11 +173,9 @@ def test_cancel_while_loading(worker: Worker, smollm2_path: Path) -> None:
     while not isinstance(worker.receive(30), Progress):
         pass
     worker.send(Cancel(request.id))
-    before = time.monotonic()
     while not isinstance(reply := worker.receive(30), Failed):
         assert not isinstance(reply, Loaded)
     assert reply.kind == "Cancelled"
-    assert time.monotonic() - before < 1
     load(worker, smollm2_path, EngineOptions())
 
 
@@ -190,8 +185,7 @@ def test_cancel_while_reading_the_prompt(worker: Worker, smollm2_path: Path) -> 
     load(worker, smollm2_path, EngineOptions())
     expected = answer(worker, "a b c")[0]
     long = Generate(worker.new_id(), prompt="a b c d e f g " * 250)
-    # A step of the prompt is 512 tokens, which a slow machine computes for seconds.
-    end = cancelled_after(worker, long, lambda reply: isinstance(reply, Progress), seconds=10)
+    end = cancelled_after(worker, long, lambda reply: isinstance(reply, Progress))
     assert end.reason == "cancelled"
     assert end.stats.n_generated == 0
     assert 0 < end.stats.n_context - end.stats.n_cached <= 2 * 512 < end.stats.n_prompt
@@ -269,14 +263,14 @@ def test_a_message_that_cannot_be_read_ends_it(loaded: Worker) -> None:
         loaded.receive(30)
 
 
-def test_closing_ends_it_whatever_it_does(loaded: Worker) -> None:
+def test_closing_ends_it_whatever_it_does(loaded: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By itself: nobody waits until it is ended by force."""
+    monkeypatch.setattr("engine.worker._GRACE", 1e6)
     process = psutil.Process(loaded.pid)
     loaded.send(Generate(loaded.new_id(), prompt=REPEATS, sampling=REPEATING))
     assert loaded.receive(30) is not None
-    before = time.monotonic()
     loaded.close()
     loaded.close()
-    assert time.monotonic() - before < 1
     assert not process.is_running()
 
 

@@ -167,7 +167,7 @@ def test_nothing_is_left_of_a_bench_that_ends_early(tiny: str, how: signal.Signa
 
 
 def engine_gone(engine: psutil.Process) -> None:
-    psutil.wait_procs([engine], timeout=5)
+    psutil.wait_procs([engine], timeout=60)
     assert not engine.is_running()
 
 

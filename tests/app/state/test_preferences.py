@@ -42,7 +42,7 @@ def test_saved_a_moment_later(path: Path, qtbot: QtBot) -> None:
     state = PreferencesState(path)
     state.update(font_scale=1.5)
     assert not path.exists()
-    qtbot.waitUntil(path.exists, timeout=3000)
+    qtbot.waitUntil(path.exists)
     assert json.loads(path.read_bytes())["font_scale"] == 1.5
 
 

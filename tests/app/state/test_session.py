@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -109,10 +108,8 @@ def test_another_model_in_mid_answer(bench: Workbench, until: Until, smollm2_pat
 def test_cancel_load(bench: Workbench, until: Until, smollm2_path: Path) -> None:
     bench.open_model(smollm2_path)
     until(lambda: bench.session.stage)
-    began = time.monotonic()
     bench.session.cancel_load()
     until(lambda: bench.session.status in ("idle", "ready"))  # ready where that was quicker
-    assert time.monotonic() - began < 5
     assert bench.session.error is None
 
 

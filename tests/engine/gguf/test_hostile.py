@@ -1,9 +1,11 @@
-"""Files that are broken or lie: each opens or gives one line, within 2 s and 300 MiB."""
+"""Files that are broken or lie: each opens or gives one line, with little work and 300 MiB.
+
+How much work may grow with what is in the file, never with what it claims.
+"""
 
 import os
 import random
 import struct
-import time
 from contextlib import contextmanager
 
 import pytest
@@ -13,14 +15,16 @@ from engine.gguf import open_gguf
 from engine.gguf.formats import FORMATS
 from engine.gguf.summary import summarize
 from engine.gguf.values import ValueType as V
+from tests.bounds import at_most_lines, times_as_long
 from tests.gguf_files import Blocks, Draft, string
 
 MIB = 1 << 20
+LINES = 20_000  # of Python, for a small file; one that opens takes a third of them
 TYPES = [V.UINT8, V.INT16, V.UINT32, V.FLOAT32, V.UINT64, V.FLOAT64]
 
 
 @contextmanager
-def limits(seconds=2.0, mib=300):
+def memory_limit(mib=300):
     """No more address space than now and `mib`, so that an allocation beyond it fails at once."""
     resource = pytest.importorskip("resource")
     if not os.path.exists("/proc/self/statm"):
@@ -29,10 +33,8 @@ def limits(seconds=2.0, mib=300):
         now = int(statm.read().split()[0]) * resource.getpagesize()
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (now + mib * MIB, before[1]))
-    start = time.process_time()
     try:
         yield
-        assert time.process_time() - start < seconds
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
 
@@ -46,7 +48,7 @@ def read_all(path):
 
 def refused(path):
     """The message of the error that opening `path` gives."""
-    with limits(), pytest.raises(BadFile) as caught:
+    with memory_limit(), pytest.raises(BadFile) as caught, at_most_lines(LINES):
         read_all(path)
     message = str(caught.value)
     assert "\n" not in message
@@ -84,7 +86,7 @@ def test_truncations_and_flips(tmp_path):
     rng = random.Random(2)
     path = tmp_path / "broken.gguf"
     opened, messages = 0, []
-    with limits(seconds=60):
+    with memory_limit():
         for i in range(1000):
             raw = bytearray(whole)
             if i % 2:
@@ -94,13 +96,12 @@ def test_truncations_and_flips(tmp_path):
                     value = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
                     raw[rng.randrange(n_header)] = value
             path.write_bytes(raw)
-            start = time.process_time()
             try:
-                read_all(path)
+                with at_most_lines(LINES):
+                    read_all(path)
                 opened += 1
             except BadFile as error:
                 messages.append(str(error))
-            assert time.process_time() - start < 2
     assert not any("\n" in message for message in messages)
     assert 50 < opened < 500  # some flips only change a value; no truncation opens
 
@@ -270,10 +271,24 @@ def test_names_cannot_break_the_line(tmp_path):
     assert r"'a\nb\x1b[2J'" in refused(draft.write(tmp_path / "x.gguf"))
 
 
-def opens(path, raw):
+def opens(path, raw, steps):
+    """Opens it with at most `steps` times the work of a plain walk over its words of 8 bytes."""
     path.write_bytes(raw)
-    with limits(), open_gguf(path) as file:
-        return len(file.tensors)
+    found = 0
+
+    def walk():
+        unpack = struct.Struct("<Q").unpack_from
+        for at in range(0, len(raw) - 7, 8):
+            unpack(raw, at)
+
+    def work():
+        nonlocal found
+        with open_gguf(path) as file:
+            found = len(file.tensors)
+
+    with memory_limit():
+        assert times_as_long(work, walk, tries=1) < steps
+    return found
 
 
 def test_the_most_strings(tmp_path):
@@ -281,7 +296,7 @@ def test_the_most_strings(tmp_path):
     most = 1 << 23
     start = header(KEY, u32(V.ARRAY), u32(V.STRING))
     path = tmp_path / "x.gguf"
-    opens(path, start + u64(most) + bytes(8 * most))
+    opens(path, start + u64(most) + bytes(8 * most), steps=5)
     path.write_bytes(start + u64(most + 1) + bytes(8 * most + 8))
     assert f"claims {most + 1} elements in metadata 'k', but at most {most}" in refused(path)
 
@@ -290,7 +305,7 @@ def test_the_most_arrays(tmp_path):
     most = 1 << 16
     start = header(KEY, u32(V.ARRAY), u32(V.ARRAY))
     path = tmp_path / "x.gguf"
-    opens(path, start + u64(most) + bytes(12 * most))
+    opens(path, start + u64(most) + bytes(12 * most), steps=400)
     path.write_bytes(start + u64(most + 1) + bytes(12 * most + 12))
     assert f"claims {most + 1} elements in metadata 'k', but at most {most}" in refused(path)
 
@@ -299,13 +314,13 @@ def test_the_most_tensors(tmp_path):
     most = 1 << 17
     infos = (string(f"{i:06}", "<") + struct.pack("<IIQ", 0, 0, 32 * i) for i in range(most))
     raw = header(*infos, pairs=0, tensors=most) + bytes(32 * most + 32)
-    assert opens(tmp_path / "x.gguf", raw) == most
+    assert opens(tmp_path / "x.gguf", raw, steps=100) == most
 
 
 def test_the_most_pairs(tmp_path):
     most = 1 << 16
     pairs = (string(f"{i:06}", "<") + u32(V.UINT8) + b"1" for i in range(most))
-    assert opens(tmp_path / "x.gguf", header(*pairs, pairs=most)) == 0
+    assert opens(tmp_path / "x.gguf", header(*pairs, pairs=most), steps=100) == 0
 
 
 def test_what_is_no_file(tmp_path):

@@ -24,6 +24,13 @@ from tests.engine.tokenizer.vocabs import byte_pairs, metadata
 GOLDEN = Path(__file__).parents[2] / "goldens" / "chat_templates.json.xz"
 GOLDENS: dict[str, Any] = json.loads(lzma.decompress(GOLDEN.read_bytes()))
 CHAT = [{"role": "user", "content": "Hi"}]
+LIMIT = "engine.tokenizer.renderer.RENDER_LIMIT"
+
+
+@pytest.fixture(autouse=True)
+def a_machine_of_any_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is bounded by something else than time must not run out of time first."""
+    monkeypatch.setattr(LIMIT, 60.0)
 
 
 def render(template: str, messages: list[dict[str, Any]] = CHAT, **variables: object) -> str:
@@ -177,14 +184,15 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("template", "cause"), WRONG + HOSTILE, ids=lambda text: text[:30])
-def test_bad_templates_end_in_one_line_within_two_seconds(template: str, cause: str) -> None:
-    render("warm")
-    start = time.monotonic()
+def test_bad_templates_end_in_one_line(
+    template: str, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if cause == "1.2 s":
+        monkeypatch.setattr(LIMIT, 1.2)
     with pytest.raises(TemplateError) as caught:
-        render(template)
-    assert time.monotonic() - start < 2
-    # On a busy machine what needs much memory may first run out of time.
-    assert cause in str(caught.value) or cause == "memory" and "1.2 s" in str(caught.value)
+        render(template)  # some would never end
+    assert cause in str(caught.value)
+    monkeypatch.setattr(LIMIT, 60.0)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 600
     assert render("still {{ 'here' }}") == "still here"
@@ -257,11 +265,11 @@ def test_no_process_is_left_behind(how: str) -> None:
         assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
         if how == "leave":
-            parent.wait(10)
+            parent.wait(60)
         else:
             time.sleep(0.2)
             os.kill(parent.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-        gone, _ = psutil.wait_procs([child], timeout=10)
+        gone, _ = psutil.wait_procs([child], timeout=60)
         assert gone
 
 

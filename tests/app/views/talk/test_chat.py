@@ -356,4 +356,4 @@ def test_icon_buttons_say_what_they_did(talk: Talk, ask: Ask, qtbot: QtBot) -> N
     assert isinstance(copy, IconButton)
     click(view(talk, 1), "Copy the message")
     assert copy.accessibleName() == "Copied"
-    qtbot.waitUntil(lambda: copy.accessibleName() == "Copy the message", timeout=4000)
+    qtbot.waitUntil(lambda: copy.accessibleName() == "Copy the message")

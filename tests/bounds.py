@@ -1,0 +1,49 @@
+"""Bounds on work, not on seconds: a slow or busy machine must pass what a fast one passes."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+
+class TooMuchWork(AssertionError):
+    """More was done than what was asked for needs."""
+
+
+@contextmanager
+def at_most_lines(most: int) -> Iterator[None]:
+    """Ends the block once this thread has executed more than `most` lines of Python in it.
+
+    Unlike a clock it also ends a loop without end. What NumPy does inside a call counts as one.
+    """
+    done = 0
+
+    def count(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal done
+        if event == "line":
+            done += 1
+            if done > most:
+                raise TooMuchWork(f"more than {most} lines, now in {frame.f_code.co_qualname}")
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+    if done > most:  # somebody caught it
+        raise TooMuchWork(f"more than {most} lines")
+
+
+def times_as_long(work: Callable[[], object], plain: Callable[[], object], tries: int = 3) -> float:
+    """The processor time of `work` in those of `plain`: the least of each, measured in turn."""
+    takes = {work: float("inf"), plain: float("inf")}
+    for _ in range(tries):
+        for call in takes:
+            began = time.process_time()
+            call()
+            takes[call] = min(takes[call], time.process_time() - began)
+    return takes[work] / takes[plain]
