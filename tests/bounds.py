@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+TODAY = 0.010  # seconds that a processor of today takes for the loop in `slowness`
+
 
 class TooMuchWork(AssertionError):
     """More was done than what was asked for needs."""
@@ -47,3 +49,14 @@ def times_as_long(work: Callable[[], object], plain: Callable[[], object], tries
             call()
             takes[call] = min(takes[call], time.process_time() - began)
     return takes[work] / takes[plain]
+
+
+def slowness() -> float:
+    """How much slower this processor is than one of today, by a plain loop; never below 1."""
+    best = float("inf")
+    for _ in range(5):
+        began = time.thread_time()
+        for n in range(200_000):
+            str(n)
+        best = min(best, time.thread_time() - began)
+    return max(1.0, best / TODAY)

@@ -11,8 +11,11 @@ import pytest
 from app.fetch import fetch
 from app.library import resolve
 from engine.errors import ModelNotFound
+from tests.alone import pytest_collection_modifyitems, pytest_runtest_protocol
 from tests.goldens.tiny import write_tiny
 from tests.program import MARK, still_there
+
+__all__ = ["pytest_collection_modifyitems", "pytest_runtest_protocol"]
 
 
 @pytest.fixture(scope="session", autouse=True)

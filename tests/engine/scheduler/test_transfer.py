@@ -98,7 +98,7 @@ def test_writes_and_reads_that_are_waited_for_later(
         assert not buffer.read(0, 77).any()
         assert not buffer.read(77 + 5003, 8192 - 77 - 5003).any()
         buffer.free()
-        unsure = 100_000_000  # when exactly something was queued, on a machine that is busy
+        unsure = 10**9  # when exactly something was queued, on a machine that is busy
         for begin, end in (event.span() for event in events):
             assert start - unsure < begin <= end < perf_counter_ns() + unsure
 
@@ -255,14 +255,17 @@ def work_overlaps(a: OpenCLBackend, b: OpenCLBackend) -> None:
     planner.close()
 
 
+@pytest.mark.alone
 def test_a_copy_does_not_hold_up_the_clock(two: list[OpenCLBackend]) -> None:
     times_are_the_devices_own(*two)
 
 
+@pytest.mark.alone
 def test_devices_compute_at_once(two: list[OpenCLBackend]) -> None:
     work_overlaps(*two)
 
 
+@pytest.mark.alone
 def test_a_clock_of_the_host_is_found_out(
     two: list[OpenCLBackend], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,6 +282,7 @@ def test_a_clock_of_the_host_is_found_out(
         times_are_the_devices_own(*two)
 
 
+@pytest.mark.alone
 def test_waiting_after_every_split_is_found_out(
     two: list[OpenCLBackend], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """The window stays fluid while a model of a hundred layers is loaded onto four devices.
 
 Processor time of the window's thread is measured, not the clock: other programs may be busy.
+The promise is for a machine of today; on a slower one the limits are as much longer.
 """
 
 import time
@@ -14,8 +15,9 @@ from app.window.main_window import MainWindow
 from engine.protocol import Memory, MemoryEvents, MemoryRow, PoolRow
 from engine.reports import MemoryEvent
 from tests.app.views.scripted import ScriptedClient
+from tests.bounds import slowness
 
-pytestmark = pytest.mark.usefixtures("small_heap")
+pytestmark = [pytest.mark.usefixtures("small_heap"), pytest.mark.alone]
 MIB = 1 << 20
 LAYERS, DEVICES = 100, ("gpu:0", "gpu:1", "gpu:2", "gpu:3")
 USUALLY, AT_WORST = 0.050, 0.150
@@ -58,5 +60,5 @@ def test_a_hundred_layers(window: MainWindow, page: Page) -> None:
     held = sum(cell.held for cell in window.bench.memory.cells)
     assert held == sum(row.size for row in records("allocated").rows)
     print(f"{median(turns) * 1e3:.1f} ms, at worst {max(turns) * 1e3:.1f} ms")
-    assert median(turns) <= USUALLY
-    assert max(turns) <= AT_WORST
+    assert median(turns) <= USUALLY * slowness()
+    assert max(turns) <= AT_WORST * slowness()

@@ -1,0 +1,43 @@
+"""Tests marked `alone` measure time: nothing runs beside them, in no worker and no other run."""
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(tempfile.gettempdir())
+
+
+@contextmanager
+def room(alone: bool) -> Iterator[None]:
+    """Held while a test runs: by many, or by one that wants to be alone.
+
+    Who comes waits at the gate, so that one who wants to be alone is not overtaken for ever.
+    """
+    names = (f"cutaway-tests-{os.getuid()}-{name}" for name in ("gate", "room"))
+    gate, inside = (open(FOLDER / name, "w") for name in names)
+    with gate, inside:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        fcntl.flock(inside, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        if not alone:
+            fcntl.flock(gate, fcntl.LOCK_UN)
+        yield
+
+
+def is_alone(item: pytest.Item) -> bool:
+    return item.get_closest_marker("alone") is not None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """They come last, so that nobody waits for them as long as there is other work."""
+    items.sort(key=is_alone)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before the clock of pytest-timeout
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    with room(is_alone(item)):
+        return (yield)
