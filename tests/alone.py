@@ -18,9 +18,8 @@ def room(alone: bool) -> Iterator[None]:
 
     Who comes waits at the gate, so that one who wants to be alone is not overtaken for ever.
     """
-    names = (f"cutaway-tests-{os.getuid()}-{name}" for name in ("gate", "room"))
-    gate, inside = (open(FOLDER / name, "w") for name in names)
-    with gate, inside:
+    own = f"cutaway-tests-{os.getuid()}"
+    with open(FOLDER / f"{own}-gate", "w") as gate, open(FOLDER / f"{own}-room", "w") as inside:
         fcntl.flock(gate, fcntl.LOCK_EX)
         fcntl.flock(inside, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         if not alone:
