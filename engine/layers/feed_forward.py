@@ -4,11 +4,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
+from engine.graph import ops
 from engine.graph.tensor import Tensor
 from engine.layers.linear import Linear
 from engine.weights.bind import Name
 
-Gated = Callable[[Tensor, Tensor], Tensor]
+
+@dataclass(frozen=True)
+class Gated:
+    """An activation of gate and up, f32 [F, T] each, and what its result is called."""
+
+    activation: Callable[[Tensor, Tensor], Tensor]
+    name: str
+
+
+SWIGLU = Gated(ops.silu, "ffn_swiglu")
+GEGLU = Gated(ops.gelu, "ffn_geglu")
 
 
 @dataclass(frozen=True)
@@ -19,7 +30,7 @@ class FeedForward:
     up: Annotated[Linear, Name("ffn_up")]
     down: Annotated[Linear, Name("ffn_down")]
 
-    def __call__(self, x: Tensor, i: int, activation: Gated, name: str) -> Tensor:
-        """x [E, T] -> [E, T]; `activation(gate, up)` is called `name`."""
+    def __call__(self, x: Tensor, i: int, gated: Gated) -> Tensor:
+        """x [E, T] -> [E, T] in layer i."""
         gate, up = self.gate(x, "ffn_gate", i), self.up(x, "ffn_up", i)
-        return self.down(activation(gate, up).named(name, i), "ffn_out", i)
+        return self.down(gated.activation(gate, up).named(gated.name, i), "ffn_out", i)

@@ -33,12 +33,20 @@ Fill = Callable[[Step], Array]
 
 @dataclass(frozen=True)
 class LayerCache:
-    """A layer's keys [D*K, C] and values [Dv*K, C], and which of the caches says who sees them."""
+    """A layer's keys [D*K, C] and values [Dv*K, C], which of the caches says who sees them, and
+    what keys were turned by.
+    """
 
     k: Tensor
     v: Tensor
     heads: int
     cache: int
+    rope: RopeParams | None
+
+    @property
+    def leaves(self) -> tuple[Tensor, ...]:
+        """What is allocated for it."""
+        return self.k, self.v
 
 
 class Pass:

@@ -15,35 +15,10 @@ from itertools import accumulate
 from engine.errors import BadSetting
 
 OUTPUT = ("out", "output")
-INPUTS = frozenset(("position_embd", "token_embd", "token_norm_embd", "token_types"))
-OUTPUTS = frozenset(
-    (
-        *("cls", "output", "output_norm", "altup_proj", "altup_unembd_proj"),
-        *("per_layer_token_embd", "per_layer_model_proj", "per_layer_proj_norm"),
-    )
-)
-VISION = ("v.", "mm.", "s.")
 
 _LAYERS = re.compile(r"(\d+)(?:-(\d+))?")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _LLAMA_CPP = re.compile(r"(CPU|[A-Za-z]+)(\d*)")
-
-
-def is_vision(name: str) -> bool:
-    """Whether a tensor belongs to the part that sees images (or hears)."""
-    return name.startswith(VISION)
-
-
-def layer_of(name: str, n_layer: int) -> int | None:
-    """The layer that a tensor counts with, `n_layer` for the output block, which has the vision
-    part too; None for rows that are gathered on the host.
-    """
-    parts = name.split(".")
-    if not INPUTS.isdisjoint(parts):
-        return None
-    if not OUTPUTS.isdisjoint(parts) or is_vision(name):
-        return n_layer
-    return next((int(part) for part in parts if part.isdecimal()), None)
 
 
 @dataclass(frozen=True)
@@ -116,9 +91,10 @@ class Placement:
         """Where a pattern sends a weight, if one does."""
         return next((d for pattern, d in self.overrides if re.search(pattern, name)), None)
 
-    def device_of(self, name: str) -> str | None:
-        """Where a weight lies; None for input weights, which the host reads in the file."""
-        layer = layer_of(name, self.n_layer)
+    def device_of(self, name: str, layer: int | None) -> str | None:
+        """Where a weight of a layer lies; None for those of none, which the host reads in the
+        file.
+        """
         return None if layer is None else self.override(name) or self.layers[layer]
 
 

@@ -1,39 +1,116 @@
-"""What every architecture offers to the runner."""
+"""The contract of a model: all that the rest of the engine asks of an architecture.
 
-from collections.abc import Mapping
+A module of `engine.models.text` offers three names, found by `general.architecture`:
+
+    Params   hyperparameters from metadata, each with its range          (TextParams)
+    Weights  the file's tensors as fields; their names stand on the fields (TextWeights)
+    Model    what a layer keeps between steps, and the forward pass       (TextModel)
+
+Most architectures are a `Decoder` (engine/models/decoder.py) and say only what differs.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from enum import StrEnum
+from typing import ClassVar, Generic, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import NotSupported
 from engine.graph.tensor import Tensor
-from engine.layers.rope import RopeParams
 from engine.layers.step import LayerCache, Pass
+from engine.models.kept import Kept
+from engine.weights.params import Range
+
+Values = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class CacheShape:
-    """A layer's cache: row sizes of a head's key and value, heads, visible tokens (None: all), and
-    the rope its keys carry, for shifting them.
+class Constant:
+    """A small tensor of the file that the host reads while the model is made; it may be absent.
+
+    Its header must say exactly `shape` (ggml's order) before a byte of it is read.
     """
 
-    key_dim: int
-    value_dim: int
-    heads: int
-    window: int | None
-    rope: RopeParams
+    name: str
+    shape: tuple[int, ...]
+    allowed: Range
 
 
-class TextModel(Protocol):
-    """A bound architecture. `constants` are small tensors read on the host while it is made."""
+class TextParams(Protocol):
+    """Hyperparameters. Ranges of single keys stand on the fields (engine/weights/params.py)."""
 
-    params: Any
-    weights: Any
-
-    def __init__(self, params: Any, weights: Any, constants: Mapping[str, object]) -> None: ...
-
-    def caches(self) -> list[CacheShape]:
-        """One shape a layer."""
+    @property
+    def n_layer(self) -> int:
+        """How many blocks the tensors must make."""
         ...
 
-    def forward(self, p: Pass, caches: list[LayerCache]) -> Tensor:
-        """Logits f32 [V, n_outputs]."""
+    @property
+    def n_ctx_train(self) -> int:
+        """The longest context it was trained for."""
         ...
+
+    def problem(self) -> str:
+        """What does not go together, naming the keys; empty where all does."""
+        ...
+
+    def constants(self) -> Sequence[Constant]:
+        """Tensors that become numbers of the forward pass instead of weights."""
+        ...
+
+
+class TextWeights(Protocol):
+    """Tensors. `blocks` become layers 0 to n_layer - 1; what is marked `rows` is looked up on the
+    host, and all else belongs to the output block (engine/weights/bind.py).
+    """
+
+    @property
+    def blocks(self) -> Sequence[object]: ...
+
+
+class Output(StrEnum):
+    """What a model can be asked for, of each token that is wanted."""
+
+    LOGITS = "logits"
+    EMBEDDINGS = "embeddings"
+
+
+P = TypeVar("P", bound=TextParams)
+W = TypeVar("W", bound=TextWeights)
+
+
+class TextModel(ABC, Generic[P, W]):
+    """A bound architecture. `constants` holds, by name, those of `params.constants()` that are in
+    the file, in reversed (NumPy) shape.
+    """
+
+    gives: ClassVar[frozenset[Output]] = frozenset({Output.LOGITS})
+
+    def __init__(self, params: P, weights: W, constants: Mapping[str, Values]) -> None:
+        self.params = params
+        self.weights = weights
+        self.constants = constants
+
+    @abstractmethod
+    def kept(self) -> Sequence[Kept]:
+        """What each layer keeps between steps, from layer 0 up."""
+
+    @abstractmethod
+    def hidden(self, p: Pass, caches: Sequence[LayerCache | None]) -> Tensor:
+        """The last layer's normalised output f32 [E, n_outputs]; `caches[i]` is what `kept()[i]`
+        became, None where that is nothing.
+        """
+
+    def logits(self, x: Tensor) -> Tensor:
+        """f32 [V, n_outputs] of what `hidden` gives. Raises `NotSupported` where there are none."""
+        raise NotSupported("asking this model for logits")
+
+
+class Architecture(Protocol):
+    """A module of `engine.models.text`."""
+
+    Params: type[TextParams]
+    Weights: type[TextWeights]
+    Model: type[TextModel[TextParams, TextWeights]]

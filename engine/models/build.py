@@ -1,43 +1,58 @@
 """From an open file to a bound architecture with its caches. Reads metadata, no weights."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from pkgutil import iter_modules
-from types import ModuleType
+from typing import cast
 
-from engine.errors import BadFile, BadSetting, ShapeError, UnsupportedModel
-from engine.gguf import GGUFFile
+from engine.backends.base import Component, Owner
+from engine.errors import BadFile, ShapeError, UnsupportedModel
+from engine.gguf import GGUFFile, TensorInfo
 from engine.gguf.formats import F16, Format
 from engine.graph.graph import Graph
 from engine.graph.tensor import Role, Tensor, leaf
-from engine.kvcache.causal import CausalCache
 from engine.kvcache.group import CacheGroup
 from engine.layers.step import LayerCache, Pass
-from engine.memory.placement import is_vision, layer_of
 from engine.models import text
-from engine.models.base import CacheShape, TextModel
-from engine.weights.bind import bind, read_params
-
-CELL_STEP = 256
+from engine.models.base import Architecture, Output, TextModel, TextParams, TextWeights, Values
+from engine.models.kept import CELL_STEP, make_caches
+from engine.models.vision import is_vision
+from engine.weights.bind import Bound, bind
+from engine.weights.params import read_params
 
 
 @dataclass(frozen=True)
 class BuiltModel:
-    """An architecture ready to make graphs. `sources` gives the file's tensor behind each leaf."""
+    """An architecture ready to make graphs.
+
+    `sources` gives the file's tensor behind each leaf, `owners` whose bytes it is; `layers[i]` is
+    what layer i keeps, None for nothing.
+    """
 
     arch: str
-    model: TextModel
-    sources: dict[Tensor, str]
-    shapes: list[CacheShape]
+    model: TextModel[TextParams, TextWeights]
+    sources: Mapping[Tensor, str]
+    owners: Mapping[Tensor, Owner]
     caches: CacheGroup
-    layers: list[LayerCache]
+    layers: Sequence[LayerCache | None]
     n_ctx: int
-    n_ctx_train: int
-    n_vocab: int
 
     @property
     def n_layer(self) -> int:
         return len(self.layers)
+
+    @property
+    def n_ctx_train(self) -> int:
+        """The longest context it was trained for."""
+        return self.model.params.n_ctx_train
+
+    @cached_property
+    def n_vocab(self) -> int:
+        """How many logits there are for a token."""
+        _, graph = self.build(1, 1, self.buckets([0] * len(self.caches.caches)))
+        return graph.outputs[0].shape[0]
 
     def buckets(self, used: list[int]) -> tuple[int, ...]:
         """For each cache the plan's KV bucket: 256 doubled until it holds `used` cells."""
@@ -50,28 +65,30 @@ class BuiltModel:
         return tuple(sizes)
 
     def build(
-        self, n_tokens: int, n_outputs: int, cells: tuple[int, ...], fused_attention: bool = True
+        self,
+        n_tokens: int,
+        n_outputs: int,
+        cells: tuple[int, ...],
+        fused_attention: bool = True,
+        output: Output = Output.LOGITS,
     ) -> tuple[Pass, Graph]:
-        """The graph of one forward pass whose output is the logits [V, n_outputs]."""
+        """The graph of one forward pass: logits [V, n_outputs] or embeddings [E, n_outputs]."""
         p = Pass(n_tokens, n_outputs, cells, fused_attention)
-        return p, Graph.of([self.model.forward(p, self.layers)])
-
-    def layer_of(self, name: str) -> int | None:
-        """The block a tensor counts with; the output block is `n_layer`, the embedding has none."""
-        return layer_of(name, self.n_layer)
+        x = self.model.hidden(p, self.layers)
+        return p, Graph.of([self.model.logits(x) if output is Output.LOGITS else x])
 
 
 def supported() -> list[str]:
-    """The architectures that have a file here."""
+    """The architectures that have a module."""
     return sorted(module.name for module in iter_modules(text.__path__))
 
 
-def find(arch: str) -> ModuleType:
+def find(arch: str) -> Architecture:
     """The module of an architecture. Raises `UnsupportedModel`."""
     name = arch.replace("-", "_")
     if name not in supported():
         raise UnsupportedModel("architecture", arch, supported())
-    return import_module(f"engine.models.text.{name}")
+    return cast(Architecture, import_module(f"{text.__name__}.{name}"))
 
 
 def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int, kv: Format = F16) -> BuiltModel:
@@ -80,66 +97,63 @@ def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int, kv: Format = F1
     `n_ctx` None means min(4096, what it was trained for). Raises `UnsupportedModel`, `BadFile`,
     `TensorMismatch`, and `BadSetting` where heads are no whole blocks of `kv`.
     """
-    arch = file.metadata.architecture
+    path, arch = file.paths[0], file.metadata.architecture
     module = find(arch)
+    if Output.LOGITS not in module.Model.gives:
+        raise UnsupportedModel(f"asking {arch} for", "logits", sorted(module.Model.gives))
     params = read_params(module.Params, file)
-    seeing = {name: t for name, t in file.tensors.items() if is_vision(name)}
-    weights = {name: t for name, t in file.tensors.items() if name not in seeing}
-    bound = bind(module.Weights, weights, arch, module.IGNORED)
-    vision = {leaf(name, t.fmt, t.shape, Role.WEIGHT): name for name, t in seeing.items()}
-    constants = {name: file.array(name).tolist() for name in module.IGNORED if name in file.tensors}
+    if problem := params.problem():
+        raise BadFile(path, f"metadata: {arch}.{problem}")
+    bound, vision = _bind(module, file, params)
+    constants = _constants(params, file)
     try:
-        model: TextModel = module.Model(params, bound.model, constants)
-        shapes = model.caches()
+        model = module.Model(params, bound.weights, constants)
         wanted = min(n_ctx or min(4096, params.n_ctx_train), params.n_ctx_train)
-        caches, layers = _caches(shapes, wanted, n_batch, kv)
-        built = BuiltModel(
-            arch,
-            model,
-            {**bound.sources, **vision},
-            shapes,
-            caches,
-            layers,
-            wanted,
-            params.n_ctx_train,
-            bound.model.output.weight.shape[1],
-        )
-        if len(bound.model.blocks) != params.n_layer:
-            raise BadFile(
-                file.paths[0],
-                f"block_count is {params.n_layer} but the tensors make {len(bound.model.blocks)}",
-            )
-        built.build(1, 1, built.buckets([0] * len(caches.caches)))
-    except (ShapeError, ArithmeticError) as error:
-        raise BadFile(file.paths[0], f"its tensors do not fit {arch}: {error}") from error
+        caches, layers = make_caches(model.kept(), wanted, n_batch, kv)
+        owners = {**bound.owners, **dict.fromkeys(vision, Owner(Component.VISION, params.n_layer))}
+        built = BuiltModel(arch, model, {**bound.sources, **vision}, owners, caches, layers, wanted)
+        assert built.n_vocab  # every shape fits
+    except ShapeError as error:
+        raise BadFile(path, f"its tensors do not fit {arch}: {error}") from error
     return built
 
 
-def _caches(
-    shapes: list[CacheShape], n_ctx: int, n_batch: int, kv: Format
-) -> tuple[CacheGroup, list[LayerCache]]:
-    """One cache for each distinct window; the leaves of every layer's keys and values."""
-    for dim in (d for s in shapes for d in (s.key_dim, s.value_dim)):
-        if dim % kv.block:
-            expected = f"f16 or f32: a head of {dim} is no multiple of its blocks of {kv.block}"
-            raise BadSetting("kv", kv.name.lower(), expected)
-    windows = list(dict.fromkeys(s.window for s in shapes))
-    full = _up(n_ctx)
-    caches = [CausalCache(full if w is None else min(full, _up(w + n_batch)), w) for w in windows]
-    layers = []
-    for i, s in enumerate(shapes):
-        index = windows.index(s.window)
-        n_cells = caches[index].n_cells
-        layers.append(
-            LayerCache(
-                leaf(f"cache_k_l{i}", kv, (s.key_dim * s.heads, n_cells), Role.CACHE),
-                leaf(f"cache_v_l{i}", kv, (s.value_dim * s.heads, n_cells), Role.CACHE),
-                s.heads,
-                index,
-            )
-        )
-    return CacheGroup(caches), layers
+def _bind(
+    module: Architecture, file: GGUFFile, params: TextParams
+) -> tuple[Bound[TextWeights], dict[Tensor, str]]:
+    """The text model's weights, and the leaves of a tower in the same file.
+
+    Nothing walks `block_count` before it is compared with the blocks that are there.
+    """
+    seeing = {name: t for name, t in file.tensors.items() if is_vision(name)}
+    weights = {name: t for name, t in file.tensors.items() if name not in seeing}
+    others = [constant.name for constant in params.constants()]
+    arch = file.metadata.architecture
+    bound = bind(module.Weights, weights, arch, params.n_layer, others)
+    if len(bound.weights.blocks) != params.n_layer:
+        problem = f"block_count is {params.n_layer} but the tensors make"
+        raise BadFile(file.paths[0], f"{problem} {len(bound.weights.blocks)} blocks")
+    return bound, {leaf(n, t.fmt, t.shape, Role.WEIGHT): n for n, t in seeing.items()}
 
 
-def _up(n: int) -> int:
-    return -(-n // CELL_STEP) * CELL_STEP
+def _constants(params: TextParams, file: GGUFFile) -> dict[str, Values]:
+    """Those that are in the file; their shape is checked before they are read."""
+    found: dict[str, Values] = {}
+    for wanted in params.constants():
+        info = file.tensors.get(wanted.name)
+        if info is None:
+            continue
+        if _dims(info) != wanted.shape:
+            problem = f"{wanted.name} is {list(_dims(info))}; expected {list(wanted.shape)}"
+            raise BadFile(file.paths[0], problem)
+        values = file.array(wanted.name)
+        for value in (float(values.min()), float(values.max())):  # both NaN where one is
+            if not wanted.allowed.has(value):
+                problem = f"{wanted.name} holds {value:g}; expected {wanted.allowed}"
+                raise BadFile(file.paths[0], problem)
+        found[wanted.name] = values
+    return found
+
+
+def _dims(info: TensorInfo) -> tuple[int, ...]:
+    return info.shape[: info.n_dims]

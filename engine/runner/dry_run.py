@@ -9,7 +9,7 @@ from engine.backends.base import Backend, BufferType, Component, MemoryPool, Own
 from engine.errors import BadSetting, NoMem
 from engine.graph.graph import Graph, is_numbered
 from engine.graph.tensor import Role, Tensor
-from engine.memory.placement import Placement, is_vision
+from engine.memory.placement import Placement
 from engine.memory.records import BackendMemory, Status
 from engine.models.build import BuiltModel
 from engine.protocol import MemoryRow
@@ -58,7 +58,7 @@ class DryRun:
 
     def backend_of(self, tensor: Tensor) -> Backend:
         """Where a weight lies."""
-        return _backend(self.backends, self.placement, tensor.name)
+        return _backend(self.backends, self.placement, self.built, tensor)
 
     def one_token(self) -> Outline:
         """How a step of an answer runs, behind an empty cache."""
@@ -117,21 +117,21 @@ def dry_run(
 ) -> DryRun:
     """Where every byte goes; allocates nothing. `fused` is whether attention is one operation."""
     host = backends[-1]
-    placed = {_backend(backends, placement, tensor.name) for tensor in built.sources}
+    placed = {_backend(backends, placement, built, tensor) for tensor in built.sources}
     named = {*placement.layers, *(device for _, device in placement.overrides)}
     placed |= {b for b in backends if b.name in named}
     used = tuple(b for b in backends if b is host or b in placed)
     _, graph = built.build(1, 1, built.buckets([0] * len(built.caches.caches)), fused)
     tiled = matmul_only(graph)
     mapped = tuple(
-        (tensor, _owner(built, tensor.name))
+        (tensor, built.owners[tensor])
         for tensor in built.sources
-        if _backend(used, placement, tensor.name) is host
+        if _backend(used, placement, built, tensor) is host
     )
     weights = plan_weights(
         built.sources,
-        lambda tensor: _backend(used, placement, tensor.name),
-        lambda name: _owner(built, name),
+        lambda tensor: _backend(used, placement, built, tensor),
+        built.owners.__getitem__,
         tiled,
     )
     caches = _caches(built, used, placement)
@@ -160,7 +160,7 @@ def _pins(
     built: BuiltModel, backends: Sequence[Backend], placement: Placement, graph: Graph
 ) -> dict[Tensor | str, Backend]:
     """Nodes that a pattern names which names no weight. Raises `BadSetting` where neither is."""
-    weights = [t.name for t in built.sources if built.layer_of(t.name) is not None]
+    weights = [t.name for t, owner in built.owners.items() if owner.layer is not None]
     by_name = {b.name: b for b in backends}
     pins: dict[Tensor | str, Backend] = {}
     for pattern, device in placement.overrides:
@@ -187,28 +187,24 @@ def _arenas(made: Outline, backends: Sequence[Backend]) -> Iterator[Wanted]:
         yield Wanted(host, arena_type(host), size, Owner(Component.STAGING))
 
 
-def _backend(backends: tuple[Backend, ...], placement: Placement, name: str) -> Backend:
-    device = placement.device_of(name)
+def _backend(
+    backends: tuple[Backend, ...], placement: Placement, built: BuiltModel, tensor: Tensor
+) -> Backend:
+    device = placement.device_of(tensor.name, built.owners[tensor].layer)
     return next((b for b in backends if b.name == device), backends[-1])
-
-
-def _owner(built: BuiltModel, name: str) -> Owner:
-    layer = built.layer_of(name)
-    if layer is None:
-        return Owner(Component.INPUT)
-    return Owner(Component.VISION if is_vision(name) else Component.WEIGHTS, layer)
 
 
 def _caches(
     built: BuiltModel, backends: tuple[Backend, ...], placement: Placement
 ) -> tuple[Allocation, ...]:
-    """Keys and values of a layer lie where the layer lies."""
+    """What a layer keeps lies where the layer lies."""
     by_name = {b.name: b for b in backends}
     return tuple(
         Allocation(home, kind, Owner(Component.CACHE, i), ((tensor, size),))
         for i, layer in enumerate(built.layers)
+        if layer is not None
         for home in (by_name[placement.layers[i]],)
-        for tensor in (layer.k, layer.v)
+        for tensor in layer.leaves
         for kind in (home.buffer_type(tensor.fmt, tensor.shape),)
         for size in (home.allocation_size(kind, tensor.fmt, tensor.shape),)
     )

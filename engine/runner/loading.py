@@ -11,7 +11,6 @@ from engine.errors import BadFile, BadSetting, NoMem
 from engine.gguf import GGUFFile, open_gguf
 from engine.gguf.formats import Format, by_name
 from engine.graph.tensor import Tensor
-from engine.memory.placement import is_vision
 from engine.models.build import BuiltModel, build_model
 from engine.protocol import Load, Loaded
 from engine.runner.devices import open_devices
@@ -64,7 +63,8 @@ class LoadedModel:
             )
         if request.options.ctx is not None and request.options.ctx > self.built.n_ctx:
             notes.append(f"the context is {self.built.n_ctx} tokens, all it was trained for")
-        seeing = sum(t.nbytes for t in self.built.sources if is_vision(t.name))
+        owners = self.built.owners.items()
+        seeing = sum(t.nbytes for t, owner in owners if owner.component is Component.VISION)
         if seeing:
             notes.append(f"pictures are not read yet, though {seeing >> 20} MiB are for that")
         notes += [str(cost) for cost in costs(self.stepper.one_token())]

@@ -137,8 +137,8 @@ class _Placing:
         for pattern, device in dry.placement.overrides:
             size = sum(
                 t.nbytes
-                for t in self.built.sources
-                if dry.placement.device_of(t.name) == device
+                for t, owner in self.built.owners.items()
+                if dry.placement.device_of(t.name, owner.layer) == device
                 and dry.placement.override(t.name) == device
             )
             said.append(f"weights named {pattern} are on {device}, as asked: {size / MIB:.1f} MiB")

@@ -169,14 +169,14 @@ class Stepper:
         ids = leaf("inp_cells", I32, (n_cells,), Role.INPUT)
         tables: dict[object, Tensor] = {}
         written = []
-        for shape, layer in zip(built.shapes, built.layers, strict=True):
-            if layer.cache != cache:
+        for layer in built.layers:
+            if layer is None or layer.cache != cache or layer.rope is None:
                 continue
-            rope = shape.rope
+            rope = layer.rope
             if rope not in tables:
                 tables[rope] = leaf("inp_shift", F32, (rope.n_rot, n_cells), Role.INPUT)
                 self._shift_tables[tables[rope]] = rope
-            keys = ops.cast(layer.k, F32).reshape(shape.key_dim, shape.heads, n_cells)
+            keys = ops.cast(layer.k, F32).reshape(-1, layer.heads, n_cells)
             turned = ops.rope(keys, tables[rope], rope.neox)
             written.append(ops.set_rows(layer.k, turned.reshape(layer.k.shape[0], n_cells), ids))
         return Graph.of([], written)

@@ -2,170 +2,174 @@
 
 A field `q: Annotated[Linear, Name("attn_q")]` adds `attn_q` to the path; a field without a marker
 groups and adds nothing; `list[Block]` adds an index; `X | None` is optional; a `Tensor` field ends
-the path. `Meta` does the same for metadata keys, which carry the architecture as prefix.
+the path. The first index on its path is the layer that a tensor belongs to.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from engine.backends.base import Component, Owner
 from engine.errors import TensorMismatch
-from engine.gguf import GGUFFile, TensorInfo
+from engine.gguf import TensorInfo
 from engine.graph.tensor import Role, Tensor, leaf
 
 T = TypeVar("T")
 Path = tuple[str, ...]
-NO_ALIASES: Mapping[str, str] = {}
+ROWS = Owner(Component.INPUT)
 
 
 @dataclass(frozen=True)
 class Name:
-    """A component of a tensor's name. `alt` is tried when nothing stands under `name`."""
+    """A component of a tensor's name. `alt` is tried when nothing stands under `name`.
+
+    `rows` marks tables of which single rows are looked up: the host reads them in the mapped file,
+    and they belong to no layer.
+    """
 
     name: str
     alt: str | None = None
-
-
-@dataclass(frozen=True)
-class Meta:
-    """A metadata key, without the architecture."""
-
-    key: str
-
-
-def read_params(kind: type[T], file: GGUFFile) -> T:
-    """The params dataclass filled from metadata; defaults where a key is absent.
-
-    Raises `BadFile` for a missing or mistyped key.
-    """
-    values: dict[str, Any] = {}
-    hints = get_type_hints(kind, include_extras=True)
-    for field in fields(kind):  # type: ignore[arg-type]
-        base, meta = _marker(hints[field.name], Meta)
-        if meta is None:
-            continue
-        if meta.key in file.metadata or field.default is MISSING:
-            values[field.name] = file.metadata.get(meta.key, _plain(base))
-    return kind(**values)
+    rows: bool = False
 
 
 @dataclass(frozen=True)
 class Bound(Generic[T]):
-    """A model whose weight fields are leaves, and the file's tensor behind each of them.
+    """A model whose weight fields are leaves, the file's tensor behind each of them, and whose
+    bytes it is: of a layer, of the output block, or rows of no layer.
 
     A tied weight is a leaf of its own: `output.weight` may lie on another device than the
     `token_embd.weight` it is read from.
     """
 
-    model: T
+    weights: T
     sources: Mapping[Tensor, str]
+    owners: Mapping[Tensor, Owner]
 
 
 def bind(
-    kind: type[T], tensors: Mapping[str, TensorInfo], arch: str, ignored: Sequence[str] = ()
+    kind: type[T],
+    tensors: Mapping[str, TensorInfo],
+    arch: str,
+    n_layer: int,
+    others: Collection[str] = (),
 ) -> Bound[T]:
-    """Make a `kind` from the file's tensors.
+    """Make a `kind` from the file's tensors; what is in no list belongs to layer `n_layer`, the
+    output block.
 
-    Every missing and every unused name (but the `ignored`) is in the one `TensorMismatch` raised.
+    Every missing and every unused name (but `others`) is in the one `TensorMismatch` raised.
     """
     binder = _Binder(tensors)
-    model = binder.build(kind, (), {})
-    unused = sorted(set(tensors) - set(binder.sources.values()) - set(ignored))
+    weights = binder.build(kind, _At((), Owner(Component.WEIGHTS, n_layer)))
+    unused = sorted(set(tensors) - set(binder.sources.values()) - set(others))
     if binder.missing or unused:
         raise TensorMismatch(arch, binder.missing, unused)
-    return Bound(model, binder.sources)
+    return Bound(weights, binder.sources, binder.owners)
+
+
+@dataclass(frozen=True)
+class _At:
+    """A place among the names. `alias` is what a path that stands for another is called."""
+
+    path: Path
+    owner: Owner
+    alias: Path | None = None
+    in_list: bool = False
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+    def below(self, part: str) -> "_At":
+        alias = None if self.alias is None else (*self.alias, part)
+        return replace(self, path=(*self.path, part), alias=alias)
+
+    def item(self, i: int) -> "_At":
+        owner = self.owner if self.in_list else replace(self.owner, layer=i)
+        return replace(self.below(str(i)), owner=owner, in_list=True)
 
 
 class _Binder:
     def __init__(self, tensors: Mapping[str, TensorInfo]) -> None:
         self.tensors = tensors
         self.sources: dict[Tensor, str] = {}
+        self.owners: dict[Tensor, Owner] = {}
         self.missing: list[str] = []
 
-    def build(self, kind: Any, path: Path, aliases: Mapping[str, str]) -> Any:
+    def build(self, kind: Any, at: _At) -> Any:
+        """A dataclass with every field bound."""
         hints = get_type_hints(kind, include_extras=True)
-        values = {}
-        for field in fields(kind):
-            base, name = _marker(hints[field.name], Name)
-            values[field.name] = self.value(base, path, name, aliases)
-        return kind(**values)
+        return kind(**{f.name: self.field(hints[f.name], at) for f in fields(kind)})
 
-    def value(
-        self, kind: Any, path: Path, name: Name | None, aliases: Mapping[str, str] = NO_ALIASES
-    ) -> Any:
-        here = (*path, name.name) if name else path
-        if name and name.alt and not self.exists(here):
-            alias = ".".join(here)
-            here = (*path, name.alt)
-            aliases = {".".join(here): alias}
+    def field(self, hint: Any, at: _At) -> Any:
+        kind, name = _marker(hint)
+        if name is None:
+            return self.value(kind, at)
+        here = at.below(name.name)
+        if name.alt and not self.exists(here):
+            here = replace(at.below(name.alt), alias=here.path)
+        return self.value(kind, replace(here, owner=ROWS) if name.rows else here)
+
+    def value(self, kind: Any, at: _At) -> Any:
         options = [o for o in _union(kind) if o is not NoneType]
-        if NoneType in _union(kind) and not any(self.complete(o, here) for o in options):
+        if NoneType in _union(kind) and not any(self.complete(o, at) for o in options):
             return None
-        chosen = next((o for o in options if self.complete(o, here)), options[0])
+        chosen = next((o for o in options if self.complete(o, at)), options[0])
         if get_origin(chosen) is list:
-            item = get_args(chosen)[0]
-            return [self.value(item, (*here, str(i)), None) for i in self.items(here)]
-        if chosen is Tensor:
-            return self.leaf(here, aliases)
-        return self.build(chosen, here, aliases)
+            (item,) = get_args(chosen)
+            return [self.value(item, at.item(i)) for i in self.items(at)]
+        return self.leaf(at) if chosen is Tensor else self.build(chosen, at)
 
-    def leaf(self, path: Path, aliases: Mapping[str, str]) -> Tensor | None:
-        source = ".".join(path)
-        info = self.tensors.get(source)
+    def leaf(self, at: _At) -> Tensor | None:
+        info = self.tensors.get(at.name)
         if info is None:
-            self.missing.append(source)
+            self.missing.append(at.name)
             return None
-        prefix, last = ".".join(path[:-1]), path[-1]
-        name = f"{aliases[prefix]}.{last}" if prefix in aliases else source
-        made = leaf(name, info.fmt, info.shape, Role.WEIGHT)
-        self.sources[made] = source
-        return made
+        tensor = leaf(".".join(at.alias or at.path), info.fmt, info.shape, Role.WEIGHT)
+        self.sources[tensor] = at.name
+        self.owners[tensor] = at.owner
+        return tensor
 
-    def exists(self, path: Path) -> bool:
-        prefix = ".".join(path)
-        return any(n == prefix or n.startswith(prefix + ".") for n in self.tensors)
+    def exists(self, at: _At) -> bool:
+        return at.name in self.tensors or any(n.startswith(at.name + ".") for n in self.tensors)
 
-    def complete(self, kind: Any, path: Path) -> bool:
-        """Whether every required tensor of `kind` stands under `path`."""
+    def complete(self, kind: Any, at: _At) -> bool:
+        """Whether every required tensor of `kind` stands there."""
         if kind is Tensor:
-            return ".".join(path) in self.tensors
+            return at.name in self.tensors
         if not is_dataclass(kind):
-            return self.exists(path)
-        hints = get_type_hints(kind, include_extras=True)
-        for field in fields(kind):
-            base, name = _marker(hints[field.name], Name)
+            return self.exists(at)
+        for hint in get_type_hints(kind, include_extras=True).values():
+            base, name = _marker(hint)
+            here = at.below(name.name) if name else at
             options = _union(base)
-            if NoneType in options:
-                continue
-            here = (*path, name.name) if name else path
-            if not any(self.complete(o, here) for o in options):
+            if NoneType not in options and not any(self.complete(o, here) for o in options):
                 return False
         return True
 
-    def items(self, path: Path) -> Sequence[int]:
-        """0 up to the highest index under `path`: a gap shows up as missing tensors."""
-        prefix = ".".join(path) + "."
-        found = [
-            int(index)
-            for n in self.tensors
-            if n.startswith(prefix) and (index := n[len(prefix) :].split(".")[0]).isdecimal()
-        ]
-        return range(max(found, default=-1) + 1)
+    def items(self, at: _At) -> list[int]:
+        """The indices that there are, rising; each gap between them is named as missing.
+
+        A file may call its only block 99999999, so no range is walked.
+        """
+        prefix = at.name + "."
+        rests = (n[len(prefix) :] for n in self.tensors if n.startswith(prefix))
+        indices = {rest.split(".")[0] for rest in rests}
+        there = sorted(int(i) for i in indices if i.isdecimal() and str(int(i)) == i)
+        for before, after in pairwise([-1, *there]):
+            if after - before > 1:
+                first, last = f"{prefix}{before + 1}", f"{prefix}{after - 1}"
+                self.missing.append(first if first == last else f"{first} to {last}")
+        return there
 
 
-def _marker(hint: Any, kind: type[T]) -> tuple[Any, T | None]:
+def _marker(hint: Any) -> tuple[Any, Name | None]:
     if get_origin(hint) is Annotated:
         base, *extra = get_args(hint)
-        return base, next((e for e in extra if isinstance(e, kind)), None)
+        return base, next((e for e in extra if isinstance(e, Name)), None)
     return hint, None
 
 
 def _union(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-
-
-def _plain(kind: Any) -> type:
-    chosen = next(o for o in _union(kind) if o is not NoneType)
-    assert isinstance(chosen, type)
-    return chosen

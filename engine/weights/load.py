@@ -33,12 +33,12 @@ def matmul_only(graph: Graph) -> frozenset[Tensor]:
     experts of a matmul_id. Products that must not round their activations count for floats only.
     """
     seen: set[Tensor] = set()
-    spoiled: set[Tensor] = set()
+    other_use: set[Tensor] = set()
     for node in graph.nodes:
         for i, source in enumerate(node.src):
             if source is not None and source.role is Role.WEIGHT:
-                (seen if i == 0 and _is_product(node, source) else spoiled).add(source)
-    return frozenset(seen - spoiled)
+                (seen if i == 0 and _is_product(node, source) else other_use).add(source)
+    return frozenset(seen - other_use)
 
 
 def _is_product(node: Tensor, weight: Tensor) -> bool:
@@ -51,7 +51,7 @@ def _is_product(node: Tensor, weight: Tensor) -> bool:
 def plan_weights(
     tensors: Iterable[Tensor],
     backend_of: Callable[[Tensor], Backend],
-    owner_of: Callable[[str], Owner],
+    owner_of: Callable[[Tensor], Owner],
     tiled: frozenset[Tensor],
 ) -> list[Allocation]:
     """The buffers for weights that do not stay in the mapped file: one for each device, owner
@@ -62,7 +62,7 @@ def plan_weights(
         backend = backend_of(tensor)
         if not backend.is_host:
             kind = backend.buffer_type(tensor.fmt, tensor.shape, tensor in tiled)
-            groups.setdefault((backend, kind, owner_of(tensor.name)), []).append(tensor)
+            groups.setdefault((backend, kind, owner_of(tensor)), []).append(tensor)
     return [
         allocation
         for (backend, kind, owner), members in groups.items()

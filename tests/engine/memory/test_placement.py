@@ -1,9 +1,9 @@
-"""What a person writes for --place, and which layer a tensor counts with."""
+"""What a person writes for --place, and where a weight lies then."""
 
 import pytest
 
 from engine.errors import BadSetting
-from engine.memory.placement import Pins, Placement, is_vision, layer_of, parse_pins, spell
+from engine.memory.placement import Pins, Placement, parse_pins, spell
 
 
 def test_layers_output_and_patterns() -> None:
@@ -82,39 +82,9 @@ def test_names_of_llama_cpp() -> None:
         spell("CPU", [], None)
 
 
-@pytest.mark.parametrize(
-    ("name", "layer"),
-    [
-        ("token_embd.weight", None),
-        ("position_embd.weight", None),
-        ("v.position_embd.weight", None),  # the first rule that matches counts
-        ("output.weight", 9),
-        ("output_norm.weight", 9),
-        ("per_layer_token_embd.weight", 9),
-        ("v.blk.3.attn_q.weight", 9),
-        ("mm.0.weight", 9),
-        ("s.blk.1.weight", 9),
-        ("blk.3.attn_output.weight", 3),
-        ("blk.0.ffn_down.weight", 0),
-        ("blk.12.cls.weight", 9),
-        ("something.weight", None),
-    ],
-)
-def test_which_layer_a_tensor_counts_with(name: str, layer: int | None) -> None:
-    assert layer_of(name, 9) == layer
-
-
-def test_vision_is_told_by_its_prefix() -> None:
-    assert [is_vision(n) for n in ("v.patch.weight", "mm.0.weight", "blk.0.v.weight")] == [
-        True,
-        True,
-        False,
-    ]
-
-
 def test_where_a_weight_lies() -> None:
     placement = Placement(("a:0", "b:0", "a:0"), (("ffn", "c:0"), ("ffn_up", "d:0")))
-    assert placement.device_of("blk.1.attn_q.weight") == "b:0"
-    assert placement.device_of("blk.1.ffn_up.weight") == "c:0"  # the first pattern counts
-    assert placement.device_of("output.weight") == "a:0"
-    assert placement.device_of("token_embd.weight") is None  # never moved
+    assert placement.device_of("blk.1.attn_q.weight", 1) == "b:0"
+    assert placement.device_of("blk.1.ffn_up.weight", 1) == "c:0"  # the first pattern counts
+    assert placement.device_of("output.weight", 2) == "a:0"
+    assert placement.device_of("token_embd.weight", None) is None  # never moved

@@ -1,20 +1,15 @@
 """Binding and graphs of the real files: names, counts, tied weights; strictness on tiny ones."""
 
 from collections import Counter
-from importlib import import_module
 from pathlib import Path
 
 import gguf
 import pytest
 
-from engine.errors import BadFile, TensorMismatch, UnsupportedModel
+from engine.errors import BadFile, UnsupportedModel
 from engine.gguf import open_gguf
-from engine.gguf.tensors import TensorInfo
 from engine.graph.op import Op
-from engine.graph.tensor import Role, Tensor
-from engine.layers.linear import Linear
 from engine.models.build import build_model, find, supported
-from engine.weights.bind import Name, bind
 from engine.weights.load import matmul_only
 from tests.goldens.tiny import write_tiny
 
@@ -59,58 +54,6 @@ def test_names_are_the_fields_standard_ones(arch: str, tmp_path: Path) -> None:
         parts = name.rsplit(".", 1)[0].split(".")
         pattern = ".".join(["blk", "{bid}", *parts[2:]] if parts[0] == "blk" else parts)
         assert pattern in known
-
-
-def _info(shape: tuple[int, ...]) -> TensorInfo:
-    from engine.gguf.formats import F32
-
-    full = (*shape, *(1,) * (4 - len(shape)))
-    return TensorInfo("", F32, full, len(shape), 0, 0, 0)
-
-
-def test_missing_and_unused_tensors_come_in_one_error(tmp_path: Path) -> None:
-    with open_gguf(write_tiny(tmp_path / "tiny.gguf", "llama")) as file:
-        tensors = dict(file.tensors)
-    del tensors["blk.0.attn_k.weight"]
-    del tensors["output_norm.weight"]
-    tensors["blk.1.extra.weight"] = tensors["blk.0.attn_q.weight"]
-    weights = import_module("engine.models.text.llama").Weights
-    with pytest.raises(TensorMismatch) as caught:
-        bind(weights, tensors, "llama", ["rope_freqs.weight"])
-    assert caught.value.missing == ("blk.0.attn_k.weight", "output_norm.weight")
-    assert caught.value.unused == ("blk.1.extra.weight",)
-    assert "\n" not in str(caught.value)
-
-
-def test_optional_and_alternative_fields() -> None:
-    from dataclasses import dataclass
-    from typing import Annotated
-
-    @dataclass
-    class Wide:
-        gate: Annotated[Linear, Name("gate")]
-        up: Annotated[Linear, Name("up")]
-
-    @dataclass
-    class Narrow:
-        up: Annotated[Linear, Name("up")]
-
-    @dataclass
-    class Whole:
-        ffn: Wide | Narrow
-        norm: Annotated[Linear | None, Name("norm")]
-        out: Annotated[Linear, Name("out", alt="up")]
-
-    globals().update(Wide=Wide, Narrow=Narrow)
-    bound = bind(Whole, {"up.weight": _info((4, 4)), "up.bias": _info((4,))}, "x")
-    whole = bound.model
-    assert isinstance(whole.ffn, Narrow)
-    assert whole.norm is None
-    assert isinstance(whole.out.weight, Tensor)
-    assert whole.out.weight.name == "out.weight"
-    assert bound.sources[whole.out.weight] == "up.weight"
-    assert whole.ffn.up.bias is not None
-    assert whole.ffn.up.bias.role is Role.WEIGHT
 
 
 def test_a_wrong_shape_is_one_line(tmp_path: Path) -> None:

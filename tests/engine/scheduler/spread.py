@@ -42,7 +42,7 @@ def spread(
     tiled = matmul_only(graph)
     mapped = {t: host.map(file.data(name)) for t, name in built.sources.items()}
     placed: dict[Tensor, Location] = {}
-    for tensor in (*built.sources, *(c for layer in built.layers for c in (layer.k, layer.v))):
+    for tensor in (*built.sources, *(c for layer in built.layers if layer for c in layer.leaves)):
         backend, is_weight = home(tensor), tensor.role is Role.WEIGHT
         if backend is host and is_weight:
             placed[tensor] = mapped[tensor]
@@ -80,8 +80,8 @@ def placements(built: BuiltModel, backends: Sequence[Backend]) -> dict[str, tupl
     *devices, host = backends
     last, n = devices[-1], built.n_layer
     embedding = built.model.weights.embedding.weight
-    layer = {t: built.layer_of(t.name) for t in built.sources}
-    layer |= {c: i for i, pair in enumerate(built.layers) for c in (pair.k, pair.v)}
+    layer = {t: owner.layer for t, owner in built.owners.items()}
+    layer |= {c: i for i, kept in enumerate(built.layers) if kept for c in kept.leaves}
     feeds = {t for t, name in built.sources.items() if ".ffn_" in name}
     chance = random.Random(5)
     anywhere = {t: chance.choice(backends) for t in layer}

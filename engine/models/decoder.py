@@ -1,0 +1,153 @@
+"""What most text models are: token embeddings, blocks in a row, a norm, an output matrix.
+
+An architecture adds to the params that all have, declares its weights, and says what its blocks'
+numbers are layer by layer.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Annotated, Protocol, TypeVar
+
+from engine.graph.tensor import Tensor
+from engine.layers.attention import AttentionSpec
+from engine.layers.blocks import BlockSpec
+from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.rope import RopeParams, Yarn
+from engine.layers.step import LayerCache, Pass
+from engine.models.base import Constant, Output, TextModel, TextWeights
+from engine.models.kept import Cells, Kept
+from engine.weights.params import COUNT, EPSILON, WIDTH, Meta, OneOf, Range
+
+CONTEXT = Range(1, 1 << 26)
+HEAD = Range(1, 1 << 16, or_zero=True)
+ROPE_BASE = Range(2, 1e12)
+ROPE_FACTOR = Range(0.01, 1 << 16, or_zero=True)
+SCALINGS = OneOf(("none", "linear", "yarn"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderParams:
+    """Hyperparameters that decoders share, by their GGUF keys; 0 where it is allowed means that
+    the key is not used.
+    """
+
+    n_layer: Annotated[int, Meta("block_count", COUNT)]
+    n_ctx_train: Annotated[int, Meta("context_length", CONTEXT)]
+    n_embd: Annotated[int, Meta("embedding_length", WIDTH)]
+    n_head: Annotated[int, Meta("attention.head_count", COUNT)]
+    n_head_kv: Annotated[int, Meta("attention.head_count_kv", HEAD)] = 0
+    key_length: Annotated[int, Meta("attention.key_length", HEAD)] = 0
+    rms_eps: Annotated[float, Meta("attention.layer_norm_rms_epsilon", EPSILON)]
+    n_rot: Annotated[int, Meta("rope.dimension_count", HEAD)] = 0
+    rope_base: Annotated[float, Meta("rope.freq_base", ROPE_BASE)] = 1e4
+    rope_scaling: Annotated[str, Meta("rope.scaling.type", SCALINGS)] = "linear"
+    rope_factor: Annotated[float, Meta("rope.scaling.factor", ROPE_FACTOR)] = 0.0
+    rope_original: Annotated[
+        int, Meta("rope.scaling.original_context_length", Range(1, 1 << 26, or_zero=True))
+    ] = 0
+
+    @property
+    def head_dim(self) -> int:
+        return self.key_length or self.n_embd // self.n_head
+
+    @property
+    def kv_heads(self) -> int:
+        return self.n_head_kv or self.n_head
+
+    @property
+    def rope_dim(self) -> int:
+        """Channels of a head that are turned."""
+        return self.n_rot or self.head_dim
+
+    def problem(self) -> str:
+        """What does not go together."""
+        if not self.key_length and self.n_embd % self.n_head:
+            return f"embedding_length {self.n_embd} is no multiple of head_count {self.n_head}"
+        if self.n_head % self.kv_heads:
+            return f"head_count {self.n_head} is no multiple of head_count_kv {self.kv_heads}"
+        if self.rope_dim % 2 or self.rope_dim > self.head_dim:
+            return (
+                f"rope.dimension_count is {self.rope_dim}; expected an even number up to"
+                f" {self.head_dim}, the size of a head"
+            )
+        return ""
+
+    def constants(self) -> Sequence[Constant]:
+        """None, as most."""
+        return ()
+
+    def attention(self, rope: RopeParams | None) -> AttentionSpec:
+        """A layer's attention, scores scaled by the size of a head."""
+        return AttentionSpec(
+            self.n_head, self.kv_heads, self.head_dim, 1 / sqrt(self.head_dim), self.rms_eps, rope
+        )
+
+    def rope(self, neox: bool, factors: tuple[float, ...] | None = None) -> RopeParams:
+        """Scaled as the file says; `factors` divide the frequencies of the pairs."""
+        scale = 1.0 if self.rope_scaling == "none" else 1.0 / (self.rope_factor or 1.0)
+        yarn = Yarn(self.rope_original or self.n_ctx_train) if self.rope_scaling == "yarn" else None
+        return RopeParams(self.rope_dim, self.rope_base, neox, scale, factors, yarn)
+
+
+class Block(Protocol):
+    """As those of engine/layers/blocks.py."""
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, spec: BlockSpec, cache: LayerCache | None, last: bool
+    ) -> Tensor: ...
+
+
+class DecoderWeights(TextWeights, Protocol):
+    """The tensors around the blocks."""
+
+    @property
+    def embedding(self) -> Embedding: ...
+    @property
+    def blocks(self) -> Sequence[Block]: ...
+    @property
+    def norm(self) -> RMSNorm: ...
+    @property
+    def output(self) -> Linear: ...
+
+
+P = TypeVar("P", bound=DecoderParams)
+W = TypeVar("W", bound=DecoderWeights)
+
+
+class Decoder(TextModel[P, W]):
+    """The forward pass that they share."""
+
+    gives = frozenset({Output.LOGITS, Output.EMBEDDINGS})
+
+    @abstractmethod
+    def spec(self, i: int) -> BlockSpec:
+        """The numbers of layer i."""
+
+    def window(self, i: int) -> int | None:
+        """How many tokens layer i sees, the token itself included; None: all."""
+        return None
+
+    def embed(self, p: Pass) -> Tensor:
+        """What enters the first block [E, T]."""
+        return self.weights.embedding(p.tokens)
+
+    def kept(self) -> Sequence[Kept]:
+        """Keys and values of each layer's window."""
+        attentions = [self.spec(i).attention for i in range(self.params.n_layer)]
+        return [
+            Cells(a.head_dim, a.head_dim, a.n_head_kv, a.rope, self.window(i))
+            for i, a in enumerate(attentions)
+        ]
+
+    def hidden(self, p: Pass, caches: Sequence[LayerCache | None]) -> Tensor:
+        """[E, n_outputs]."""
+        x, blocks = self.embed(p), self.weights.blocks
+        for i, block in enumerate(blocks):
+            x = block(x, i, p, self.spec(i), caches[i], last=i == len(blocks) - 1)
+        return self.weights.norm(x, self.params.rms_eps, "result_norm")
+
+    def logits(self, x: Tensor) -> Tensor:
+        """[E, n_outputs] -> [V, n_outputs]."""
+        return self.weights.output(x, "result_output")

@@ -1,0 +1,130 @@
+"""What a layer keeps between steps: a closed set of shapes, and the caches that come of them.
+
+A shape that can be declared but not made yet is refused by name; to make one takes its case in
+`make_caches` and what it becomes beside `LayerCache`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.errors import BadSetting, UnsupportedModel
+from engine.gguf.formats import Format
+from engine.graph.tensor import Role, leaf
+from engine.kvcache.causal import CausalCache
+from engine.kvcache.group import CacheGroup
+from engine.layers.rope import RopeParams
+from engine.layers.step import LayerCache
+
+CELL_STEP = 256
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Keys and values of every token that can still be seen: of all, or of the last `window`.
+
+    `key_dim` and `value_dim` are of a head, `window` counts the token itself. `rope` is what keys
+    were turned by, None for nothing: a shift of the context turns them on.
+    """
+
+    key_dim: int
+    value_dim: int
+    heads: int
+    rope: RopeParams | None
+    window: int | None = None
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Cells of the present chunk: a token at p sees from floor(p / size) * size on (Llama 4)."""
+
+    cells: Cells
+    size: int
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Multi-head latent attention: one row a token for all heads, `rope_dim` turned channels and
+    then `rank` of a joint latent, which is the value as well (DeepSeek-V2).
+    """
+
+    rope_dim: int
+    rank: int
+    rope: RopeParams
+
+
+@dataclass(frozen=True)
+class State:
+    """A recurrence: one value for all tokens so far, in float32 whatever keys are kept in. The
+    convolution's last inputs [kernel - 1, channels], and a state of `size` elements.
+    """
+
+    channels: int
+    kernel: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Keys and values of an encoder's rows, written when an image enters and seen by all later
+    tokens (cross-attention).
+    """
+
+    key_dim: int
+    value_dim: int
+    heads: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """A layer that looks at no other token."""
+
+
+Kept = Cells | Chunk | Latent | State | Encoded | Nothing
+MADE = (Cells, Nothing)
+
+
+def make_caches(
+    kept: Sequence[Kept], n_ctx: int, n_batch: int, kv: Format
+) -> tuple[CacheGroup, list[LayerCache | None]]:
+    """One cache for each distinct window, and what each layer's part of the contract becomes.
+
+    Raises `UnsupportedModel` for what cannot be made, and `BadSetting` where heads are no whole
+    blocks of `kv`.
+    """
+    windows = list(dict.fromkeys(k.window for k in kept if isinstance(k, Cells)))
+    whole = _up(n_ctx)
+    sizes = [whole if w is None else min(whole, _up(w + n_batch)) for w in windows]
+    layers: list[LayerCache | None] = []
+    for i, shape in enumerate(kept):
+        match shape:
+            case Cells():
+                index = windows.index(shape.window)
+                layers.append(_cells(shape, i, index, sizes[index], kv))
+            case Nothing():
+                layers.append(None)
+            case Chunk() | Latent() | State() | Encoded():
+                names = [made.__name__.lower() for made in MADE]
+                raise UnsupportedModel(
+                    f"what layer {i} keeps:", type(shape).__name__.lower(), names
+                )
+    caches = [CausalCache(size, window) for size, window in zip(sizes, windows, strict=True)]
+    return CacheGroup(caches), layers
+
+
+def _cells(shape: Cells, i: int, cache: int, n_cells: int, kv: Format) -> LayerCache:
+    for dim in (shape.key_dim, shape.value_dim):
+        if dim % kv.block:
+            expected = f"f16 or f32: a head of {dim} is no multiple of its blocks of {kv.block}"
+            raise BadSetting("kv", kv.name.lower(), expected)
+    return LayerCache(
+        leaf(f"cache_k_l{i}", kv, (shape.key_dim * shape.heads, n_cells), Role.CACHE),
+        leaf(f"cache_v_l{i}", kv, (shape.value_dim * shape.heads, n_cells), Role.CACHE),
+        shape.heads,
+        cache,
+        shape.rope,
+    )
+
+
+def _up(n: int) -> int:
+    return -(-n // CELL_STEP) * CELL_STEP

@@ -1,0 +1,108 @@
+"""Metadata of a file to a dataclass of hyperparameters, each checked against its range.
+
+A field `n_head: Annotated[int, Meta("attention.head_count", COUNT)]` is read from that key within
+the architecture; a field with a default may be absent. What a file says is never trusted further
+than its range, so that nothing behind this divides by zero or walks a range without end.
+"""
+
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass, fields
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from engine.errors import BadFile
+from engine.gguf import GGUFFile
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high`; with `or_zero` also 0, which the format writes for "none"."""
+
+    low: float
+    high: float
+    or_zero: bool = False
+
+    def has(self, value: object) -> bool:
+        """NaN is in no range."""
+        if not isinstance(value, int | float):
+            return False
+        return self.low <= value <= self.high or (self.or_zero and value == 0)
+
+    def __str__(self) -> str:
+        return f"{'0, or ' if self.or_zero else ''}{_number(self.low)} to {_number(self.high)}"
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Some words."""
+
+    words: tuple[str, ...]
+
+    def has(self, value: object) -> bool:
+        return value in self.words
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(self.words)}"
+
+
+COUNT = Range(1, 1 << 16)
+"""Of layers, heads, experts."""
+WIDTH = Range(1, 1 << 24)
+"""Of a vector: elements."""
+TOKENS = Range(1, (1 << 31) - 1)
+"""Of a context or a window."""
+EPSILON = Range(1e-12, 1)
+"""What a norm adds."""
+
+
+@dataclass(frozen=True)
+class Meta:
+    """A metadata key, without the architecture, and what its value may be."""
+
+    key: str
+    allowed: Range | OneOf
+
+
+def read_params(kind: type[T], file: GGUFFile) -> T:
+    """The params dataclass filled from metadata; defaults where a key is absent.
+
+    Raises one `BadFile` for a missing or mistyped key, or for all values that are out of range.
+    """
+    values: dict[str, Any] = {}
+    wrong: list[str] = []
+    for name, base, meta, optional in _declared(kind):
+        if optional and meta.key not in file.metadata:
+            continue
+        value = file.metadata.get(meta.key, _plain(base))
+        values[name] = value
+        if not meta.allowed.has(value):
+            shown = repr(value[:64]) if isinstance(value, str) else value
+            wrong.append(f"{file.metadata.full(meta.key)!r} is {shown}; expected {meta.allowed}")
+    if wrong:
+        raise BadFile(file.paths[0], f"metadata {'; '.join(wrong)}")
+    return kind(**values)
+
+
+def _declared(kind: type) -> Iterator[tuple[str, Any, Meta, bool]]:
+    """Name, type, marker of each field that comes from metadata, and whether it may be absent."""
+    hints = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        hint = hints[field.name]
+        if get_origin(hint) is Annotated:
+            base, *extra = get_args(hint)
+            meta = next((e for e in extra if isinstance(e, Meta)), None)
+            if meta is not None:
+                yield field.name, base, meta, field.default is not MISSING
+
+
+def _plain(kind: Any) -> type:
+    options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    chosen = next(o for o in options if o is not NoneType)
+    assert isinstance(chosen, type)
+    return chosen
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else f"{value:g}"
