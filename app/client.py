@@ -47,7 +47,7 @@ class EngineClient(QObject):
         self._ids = count(1)
         self._worker: Worker | None = None
         self._reader: _Reader | None = None
-        self._open: dict[int, protocol.Request] = {}  # requests without their final message
+        self._open: dict[int, protocol.Request[Any]] = {}  # requests without their final message
         self._next_prediction: protocol.Predict | None = None
         self._closed = False
 
@@ -112,14 +112,14 @@ class EngineClient(QObject):
             if isinstance(request, protocol.Load | protocol.Generate):
                 self.cancel(request.id)
 
-    def _send(self, request: protocol.Request) -> int:
+    def _send(self, request: protocol.Request[Any]) -> int:
         if self._worker is None and not self._closed:
             self._start_worker()
         self._open[request.id] = request
         self._hand_over(request)
         return request.id
 
-    def _hand_over(self, request: protocol.Request) -> None:
+    def _hand_over(self, request: protocol.Request[Any] | protocol.Order) -> None:
         # Of a worker that died the reader tells, once.
         with contextlib.suppress(WorkerDied):
             if self._worker is not None:
@@ -162,7 +162,7 @@ class EngineClient(QObject):
     def _pass_on(self, reply: protocol.Reply) -> None:
         request = self._open.pop(reply.id, None)
         match reply:
-            case protocol.Memory(id=0):
+            case protocol.PlannedMemory() | protocol.HeldMemory():
                 self.memory.emit(reply)
             case protocol.MemoryEvents():
                 self.memory_events.emit(reply)
@@ -176,16 +176,18 @@ class EngineClient(QObject):
                 self.finished.emit(reply)
             case protocol.Devices():
                 self.devices.emit(reply)
-            case protocol.Memory() | protocol.Failed() if isinstance(request, protocol.Predict):
+            case protocol.PredictedMemory():
+                self._end_prediction(reply)
+            case protocol.Failed() if isinstance(request, protocol.Predict):
                 self._end_prediction(reply)
             case protocol.Failed():
                 self.failed.emit(reply)
 
-    def _end_prediction(self, reply: protocol.Memory | protocol.Failed) -> None:
+    def _end_prediction(self, reply: protocol.PredictedMemory | protocol.Failed) -> None:
         following, self._next_prediction = self._next_prediction, None
         if following is not None:
             self._send(following)
-        elif isinstance(reply, protocol.Memory):
+        elif isinstance(reply, protocol.PredictedMemory):
             self.predicted.emit(reply)
         else:
             self.prediction_failed.emit(reply)

@@ -16,7 +16,6 @@ ROOT = Path(__file__).parent.parent
 ORDER = [
     ("engine.errors",),
     ("engine.settings",),
-    ("engine.timings", "engine.reports"),
     ("engine.protocol",),
     ("engine.gguf",),
     ("engine.tokenizer", "engine.images"),
@@ -38,8 +37,7 @@ ORDER = [
 ROW = {part: row for row, parts in enumerate(ORDER) for part in parts}
 # What the app takes from the engine; the tokenizer only to show what it does.
 APP_TAKES = (
-    *("engine.errors", "engine.settings", "engine.timings", "engine.reports"),
-    "engine.protocol",
+    *("engine.errors", "engine.settings", "engine.protocol"),
     *("engine.gguf", "engine.tokenizer", "engine.worker"),
 )
 QT = ("PySide6", "pyqtgraph")

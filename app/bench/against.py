@@ -16,7 +16,7 @@ import psutil
 import app
 from app.terminal.text import note
 from engine.errors import MissingPackage, PeerFailed
-from engine.timings import BenchTest
+from engine.protocol import BenchTest
 
 NAME_OF_PEER = "llama.cpp"
 GRACE = 5.0

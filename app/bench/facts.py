@@ -11,8 +11,7 @@ import app
 from app.cli import version
 from app.terminal.engine import Engine
 from engine.gguf.reader import open_gguf
-from engine.protocol import Devices, ListDevices, Loaded
-from engine.timings import BenchTest
+from engine.protocol import BenchTest, ListDevices, Loaded
 
 
 def facts_of(engine: Engine, loaded: Loaded) -> dict[str, Any]:
@@ -20,9 +19,7 @@ def facts_of(engine: Engine, loaded: Loaded) -> dict[str, Any]:
     options = engine.options
     devices = [
         device
-        for reply in engine.worker.ask(ListDevices(engine.worker.new_id()))
-        if isinstance(reply, Devices)
-        for device in reply.devices
+        for device in engine.worker.get(ListDevices(engine.worker.new_id())).devices
         if device.id == loaded.device
     ]
     units = devices[0].compute_units if devices else os.cpu_count() or 1

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from engine.timings import Cost, SplitRecord, StepProfile
+from engine.protocol import Cost, SplitRecord, StepProfile
 
 _HEAD = ("model", "size", "params", "backend", "threads", "test", "t/s", "median")
 _COSTS = {"kernel": "kernel", "op": "operation", "role": "tensor", "split": "split"}

@@ -6,7 +6,7 @@ Format: "Trace Event Format" of the Chromium project; complete events (ph X), ti
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from engine.timings import StepProfile
+from engine.protocol import StepProfile
 
 HOST_ROW = 0
 

@@ -14,7 +14,7 @@ import msgspec
 from app.terminal.options import add_engine_options, count, engine_options, positive
 from app.terminal.text import print_json
 from engine.errors import BadSetting
-from engine.timings import BenchTest
+from engine.protocol import BenchTest
 
 if TYPE_CHECKING:
     from app.bench.against import PeerProcess
@@ -120,18 +120,16 @@ def _measure(
 
 
 def _time(engine: "Engine", test: BenchTest, repetitions: int, warm_up: bool) -> list[int]:
-    from engine.protocol import Bench, BenchDone
+    from engine.protocol import Bench
 
-    *_, done = engine.ask(Bench(engine.worker.new_id(), test, repetitions, warm_up))
-    assert isinstance(done, BenchDone)
-    return done.samples_ns
+    return engine.get(Bench(engine.worker.new_id(), test, repetitions, warm_up)).samples_ns
 
 
 def _profile(engine: "Engine", tests: list[BenchTest], args: argparse.Namespace) -> dict[str, Any]:
     """Of a batch and of a token at every depth, where the tests have one: shown and stored."""
     from app.bench.tables import profile_lines
     from app.bench.trace import trace
-    from engine.protocol import Profile, ProfileDone
+    from engine.protocol import Profile
 
     sizes = {min(t.n_prompt, BATCH): PREFILL_STEPS for t in tests if t.n_prompt}
     if any(t.n_gen for t in tests):
@@ -139,8 +137,7 @@ def _profile(engine: "Engine", tests: list[BenchTest], args: argparse.Namespace)
     depths = sorted({t.n_depth for t in tests})
     profiles, roof = [], (0.0, 0.0)
     for n_tokens, steps in sizes.items():
-        *_, done = engine.ask(Profile(engine.worker.new_id(), n_tokens, depths, steps))
-        assert isinstance(done, ProfileDone)
+        done = engine.get(Profile(engine.worker.new_id(), n_tokens, depths, steps))
         profiles += done.profiles
         roof = (max(roof[0], done.bytes_per_s), max(roof[1], done.flops_per_s))
     if not args.json:

@@ -4,8 +4,7 @@ import argparse
 
 from app.terminal.text import print_json
 from engine.errors import BadSetting
-from engine.protocol import Devices, ListDevices
-from engine.reports import DeviceRow
+from engine.protocol import DeviceRow, ListDevices
 from engine.worker import Worker
 
 NAME = "devices"
@@ -35,10 +34,7 @@ def run(args: argparse.Namespace) -> int:
 def list_devices() -> list[DeviceRow]:
     """What a worker finds. Raises `WorkerDied` where a driver takes it down."""
     with Worker() as worker:
-        for reply in worker.ask(ListDevices(worker.new_id())):
-            if isinstance(reply, Devices):
-                return reply.devices
-    return []
+        return worker.get(ListDevices(worker.new_id())).devices
 
 
 def choose_device(name: str | None) -> DeviceRow:

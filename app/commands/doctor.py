@@ -10,7 +10,7 @@ import msgspec
 from app.terminal.child import child
 from app.terminal.text import print_json
 from engine.errors import DeviceError
-from engine.reports import DriverCheck
+from engine.protocol import DriverCheck
 
 NAME = "doctor"
 HELP = "try every driver, and say what to install"

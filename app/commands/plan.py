@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from app.terminal.options import add_engine_options, engine_options
 from app.terminal.text import plain, print_json
-from engine.protocol import Plan, Planned
-from engine.reports import ArenaRow, SplitRow
+from engine.protocol import ArenaRow, Plan, Planned, SplitRow
 
 NAME = "plan"
 HELP = "predict what a model takes on every device, and how it would run"
@@ -34,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
     with Worker() as worker:
         request = Plan(worker.new_id(), str(resolve(args.model)), options, args.nodes)
-        planned = next(r for r in worker.ask(request) if isinstance(r, Planned))
+        planned = worker.get(request)
     if args.json:
         import msgspec
 

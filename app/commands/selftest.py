@@ -14,7 +14,7 @@ from app.terminal.child import Child, child
 from app.terminal.progress import Bar, remaining
 from app.terminal.text import print_json
 from engine.errors import CutawayError
-from engine.reports import CaseResult, DeviceRow, SelfTest, SelfTestPlan
+from engine.protocol import CaseResult, DeviceRow, SelfTest, SelfTestPlan
 
 NAME = "selftest"
 HELP = "check what a device computes, operation by operation"

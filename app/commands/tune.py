@@ -12,7 +12,7 @@ from app.terminal.child import child
 from app.terminal.progress import Bar, remaining
 from app.terminal.text import print_json
 from engine.errors import BadSetting, CutawayError
-from engine.reports import TrialResult, Tune, TunePlan, TuneResult
+from engine.protocol import TrialResult, Tune, TunePlan, TuneResult
 
 NAME = "tune"
 HELP = "find the fastest settings of a device's kernels and keep them"

@@ -4,42 +4,22 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Self
+from typing import Any, Self, cast
 
 from app.terminal.progress import Bar
 from app.terminal.text import note
-from engine.protocol import (
-    Bench,
-    Cancel,
-    Failed,
-    Generate,
-    Load,
-    Loaded,
-    Perplexity,
-    Profile,
-    Progress,
-    Reply,
-)
+from engine.protocol import Load, Loaded, Progress, R, Reply, Request, Stage
 from engine.settings import EngineOptions
-from engine.worker import FINAL, RemoteError, Worker
+from engine.worker import Worker
 
 TICK = 0.1  # seconds between looks at Ctrl+C and at the progress bar
-LABELS = {
+LABELS: dict[Stage, str] = {
     "load": "loading",
     "compile": "building kernels",
     "prefill": "reading the prompt",
     "score": "scoring",
     "bench": "measuring",
 }
-FIRST_STAGE = {
-    Load: "load",
-    Generate: "prefill",
-    Perplexity: "score",
-    Bench: "bench",
-    Profile: "bench",
-}
-
-Work = Load | Generate | Perplexity | Bench | Profile
 
 
 class Interrupt:
@@ -77,9 +57,7 @@ class Engine:
         """
         self.close()
         self._worker = Worker()
-        request = Load(self._worker.new_id(), str(self.path), self.options)
-        *_, loaded = self.ask(request)
-        assert isinstance(loaded, Loaded)
+        loaded = self.get(Load(self._worker.new_id(), str(self.path), self.options))
         for text in loaded.notes:
             note(text)
         return loaded
@@ -91,24 +69,17 @@ class Engine:
         return self._worker
 
     def ask(
-        self, request: Work, interrupt: Interrupt | None = None, bar: bool = True
+        self, request: Request[Any], interrupt: Interrupt | None = None, bar: bool = True
     ) -> Iterator[Reply]:
-        """Every message about a request, the final one last; a bar shows progress until it speaks.
+        """Every reply to a request, the final one last; a bar shows progress until it speaks.
 
-        Where `interrupt` hears Ctrl+C the request is cancelled, and ends with its final message.
+        Where `interrupt` hears Ctrl+C the request is cancelled, and still ends with a reply.
         Raises RemoteError for a request that fails, WorkerDied.
         """
-        worker, cancelled = self.worker, False
-        worker.send(request)
-        latest = Progress(request.id, FIRST_STAGE[type(request)], 0, 0)
+        latest = Progress(request.id, request.stage, 0, 0)
+        interrupted = (lambda: interrupt.heard) if interrupt is not None else (lambda: False)
         with Bar() as shown:
-            while True:
-                if interrupt and interrupt.heard and not cancelled:
-                    cancelled = True
-                    worker.send(Cancel(request.id))
-                reply = worker.receive(TICK)
-                if reply is not None and reply.id != request.id:
-                    continue  # what the engine tells unasked, such as its memory
+            for reply in self.worker.ask(request, interrupted, TICK):
                 if isinstance(reply, Progress):
                     latest = reply
                 elif reply is not None:
@@ -116,12 +87,14 @@ class Engine:
                     shown.clear()
                 if bar:
                     shown.update(LABELS[latest.stage], latest.done, latest.total)
-                if isinstance(reply, Failed):
-                    raise RemoteError(reply)
                 if reply is not None:
                     yield reply
-                if isinstance(reply, FINAL):
-                    return
+
+    def get(self, request: Request[R]) -> R:
+        """The reply that ends a request, with a bar until it comes. Raises as `ask`."""
+        *_, last = self.ask(request)
+        assert isinstance(last, request.ends)
+        return cast(R, last)
 
     def close(self) -> None:
         """Ends the process. Harmless when done twice."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from engine.errors import NoMem, NotSupported
 from engine.gguf.formats import Format
 from engine.graph.tensor import Shape, Tensor
+from engine.protocol import MemoryEvent
 
 Bytes = NDArray[np.uint8]
 PLAIN = "plain"
@@ -59,23 +60,7 @@ class BufferType:
         return -(-size // self.alignment) * self.alignment
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryChange:
-    """What happened in a pool: allocate, free or refuse; `used` bytes are held after it.
-
-    `time_ns` is time.time_ns().
-    """
-
-    kind: str
-    pool: str
-    device: str
-    owner: Owner
-    size: int
-    used: int
-    time_ns: int
-
-
-def _untold(change: MemoryChange) -> None:
+def _untold(event: MemoryEvent) -> None:
     """For pools that nobody watches."""
 
 
@@ -83,13 +68,13 @@ def _untold(change: MemoryChange) -> None:
 class MemoryPool:
     """RAM that devices share. Refuses by its own limit: a driver's yes proves nothing.
 
-    `tell` hears every change.
+    `tell` hears every allocation.
     """
 
     name: str
     limit: int
     taken: dict[tuple[str, Owner], int] = field(default_factory=dict)
-    tell: Callable[[MemoryChange], None] = _untold
+    tell: Callable[[MemoryEvent], None] = _untold
 
     @property
     def used(self) -> int:
@@ -129,7 +114,8 @@ class MemoryPool:
         raise NoMem(device, owner.component, size, left, detail, owner.layer, owner.name)
 
     def _tell(self, kind: str, device: str, owner: Owner, size: int) -> None:
-        self.tell(MemoryChange(kind, self.name, device, owner, size, self.used, time_ns()))
+        of = (owner.component, owner.layer, owner.name)
+        self.tell(MemoryEvent(time_ns(), kind, self.name, device, *of, size, self.used))
 
 
 class Event(ABC):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import psutil
 
-from engine.backends.base import MemoryChange, MemoryPool
+from engine.backends.base import MemoryPool
 from engine.memory.nvml import free_bytes
+from engine.protocol import MemoryEvent
 from engine.settings import RESERVE
 
 SYSTEM = "system"
@@ -57,16 +58,16 @@ class MeasuredPool(MemoryPool):
         return free
 
 
-_listeners: list[Callable[[MemoryChange], None]] = []
+_listeners: list[Callable[[MemoryEvent], None]] = []
 
 
-def listen(listener: Callable[[MemoryChange], None]) -> Callable[[], None]:
+def listen(listener: Callable[[MemoryEvent], None]) -> Callable[[], None]:
     """Hear every change of this process's pools; what is returned ends it."""
     _listeners.append(listener)
     return lambda: _listeners.remove(listener)
 
 
-def _tell(change: MemoryChange) -> None:
+def _tell(change: MemoryEvent) -> None:
     for listener in _listeners:
         listener(change)
 

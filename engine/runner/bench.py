@@ -9,9 +9,9 @@ from time import perf_counter_ns
 import numpy as np
 
 from engine.errors import BadSetting, Cancelled
+from engine.protocol import BenchTest
 from engine.runner.loading import LoadedModel
 from engine.runner.sequence import Sequenced
-from engine.timings import BenchTest
 
 
 def bench(

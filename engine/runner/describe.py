@@ -1,10 +1,9 @@
 """A placement as `cutaway plan` shows it: splits, what crosses between devices, what fits."""
 
-from engine.protocol import Plan, Planned
-from engine.reports import ArenaRow, BudgetRow, CopyRow, SplitRow
+from engine.protocol import ArenaRow, BudgetRow, CopyRow, Plan, Planned, PlannedMemory, SplitRow
 from engine.runner.dry_run import DryRun
 from engine.runner.placement import Placed
-from engine.runner.records import planned
+from engine.runner.records import foreseen
 from engine.scheduler.costs import costs
 from engine.scheduler.lifetimes import LoweredSplit
 from engine.scheduler.outline import Peak
@@ -26,7 +25,7 @@ def describe_plan(request: Plan, placed: Placed, name: str) -> Planned:
         layers=list(dry.placement.layers),
         overrides=list(dry.placement.overrides),
         reasons=list(dry.placement.reasons),
-        memory=planned(request.id, dry, placed.failure),
+        memory=foreseen(PlannedMemory, request.id, dry, placed.failure),
         budgets=budgets(dry),
         log=dry.memory().log_lines(),
         splits=splits,

@@ -11,12 +11,12 @@ from engine.errors import BadSetting, Cancelled, NoMem
 from engine.graph.graph import is_numbered
 from engine.graph.tensor import Role
 from engine.graph.work import Work, work_of
+from engine.protocol import Cost, HostRecord, LaunchRecord, SplitRecord, StepProfile
 from engine.runner.bench import fill, random_ids
 from engine.runner.loading import LoadedModel
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH
 from engine.scheduler.record import UNRECORDED, Recorder, Recording
-from engine.timings import Cost, HostRecord, LaunchRecord, SplitRecord, StepProfile
 
 # A layer's number in a tensor's name: Qcur-3, cache_k_l3 (view).
 _LAYER = re.compile(r"-\d+|(?<=_k)_l\d+|(?<=_v)_l\d+")

@@ -1,16 +1,18 @@
 """The memory records as messages: what is planned and what is held."""
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import psutil
 
-from engine.backends.base import Backend, MemoryChange, MemoryPool
+from engine.backends.base import Backend, MemoryPool
 from engine.errors import NoMem
 from engine.memory.pools import SYSTEM, MeasuredPool
 from engine.memory.records import BackendMemory, Status, now
-from engine.protocol import Memory, PoolRow
-from engine.reports import MemoryEvent
+from engine.protocol import ForeseenMemory, HeldMemory, PoolRow
 from engine.runner.dry_run import DryRun
+
+Foreseen = TypeVar("Foreseen", bound=ForeseenMemory)
 
 
 def records(dry: DryRun, failure: NoMem | None = None) -> BackendMemory:
@@ -18,21 +20,21 @@ def records(dry: DryRun, failure: NoMem | None = None) -> BackendMemory:
     return now(dry.memory(), pools_of(dry.backends), failure)
 
 
-def held(dry: DryRun, memory: BackendMemory | None = None) -> Memory:
+def held(dry: DryRun, memory: BackendMemory | None = None) -> HeldMemory:
     """What the engine holds now or held at that moment; the mapped file's pages are listed."""
     found = (memory or records(dry)).rows()
     rows = [row for row in found if row.status != Status.UNALLOCATED]
-    return Memory(0, rows, pool_rows(dry.backends), dry.built.n_layer)
+    return HeldMemory(0, rows, pool_rows(dry.backends), dry.built.n_layer)
 
 
-def planned(request_id: int, dry: DryRun, failure: NoMem | None) -> Memory:
+def foreseen(kind: type[Foreseen], request_id: int, dry: DryRun, failure: NoMem | None) -> Foreseen:
     """What loading would take, and by how much it passes the tightest limit.
 
     What an open model holds does not count against it: a load frees that first.
     """
     over = max(overruns(dry).values(), default=0)
     short = max(over, failure.wanted - failure.left if failure is not None else 0)
-    return Memory(
+    return kind(
         request_id,
         dry.memory().rows(),
         pool_rows(dry.backends),
@@ -64,22 +66,6 @@ def pools_of(backends: Iterable[Backend]) -> list[MemoryPool]:
 def pool_rows(backends: Sequence[Backend]) -> list[PoolRow]:
     """Every pool with what is free in it."""
     return [_pool_row(pool, backends) for pool in pools_of(backends)]
-
-
-def event(change: MemoryChange) -> MemoryEvent:
-    """A pool's change as a message's part."""
-    owner = change.owner
-    return MemoryEvent(
-        change.time_ns,
-        change.kind,
-        change.pool,
-        change.device,
-        owner.component,
-        owner.layer,
-        owner.name,
-        change.size,
-        change.used,
-    )
 
 
 def _pool_row(pool: MemoryPool, backends: Sequence[Backend]) -> PoolRow:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from engine.backends.base import Commands, Event, Ran
 from engine.graph.tensor import Tensor
+from engine.protocol import SplitRecord
 from engine.scheduler.lifetimes import LoweredSplit
 from engine.scheduler.outline import Outline
 
@@ -39,22 +40,6 @@ class Moved:
     def ns(self) -> int:
         """What the parts took together."""
         return sum(end - start for start, end in self.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class SplitTime:
-    """A split of a recorded step: its nodes, what was copied into it and for how long, and how
-    long its launches took.
-    """
-
-    device: str
-    n_nodes: int
-    first: str
-    last: str
-    copies: int
-    copied: int
-    copy_ns: int
-    compute_ns: int
 
 
 class Recorder:
@@ -116,7 +101,7 @@ class Recording(Recorder):
             found.append(Moved(split, name, size, tuple(event.span() for event in events)))
         return found
 
-    def splits(self) -> list[SplitTime]:
+    def splits(self) -> list[SplitRecord]:
         """What every split took, from events; asked for when the step has ended."""
         launches, copies = self.launches(), self.copies()
         found = []
@@ -127,6 +112,6 @@ class Recording(Recorder):
             copied, copy_ns = sum(c.size for c in mine), sum(c.ns for c in mine)
             named = (nodes[0].name, nodes[-1].name)
             found.append(
-                SplitTime(device, len(nodes), *named, len(mine), copied, copy_ns, computed)
+                SplitRecord(device, len(nodes), *named, len(mine), copied, copy_ns, computed)
             )
         return found

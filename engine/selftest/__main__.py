@@ -13,7 +13,7 @@ from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.drivers.device import open_device
 from engine.errors import CutawayError
 from engine.graph.work import work_of
-from engine.reports import CaseResult, SelfTest, SelfTestPlan
+from engine.protocol import CaseResult, SelfTest, SelfTestPlan
 from engine.selftest.case import Case
 from engine.selftest.check import check, measure
 from engine.selftest.operands import Operands

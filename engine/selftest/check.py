@@ -8,7 +8,7 @@ from engine.backends.base import Backend
 from engine.errors import CutawayError
 from engine.graph.arrays import decode, raw_array
 from engine.graph.tensor import Tensor
-from engine.reports import CaseResult
+from engine.protocol import CaseResult
 from engine.selftest.case import Case
 from engine.selftest.guarded import Array, prepared, refused, run_all
 from engine.selftest.operands import Operands

@@ -12,7 +12,7 @@ from msgspec import structs
 from engine.backends.opencl.drivers.device import Device, open_device
 from engine.backends.opencl.tuned import Stored, default, own_folder, read
 from engine.errors import BadSetting, CutawayError
-from engine.reports import TrialResult, Tune, TunePlan, TuneResult
+from engine.protocol import TrialResult, Tune, TunePlan, TuneResult
 from engine.tuner.families import Family, families_for
 from engine.tuner.search import Contest
 

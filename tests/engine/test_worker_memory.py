@@ -12,17 +12,19 @@ from engine.protocol import (
     Failed,
     Finished,
     Generate,
+    HeldMemory,
     Load,
     Loaded,
     Memory,
+    MemoryEvent,
     MemoryEvents,
     Message,
+    PlannedMemory,
     Reply,
     Sampling,
     Unload,
     Unloaded,
 )
-from engine.reports import MemoryEvent
 from engine.settings import EngineOptions
 from engine.worker import Worker
 from tests.engine.runner.memory import drivers
@@ -67,6 +69,7 @@ def held(found: list[MemoryEvent]) -> dict[tuple[str, str, int | None], int]:
 def test_events_add_up_to_the_records(worker: Worker, tiny_path: Path) -> None:
     loading = told(worker, Load(1, str(tiny_path), EngineOptions(device=drivers()[0], ctx=64)))
     memories = [r for r in loading if isinstance(r, Memory)]
+    assert [type(m) for m in memories[:1] + memories[-1:]] == [PlannedMemory, HeldMemory]
     assert {r.status for r in memories[0].rows} == {"planned", "mapped"}
     assert {r.status for r in memories[-1].rows} == {"allocated", "mapped"}
     rows = [r for r in memories[-1].rows if r.status == "allocated"]
@@ -87,6 +90,8 @@ def test_what_was_refused_is_told_before_the_failure(worker: Worker, tiny_path: 
     assert failed.kind == NoMem.__name__
     assert f"{device}: no room for " in failed.message
     planned, now = [r for r in replies if isinstance(r, Memory)][-2:]
+    assert isinstance(planned, PlannedMemory)
+    assert isinstance(now, HeldMemory)
     assert not planned.fits
     assert planned.shortfall == sum(r.size for r in planned.rows if r.device == device) - 100_000
     (refused,) = [r for r in now.rows if r.status == "failed"]

@@ -3,8 +3,7 @@
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient
-from engine.protocol import StepTimes
-from engine.timings import SplitRecord
+from engine.protocol import SplitRecord, StepTimes
 
 
 class SplitsState(QObject):

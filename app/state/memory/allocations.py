@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from app.state.memory.sums import in_order
-from engine.protocol import MemoryRow, PoolRow
-from engine.reports import MemoryEvent
+from engine.protocol import MemoryEvent, MemoryRow, PoolRow
 
 LONGEST = 4000  # events that are kept
 PAUSE_NS = 500_000_000  # events further apart than that are not of one load

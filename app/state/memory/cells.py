@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.protocol import Memory, MemoryRow
-from engine.reports import MemoryEvent
+from engine.protocol import Memory, MemoryEvent, MemoryRow
 
 Key = tuple[str, str, int | None]
 """Device, component, layer; of no layer is None."""

@@ -7,7 +7,14 @@ from PySide6.QtCore import QObject, Signal
 from app.client import EngineClient
 from app.state.memory.allocations import Allocations
 from app.state.memory.cells import Cell, Key, allocated, apply, cells, key
-from engine.protocol import Failed, Memory, MemoryEvents, PoolRow
+from engine.protocol import (
+    Failed,
+    HeldMemory,
+    MemoryEvents,
+    PlannedMemory,
+    PoolRow,
+    PredictedMemory,
+)
 
 
 class MemoryState(QObject):
@@ -21,9 +28,9 @@ class MemoryState(QObject):
 
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.planned: Memory | None = None
-        self.held: Memory | None = None
-        self.predicted: Memory | None = None
+        self.planned: PlannedMemory | None = None
+        self.held: HeldMemory | None = None
+        self.predicted: PredictedMemory | None = None
         self.prediction_problem = ""
         self.refusal = ""
         self.cells: list[Cell] = []
@@ -55,8 +62,8 @@ class MemoryState(QObject):
         """Where memory ran out; the other cells are as they were then."""
         return next((cell for cell in self.cells if cell.status == "failed"), None)
 
-    def _on_memory(self, memory: Memory) -> None:
-        if any(row.status == "planned" for row in memory.rows):
+    def _on_memory(self, memory: PlannedMemory | HeldMemory) -> None:
+        if isinstance(memory, PlannedMemory):
             self.planned, self.held, self.refusal, self._taken = memory, None, "", {}
         else:
             self.held, self._taken = memory, allocated(memory)
@@ -77,7 +84,7 @@ class MemoryState(QObject):
             self.held = None  # what a load had taken is given back
         self._refresh()
 
-    def _note_refusal(self, memory: Memory) -> None:
+    def _note_refusal(self, memory: HeldMemory) -> None:
         """What a dry run has refused is no event of any pool, but belongs among them."""
         failed = next((row for row in memory.rows if row.status == "failed"), None)
         if failed is None:
@@ -86,7 +93,7 @@ class MemoryState(QObject):
         if known is None or key(known) != key(failed):
             self.allocations.refuse(failed, self.pools, time_ns())
 
-    def _on_predicted(self, memory: Memory) -> None:
+    def _on_predicted(self, memory: PredictedMemory) -> None:
         self.predicted, self.prediction_problem = memory, ""
         self.prediction_changed.emit()
 

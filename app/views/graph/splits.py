@@ -14,8 +14,7 @@ from app.views.memory.bar import paint_head
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import grouped, microseconds, milliseconds
 from app.widgets.walk import Walk
-from engine.protocol import StepTimes
-from engine.timings import SplitRecord
+from engine.protocol import SplitRecord, StepTimes
 
 HEAD, BAND, LEGEND, LEAST = 28, 32, 24, 3.0
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter

@@ -21,8 +21,7 @@ from app.widgets.elided import ElidedLabel
 from app.widgets.lists.rows import Column, Rows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import mib
-from engine.protocol import MemoryRow
-from engine.reports import MemoryEvent
+from engine.protocol import MemoryEvent, MemoryRow
 
 Page = Literal["layers", "timeline", "splits"]
 PAGES: dict[Page, str] = {

@@ -27,7 +27,7 @@ from app.views.memory.cell import cross
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import mib
 from app.widgets.walk import Walk
-from engine.reports import MemoryEvent
+from engine.protocol import MemoryEvent
 
 HEAD, CHART, TIMES, LEGEND = 28, 112, 20, 24
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter

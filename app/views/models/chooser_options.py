@@ -24,7 +24,7 @@ from app.views.memory.bar import PoolBars
 from app.widgets.basics import Button, label, set_tone
 from app.widgets.elided import ElidedLabel
 from app.widgets.numbers import grouped, mib
-from engine.protocol import Devices, Memory
+from engine.protocol import Devices, PredictedMemory
 from engine.settings import KV_TYPES, EngineOptions
 
 CONTEXTS = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
@@ -202,7 +202,7 @@ class OptionsView(QWidget):
             self.loading.emit()
 
 
-def _verdict(memory: Memory) -> tuple[str, str, str]:
+def _verdict(memory: PredictedMemory) -> tuple[str, str, str]:
     """Picture, tone and words: whether it fits, with the numbers."""
     wanted = sum(row.size for row in memory.rows if row.status == "planned")
     if memory.fits:

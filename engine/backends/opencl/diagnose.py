@@ -19,7 +19,7 @@ import numpy as np
 
 from engine.backends.opencl.drivers.find import ONLY, PACKAGES, Driver, find_drivers
 from engine.errors import CutawayError
-from engine.reports import DeviceCheck, DriverCheck
+from engine.protocol import DeviceCheck, DriverCheck
 
 if TYPE_CHECKING:
     from engine.backends.opencl.drivers.device import Device

@@ -11,7 +11,7 @@ import pytest
 
 from app.bench.against import Comparison, PeerProcess, compare, stopped
 from engine.errors import MissingPackage, PeerFailed
-from engine.timings import BenchTest
+from engine.protocol import BenchTest
 
 TEST = BenchTest(n_gen=10)
 MS = 1_000_000

@@ -8,7 +8,7 @@ import sys
 import time
 
 from engine.backends.base import Backend
-from engine.reports import CaseResult
+from engine.protocol import CaseResult
 from engine.selftest import __main__ as program
 from engine.selftest.case import Case
 

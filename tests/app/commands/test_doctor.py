@@ -6,7 +6,7 @@ import pytest
 
 from app.cli import main
 from app.commands import devices, doctor
-from engine.reports import DeviceCheck, DeviceRow, DriverCheck
+from engine.protocol import DeviceCheck, DeviceRow, DriverCheck
 
 GOOD = DriverCheck("/lib/good.so", "good-rt", [DeviceCheck("A CPU", 0.25)])
 BAD = DriverCheck(

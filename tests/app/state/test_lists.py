@@ -18,7 +18,7 @@ from app.state.selection import Selected, Selection
 from app.state.talk.chats import ChatList
 from app.state.talk.store import ChatRow, ChatStore
 from app.work import close_jobs
-from engine.protocol import Failed, Memory, MemoryRow
+from engine.protocol import Failed, HeldMemory, MemoryRow, PlannedMemory
 from tests.app.state.conftest import Until
 
 
@@ -179,7 +179,7 @@ def test_memory(qapp: object) -> None:
     heard: list[str] = []
     state.changed.connect(lambda: heard.append("changed"))
     state.prediction_changed.connect(lambda: heard.append("prediction"))
-    planned = Memory(
+    planned = PlannedMemory(
         0,
         [
             MemoryRow("a", "weights", 0, 5, "planned"),
@@ -190,7 +190,7 @@ def test_memory(qapp: object) -> None:
         [],
         1,
     )
-    held = Memory(0, [MemoryRow("a", "weights", 0, 5, "allocated")], [], 1)
+    held = HeldMemory(0, [MemoryRow("a", "weights", 0, 5, "allocated")], [], 1)
     client.memory.emit(planned)
     client.memory.emit(held)
     assert (state.planned, state.held) == (planned, held)

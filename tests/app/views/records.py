@@ -1,8 +1,15 @@
 """Memory records as an engine sends them."""
 
-from engine.protocol import Memory, MemoryRow, PoolRow, StepTimes
-from engine.reports import MemoryEvent
-from engine.timings import SplitRecord
+from engine.protocol import (
+    HeldMemory,
+    Memory,
+    MemoryEvent,
+    MemoryRow,
+    PlannedMemory,
+    PoolRow,
+    SplitRecord,
+    StepTimes,
+)
 
 MIB = 1 << 20
 
@@ -26,7 +33,9 @@ def memory(status: str, *, layers: int = 12, fits: bool = True) -> Memory:
         PoolRow("system", ["intel:0", "host"], 24105 * MIB, 16000 * MIB, 15000 * MIB, 0, "system"),
         PoolRow("NVIDIA RTX", ["nvidia:0"], 8192 * MIB, None, 7600 * MIB, 0, "engine"),
     ]
-    return Memory(0, rows, pools, layers, fits, 0 if fits else 312 * MIB)
+    if status == "planned":
+        return PlannedMemory(0, rows, pools, layers, fits, 0 if fits else 312 * MIB)
+    return HeldMemory(0, rows, pools, layers)
 
 
 def events(layers: int = 12) -> list[MemoryEvent]:
@@ -52,7 +61,7 @@ def refused() -> Memory:
     told = memory("allocated")
     rows = [r for r in told.rows if r.component == "weights" or r.status == "mapped"]
     rows += [MemoryRow("nvidia:0", "cache", 9, MIB + 9 * 65536, "failed")]
-    return Memory(0, rows, told.pools, told.n_layer)
+    return HeldMemory(0, rows, told.pools, told.n_layer)
 
 
 def step_times(token: int = 1) -> StepTimes:

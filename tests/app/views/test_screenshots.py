@@ -11,8 +11,7 @@ from app.library import Stored
 from app.state.models.downloads import Download
 from app.state.problem import Problem
 from app.window.main_window import MainWindow
-from engine.protocol import Devices, Failed, MemoryEvents, Predict, Progress
-from engine.reports import DeviceRow
+from engine.protocol import DeviceRow, Devices, Failed, MemoryEvents, Predict, Progress
 from tests.app.views.records import MIB, events, memory, refused, step_times
 from tests.app.views.scripted import ScriptedClient
 

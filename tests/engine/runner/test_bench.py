@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from engine.errors import BadSetting, Cancelled
+from engine.protocol import BenchTest, StepProfile
 from engine.runner import bench as bench_module
 from engine.runner.api import Model, load
 from engine.runner.bench import bench, fill, random_ids
 from engine.runner.profile import profile
 from engine.runner.sequence import Sequenced
-from engine.timings import BenchTest, StepProfile
 
 DEVICES = ["host", pytest.param(None, marks=pytest.mark.device)]
 

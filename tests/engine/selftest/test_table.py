@@ -10,7 +10,7 @@ from engine.backends.opencl.drivers.device import list_devices
 from engine.backends.opencl.launches import FAMILIES
 from engine.errors import BadSetting
 from engine.graph.op import LOWERED_OPS, VIEW_OPS, Op
-from engine.reports import CaseResult, SelfTest
+from engine.protocol import CaseResult, SelfTest
 from engine.selftest.case import Case
 from engine.selftest.operands import Operands
 from engine.selftest.table import chosen

@@ -16,7 +16,7 @@ from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.tuned import key_of, tuned_for
 from engine.errors import BadSetting, DeviceError
 from engine.memory.pools import SYSTEM, device_pool, system_pool
-from engine.reports import DeviceRow
+from engine.protocol import DeviceRow
 
 INSTALL = "pip install 'cutaway[cpu]'"
 LEAST_ALIGNMENT = 128

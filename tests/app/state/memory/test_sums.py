@@ -6,8 +6,7 @@ from app.state.memory.allocations import LONGEST, Allocations
 from app.state.memory.cells import Cell, allocated, apply, cells
 from app.state.memory.matrix import grid
 from app.state.memory.sums import pools
-from engine.protocol import Memory, MemoryRow, PoolRow
-from engine.reports import MemoryEvent
+from engine.protocol import Memory, MemoryEvent, MemoryRow, PoolRow
 
 MIB = 1 << 20
 

@@ -12,8 +12,15 @@ from PySide6.QtWidgets import QApplication
 
 from app.views.memory.memory import Page
 from app.window.main_window import MainWindow
-from engine.protocol import Memory, MemoryEvents, MemoryRow, PoolRow
-from engine.reports import MemoryEvent
+from engine.protocol import (
+    HeldMemory,
+    Memory,
+    MemoryEvent,
+    MemoryEvents,
+    MemoryRow,
+    PlannedMemory,
+    PoolRow,
+)
 from tests.app.views.scripted import ScriptedClient
 from tests.bounds import slowness
 
@@ -30,7 +37,8 @@ def records(status: str) -> Memory:
         for component in ("weights", "cache")
     ]
     pools = [PoolRow(d, [d], 8 << 30, None, 7 << 30, 0, "engine") for d in DEVICES]
-    return Memory(0, rows, pools, LAYERS)
+    kind = PlannedMemory if status == "planned" else HeldMemory
+    return kind(0, rows, pools, LAYERS)
 
 
 def loading() -> list[MemoryEvent]:

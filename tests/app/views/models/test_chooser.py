@@ -13,8 +13,7 @@ from app.fetch.known import GEMMA3
 from app.library import Stored
 from app.state.models.downloads import Download
 from app.window.main_window import MainWindow
-from engine.protocol import Devices, ListDevices, Load, Message, Predict, Unload
-from engine.reports import DeviceRow
+from engine.protocol import DeviceRow, Devices, ListDevices, Load, Message, Predict, Unload
 from engine.settings import KV_TYPES
 from tests.app.views.records import MIB, memory
 from tests.app.views.scripted import ScriptedClient

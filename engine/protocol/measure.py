@@ -1,6 +1,35 @@
-"""What is timed and what comes of it, as plain data that messages carry."""
+"""What is measured: perplexity, speed, where the time of a step goes."""
+
+from typing import ClassVar
 
 import msgspec
+
+from engine.protocol.message import Reply, Request, Stage
+
+
+class PerplexityDone(Reply, frozen=True):
+    """Perplexity with its standard error. Arrays are little-endian bytes: `tokens` i32
+    [chunks, ctx], `ids` i32 and natural `logp` f32 [chunks, scored, top_k].
+    """
+
+    perplexity: float
+    error: float
+    n_chunks: int
+    n_ctx: int
+    top_k: int
+    tokens: bytes
+    ids: bytes = b""
+    logp: bytes = b""
+
+
+class Perplexity(Request[PerplexityDone], frozen=True):
+    """Score a text by llama-perplexity's convention."""
+
+    stage: ClassVar[Stage] = "score"
+
+    text: str
+    n_ctx: int = 512
+    top_k: int = 0
 
 
 class BenchTest(msgspec.Struct, frozen=True):
@@ -16,6 +45,22 @@ class BenchTest(msgspec.Struct, frozen=True):
         parts = (("pp", self.n_prompt), ("tg", self.n_gen))
         work = "+".join(f"{word}{n}" for word, n in parts if n)
         return f"{work} @ d{self.n_depth}" if self.n_depth else work
+
+
+class BenchDone(Reply, frozen=True):
+    """Nanoseconds of each repetition."""
+
+    samples_ns: list[int]
+
+
+class Bench(Request[BenchDone], frozen=True):
+    """Time one test."""
+
+    stage: ClassVar[Stage] = "bench"
+
+    test: BenchTest
+    repetitions: int = 5
+    warm_up: bool = True
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -55,7 +100,7 @@ class HostRecord(msgspec.Struct, frozen=True):
 
 class SplitRecord(msgspec.Struct, frozen=True):
     """A split of a step: its nodes, how many copies of how many bytes it needs, and by the devices'
-    own clocks how long they and its launches take, in nanoseconds; the median over steps.
+    own clocks how long they and its launches take, in nanoseconds; of several steps the median.
     """
 
     device: str
@@ -95,3 +140,32 @@ class StepProfile(msgspec.Struct, frozen=True):
         if self.n_tokens == 1:
             return BenchTest(n_gen=1, n_depth=self.n_depth).name
         return BenchTest(n_prompt=self.n_tokens, n_depth=self.n_depth).name
+
+
+class ProfileDone(Reply, frozen=True):
+    """A profile a depth, and the device's measured roof (0 where there is none)."""
+
+    profiles: list[StepProfile]
+    bytes_per_s: float
+    flops_per_s: float
+
+
+class Profile(Request[ProfileDone], frozen=True):
+    """Where a step's time goes: one of `n_tokens` tokens after each of `depths`, `steps` times."""
+
+    stage: ClassVar[Stage] = "bench"
+
+    n_tokens: int
+    depths: list[int]
+    steps: int = 16
+
+
+class StepTimes(Reply, frozen=True):
+    """A step of one token that was measured while an answer is written, once a second; `id` is 0.
+
+    `step_ns` is the host's clock from the token to its logits.
+    """
+
+    n_context: int
+    step_ns: int
+    splits: list[SplitRecord]

@@ -1,4 +1,4 @@
-"""The engine's process (receive, step, send), and the handle that starts it and talks to it.
+"""The handle that starts the engine's process and talks to it.
 
 The worker is a fresh interpreter, never a fork. It ends when the handle's end of the pipe closes,
 so that nothing is left behind, and its death is told apart by exit code and signal.
@@ -10,29 +10,17 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import socketpair
-from typing import IO
+from typing import IO, Any, cast
 
-import msgspec
-
-from engine import protocol
 from engine.errors import CutawayError, WorkerDied
+from engine.protocol import Cancel, Failed, Order, R, Reply, Request
+from engine.protocol.wire import decoder_of_replies, encode
 
-FINAL = (
-    protocol.Loaded,
-    protocol.Unloaded,
-    protocol.Finished,
-    protocol.PerplexityDone,
-    protocol.BenchDone,
-    protocol.ProfileDone,
-    protocol.Devices,
-    protocol.Memory,
-    protocol.Planned,
-    protocol.Failed,
-)
+PROGRAM = "engine.worker"
 _GRACE = 2.0
 _TAIL = 2000
 
@@ -40,7 +28,7 @@ _TAIL = 2000
 class RemoteError(CutawayError):
     """An error of the worker, under the name it had there."""
 
-    def __init__(self, failed: protocol.Failed) -> None:
+    def __init__(self, failed: Failed) -> None:
         self._kind = failed.kind
         super().__init__(failed.message)
 
@@ -52,24 +40,28 @@ class RemoteError(CutawayError):
 class Worker:
     """A running engine process. Not for several threads at once, but for one that sends and one
     that receives.
+
+    `program` is the module that the process runs; `environment` is added to ours.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, program: str = PROGRAM, environment: Mapping[str, str] | None = None
+    ) -> None:
         ours, theirs = socketpair()
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed in `close`
         with theirs:
             os.set_inheritable(theirs.fileno(), True)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "engine.worker", str(theirs.fileno())],
+                [sys.executable, "-m", program, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
-                env=os.environ | {"PYTHONPATH": _import_path()},
+                env={**os.environ, **(environment or {}), "PYTHONPATH": _import_path()},
                 process_group=0,  # Ctrl+C is the terminal's word to the app, not to us
             )
         self._pipe = Connection(ours.detach())
-        self._decode = msgspec.msgpack.Decoder(protocol.Reply).decode
+        self._decode = decoder_of_replies()
         self._next_id = 0
 
     @property
@@ -86,39 +78,54 @@ class Worker:
         self._next_id += 1
         return self._next_id
 
-    def send(self, request: protocol.Request) -> None:
-        """Hand over a request. Raises `WorkerDied`."""
+    def send(self, message: Request[Any] | Order) -> None:
+        """Hand over a request or an order. Raises `WorkerDied`."""
         try:
-            self._pipe.send_bytes(msgspec.msgpack.encode(request))
+            self._pipe.send_bytes(encode(message))
         except OSError as error:
             raise self._death() from error
 
-    def receive(self, timeout: float | None = None) -> protocol.Reply | None:
+    def receive(self, timeout: float | None = None) -> Reply | None:
         """The next message, or None when `timeout` seconds pass. Raises `WorkerDied`."""
         try:
             if timeout is not None and not self._pipe.poll(timeout):
                 return None
-            reply: protocol.Reply = self._decode(self._pipe.recv_bytes())
-            return reply
+            return self._decode(self._pipe.recv_bytes())
         except (EOFError, OSError) as error:
             raise self._death() from error
 
-    def ask(self, request: protocol.Request) -> Iterator[protocol.Reply]:
-        """Send a request and give all its messages, the final one last.
+    def ask(
+        self,
+        request: Request[Any],
+        stop: Callable[[], bool] = lambda: False,
+        tick: float | None = None,
+    ) -> Iterator[Reply | None]:
+        """Send a request and give all its replies, the one that ends it last.
 
-        Raises `RemoteError` for a failed request, `WorkerDied`. On KeyboardInterrupt inside the
-        loop the caller may `send(Cancel(request.id))` and go on.
+        With `tick`, None comes after so many seconds of silence. Once `stop` says so the request
+        is cancelled, and still ends with a reply. Raises `RemoteError` for a request that fails,
+        `WorkerDied`.
         """
         self.send(request)
+        stopped = False
         while True:
-            reply = self.receive()
-            if reply is None or reply.id != request.id:
-                continue
-            if isinstance(reply, protocol.Failed):
+            if not stopped and stop():
+                stopped = True
+                self.send(Cancel(request.id))
+            reply = self.receive(tick)
+            if reply is not None and reply.id != request.id:
+                continue  # what the engine tells everybody, such as its memory
+            if isinstance(reply, Failed):
                 raise RemoteError(reply)
             yield reply
-            if isinstance(reply, FINAL):
+            if isinstance(reply, request.ends):
                 return
+
+    def get(self, request: Request[R]) -> R:
+        """Send a request and give the reply that ends it. Raises `RemoteError`, `WorkerDied`."""
+        *_, last = self.ask(request)
+        assert isinstance(last, request.ends)
+        return cast(R, last)
 
     def close(self) -> None:
         """End the process, by force where it does not listen. Harmless when done twice."""
@@ -168,12 +175,6 @@ def _reason(code: int | None, last_words: str) -> str:
 
 def _import_path() -> str:
     """Where this package lies, so that the worker finds it however we were started."""
-    root = str(Path(__file__).resolve().parent.parent)
+    root = str(Path(__file__).resolve().parents[2])
     inherited = os.environ.get("PYTHONPATH", "")
     return os.pathsep.join(p for p in (root, inherited) if p)
-
-
-if __name__ == "__main__":
-    from engine.runner.serve import serve
-
-    serve(Connection(int(sys.argv[1])))

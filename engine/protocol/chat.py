@@ -1,0 +1,132 @@
+"""Questions and answers: what is asked of a model, what it says, how tokens are drawn."""
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from engine.errors import BadSetting
+from engine.protocol.message import Reply, Request, Stage
+
+
+class Sampling(msgspec.Struct, frozen=True):
+    """How the next token is drawn; llama.cpp's order and defaults. `seed` None is random.
+
+    temperature <= 0 is greedy; top_k <= 0, top_p 1 and min_p 0 are off; penalties look at the
+    last `penalty_last_n` tokens (-1: all of the context).
+    """
+
+    temperature: float = 0.8
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    repeat_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    penalty_last_n: int = 64
+    seed: int | None = None
+
+    def check(self) -> None:
+        """Raise `BadSetting` for the first value out of its range."""
+        for name, low, high in (
+            ("temperature", 0.0, 100.0),
+            ("top_p", 0.0, 1.0),
+            ("min_p", 0.0, 1.0),
+            ("repeat_penalty", 0.01, 100.0),
+            ("frequency_penalty", -100.0, 100.0),
+            ("presence_penalty", -100.0, 100.0),
+            ("top_k", 0, 1 << 31),
+            ("penalty_last_n", -1, 1 << 31),
+        ):
+            value = getattr(self, name)
+            if not low <= value <= high:  # also refuses NaN
+                raise BadSetting(name, value, f"a number from {low:g} to {high:g}")
+        if self.seed is not None and not 0 <= self.seed < 1 << 64:
+            raise BadSetting("seed", self.seed, "a whole number from 0 to 2^64 - 1")
+
+
+class ChatMessage(msgspec.Struct, frozen=True):
+    """One turn: `role` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+class Alternative(msgspec.Struct, frozen=True):
+    """A token that could have come, with its natural log-probability."""
+
+    token: int
+    text: str
+    logprob: float
+
+
+class TokenInfo(msgspec.Struct, frozen=True):
+    """A generated token; all but its id only where log-probabilities were asked for."""
+
+    token: int
+    logprob: float | None = None
+    text: str = ""
+    top: list[Alternative] = []
+
+
+class Piece(Reply, frozen=True):
+    """Text that is certain by now, and the tokens drawn since the last piece."""
+
+    text: str
+    tokens: list[TokenInfo]
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """Counts and seconds of one answer. `prefill` covers the tokens not taken from the cache."""
+
+    n_prompt: int
+    n_cached: int
+    n_generated: int
+    tokenize_s: float
+    prefill_s: float
+    first_token_s: float
+    decode_s: float
+    seed: int
+    n_context: int
+    n_shifts: int = 0
+    n_truncated: int = 0
+
+    @property
+    def prefill_rate(self) -> float:
+        """Tokens a second while reading the prompt."""
+        return (self.n_prompt - self.n_cached) / self.prefill_s if self.prefill_s > 0 else 0.0
+
+    @property
+    def decode_rate(self) -> float:
+        """Tokens a second after the first."""
+        return (self.n_generated - 1) / self.decode_s if self.decode_s > 0 else 0.0
+
+
+class Finished(Reply, frozen=True):
+    """An answer has ended: `stop`, `length`, `context` or `cancelled`."""
+
+    reason: str
+    stats: Stats
+    matched: str | None = None
+
+
+class Generate(Request[Finished], frozen=True):
+    """Answer a chat, or continue `prompt` as it stands.
+
+    `when_full` shifts the context (the system part is kept) or stops there; `logprobs` asks for
+    that many alternatives with each token. An answer that exists in part goes on where `prefix`,
+    its text so far, ends; `prefix_tokens`, where they are known, are its ids. What they say beyond
+    `prefix` comes as the first piece. `watch` asks for `StepTimes` now and then.
+    """
+
+    stage: ClassVar[Stage] = "prefill"
+
+    messages: list[ChatMessage] = []
+    prompt: str | None = None
+    sampling: Sampling = Sampling()
+    max_tokens: int | None = None
+    stop: list[str] = []
+    logprobs: int = 0
+    when_full: Literal["shift", "stop"] = "shift"
+    prefix: str = ""
+    prefix_tokens: list[int] = []
+    watch: bool = False

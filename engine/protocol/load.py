@@ -1,0 +1,38 @@
+"""A model is opened and closed."""
+
+from engine.protocol.message import Reply, Request
+from engine.settings import EngineOptions
+
+
+class Loaded(Reply, frozen=True):
+    """A model is open. `chat` says how messages become text: file, chatml or none.
+
+    `details` are for the log: why layers lie where they do, and the memory records.
+    """
+
+    path: str
+    name: str
+    architecture: str
+    device: str
+    device_name: str
+    n_ctx: int
+    n_ctx_train: int
+    n_vocab: int
+    chat: str
+    notes: list[str] = []
+    details: list[str] = []
+
+
+class Load(Request[Loaded], frozen=True):
+    """Open a model; the one before is closed first."""
+
+    path: str
+    options: EngineOptions
+
+
+class Unloaded(Reply, frozen=True):
+    """No model is open any more."""
+
+
+class Unload(Request[Unloaded], frozen=True):
+    """Close the model."""

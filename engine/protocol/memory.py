@@ -1,0 +1,94 @@
+"""What memory is planned, held and predicted, and what was allocated."""
+
+import msgspec
+
+from engine.protocol.message import Reply, Request
+from engine.settings import EngineOptions
+
+
+class MemoryRow(msgspec.Struct, frozen=True):
+    """Bytes of one device, component and layer (None: of no layer), as planned or as they are.
+
+    `status` is planned, allocated, mapped (file pages, not allocated) or failed.
+    """
+
+    device: str
+    component: str
+    layer: int | None
+    size: int
+    status: str
+
+
+class PoolRow(msgspec.Struct, frozen=True):
+    """Memory that devices share, in bytes. `free` None where nobody tells; `source` says who does.
+
+    `limit` is what the engine allows itself, `used` what it holds.
+    """
+
+    name: str
+    devices: list[str]
+    total: int
+    free: int | None
+    limit: int
+    used: int
+    source: str
+
+
+class Memory(Reply, frozen=True):
+    """Records of memory; the class says whether it is held, planned or predicted.
+
+    The model has layers 0 to n_layer - 1; rows of layer `n_layer` are the output block's.
+    """
+
+    rows: list[MemoryRow]
+    pools: list[PoolRow]
+    n_layer: int
+
+
+class HeldMemory(Memory, frozen=True):
+    """What the engine holds now, and what was refused; sent with `id` 0 when it changes."""
+
+
+class ForeseenMemory(Memory, frozen=True):
+    """What loading a model takes, and by how many bytes it passes the tightest limit."""
+
+    fits: bool = True
+    shortfall: int = 0
+
+
+class PlannedMemory(ForeseenMemory, frozen=True):
+    """What is about to be allocated; sent with `id` 0 before it is."""
+
+
+class PredictedMemory(ForeseenMemory, frozen=True):
+    """What a load would allocate."""
+
+
+class MemoryEvent(msgspec.Struct, frozen=True):
+    """An allocation: allocate, free or refuse. `used` is what the pool's devices hold after it.
+
+    `time_ns` counts from 1970; `name` tells single buffers apart where there is need.
+    """
+
+    time_ns: int
+    kind: str
+    pool: str
+    device: str
+    component: str
+    layer: int | None
+    name: str
+    size: int
+    used: int
+
+
+class MemoryEvents(Reply, frozen=True):
+    """What was allocated and freed since the last such message, in order; sent with `id` 0."""
+
+    events: list[MemoryEvent]
+
+
+class Predict(Request[PredictedMemory], frozen=True):
+    """What `Load` would allocate, without loading."""
+
+    path: str
+    options: EngineOptions

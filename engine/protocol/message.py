@@ -1,0 +1,66 @@
+"""What all messages share: a request names the reply that ends it, `Request[Loaded]`."""
+
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
+
+import msgspec
+
+Stage = Literal["load", "compile", "prefill", "score", "bench"]
+
+
+class Message(msgspec.Struct, frozen=True, tag=True):
+    """Base of all messages; `id` is the request's. On the wire the class's name tells them apart.
+
+    A subclass that is a base of others is never sent.
+    """
+
+    id: int
+
+
+class Reply(Message, frozen=True):
+    """What the engine says about a request, or with `id` 0 to everybody."""
+
+
+R = TypeVar("R", bound=Reply)
+R_co = TypeVar("R_co", bound=Reply, covariant=True)
+
+
+class Request(Message, Generic[R_co], frozen=True):
+    """What is asked. It ends with exactly one reply of the class `ends`, or with `Failed`.
+
+    `stage` is what the engine does first for it, until a `Progress` says more.
+    """
+
+    ends: ClassVar[type[Reply]]
+    stage: ClassVar[Stage] = "load"
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        (cls.ends,) = get_args(cls.__orig_bases__[0])  # type: ignore[attr-defined]
+
+
+class Order(Message, frozen=True):
+    """What is told to the engine and not answered."""
+
+
+class Cancel(Order, frozen=True):
+    """Stop the request of this id within one step; it still ends as it would."""
+
+
+class Shutdown(Order, frozen=True):
+    """End the worker."""
+
+
+class Failed(Reply, frozen=True):
+    """A request ended with an error; `kind` is its class in `engine.errors`."""
+
+    kind: str
+    message: str
+
+
+class Progress(Reply, frozen=True):
+    """How far a stage of a request is. `estimate` is the perplexity so far, while scoring."""
+
+    stage: Stage
+    done: int
+    total: int
+    estimate: float | None = None

@@ -1,0 +1,80 @@
+"""Where a model would go, and the splits of its graph."""
+
+import msgspec
+
+from engine.protocol.memory import PlannedMemory
+from engine.protocol.message import Reply, Request
+from engine.settings import EngineOptions
+
+
+class CopyRow(msgspec.Struct, frozen=True):
+    """A tensor that a split needs from elsewhere; `origin` None is an input of the step."""
+
+    name: str
+    origin: str | None
+    size: int
+
+
+class SplitRow(msgspec.Struct, frozen=True):
+    """A run of nodes on one device, and what is brought to it first."""
+
+    device: str
+    n_nodes: int
+    first: str
+    last: str
+    copies: list[CopyRow]
+
+
+class ArenaRow(msgspec.Struct, frozen=True):
+    """A device's memory for a graph: `size` bytes, where no order of tensors needs fewer than
+    `bound`. Most is in use while `node` runs (empty: while copies are made), by the tensors in
+    `alive`, with their bytes, the largest first.
+    """
+
+    device: str
+    size: int
+    bound: int
+    node: str
+    alive: list[tuple[str, int]]
+
+
+class BudgetRow(msgspec.Struct, frozen=True):
+    """What a device is to hold, and the most it may; `over` is by how much it is too much."""
+
+    device: str
+    wanted: int
+    limit: int
+    over: int
+
+
+class Planned(Reply, frozen=True):
+    """A placement, with what it takes. `layers[i]` is the device of layer i, the last one the
+    output block's; `overrides` are pattern and device; `splits` are of one token, `crossing` the
+    bytes that go between devices for it. `problem` says what does not fit, `warnings` what is slow;
+    `nodes` is text. `arenas` are those of a full batch over whole caches.
+    """
+
+    name: str
+    architecture: str
+    n_ctx: int
+    kv: str
+    layers: list[str]
+    overrides: list[tuple[str, str]]
+    reasons: list[str]
+    memory: PlannedMemory
+    budgets: list[BudgetRow]
+    log: list[str]
+    splits: list[SplitRow]
+    arenas: list[ArenaRow]
+    crossing: int
+    warnings: list[str] = []
+    problem: str = ""
+    nodes: str = ""
+
+
+class Plan(Request[Planned], frozen=True):
+    """As `Predict`, with splits and, if asked, what runs every node."""
+
+    path: str
+    options: EngineOptions
+    nodes: bool = False

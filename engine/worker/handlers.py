@@ -1,0 +1,197 @@
+"""What is done for each request: one function for each class of requests.
+
+A handler gets the service and the request, tells what happens on the way by `service.send`, and
+returns the reply that ends the request. What it raises becomes `Failed`.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+
+from engine.backends.opencl.drivers.device import list_devices
+from engine.errors import NoMem
+from engine.gguf import GGUFFile, open_gguf
+from engine.memory.records import BackendMemory
+from engine.models.build import build_model
+from engine.protocol import (
+    Bench,
+    BenchDone,
+    Devices,
+    Finished,
+    Generate,
+    ListDevices,
+    Load,
+    Loaded,
+    Perplexity,
+    PerplexityDone,
+    Plan,
+    Planned,
+    PlannedMemory,
+    Predict,
+    PredictedMemory,
+    Profile,
+    ProfileDone,
+    Progress,
+    Reply,
+    Request,
+    Stage,
+    Unload,
+    Unloaded,
+)
+from engine.runner.bench import bench
+from engine.runner.describe import describe_plan
+from engine.runner.devices import open_devices
+from engine.runner.dry_run import DryRun
+from engine.runner.generate import generate
+from engine.runner.loading import cache_format, load_model, name_of
+from engine.runner.perplexity import score
+from engine.runner.placement import Placed, place
+from engine.runner.profile import profile, roof_of
+from engine.runner.records import foreseen, held
+from engine.runner.stepper import MAX_BATCH
+from engine.worker.service import Service
+
+PROGRESS_STEPS = 200
+
+R = TypeVar("R", bound=Reply)
+Handler = Callable[[Service, Any], R]
+
+HANDLERS: dict[type[Request[Any]], Handler[Reply]] = {}
+
+
+def answers(kind: type[Request[R]]) -> Callable[[Handler[R]], Handler[R]]:
+    """Makes a function the handler of a class of requests."""
+
+    def register(handler: Handler[R]) -> Handler[R]:
+        HANDLERS[kind] = handler
+        return handler
+
+    return register
+
+
+@answers(Load)
+def _load(service: Service, request: Load) -> Loaded:
+    service.close_model()
+    last: tuple[Stage, int] = ("load", -1)
+
+    def progress(stage: Stage, done: int, total: int) -> None:
+        nonlocal last
+        step = (stage, done * PROGRESS_STEPS // max(1, total))
+        if step != last:
+            last = step
+            service.send(Progress(request.id, stage, done, total))
+
+    placing: DryRun | None = None
+
+    def placed(dry: DryRun) -> None:
+        nonlocal placing
+        placing = dry
+        service.send(foreseen(PlannedMemory, 0, dry, dry.refused()))
+
+    def allocated(dry: DryRun) -> None:
+        service.send(held(dry))
+
+    stop = service.asked_to_stop(request)
+    try:
+        model = load_model(request.path, request.options, progress, stop, placed, allocated)
+    except NoMem as refused:
+        if isinstance(refused.memory, BackendMemory) and placing is not None:
+            service.send(held(placing, refused.memory))
+        raise
+    service.take(model)
+    service.send(held(model.dry))
+    return model.describe(request)
+
+
+@answers(Unload)
+def _unload(service: Service, request: Unload) -> Unloaded:
+    service.close_model()
+    return Unloaded(request.id)
+
+
+@answers(Predict)
+def _predict(service: Service, request: Predict) -> PredictedMemory:
+    with _placed(request) as (_, placed):
+        return foreseen(PredictedMemory, request.id, placed.dry, placed.failure)
+
+
+@answers(Plan)
+def _plan(service: Service, request: Plan) -> Planned:
+    with _placed(request) as (file, placed):
+        return describe_plan(request, placed, name_of(file))
+
+
+@contextmanager
+def _placed(request: Predict | Plan) -> Iterator[tuple[GGUFFile, Placed]]:
+    """A model and where it would go, open for as long as that is looked at."""
+    options = request.options
+    with open_gguf(request.path) as file, ExitStack() as stack:
+        built = build_model(file, options.ctx, MAX_BATCH, cache_format(options))
+        yield file, place(built, open_devices(options, stack), options)
+
+
+@answers(Generate)
+def _generate(service: Service, request: Generate) -> Finished:
+    model, sequence = service.model
+    try:
+        for reply in generate(model, sequence, request, service.asked_to_stop(request)):
+            if isinstance(reply, Finished):
+                finished = reply
+            else:
+                service.send(reply)
+    finally:
+        model.forget_rows()
+    return finished
+
+
+@answers(Perplexity)
+def _perplexity(service: Service, request: Perplexity) -> PerplexityDone:
+    model, sequence = service.model
+    sequence.tokens.clear()
+    stop = service.asked_to_stop(request)
+    chunks = score(model.stepper, model.tokenizer, request.text, request.n_ctx, request.top_k, stop)
+    for done, total, latest in chunks:
+        result = latest
+        service.send(Progress(request.id, "score", done, total, latest.perplexity))
+    model.stepper.forget(0)
+    kept = request.top_k > 0
+    return PerplexityDone(
+        request.id,
+        result.perplexity,
+        result.error,
+        total,
+        request.n_ctx,
+        request.top_k,
+        result.tokens.astype("<i4").tobytes(),
+        np.stack(result.ids).astype("<i4").tobytes() if kept else b"",
+        np.stack(result.logp).astype("<f4").tobytes() if kept else b"",
+    )
+
+
+@answers(Bench)
+def _bench(service: Service, request: Bench) -> BenchDone:
+    model, sequence = service.model
+    total, samples = request.repetitions, []
+    stop = service.asked_to_stop(request)
+    for ns in bench(model, sequence, request.test, total, request.warm_up, stop):
+        samples.append(ns)
+        service.send(Progress(request.id, "bench", len(samples), total))
+    return BenchDone(request.id, samples)
+
+
+@answers(Profile)
+def _profile(service: Service, request: Profile) -> ProfileDone:
+    model, sequence = service.model
+    total, profiles = len(request.depths), []
+    stop = service.asked_to_stop(request)
+    for one in profile(model, sequence, request.n_tokens, request.depths, request.steps, stop):
+        profiles.append(one)
+        service.send(Progress(request.id, "bench", len(profiles), total))
+    return ProfileDone(request.id, profiles, *roof_of(model.device))
+
+
+@answers(ListDevices)
+def _list_devices(service: Service, request: ListDevices) -> Devices:
+    return Devices(request.id, [device.row() for device in list_devices()])

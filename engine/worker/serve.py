@@ -1,0 +1,83 @@
+"""The worker's loop: one request at a time, cancel heard at once, errors caught in one place."""
+
+import os
+import threading
+import traceback
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any
+
+import msgspec
+
+from engine.errors import CutawayError
+from engine.memory.pools import listen
+from engine.memory.trim import keep_little
+from engine.protocol import Cancel, Failed, MemoryEvent, MemoryEvents, Reply, Request, Shutdown
+from engine.protocol.wire import decoder_of_requests, encode
+from engine.worker.handlers import HANDLERS
+from engine.worker.service import Service
+
+
+def serve(pipe: Connection) -> None:
+    """Answer requests until the pipe closes or `Shutdown` comes."""
+    keep_little()
+    _Server(pipe).run()
+
+
+class _Server:
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._requests: SimpleQueue[Request[Any] | None] = SimpleQueue()
+        self._cancelled: set[int] = set()
+        self._events: list[MemoryEvent] = []
+        listen(self._events.append)
+
+    def run(self) -> None:
+        threading.Thread(target=self._listen, daemon=True).start()
+        service = Service(self._send, self._cancelled)
+        while (request := self._requests.get()) is not None:
+            self._send(_answer(service, request))
+            self._cancelled.discard(request.id)
+        service.close_model()
+
+    def _listen(self) -> None:
+        """Runs in a thread of its own, so that Cancel and a vanished app are heard mid-step."""
+        decode = decoder_of_requests()
+        while True:
+            try:
+                message = decode(self._pipe.recv_bytes())
+            except (EOFError, OSError):
+                os._exit(0)
+            except msgspec.DecodeError:
+                traceback.print_exc()  # its last line is what the app shows
+                os._exit(1)
+            if isinstance(message, Cancel):
+                self._cancelled.add(message.id)
+            elif isinstance(message, Shutdown):
+                self._requests.put(None)
+            elif isinstance(message, Request):
+                self._requests.put(message)
+
+    def _send(self, reply: Reply) -> None:
+        if self._events:  # what happened to memory before that
+            events = list(self._events)
+            self._events.clear()
+            self._send(MemoryEvents(0, events))
+        try:
+            self._pipe.send_bytes(encode(reply))
+        except OSError:
+            os._exit(0)
+
+
+def _answer(service: Service, request: Request[Any]) -> Reply:
+    """What ends a request."""
+    try:
+        return HANDLERS[type(request)](service, request)
+    except CutawayError as error:
+        return Failed(request.id, error.kind, str(error))
+    except MemoryError:
+        text = "the system has no memory left; close programs or choose a smaller context"
+        return Failed(request.id, "NoMem", text)
+    except Exception as error:  # noqa: BLE001  a bug: told to the app, the worker lives on
+        traceback.print_exc()
+        return Failed(request.id, "Unexpected", f"unexpected {type(error).__name__}: {error}")

@@ -1,0 +1,43 @@
+"""What handlers work on: the open model, and the way back to who asked."""
+
+from collections.abc import Callable, Collection
+
+from engine.errors import BadSetting
+from engine.memory.trim import trim
+from engine.protocol import Message, Reply
+from engine.runner.loading import LoadedModel
+from engine.runner.sequence import Sequenced
+
+
+class Service:
+    """At most one open model with one conversation in its caches.
+
+    `send` tells something at once; `cancelled` holds the ids of the requests to stop.
+    """
+
+    def __init__(self, send: Callable[[Reply], None], cancelled: Collection[int]) -> None:
+        self.send = send
+        self._cancelled = cancelled
+        self._open: tuple[LoadedModel, Sequenced] | None = None
+
+    @property
+    def model(self) -> tuple[LoadedModel, Sequenced]:
+        """The open model with its conversation. Raises `BadSetting` where none is open."""
+        if self._open is None:
+            raise BadSetting("model", None, "a loaded model; open one first")
+        return self._open
+
+    def take(self, model: LoadedModel) -> None:
+        """Have this model open, until it is closed here."""
+        self._open = model, Sequenced(model.stepper)
+
+    def close_model(self) -> None:
+        """Give back all that the open model holds, if there is one."""
+        if self._open is not None:
+            self._open[0].close()
+            self._open = None
+            trim()
+
+    def asked_to_stop(self, request: Message) -> Callable[[], bool]:
+        """Whether the request was cancelled by now; may be called from any thread."""
+        return lambda: request.id in self._cancelled
