@@ -21,7 +21,7 @@ from engine.protocol import Cancel, Failed, Order, R, Reply, Request
 from engine.protocol.wire import decoder_of_replies, encode
 
 PROGRAM = "engine.worker"
-_GRACE = 2.0
+GRACE = 2.0  # seconds to end by itself
 _TAIL = 2000
 
 
@@ -132,7 +132,7 @@ class Worker:
         with contextlib.suppress(OSError):
             self._pipe.close()
         try:
-            self._process.wait(_GRACE)
+            self._process.wait(GRACE)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -146,7 +146,7 @@ class Worker:
 
     def _death(self) -> WorkerDied:
         try:
-            code: int | None = self._process.wait(_GRACE)
+            code: int | None = self._process.wait(GRACE)
         except subprocess.TimeoutExpired:
             code = None
         return WorkerDied(code, _reason(code, self._last_words()))

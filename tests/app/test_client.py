@@ -182,7 +182,7 @@ def test_closed_at_any_moment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The process hears it: nobody has to wait until it is ended by force."""
-    monkeypatch.setattr("engine.worker._GRACE", 1e6)
+    monkeypatch.setattr("engine.worker.handle.GRACE", 1e6)
     client.load(smollm2_path, OPTIONS)
     if moment != "starting":
         wait(qtbot, lambda: heard.of("progress" if moment == "loading" else "loaded"))

@@ -265,7 +265,7 @@ def test_a_message_that_cannot_be_read_ends_it(loaded: Worker) -> None:
 
 def test_closing_ends_it_whatever_it_does(loaded: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     """By itself: nobody waits until it is ended by force."""
-    monkeypatch.setattr("engine.worker._GRACE", 1e6)
+    monkeypatch.setattr("engine.worker.handle.GRACE", 1e6)
     process = psutil.Process(loaded.pid)
     loaded.send(Generate(loaded.new_id(), prompt=REPEATS, sampling=REPEATING))
     assert loaded.receive(30) is not None
