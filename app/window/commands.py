@@ -117,7 +117,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "chat.regenerate",
-        "Answer again",
+        "Regenerate",
         lambda w: w.chat.regenerate_last(),
         "Chat",
         "Ctrl+R",

@@ -244,7 +244,9 @@ class MainWindow(QMainWindow):
     def refuse_image(self, name: str) -> None:
         """Say that no image can be looked at."""
         who = self.bench.session.model_title or "This model"
-        self.notices.news("drop", f"{who} cannot see: {name or 'the image'} was not taken.")
+        self.notices.news(
+            "drop", f"{who} can't read images; {name or 'the image'} wasn't attached."
+        )
 
     # What changes
 

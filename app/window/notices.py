@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.state.problem import Problem
 from app.state.talk.chats import ChatRow
 from app.theme.tokens import GRID, PADDING
+from app.views.talk.statistics import stage_percent
 from app.widgets.banner import Banner
 from app.widgets.numbers import mib
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 # What the button of a problem says, and the command behind it.
 NEXT_STEPS = {
     "restart": ("Restart", "engine.restart"),
-    "restart_less": ("Restart with less", "engine.restart_less"),
+    "restart_less": ("Restart with half the context", "engine.restart_less"),
     "open": ("Choose a model", "model.open"),
     "get": ("Get SmolLM2", "model.get"),
     "retry": ("Try again", "engine.restart"),
@@ -108,8 +109,7 @@ class Notices(QWidget):
         if session.status != "loading" or self._window.welcome_shown:
             self.drop("load")
         elif session.stage is not None and session.stage.total:
-            part = 100 * session.stage.done / session.stage.total
-            text = f"Opening {session.model_title}: {part:.0f} %"
+            text = f"Opening {session.model_title}: {stage_percent(session.stage)}"
             self.progress("load", text, session.cancel_load)
 
     def _download_changed(self, name: str) -> None:

@@ -10,7 +10,7 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.views.talk.context_meter import ContextMeter
-from app.views.talk.statistics import about
+from app.views.talk.statistics import stage_left, stage_percent, stage_title
 from app.widgets.basics import label
 from app.widgets.elided import ElidedLabel
 from app.widgets.numbers import UNKNOWN, duration
@@ -20,11 +20,6 @@ __all__ = ["ContextMeter", "Vitals"]
 
 BARS = 24
 REFRESH_MS = 100
-STAGES = {
-    "load": "Loading",
-    "compile": "Building kernels",
-    "prefill": "Reading the prompt",
-}
 
 
 class Vitals(QWidget):
@@ -54,7 +49,7 @@ class Vitals(QWidget):
         self._soon.timeout.connect(self.refresh)
         session = bench.session
         session.changed.connect(self.refresh)
-        session.stage_changed.connect(self._later)
+        session.stage_changed.connect(self.refresh)
         session.vitals_changed.connect(self._later)
         self.refresh()
 
@@ -84,20 +79,14 @@ class Vitals(QWidget):
             self._rate.setFont(fonts.strong())
 
     def _show_stage(self, stage: Stage | None) -> None:
-        if stage is None or stage.total <= 0:
-            self._bar.setRange(0, 0)
-            self._say("", "Loading")
-            return
-        self._bar.setRange(0, 1000)
-        self._bar.setValue(round(1000 * stage.done / stage.total))
-        left = (
-            f"·  about {about(stage.left_s)}"
-            if stage.left_s is not None and stage.left_s >= 1
-            else ""
-        )
-        percent = f"{100 * stage.done // stage.total} %"
-        self._say(percent, f"{STAGES.get(stage.name, stage.name)}  {left}")
-        self.setAccessibleName(f"{STAGES.get(stage.name, stage.name)}, {percent}")
+        known = stage is not None and stage.total > 0
+        self._bar.setRange(0, 1000 if known else 0)
+        title, percent, left = stage_title(stage), "", ""
+        if stage is not None and known:
+            self._bar.setValue(round(1000 * stage.done / stage.total))
+            percent, left = stage_percent(stage), stage_left(stage)
+        self._say(percent, "  ·  ".join(filter(None, [title, left])))
+        self.setAccessibleName(", ".join(filter(None, [title, percent])))
 
     def _say(self, strong: str, quiet: str) -> None:
         self._rate.setText(strong)

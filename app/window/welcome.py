@@ -14,6 +14,7 @@ from app.theme import fonts
 from app.theme.icons import pixmap
 from app.theme.theme import tokens
 from app.theme.tokens import GRID
+from app.views.talk.statistics import stage_left, stage_percent, stage_title
 from app.widgets.basics import Button, label, surface
 from app.widgets.elided import ElidedLabel
 from app.widgets.focus import focus_first, has_focus
@@ -116,11 +117,12 @@ class Welcome(QWidget):
         if session.status == "loading":
             stage = session.stage
             if stage is None:
-                self._work.show_stage("Reading the file", 0, 0, None)
+                self._work.show_part("Reading the file", 0, 0, "")
             else:
-                words = {"load": "Loading weights", "compile": "Building kernels"}
-                text = words.get(stage.name, stage.name.capitalize())
-                self._work.show_stage(text, stage.done, stage.total, stage.left_s)
+                left = stage_left(stage)
+                numbers = [stage_percent(stage), f"{left} left" if left else ""]
+                text = " · ".join(filter(None, numbers))
+                self._work.show_part(stage_title(stage), stage.done, stage.total, text)
         elif download is not None:
             self._work.show_download(download)
 
@@ -187,19 +189,17 @@ class _Progress(QWidget):
         row.addWidget(Button("Cancel", cancel))
         column.addLayout(row)
 
-    def show_stage(self, text: str, done: int, total: int, left_s: float | None) -> None:
+    def show_part(self, text: str, done: int, total: int, numbers: str) -> None:
         self._text.setText(text)
         self._bar.setRange(0, 1000 if total else 0)
         self._bar.setValue(round(1000 * done / total) if total else 0)
-        parts = [f"{100 * done / total:.0f} %"] if total else []
-        parts += [f"{duration(left_s)} left"] if left_s is not None else []
-        self._numbers.setText(" · ".join(parts))
+        self._numbers.setText(numbers)
 
     def show_download(self, download: Download) -> None:
         words = {"download": "Fetching", "verify": "Checking", "unpack": "Unpacking"}
         text = f"{words.get(download.stage, download.stage.capitalize())} {download.name}"
-        self.show_stage(text, download.done, download.total, download.left_s)
         parts = [f"{mib(download.done)} of {mib(download.total)} MiB"] if download.total else []
         parts += [f"{mib(int(download.rate))} MiB/s"] if download.rate else []
         parts += [f"{duration(download.left_s)} left"] if download.left_s is not None else []
-        self._numbers.setText("stopping …" if download.state == "stopping" else " · ".join(parts))
+        numbers = "stopping …" if download.state == "stopping" else " · ".join(parts)
+        self.show_part(text, download.done, download.total, numbers)

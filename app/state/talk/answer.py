@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from time import monotonic
 
+from msgspec.structs import replace
+
 from app.state.talk.message import Message
 from app.state.talk.store import ChatStore
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
-from engine.protocol import ChatMessage, Generate, Piece, Sampling
+from engine.protocol import ChatMessage, Generate, Piece, Sampling, Stats
 
 SAVE_EVERY = 2.0  # seconds
 LOGPROBS = 10
@@ -17,11 +19,20 @@ class Answer:
     """The message, its tokens, and the tree it belongs to, which may be of a chat not shown.
 
     `request_id` is None until the engine was asked. What the message says already goes on: by ids
-    where all of it came as tokens of the same model, else by its text.
+    where all of it came as tokens of the same model, else by its text. `before` are the statistics
+    of the answer that is continued.
     """
 
-    def __init__(self, message: Message, tokens: Tokens, tree: Tree, by_ids: bool) -> None:
+    def __init__(
+        self,
+        message: Message,
+        tokens: Tokens,
+        tree: Tree,
+        by_ids: bool,
+        before: Stats | None = None,
+    ) -> None:
         self.message, self.tokens, self.tree = message, tokens, tree
+        self._stats_before = before
         self.request_id: int | None = None
         self._by_ids = by_ids
         self._before_first = True
@@ -43,7 +54,7 @@ class Answer:
         )
 
     def take(self, pieces: Sequence[Piece]) -> int:
-        """Append what has come; the index of the first new token."""
+        """Append what has come; the index of the first token that is new or longer than before."""
         first, length = len(self.tokens), len(self.message.text)
         for piece in pieces:
             length += len(piece.text)
@@ -52,9 +63,15 @@ class Answer:
                 self._before_first = False
             elif self._before_first:
                 self.tokens.extend_last(length)  # the rest of what `prefix_tokens` say
+                first = min(first, max(0, len(self.tokens) - 1))
         self.message.text += "".join([piece.text for piece in pieces])
         self.message.n_tokens = len(self.tokens)
         return first
+
+    def count(self, stats: Stats) -> None:
+        """What the engine counted; together with what it had counted of the beginning."""
+        before = self._stats_before
+        self.message.stats = stats if before is None else _together(before, stats)
 
     def save_sometimes(self, store: ChatStore) -> None:
         """Write the text, if it was not written for SAVE_EVERY. Raises StoreError."""
@@ -68,3 +85,16 @@ class Answer:
         store.save(self.message)
         store.save_tokens(self.message, self.tokens)
         store.update(self.message.chat, model=self.message.model)
+
+
+def _together(first: Stats, then: Stats) -> Stats:
+    """Of an answer that was continued: the prompt is the first one, without what was answered."""
+    return replace(
+        first,
+        n_generated=first.n_generated + then.n_generated,
+        decode_s=first.decode_s + then.decode_s,
+        seed=then.seed,
+        n_context=then.n_context,
+        n_shifts=first.n_shifts + then.n_shifts,
+        n_truncated=first.n_truncated + then.n_truncated,
+    )

@@ -87,7 +87,7 @@ class Answering(QObject):
 
     def _on_finished(self, finished: Finished) -> None:
         if self.current is not None and finished.id == self.current.request_id:
-            self.current.message.stats = finished.stats
+            self.current.count(finished.stats)
             self._end(finished.reason)
 
     def _on_failed(self, failed: Failed) -> None:

@@ -34,10 +34,10 @@ class ChatState(QObject):
     path_changed = Signal(int)  # rows from this one on are other messages now (0: another chat)
     message_added = Signal(int)  # row, at the end
     message_changed = Signal(int)  # row; while answering at most once a frame
-    tokens_appended = Signal(int, int)  # row, first new index in tokens(row)
+    tokens_appended = Signal(int, int)  # row, first index in tokens(row) that is new or longer
     busy_changed = Signal(bool)
     details_changed = Signal()  # title, system prompt, sampling
-    draft_changed = Signal(str)  # when not by set_draft: another chat
+    draft_changed = Signal(str)  # when not by set_draft: another chat, or it was sent
     stored = Signal()  # the list of chats may look different
     problem = Signal(object)  # Problem of something the person just asked for
 
@@ -211,13 +211,18 @@ class ChatState(QObject):
         return True
 
     def _send(self, text: str) -> None:
-        if self.chat_id is None:
-            self.title = _title(text)
-            self.chat_id = self._store.create(self.title, self.system, self.sampling)
+        fresh = self.chat_id is None
+        if fresh:
+            title = _title(text)
+            self.chat_id = self._store.create(title, self.system, self.sampling)
+            self.title = title
             self.details_changed.emit()
+        question = self._add("user", self.path[-1] if self.path else None, text)
+        if fresh:  # what was typed before there was a chat
+            self._preferences.update(draft="")
         self.draft = ""
         self._save_draft()
-        question = self._add("user", self.path[-1] if self.path else None, text)
+        self.draft_changed.emit("")
         self._append(question)
         self._answer(question, len(self.path))
 
@@ -240,7 +245,7 @@ class ChatState(QObject):
         self._begin(Answer(answer, Tokens(), self._tree, by_ids=False))
 
     def _continue(self, message: Message, row: int) -> None:
-        tokens = self.tokens(row)
+        tokens, before = self.tokens(row), message.stats
         by_ids = self._same_model(message) and tokens.begin == 0 and len(tokens) > 0
         text = message.text
         if by_ids:
@@ -253,7 +258,7 @@ class ChatState(QObject):
             self._show_path(row)
         else:
             message.text, message.finish, message.problem = text, "", ""
-        self._begin(Answer(message, tokens, self._tree, by_ids))
+        self._begin(Answer(message, tokens, self._tree, by_ids, before))
 
     def _branch(self, row: int, index: int, alternative: int) -> None:
         message, tokens = self.path[row], self.tokens(row)

@@ -58,8 +58,8 @@ class Composer(QWidget):
     def send(self) -> None:
         """Ask what is written here."""
         text = self.field.text
-        if text.strip() and not self.bench.chat.busy and self.bench.chat.send(text):
-            self._draft_changed("")
+        if text.strip() and not self.bench.chat.busy:
+            self.bench.chat.send(text)
 
     def show_sampling(self) -> None:
         """System prompt, presets and how tokens are drawn."""

@@ -12,7 +12,7 @@ from app.widgets.numbers import grouped
 KEYS = (
     ("Esc", "stops an answer"),
     ("↑", "edits the last question"),
-    ("Ctrl+P", "shows how sure"),
+    ("Ctrl+P", "shows token probabilities"),
 )
 
 
@@ -51,7 +51,7 @@ class EmptyTalk(QWidget):
         device = model.device_name or model.device
         facts = f"{model.architecture}  ·  {device}  ·  {grouped(model.n_ctx)} tokens of context"
         if model.chat == "none":
-            facts += "\nIt was made to go on with a text, not to chat."
+            facts += "\nThis is a base model: it continues text."
         self._facts.setText(facts)
 
 

@@ -12,18 +12,13 @@ from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, ROW_COMPACT
 from app.views.talk.message_row import MessageRow
-from app.views.talk.statistics import about, details, summary
+from app.views.talk.statistics import details, stage_left, stage_title, summary
 from app.widgets.basics import Button, IconButton, label, set_tone
 from app.widgets.elided import ElidedLabel
 from app.widgets.markdown.view import MarkdownView
 from app.widgets.numbers import duration, grouped
 
 SAID_MS = 1500
-STAGES = {
-    "prefill": "Reading the prompt",
-    "compile": "Building kernels",
-    "load": "Loading the model",
-}
 
 
 class Header(QWidget):
@@ -76,8 +71,8 @@ class MessageButtons(QWidget):
         self.edit = IconButton("edit", "Edit", row.edit_wanted.emit, 16)
         buttons = [self._copy, self.edit]
         if not row.is_question:
-            self.again = IconButton("retry", "Answer again", row.regenerate, 16)
-            self.on = IconButton("continue", "Go on", row.continue_answer, 16)
+            self.again = IconButton("retry", "Regenerate", row.regenerate, 16)
+            self.on = IconButton("continue", "Continue", row.continue_answer, 16)
             buttons += [self.again, self.on]
         self.stops: list[QWidget] = [self.before, self.after, *buttons]  # in the order of Tab
         self._buttons = QWidget()
@@ -168,17 +163,15 @@ class AnswerProgress(QWidget):
 
     def show_stage(self, stage: Stage | None) -> None:
         if stage is None or stage.total <= 0:
-            self._words.setText("Waiting for the first token")
+            self._words.setText(stage_title(stage))
             self._bar.setRange(0, 1)
             self._bar.setValue(0)
             return
-        what = STAGES.get(stage.name, stage.name)
-        words = f"{what}  ·  {grouped(stage.done)} of {grouped(stage.total)}"
-        if stage.name == "prefill":
-            words += " tokens"
-        if stage.left_s is not None and stage.left_s >= 1:
-            words += f"  ·  about {about(stage.left_s)} left"
-        self._words.setText(words)
+        amount = f"{grouped(stage.done)} of {grouped(stage.total)}"
+        amount += " tokens" if stage.name == "prefill" else ""
+        left = stage_left(stage)
+        parts = [stage_title(stage), amount, f"{left} left" if left else ""]
+        self._words.setText("  ·  ".join(filter(None, parts)))
         self._bar.setRange(0, stage.total)
         self._bar.setValue(stage.done)
 

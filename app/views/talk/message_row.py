@@ -83,7 +83,7 @@ class MessageRow(QObject):
     def next_step(self) -> tuple[str, Callable[[], object]]:
         """What to do about an answer that went wrong."""
         if self.message.text:
-            return "Go on", self.continue_answer
+            return "Continue", self.continue_answer
         return "Try again", self.regenerate
 
     # What can be done with it

@@ -1,37 +1,60 @@
-"""The numbers of an answer, in words."""
+"""Numbers of an answer and of a stage of work, in words: one source for every place."""
 
+from app.state.session import Stage
 from app.state.talk.message import Message
 from app.widgets.numbers import duration, grouped
 
 ENDS = {
-    "length": "reached the most tokens",
+    "length": "maximum length reached",
     "context": "the context is full",
     "cancelled": "stopped",
     "failed": "failed",
     "died": "the engine stopped",
     "edited": "edited",
 }
+STAGES = {
+    "load": "Loading the model",
+    "compile": "Building kernels",
+    "prefill": "Reading the prompt",
+}
+WAITING = "Waiting for the first token"
 
 
 def summary(message: Message) -> str:
-    """One quiet line under an answer."""
+    """One quiet line under an answer, what matters most first: its end may be cut off."""
     stats, parts = message.stats, []
+    if message.finish in ENDS:
+        parts.append(ENDS[message.finish])
     if stats is not None and stats.n_generated:
         if stats.decode_rate:
             parts.append(f"{stats.decode_rate:.0f} t/s")
-        parts.append(f"{grouped(stats.n_generated)} tok")
+        parts.append(f"{grouped(_tokens(message))} tok")
         parts.append(f"TTFT {duration(stats.first_token_s)}")
-        parts.append(f"seed {stats.seed}")
-    if message.finish in ENDS:
-        parts.append(ENDS[message.finish])
     if stats is not None and stats.n_shifts:
         parts.append("context shifted")
+    if stats is not None and stats.n_generated:
+        parts.append(f"seed {stats.seed}")
     return "  ·  ".join(parts)
 
 
-def about(seconds: float) -> str:
-    """A time that is only estimated."""
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+def stage_title(stage: Stage | None) -> str:
+    """What is being done; without a stage, or once the prompt is read, the first token is due."""
+    if stage is None or (stage.name == "prefill" and stage.done >= stage.total):
+        return WAITING
+    return STAGES.get(stage.name, stage.name.capitalize())
+
+
+def stage_percent(stage: Stage) -> str:
+    """How far it is, rounded down so that 100 % means done; empty while that is not known."""
+    return f"{100 * stage.done // stage.total} %" if stage.total > 0 else ""
+
+
+def stage_left(stage: Stage) -> str:
+    """The time it may take still; empty where that is not known, or under a second."""
+    if stage.left_s is None or stage.left_s < 1:
+        return ""
+    seconds = stage.left_s
+    return f"about {seconds:.0f} s" if seconds < 100 else f"about {seconds / 60:.0f} min"
 
 
 def details(message: Message) -> str:
@@ -41,10 +64,11 @@ def details(message: Message) -> str:
         return ""
     lines = [
         f"Prompt: {grouped(stats.n_prompt)} tokens, {grouped(stats.n_cached)} from the cache",
-        f"Read in {duration(stats.prefill_s)}, {stats.prefill_rate:.0f} tokens a second",
+        f"Read in {duration(stats.prefill_s)}, {stats.prefill_rate:.0f} tokens per second",
         f"First token after {duration(stats.first_token_s)}",
-        f"Answer: {grouped(stats.n_generated)} tokens in {duration(stats.decode_s)},"
-        f" {stats.decode_rate:.1f} a second",
+        f"Answer: {grouped(_tokens(message))} tokens",
+        f"Generated: {grouped(stats.n_generated)} tokens in {duration(stats.decode_s)},"
+        f" {stats.decode_rate:.1f} per second",
         f"Context: {grouped(stats.n_context)} tokens",
         f"Seed {stats.seed}",
     ]
@@ -53,3 +77,8 @@ def details(message: Message) -> str:
     if stats.n_shifts:
         lines.append(f"The oldest part of the context was dropped {stats.n_shifts} times")
     return "\n".join(lines)
+
+
+def _tokens(message: Message) -> int:
+    """Tokens of the whole answer, also of those taken from another branch."""
+    return message.n_tokens or (message.stats.n_generated if message.stats is not None else 0)

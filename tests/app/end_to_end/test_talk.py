@@ -98,7 +98,7 @@ def test_regenerate_edit_and_branches(person: Person) -> None:
     first = ask_to_end(person, "Name a colour.")
     drawn = Sampling(temperature=1.5, seed=4)
     person.bench.chat.set_sampling(drawn)
-    person.click_in(person.message(1), "Answer again")
+    person.click_in(person.message(1), "Regenerate")
     second = answered(person)
     assert second != first
     assert person.reads("2/2")

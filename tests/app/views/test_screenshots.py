@@ -94,7 +94,7 @@ def failed(window: MainWindow) -> None:
     answered(window)
     text = "intel:0: no room for cache: 512.0 MiB wanted, 200.0 MiB left"
     window.notices.problem("session", Problem("NoMem", text, "restart_less"))
-    window.notices.news("drop", "SmolLM2 cannot see: cat.png was not taken.")
+    window.notices.news("drop", "SmolLM2 can't read images; cat.png wasn't attached.")
 
 
 def refused_cell(window: MainWindow) -> None:

@@ -8,8 +8,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.state.session import Stage
 from app.state.workbench import Workbench
 from app.views.talk.context_meter import ContextMeter
+from app.window.main_window import MainWindow
 from app.window.vitals import Vitals
 from engine.protocol import Finished, Progress, Stats
 from tests.app.views.conftest import Talk
@@ -103,3 +105,35 @@ def test_a_nearly_full_context_warns(
     answer(engine, n_prompt=1900, n=20)
     meter.refresh()
     assert {segment.tone for segment in meter.bar._segments} == {"warn"}
+
+
+def test_while_the_first_token_is_awaited_nothing_is_loading(
+    qtbot: QtBot, talk: Talk, engine: ScriptedClient
+) -> None:
+    vitals = Vitals(talk.bench)
+    qtbot.addWidget(vitals)
+    talk.bench.chat.send("Q")
+    assert vitals._first.text() == "Waiting for the first token"
+    engine.say(Progress(engine.last.id, "prefill", 256, 1024))
+    assert (vitals._rate.text(), vitals._first.text()) == ("25 %", "Reading the prompt")
+    engine.say(Progress(engine.last.id, "prefill", 1024, 1024))
+    assert vitals._first.text() == "Waiting for the first token"
+
+
+@pytest.mark.parametrize(("done", "left_s"), [(714, 21.2), (999, 5.4), (500, 130.0)])
+def test_one_stage_has_one_percentage_and_one_time_left(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch, done: int, left_s: float
+) -> None:
+    bench = window.bench
+    bench.open_model("/models/other.gguf")
+    bench.session.stage = Stage("load", done, 1000, left_s)
+    bench.session.stage_changed.emit()
+    vitals = window.findChild(Vitals)
+    assert isinstance(vitals, Vitals)
+    shown = [vitals._rate.text(), window.welcome._work._numbers.text()]
+    assert shown[1].startswith(f"{shown[0]} · ")
+    left = vitals._first.text().partition("  ·  ")[2]
+    assert shown[1].endswith(f"{left} left")
+    window.stack.setCurrentWidget(window.chat)
+    bench.session.stage_changed.emit()
+    assert window.notices.texts[-1].endswith(f": {shown[0]}")

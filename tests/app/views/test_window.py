@@ -193,7 +193,7 @@ def test_what_is_no_model_is_told_apart(window: MainWindow, tmp_path: Path) -> N
     open_model(window, tmp_path / "SmolLM2-135M.Q4_1.gguf")
     drop(window, tmp_path / "cat.png")
     (text,) = window.notices.texts
-    assert "cannot see" in text
+    assert "can't read images" in text
     assert "cat.png" in text
     drop(window, tmp_path / "notes.txt")
     (text,) = window.notices.texts
@@ -209,7 +209,7 @@ def test_a_death_is_told_with_its_next_step(
     (text,) = window.notices.texts
     assert "signal 9" in text
     words = [b.text() for b in window.notices.findChildren(Button)]
-    assert words == ["Restart", "Restart with less", "Details"]
+    assert words == ["Restart", "Restart with half the context", "Details"]
     caplog.clear()
 
 

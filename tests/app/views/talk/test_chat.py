@@ -14,7 +14,7 @@ from app.views.talk.message import MessageView
 from app.widgets.banner import Banner
 from app.widgets.basics import IconButton
 from engine.errors import WorkerDied
-from engine.protocol import Failed, Generate, Progress
+from engine.protocol import Failed, Finished, Generate, Progress, Stats
 from tests.app.views.conftest import Talk
 from tests.app.views.scripted import ScriptedClient
 
@@ -113,7 +113,7 @@ def test_another_answer_is_a_branch_with_arrows(
     talk: Talk, ask: Ask, engine: ScriptedClient
 ) -> None:
     ask("Q", "First answer.")
-    click(view(talk, 1), "Answer again")
+    click(view(talk, 1), "Regenerate")
     engine.write("Second answer.")
     engine.end()
     shown = view(talk, 1)
@@ -174,7 +174,7 @@ def test_an_answer_can_be_edited_and_kept_beside_the_old(talk: Talk, ask: Ask) -
 
 def test_go_on_continues_the_text(talk: Talk, ask: Ask, engine: ScriptedClient) -> None:
     ask("Q", "Once upon")
-    click(view(talk, 1), "Go on")
+    click(view(talk, 1), "Continue")
     request = engine.last
     assert isinstance(request, Generate)
     assert request.prefix == "Once upon"
@@ -267,7 +267,7 @@ def test_after_a_death_the_answer_stays_and_can_go_on(
     assert shown.body.text == "Half an"
     assert shown.footer is not None
     assert "the engine stopped" in shown.footer._numbers.text()
-    click(shown.footer, "Go on")
+    click(shown.footer, "Continue")
     assert talk.bench.session.status == "loading"
     assert talk.bench.chat.busy
 
@@ -322,7 +322,7 @@ def test_tab_goes_through_the_messages_in_their_order(talk: Talk, ask: Ask) -> N
     said = [name for name in seen if "said, message" in name]
     assert [int(name.split()[-1]) for name in said] == [1, 2, 3, 4]
     assert seen.count("Copy the message") == 4
-    assert "Answer again" in seen
+    assert "Regenerate" in seen
     assert seen[-1] == "Message"
 
 
@@ -357,3 +357,27 @@ def test_icon_buttons_say_what_they_did(talk: Talk, ask: Ask, qtbot: QtBot) -> N
     click(view(talk, 1), "Copy the message")
     assert copy.accessibleName() == "Copied"
     qtbot.waitUntil(lambda: copy.accessibleName() == "Copy the message")
+
+
+def test_statistics_of_a_continued_answer_count_all_of_it(
+    talk: Talk, ask: Ask, engine: ScriptedClient
+) -> None:
+    chat = talk.bench.chat
+    ask("Q", *["a "] * 40)
+    used = chat.context.used
+    assert chat.continue_answer(1)
+    engine.write(*["b "] * 20)
+    engine.say(Finished(engine.last.id, "stop", Stats(161, 160, 20, 0.0, 0.1, 0.3, 0.2, 9, 181)))
+    footer = view(talk, 1).footer
+    assert footer is not None
+    assert footer._numbers.text() == "123 t/s  ·  60 tok  ·  TTFT 213 ms  ·  seed 9"
+    assert "Prompt: 120 tokens" in footer.toolTip()
+    assert chat.context.used == used + 20
+
+
+def test_why_an_answer_ended_is_told_first(talk: Talk, ask: Ask, engine: ScriptedClient) -> None:
+    ask("Q", *["a "] * 40, end=False)
+    engine.end("cancelled", seed=18_000_000_000_000_000_000)
+    footer = view(talk, 1).footer
+    assert footer is not None
+    assert footer._numbers.text().startswith("stopped  ·  139 t/s")

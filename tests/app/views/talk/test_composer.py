@@ -1,5 +1,6 @@
 """Writing, sending, stopping, drafts, presets."""
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.state.presets import BUILT_IN
+from app.state.talk.message import Message
+from app.state.talk.store import ChatStore, StoreError
 from app.state.workbench import Workbench
 from app.views.talk.composer import Composer
 from app.views.talk.sampling import SamplingPopover
@@ -197,3 +200,35 @@ def test_the_system_prompt_goes_with_the_next_question(
         ("system", "Be brief."),
         ("user", "Q"),
     ]
+
+
+def test_a_sent_question_does_not_come_back_as_a_draft(
+    talk: Talk, engine: ScriptedClient, qtbot: QtBot
+) -> None:
+    field, chat = talk.composer.field, talk.bench.chat
+    QTest.keyClicks(field, "What is a cat?")
+    qtbot.waitUntil(lambda: talk.bench.preferences.value.draft == "What is a cat?")
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    assert field.text == ""
+    engine.end()
+    chat.open(None)
+    assert (chat.draft, field.text) == ("", "")
+    assert talk.bench.preferences.value.draft == ""
+
+
+def test_a_question_that_cannot_be_kept_stays_in_the_field(
+    talk: Talk, engine: ScriptedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: ChatStore, message: Message) -> None:
+        raise StoreError("chats.sqlite", sqlite3.OperationalError("disk full"))
+
+    QTest.keyClicks(talk.composer.field, "What is a cat?")
+    talk.bench.chat.set_draft("What is a cat?")
+    monkeypatch.setattr(ChatStore, "add", fail)
+    talk.composer.send()
+    assert talk.composer.field.text == "What is a cat?"
+    assert talk.bench.chat.draft == "What is a cat?"
+    monkeypatch.undo()
+    talk.composer.send()
+    assert [m.text for m in talk.bench.chat.path] == ["What is a cat?", ""]
+    assert talk.composer.field.text == ""

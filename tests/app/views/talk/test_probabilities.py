@@ -21,7 +21,7 @@ from app.widgets.tokens.bands import (
     band_of_probability,
     band_pen,
 )
-from engine.protocol import Alternative, Generate, TokenInfo
+from engine.protocol import Alternative, Generate, Piece, TokenInfo
 from tests.app.views.conftest import Talk
 from tests.app.views.scripted import ScriptedClient
 
@@ -196,3 +196,22 @@ def test_wide_characters_keep_tokens_in_their_place(
     lefts = [painter.token_rect(n).left() for n in range(5)]
     assert lefts == sorted(lefts)
     assert len(set(lefts)) == 5
+
+
+def test_a_branch_shows_the_chosen_token_by_itself_at_once(
+    talk: Talk, painted: TokenAnswer, engine: ScriptedClient
+) -> None:
+    chat = talk.bench.chat
+    chosen = chat.tokens(1)[1].top[2]
+    assert chat.branch_from_token(1, 1, 2)
+    request = engine.last.id
+    engine.say(Piece(request, chosen.text, []))  # what the chosen token says, in its own time
+    engine.write(" dog")
+    painter = tokens_of(talk, 1).painter
+    assert painter.ends == [1, 1 + len(chosen.text), 5 + len(chosen.text)]
+    assert painter.bands[1] == band_of_probability(exp(chosen.logprob))
+    assert painter.token_at(painter.token_rect(1).center()) == 1
+    talk.chat.toggle_probabilities()
+    talk.chat.toggle_probabilities()
+    again = tokens_of(talk, 1).painter
+    assert (again.ends, again.bands) == (painter.ends, painter.bands)
