@@ -6,6 +6,7 @@ from string import ascii_uppercase
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QPen
 
+from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import DEVICES, HOST, mix, readable
 
@@ -21,6 +22,7 @@ _HATCHES = (
 # Opacity over the panel; what is not listed is drawn as "graph" is.
 _SHARES = {"weights": 1.0, "cache": 0.65, "vision": 0.55, "graph": 0.4}
 _HATCHED = ("graph", "input", "staging", "mapped")
+SWATCH = 16  # pixels at normal text
 _HOST_LETTER = "H"
 _LETTERS = ascii_uppercase.replace(_HOST_LETTER, "")
 _places: dict[str, int] = {}
@@ -70,10 +72,17 @@ def fill_component(painter: QPainter, area: QRectF, device: str, component: str)
     return readable(component_colour(device, component))
 
 
-def draw_swatch(painter: QPainter, area: QRectF, device: str) -> None:
-    """The device's square with its letter and hatch."""
-    look = device_look(device)
+def swatch_size() -> int:
+    """The side of a device's square; it grows with the text."""
+    return fonts.px(SWATCH)
+
+
+def draw_swatch(painter: QPainter, left: float, middle: float, device: str) -> None:
+    """The device's square with its letter and hatch, centred on the height `middle`."""
+    look, side = device_look(device), swatch_size()
+    area = QRectF(left, middle - side / 2, side, side)
     painter.save()
+    painter.setFont(fonts.small())
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(QColor(look.colour))
     painter.drawRoundedRect(area, 3, 3)

@@ -4,7 +4,15 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QAbstractButton, QFrame, QLabel, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QFrame,
+    QLabel,
+    QPushButton,
+    QScrollArea,
+    QToolButton,
+    QWidget,
+)
 
 from app.theme.icons import icon
 
@@ -36,6 +44,19 @@ def divider(vertical: bool = False) -> QFrame:
     else:
         line.setFixedHeight(1)
     return line
+
+
+def scrolled(content: QWidget) -> QScrollArea:
+    """As wide as there is room; where it does not fit in height, one scrolls."""
+    area = QScrollArea()
+    area.setWidget(content)
+    area.setWidgetResizable(True)
+    for widget in (content, area.viewport()):  # the ground is that of what it lies on
+        widget.setAutoFillBackground(False)
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    return area
 
 
 def surface(widget: QWidget, name: str) -> None:

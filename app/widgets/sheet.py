@@ -4,6 +4,7 @@ from PySide6.QtCore import QEvent, QObject, QRect, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QFrame, QVBoxLayout, QWidget
 
+from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import surface
 from app.widgets.focus import focus_first, move_focus
@@ -84,8 +85,8 @@ class Sheet(QWidget):
     def _place(self) -> None:
         area = self._over.rect()
         self.setGeometry(area)
-        width = min(self._wanted[0], area.width() - 4 * GRID)
-        height = self._wanted[1] or self.card.sizeHint().height()
+        width = min(fonts.px(self._wanted[0]), area.width() - 4 * GRID)
+        height = fonts.px(self._wanted[1]) or self.card.sizeHint().height()
         height = min(height, area.height() - 8 * GRID)
         left = (area.width() - width) // 2
         top = min(7 * GRID, (area.height() - height) // 2)

@@ -32,15 +32,14 @@ def _time(line: LogLine) -> str:
 
 
 COLUMNS = (
-    Column[LogLine]("Time", _time, lambda x: x.time, mono=True, quiet=True, width=104),
+    Column[LogLine]("Time", _time, lambda x: x.time, mono=True, quiet=True),
     Column[LogLine](
         "Level",
         lambda x: logging.getLevelName(x.level).capitalize(),
         lambda x: x.level,
         tone=_tone,
-        width=80,
     ),
-    Column[LogLine]("Source", lambda x: x.source, quiet=True, width=88),
+    Column[LogLine]("Source", lambda x: x.source, quiet=True),
     Column[LogLine]("Text", lambda x: x.text),
 )
 

@@ -3,19 +3,29 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QHelpEvent, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import (
+    QColor,
+    QFontMetricsF,
+    QHelpEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QSizePolicy, QToolTip
 
 from app.theme import fonts
-from app.theme.devices import draw_swatch, fill_component
+from app.theme.devices import draw_swatch, fill_component, swatch_size
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
-from app.views.memory.bar import paint_head
+from app.views.memory.bar import flow, paint_head
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import grouped, microseconds, milliseconds
 from app.widgets.walk import Walk
 from engine.protocol import SplitRecord, StepTimes
 
+REST = "host and waiting"
 HEAD, BAND, LEGEND, LEAST = 28, 32, 24, 3.0
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 _CENTER = Qt.AlignmentFlag.AlignCenter
@@ -24,20 +34,18 @@ Numbered = tuple[int, SplitRecord]
 
 
 def _number(
-    title: str, value: Callable[[SplitRecord], int], text: Callable[[int], str], width: int
+    title: str, value: Callable[[SplitRecord], int], text: Callable[[int], str]
 ) -> Column[Numbered]:
-    return Column(
-        title, lambda n: text(value(n[1])), lambda n: value(n[1]), right=True, width=width
-    )
+    return Column(title, lambda n: text(value(n[1])), lambda n: value(n[1]), right=True)
 
 
 SPLITS = (
-    Column[Numbered]("#", lambda n: str(n[0]), lambda n: n[0], right=True, width=28),
-    Column[Numbered]("Device", lambda n: n[1].device, mono=True, width=80),
-    _number("Nodes", lambda s: s.n_nodes, grouped, 60),
-    _number("ms", lambda s: s.compute_ns, milliseconds, 52),
-    _number("KiB in", lambda s: s.copied, lambda size: f"{size / 1024:.1f}", 60),
-    _number("µs in", lambda s: s.copy_ns, microseconds, 60),
+    Column[Numbered]("#", lambda n: str(n[0]), lambda n: n[0], right=True),
+    Column[Numbered]("Device", lambda n: n[1].device, mono=True),
+    _number("Nodes", lambda s: s.n_nodes, grouped),
+    _number("ms", lambda s: s.compute_ns, milliseconds),
+    _number("KiB in", lambda s: s.copied, lambda size: f"{size / 1024:.1f}"),
+    _number("µs in", lambda s: s.copy_ns, microseconds),
     Column[Numbered]("From – to", lambda n: nodes_of(n[1]), quiet=True),
 )
 
@@ -58,6 +66,7 @@ class SplitBand(Walk):
     def show_times(self, times: StepTimes | None) -> None:
         self._times = times
         self.setAccessibleDescription(self._words())
+        self.updateGeometry()
         self.update()
 
     def stops(self) -> int:
@@ -68,7 +77,12 @@ class SplitBand(Walk):
         self.pointed.emit(self.at)
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        return QSize(360, fonts.px(HEAD + BAND + LEGEND))
+        lines = 1 + max((line for *_, line in self._legend()), default=0)
+        return QSize(fonts.px(280), fonts.px(HEAD + BAND + lines * LEGEND))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self.updateGeometry()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         found = self._under(event.position())
@@ -98,6 +112,7 @@ class SplitBand(Walk):
             paint_head(painter, head, "One token", milliseconds(times.step_ns), "ms")
             for number, (copied, computed) in enumerate(self._places()):
                 self._paint_split(painter, number, copied, computed)
+            self._paint_rest(painter, times)
             self._paint_legend(painter)
         painter.end()
 
@@ -119,14 +134,39 @@ class SplitBand(Walk):
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRect(copied.united(computed).adjusted(1, 1, -2, -1))
 
-    def _paint_legend(self, painter: QPainter) -> None:
-        top, height, left = self._band().bottom() + 2, fonts.px(LEGEND), 0.0
+    def _paint_rest(self, painter: QPainter, times: StepTimes) -> None:
+        """What no device accounts for, behind the last split."""
+        band, ends = self._band(), [computed.right() for _, computed in self._places()]
+        rest = QRectF(band).adjusted(max([*ends, 0.0]) - band.left(), 0, 0, 0)
         painter.setFont(fonts.small())
-        for device in dict.fromkeys(split.device for split in self._splits()):
-            draw_swatch(painter, QRectF(left, top + (height - 16) / 2, 16, 16), device)
-            painter.setPen(QColor(tokens().quiet))
-            painter.drawText(QRectF(left + 24, top, self.width(), height), _LEFT, device)
-            left += 24 + painter.fontMetrics().horizontalAdvance(device) + 2 * GRID
+        painter.setPen(QColor(tokens().quiet))
+        text = milliseconds(rest_ns(times))
+        for said in (f"{REST} {text}", text):
+            if painter.fontMetrics().horizontalAdvance(said) <= rest.width() - GRID:
+                painter.drawText(rest, _CENTER, said)
+                return
+
+    def _paint_legend(self, painter: QPainter) -> None:
+        top, height = self._band().bottom() + 2, fonts.px(LEGEND)
+        painter.setFont(fonts.small())
+        painter.setPen(QColor(tokens().quiet))
+        for device, text, left, line in self._legend():
+            y = top + line * height
+            if device:
+                draw_swatch(painter, left, y + height / 2, device)
+                left += swatch_size() + GRID
+            painter.drawText(QRectF(left, y, self.width() - left, height), _LEFT, text)
+
+    def _legend(self) -> list[tuple[str, str, float, int]]:
+        """The devices and the rest: device, text, left edge and line of each."""
+        if self._times is None:
+            return []
+        said = [(device, device) for device in dict.fromkeys(s.device for s in self._splits())]
+        said.append(("", f"{REST}: {milliseconds(rest_ns(self._times))} ms"))
+        metrics, swatch = QFontMetricsF(fonts.small()), swatch_size() + GRID
+        widths = [swatch * bool(d) + metrics.horizontalAdvance(text) for d, text in said]
+        places = flow(widths, self.width())
+        return [(*entry, *place) for entry, place in zip(said, places, strict=True)]
 
     # Where things are
 
@@ -160,9 +200,15 @@ class SplitBand(Walk):
         if self._times is None:
             return "Nothing measured yet"
         said = f"{milliseconds(self._times.step_ns)} ms in {self.stops()} splits"
-        return (
-            f"{said}. {describe_split(self.at, self._splits()[self.at])}" if self.stops() else said
-        )
+        said += f", {REST} {milliseconds(rest_ns(self._times))} ms"
+        if not self.stops():
+            return said
+        return f"{said}. {describe_split(self.at, self._splits()[self.at])}"
+
+
+def rest_ns(times: StepTimes) -> int:
+    """Nanoseconds of a step in which no device computes or copies: launches, sampling, waiting."""
+    return max(0, times.step_ns - sum(s.copy_ns + s.compute_ns for s in times.splits))
 
 
 def describe_split(number: int, split: SplitRecord) -> str:

@@ -1,6 +1,6 @@
 """One memory pool, painted: all of it as a thin line, and below, magnified, what the engine has."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
@@ -13,19 +13,21 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
     QPolygonF,
+    QResizeEvent,
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QVBoxLayout, QWidget
 
 from app.state.memory.sums import Part, PoolSum
 from app.theme import fonts
-from app.theme.devices import device_look, draw_swatch, fill_component
+from app.theme.devices import device_look, fill_component
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL, mix
 from app.views.memory.cell import cross
-from app.widgets.numbers import UNKNOWN, mib, milliseconds
+from app.views.memory.numbers import PoolNumbers
+from app.widgets.numbers import mib
 from app.widgets.walk import Walk
 
-HEAD, LINE, LENS, BAR, ROW = 28, 6, 12, 32, 24
+HEAD, LINE, LENS, BAR = 28, 6, 12, 32
 IDLE: Mapping[str, int] = MappingProxyType({})
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
@@ -40,21 +42,25 @@ class PoolBar(Walk):
     def __init__(self) -> None:
         super().__init__()
         self._sum: PoolSum | None = None
-        self._busy: Mapping[str, int] = {}
+        self.numbers = PoolNumbers((), {})
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMouseTracking(True)
 
     def show_sum(self, pool: PoolSum, busy: Mapping[str, int] = IDLE) -> None:
         """`busy` are the nanoseconds that each device computes for a token."""
-        self._sum, self._busy = pool, busy
+        self._sum, self.numbers = pool, PoolNumbers.of(pool, busy)
         self.setAccessibleName(f"{pool.pool.name} memory")
         self.setAccessibleDescription(pool.text())
         self.updateGeometry()
         self.update()
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        rows = len(self._devices()) + 1
-        return QSize(360, fonts.px(HEAD + LINE + LENS + BAR + GRID + rows * ROW))
+        bar = fonts.px(HEAD + LINE + LENS + BAR + GRID)
+        return QSize(fonts.px(280), bar + self.numbers.height(self.width()))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self.updateGeometry()
 
     def stops(self) -> int:
         return len(self._sum.parts) if self._sum is not None else 0
@@ -84,7 +90,7 @@ class PoolBar(Walk):
         self._paint_head(painter, self._sum)
         self._paint_line(painter, self._sum)
         self._paint_parts(painter)
-        self._paint_devices(painter, self._sum)
+        self.numbers.paint(painter, self._bar_area().bottom() + GRID, self.width())
         painter.end()
 
     # Where things are
@@ -108,10 +114,6 @@ class PoolBar(Walk):
             width = least + room * part.size / total
             yield part, QRectF(left, bar.top(), width, bar.height())
             left += width
-
-    def _devices(self) -> list[str]:
-        parts = self._sum.parts if self._sum is not None else ()
-        return list(dict.fromkeys(part.device for part in parts))
 
     # Painting
 
@@ -196,36 +198,6 @@ class PoolBar(Walk):
             _label(painter, area.adjusted(0, 0, -16 * part.failed, 0), part, tone)
             painter.restore()
 
-    def _paint_devices(self, painter: QPainter, pool: PoolSum) -> None:
-        """A row a device, a column a component: the same numbers as text."""
-        names = list(dict.fromkeys(part.component for part in pool.parts))
-        titles = [*names, "total", *["ms/token"] * bool(self._busy)] if names else []
-        top = self._bar_area().bottom() + GRID
-        height = fonts.px(ROW)
-        first = fonts.px(96)
-        width = (self.width() - first) / max(len(titles), 1)
-        painter.setFont(fonts.small())
-        painter.setPen(QColor(tokens().quiet))
-        for at, name in enumerate(titles):
-            painter.drawText(QRectF(first + at * width, top, width, height), _RIGHT, name)
-        for row, device in enumerate(self._devices(), start=1):
-            y = top + row * height
-            painter.setFont(fonts.small())
-            draw_swatch(painter, QRectF(0, y + (height - 16) / 2, 16, 16), device)
-            painter.setFont(fonts.body())
-            painter.setPen(QColor(tokens().text))
-            painter.drawText(QRectF(24, y, first - 24, height), _LEFT, device)
-            mine = {part.component: part.size for part in pool.parts if part.device == device}
-            own = sum(size for name, size in mine.items() if name != "mapped")
-            said = [mib(mine[name]) if mine.get(name) else UNKNOWN for name in names]
-            said.append(mib(own) if own else UNKNOWN)
-            if self._busy:
-                said.append(milliseconds(self._busy[device]) if device in self._busy else UNKNOWN)
-            for at, text in enumerate(said):
-                area = QRectF(first + at * width, y, width, height)
-                painter.setPen(QColor(tokens().quiet if text == UNKNOWN else tokens().text))
-                painter.drawText(area, _RIGHT, text)
-
     def _tell(self, event: QHelpEvent) -> None:
         for part, area in self._areas():
             if area.contains(QPointF(event.pos())):
@@ -267,11 +239,23 @@ class PoolBars(QWidget):
 
 
 def paint_head(painter: QPainter, area: QRectF, pool: str, said: str, unit: str = "MiB") -> None:
-    """A pool's name at the left, a number at the right."""
+    """A pool's name at the left, a number at the right; a name too long for both is shortened."""
+    room = area.width() - _number(painter, area, said, unit) - 2 * GRID
     painter.setFont(fonts.strong())
     painter.setPen(QColor(tokens().text))
-    painter.drawText(area, _LEFT, "System memory" if pool == "system" else pool)
-    _number(painter, area, said, unit)
+    name = "System memory" if pool == "system" else pool
+    name = painter.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, int(room))
+    painter.drawText(area, _LEFT, name)
+
+
+def flow(widths: Iterable[float], room: float) -> Iterator[tuple[float, int]]:
+    """For pieces that follow each other, the left edge and the line of each."""
+    left, line = 0.0, 0
+    for width in widths:
+        if left and left + width > room:
+            left, line = 0.0, line + 1
+        yield left, line
+        left += width + 2 * GRID
 
 
 def _label(painter: QPainter, area: QRectF, part: Part, tone: str) -> None:
@@ -284,8 +268,8 @@ def _label(painter: QPainter, area: QRectF, part: Part, tone: str) -> None:
             return
 
 
-def _number(painter: QPainter, area: QRectF, text: str, unit: str) -> None:
-    """A number at the right, its unit in a quieter colour."""
+def _number(painter: QPainter, area: QRectF, text: str, unit: str) -> float:
+    """A number at the right, its unit in a quieter colour; the width of both."""
     painter.setFont(fonts.body())
     metrics = painter.fontMetrics()
     painter.setPen(QColor(tokens().quiet))
@@ -293,3 +277,4 @@ def _number(painter: QPainter, area: QRectF, text: str, unit: str) -> None:
     painter.setPen(QColor(tokens().text))
     room = metrics.horizontalAdvance(f" {unit}")
     painter.drawText(area.adjusted(0, 0, -room, 0), _RIGHT, text)
+    return room + metrics.horizontalAdvance(text)

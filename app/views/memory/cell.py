@@ -1,7 +1,9 @@
 """How the matrix paints a cell, and the devices above its columns."""
 
+from collections import Counter
+
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen
 from PySide6.QtWidgets import (
     QHeaderView,
     QStyle,
@@ -13,12 +15,12 @@ from PySide6.QtWidgets import (
 
 from app.state.memory.cells import Cell
 from app.theme import fonts
-from app.theme.devices import device_look, draw_swatch, fill_component
+from app.theme.devices import device_look, draw_swatch, fill_component, swatch_size
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, ROW_COMPACT
 from app.widgets.numbers import mib
 
-BAR, NUMBER, SWATCH, LEAST_BAR = 10, 36, 16, 10
+BAR, NUMBER, LEAST_BAR = 10, 36, 10
 _MIDDLE = Qt.AlignmentFlag.AlignVCenter
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
@@ -69,6 +71,21 @@ class DeviceHeader(QHeaderView):
     def sizeHint(self) -> QSize:  # noqa: N802
         return QSize(super().sizeHint().width(), fonts.px(2 * ROW_COMPACT + 2))
 
+    def needed(self) -> list[int]:
+        """The width that each section needs: for its component and its part of the device."""
+        small, body = QFontMetrics(fonts.small()), QFontMetrics(fonts.body())
+        titles = [
+            str(self.model().headerData(at, self.orientation())) for at in range(self.count())
+        ]
+        devices = Counter(title.partition(" ")[0] for title in titles[1:])
+        needed = [small.horizontalAdvance(titles[0]) + 2 * GRID] if titles else []
+        for title in titles[1:]:
+            device, _, component = title.partition(" ")
+            name = swatch_size() + body.horizontalAdvance(device) + 4 * GRID
+            width = small.horizontalAdvance(component) + 2 * GRID
+            needed.append(max(width, -(-name // devices[device])))
+        return needed
+
     def paintSection(self, painter: QPainter, rect: QRect, section: int) -> None:  # noqa: N802
         model, now = self.model(), tokens()
         area, half = QRectF(rect), rect.height() / 2
@@ -97,11 +114,10 @@ class DeviceHeader(QHeaderView):
         painter.setClipRect(area)
         if first == section:
             painter.fillRect(QRectF(left, area.top(), 1, 2 * area.height()), _line())
-        top = area.top() + (area.height() - SWATCH) / 2
-        draw_swatch(painter, QRectF(left + 1.5 * GRID, top, SWATCH, SWATCH), device)
+        draw_swatch(painter, left + 1.5 * GRID, area.center().y(), device)
         painter.setFont(fonts.body())
         painter.setPen(QColor(tokens().text))
-        words = QRectF(left + 2.5 * GRID + SWATCH, area.top(), 1000, area.height())
+        words = QRectF(left + 2.5 * GRID + swatch_size(), area.top(), 1000, area.height())
         painter.drawText(words, _MIDDLE, device)
 
 

@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QEvent,
+    QModelIndex,
+    QPersistentModelIndex,
+    Qt,
+    Signal,
+)
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
@@ -13,7 +20,7 @@ from app.theme.tokens import ROW_COMPACT
 from app.views.memory.cell import DeviceHeader, MemoryCell
 from app.widgets.numbers import mib
 
-SHARED_WIDTH, LEAST_WIDTH = 84, 76
+LEAST_WIDTH = 76
 CELL, SCALE = Qt.ItemDataRole.UserRole, Qt.ItemDataRole.UserRole + 1
 _Index = QModelIndex | QPersistentModelIndex
 _Role = Qt.ItemDataRole
@@ -111,7 +118,8 @@ class MatrixView(QTableView):
         self.rows = MatrixRows()
         self.rows.setParent(self)
         self.setAccessibleName("Memory by layer, in MiB")
-        self.setHorizontalHeader(DeviceHeader(self))
+        self._header = DeviceHeader(self)
+        self.setHorizontalHeader(self._header)
         self.setModel(self.rows)
         self.setItemDelegate(MemoryCell(self))
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
@@ -121,7 +129,7 @@ class MatrixView(QTableView):
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.verticalHeader().hide()
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        self.verticalHeader().setDefaultSectionSize(fonts.px(ROW_COMPACT))
+        self._header.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         self.rows.modelReset.connect(self._fit)
         self.selectionModel().currentChanged.connect(lambda now, _: self.pointed.emit(now))
 
@@ -136,6 +144,7 @@ class MatrixView(QTableView):
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
+        self._fit()
         self.show_failure()
 
     def show_failure(self) -> None:
@@ -144,13 +153,18 @@ class MatrixView(QTableView):
         if failed is not None:
             self.scrollTo(self.rows.place_of(failed))
 
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            self._fit()
+
     def _fit(self) -> None:
-        header = self.horizontalHeader()
-        header.setMinimumSectionSize(fonts.px(LEAST_WIDTH))
-        header.setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
-        if header.count():
-            header.setSectionResizeMode(0, QHeaderView.ResizeMode.Fixed)
-            header.resizeSection(0, fonts.px(LEAST_WIDTH))
-        for at in self.rows.grid.shared():  # one number each, so that layers have the room
-            header.setSectionResizeMode(1 + at, QHeaderView.ResizeMode.Fixed)
-            header.resizeSection(1 + at, fonts.px(SHARED_WIDTH))
+        """Rows as high as the text; columns as wide as they need, layers share the rest."""
+        self.verticalHeader().setDefaultSectionSize(fonts.px(ROW_COMPACT))
+        least = fonts.px(LEAST_WIDTH)
+        widths = [max(needed, least) for needed in self._header.needed()]
+        narrow = {0, *(1 + at for at in self.rows.grid.shared())}
+        wide = [at for at in range(len(widths)) if at not in narrow]
+        spare = max(0, self.viewport().width() - sum(widths)) // max(len(wide), 1)
+        for at, width in enumerate(widths):
+            self._header.resizeSection(at, width + spare * (at in wide))

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Literal
 
-from PySide6.QtCore import QModelIndex, Qt
+from PySide6.QtCore import QEvent, QModelIndex, Qt
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
 from app.state.memory.cells import Cell
@@ -16,12 +16,14 @@ from app.views.graph.splits import SPLITS, Numbered, SplitBand, describe_split
 from app.views.memory.bar import PoolBars
 from app.views.memory.matrix import MatrixView
 from app.views.memory.timeline import EVENTS, WHAT, PoolTracks, describe_event
-from app.widgets.basics import IconButton, divider, label, set_tone
+from app.widgets.basics import IconButton, divider, label, scrolled, set_tone
 from app.widgets.elided import ElidedLabel
 from app.widgets.lists.rows import Column, Rows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import mib
 from engine.protocol import MemoryEvent, MemoryRow
+
+LEAST_ROWS = 7  # of a table; below that the whole view scrolls
 
 Page = Literal["layers", "timeline", "splits"]
 PAGES: dict[Page, str] = {
@@ -30,17 +32,16 @@ PAGES: dict[Page, str] = {
     "splits": "Splits of a token",
 }
 RECORDS = (
-    Column[MemoryRow]("Device", lambda r: r.device, mono=True, width=88),
-    Column[MemoryRow]("Component", lambda r: r.component, width=96),
+    Column[MemoryRow]("Device", lambda r: r.device, mono=True),
+    Column[MemoryRow]("Component", lambda r: r.component),
     Column[MemoryRow](
         "Layer",
         lambda r: "–" if r.layer is None else str(r.layer),
         lambda r: -1 if r.layer is None else r.layer,
         right=True,
-        width=60,
     ),
-    Column[MemoryRow]("MiB", lambda r: mib(r.size), lambda r: r.size, right=True, width=72),
-    Column[MemoryRow]("Status", lambda r: r.status, quiet=True, width=80),
+    Column[MemoryRow]("MiB", lambda r: mib(r.size), lambda r: r.size, right=True),
+    Column[MemoryRow]("Status", lambda r: r.status, quiet=True),
     Column[MemoryRow]("Bytes", lambda r: str(r.size), lambda r: r.size, right=True, quiet=True),
 )
 
@@ -74,12 +75,12 @@ class MemoryView(QWidget):
         self._copy = IconButton("copy", "Copy the matrix as text", self.matrix.copy)
         self._switch = IconButton("table", "Show as a table (Ctrl+T)", self.toggle_table)
         self.details = label(wrap=True, tone="quiet")
-        self.details.setMinimumHeight(fonts.px(ROW))
         self._line = divider()
         self._stack = QStackedWidget()
         for page in (self.matrix, self.records, self.events, self.splits):
             self._stack.addWidget(page)
         self._lay_out()
+        self._scale()
         self._memory.changed.connect(self.refresh)
         self._session.changed.connect(self.refresh)
         self._splits.changed.connect(self.refresh)
@@ -184,18 +185,31 @@ class MemoryView(QWidget):
         head.addWidget(self._says, 1)
         head.addWidget(self._copy)
         head.addWidget(self._switch)
-        self._says.setMinimumHeight(fonts.px(ROW))
+        body = QWidget()
+        inside = QVBoxLayout(body)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.setSpacing(GRID)
+        for widget in (self.bars, self.tracks, self.band, self._line):
+            inside.addWidget(widget)
+        inside.addWidget(self._stack, 1)
+        inside.setAlignment(Qt.AlignmentFlag.AlignTop)
         column = QVBoxLayout(self)
         column.setContentsMargins(PADDING, GRID, PADDING, GRID)
         column.setSpacing(GRID)
         column.addLayout(head)
-        column.addWidget(self.bars)
-        column.addWidget(self.tracks)
-        column.addWidget(self.band)
-        column.addWidget(self._line)
-        column.addWidget(self._stack, 1)
+        column.addWidget(scrolled(body), 1)
         column.addWidget(self.details)
-        column.setAlignment(Qt.AlignmentFlag.AlignTop)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            self._scale()
+
+    def _scale(self) -> None:
+        """Heights that go with the text."""
+        self._says.setMinimumHeight(fonts.px(ROW))
+        self.details.setMinimumHeight(fonts.px(ROW))
+        self._stack.setMinimumHeight(fonts.px(LEAST_ROWS * ROW))
 
     def _choice(self, page: Page, name: str) -> QToolButton:
         button = QToolButton()

@@ -22,7 +22,7 @@ from app.theme import fonts
 from app.theme.devices import component_brushes, device_look, fill_component
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, mix
-from app.views.memory.bar import paint_head
+from app.views.memory.bar import flow, paint_head
 from app.views.memory.cell import cross
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import mib
@@ -34,22 +34,21 @@ _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 MARKED = {"refuse": "refused"}
 
 EVENTS = (
-    Column[MemoryEvent]("Time", lambda e: clock(e.time_ns), lambda e: e.time_ns, width=104),
+    Column[MemoryEvent]("Time", lambda e: clock(e.time_ns), lambda e: e.time_ns),
     Column[MemoryEvent](
         "What",
         lambda e: f"{MARKED.get(e.kind, e.kind)} {e.component}",
         tone=lambda e: {"refuse": "bad", "free": "quiet"}.get(e.kind, ""),
     ),
-    Column[MemoryEvent]("Device", lambda e: e.device, mono=True, width=70),
+    Column[MemoryEvent]("Device", lambda e: e.device, mono=True),
     Column[MemoryEvent](
         "Layer",
         lambda e: "–" if e.layer is None else str(e.layer),
         lambda e: -1 if e.layer is None else e.layer,
         right=True,
-        width=54,
     ),
-    Column[MemoryEvent]("MiB", lambda e: mib(e.size), lambda e: e.size, right=True, width=52),
-    Column[MemoryEvent]("In all", lambda e: mib(e.used), lambda e: e.used, right=True, width=54),
+    Column[MemoryEvent]("MiB", lambda e: mib(e.size), lambda e: e.size, right=True),
+    Column[MemoryEvent]("In all", lambda e: mib(e.used), lambda e: e.used, right=True),
 )
 WHAT = 1
 
@@ -231,15 +230,10 @@ class PoolTrack(Walk):
 
     def _legend(self) -> list[tuple[Owner, float, int]]:
         """Owners with where each is, in as many rows as they take."""
-        metrics, left, row = QFontMetricsF(fonts.small()), 0.0, 0
-        made = []
-        for owner in self._track.heights:
-            width = 16 + metrics.horizontalAdvance(" ".join(owner))
-            if left and left + width > self.width():
-                left, row = 0.0, row + 1
-            made.append((owner, left, row))
-            left += width + 2 * GRID
-        return made
+        metrics, owners = QFontMetricsF(fonts.small()), list(self._track.heights)
+        widths = [16 + metrics.horizontalAdvance(" ".join(owner)) for owner in owners]
+        places = flow(widths, self.width())
+        return [(owner, *place) for owner, place in zip(owners, places, strict=True)]
 
     def _tell(self) -> None:
         events = self._track.events

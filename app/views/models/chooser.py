@@ -1,17 +1,22 @@
 """Which model: those on the disk, those to fetch, and how the chosen one is loaded."""
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.library import Stored
 from app.state.workbench import Workbench
-from app.theme.tokens import GRID, PADDING
+from app.theme import fonts
+from app.theme.tokens import GRID, PADDING, ROW
 from app.views.models.chooser_fetch import FetchView
 from app.views.models.chooser_options import OptionsView
-from app.widgets.basics import Button, IconButton, divider, label
+from app.widgets.basics import Button, IconButton, divider, label, scrolled
 from app.widgets.lists.rows import Column, Rows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import mib
+
+LEAST_ROWS = 6  # of the table of models
+BESIDE = 680  # pixels at normal text; in less, the options stand below the models
 
 ORIGINS = {
     "own": "Cutaway",
@@ -67,7 +72,9 @@ class Chooser(QWidget):
         head.addWidget(title, 1)
         head.addWidget(Button("Open a file…", self.wants_file.emit, picture="folder"))
         head.addWidget(IconButton("close", "Close", self.done.emit, 16))
-        left = QVBoxLayout()
+        self.table.setMinimumHeight(fonts.px(LEAST_ROWS * ROW))
+        stored = QWidget()
+        left = QVBoxLayout(stored)
         left.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
         left.setSpacing(GRID)
         left.addWidget(self.table, 1)
@@ -75,17 +82,19 @@ class Chooser(QWidget):
         left.addWidget(divider())
         left.addWidget(to_fetch)
         left.addWidget(self.fetch)
-        halves = QHBoxLayout()
-        halves.setSpacing(0)
-        halves.addLayout(left, 56)
-        halves.addWidget(divider(vertical=True))
-        halves.addWidget(self.options, 44)
+        body = QWidget()
+        self._halves = QBoxLayout(QBoxLayout.Direction.LeftToRight, body)
+        self._halves.setContentsMargins(0, 0, 0, 0)
+        self._halves.setSpacing(0)
+        self._halves.addWidget(stored, 56)
+        self._halves.addWidget(divider(vertical=True))
+        self._halves.addWidget(self.options, 44)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(head)
         column.addWidget(divider())
-        column.addLayout(halves, 1)
+        column.addWidget(scrolled(body), 1)
         self.table.chosen.connect(self.options.show_model)
         self.table.activated.connect(self._load)
         self.options.loading.connect(self.done)
@@ -101,6 +110,17 @@ class Chooser(QWidget):
             self._asked_devices = True
             self._bench.client.list_devices()
         self._choose_open_one(always=True)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        beside = self.width() >= fonts.px(BESIDE)
+        way = QBoxLayout.Direction.LeftToRight if beside else QBoxLayout.Direction.TopToBottom
+        self._halves.setDirection(way)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            self.table.setMinimumHeight(fonts.px(LEAST_ROWS * ROW))
 
     def _show_models(self) -> None:
         library = self._bench.library

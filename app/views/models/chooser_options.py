@@ -52,6 +52,7 @@ class OptionsView(QWidget):
         form.setContentsMargins(0, GRID, 0, 0)
         form.setHorizontalSpacing(2 * GRID)
         form.setVerticalSpacing(GRID)
+        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         for text, box in (
             ("Device", self.device),

@@ -13,8 +13,8 @@ from app.widgets.numbers import grouped
 
 TONES = {"only A": "warn", "only B": "good", "changed": "link"}
 COLUMNS = (
-    Column[Difference]("Where", lambda d: d.where, tone=lambda d: TONES[d.where], width=88),
-    Column[Difference]("Kind", lambda d: d.kind, quiet=True, width=72),
+    Column[Difference]("Where", lambda d: d.where, tone=lambda d: TONES[d.where]),
+    Column[Difference]("Kind", lambda d: d.kind, quiet=True),
     Column[Difference]("Name", lambda d: d.name, mono=True),
     Column[Difference]("A", lambda d: " ".join(d.a.split())),
     Column[Difference]("B", lambda d: " ".join(d.b.split())),

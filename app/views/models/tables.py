@@ -24,12 +24,12 @@ META = (
     Column[MetaRow]("Value", lambda r: " ".join(r.value.split())),
 )
 ITEMS = (
-    Column[Item]("Index", lambda r: str(r[0]), lambda r: r[0], right=True, quiet=True, width=88),
+    Column[Item]("Index", lambda r: str(r[0]), lambda r: r[0], right=True, quiet=True),
     Column[Item]("Value", lambda r: r[1], mono=True),
 )
 TENSORS = (
     Column[TensorInfo]("Name", lambda t: t.name, lambda t: _natural(t.name), mono=True),
-    Column[TensorInfo]("Type", lambda t: t.fmt.name, mono=True, width=72),
+    Column[TensorInfo]("Type", lambda t: t.fmt.name, mono=True),
     Column[TensorInfo](
         "Shape",
         lambda t: shape_text(t.shape[: t.n_dims]),

@@ -19,8 +19,8 @@ _Role = Qt.ItemDataRole
 class Column(Generic[R]):
     """`text` is what is shown and copied; `key` sorts (the text where it is None).
 
-    `width` in pixels, 0 is by content. `tone` and `quiet` colour the text, `picture` stands
-    before it.
+    A column with a `key` holds numbers or times, which are never cut short. `tone` and `quiet`
+    colour the text, `picture` stands before it.
     """
 
     title: str
@@ -30,7 +30,6 @@ class Column(Generic[R]):
     mono: bool = False
     quiet: bool = False
     tone: Callable[[R], str] | None = None
-    width: int = 0
     picture: Callable[[R], Any] | None = None
 
 

@@ -1,11 +1,19 @@
 """A table with a filter line; what is chosen in it, or all of it, copies as text."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, Qt, Signal
-from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent, QShortcut
+from PySide6.QtGui import (
+    QFontMetrics,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QResizeEvent,
+    QShortcut,
+)
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
@@ -24,6 +32,8 @@ from app.widgets.numbers import grouped
 
 MEASURED = 100  # rows whose content decides a column's width
 LEAST, STRETCH_LEAST = 48, 120  # pixels of a column that is cut, and of one that stretches
+BESIDE, WIDEST = 28, 360  # pixels beside a column's text, and of the widest column of words
+NO_LEAST: Mapping[int, int] = MappingProxyType({})
 _Select = QItemSelectionModel.SelectionFlag
 
 
@@ -106,6 +116,7 @@ class Table(QWidget):
         super().changeEvent(event)
         if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
             self.view.verticalHeader().setDefaultSectionSize(fonts.row())
+            self._fit_columns()
 
     def _refresh(self) -> None:
         total, shown = self.rows.total, len(self.rows.shown)
@@ -127,10 +138,10 @@ class Table(QWidget):
         if self._touched:
             return
         self._fitting = True
-        wanted = _wanted_widths(self.view, self.rows)
+        least, wanted = _widths(self.view, self.rows)
         stretching = len(self.rows.columns) - len(wanted)
         room = self.view.viewport().width() - stretching * fonts.px(STRETCH_LEAST)
-        for at, width in narrowed(wanted, room).items():
+        for at, width in narrowed(wanted, room, least).items():
             self.view.setColumnWidth(at, width)
         self._fitting = False
 
@@ -182,30 +193,36 @@ def _view(rows: Rows[Any], name: str, stretch: Sequence[int]) -> _View:
     return view
 
 
-def _wanted_widths(view: QTableView, rows: Rows[Any]) -> dict[int, int]:
-    """Of the columns that do not stretch: as given, or by the content of the first rows."""
-    header, metrics = view.horizontalHeader(), view.fontMetrics()
-    widths = {}
+def _widths(view: QTableView, rows: Rows[Any]) -> tuple[dict[int, int], dict[int, int]]:
+    """Of the columns that do not stretch, the least width and what the first rows need: a title is
+    never cut, nor is a number.
+    """
+    header = view.horizontalHeader()
+    least, wanted = {}, {}
     for at, column in enumerate(rows.columns):
         if header.sectionResizeMode(at) == QHeaderView.ResizeMode.Stretch:
             continue
-        width = fonts.px(column.width)
-        if not width:
-            count = min(MEASURED, len(rows.shown))
-            texts = [column.title, *(column.text(rows.shown[i]) for i in range(count))]
-            widest = max(metrics.horizontalAdvance(text) for text in texts)
-            width = min(widest + fonts.px(32), fonts.px(360))
-        widths[at] = width
-    return widths
+        metrics = QFontMetrics(fonts.mono()) if column.mono else view.fontMetrics()
+        count = min(MEASURED, len(rows.shown))
+        texts = [column.text(rows.shown[i]) for i in range(count)]
+        widest = max([0, *(metrics.horizontalAdvance(text) for text in texts)])
+        title = header.fontMetrics().horizontalAdvance(column.title) + fonts.px(BESIDE)
+        needed = max(title, widest + fonts.px(BESIDE))
+        wanted[at] = needed if column.key is not None else max(title, min(needed, fonts.px(WIDEST)))
+        least[at] = needed if column.key is not None else title
+    return least, wanted
 
 
-def narrowed(widths: dict[int, int], room: int) -> dict[int, int]:
-    """The widths with the widest cut to one measure, so that all fit into `room`."""
-    left, cap = room, 0
-    for place, width in enumerate(sorted(widths.values())):
+def narrowed(
+    widths: Mapping[int, int], room: int, least: Mapping[int, int] = NO_LEAST
+) -> dict[int, int]:
+    """The widths, the widest cut to one measure so that all fit into `room`; each stays at least
+    as wide as `least` says.
+    """
+    made, left = {}, room
+    slack = {at: width - least.get(at, LEAST) for at, width in widths.items()}
+    for place, at in enumerate(sorted(widths, key=lambda at: (slack[at] > 0, widths[at]))):
         share = left // (len(widths) - place)
-        if width > share:
-            cap = max(share, LEAST)
-            return {at: min(wide, cap) for at, wide in widths.items()}
-        left -= width
-    return widths
+        made[at] = max(min(widths[at], share), widths[at] - max(slack[at], 0))
+        left -= made[at]
+    return dict(sorted(made.items()))
