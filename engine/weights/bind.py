@@ -7,6 +7,7 @@ the path. The first index on its path is the layer that a tensor belongs to.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -99,7 +100,7 @@ class _Binder:
 
     def build(self, kind: Any, at: _At) -> Any:
         """A dataclass with every field bound."""
-        hints = get_type_hints(kind, include_extras=True)
+        hints = _hints(kind)
         return kind(**{f.name: self.field(hints[f.name], at) for f in fields(kind)})
 
     def field(self, hint: Any, at: _At) -> Any:
@@ -134,13 +135,13 @@ class _Binder:
     def exists(self, at: _At) -> bool:
         return at.name in self.tensors or any(n.startswith(at.name + ".") for n in self.tensors)
 
-    def complete(self, kind: Any, at: _At) -> bool:
+    def complete(self, kind: type, at: _At) -> bool:
         """Whether every required tensor of `kind` stands there."""
         if kind is Tensor:
             return at.name in self.tensors
         if not is_dataclass(kind):
             return self.exists(at)
-        for hint in get_type_hints(kind, include_extras=True).values():
+        for hint in _hints(kind).values():
             base, name = _marker(hint)
             here = at.below(name.name) if name else at
             options = _union(base)
@@ -162,6 +163,11 @@ class _Binder:
                 first, last = f"{prefix}{before + 1}", f"{prefix}{after - 1}"
                 self.missing.append(first if first == last else f"{first} to {last}")
         return there
+
+
+@lru_cache(maxsize=256)
+def _hints(kind: type) -> Mapping[str, Any]:
+    return get_type_hints(kind, include_extras=True)
 
 
 def _marker(hint: Any) -> tuple[Any, Name | None]:

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ import gguf
 import numpy as np
 
 E, V, TOKENS = 64, 320, 40
-ARCHITECTURES = ("llama", "gemma3")
 
 
 class Draws:
@@ -46,12 +45,26 @@ class Draws:
         return (4 + raw % np.uint64(V - 4)).astype(np.int32)
 
 
+Value = tuple[Any, gguf.GGUFValueType]
+
+
 class _Writer(gguf.GGUFWriter):
-    """Quantises matrices whose names hold one of the keys of `kinds`, by the first that they do."""
+    """Quantises matrices whose names hold one of the keys of `kinds`, by the first that they do.
+
+    `own_metadata` and `own_tensors` stand in place of what would be written by these names.
+    """
 
     kinds: Mapping[str, gguf.GGMLQuantizationType] = {}
+    own_metadata: Mapping[str, Value] = {}
+    own_tensors: Mapping[str, np.ndarray] = {}
+
+    def add_key_value(self, key: str, *value: Any, **options: Any) -> None:
+        if key not in self.own_metadata:
+            super().add_key_value(key, *value, **options)
 
     def add_tensor(self, name: str, tensor: np.ndarray, **options: Any) -> None:
+        if name in self.own_tensors and self.own_tensors[name] is not tensor:
+            return
         kind = next((kind for part, kind in self.kinds.items() if part in name), None)
         if kind is None or tensor.ndim == 1:
             super().add_tensor(name, tensor, **options)
@@ -64,16 +77,25 @@ def write_tiny(
     path: Path,
     architecture: str,
     kinds: Mapping[str, gguf.GGMLQuantizationType] | None = None,
+    metadata: Mapping[str, Value] | None = None,
+    tensors: Mapping[str, np.ndarray] | None = None,
+    write: Callable[[gguf.GGUFWriter], None] | None = None,
     **options: Any,
 ) -> Path:
-    """Write one of ARCHITECTURES to `path`; `options` go to gguf.GGUFWriter.
+    """Write one of ARCHITECTURES to `path`, or what `write` adds; `options` go to gguf.GGUFWriter.
 
-    `kinds` gives parts of matrices' names their types: {"ffn_": Q4_1}. With `split_max_tensors=n`
-    it is `<stem>-00001-of-....gguf` and so on that are written.
+    `kinds` gives parts of matrices' names their types: {"ffn_": Q4_1}. `metadata` and `tensors` are
+    written in place of those of the same name, or besides. With `split_max_tensors=n` it is
+    `<stem>-00001-of-....gguf` and so on that are written.
     """
     writer = _Writer(path, architecture, **options)
-    writer.kinds = kinds or {}
-    {"llama": _llama, "gemma3": _gemma3}[architecture](writer)
+    writer.kinds, writer.own_tensors = kinds or {}, tensors or {}
+    for key, (value, kind) in (metadata or {}).items():
+        writer.add_key_value(key, value, kind)
+    writer.own_metadata = metadata or {}
+    (write or WRITERS[architecture])(writer)
+    for name, values in writer.own_tensors.items():
+        writer.add_tensor(name, values)
     writer.write_header_to_file(path)
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -202,3 +224,8 @@ def _sentencepiece_vocabulary(writer: gguf.GGUFWriter) -> None:
     writer.add_pad_token_id(0)
     writer.add_add_bos_token(True)
     writer.add_add_space_prefix(False)
+
+
+# A row for each architecture: every test of tiny models takes them all.
+WRITERS: Mapping[str, Callable[[gguf.GGUFWriter], None]] = {"llama": _llama, "gemma3": _gemma3}
+ARCHITECTURES = tuple(WRITERS)

@@ -13,13 +13,13 @@ from engine.runner.api import Model
 from engine.runner.generate import generate
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import bucket_of
-from tests.goldens.tiny import write_tiny
+from tests.goldens.tiny import ARCHITECTURES, write_tiny
 
 DEVICES = ["host", *(d.name for d in list_devices() if d.default)]
 N_CTX = 64
 
 
-@pytest.fixture(params=["llama", "gemma3"])
+@pytest.fixture(params=ARCHITECTURES)
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return write_tiny(tmp_path / "tiny.gguf", request.param)
 
