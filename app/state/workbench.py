@@ -12,6 +12,7 @@ from app.state.log import LogState
 from app.state.memory.memory import MemoryState
 from app.state.models.downloads import Downloads
 from app.state.models.library import LibraryState
+from app.state.models.model import ModelState
 from app.state.preferences import PreferencesState
 from app.state.selection import Selection
 from app.state.session import Session
@@ -79,6 +80,7 @@ class Workbench(QObject):
         self.chats = ChatList(self._store, self)
         self.library = LibraryState(self)
         self.downloads = Downloads(self)
+        self.file = ModelState(self)
         self.selection = Selection(self)
         self.notices = [n for n in (self.preferences.notice, self._store.notice) if n]
         self._closed = False
@@ -86,6 +88,13 @@ class Workbench(QObject):
         self.chats.deleted.connect(self._on_deleted)
         self.chats.renamed.connect(self._on_renamed)
         self.downloads.finished.connect(self.library.refresh)
+        self.session.changed.connect(lambda: self.file.open(self.session.path))
+        self.preferences.changed.connect(self._preference_changed)
+
+    @property
+    def has_talk(self) -> bool:
+        """Whether there is something to talk with or to read."""
+        return self.session.model is not None or bool(self.chat.path)
 
     def options_for(self, path: str | Path) -> EngineOptions:
         """What was chosen for a model before."""
@@ -108,11 +117,17 @@ class Workbench(QObject):
             return
         self._closed = True
         self.chat.close()
+        self.file.close()
         self.preferences.close()
         self.client.close()
         close_jobs()
         self._store.close()
         self.log.close()
+
+    def _preference_changed(self, field: str) -> None:
+        if field == "models_folder":
+            use_models_folder(self.preferences.value.models_folder)
+            self.library.refresh()
 
     def _on_deleted(self, chat: ChatRow) -> None:
         if self.chat.chat_id == chat.id:

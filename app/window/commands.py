@@ -1,348 +1,390 @@
 """The table of commands; menus, shortcuts and the palette are made from it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from PySide6.QtCore import QObject, Qt
-from PySide6.QtGui import QAction, QKeySequence
-from PySide6.QtWidgets import QMenu
+from app.state.workbench import Workbench
+from app.views.memory.memory import Page
+from app.views.talk.chats import ChatsView
+from app.widgets.commands import Command
+from app.widgets.focus import focus_first
+from app.window.inspector import Inspector
+from app.window.looks import Looks
+from app.window.model_opener import ModelOpener
+from app.window.panes import Panes
+from app.window.sheets import Sheets
+from app.window.talk_pane import TalkPane
 
-from app.theme.icons import icon
-
-if TYPE_CHECKING:
-    from app.window.main_window import MainWindow
-
-Menu = str
-MENUS: tuple[Menu, ...] = ("Model", "Chat", "View", "Window")
-
-
-def always(window: MainWindow) -> bool:
-    """A command that can be run at any time."""
-    return True
+MENUS = ("Model", "Chat", "View", "Window")
 
 
-@dataclass(frozen=True)
-class Command:
-    """`checked` makes it a switch. Commands without a menu are for the palette and keys alone."""
+class Desk(Protocol):
+    """The parts of a window that commands act on."""
 
-    id: str
-    title: str
-    run: Callable[[MainWindow], object]
-    menu: Menu = ""
-    key: str = ""
-    icon: str = ""
-    enabled: Callable[[MainWindow], bool] = always
-    checked: Callable[[MainWindow], bool] | None = None
+    bench: Workbench
+    chats: ChatsView
+    talk: TalkPane
+    inspector: Inspector
+    panes: Panes
+    sheets: Sheets
+    opener: ModelOpener
+    looks: Looks
+
+    def close(self) -> bool: ...
 
 
-def _has_model(w: MainWindow) -> bool:
+def new_chat(w: Desk) -> None:
+    """Go to an empty chat, with the keyboard in the composer."""
+    w.bench.chat.open(None)
+    w.panes.show_tab(Inspector.TALK)
+    focus_first(w.talk.composer)
+
+
+def search_chats(w: Desk) -> None:
+    """Go to the field above the chats."""
+    w.panes.show_chats()
+    w.chats.search.setFocus()
+    w.chats.search.selectAll()
+
+
+def memory_page(page: Page) -> Callable[[Desk], None]:
+    """Shows that page of the memory, or the layers again where it is shown."""
+
+    def show(w: Desk) -> None:
+        w.inspector.memory.toggle_page(page)
+        w.panes.show_tab("memory")
+
+    return show
+
+
+def _has_model(w: Desk) -> bool:
     return w.bench.session.model is not None
 
 
-def _has_chat(w: MainWindow) -> bool:
+def _has_path(w: Desk) -> bool:
+    return w.bench.session.path is not None
+
+
+def _has_chat(w: Desk) -> bool:
     return w.bench.chat.chat_id is not None
 
 
-def _theme(choice: str, title: str) -> Command:
+def _has_messages(w: Desk) -> bool:
+    return bool(w.bench.chat.path)
+
+
+def _theme(choice: str, title: str) -> Command[Desk]:
     return Command(
-        f"theme.{choice}",
-        f"Theme: {title}",
-        lambda w: w.bench.preferences.update(theme=choice),
+        id=f"theme.{choice}",
+        title=f"Theme: {title}",
+        run=lambda w: w.bench.preferences.update(theme=choice),
         checked=lambda w: w.bench.preferences.value.theme == choice,
     )
 
 
-COMMANDS: tuple[Command, ...] = (
+COMMANDS: tuple[Command[Desk], ...] = (
     Command(
-        "model.open", "Choose a model…", lambda w: w.choose_model(), "Model", "Ctrl+O", "model"
+        id="model.open",
+        title="Choose a model…",
+        run=lambda w: w.sheets.show_chooser(),
+        menu="Model",
+        key="Ctrl+O",
+        icon="model",
     ),
     Command(
-        "model.open_file",
-        "Open a GGUF file…",
-        lambda w: w.open_file(),
-        "Model",
-        "Ctrl+Shift+O",
-        "folder",
-    ),
-    Command("model.get", "Get SmolLM2", lambda w: w.get_model(), "Model", "", "download"),
-    Command(
-        "model.unload",
-        "Unload the model",
-        lambda w: w.bench.session.unload(),
-        "Model",
-        "",
-        "eject",
-        lambda w: w.bench.session.status in ("ready", "answering"),
+        id="model.open_file",
+        title="Open a GGUF file…",
+        run=lambda w: w.opener.choose_file(),
+        menu="Model",
+        key="Ctrl+Shift+O",
+        icon="folder",
     ),
     Command(
-        "model.cancel_load",
-        "Cancel loading",
-        lambda w: w.bench.session.cancel_load(),
-        "Model",
-        "",
-        "close",
-        lambda w: w.bench.session.status == "loading",
+        id="model.get",
+        title="Get SmolLM2",
+        run=lambda w: w.opener.get(),
+        menu="Model",
+        icon="download",
     ),
     Command(
-        "engine.restart",
-        "Restart the engine",
-        lambda w: w.bench.session.restart(),
-        "Model",
-        "",
-        "restart",
-        lambda w: w.bench.session.path is not None,
+        id="model.unload",
+        title="Unload the model",
+        run=lambda w: w.bench.session.unload(),
+        menu="Model",
+        icon="eject",
+        enabled=lambda w: w.bench.session.status in ("ready", "answering"),
     ),
     Command(
-        "engine.restart_less",
-        "Restart with half the context",
-        lambda w: w.bench.session.restart(less=True),
-        "Model",
-        "",
-        "restart",
-        lambda w: w.bench.session.path is not None,
-    ),
-    Command("chat.new", "New chat", lambda w: w.new_chat(), "Chat", "Ctrl+N", "plus"),
-    Command("chat.search", "Search chats", lambda w: w.search_chats(), "Chat", "Ctrl+K", "search"),
-    Command(
-        "chat.stop",
-        "Stop the answer",
-        lambda w: w.bench.chat.stop(),
-        "Chat",
-        "Esc",
-        "stop",
-        lambda w: w.bench.chat.busy,
+        id="model.cancel_load",
+        title="Cancel loading",
+        run=lambda w: w.bench.session.cancel_load(),
+        menu="Model",
+        icon="close",
+        enabled=lambda w: w.bench.session.status == "loading",
     ),
     Command(
-        "chat.regenerate",
-        "Regenerate",
-        lambda w: w.chat.regenerate_last(),
-        "Chat",
-        "Ctrl+R",
-        "retry",
-        lambda w: w.bench.session.model is not None and bool(w.bench.chat.path),
+        id="engine.restart",
+        title="Restart the engine",
+        run=lambda w: w.bench.session.restart(),
+        menu="Model",
+        icon="restart",
+        enabled=_has_path,
     ),
     Command(
-        "chat.edit_last",
-        "Edit the last question",
-        lambda w: w.chat.edit_last(),
-        "Chat",
-        "",
-        "edit",
-        lambda w: bool(w.bench.chat.path),
+        id="engine.restart_less",
+        title="Restart with half the context",
+        run=lambda w: w.bench.session.restart(less=True),
+        menu="Model",
+        icon="restart",
+        enabled=_has_path,
+    ),
+    Command(id="chat.new", title="New chat", run=new_chat, menu="Chat", key="Ctrl+N", icon="plus"),
+    Command(
+        id="chat.search",
+        title="Search chats",
+        run=search_chats,
+        menu="Chat",
+        key="Ctrl+K",
+        icon="search",
     ),
     Command(
-        "chat.copy_last",
-        "Copy the last answer",
-        lambda w: w.chat.copy_last(),
-        "Chat",
-        "Ctrl+Shift+C",
-        "copy",
-        lambda w: bool(w.bench.chat.path),
+        id="chat.stop",
+        title="Stop the answer",
+        run=lambda w: w.bench.chat.stop(),
+        menu="Chat",
+        key="Esc",
+        icon="stop",
+        enabled=lambda w: w.bench.chat.busy,
     ),
     Command(
-        "chat.probabilities",
-        "Token probabilities",
-        lambda w: w.chat.toggle_probabilities(),
-        "Chat",
-        "Ctrl+P",
-        "probability",
-        checked=lambda w: w.bench.preferences.value.probabilities_shown,
+        id="chat.regenerate",
+        title="Regenerate",
+        run=lambda w: w.talk.chat.regenerate_last(),
+        menu="Chat",
+        key="Ctrl+R",
+        icon="retry",
+        enabled=lambda w: _has_model(w) and _has_messages(w),
     ),
     Command(
-        "chat.sampling",
-        "Sampling and system prompt…",
-        lambda w: w.composer.show_sampling(),
-        "Chat",
-        "Ctrl+Shift+S",
-        "settings",
-        _has_model,
+        id="chat.edit_last",
+        title="Edit the last question",
+        run=lambda w: w.talk.chat.edit_last(),
+        menu="Chat",
+        icon="edit",
+        enabled=_has_messages,
     ),
     Command(
-        "chat.rename",
-        "Rename the chat…",
-        lambda w: w.chats.rename_current(),
-        "Chat",
-        "F2",
-        "edit",
-        _has_chat,
+        id="chat.copy_last",
+        title="Copy the last answer",
+        run=lambda w: w.talk.chat.copy_last(),
+        menu="Chat",
+        key="Ctrl+Shift+C",
+        icon="copy",
+        enabled=_has_messages,
     ),
     Command(
-        "chat.duplicate",
-        "Duplicate the chat",
-        lambda w: w.chats.duplicate_current(),
-        "Chat",
-        "",
-        "copy",
-        _has_chat,
+        id="chat.probabilities",
+        title="Token probabilities",
+        run=lambda w: w.talk.chat.toggle_probabilities(),
+        menu="Chat",
+        key="Ctrl+P",
+        icon="probability",
+        checked=lambda w: w.talk.chat.paints_tokens,
     ),
     Command(
-        "chat.export",
-        "Export the chat…",
-        lambda w: w.chats.export_current(),
-        "Chat",
-        "Ctrl+Shift+E",
-        "upload",
-        _has_chat,
+        id="chat.sampling",
+        title="Sampling and system prompt…",
+        run=lambda w: w.talk.composer.show_sampling(),
+        menu="Chat",
+        key="Ctrl+Shift+S",
+        icon="settings",
+        enabled=_has_model,
     ),
     Command(
-        "chat.import",
-        "Import a chat…",
-        lambda w: w.chats.import_file(),
-        "Chat",
-        "Ctrl+Shift+I",
-        "download",
+        id="chat.rename",
+        title="Rename the chat…",
+        run=lambda w: w.chats.rename_current(),
+        menu="Chat",
+        key="F2",
+        icon="edit",
+        enabled=_has_chat,
     ),
     Command(
-        "chat.delete",
-        "Delete the chat",
-        lambda w: w.chats.delete_current(),
-        "Chat",
-        "",
-        "trash",
-        _has_chat,
+        id="chat.duplicate",
+        title="Duplicate the chat",
+        run=lambda w: w.chats.duplicate_current(),
+        menu="Chat",
+        icon="copy",
+        enabled=_has_chat,
     ),
     Command(
-        "chat.undo_delete",
-        "Bring back the chat deleted last",
-        lambda w: w.chats.undo_delete(),
-        "Chat",
-        "",
-        "undo",
+        id="chat.export",
+        title="Export the chat…",
+        run=lambda w: w.chats.export_current(),
+        menu="Chat",
+        key="Ctrl+Shift+E",
+        icon="upload",
+        enabled=_has_chat,
     ),
     Command(
-        "view.palette",
-        "Every command…",
-        lambda w: w.show_palette(),
-        "View",
-        "Ctrl+Shift+P",
-        "search",
+        id="chat.import",
+        title="Import a chat…",
+        run=lambda w: w.chats.import_file(),
+        menu="Chat",
+        key="Ctrl+Shift+I",
+        icon="download",
     ),
     Command(
-        "view.chats",
-        "Chats",
-        lambda w: w.panes.toggle_chats(),
-        "View",
-        "Ctrl+B",
-        "panel-left",
-        checked=lambda w: w.bench.preferences.value.window.chats_shown,
+        id="chat.delete",
+        title="Delete the chat",
+        run=lambda w: w.chats.delete_current(),
+        menu="Chat",
+        icon="trash",
+        enabled=_has_chat,
     ),
     Command(
-        "view.inspector",
-        "Inspector",
-        lambda w: w.panes.toggle_inspector(),
-        "View",
-        "Ctrl+J",
-        "panel-right",
-        checked=lambda w: w.bench.preferences.value.window.inspector_shown,
-    ),
-    Command("view.memory", "Memory", lambda w: w.panes.show_tab("memory"), "View", "Ctrl+1"),
-    Command("view.model", "Model", lambda w: w.panes.show_tab("model"), "View", "Ctrl+2"),
-    Command("view.log", "Log", lambda w: w.panes.show_tab("log"), "View", "Ctrl+3"),
-    Command(
-        "view.table",
-        "Charts as tables",
-        lambda w: w.memory.toggle_table(),
-        "View",
-        "Ctrl+T",
-        "table",
-        checked=lambda w: w.memory.as_table,
+        id="chat.undo_delete",
+        title="Bring back the chat deleted last",
+        run=lambda w: w.chats.undo_delete(),
+        menu="Chat",
+        icon="undo",
     ),
     Command(
-        "view.allocations",
-        "Allocations over time",
-        lambda w: w.show_memory("timeline"),
-        "View",
-        "Ctrl+Shift+T",
-        "chart",
-        checked=lambda w: w.memory.page == "timeline",
+        id="view.palette",
+        title="Every command…",
+        run=lambda w: w.sheets.show_palette(),
+        menu="View",
+        key="Ctrl+Shift+P",
+        icon="search",
     ),
     Command(
-        "view.splits",
-        "Splits of a token",
-        lambda w: w.show_memory("splits"),
-        "View",
-        "Ctrl+Shift+L",
-        checked=lambda w: w.memory.page == "splits",
+        id="view.chats",
+        title="Chats",
+        run=lambda w: w.panes.toggle_chats(),
+        menu="View",
+        key="Ctrl+B",
+        icon="panel-left",
+        checked=lambda w: w.panes.kept.chats_shown,
     ),
-    Command("view.next_pane", "Next pane", lambda w: w.next_pane(1), "View", "F6"),
-    Command("view.previous_pane", "Previous pane", lambda w: w.next_pane(-1), "View", "Shift+F6"),
-    Command("view.back", "Back", lambda w: w.bench.selection.back(), "View", "Alt+Left"),
-    Command("view.forward", "Forward", lambda w: w.bench.selection.forward(), "View", "Alt+Right"),
-    Command("text.larger", "Larger text", lambda w: w.scale_text(1.1), "Window", "Ctrl++"),
-    Command("text.smaller", "Smaller text", lambda w: w.scale_text(1 / 1.1), "Window", "Ctrl+-"),
-    Command("text.normal", "Normal text", lambda w: w.scale_text(0), "Window", "Ctrl+0"),
+    Command(
+        id="view.inspector",
+        title="Inspector",
+        run=lambda w: w.panes.toggle_inspector(),
+        menu="View",
+        key="Ctrl+J",
+        icon="panel-right",
+        checked=lambda w: w.panes.kept.inspector_shown,
+    ),
+    Command(
+        id="view.memory",
+        title="Memory",
+        run=lambda w: w.panes.show_tab("memory"),
+        menu="View",
+        key="Ctrl+1",
+    ),
+    Command(
+        id="view.model",
+        title="Model",
+        run=lambda w: w.panes.show_tab("model"),
+        menu="View",
+        key="Ctrl+2",
+    ),
+    Command(
+        id="view.log", title="Log", run=lambda w: w.panes.show_tab("log"), menu="View", key="Ctrl+3"
+    ),
+    Command(
+        id="view.table",
+        title="Charts as tables",
+        run=lambda w: w.inspector.memory.toggle_table(),
+        menu="View",
+        key="Ctrl+T",
+        icon="table",
+        checked=lambda w: w.inspector.memory.as_table,
+    ),
+    Command(
+        id="view.allocations",
+        title="Allocations over time",
+        run=memory_page("timeline"),
+        menu="View",
+        key="Ctrl+Shift+T",
+        icon="chart",
+        checked=lambda w: w.inspector.memory.page == "timeline",
+    ),
+    Command(
+        id="view.splits",
+        title="Splits of a token",
+        run=memory_page("splits"),
+        menu="View",
+        key="Ctrl+Shift+L",
+        checked=lambda w: w.inspector.memory.page == "splits",
+    ),
+    Command(
+        id="view.next_pane",
+        title="Next pane",
+        run=lambda w: w.panes.focus_next(1),
+        menu="View",
+        key="F6",
+    ),
+    Command(
+        id="view.previous_pane",
+        title="Previous pane",
+        run=lambda w: w.panes.focus_next(-1),
+        menu="View",
+        key="Shift+F6",
+    ),
+    Command(
+        id="view.back",
+        title="Back",
+        run=lambda w: w.bench.selection.back(),
+        menu="View",
+        key="Alt+Left",
+    ),
+    Command(
+        id="view.forward",
+        title="Forward",
+        run=lambda w: w.bench.selection.forward(),
+        menu="View",
+        key="Alt+Right",
+    ),
+    Command(
+        id="text.larger",
+        title="Larger text",
+        run=lambda w: w.looks.scale(1.1),
+        menu="Window",
+        key="Ctrl++",
+    ),
+    Command(
+        id="text.smaller",
+        title="Smaller text",
+        run=lambda w: w.looks.scale(1 / 1.1),
+        menu="Window",
+        key="Ctrl+-",
+    ),
+    Command(
+        id="text.normal",
+        title="Normal text",
+        run=lambda w: w.looks.scale(0),
+        menu="Window",
+        key="Ctrl+0",
+    ),
     _theme("system", "as the system"),
     _theme("light", "light"),
     _theme("dark", "dark"),
     _theme("contrast", "high contrast"),
     Command(
-        "app.preferences",
-        "Preferences…",
-        lambda w: w.show_preferences(),
-        "Window",
-        "Ctrl+,",
-        "settings",
+        id="app.preferences",
+        title="Preferences…",
+        run=lambda w: w.sheets.show_preferences(),
+        menu="Window",
+        key="Ctrl+,",
+        icon="settings",
     ),
-    Command("app.quit", "Quit", lambda w: w.close(), "Window", "Ctrl+Q", "close"),
+    Command(
+        id="app.quit",
+        title="Quit",
+        run=lambda w: w.close(),
+        menu="Window",
+        key="Ctrl+Q",
+        icon="close",
+    ),
 )
-
-
-class Actions(QObject):
-    """The commands as the window's QActions, with what is possible now kept up to date."""
-
-    def __init__(self, window: MainWindow, commands: tuple[Command, ...] = COMMANDS) -> None:
-        super().__init__(window)
-        self._window = window
-        self.commands = {command.id: command for command in commands}
-        self._made = {command.id: self._make(command) for command in commands}
-        self.retint()
-
-    def __getitem__(self, command: str) -> QAction:
-        return self._made[command]
-
-    def run(self, command: str) -> None:
-        """Run it if it is possible now."""
-        self.refresh()
-        self._made[command].trigger()
-
-    def refresh(self) -> None:
-        """What is possible, and which switches are on."""
-        for id, action in self._made.items():
-            command = self.commands[id]
-            action.setEnabled(command.enabled(self._window))
-            if command.checked is not None:
-                action.setChecked(command.checked(self._window))
-
-    def retint(self) -> None:
-        """Pictures in the colours of the theme."""
-        for id, action in self._made.items():
-            if self.commands[id].icon:
-                action.setIcon(icon(self.commands[id].icon, "quiet"))
-
-    def menu(self) -> QMenu:
-        """One menu with all that have a place in one."""
-        menu = QMenu(self._window)
-        for title in MENUS:
-            part = menu.addMenu(title)
-            for id, command in self.commands.items():
-                if command.menu == title:
-                    part.addAction(self._made[id])
-        menu.aboutToShow.connect(self.refresh)
-        return menu
-
-    def _make(self, command: Command) -> QAction:
-        action = QAction(command.title, self._window)
-        if command.key:
-            action.setShortcut(QKeySequence(command.key))
-            action.setShortcutContext(Qt.ShortcutContext.WindowShortcut)
-        action.setCheckable(command.checked is not None)
-        action.triggered.connect(lambda: self._run(command))
-        self._window.addAction(action)
-        return action
-
-    def _run(self, command: Command) -> None:
-        command.run(self._window)
-        self.refresh()

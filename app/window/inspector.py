@@ -3,8 +3,12 @@
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
+from app.state.workbench import Workbench
 from app.theme.tokens import GRID
+from app.views.memory.memory import MemoryView
+from app.views.models.model import ModelView
 from app.widgets.basics import divider, surface
+from app.window.log import LogView
 
 
 class Inspector(QWidget):
@@ -14,7 +18,7 @@ class Inspector(QWidget):
 
     TALK = "talk"
 
-    def __init__(self) -> None:
+    def __init__(self, bench: Workbench) -> None:
         super().__init__()
         surface(self, "panel")
         self.bar = QWidget()
@@ -37,6 +41,11 @@ class Inspector(QWidget):
         column.addWidget(divider())
         column.addWidget(self._stack, 1)
         self._tabs.currentChanged.connect(self._changed)
+        self.memory, self.model = MemoryView(bench), ModelView(bench.file)
+        self.log = LogView(bench.log)
+        self.add("memory", "Memory", self.memory)
+        self.add("model", "Model", self.model)
+        self.add("log", "Log", self.log)
 
     @property
     def tab(self) -> str:

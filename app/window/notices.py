@@ -1,21 +1,19 @@
 """Banners above the talk: what went wrong, with the next step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.state.problem import Problem
 from app.state.talk.chats import ChatRow
+from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
 from app.views.talk.statistics import stage_percent
 from app.widgets.banner import Banner
+from app.widgets.commands import Actions
 from app.widgets.numbers import mib
-
-if TYPE_CHECKING:
-    from app.window.main_window import MainWindow
 
 # What the button of a problem says, and the command behind it.
 NEXT_STEPS = {
@@ -31,9 +29,11 @@ MOST = 4
 class Notices(QWidget):
     """The banners; one of a kind, the oldest go first."""
 
-    def __init__(self, window: MainWindow) -> None:
+    details_wanted = Signal()  # the log, at its end
+
+    def __init__(self, bench: Workbench, commands: Actions[Any]) -> None:
         super().__init__()
-        self._window, bench = window, window.bench
+        self._bench, self._commands = bench, commands
         self._banners: dict[str, Banner] = {}
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(PADDING, GRID, PADDING, GRID)
@@ -60,7 +60,7 @@ class Notices(QWidget):
             instead = (words_less, lambda: self._act(place, less))
         first, _, rest = problem.text.partition(" ")  # a device keeps its name: pocl:0
         text = problem.text if ":" in first else f"{first[:1].upper()}{first[1:]} {rest}".rstrip()
-        details = self._window.show_log
+        details = self.details_wanted.emit
         self.show_banner(place, Banner("bad", text, words, act, details, instead=instead))
 
     def news(self, key: str, text: str, tone: str = "accent") -> None:
@@ -94,28 +94,28 @@ class Notices(QWidget):
 
     def _act(self, place: str, command: str) -> None:
         self.drop(place)
-        self._window.commands.run(command)
+        self._commands.run(command)
 
     def _closed(self, key: str, banner: Banner) -> None:
         if self._banners.get(key) is banner:
             del self._banners[key]
-            if key == "session" and self._window.bench.session.error is not None:
-                self._window.bench.session.dismiss_error()
+            if key == "session" and self._bench.session.error is not None:
+                self._bench.session.dismiss_error()
         self.setVisible(bool(self._banners))
 
     def _stage_changed(self) -> None:
         """A load is told here while the talk is shown; else the talk's place tells it."""
-        session = self._window.bench.session
-        if session.status != "loading" or self._window.welcome_shown:
+        session = self._bench.session
+        if session.status != "loading" or not self._bench.has_talk:
             self.drop("load")
         elif session.stage is not None and session.stage.total:
             text = f"Opening {session.model_title}: {stage_percent(session.stage)}"
             self.progress("load", text, session.cancel_load)
 
     def _download_changed(self, name: str) -> None:
-        downloads = self._window.bench.downloads
+        downloads = self._bench.downloads
         item = downloads.items[name]
-        if item.state not in ("running", "stopping") or self._window.welcome_shown:
+        if item.state not in ("running", "stopping") or not self._bench.has_talk:
             self.drop(f"fetch {name}")
         else:
             amount = f": {mib(item.done)} of {mib(item.total)} MiB" if item.total else " …"
@@ -124,7 +124,7 @@ class Notices(QWidget):
 
     def _session_changed(self) -> None:
         self._stage_changed()
-        error = self._window.bench.session.error
+        error = self._bench.session.error
         shown = self._banners.get("session")
         if error is None:
             self.drop("session")
@@ -132,18 +132,14 @@ class Notices(QWidget):
             self.problem("session", error)
 
     def _chat_deleted(self, row: ChatRow) -> None:
-        undo = self._window.chats.undo_delete
-        banner = Banner("accent", f"Deleted “{row.title}”.", "Undo", lambda: self._undo(undo))
-        self.show_banner("deleted", banner)
+        def undo() -> None:
+            self._act("deleted", "chat.undo_delete")
 
-    def _undo(self, undo: object) -> None:
-        self.drop("deleted")
-        assert callable(undo)
-        undo()
+        self.show_banner("deleted", Banner("accent", f"Deleted “{row.title}”.", "Undo", undo))
 
     def _download_failed(self, name: str, problem: str) -> None:
         def again() -> None:
             self.drop(name)
-            self._window.bench.downloads.start(name)
+            self._bench.downloads.start(name)
 
-        self.show_banner(name, Banner("bad", problem, "Try again", again, self._window.show_log))
+        self.show_banner(name, Banner("bad", problem, "Try again", again, self.details_wanted.emit))

@@ -1,8 +1,6 @@
 """Every command by its name."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Any
 
 from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QKeySequence, QPainter
@@ -20,11 +18,8 @@ from PySide6.QtWidgets import (
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
+from app.widgets.commands import Actions, Command
 from app.widgets.fuzzy import score
-from app.window.commands import Command
-
-if TYPE_CHECKING:
-    from app.window.main_window import MainWindow
 
 KEYS_WIDTH = 104
 COMMAND_ROLE = Qt.ItemDataRole.UserRole
@@ -40,7 +35,7 @@ class _Delegate(QStyledItemDelegate):
         option: QStyleOptionViewItem,
         index: QModelIndex | QPersistentModelIndex,
     ) -> None:
-        command: Command = index.data(COMMAND_ROLE)
+        command: Command[Any] = index.data(COMMAND_ROLE)
         rect = option.rect
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -66,10 +61,10 @@ class Palette(QWidget):
 
     done = Signal()
 
-    def __init__(self, window: MainWindow) -> None:
+    def __init__(self, commands: Actions[Any]) -> None:
         super().__init__()
         self.setAccessibleName("Every command")
-        self._window = window
+        self._commands = commands
         self.query = QLineEdit()
         self.query.setPlaceholderText("Type a command")
         self.query.setAccessibleName("Command")
@@ -91,7 +86,6 @@ class Palette(QWidget):
 
     def refresh(self) -> None:
         """Start anew, with what is possible now."""
-        self._window.commands.refresh()
         self.query.clear()
         self._show("")
 
@@ -103,7 +97,7 @@ class Palette(QWidget):
         item = self.list.currentItem()
         if item is not None:
             self.done.emit()  # first, so that a command may open another sheet
-            self._window.commands.run(item.data(COMMAND_ROLE).id)
+            self._commands.run(item.data(COMMAND_ROLE).id)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         pressed = isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress
@@ -116,8 +110,7 @@ class Palette(QWidget):
         self.list.clear()
         scored = [
             (score(query, f"{command.title} {command.menu}"), command)
-            for id, command in self._window.commands.commands.items()
-            if self._window.commands[id].isEnabled()
+            for command in self._commands.possible()
         ]
         found = [(points, command) for points, command in scored if points is not None]
         if query:

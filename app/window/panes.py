@@ -1,5 +1,6 @@
 """Chats, talk and inspector side by side; in a narrow window one behind the other."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import structs
@@ -9,21 +10,28 @@ from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
 from app.state.preferences import PreferencesState, WindowPreferences
 from app.theme.tokens import INSPECTOR_SHARE, NARROW, TALK_SHARE
+from app.widgets.focus import focus_first, has_focus
 from app.window.inspector import Inspector
 
 CHATS_WIDTH = 208
 
 
 class Panes(QWidget):
-    """What is shown and how wide it is, kept in the preferences."""
+    """What is shown and how wide it is, kept in the preferences; F6 goes round in `order`."""
 
     changed = Signal()  # what is shown
 
     def __init__(
-        self, preferences: PreferencesState, chats: QWidget, talk: QWidget, inspector: Inspector
+        self,
+        preferences: PreferencesState,
+        chats: QWidget,
+        talk: QWidget,
+        inspector: Inspector,
+        order: Sequence[QWidget],
     ) -> None:
         super().__init__()
         self._preferences, self._chats, self._inspector = preferences, chats, inspector
+        self._order = order
         self._is_narrow: bool | None = None
         self._sized = False
         self.left = _splitter("talk", chats, talk)
@@ -71,6 +79,15 @@ class Panes(QWidget):
             self.show_tab(self.kept.tab if at_talk else Inspector.TALK)
         else:
             self._show(inspector_shown=not self.kept.inspector_shown)
+
+    def focus_next(self, step: int) -> None:
+        """Give the keyboard to the next pane that can be seen."""
+        seen = [pane for pane in self._order if pane.isVisible()]
+        at = next((i for i, pane in enumerate(seen) if has_focus(pane)), -1 if step > 0 else 0)
+        for further in range(1, len(seen) + 1):
+            pane = seen[(at + step * further) % len(seen)]
+            if focus_first(pane, Qt.FocusReason.ShortcutFocusReason):
+                return
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)

@@ -1,36 +1,35 @@
 """The line on top: model, device, vitals, context, settings."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Any
 
 from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QSizePolicy, QToolButton, QWidget
 
+from app.state.workbench import Workbench
 from app.theme.icons import icon
 from app.theme.tokens import GRID, TOP_LINE
 from app.widgets.basics import IconButton, divider, surface
+from app.widgets.commands import Actions
 from app.window.vitals import ContextMeter, Vitals
-
-if TYPE_CHECKING:
-    from app.window.main_window import MainWindow
 
 
 class TopLine(QWidget):
     """What is open, where it runs, how fast, how full."""
 
-    def __init__(self, window: MainWindow) -> None:
+    def __init__(self, bench: Workbench, commands: Actions[Any], menu: QMenu) -> None:
         super().__init__()
         surface(self, "panel")
         self.setFixedHeight(TOP_LINE)
-        self._session = window.bench.session
-        self.model = self._chooser_button("model", window)
-        self.device = self._chooser_button("device", window)
-        self.vitals = Vitals(window.bench)
-        self.context = ContextMeter(window.bench)
-        self.settings = IconButton("settings", "Preferences", window.show_preferences)
+        self._session, self._commands = bench.session, commands
+        self.model = self._chooser_button("model")
+        self.device = self._chooser_button("device")
+        self.vitals = Vitals(bench)
+        self.context = ContextMeter(bench)
+        self.settings = IconButton(
+            "settings", "Preferences", lambda: commands.run("app.preferences")
+        )
         self.menu = IconButton("menu", "Menu")
-        self.menu.setMenu(window.commands.menu())
+        self.menu.setMenu(menu)
         self.menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         row = QHBoxLayout(self)
         row.setContentsMargins(GRID, 0, GRID, 0)
@@ -68,13 +67,13 @@ class TopLine(QWidget):
             self.model.setIcon(icon("model", "quiet"))
             self.device.setIcon(icon("device", "quiet"))
 
-    def _chooser_button(self, picture: str, window: MainWindow) -> QPushButton:
+    def _chooser_button(self, picture: str) -> QPushButton:
         button = QPushButton()
         button.setProperty("kind", "flat")
         button.setIcon(icon(picture, "quiet"))
         button.setIconSize(QSize(18, 18))
         button.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        button.clicked.connect(lambda: window.choose_model())
+        button.clicked.connect(lambda: self._commands.run("model.open"))
         return button
 
     def _label(self, button: QPushButton, text: str, says: str) -> None:

@@ -1,8 +1,7 @@
 """The talk without a model: how to get one, and how far that is."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QVBoxLayout, QWidget
@@ -10,19 +9,18 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QVBoxLayout, QW
 from app.fetch.known import SMOLLM2
 from app.library import Stored
 from app.state.models.downloads import Download
+from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.icons import pixmap
 from app.theme.theme import tokens
 from app.theme.tokens import GRID
 from app.views.talk.statistics import stage_left, stage_percent, stage_title
 from app.widgets.basics import Button, label, surface
+from app.widgets.commands import Actions
 from app.widgets.elided import ElidedLabel
 from app.widgets.focus import focus_first, has_focus
 from app.widgets.numbers import duration, mib
 from app.widgets.offer import Offer
-
-if TYPE_CHECKING:
-    from app.window.main_window import MainWindow
 
 FETCH_MB = round(sum(part.size for part in SMOLLM2.parts) / 1e6)
 PICTURE = 64
@@ -32,18 +30,20 @@ MOST = 4  # stored models offered here; the chooser has them all
 class Welcome(QWidget):
     """Offers what is on the disk, a first model to fetch, and shows a fetch or a load."""
 
-    def __init__(self, window: MainWindow) -> None:
+    def __init__(self, bench: Workbench, commands: Actions[Any]) -> None:
         super().__init__()
         surface(self, "canvas")
-        self._window, self._bench = window, window.bench
+        self._bench, self._commands = bench, commands
         self._picture = QLabel()
         self._title = label(size="title", wrap=True)
         self._says = label(tone="quiet", wrap=True)
         self._says.setFixedWidth(fonts.px(416))
         self._title.setFixedWidth(fonts.px(416))
         self._work = _Progress(self._cancel)
-        self.get = Button(f"Get SmolLM2, {FETCH_MB} MB", window.get_model, "primary", "download")
-        self.open = Button("Open a file…", window.open_file, picture="folder")
+        self.get = Button(
+            f"Get SmolLM2, {FETCH_MB} MB", self._runs("model.get"), "primary", "download"
+        )
+        self.open = Button("Open a file…", self._runs("model.open_file"), picture="folder")
         self._stored = QVBoxLayout()
         self._stored.setSpacing(2)
         buttons = QHBoxLayout()
@@ -69,7 +69,6 @@ class Welcome(QWidget):
         column.addStretch(2)
         column.addLayout(across)
         column.addStretch(3)
-        bench = window.bench
         bench.session.changed.connect(self.refresh)
         bench.session.stage_changed.connect(self._show_work)
         bench.downloads.changed.connect(self.refresh)
@@ -108,6 +107,9 @@ class Welcome(QWidget):
         if event.type() == QEvent.Type.PaletteChange:
             self._tint()
 
+    def _runs(self, command: str) -> Callable[[], None]:
+        return lambda: self._commands.run(command)
+
     def _download(self) -> Download | None:
         items = self._bench.downloads.items.values()
         return next((d for d in items if d.state in ("running", "stopping")), None)
@@ -143,7 +145,7 @@ class Welcome(QWidget):
         for model in usable[:MOST]:
             self._stored.addWidget(self._offer(model))
         if usable:
-            more = Button("All models…", self._window.choose_model, "link")
+            more = Button("All models…", self._runs("model.open"), "link")
             self._stored.addWidget(more, 0, Qt.AlignmentFlag.AlignLeft)
         self.refresh()
 

@@ -107,6 +107,10 @@ class MemoryView(QWidget):
             button.setChecked(name == page)
         self._arrange()
 
+    def toggle_page(self, page: Page) -> None:
+        """Show that page, or the layers where it can be seen already."""
+        self.show_page("layers" if self.isVisible() and self._page == page else page)
+
     def refresh(self) -> None:
         memory = self._memory
         self.bars.show_sums(pools(memory.cells, memory.pools), self._splits.busy())

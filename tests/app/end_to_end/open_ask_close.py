@@ -57,8 +57,8 @@ class Hand(QObject):
         if window.bench.session.status == "ready":
             self._asked = True
             window.bench.chat.set_sampling(SAMPLING[self._moment])
-            QTest.keyClicks(window.composer.field, "What is the capital of France? zzzzzzzz")
-            QTest.keyClick(window.composer.field, Qt.Key.Key_Return)
+            QTest.keyClicks(window.talk.composer.field, "What is the capital of France? zzzzzzzz")
+            QTest.keyClick(window.talk.composer.field, Qt.Key.Key_Return)
 
 
 def _is_window(widget: object) -> bool:

@@ -52,11 +52,11 @@ class Person:
 
     def banners(self) -> list[str]:
         """What the banners above the talk say."""
-        return self.window.notices.texts
+        return self.window.talk.notices.texts
 
     def message(self, row: int) -> MessageView:
         """A message in sight."""
-        view = self.window.chat.column.widget(row)
+        view = self.window.talk.chat.column.widget(row)
         assert isinstance(view, MessageView), f"message {row} is not in sight"
         return view
 

@@ -87,7 +87,7 @@ def test_by_mouse_alone(person: Person, package_index: Server) -> None:
     person.type(QUESTION)
     person.click("Send")
     read_answer(person)
-    assert person.window.chat.column.following
+    assert person.window.talk.chat.column.following
 
 
 def test_by_keyboard_alone(person: Person) -> None:

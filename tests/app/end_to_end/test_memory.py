@@ -47,7 +47,7 @@ def plan(path: Path, options: EngineOptions) -> dict[str, Any]:
 
 def in_matrix(window: MainWindow) -> dict[Key, tuple[int, int, str]]:
     """Planned, held and status of what the matrix shows, place for place."""
-    rows, found = window.memory.matrix.rows, {}
+    rows, found = window.inspector.memory.matrix.rows, {}
     for row in range(rows.rowCount()):
         for column in range(1, rows.columnCount()):
             cell = rows.cell(rows.index(row, column))
@@ -65,12 +65,12 @@ def agree(window: MainWindow) -> dict[Key, tuple[int, int, str]]:
         kind = "mapped" if status == "mapped" else component
         planned[device, kind] += size
         held[device, kind] += there
-    bars = (bar for bar in window.memory.bars.bars if not bar.isHidden())
+    bars = (bar for bar in window.inspector.memory.bars.bars if not bar.isHidden())
     parts = [p for bar in bars if bar._sum is not None for p in bar._sum.parts]
     assert {(p.device, p.component): (p.planned, p.held) for p in parts} == {
         at: (planned[at], held[at]) for at in planned
     }
-    records = window.memory.records.rows.all_rows
+    records = window.inspector.memory.records.rows.all_rows
     listed = {(r.device, r.component, r.layer): (r.size, r.status) for r in records}
     assert listed == {at: (max(size, there), s) for at, (size, there, s) in found.items()}
     return found
@@ -107,7 +107,7 @@ def test_what_does_not_fit_and_what_does(
     (failed,) = [at for at, (*_, status) in after.items() if status == "failed"]
     assert failed[0] == two
     assert f"no room for {failed[1]} of layer {failed[2]}" in said["problem"]
-    assert said["problem"] in window.memory.details.text()
+    assert said["problem"] in window.inspector.memory.details.text()
     assert all(held == 0 for _, held, status in after.values() if status != "mapped")
     assert memory.allocations.events[-1].kind == "refuse"
 
@@ -132,7 +132,7 @@ def test_what_does_not_fit_and_what_does(
     take(person, folder, "memory-two-devices")
 
     # And what each split takes, as planned, while an answer is written
-    window.memory.show_page("splits")
+    window.inspector.memory.show_page("splits")
     window.bench.chat.set_sampling(Sampling(temperature=0))
     person.click("Message")
     person.type("What is a bit?")
@@ -144,13 +144,13 @@ def test_what_does_not_fit_and_what_does(
     ]
     assert {s.device for s in splits} >= {one, two}
     assert min(s.compute_ns for s in splits) > 0
-    assert [s for _, s in window.memory.splits.rows.shown] == splits
+    assert [s for _, s in window.inspector.memory.splits.rows.shown] == splits
     take(person, folder, "memory-splits")
 
     # And as it came to that
-    window.memory.show_page("timeline")
+    window.inspector.memory.show_page("timeline")
     take(person, folder, "memory-timeline")
-    (track,) = (t._track for t in window.memory.tracks.tracks if t.isVisible())
+    (track,) = (t._track for t in window.inspector.memory.tracks.tracks if t.isVisible())
     for at, event in enumerate(track.events):
         assert sum(heights[at] for heights in track.heights.values()) == event.used
     now = Counter[tuple[str, str]]()
@@ -158,8 +158,8 @@ def test_what_does_not_fit_and_what_does(
         if status == "allocated":
             now[device, component] += held
     assert {owner: heights[-1] for owner, heights in track.heights.items() if heights[-1]} == now
-    assert window.memory.events.rows.total == len(memory.allocations.events)
-    window.memory.show_page("layers")
+    assert window.inspector.memory.events.rows.total == len(memory.allocations.events)
+    window.inspector.memory.show_page("layers")
     window.bench.session.unload()
     person.wait(lambda: not memory.cells)
     assert memory.allocations.events[-1].used == 0
@@ -183,4 +183,4 @@ def test_a_load_is_watched_on_the_way(
     person.key(Qt.Key.Key_Right)
     now = window.bench.selection.now
     assert (now.component, now.layer) == ("weights", 5)
-    assert "layer 5" in window.memory.details.text()
+    assert "layer 5" in window.inspector.memory.details.text()

@@ -218,12 +218,12 @@ def test_export_and_import(person: Person, tmp_path: Path, monkeypatch: pytest.M
 def test_another_model_in_mid_answer(person: Person) -> None:
     begin_endless(person)
     person.run("model.open")
-    person.wait(lambda: person.window.chooser.table.rows.total == 2)
+    person.wait(lambda: person.window.sheets.chooser.table.rows.total == 2)
     table = person.see("Models")
     assert table.hasFocus()
-    names = [model.name for model in person.window.chooser.table.rows.shown]
+    names = [model.name for model in person.window.sheets.chooser.table.rows.shown]
     for _ in range(2):
-        if names[person.window.chooser.table.view.currentIndex().row()].startswith("tiny"):
+        if names[person.window.sheets.chooser.table.view.currentIndex().row()].startswith("tiny"):
             break
         person.key(Qt.Key.Key_Down)
     person.wait(lambda: person.reads("when the answer under way has ended"))

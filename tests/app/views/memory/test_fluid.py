@@ -56,7 +56,7 @@ def loading() -> list[MemoryEvent]:
 def test_a_hundred_layers(window: MainWindow, page: Page) -> None:
     client = window.bench.client
     assert isinstance(client, ScriptedClient)
-    window.memory.show_page(page)
+    window.inspector.memory.show_page(page)
     happened, turns = loading(), []
     client.say(records("planned"))
     QApplication.processEvents()

@@ -22,16 +22,17 @@ Asked = Callable[[type[Message]], list[Message]]
 
 
 @pytest.fixture
-def models(window: MainWindow, tmp_path: Path) -> list[Stored]:
+def models(window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Stored]:
     """Two models, one of them broken, and the chooser is open."""
     good, bad = tmp_path / "good.gguf", tmp_path / "bad.gguf"
     found = [
         Stored("good", (good,), 98 * MIB, "own", False, "llama", "Q4_1"),
         Stored("bad", (bad,), 5, "own", False, problem="bad.gguf: not a GGUF file"),
     ]
+    monkeypatch.setattr(window.bench.library, "refresh", lambda: None)
     window.bench.library.models = found
     window.bench.library.changed.emit()
-    window.chooser_sheet.open()
+    window.sheets.show_chooser()
     return found
 
 
@@ -52,18 +53,18 @@ def click(window: MainWindow, words: str) -> None:
 
 
 def says(window: MainWindow) -> str:
-    return window.chooser.options._fits.text()
+    return window.sheets.chooser.options._fits.text()
 
 
 @pytest.mark.parametrize("kv", KV_TYPES)
 def test_every_type_of_cache_can_be_chosen(
     window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedClient, kv: str
 ) -> None:
-    cache = window.chooser.options.cache
+    cache = window.sheets.chooser.options.cache
     assert cache.currentData() == "f16"
     cache.setCurrentIndex(cache.findData(kv))
     cache.activated.emit(cache.currentIndex())
-    assert window.chooser.options.options().kv == kv
+    assert window.sheets.chooser.options.options().kv == kv
     client.predicted.emit(memory("planned"))
     click(window, "Load")
     assert [load.options.kv for load in asked(Load) if isinstance(load, Load)] == [kv]
@@ -72,7 +73,7 @@ def test_every_type_of_cache_can_be_chosen(
 def test_the_engine_is_asked_what_it_would_take(
     window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedClient, qtbot: QtBot
 ) -> None:
-    options = window.chooser.options
+    options = window.sheets.chooser.options
     (first,) = asked(Predict)
     assert isinstance(first, Predict)
     assert first.path == str(models[0].paths[0])
@@ -96,23 +97,23 @@ def test_the_engine_is_asked_what_it_would_take(
 def test_options_are_kept_with_the_model(
     window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedClient
 ) -> None:
-    options = window.chooser.options
+    options = window.sheets.chooser.options
     row = DeviceRow("pocl:1", "PoCL", "x", "1", 1 << 30, 2, False)
     client.devices.emit(Devices(1, [row]))
     options.device.setCurrentIndex(options.device.findData("pocl:1"))
     options.context.setCurrentIndex(options.context.findData(2048))
     click(window, "Load")
-    assert not window.chooser_sheet.isVisible()
+    assert window.sheets.front is None
     (load,) = asked(Load)
     assert isinstance(load, Load)
     assert (load.options.device, load.options.ctx) == ("pocl:1", 2048)
     client.load_done()
-    window.choose_model()
+    window.sheets.show_chooser()
     assert len(asked(ListDevices)) == 1
-    window.chooser.options.show_model(models[1])
-    window.chooser.options.show_model(models[0])
-    assert window.chooser.options.options().device == "pocl:1"
-    assert window.chooser.options.options().ctx == 2048
+    window.sheets.chooser.options.show_model(models[1])
+    window.sheets.chooser.options.show_model(models[0])
+    assert window.sheets.chooser.options.options().device == "pocl:1"
+    assert window.sheets.chooser.options.options().ctx == 2048
     click(window, "Unload")
     assert len(asked(Unload)) == 1
 
@@ -121,16 +122,16 @@ def test_what_cannot_be_read_cannot_be_loaded(
     window: MainWindow, models: list[Stored], asked: Asked
 ) -> None:
     before = len(asked(Predict))
-    window.chooser.table.choose(1)
-    assert not window.chooser.options.load.isEnabled()
-    assert "not a GGUF file" in window.chooser.options._says.text()
+    window.sheets.chooser.table.choose(1)
+    assert not window.sheets.chooser.options.load.isEnabled()
+    assert "not a GGUF file" in window.sheets.chooser.options._says.text()
     assert len(asked(Predict)) == before
 
 
 def test_enter_loads_the_chosen_model(
     window: MainWindow, models: list[Stored], asked: Asked
 ) -> None:
-    QTest.keyClick(window.chooser.table.view, Qt.Key.Key_Return)
+    QTest.keyClick(window.sheets.chooser.table.view, Qt.Key.Key_Return)
     assert len(asked(Load)) == 1
 
 
@@ -146,16 +147,16 @@ def test_terms_come_before_the_fetch(
     monkeypatch.setattr("app.fetch.fetch", fetch)
     (get,) = [
         b
-        for b in window.chooser.fetch.findChildren(QPushButton)
+        for b in window.sheets.chooser.fetch.findChildren(QPushButton)
         if b.accessibleName() == f"Get {GEMMA3.name}"
     ]
     QTest.mouseClick(get, Qt.MouseButton.LeftButton)
-    assert window.terms_sheet.isVisible()
+    assert window.sheets.terms.isVisible()
     assert fetched == []
     click(window, "Accept and fetch")
     QTest.qWait(100)
     assert fetched == [(GEMMA3.name, True)]
-    assert not window.terms_sheet.isVisible()
+    assert not window.sheets.terms.isVisible()
 
 
 def test_a_fetch_is_shown_and_cancelled(window: MainWindow, models: list[Stored]) -> None:
@@ -167,7 +168,7 @@ def test_a_fetch_is_shown_and_cancelled(window: MainWindow, models: list[Stored]
     QTest.qWait(20)
     (stop,) = [
         b
-        for b in window.chooser.fetch.findChildren(QPushButton)
+        for b in window.sheets.chooser.fetch.findChildren(QPushButton)
         if b.accessibleName() == "Cancel fetching org/repo"
     ]
     assert stop.isVisible()
@@ -175,11 +176,11 @@ def test_a_fetch_is_shown_and_cancelled(window: MainWindow, models: list[Stored]
     assert cancelled == ["org/repo"]
     downloads.items["org/repo"] = Download("org/repo", "done")
     downloads.changed.emit("org/repo")
-    assert "org/repo" not in window.chooser.fetch._lines
+    assert "org/repo" not in window.sheets.chooser.fetch._lines
 
 
 def test_a_fetched_model_opens_by_itself(window: MainWindow, asked: Asked, tmp_path: Path) -> None:
-    window._fetched_for_use = "smollm2-135m"
+    window.opener._fetched_for_use = "smollm2-135m"
     path = tmp_path / "SmolLM2.gguf"
     window.bench.downloads.finished.emit("smollm2-135m", path)
     (load,) = asked(Load)

@@ -15,7 +15,7 @@ from app.widgets.banner import Banner
 from app.widgets.basics import IconButton
 from engine.errors import WorkerDied
 from engine.protocol import Failed, Finished, Generate, Progress, Stats
-from tests.app.views.conftest import Talk
+from tests.app.gui import Talk
 from tests.app.views.scripted import ScriptedClient
 
 Ask = Callable[..., None]

@@ -20,7 +20,7 @@ from app.views.talk.sampling import SamplingPopover
 from engine.gguf.reader import open_gguf
 from engine.protocol import Cancel, Generate, Sampling
 from engine.tokenizer import load_tokenizer
-from tests.app.views.conftest import Talk
+from tests.app.gui import Talk
 from tests.app.views.scripted import ScriptedClient
 
 CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier

@@ -22,7 +22,7 @@ from app.widgets.tokens.bands import (
     band_pen,
 )
 from engine.protocol import Alternative, Generate, Piece, TokenInfo
-from tests.app.views.conftest import Talk
+from tests.app.gui import Talk
 from tests.app.views.scripted import ScriptedClient
 
 Ask = Callable[..., None]

@@ -13,7 +13,7 @@ import pytest
 from PySide6.QtCore import QEventLoop, Qt, QTimer
 from PySide6.QtWidgets import QApplication
 
-from tests.app.views.conftest import Talk
+from tests.app.gui import Talk
 from tests.app.views.scripted import ScriptedClient
 from tests.bounds import slowness
 

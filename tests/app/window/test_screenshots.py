@@ -93,8 +93,8 @@ def busy(window: MainWindow) -> None:
 def failed(window: MainWindow) -> None:
     answered(window)
     text = "intel:0: no room for cache: 512.0 MiB wanted, 200.0 MiB left"
-    window.notices.problem("session", Problem("NoMem", text, "restart_less"))
-    window.notices.news("drop", "SmolLM2 can't read images; cat.png wasn't attached.")
+    window.talk.notices.problem("session", Problem("NoMem", text, "restart_less"))
+    window.talk.notices.news("drop", "SmolLM2 can't read images; cat.png wasn't attached.")
 
 
 def refused_cell(window: MainWindow) -> None:
@@ -108,18 +108,18 @@ def timeline(window: MainWindow) -> None:
     window.bench.open_model(PATH)
     client(window).say(memory("planned"), MemoryEvents(0, events()), memory("allocated"))
     client(window).load_done()
-    window.memory.show_page("timeline")
+    window.inspector.memory.show_page("timeline")
 
 
 def splits(window: MainWindow) -> None:
     answered(window)
     client(window).say(step_times())
-    window.memory.show_page("splits")
+    window.inspector.memory.show_page("splits")
 
 
 def no_splits(window: MainWindow) -> None:
     ready(window)
-    window.memory.show_page("splits")
+    window.inspector.memory.show_page("splits")
 
 
 def timed(window: MainWindow) -> None:
@@ -129,29 +129,30 @@ def timed(window: MainWindow) -> None:
 
 def timeline_refused(window: MainWindow) -> None:
     refused_cell(window)
-    window.memory.show_page("timeline")
+    window.inspector.memory.show_page("timeline")
 
 
 def table(window: MainWindow) -> None:
     ready(window)
-    window.memory.toggle_table()
+    window.inspector.memory.toggle_table()
 
 
 def file(window: MainWindow) -> None:
-    window.model_file.open(Path(window.property("tiny")))
+    window.bench.file.open(Path(window.property("tiny")))
     window.panes.show_tab("model")
 
 
 def tokenizer(window: MainWindow) -> None:
     file(window)
-    window.model.tabs.setCurrentIndex(2)
+    window.inspector.model.tabs.setCurrentIndex(2)
 
 
 def chooser(window: MainWindow, fits: bool = True) -> None:
     found = models(window)
-    window.chooser.table.rows.show_rows(found)
-    window.chooser_sheet.open()
-    window.chooser.table.choose(1)
+    window.bench.library.refresh = lambda: None  # type: ignore[method-assign]
+    window.sheets.chooser.table.rows.show_rows(found)
+    window.sheets.show_chooser()
+    window.sheets.chooser.table.choose(1)
     rows = [
         DeviceRow("intel:0", "Intel CPU", "Intel", "1", 24 << 30, 8, True),
         DeviceRow("nvidia:0", "NVIDIA RTX", "NVIDIA", "1", 8 << 30, 40, False),
@@ -169,12 +170,12 @@ def too_large(window: MainWindow) -> None:
 
 def palette(window: MainWindow) -> None:
     answered(window)
-    window.show_palette()
-    window.finder.query.setText("chat")
+    window.sheets.show_palette()
+    window.sheets.palette.query.setText("chat")
 
 
 def preferences(window: MainWindow) -> None:
-    window.show_preferences()
+    window.sheets.show_preferences()
 
 
 SCENES = (

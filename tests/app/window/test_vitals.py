@@ -14,7 +14,7 @@ from app.views.talk.context_meter import ContextMeter
 from app.window.main_window import MainWindow
 from app.window.vitals import Vitals
 from engine.protocol import Finished, Progress, Stats
-from tests.app.views.conftest import Talk
+from tests.app.gui import Talk
 from tests.app.views.scripted import ScriptedClient
 
 Ask = Callable[..., None]
@@ -124,16 +124,20 @@ def test_while_the_first_token_is_awaited_nothing_is_loading(
 def test_one_stage_has_one_percentage_and_one_time_left(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch, done: int, left_s: float
 ) -> None:
-    bench = window.bench
+    bench, client = window.bench, window.bench.client
+    assert isinstance(client, ScriptedClient)
+    bench.open_model("/models/some.gguf")
+    client.load_done()
+    bench.chat.send("Q")
+    client.write("A")
+    client.end(n=1)
     bench.open_model("/models/other.gguf")
     bench.session.stage = Stage("load", done, 1000, left_s)
     bench.session.stage_changed.emit()
     vitals = window.findChild(Vitals)
     assert isinstance(vitals, Vitals)
-    shown = [vitals._rate.text(), window.welcome._work._numbers.text()]
+    shown = [vitals._rate.text(), window.talk.welcome._work._numbers.text()]
     assert shown[1].startswith(f"{shown[0]} · ")
     left = vitals._first.text().partition("  ·  ")[2]
     assert shown[1].endswith(f"{left} left")
-    window.stack.setCurrentWidget(window.chat)
-    bench.session.stage_changed.emit()
-    assert window.notices.texts[-1].endswith(f": {shown[0]}")
+    assert window.talk.notices.texts[-1].endswith(f": {shown[0]}")

@@ -4,8 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -17,7 +16,6 @@ from app.widgets.focus import has_focus
 from app.window.commands import COMMANDS, MENUS
 from app.window.main_window import MainWindow
 from engine.errors import WorkerDied
-from engine.protocol import Load
 from tests.app.views.scripted import ScriptedClient
 
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -39,19 +37,6 @@ def open_model(window: MainWindow, path: Path) -> ScriptedClient:
     return client
 
 
-def drop(window: MainWindow, *paths: Path) -> None:
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
-    left, copy = Qt.MouseButton.LeftButton, Qt.DropAction.CopyAction
-    enter = QDragEnterEvent(QPoint(400, 400), copy, data, left, NONE)
-    QApplication.sendEvent(window, enter)
-    assert enter.isAccepted()
-    assert window.shade.isVisible()
-    event = QDropEvent(QPointF(400, 400), copy, data, left, NONE)
-    QApplication.sendEvent(window, event)
-    assert not window.shade.isVisible()
-
-
 def test_commands_have_one_name_and_one_key_each() -> None:
     assert max(Counter(command.id for command in COMMANDS).values()) == 1
     assert max(Counter(command.title for command in COMMANDS).values()) == 1
@@ -60,8 +45,8 @@ def test_commands_have_one_name_and_one_key_each() -> None:
 
 
 def test_every_command_is_in_the_menu_or_the_palette(window: MainWindow) -> None:
-    window.show_palette()
-    titles = window.finder.titles()
+    window.sheets.show_palette()
+    titles = window.sheets.palette.titles()
     for command in COMMANDS:
         assert (command.title in titles) == command.enabled(window), command.id
     menus = window.top.menu.menu().actions()
@@ -71,20 +56,20 @@ def test_every_command_is_in_the_menu_or_the_palette(window: MainWindow) -> None
 
 def test_the_palette_finds_and_runs(window: MainWindow) -> None:
     press(window, Qt.Key.Key_P, CTRL | SHIFT)
-    assert has_focus(window.finder.query)
-    QTest.keyClicks(window.finder.query, "theme dark")
-    assert window.finder.titles()[0] == "Theme: dark"
+    assert has_focus(window.sheets.palette.query)
+    QTest.keyClicks(window.sheets.palette.query, "theme dark")
+    assert window.sheets.palette.titles()[0] == "Theme: dark"
     press(window, Qt.Key.Key_Return)
-    assert not window.palette_sheet.isVisible()
+    assert window.sheets.front is None
     assert window.bench.preferences.value.theme == "dark"
     assert tokens().name == "dark"
 
 
 def test_arrows_walk_in_the_palette(window: MainWindow) -> None:
-    window.show_palette()
+    window.sheets.show_palette()
     press(window, Qt.Key.Key_Down)
-    assert window.finder.list.currentRow() == 1
-    assert has_focus(window.finder.query)
+    assert window.sheets.palette.list.currentRow() == 1
+    assert has_focus(window.sheets.palette.query)
 
 
 def test_esc_closes_the_sheet_in_front_and_not_the_answer(
@@ -92,9 +77,9 @@ def test_esc_closes_the_sheet_in_front_and_not_the_answer(
 ) -> None:
     open_model(window, tmp_path / "SmolLM2.gguf")
     assert window.bench.chat.send("Hello")
-    window.show_preferences()
+    window.sheets.show_preferences()
     press(window, Qt.Key.Key_Escape)
-    assert not window.preferences_sheet.isVisible()
+    assert window.sheets.front is None
     assert window.bench.chat.busy
     before = len(window.bench.client.asked)  # type: ignore[attr-defined]
     press(window, Qt.Key.Key_Escape)
@@ -105,8 +90,9 @@ def test_esc_closes_the_sheet_in_front_and_not_the_answer(
 @pytest.mark.parametrize("sheet", ["chooser", "preferences"])
 def test_a_sheet_keeps_the_keyboard_and_gives_it_back(window: MainWindow, sheet: str) -> None:
     before = QApplication.focusWidget()
-    window.choose_model() if sheet == "chooser" else window.show_preferences()
-    shown = window.chooser_sheet if sheet == "chooser" else window.preferences_sheet
+    window.sheets.show_chooser() if sheet == "chooser" else window.sheets.show_preferences()
+    shown = window.sheets.front
+    assert shown is not None
     seen = set()
     for _ in range(40):
         assert has_focus(shown)
@@ -122,7 +108,7 @@ def test_a_sheet_keeps_the_keyboard_and_gives_it_back(window: MainWindow, sheet:
 
 def test_f6_goes_round_the_panes(window: MainWindow, tmp_path: Path) -> None:
     open_model(window, tmp_path / "SmolLM2.gguf")
-    panes = [window.top, window.chats, window.composer, window.inspector]
+    panes = [window.top, window.chats, window.talk.composer, window.inspector]
     visited = []
     for _ in range(10):
         press(window, Qt.Key.Key_F6)
@@ -141,7 +127,7 @@ def test_panes_are_hidden_by_key_and_stay_so(window: MainWindow, theme: Theme) -
     assert not window.inspector.isVisible()
     press(window, Qt.Key.Key_2, CTRL)
     assert window.inspector.isVisible()
-    assert window.model.isVisible()
+    assert window.inspector.model.isVisible()
     window.panes.body.setSizes([500, 1100])
     window.panes.body.splitterMoved.emit(500, 1)
     sizes = window.panes.body.sizes()
@@ -152,7 +138,7 @@ def test_panes_are_hidden_by_key_and_stay_so(window: MainWindow, theme: Theme) -
     again.show()
     QTest.qWait(20)
     assert not again.chats.isVisible()
-    assert again.model.isVisible()
+    assert again.inspector.model.isVisible()
     assert again.panes.body.sizes() == pytest.approx(sizes, abs=2)
     again.close()
     bench.close()
@@ -171,7 +157,7 @@ def test_in_a_narrow_window_the_inspector_is_a_tab(window: MainWindow, qtbot: Qt
     assert window.panes.left.isVisible()
     assert not window.inspector.isVisible()
     press(window, Qt.Key.Key_1, CTRL)
-    assert window.memory.isVisible()
+    assert window.inspector.memory.isVisible()
     assert not window.panes.left.isVisible()
     assert window.inspector.bar.isVisible()
     press(window, Qt.Key.Key_N, CTRL)
@@ -180,35 +166,15 @@ def test_in_a_narrow_window_the_inspector_is_a_tab(window: MainWindow, qtbot: Qt
     qtbot.waitUntil(lambda: window.inspector.isVisible() and window.panes.left.isVisible())
 
 
-def test_a_model_dropped_anywhere_is_opened(window: MainWindow, tmp_path: Path) -> None:
-    path = tmp_path / "Some.gguf"
-    drop(window, path)
-    asked = window.bench.client.asked[-1]  # type: ignore[attr-defined]
-    assert isinstance(asked, Load)
-    assert asked.path == str(path)
-    assert window.welcome.isVisible()
-
-
-def test_what_is_no_model_is_told_apart(window: MainWindow, tmp_path: Path) -> None:
-    open_model(window, tmp_path / "SmolLM2-135M.Q4_1.gguf")
-    drop(window, tmp_path / "cat.png")
-    (text,) = window.notices.texts
-    assert "can't read images" in text
-    assert "cat.png" in text
-    drop(window, tmp_path / "notes.txt")
-    (text,) = window.notices.texts
-    assert "notes.txt is not a model" in text
-
-
 def test_a_death_is_told_with_its_next_step(
     window: MainWindow, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = open_model(window, tmp_path / "SmolLM2.gguf")
     with caplog.at_level(100):
         client.died.emit(WorkerDied(-9, "killed by signal 9"))
-    (text,) = window.notices.texts
+    (text,) = window.talk.notices.texts
     assert "signal 9" in text
-    words = [b.text() for b in window.notices.findChildren(Button)]
+    words = [b.text() for b in window.talk.notices.findChildren(Button)]
     assert words == ["Restart", "Restart with half the context", "Details"]
     caplog.clear()
 
@@ -221,7 +187,7 @@ def test_a_corrupt_file_of_preferences_is_told(own_home: Path, theme: Theme) -> 
     path.write_text("{ this is no JSON")
     bench = Workbench()
     window = MainWindow(bench, theme)
-    assert window.notices.texts == [bench.preferences.notice]
+    assert window.talk.notices.texts == [bench.preferences.notice]
     window.close()
     bench.close()
 

@@ -60,14 +60,14 @@ def ready(window: MainWindow) -> None:
 
 def table(window: MainWindow) -> None:
     ready(window)
-    window.memory.toggle_table()
+    window.inspector.memory.toggle_table()
 
 
 def file(window: MainWindow) -> None:
     """The Model tab with a file."""
     window.panes.show_tab("model")
     tiny = window.property("tiny")
-    window.model_file.open(Path(tiny))
+    window.bench.file.open(Path(tiny))
 
 
 def log(window: MainWindow) -> None:
@@ -75,19 +75,19 @@ def log(window: MainWindow) -> None:
 
 
 def failed(window: MainWindow) -> None:
-    window.notices.news("here", "Something has happened.")
+    window.talk.notices.news("here", "Something has happened.")
 
 
 def preferences(window: MainWindow) -> None:
-    window.show_preferences()
+    window.sheets.show_preferences()
 
 
 def chooser(window: MainWindow) -> None:
-    window.choose_model()
+    window.sheets.show_chooser()
 
 
 def palette(window: MainWindow) -> None:
-    window.show_palette()
+    window.sheets.show_palette()
 
 
 STATES = (empty, ready, table, file, log, failed, preferences, chooser, palette)
@@ -127,8 +127,7 @@ def test_everything_has_a_name(shown: MainWindow) -> None:
 
 
 def test_the_keyboard_comes_everywhere(shown: MainWindow) -> None:
-    sheets = (shown.chooser_sheet, shown.preferences_sheet, shown.palette_sheet)
-    front: QWidget = next((sheet for sheet in sheets if sheet.isVisible()), shown)
+    front: QWidget = shown.sheets.front or shown
     first = QApplication.focusWidget()
     reached = {first}
     for _ in range(LONGEST_WALK):
@@ -145,7 +144,7 @@ def test_the_keyboard_comes_everywhere(shown: MainWindow) -> None:
 
 def test_bars_say_their_numbers(window: MainWindow) -> None:
     ready(window)
-    said = [bar.accessibleDescription() for bar in window.memory.bars.bars]
+    said = [bar.accessibleDescription() for bar in window.inspector.memory.bars.bars]
     assert len(said) == 2
     assert "intel:0 weights 16.0 MiB" in said[0]
     assert "nvidia:0 weights 36.0 MiB" in said[1]
@@ -155,4 +154,4 @@ def test_records_are_not_lost_in_the_chart(window: MainWindow) -> None:
     ready(window)
     held: Memory | None = window.bench.memory.held
     assert held is not None
-    assert list(window.memory.records.rows.all_rows) == held.rows
+    assert list(window.inspector.memory.records.rows.all_rows) == held.rows

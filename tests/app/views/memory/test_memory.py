@@ -1,16 +1,11 @@
-"""The inspector: memory, the model's file, the log."""
-
-import logging
-from pathlib import Path
+"""Memory: bars, matrix, timeline, splits, and their tables."""
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QTableView
-from pytestqt.qtbot import QtBot
 
-from app.state.log import LogLine
 from app.window.main_window import MainWindow
 from engine.protocol import Failed, MemoryEvents, Unloaded
 from tests.app.views.records import events, memory, refused, step_times
@@ -27,7 +22,7 @@ def client(window: MainWindow) -> ScriptedClient:
 
 
 def held(window: MainWindow) -> int:
-    return sum(bar._sum.held for bar in window.memory.bars.bars if bar._sum is not None)
+    return sum(bar._sum.held for bar in window.inspector.memory.bars.bars if bar._sum is not None)
 
 
 def test_bars_grow_while_loading(window: MainWindow, client: ScriptedClient) -> None:
@@ -44,14 +39,14 @@ def test_bars_grow_while_loading(window: MainWindow, client: ScriptedClient) -> 
     client.load_done()
     assert held(window) == wanted
     client.unloaded.emit(None)
-    assert window.memory.bars.bars[0].isHidden()
+    assert window.inspector.memory.bars.bars[0].isHidden()
 
 
 def test_a_refused_cell_is_explained(window: MainWindow, client: ScriptedClient) -> None:
     window.bench.open_model("/models/some.gguf")
     asked, text = client.last.id, "nvidia:0: no room for cache of layer 9: 1.6 MiB wanted, 0.2 left"
     client.say(memory("planned", fits=False), refused(), Failed(asked, "NoMem", text))
-    view = window.memory
+    view = window.inspector.memory
     assert text in view.details.text()
     assert "smaller context" in view.details.text()
     failed = window.bench.memory.failed
@@ -71,7 +66,7 @@ def test_a_refused_cell_is_explained(window: MainWindow, client: ScriptedClient)
 def test_the_timeline_is_walked_and_listed(window: MainWindow, client: ScriptedClient) -> None:
     client.say(memory("planned"), MemoryEvents(0, events()), memory("allocated"))
     QTest.keyClick(window.windowHandle(), Qt.Key.Key_T, CTRL | SHIFT)
-    view = window.memory
+    view = window.inspector.memory
     assert view.page == "timeline"
     assert [e.used for e in view.events.rows.shown] == [e.used for e in events()]
     for track in (t._track for t in view.tracks.tracks if t.isVisible()):
@@ -94,7 +89,7 @@ def test_the_timeline_is_walked_and_listed(window: MainWindow, client: ScriptedC
 def test_splits_are_walked_and_listed(window: MainWindow, client: ScriptedClient) -> None:
     client.say(memory("allocated"))
     QTest.keyClick(window.windowHandle(), Qt.Key.Key_L, CTRL | SHIFT)
-    view = window.memory
+    view = window.inspector.memory
     assert view.page == "splits"
     assert "Nothing" in view.band.accessibleDescription()
     assert not view.splits.isVisible()
@@ -124,8 +119,8 @@ def test_splits_are_walked_and_listed(window: MainWindow, client: ScriptedClient
 
 def test_the_matrix_copies(window: MainWindow, client: ScriptedClient) -> None:
     client.say(memory("planned"))
-    window.memory.matrix.setFocus()
-    QTest.keyClick(window.memory.matrix, Qt.Key.Key_C, CTRL)
+    window.inspector.memory.matrix.setFocus()
+    QTest.keyClick(window.inspector.memory.matrix, Qt.Key.Key_C, CTRL)
     lines = [line.split("\t") for line in QGuiApplication.clipboard().text().splitlines()]
     assert lines[0][:3] == ["layer", "intel:0 weights", "intel:0 cache"]
     assert lines[1][:3] == ["0", "2.0 planned", "1.0 planned"]
@@ -137,18 +132,18 @@ def test_the_table_has_the_same_numbers_and_copies(
 ) -> None:
     client.say(memory("planned"), memory("allocated"))
     QTest.keyClick(window.windowHandle(), Qt.Key.Key_T, CTRL)
-    assert window.memory.as_table
-    window.memory.records.copy_all()
+    assert window.inspector.memory.as_table
+    window.inspector.memory.records.copy_all()
     lines = [line.split("\t") for line in QGuiApplication.clipboard().text().splitlines()]
     assert lines[0] == ["Device", "Component", "Layer", "MiB", "Status", "Bytes"]
     assert [int(line[-1]) for line in lines[1:]] == [r.size for r in memory("allocated").rows]
     QTest.keyClick(window.windowHandle(), Qt.Key.Key_T, CTRL)
-    assert not window.memory.as_table
+    assert not window.inspector.memory.as_table
 
 
 def test_a_layer_is_inspected_by_keyboard(window: MainWindow, client: ScriptedClient) -> None:
     client.say(memory("allocated"))
-    table: QTableView = window.memory.matrix
+    table: QTableView = window.inspector.memory.matrix
     table.setFocus()
     for _ in range(3):
         QTest.keyClick(table, Qt.Key.Key_Down)
@@ -161,71 +156,9 @@ def test_a_layer_is_inspected_by_keyboard(window: MainWindow, client: ScriptedCl
 
 def test_parts_of_a_bar_are_walked_by_arrows(window: MainWindow, client: ScriptedClient) -> None:
     client.say(memory("allocated"))
-    bar = window.memory.bars.bars[0]
+    bar = window.inspector.memory.bars.bars[0]
     bar.setFocus()
     QTest.keyClick(bar, Qt.Key.Key_Right)
     QTest.keyClick(bar, Qt.Key.Key_Return)
     now = window.bench.selection.now
     assert (now.device, now.component) == ("intel:0", "cache")
-
-
-def test_a_file_is_shown_filtered_and_compared(
-    window: MainWindow, tiny_path: Path, tiny_base_path: Path, qtbot: QtBot
-) -> None:
-    window.panes.show_tab("model")
-    state, view = window.model_file, window.model
-    state.open(tiny_path)
-    qtbot.waitUntil(lambda: state.content is not None)
-    assert state.content is not None
-    assert len(view.tensors.table.rows.shown) == len(state.content.tensors)
-    view.tensors.table.query.setText("blk.0 attn_q")
-    assert {t.name for t in view.tensors.table.rows.shown} == {"blk.0.attn_q.weight"}
-    rows = view.metadata.table.rows.shown
-    place = next(at for at, row in enumerate(rows) if row.key == "tokenizer.ggml.tokens")
-    view.metadata.table.choose(place)
-    qtbot.waitUntil(lambda: view.metadata.items.rows.total == len(rows[place].array))
-    view.tabs.setCurrentIndex(2)
-    view.tokenizer.text.setPlainText("Hello")
-    qtbot.waitUntil(lambda: "".join(row.text for row in state.tokens if not row.special) == "Hello")
-    assert len(view.tokenizer.chips._chips) == len(state.tokens)
-    view.tabs.setCurrentIndex(3)
-    state.compare(tiny_base_path)
-    qtbot.waitUntil(lambda: view.difference.table.isVisible())
-    found = {(d.name, d.where) for d in view.difference.table.rows.shown}
-    assert ("general.architecture", "changed") in found
-
-
-def test_a_file_that_cannot_be_read_says_why(
-    window: MainWindow, tmp_path: Path, qtbot: QtBot
-) -> None:
-    broken = tmp_path / "broken.gguf"
-    broken.write_bytes(b"nothing")
-    window.model_file.open(broken)
-    qtbot.waitUntil(lambda: "broken.gguf" in window.model._says.text())
-
-
-def line(level: int, source: str, text: str, details: str = "") -> LogLine:
-    return LogLine(1.0, level, source, text, details)
-
-
-def test_the_log_is_filtered(window: MainWindow) -> None:
-    view, log = window.log, window.bench.log
-    log._take(
-        [
-            line(logging.INFO, "engine", "opening a model"),
-            line(logging.WARNING, "fetch", "slow"),
-            line(logging.ERROR, "engine", "no room", "Traceback\n  of many lines"),
-        ]
-    )
-    texts = [row.text for row in view.table.rows.shown][-3:]
-    assert texts == ["opening a model", "slow", "no room"]
-    view.level.setCurrentText("Warnings and up")
-    assert [row.text for row in view.table.rows.shown] == ["slow", "no room"]
-    view.source.setCurrentText("engine")
-    assert [row.text for row in view.table.rows.shown] == ["no room"]
-    window.show_log()
-    assert view.details.isVisible()
-    assert "many lines" in view.details.toPlainText()
-    view.source.setCurrentIndex(0)
-    view.table.query.setText("SLOW")
-    assert [row.text for row in view.table.rows.shown] == ["slow"]

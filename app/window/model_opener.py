@@ -1,0 +1,50 @@
+"""Opening a model: from the disk, by a fetch, or the one that was open last."""
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QFileDialog, QWidget
+
+from app.fetch.known import SMOLLM2
+from app.state.workbench import Workbench
+
+
+class ModelOpener(QObject):
+    """Asks for a file over `window`, and opens a fetched model that was wanted here."""
+
+    file_chosen = Signal()
+
+    def __init__(self, bench: Workbench, window: QWidget) -> None:
+        super().__init__(window)
+        self._bench, self._window = bench, window
+        self._fetched_for_use = ""
+        bench.downloads.finished.connect(self._fetched)
+
+    def start(self, model: Path | None) -> None:
+        """Open a model, or the one that was open last."""
+        value = self._bench.preferences.value
+        if model is not None:
+            self._bench.open_model(model)
+        elif value.open_last_model and value.last_model and Path(value.last_model).is_file():
+            self._bench.open_model(value.last_model)
+
+    def choose_file(self) -> None:
+        """Let the person choose a file, and open it."""
+        path, _ = QFileDialog.getOpenFileName(self._window, "Open a model", "", "Models (*.gguf)")
+        if path:
+            self.open(Path(path))
+
+    def open(self, path: Path) -> None:
+        """Open a file that the person named."""
+        self.file_chosen.emit()
+        self._bench.open_model(path)
+
+    def get(self, name: str = SMOLLM2.name) -> None:
+        """Fetch a model and open it when it has come, unless another is open by then."""
+        self._fetched_for_use = name
+        self._bench.downloads.start(name)
+
+    def _fetched(self, name: str, path: Path) -> None:
+        wanted, self._fetched_for_use = name == self._fetched_for_use, ""
+        if wanted and self._bench.session.model is None:
+            self._bench.open_model(path)

@@ -1,0 +1,61 @@
+"""The sheets that lie over the window: models, terms, preferences, every command."""
+
+from typing import Any
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QWidget
+
+from app.fetch.known import KNOWN, Terms
+from app.state.workbench import Workbench
+from app.views.models.chooser import Chooser
+from app.views.models.terms import TermsView
+from app.widgets.commands import Actions
+from app.widgets.sheet import Sheet
+from app.window.palette import Palette
+from app.window.preferences import PreferencesView
+
+
+class Sheets(QObject):
+    """Made over `parent`, one of each; opened with what is there then."""
+
+    def __init__(self, bench: Workbench, commands: Actions[Any], parent: QWidget) -> None:
+        super().__init__(parent)
+        self.chooser = Chooser(bench)
+        self.terms = TermsView(bench.downloads)
+        self.preferences = PreferencesView(bench.preferences)
+        self.palette = Palette(commands)
+        self._chooser = Sheet(parent, self.chooser, 960, 640)
+        self._terms = Sheet(parent, self.terms, 480)
+        self._preferences = Sheet(parent, self.preferences, 560)
+        self._palette = Sheet(parent, self.palette, 560, 440)
+        self.chooser.done.connect(self._chooser.dismiss)
+        self.terms.done.connect(self._terms.dismiss)
+        self.preferences.done.connect(self._preferences.dismiss)
+        self.palette.done.connect(self._palette.dismiss)
+        self.chooser.wants_file.connect(lambda: commands.run("model.open_file"))
+        bench.downloads.terms_needed.connect(self._ask_terms)
+
+    @property
+    def front(self) -> Sheet | None:
+        """The one that is open, or the upper one of two."""
+        sheets = (self._terms, self._palette, self._preferences, self._chooser)
+        return next((sheet for sheet in sheets if sheet.isVisible()), None)
+
+    def show_chooser(self) -> None:
+        self.chooser.refresh()
+        self._chooser.open()
+
+    def show_preferences(self) -> None:
+        self.preferences.refresh()
+        self._preferences.open()
+
+    def show_palette(self) -> None:
+        self.palette.refresh()
+        self._palette.open()
+
+    def dismiss_chooser(self) -> None:
+        self._chooser.dismiss()
+
+    def _ask_terms(self, name: str, terms: Terms) -> None:
+        self.terms.ask(name, KNOWN.get(name), terms)
+        self._terms.open()

@@ -1,0 +1,63 @@
+"""The left half: banners, then the messages or how to get a model, then the composer."""
+
+from typing import Any
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
+
+from app.state.workbench import Workbench
+from app.views.talk.chat import ChatView
+from app.views.talk.composer import Composer
+from app.widgets.commands import Actions
+from app.widgets.focus import focus_first, has_focus
+from app.window.notices import Notices
+from app.window.welcome import Welcome
+
+
+class TalkPane(QWidget):
+    """Talk, or how to get a model while there is none and nothing to read."""
+
+    details_wanted = Signal()  # the log, at its end
+
+    def __init__(self, bench: Workbench, commands: Actions[Any]) -> None:
+        super().__init__()
+        self._bench = bench
+        self.notices = Notices(bench, commands)
+        self.welcome = Welcome(bench, commands)
+        self.chat, self.composer = ChatView(bench), Composer(bench)
+        self.stack = QStackedWidget()
+        self.stack.addWidget(self.welcome)
+        self.stack.addWidget(self.chat)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.notices)
+        column.addWidget(self.stack, 1)
+        column.addWidget(self.composer)
+        self.notices.details_wanted.connect(self.details_wanted)
+        self.chat.details_wanted.connect(self.details_wanted)
+        self.composer.edit_last_wanted.connect(self.chat.edit_last)
+        self.composer.image_refused.connect(self.refuse_image)
+        for signal in (bench.session.changed, bench.chat.path_changed, bench.chat.busy_changed):
+            signal.connect(self.refresh)
+        bench.chat.message_added.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show what there is."""
+        talks = self._bench.has_talk
+        goes_on = talks and has_focus(self.welcome)
+        self.stack.setCurrentWidget(self.chat if talks else self.welcome)
+        self.composer.setVisible(talks)
+        if goes_on:
+            focus_first(self.composer)
+
+    def focus_start(self) -> None:
+        """Give the keyboard to where one begins."""
+        focus_first(self.composer if self._bench.has_talk else self.stack)
+
+    def refuse_image(self, name: str) -> None:
+        """Say that no image can be looked at."""
+        who = self._bench.session.model_title or "This model"
+        what = name or "the image"
+        self.notices.news("drop", f"{who} can't read images; {what} wasn't attached.")

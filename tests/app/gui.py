@@ -1,0 +1,150 @@
+"""The talk before a scripted engine, and nothing said on the side."""
+
+import gc
+import logging
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QCoreApplication, QEvent, QtMsgType, qInstallMessageHandler
+from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.state.workbench import Workbench
+from app.theme.theme import Theme
+from app.views.talk.chat import ChatView
+from app.views.talk.composer import Composer
+from app.window.main_window import MainWindow
+from tests.app.views.scripted import ScriptedClient
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+HARMLESS = ("This plugin does not support",)
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Warnings of Qt and of the log fail the test."""
+    said: list[str] = []
+
+    def hear(kind: QtMsgType, context: object, text: str) -> None:
+        if kind != QtMsgType.QtDebugMsg and not text.startswith(HARMLESS):
+            said.append(text)
+
+    before = qInstallMessageHandler(hear)
+    yield
+    qInstallMessageHandler(before)
+    logged = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+    assert said == []
+    assert logged == []
+
+
+@pytest.fixture
+def small_heap() -> Iterator[None]:
+    """As in a program of its own: collecting does not walk what other tests have left."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture(scope="session")
+def one_theme(qapp: QApplication) -> Theme:
+    """Made once: it stays with the application."""
+    return Theme(qapp)
+
+
+@pytest.fixture
+def theme(one_theme: Theme) -> Iterator[Theme]:
+    """The light theme, whatever the machine has."""
+    one_theme.choose("light")
+    yield one_theme
+    one_theme.choose("light")
+
+
+@pytest.fixture
+def bench(theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench]:
+    """All state, with a model open that says what the test lets it say."""
+    monkeypatch.setattr("app.state.workbench.EngineClient", ScriptedClient)
+    bench = Workbench(tmp_path / "config", tmp_path / "data")
+    bench.open_model(tmp_path / "SmolLM2.gguf")
+    bench.client.load_done()
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+def engine(bench: Workbench) -> ScriptedClient:
+    """Who answers."""
+    assert isinstance(bench.client, ScriptedClient)
+    return bench.client
+
+
+class Talk(QWidget):
+    """The talk as it stands in the window, without the rest of it."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self.bench = bench
+        self.chat, self.composer = ChatView(bench), Composer(bench)
+        self.composer.edit_last_wanted.connect(self.chat.edit_last)
+        column = QVBoxLayout(self)
+        column.addWidget(self.chat, 1)
+        column.addWidget(self.composer)
+        self.resize(700, 800)
+
+
+def forget_widgets() -> None:
+    """What Qt would do once it is back in its loop: destroy what is to be deleted later."""
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+
+
+@pytest.fixture
+def talk(bench: Workbench, qtbot: QtBot) -> Iterator[Talk]:
+    """Shown, with the keyboard in the composer."""
+    talk = Talk(bench)
+    with qtbot.waitActive(talk):
+        talk.show()
+        talk.activateWindow()
+    talk.composer.field.setFocus()
+    yield talk
+    talk.close()
+    talk.deleteLater()
+    forget_widgets()
+
+
+@pytest.fixture
+def ask(bench: Workbench, engine: ScriptedClient, qapp: QApplication) -> Callable[..., None]:
+    """Sends a question, has it answered, lets the window draw."""
+
+    def ask(question: str, *answer: str, end: bool = True) -> None:
+        assert bench.chat.send(question)
+        if answer:
+            engine.write(*answer)
+        if end:
+            engine.end(n=len(answer))
+        qapp.processEvents()
+
+    return ask
+
+
+@pytest.fixture
+def window(
+    theme: Theme, own_home: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[MainWindow]:
+    """The whole window before a scripted engine, with no model and an empty home."""
+    monkeypatch.setattr("app.state.workbench.EngineClient", ScriptedClient)
+    bench = Workbench()
+    bench.preferences.update(theme="light")
+    window = MainWindow(bench, theme)
+    window.resize(1600, 1000)
+    window.show()
+    window.start()
+    qtbot.waitExposed(window)
+    window.activateWindow()
+    qtbot.waitUntil(lambda: bench.library.known and not bench.library.looking)
+    yield window
+    window.close()
+    bench.close()
+    window.deleteLater()
+    forget_widgets()

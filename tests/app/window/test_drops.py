@@ -1,0 +1,90 @@
+"""What is dragged over the window: models are taken, the rest is refused before it is dropped."""
+
+from pathlib import Path
+
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QApplication
+
+from app.window.main_window import MainWindow
+from engine.protocol import Load
+from tests.app.window.test_window import open_model
+
+LEFT, NONE = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+COPY, MOVE, LINK = Qt.DropAction.CopyAction, Qt.DropAction.MoveAction, Qt.DropAction.LinkAction
+
+
+def files(*paths: Path) -> QMimeData:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    return data
+
+
+def drag(window: MainWindow, data: QMimeData, offered: Qt.DropAction = COPY) -> QDragEnterEvent:
+    enter = QDragEnterEvent(QPoint(400, 400), offered, data, LEFT, NONE)
+    enter.ignore()
+    QApplication.sendEvent(window, enter)
+    return enter
+
+
+def drop(window: MainWindow, data: QMimeData, offered: Qt.DropAction = COPY) -> QDropEvent:
+    event = QDropEvent(QPointF(400, 400), offered, data, LEFT, NONE)
+    event.ignore()
+    QApplication.sendEvent(window, event)
+    return event
+
+
+def test_a_model_dropped_anywhere_is_opened(window: MainWindow, tmp_path: Path) -> None:
+    path = tmp_path / "Some.gguf"
+    data = files(path)
+    assert drag(window, data).isAccepted()
+    assert window.drops.shade.isVisible()
+    assert drop(window, data).isAccepted()
+    assert not window.drops.shade.isVisible()
+    asked = window.bench.client.asked[-1]  # type: ignore[attr-defined]
+    assert isinstance(asked, Load)
+    assert asked.path == str(path)
+    assert window.talk.welcome.isVisible()
+
+
+def test_what_is_no_model_is_not_offered_a_place(window: MainWindow, tmp_path: Path) -> None:
+    client = open_model(window, tmp_path / "SmolLM2-135M.Q4_1.gguf")
+    asked = len(client.asked)
+    for name, says in (("cat.png", "can't read images"), ("notes.txt", "is not a model")):
+        data = files(tmp_path / name)
+        assert not drag(window, data).isAccepted()
+        assert not window.drops.shade.isVisible()
+        (text,) = window.talk.notices.texts
+        assert name in text
+        assert says in text
+        assert not drop(window, data).isAccepted()
+    assert len(client.asked) == asked
+
+
+def test_a_taken_drop_ends_the_banner_of_a_refused_one(window: MainWindow, tmp_path: Path) -> None:
+    notes, model = files(tmp_path / "notes.txt"), files(tmp_path / "Some.gguf")
+    drag(window, notes)
+    assert len(window.talk.notices.texts) == 1
+    drag(window, model)
+    assert drop(window, model).isAccepted()
+    assert not any("notes.txt" in text for text in window.talk.notices.texts)
+
+
+def test_a_drop_never_moves_the_file(window: MainWindow, tmp_path: Path) -> None:
+    data = files(tmp_path / "Some.gguf")
+    for offered in (MOVE | COPY, MOVE | LINK):  # as a file manager offers with Shift held
+        enter = drag(window, data, offered)
+        assert enter.isAccepted()
+        assert enter.dropAction() in (COPY, LINK)
+        assert drop(window, data, offered).dropAction() in (COPY, LINK)
+    assert not drag(window, data, MOVE).isAccepted()
+
+
+def test_a_file_is_taken_over_the_composer_too(window: MainWindow, tmp_path: Path) -> None:
+    open_model(window, tmp_path / "SmolLM2.gguf")
+    field, data = window.talk.composer.field, files(tmp_path / "Other.gguf")
+    enter = QDragEnterEvent(QPoint(5, 5), COPY, data, LEFT, NONE)
+    enter.ignore()
+    QApplication.sendEvent(field.viewport(), enter)
+    assert enter.isAccepted()
+    assert window.drops.shade.isVisible(), "the window takes it, not the field"
