@@ -6,8 +6,8 @@ import pytest
 from PySide6.QtTest import QTest
 
 from app.window.main_window import MainWindow
-from tests.app.views import test_screenshots as scenes
 from tests.app.views.painted import faults, overlapping
+from tests.app.window import test_screenshots as scenes
 
 SCALES = (0.75, 1.0, 2.0)
 SIZES = ((640, 700), (1100, 700), (1600, 1000))
@@ -27,7 +27,7 @@ def test_legible(window: MainWindow, scene: Callable[[MainWindow], None]) -> Non
             window.resize(width, height)
             window.panes.show_tab("memory")
             QTest.qWait(20)
-            for part in (window.memory, window.chooser):
+            for part in (window.inspector.memory, window.sheets.chooser):
                 wrong = {*faults(part), *overlapping(part)}
                 found += [f"{scale} {width}: {text}" for text in sorted(wrong)]
     assert found == []
