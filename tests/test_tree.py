@@ -125,7 +125,7 @@ def test_every_module_belongs_to_a_part() -> None:
 
 def test_modules_are_short() -> None:
     files = [p for top in ("engine", "app", "tests") for p in (ROOT / top).rglob("*.py")]
-    files += (ROOT / "kernels_cl").glob("*.cl")
+    files += (ROOT / "kernels_cl").rglob("*.cl")
     lengths = sorted(((len(p.read_text("utf-8").splitlines()), p) for p in files), reverse=True)
     for length, path in lengths[:5]:
         print(f"{length:5} {path.relative_to(ROOT)}")

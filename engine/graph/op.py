@@ -60,17 +60,36 @@ class Op(StrEnum):
     AVG_POOL_2D = "avg_pool_2d"
     INTERPOLATE = "interpolate"
 
-    # Made by a backend's lowering, never by a model.
+    # Made by a backend's lowering, never by a model: lowered.py.
     QUANTIZE = "quantize"
     RESULT = "result"
     GROUP_IDS = "group_ids"
+    ATTENTION_MERGE = "attention_merge"
+    ARGSORT_MERGE = "argsort_merge"
     NORM_CHAIN = "norm_chain"
     ACTIVATION_QUANTIZE = "activation_quantize"
+    MATMUL_TILED = "matmul_tiled"
+    MATMUL_EXPERTS = "matmul_experts"
     MATMUL_ADD = "matmul_add"
     MATMUL_GATED = "matmul_gated"
     ROPE_STORE = "rope_store"
 
 
 VIEW_OPS = frozenset({Op.VIEW, Op.RESHAPE, Op.PERMUTE})
-LOWERED_OPS = frozenset(list(Op)[list(Op).index(Op.QUANTIZE) :])
+LOWERED_OPS = frozenset(
+    {
+        Op.QUANTIZE,
+        Op.RESULT,
+        Op.GROUP_IDS,
+        Op.ATTENTION_MERGE,
+        Op.ARGSORT_MERGE,
+        Op.NORM_CHAIN,
+        Op.ACTIVATION_QUANTIZE,
+        Op.MATMUL_TILED,
+        Op.MATMUL_EXPERTS,
+        Op.MATMUL_ADD,
+        Op.MATMUL_GATED,
+        Op.ROPE_STORE,
+    }
+)
 """What a backend's lowering makes: no model does, and no backend is asked whether it can."""

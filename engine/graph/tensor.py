@@ -155,12 +155,6 @@ def leaf(name: str, fmt: Format, shape: Sequence[int], role: Role) -> Tensor:
     return Tensor(Op.NONE, fmt, full, packed_strides(fmt, full), role=role, name=name)
 
 
-def node(op: Op, fmt: Format, shape: Sequence[int], *src: Tensor | None, **attr: object) -> Tensor:
-    """A computed tensor of its own, packed."""
-    full = pad_shape(op, shape)
-    return Tensor(op, fmt, full, packed_strides(fmt, full), src, MappingProxyType(attr))
-
-
 def packed_strides(fmt: Format, shape: Shape) -> Shape:
     """Strides in bytes of a packed tensor; dimension 0 steps by a block's bytes."""
     row = fmt.row_bytes(shape[0])

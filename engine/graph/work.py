@@ -6,7 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.graph.lowered import (
+    LoweredAttention,
+    MatmulAdd,
+    MatmulGated,
+    MatmulTiled,
+    Quantize,
+)
 from engine.graph.op import Op
+from engine.graph.ops.attention import Attention
+from engine.graph.ops.matmul import Matmul
+from engine.graph.ops.rows import Rows, SetRows
 from engine.graph.tensor import Role, Tensor
 
 Values = Mapping[Tensor, NDArray[np.generic]]
@@ -23,34 +33,37 @@ class Work:
 def work_of(node: Tensor, inputs: Values) -> Work:
     """Of one node as a backend runs it. `inputs` tell which cells attention sees."""
     sources = [s for s in node.src if s is not None]
-    if node.op in (Op.MATMUL, Op.MATMUL_ADD, Op.MATMUL_GATED):
-        return Work(_sizes(node, *sources), _products(node, sources))
-    if node.op is Op.MATMUL_ID:
+    if node.op is Op.MATMUL:
+        return Work(_sizes(node, *sources), 2 * Matmul.of(node).a.shape[0] * node.nelements)
+    if node.op is Op.MATMUL_TILED:
+        tiled = MatmulTiled.of(node)
+        return Work(_sizes(node, *sources), _products(tiled.x, *tiled.weights))
+    if node.op is Op.MATMUL_ADD:
+        sum_of = MatmulAdd.of(node)
+        return Work(_sizes(node, *sources), _products(sum_of.x, sum_of.a))
+    if node.op is Op.MATMUL_GATED:
+        gated = MatmulGated.of(node)
+        return Work(_sizes(node, *sources), _products(gated.x, gated.gate, gated.up))
+    if node.op in (Op.MATMUL_ID, Op.MATMUL_EXPERTS):
         return _by_expert(node, *sources)
-    if node.op is Op.ATTENTION and len(sources) >= 6:
-        return _attention(node, sources, inputs)
+    if node.op is Op.ATTENTION:
+        return _attention(node, LoweredAttention.of(node), inputs)
     if node.op is Op.ROWS:
-        table, ids = sources
-        read = ids.nelements * table.fmt.row_bytes(table.shape[0])
-        return Work(read + _sizes(node, ids), node.nelements)
+        gather = Rows.of(node)
+        read = gather.ids.nelements * gather.x.fmt.row_bytes(gather.x.shape[0])
+        return Work(read + _sizes(node, gather.ids), node.nelements)
     if node.op is Op.SET_ROWS:
-        target, values, ids = sources
-        written = ids.nelements * target.fmt.row_bytes(target.shape[0])
-        return Work(written + _sizes(values, ids), values.nelements)
+        scatter = SetRows.of(node)
+        written = scatter.ids.nelements * node.fmt.row_bytes(node.shape[0])
+        return Work(written + _sizes(scatter.values, scatter.ids), scatter.values.nelements)
     # A fused node may write some rows of a cache too, never all of it.
     moved = [t for t in (node, *sources) if t.storage.role is not Role.CACHE]
     return Work(_sizes(*moved), node.nelements)
 
 
-def _products(node: Tensor, sources: list[Tensor]) -> int:
-    """Of weights, however many a fused node multiplies with; else of its first two sources."""
-    matrices = [s for s in sources if s.role is Role.WEIGHT and s.shape[1] > 1]
-    if not matrices:
-        return 2 * sources[0].shape[0] * node.nelements
-    x = sources[1]
-    if x.op is Op.QUANTIZE and x.src[0] is not None:
-        x = x.src[0]
-    return sum(2 * w.nelements for w in matrices) * (x.nelements // x.shape[0])
+def _products(x: Tensor, *weights: Tensor) -> int:
+    """Of weights and the rows of x, which wait for them in panels."""
+    return sum(2 * a.nelements for a in weights) * Quantize.of(x).n_rows
 
 
 def _by_expert(node: Tensor, experts: Tensor, *others: Tensor) -> Work:
@@ -60,10 +73,10 @@ def _by_expert(node: Tensor, experts: Tensor, *others: Tensor) -> Work:
     return Work(read + _sizes(node, *others), 2 * experts.shape[0] * node.nelements)
 
 
-def _attention(node: Tensor, sources: list[Tensor], inputs: Values) -> Work:
+def _attention(node: Tensor, given: Attention, inputs: Values) -> Work:
     """Every query times the cells of its span; every cell that some query sees is read once."""
-    q, k, v, spans = sources[:4]
-    rows = np.asarray(inputs[spans]).reshape(-1, 4)
+    q, k, v = given.q, given.k, given.v
+    rows = np.asarray(inputs[given.spans]).reshape(-1, 4)
     seen = rows[rows[:, 0] != 0].astype(np.int64)
     if not len(seen):
         return Work(0, 0)

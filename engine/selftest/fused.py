@@ -64,9 +64,13 @@ def _norm_add_norm_product(o: Operands, fmt: Format, rows: int) -> Tensor:
     return ops.matmul(_weight(o, fmt), ops.rms_norm(total, o.make(F32, 512), 1e-3))
 
 
-def _activation_product(o: Operands, fmt: Format, rows: int) -> Tensor:
+def _gated_product(o: Operands, fmt: Format, rows: int) -> Tensor:
     gated = ops.silu(o.make(F32, 512, rows), o.make(F32, 512, rows))
     return ops.matmul(_weight(o, fmt), gated)
+
+
+def _activation_product(o: Operands, fmt: Format, rows: int) -> Tensor:
+    return ops.matmul(_weight(o, fmt), ops.gelu(o.make(F32, 512, rows)))
 
 
 def _product_add(o: Operands, fmt: Format, rows: int) -> Tensor:
@@ -94,7 +98,8 @@ def _attention_product(o: Operands, fmt: Format, rows: int) -> Tensor:
 PRODUCTS: dict[str, Callable[..., Tensor]] = {
     "norm_chain: norm, product": _norm_product,
     "norm_chain: norm, add, norm, product": _norm_add_norm_product,
-    "activation_quantize: silu, product": _activation_product,
+    "activation_quantize: silu, product": _gated_product,
+    "activation_quantize: gelu, product": _activation_product,
     "matmul_add: product, add": _product_add,
     "matmul_add: product, bias": _product_bias,
     "matmul_gated: two products, gelu, product": _gate_and_up,

@@ -116,7 +116,8 @@ def _experts(fmt: Format) -> Iterator[Case]:
             for i, tokens in enumerate((1, 4, 17, 32, 129)):
                 shared, tiled = bool((i + used) % 2), tokens != 4
                 yield _by_expert(fmt, (256, 32, experts), used, tokens, shared, tiled)
-    yield _by_expert(fmt, (256, 512, 4), 2, 32, True, True)
+    # So many tokens that their pairs are grouped by expert.
+    yield _by_expert(fmt, (256, 512, 4), 2, 32, True, True, quick=fmt is Q4_K)
     yield _by_expert(fmt, (256, 32, 4), 2, 32, True, True, spread=1e5)
 
 

@@ -33,7 +33,7 @@ class Family:
     """
 
     name: str
-    for_cpu: bool
+    for_vectors: bool
     names: tuple[str, ...]
     unit: Literal["GB/s", "GFLOP/s"]
     make: Make
@@ -113,4 +113,4 @@ FAMILIES = (
 
 def families_for(traits: DeviceTraits) -> list[Family]:
     """Those of a kind of device, in the order in which they are tuned."""
-    return [family for family in FAMILIES if family.for_cpu == traits.is_cpu]
+    return [family for family in FAMILIES if family.for_vectors == traits.items_take_vectors]

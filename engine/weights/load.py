@@ -8,6 +8,7 @@ from engine.errors import Cancelled
 from engine.gguf import GGUFFile
 from engine.graph.graph import Graph
 from engine.graph.op import Op
+from engine.graph.ops.matmul import Matmul
 from engine.graph.tensor import Role, Tensor
 
 Progress = Callable[[int, int], None]
@@ -32,20 +33,20 @@ def matmul_only(graph: Graph) -> frozenset[Tensor]:
     """Weights whose every use is the unviewed first operand of a matrix product: of a matmul, or
     experts of a matmul_id. Products that must not round their activations count for floats only.
     """
-    seen: set[Tensor] = set()
+    multiplied: set[Tensor] = set()
     other_use: set[Tensor] = set()
     for node in graph.nodes:
         for i, source in enumerate(node.src):
             if source is not None and source.role is Role.WEIGHT:
-                (seen if i == 0 and _is_product(node, source) else other_use).add(source)
-    return frozenset(seen - other_use)
+                (multiplied if i == 0 and _is_product(node, source) else other_use).add(source)
+    return frozenset(multiplied - other_use)
 
 
 def _is_product(node: Tensor, weight: Tensor) -> bool:
-    if node.op is Op.MATMUL_ID:
-        return True
-    exact = node.attr.get("full_precision", False) and weight.fmt.quantized
-    return node.op is Op.MATMUL and weight.shape[2] == 1 and not exact
+    if node.op is not Op.MATMUL:
+        return node.op is Op.MATMUL_ID
+    exact = Matmul.of(node).full_precision and weight.fmt.quantized
+    return weight.shape[2] == 1 and not exact
 
 
 def plan_weights(

@@ -1,4 +1,4 @@
-"""Makes `kernels_cl/block_grids.cl`: python -m tests.goldens.make_block_grids
+"""Makes `kernels_cl/parts/block_grids.cl`: python -m tests.goldens.make_block_grids
 
 The codebooks are those of the `gguf` package. A row is packed into 16 bits: eight numbers of two
 bits, or four of four bits, each the place of the true number in the codebook's `grid_map`.
@@ -12,7 +12,7 @@ from textwrap import fill
 import numpy as np
 from gguf import quants
 
-TARGET = Path(__file__).parents[2] / "kernels_cl" / "block_grids.cl"
+TARGET = Path(__file__).parents[2] / "kernels_cl" / "parts" / "block_grids.cl"
 GRIDS = {
     "iq2_xxs": quants.IQ2_XXS,
     "iq2_xs": quants.IQ2_XS,

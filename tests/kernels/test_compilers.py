@@ -4,25 +4,15 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
-from importlib import resources
 
 import pytest
 
 from engine.backends.opencl.launches.sizes import BLOCK_WIDTH, ROW_NAMES
-from engine.backends.opencl.program import BEFORE, OPTIONS, source
+from engine.backends.opencl.source import OPTIONS, families, source
 from engine.backends.opencl.tiles.schemes import SCHEMES
 from engine.gguf.formats import Format
 from tests.kernels.blocks import QUANTIZED
 
-PARTS = {"common", *(part for parts in BEFORE.values() for part in parts)}
-FAMILIES = sorted(
-    {
-        path.name.removesuffix(".cl")
-        for path in resources.files("kernels_cl").iterdir()
-        if path.name.endswith(".cl")
-    }
-    - PARTS
-)
 TARGETS = {
     "spir64": (),
     "nvptx64": (),
@@ -40,7 +30,7 @@ DEVICES = {"cpu": ("-DW=16", "-DLOCAL=1"), "gpu": ("-DW=4", "-DLOCAL=64")}
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", families())
 def test_clang_takes_it_without_a_warning(family: str, target: str, device: str) -> None:
     compiled(family, target, DEVICES[device])
 

@@ -13,7 +13,7 @@ from engine.graph.tensor import Role, Tensor, leaf
 from tests.kernels.blocks import Blocks, exact, random_blocks
 from tests.kernels.harness import nmse, run, run_all
 from tests.kernels.test_attention import MASKS, SIZES, Sizes, attended, visibility
-from tests.kernels.test_fuse import Attention, Heads, is_split, lowered_ops
+from tests.kernels.test_fuse import Attention, Heads, attended_ops, lowered_ops
 from tests.kernels.values import Operands, to_bf16
 
 KINDS = {Q8_0: gguf.GGMLQuantizationType.Q8_0, Q4_0: gguf.GGMLQuantizationType.Q4_0}
@@ -210,7 +210,7 @@ def test_rope_and_both_writes_in_one_launch(
     values = parts.stored(parts.v_cache, parts.v)
     mixed = parts.mixed(parts.roped(parts.q, parts.norms[0]), keys, values)
     wanted = [mixed, keys, values]
-    single = [Op.ATTENTION] * (1 + is_split(either, mixed))
+    single = attended_ops(either, mixed)
     assert lowered_ops(either, wanted, wanted) == [Op.ROPE_STORE, *single]
     want = run_all(either, wanted, made.values)
     got = run_all(either, wanted, made.values, fused=True)

@@ -16,7 +16,7 @@ from engine.backends.opencl.tiles.schemes import SCHEMES, TILE, Scheme
 from engine.gguf.formats import BF16, F16, F32, I32, Q8_0, Format, by_name
 from tests.kernels.blocks import QUANTIZED, Blocks, exact, random_blocks
 
-CPU = DeviceTraits(True, 2, 4096, 32768, False, False)
+CPU = DeviceTraits(True, 2, 4096, 32768)
 FLOATS = (F32, F16, BF16)
 Ints = NDArray[np.int64]
 

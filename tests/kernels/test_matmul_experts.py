@@ -124,5 +124,5 @@ def test_products_of_the_same_choice_share_panels_and_groups(backend: OpenCLBack
     nodes = [ops.matmul_id(w, x, ids) for w in weights]
     kinds = {w: backend.buffer_type(w.fmt, w.shape, matmul_only=True) for w in weights}
     lowered = [t.op for t in backend.lower(nodes, kinds.get)]
-    assert lowered == [Op.QUANTIZE, Op.GROUP_IDS, Op.MATMUL_ID, Op.MATMUL_ID]
+    assert lowered == [Op.QUANTIZE, Op.GROUP_IDS, Op.MATMUL_EXPERTS, Op.MATMUL_EXPERTS]
     assert backend.lower(nodes, lambda t: None) == tuple(nodes)

@@ -1,19 +1,29 @@
 """Activations in 12 bits, read back by the layout that quantize.cl describes."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from engine.backends.opencl.backend import OpenCLBackend
-from engine.backends.opencl.launches.quantize import panel_rows, panels_of
+from engine.backends.opencl.launches.quantize import panel_rows
+from engine.backends.opencl.lowering.helpers import panels_of
 from engine.gguf.formats import F32
-from tests.kernels.harness import run
+from engine.graph.lowered import Panels
+from engine.graph.tensor import Tensor
+from engine.selftest.guarded import Array, run_all
 from tests.kernels.values import Operands
 
 PAIRS = [4 * j + i for j in range(8) for i in (0, 2, 1, 3)]
 
 
-class Panels:
+def run(backend: OpenCLBackend, node: Tensor, values: Mapping[Tensor, Array]) -> Array:
+    """A lowered node's bytes."""
+    return run_all(backend, [node], values)[0]
+
+
+class Read:
     """The parts of a quantised tensor of `n` rows of `k`, rows first."""
 
     def __init__(self, raw: NDArray[np.generic], k: int, panel: int) -> None:
@@ -33,8 +43,8 @@ def test_values(either: OpenCLBackend, k: int, n: int) -> None:
     x = made.make(F32, k, n)
     panel = panel_rows(n, either.info.traits)
     assert panel == 1 if n == 1 else panel in (4, 8)
-    node = panels_of(x, panel, exact=False)
-    got = Panels(run(either, node, made.values), k, panel)
+    node = panels_of(x, Panels(panel, exact=False))
+    got = Read(run(either, node, made.values), k, panel)
     want = made.exact(x)[0, 0].reshape(n, k // 32, 32)
     scale = np.abs(want).max(-1) / 2047
     assert np.abs(got.q).max() == 2047
@@ -52,7 +62,7 @@ def test_any_magnitude(backend: OpenCLBackend, size: float) -> None:
     """Nothing overflows; what is too small for a scale counts as zero."""
     made = Operands()
     x = made.put(F32, np.linspace(-1, 1, 64).reshape(2, 32) * size)
-    got = Panels(run(backend, panels_of(x, 4, exact=False), made.values), 32, 4)
+    got = Read(run(backend, panels_of(x, Panels(4, exact=False)), made.values), 32, 4)
     values = got.q[:2] * got.scale[:2, :, None].astype(np.float64)
     assert np.isfinite(values).all()
     assert np.abs(values[:, 0] - made.exact(x)[0, 0]).max() <= max(size / 4000, 1e-30)
@@ -62,7 +72,7 @@ def test_rows_of_a_view(either: OpenCLBackend) -> None:
     made = Operands()
     whole = made.make(F32, 96, 5, 3)
     part = whole.view(128, (64, 2, 3), (whole.strides[1] * 2, whole.strides[2]))
-    got = Panels(run(either, panels_of(part, 4, exact=False), made.values), 64, 4)
+    got = Read(run(either, panels_of(part, Panels(4, exact=False)), made.values), 64, 4)
     values = (got.q * got.scale[..., None])[:6].reshape(3, 2, 64)
     assert np.abs(values - made.exact(part)[0]).max() < 4 / 4000
 
@@ -71,7 +81,7 @@ def test_rows_of_a_view(either: OpenCLBackend) -> None:
 def test_panels_as_they_are(either: OpenCLBackend, panel: int) -> None:
     made = Operands()
     x = made.make(F32, 96, 5)
-    raw = run(either, panels_of(x, panel, exact=True), made.values)
+    raw = run(either, panels_of(x, Panels(panel, exact=True)), made.values)
     got = raw.astype(np.int8).view(np.float32).reshape(-1, 3, panel, 32).swapaxes(1, 2)
     want = made.values[x][np.minimum(np.arange(-(-5 // panel) * panel), 4)]
     np.testing.assert_array_equal(got.reshape(-1, 96), want)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backends.host.operand import Operand
+from engine.graph.ops.activation import SwigluLimit
 from engine.graph.tensor import Tensor
 
 _TANH_FACTOR = np.float32(sqrt(2 / pi))
@@ -50,7 +51,8 @@ def sigmoid(node: Tensor, out: Operand, x: Operand, up: None) -> None:
 
 def swiglu_limit(node: Tensor, out: Operand, gate: Operand, up: Operand) -> None:
     """g / (1 + exp(-alpha g)) * (u + 1) with g = min(gate, limit), u = up within +-limit."""
-    alpha, limit = np.float32(node.attr["alpha"]), np.float32(node.attr["limit"])
+    given = SwigluLimit.of(node)
+    alpha, limit = np.float32(given.alpha), np.float32(given.limit)
     g = np.minimum(gate.load(), limit)
     u = np.clip(up.load(), -limit, limit)
     out.store(g / (1 + np.exp(-alpha * g)) * (u + 1))

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backends.host.operand import Operand
+from engine.graph.ops.arithmetic import Clamp, Scale, Softcap
 from engine.graph.tensor import Tensor
 
 
@@ -32,12 +33,13 @@ def div(node: Tensor, out: Operand, a: Operand, b: Operand) -> None:
 
 def scale(node: Tensor, out: Operand, a: Operand) -> None:
     """a * factor."""
-    out.store(a.load() * np.float32(node.attr["factor"]))
+    out.store(a.load() * np.float32(Scale.of(node).factor))
 
 
 def clamp(node: Tensor, out: Operand, a: Operand) -> None:
     """max(low, min(a, high))."""
-    out.store(np.clip(a.load(), np.float32(node.attr["low"]), np.float32(node.attr["high"])))
+    bounds = Clamp.of(node)
+    out.store(np.clip(a.load(), np.float32(bounds.low), np.float32(bounds.high)))
 
 
 def sqr(node: Tensor, out: Operand, a: Operand) -> None:
@@ -62,7 +64,7 @@ def cos(node: Tensor, out: Operand, a: Operand) -> None:
 
 def softcap(node: Tensor, out: Operand, a: Operand) -> None:
     """cap * tanh(a / cap)."""
-    cap = np.float32(node.attr["cap"])
+    cap = np.float32(Softcap.of(node).cap)
     out.store(cap * np.tanh(a.load() / cap))
 
 

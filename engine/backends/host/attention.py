@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backends.host.operand import Operand
+from engine.graph.ops.attention import Attention, Softmax
 from engine.graph.tensor import Tensor
 
 Floats = NDArray[np.float32]
@@ -26,6 +27,7 @@ def attention(
     sinks: Operand | None,
 ) -> None:
     """softmax(scale * k.q, masked) . v for each head; head h reads key-value head h // (H/K)."""
+    given = Attention.of(node)
     n = int(n_kv.load((0, 0, 0, 0)))
     keys = k.load(np.s_[0, :n]).transpose(1, 2, 0)  # [K, D, n]
     values = v.load(np.s_[0, :n]).transpose(1, 0, 2)  # [K, n, Dv]
@@ -38,8 +40,8 @@ def attention(
         block = slice(start, min(start + step, n_tokens))
         grouped = queries[block].reshape(-1, kv_heads, heads // kv_heads, dim)
         grouped = grouped.transpose(1, 2, 0, 3)  # [K, H/K, t, D]
-        scores = np.float32(node.attr["scale"]) * (grouped @ keys[:, None])
-        scores = _capped(scores, node.attr["softcap"])
+        scores = np.float32(given.scale) * (grouped @ keys[:, None])
+        scores = _capped(scores, given.softcap)
         seen = _visible(spans.load(np.s_[0, 0, block]), cells.load(np.s_[0, 0, :n]))
         weights = _weights(scores, seen, sink)
         mixed = weights @ values[:, None]  # [K, H/K, t, Dv]
@@ -56,11 +58,11 @@ def softmax(
     mask: Operand | None,
 ) -> None:
     """Softmax over the last axis (dimension 0) of scale * scores, masked where spans are given."""
-    seen = None
+    given, seen = Softmax.of(node), None
     if spans is not None and cells is not None:
         seen = _visible(spans.load((0, 0)), cells.load((0, 0)))
     sink = None if sinks is None else sinks.load().reshape(-1, 1, 1)
-    scaled = _capped(np.float32(node.attr["scale"]) * scores.load(), node.attr["softcap"])
+    scaled = _capped(np.float32(given.scale) * scores.load(), given.softcap)
     if mask is not None:
         added = mask.load(np.s_[:, :, : scaled.shape[2]])
         times = [n // m for n, m in zip(scaled.shape[:2], added.shape[:2], strict=True)]

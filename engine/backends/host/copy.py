@@ -6,6 +6,7 @@ import numpy as np
 
 from engine.backends.host.operand import Operand
 from engine.graph.arrays import raw_array
+from engine.graph.ops.shape import Set
 from engine.graph.tensor import Tensor
 
 
@@ -28,8 +29,7 @@ def copy_into(node: Tensor, out: Operand, target: Operand, x: Operand) -> None:
 def set_(node: Tensor, out: Operand, x: Operand, values: Operand) -> None:
     """A copy of x, then the values in a window of it."""
     out.raw[...] = x.raw
-    (_, placed) = node.src
-    assert placed is not None
-    window = replace(placed, strides=node.attr["strides"])
+    given = Set.of(node)
+    window = replace(given.values, strides=given.strides)
     packed = out.raw.reshape(-1).view(np.uint8)  # no copy: x is packed, and so is the result
-    raw_array(packed[node.attr["offset"] :], window)[...] = values.raw
+    raw_array(packed[given.offset :], window)[...] = values.raw

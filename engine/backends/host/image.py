@@ -4,15 +4,17 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from engine.backends.host.operand import Operand
+from engine.graph.ops.image import AvgPool2d, Im2col, Interpolate
 from engine.graph.tensor import Tensor
 
 
 def im2col(node: Tensor, out: Operand, image: Operand) -> None:
     """Every window's elements, zeros outside of the image."""
-    (kw, kh, kd), (sw, sh, sd) = node.attr["kernel"], node.attr["stride"]
-    (pw, ph, pd), (dw, dh, dd) = node.attr["pad"], node.attr["dilation"]
+    given = Im2col.of(node)
+    (kw, kh, kd), (sw, sh, sd) = given.kernel, given.stride
+    (pw, ph, pd), (dw, dh, dd) = given.pad, given.dilation
     height, width = image.raw.shape[2:]
-    x = image.load().reshape(-1, node.attr["channels"], node.attr["depth"], height, width)
+    x = image.load().reshape(-1, given.channels, given.depth, height, width)
     x = np.pad(x, ((0, 0), (0, 0), (pd, pd), (ph, ph), (pw, pw)))
     spans = (dd * (kd - 1) + 1, dh * (kh - 1) + 1, dw * (kw - 1) + 1)
     windows = sliding_window_view(x, spans, axis=(2, 3, 4))
@@ -22,7 +24,8 @@ def im2col(node: Tensor, out: Operand, image: Operand) -> None:
 
 def avg_pool_2d(node: Tensor, out: Operand, x: Operand) -> None:
     """The sum of each window divided by all of its area."""
-    kernel, stride, pad = node.attr["kernel"], node.attr["stride"], node.attr["pad"]
+    given = AvgPool2d.of(node)
+    kernel, stride, pad = given.kernel, given.stride, given.pad
     padded = np.pad(x.load(), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     windows = sliding_window_view(padded, (kernel, kernel), axis=(2, 3))[:, :, ::stride, ::stride]
     out.store(windows.mean(axis=(-2, -1), dtype=np.float64))
@@ -30,10 +33,10 @@ def avg_pool_2d(node: Tensor, out: Operand, x: Operand) -> None:
 
 def interpolate(node: Tensor, out: Operand, x: Operand) -> None:
     """The nearest element; or in the last two axes a blend of two, between half-pixel centres."""
-    values = x.load()
+    values, mode = x.load(), Interpolate.of(node).mode
     for axis, size in enumerate(out.raw.shape):
         before = values.shape[axis]
-        if axis < 2 or node.attr["mode"] == "nearest":
+        if axis < 2 or mode == "nearest":
             values = values.take(np.arange(size) * before // size, axis)
             continue
         place = (np.arange(size) + 0.5) * before / size - 0.5

@@ -3,6 +3,7 @@
 import numpy as np
 
 from engine.backends.host.operand import Operand
+from engine.graph.ops.norm import L2Norm, LayerNorm, RmsNorm
 from engine.graph.tensor import Tensor
 
 
@@ -10,7 +11,7 @@ def rms_norm(node: Tensor, out: Operand, x: Operand, weight: Operand | None) -> 
     """x / sqrt(mean(x^2) + eps) * weight."""
     values = x.load()
     mean = np.mean(np.square(values, dtype=np.float64), axis=-1, keepdims=True)
-    y = values * (1 / np.sqrt(mean + node.attr["eps"])).astype(np.float32)
+    y = values * (1 / np.sqrt(mean + RmsNorm.of(node).eps)).astype(np.float32)
     out.store(y if weight is None else y * weight.load())
 
 
@@ -21,7 +22,7 @@ def layer_norm(
     values = x.load().astype(np.float64)
     centred = values - values.mean(axis=-1, keepdims=True)
     variance = np.mean(np.square(centred), axis=-1, keepdims=True)
-    y = (centred / np.sqrt(variance + node.attr["eps"])).astype(np.float32)
+    y = (centred / np.sqrt(variance + LayerNorm.of(node).eps)).astype(np.float32)
     if weight is not None:
         y = y * weight.load()
     out.store(y if bias is None else y + bias.load())
@@ -31,4 +32,4 @@ def l2_norm(node: Tensor, out: Operand, x: Operand) -> None:
     """x / max(sqrt(sum(x^2)), eps)."""
     values = x.load().astype(np.float64)
     length = np.sqrt(np.sum(np.square(values), axis=-1, keepdims=True))
-    out.store((values / np.maximum(length, node.attr["eps"])).astype(np.float32))
+    out.store((values / np.maximum(length, L2Norm.of(node).eps)).astype(np.float32))

@@ -3,6 +3,7 @@
 import numpy as np
 
 from engine.backends.host.operand import Operand
+from engine.graph.ops.reduce import Argsort
 from engine.graph.tensor import Tensor
 
 
@@ -19,5 +20,5 @@ def mean(node: Tensor, out: Operand, x: Operand) -> None:
 def argsort(node: Tensor, out: Operand, x: Operand) -> None:
     """Indices that sort each row, equal values in their order, NaN last."""
     values = x.load()
-    keys = -values if node.attr["descending"] else values
+    keys = -values if Argsort.of(node).descending else values
     out.store(np.argsort(keys, axis=-1, kind="stable"))

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backends.host.operand import Operand
+from engine.graph.ops.rope import Rope
 from engine.graph.tensor import Tensor
 
 
@@ -14,8 +15,9 @@ def rope(node: Tensor, out: Operand, x: Operand, table: Operand) -> None:
     values = x.load()  # [1, T, heads, D]
     angles = table.load((0,))  # [1, T, n_rot]
     cos, sin = np.split(angles[:, :, None, :], 2, axis=-1)
-    p, q = _pairs(values, angles.shape[-1], node.attr["neox"])
-    new_p, new_q = _pairs(out.raw, angles.shape[-1], node.attr["neox"])
+    neox = Rope.of(node).neox
+    p, q = _pairs(values, angles.shape[-1], neox)
+    new_p, new_q = _pairs(out.raw, angles.shape[-1], neox)
     out.raw[...] = values  # Channels that no pair has pass through.
     new_p[...] = p * cos - q * sin
     new_q[...] = p * sin + q * cos

@@ -3,6 +3,7 @@
 import numpy as np
 
 from engine.backends.host.operand import Operand
+from engine.graph.ops.shape import Arange, Concat
 from engine.graph.tensor import Tensor
 
 
@@ -14,7 +15,7 @@ def pad(node: Tensor, out: Operand, x: Operand) -> None:
 
 def concat(node: Tensor, out: Operand, a: Operand, b: Operand) -> None:
     """a, then b."""
-    np.concatenate([a.raw, b.raw], axis=3 - node.attr["dim"], out=out.raw)
+    np.concatenate([a.raw, b.raw], axis=3 - Concat.of(node).dim, out=out.raw)
 
 
 def repeat(node: Tensor, out: Operand, x: Operand) -> None:
@@ -24,5 +25,5 @@ def repeat(node: Tensor, out: Operand, x: Operand) -> None:
 
 def arange(node: Tensor, out: Operand) -> None:
     """start + step * i."""
-    steps = np.arange(node.shape[0], dtype=np.float64)
-    out.store(node.attr["start"] + node.attr["step"] * steps)
+    numbers = Arange.of(node)
+    out.store(numbers.start + numbers.step * np.arange(node.shape[0], dtype=np.float64))

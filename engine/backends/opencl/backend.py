@@ -20,7 +20,7 @@ from engine.backends.opencl.commands import OpenCLCommands, prepare
 from engine.backends.opencl.drivers.device import Device
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.launch import Launch
-from engine.backends.opencl.launches import FAMILIES
+from engine.backends.opencl.launches import FAMILIES, launches_of
 from engine.backends.opencl.lowering.in_place import IN_PLACE
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.program import Programs
@@ -29,7 +29,6 @@ from engine.backends.opencl.shared import PAGE, shared
 from engine.backends.opencl.tiles import layouts
 from engine.errors import DeviceError
 from engine.gguf.formats import F32, Format
-from engine.graph.op import Op
 from engine.graph.tensor import Shape, Tensor
 from engine.memory.pools import SYSTEM
 
@@ -52,12 +51,12 @@ class OpenCLBackend(Backend):
         self._traits = device.info.traits
         self.is_integrated = self.pool.name == SYSTEM and not self._traits.is_cpu
         try:
-            self._context = context or cl.Context([device.handle])
+            self.context = context or cl.Context([device.handle])
             profiling = cl.command_queue_properties.PROFILING_ENABLE
-            self._queue = cl.CommandQueue(self._context, device.handle, profiling)
+            self.queue = cl.CommandQueue(self.context, device.handle, profiling)
         except cl.Error as error:
             raise cannot_open(self.name, error) from None
-        self._programs = programs or Programs(self._context, self.name, device.handle)
+        self.programs = programs or Programs(self.context, self.name, device.handle)
 
     def buffer_type(self, fmt: Format, shape: Shape, matmul_only: bool = False) -> BufferType:
         layout = layouts.layout_for(fmt, shape, self._traits) if matmul_only else PLAIN
@@ -72,17 +71,17 @@ class OpenCLBackend(Backend):
 
     def allocate(self, buffer_type: BufferType, size: int, owner: Owner) -> OpenCLBuffer:
         self.claim(buffer_type, size, owner)
-        return OpenCLBuffer(self._queue, self.pool, buffer_type, size, owner)
+        return OpenCLBuffer(self.queue, self.pool, buffer_type, size, owner)
 
     def reads(self, kind: BufferType, size: int) -> bool:
         in_our_ram = kind.is_host and kind.layout == PLAIN and self._traits.is_cpu
         return kind.device == self.name or (in_our_ram and size + PAGE <= self.info.max_allocation)
 
     def share(self, at: Location) -> Location:
-        return shared(self._queue, self.buffer_type(F32, (1, 1, 1, 1)), at)
+        return shared(self.queue, self.buffer_type(F32, (1, 1, 1, 1)), at)
 
     def reaches(self, other: Backend) -> bool:
-        return isinstance(other, OpenCLBackend) and other._context == self._context
+        return isinstance(other, OpenCLBackend) and other.context == self.context
 
     def upload(self, to: Location, fmt: Format, shape: Shape, blocks: Bytes) -> None:
         # In pieces: the whole of a large weight in a second copy would be felt.
@@ -107,31 +106,30 @@ class OpenCLBackend(Backend):
         def type_of(tensor: Tensor) -> BufferType:
             return where(tensor.storage).buffer.type
 
-        made = [
-            (node, launch)
-            for node in nodes
-            if node.op is not Op.RESULT  # written by the launch before
-            for launch in FAMILIES[node.op].make(node, type_of, self._traits)
+        launches = [
+            (node, launch) for node in nodes for launch in launches_of(node, type_of, self._traits)
         ]
-        launches = [launch for _, launch in made]
-        of = [node for node, _ in made]
-        return prepare(self.name, self._queue, self._programs, launches, where, of)
+        return self.prepare(launches, where)
+
+    def prepare(self, launches: Sequence[tuple[Tensor, Launch]], where: Where) -> OpenCLCommands:
+        """Commands for launches, each behind the node that it computes.
+
+        Raises `KernelBuildFailed`, `DeviceError`.
+        """
+        return prepare(self.name, self.queue, self.programs, launches, where)
 
     def watch_builds(self, progress: Callable[[int, int], None]) -> None:
-        self._programs.progress = progress
+        self.programs.progress = progress
 
     def synchronize(self) -> None:
         try:
-            self._queue.finish()
+            self.queue.finish()
         except cl.Error as error:
             left = self.pool.limit - self.pool.used
             raise driver_error(self.name, "computing", self.used, left, error) from None
 
     def roof(self) -> Roof:
-        def prepared(launch: Launch, node: Tensor, where: Where) -> OpenCLCommands:
-            return prepare(self.name, self._queue, self._programs, [launch], where, [node])
-
-        return measure(self, self._traits, self.info.max_allocation, prepared)
+        return measure(self, self._traits, self.info.max_allocation, self.prepare)
 
     def close(self) -> None:
         self.watch_builds(lambda built, wanted: None)

@@ -85,27 +85,25 @@ def prepare(
     device: str,
     queue: cl.CommandQueue,
     programs: Programs,
-    launches: Sequence[Launch],
+    launches: Sequence[tuple[Tensor, Launch]],
     where: Where,
-    nodes: Sequence[Tensor] = (),
 ) -> OpenCLCommands:
     """Build what is missing and set every argument. Raises `KernelBuildFailed`, `DeviceError`.
 
-    `nodes` says what each launch computes; only records need it.
+    Each launch stands behind the node that it computes.
     """
-    keys = [ProgramKey.of(launch.family, launch.defines) for launch in launches]
+    keys = [ProgramKey.of(launch.family, launch.defines) for _, launch in launches]
     programs.build_all(keys)
     memory: dict[int, cl.Buffer] = {}
-    steps = []
-    for launch, key in zip(launches, keys, strict=True):
+    steps, what = [], []
+    for (node, launch), key in zip(launches, keys, strict=True):
         try:
             kernel = cl.Kernel(programs.get(key), launch.kernel)
             _set_arguments(kernel, launch, where, memory)
         except cl.Error as error:
             raise DeviceError(device, f"kernel {launch.kernel}: {error}") from None
         steps.append((kernel, launch.global_size, launch.local_size))
-    names = [f"{launch.family}.{launch.kernel}" for launch in launches]
-    what = list(zip(nodes, names, strict=False))
+        what.append((node, f"{launch.family}.{launch.kernel}"))
     return OpenCLCommands(device, queue, steps, memory.values(), what)
 
 
@@ -113,7 +111,7 @@ def _set_arguments(
     kernel: cl.Kernel, launch: Launch, where: Where, memory: dict[int, cl.Buffer]
 ) -> None:
     values: list[Value] = []
-    for arg in launch.args:
+    for arg in launch.args.values():
         values.extend(_values(arg, where, memory))
     if len(values) != kernel.num_args:
         raise AssertionError(

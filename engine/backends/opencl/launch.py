@@ -10,19 +10,21 @@ from engine.backends.opencl.tuned import Tuned, default
 from engine.graph.tensor import Tensor
 
 Arg = Tensor | np.int32 | np.int64 | np.float32 | None
+Args = Mapping[str, Arg]
 
 
 @dataclass(frozen=True)
 class Launch:
     """One enqueue of `kernel` from `kernels_cl/<family>.cl`, built with `defines`.
 
-    A tensor argument becomes two kernel arguments: its buffer and a 64-bit byte offset
-    (`__global char *x_buf, long x_off`); None becomes a null buffer and 0.
+    `args` are named as the kernel's parameters and stand in their order. A tensor `x` becomes two
+    of them: its buffer and a 64-bit byte offset (`__global char *x_buf, long x_off`); None becomes
+    a null buffer and 0.
     """
 
     family: str
     kernel: str
-    args: tuple[Arg, ...]
+    args: Args
     global_size: tuple[int, ...]
     local_size: tuple[int, ...] | None = None
     defines: Mapping[str, int | str] = field(default_factory=dict)
@@ -32,17 +34,21 @@ class Launch:
 class DeviceTraits:
     """What launches may depend on; everything else about the device is the driver's business.
 
-    `vector_ints` is how many 32-bit integers the processor's own vectors hold.
+    `vector_ints` is how many 32-bit integers the processor's own vectors hold; `local_memory` is
+    bytes a work-group.
     """
 
     is_cpu: bool
     compute_units: int
     max_work_group: int
     local_memory: int
-    has_fp16: bool
-    has_subgroups: bool
     vector_ints: int = 1
     tuned: Tuned = field(default_factory=default)
+
+    @property
+    def items_take_vectors(self) -> bool:
+        """Whether a work-item computes with vectors (CPUs), or is one lane of them (GPUs)."""
+        return self.is_cpu
 
 
 MakeLaunches = Callable[[Tensor, TypeOf, DeviceTraits], Sequence[Launch]]

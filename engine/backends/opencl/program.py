@@ -1,34 +1,20 @@
-"""Programs: source of a family put together, built once per set of defines, kept on disk."""
+"""Programs: a family built once per set of defines, kept on disk."""
 
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
 from engine.backends.opencl.caches import kept_folder
 from engine.backends.opencl.drivers.loader import cl
+from engine.backends.opencl.source import OPTIONS, source
 from engine.errors import KernelBuildFailed
 
-OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
 # pyopencl holds its lock for milliseconds; an older one was left by a process that was killed.
 STALE_SECONDS = 10.0
-
-# Files that a family is compiled behind, besides common.cl.
-BEFORE = {
-    "matmul_plain": ("blocks", "block_grids", "block_formats"),
-    "matmul_experts": ("tiled_scattered", "tiled_lanes", "tiled_floats", "tiled_sums"),
-    "matmul_tiled": ("tiled_lanes", "tiled_floats", "tiled_sums"),
-    "norm": ("row_sums",),
-    "reduce": ("row_sums",),
-    "attention": ("blocks",),
-    "copy": ("blocks", "block_grids", "block_formats"),
-    "rope_store": ("blocks",),
-    "rows": ("blocks", "block_grids", "block_formats"),
-}
 
 
 class ProgramKey(NamedTuple):
@@ -45,14 +31,20 @@ class ProgramKey(NamedTuple):
 class Programs:
     """The built programs of one context. `progress` hears (built, wanted) while some are built."""
 
-    def __init__(self, context: cl.Context, device: str, handle: cl.Device | None = None) -> None:
-        """Built for `handle` alone, or for every device of the context."""
+    def __init__(
+        self,
+        context: cl.Context,
+        device: str,
+        handle: cl.Device | None = None,
+        cache: Path | None = None,
+    ) -> None:
+        """Built for `handle` alone, or for every device of the context; kept in `cache`."""
         self.progress: Callable[[int, int], None] = lambda built, wanted: None
         self._context = context
         self._handles = context.devices if handle is None else [handle]
         self._device = device
         self._built: dict[ProgramKey, cl.Program] = {}
-        self._cache = kept_folder("programs")
+        self._cache = cache or kept_folder("programs")
 
     def get(self, key: ProgramKey) -> cl.Program:
         """The program, built now if it is not yet. Raises `KernelBuildFailed`."""
@@ -83,15 +75,6 @@ class Programs:
                 self._device, key.family, dict(key.defines), str(error)
             ) from None
         return program
-
-
-def source(family: str) -> str:
-    """What comes before the family's file, and it, each with its name and lines in build logs."""
-    folder = resources.files("kernels_cl")
-    parts = []
-    for name in ("common", *BEFORE.get(family, ()), family):
-        parts.append(f'#line 1 "{name}.cl"\n{(folder / f"{name}.cl").read_text("utf-8")}')
-    return "\n".join(parts)
 
 
 def _drop_stale_lock(folder: Path) -> None:

@@ -1,11 +1,11 @@
 """The most a device reads and computes: two plain kernels, the best of a few runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from engine.backends.base import Backend, Commands, Component, Location, Owner, Roof, Where
-from engine.backends.opencl.launch import DeviceTraits, Launch
-from engine.backends.opencl.launches.sizes import f32, i32
+from engine.backends.opencl.launch import Args, DeviceTraits, Launch
+from engine.backends.opencl.launches.sizes import floats, ints
 from engine.gguf.formats import F32, I8
 from engine.graph.tensor import Role, Tensor, leaf
 
@@ -19,7 +19,7 @@ LONG_ENOUGH = 5_000_000
 
 CHAINS = 8
 
-Prepare = Callable[[Launch, Tensor, Where], Commands]
+Prepare = Callable[[Sequence[tuple[Tensor, Launch]], Where], Commands]
 
 
 def measure(backend: Backend, traits: DeviceTraits, most: int, prepare: Prepare) -> Roof:
@@ -36,7 +36,7 @@ def measure(backend: Backend, traits: DeviceTraits, most: int, prepare: Prepare)
             stack.callback(places[tensor].buffer.free)
 
         def seconds(launch: Launch) -> float:
-            commands = prepare(launch, y, places.__getitem__)
+            commands = prepare([(y, launch)], places.__getitem__)
             return min(_run(backend, commands) for _ in range(RUNS)) / 1e9
 
         reading = seconds(read_all(y, x, traits))
@@ -52,32 +52,32 @@ def measure(backend: Backend, traits: DeviceTraits, most: int, prepare: Prepare)
 
 def items(traits: DeviceTraits) -> int:
     """Work-items that fill the device."""
-    return traits.compute_units * (4 if traits.is_cpu else 2048)
+    return traits.compute_units * (4 if traits.items_take_vectors else 2048)
 
 
 def width(traits: DeviceTraits) -> int:
     """Lanes of an item."""
-    return 16 if traits.is_cpu else 4
+    return 16 if traits.items_take_vectors else 4
 
 
 def read_all(y: Tensor, x: Tensor, traits: DeviceTraits) -> Launch:
     """y [items] = sums of parts of x."""
     n = y.shape[0]
     each = x.nbytes // BLOCK // n
-    start, step = (each, 1) if traits.is_cpu else (1, n)
-    args = (y, x, i32(each), i32(start), i32(step))
+    start, step = (each, 1) if traits.items_take_vectors else (1, n)
+    args: Args = {"y": y, "x": x, **ints(each=each, start=start, step=step)}
     return Launch("roof", "read_all", args, (n,), _local(traits))
 
 
 def multiply_add(y: Tensor, rounds: int, traits: DeviceTraits) -> Launch:
     """y [items] = what is left of many multiplications."""
-    args = (y, i32(rounds), f32(0.5))
+    args: Args = {"y": y, **ints(rounds=rounds), **floats(factor=0.5)}
     defines = {"W": width(traits)}
     return Launch("roof", "multiply_add", args, (y.shape[0],), _local(traits), defines)
 
 
 def _local(traits: DeviceTraits) -> tuple[int]:
-    return (1 if traits.is_cpu else min(64, traits.max_work_group),)
+    return (1 if traits.items_take_vectors else min(64, traits.max_work_group),)
 
 
 def _run(backend: Backend, commands: Commands) -> int:

@@ -1,9 +1,29 @@
 """Activations; with `up` they are gated: act(gate) * up."""
 
+from dataclasses import KW_ONLY, dataclass
+
 from engine.errors import ShapeError
+from engine.graph.node import Arguments, node
 from engine.graph.op import Op
 from engine.graph.ops.checks import check_floats
-from engine.graph.tensor import Tensor, node
+from engine.graph.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Gated(Arguments):
+    """act(gate), times `up` where given."""
+
+    gate: Tensor
+    up: Tensor | None
+
+
+@dataclass(frozen=True)
+class SwigluLimit(Gated):
+    """g sigmoid(alpha g) (u + 1) with g and u bounded by `limit`."""
+
+    _: KW_ONLY
+    alpha: float
+    limit: float
 
 
 def silu(gate: Tensor, up: Tensor | None = None) -> Tensor:
@@ -39,13 +59,13 @@ def sigmoid(x: Tensor) -> Tensor:
 def swiglu_limit(gate: Tensor, up: Tensor, alpha: float, limit: float) -> Tensor:
     """g * sigmoid(alpha g) * (u + 1), g = min(gate, limit), u = up within +-limit (gpt-oss)."""
     _check_gated(Op.SWIGLU_LIMIT, gate, up)
-    attr = {"alpha": float(alpha), "limit": float(limit)}
-    return node(Op.SWIGLU_LIMIT, gate.fmt, gate.shape, gate, up, **attr)
+    arguments = SwigluLimit(gate, up, alpha=float(alpha), limit=float(limit))
+    return node(Op.SWIGLU_LIMIT, gate.fmt, gate.shape, arguments)
 
 
 def _gated(op: Op, gate: Tensor, up: Tensor | None) -> Tensor:
     _check_gated(op, gate, up)
-    return node(op, gate.fmt, gate.shape, gate, up)
+    return node(op, gate.fmt, gate.shape, Gated(gate, up))
 
 
 def _check_gated(op: Op, gate: Tensor, up: Tensor | None) -> None:

@@ -6,13 +6,46 @@ and the last position it sees, and 0. A query sees the cells that share its bit 
 span. That covers causal, sliding-window, chunked and bidirectional attention; padding has bit 0.
 """
 
+from dataclasses import KW_ONLY, dataclass
+
 from engine.errors import ShapeError
 from engine.gguf.formats import F16, F32, I32
+from engine.graph.node import Arguments, node
 from engine.graph.op import Op
 from engine.graph.ops.checks import check_floats, check_matrix
 from engine.graph.ops.copy import contiguous
 from engine.graph.ops.matmul import matmul
-from engine.graph.tensor import Tensor, node
+from engine.graph.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Attention(Arguments):
+    """softmax(scale * k.q, masked) . v over a cache."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    spans: Tensor
+    cells: Tensor
+    n_kv: Tensor
+    sinks: Tensor | None
+    _: KW_ONLY
+    scale: float
+    softcap: float
+
+
+@dataclass(frozen=True)
+class Softmax(Arguments):
+    """softmax(scale * scores) over dimension 0, masked by spans and cells or by a mask."""
+
+    scores: Tensor
+    spans: Tensor | None
+    cells: Tensor | None
+    sinks: Tensor | None
+    mask: Tensor | None
+    _: KW_ONLY
+    scale: float
+    softcap: float
 
 
 def attention(
@@ -42,20 +75,9 @@ def attention(
         raise ShapeError("attention", "n_kv is one i32", n_kv.shape)
     if sinks is not None and (sinks.fmt != F32 or sinks.dims != (heads,)):
         raise ShapeError("attention", "sinks are f32, one a head", sinks.shape, q.shape)
-    return node(
-        Op.ATTENTION,
-        F32,
-        (v.shape[0], heads, n_tokens),
-        q,
-        k,
-        v,
-        spans,
-        cells,
-        n_kv,
-        sinks,
-        scale=float(scale),
-        softcap=float(softcap),
-    )
+    numbers = {"scale": float(scale), "softcap": float(softcap)}
+    arguments = Attention(q, k, v, spans, cells, n_kv, sinks, **numbers)
+    return node(Op.ATTENTION, F32, (v.shape[0], heads, n_tokens), arguments)
 
 
 def softmax(
@@ -83,18 +105,9 @@ def softmax(
         _check_visibility("softmax", spans, cells, scores.shape[1], scores.shape[0])
     if sinks is not None and (sinks.fmt != F32 or sinks.dims != (scores.shape[2],)):
         raise ShapeError("softmax", "sinks are f32, one a head", sinks.shape, scores.shape)
-    return node(
-        Op.SOFTMAX,
-        F32,
-        scores.shape,
-        scores,
-        spans,
-        cells,
-        sinks,
-        mask,
-        scale=float(scale),
-        softcap=float(softcap),
-    )
+    numbers = {"scale": float(scale), "softcap": float(softcap)}
+    arguments = Softmax(scores, spans, cells, sinks, mask, **numbers)
+    return node(Op.SOFTMAX, F32, scores.shape, arguments)
 
 
 def masked_attention(

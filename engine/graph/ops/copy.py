@@ -1,10 +1,21 @@
 """Copies and conversions."""
 
+from dataclasses import dataclass
+
 from engine.errors import ShapeError
 from engine.gguf.formats import Format
+from engine.graph.node import Arguments, Unary, node, writing
 from engine.graph.op import Op
 from engine.graph.ops.checks import check_writable
-from engine.graph.tensor import Tensor, node
+from engine.graph.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class CopyInto(Arguments):
+    """The elements of x, in linear order, into `target`."""
+
+    target: Tensor
+    x: Tensor
 
 
 def contiguous(x: Tensor, *shape: int) -> Tensor:
@@ -15,7 +26,7 @@ def contiguous(x: Tensor, *shape: int) -> Tensor:
 
 def duplicate(x: Tensor) -> Tensor:
     """A packed copy of the same type."""
-    return node(Op.COPY, x.fmt, x.shape, x)
+    return node(Op.COPY, x.fmt, x.shape, Unary(x))
 
 
 def cast(x: Tensor, fmt: Format) -> Tensor:
@@ -23,7 +34,7 @@ def cast(x: Tensor, fmt: Format) -> Tensor:
     check_writable("cast", x.fmt, fmt)
     if x.shape[0] % fmt.block:
         raise ShapeError("cast", f"rows are no multiple of {fmt}'s {fmt.block}", x.shape)
-    return node(Op.COPY, fmt, x.shape, x)
+    return node(Op.COPY, fmt, x.shape, Unary(x))
 
 
 def copy_into(x: Tensor, target: Tensor) -> Tensor:
@@ -36,12 +47,4 @@ def copy_into(x: Tensor, target: Tensor) -> Tensor:
         raise ShapeError("copy_into", "element counts differ", x.shape, target.shape)
     if (x.fmt.quantized or target.fmt.quantized) and x.shape[0] != target.shape[0]:
         raise ShapeError("copy_into", "blocks cannot be cut", x.shape, target.shape)
-    return Tensor(
-        Op.COPY_INTO,
-        target.fmt,
-        target.shape,
-        target.strides,
-        (target, x),
-        root=target.storage,
-        offset=target.offset,
-    )
+    return writing(Op.COPY_INTO, target, CopyInto(target, x))

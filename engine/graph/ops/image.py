@@ -1,18 +1,55 @@
 """Convolution, pooling and scaling of planes: dimension 0 is the width, dimension 1 the height."""
 
+from dataclasses import KW_ONLY, dataclass
 from math import prod
 from typing import Literal
 
 from engine.errors import ShapeError
 from engine.gguf.formats import F32
+from engine.graph.node import Arguments, node
 from engine.graph.op import Op
 from engine.graph.ops.copy import contiguous
 from engine.graph.ops.matmul import matmul
-from engine.graph.tensor import Tensor, node
+from engine.graph.tensor import Tensor
 
 Pair = tuple[int, int]
 Triple = tuple[int, int, int]
 Mode = Literal["nearest", "bilinear"]
+
+
+@dataclass(frozen=True)
+class Im2col(Arguments):
+    """The windows of an image whose planes are `depth` deep, by channels, by images."""
+
+    image: Tensor
+    _: KW_ONLY
+    kernel: Triple
+    channels: int
+    depth: int
+    out_depth: int
+    stride: Triple
+    pad: Triple
+    dilation: Triple
+
+
+@dataclass(frozen=True)
+class AvgPool2d(Arguments):
+    """The means of kernel x kernel windows."""
+
+    x: Tensor
+    _: KW_ONLY
+    kernel: int
+    stride: int
+    pad: int
+
+
+@dataclass(frozen=True)
+class Interpolate(Arguments):
+    """x scaled to the result's shape."""
+
+    x: Tensor
+    _: KW_ONLY
+    mode: Mode
 
 
 def im2col(
@@ -86,8 +123,8 @@ def avg_pool_2d(x: Tensor, kernel: int, stride: int, pad: int = 0) -> Tensor:
     """The mean of each kernel x kernel window of f32 planes; padding counts as zeros."""
     plane, window, steps = (x.shape[0], x.shape[1], 1), (kernel, kernel, 1), (stride, stride, 1)
     ow, oh, _ = _windows("avg_pool_2d", x, plane, window, steps, (pad, pad, 0), (1, 1, 1))
-    attr = {"kernel": kernel, "stride": stride, "pad": pad}
-    return node(Op.AVG_POOL_2D, F32, (ow, oh, *x.shape[2:]), x, **attr)
+    arguments = AvgPool2d(x, kernel=kernel, stride=stride, pad=pad)
+    return node(Op.AVG_POOL_2D, F32, (ow, oh, *x.shape[2:]), arguments)
 
 
 def interpolate(x: Tensor, shape: tuple[int, int, int, int], mode: Mode = "nearest") -> Tensor:
@@ -99,7 +136,7 @@ def interpolate(x: Tensor, shape: tuple[int, int, int, int], mode: Mode = "neare
     if x.fmt != F32 or mode not in ("nearest", "bilinear") or min(shape) < 1:
         problem = f"needs f32, a known mode and a size, not {x.fmt}, {mode}"
         raise ShapeError("interpolate", problem, x.shape, shape)
-    return node(Op.INTERPOLATE, F32, shape, x, mode=mode)
+    return node(Op.INTERPOLATE, F32, shape, Interpolate(x, mode=mode))
 
 
 def _patches(
@@ -116,10 +153,7 @@ def _patches(
     ow, oh, od = _windows("im2col", image, size, kernel, stride, pad, dilation)
     images = image.shape[2] * image.shape[3] // (channels * depth)
     shape = (prod(kernel) * channels, ow, oh, od * images)
-    return node(
-        Op.IM2COL,
-        F32,
-        shape,
+    arguments = Im2col(
         image,
         kernel=kernel,
         channels=channels,
@@ -129,6 +163,7 @@ def _patches(
         pad=pad,
         dilation=dilation,
     )
+    return node(Op.IM2COL, F32, shape, arguments)
 
 
 def _windows(

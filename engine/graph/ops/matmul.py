@@ -1,10 +1,32 @@
 """Matrix products."""
 
+from dataclasses import KW_ONLY, dataclass
+
 from engine.errors import ShapeError
 from engine.gguf.formats import F32, I32
+from engine.graph.node import Arguments, node
 from engine.graph.op import Op
 from engine.graph.ops.checks import check_floats, check_matrix
-from engine.graph.tensor import Tensor, node
+from engine.graph.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Matmul(Arguments):
+    """Rows of a times rows of b."""
+
+    a: Tensor
+    b: Tensor
+    _: KW_ONLY
+    full_precision: bool
+
+
+@dataclass(frozen=True)
+class MatmulId(Arguments):
+    """Experts, rows, and the ids of the experts that each row meets."""
+
+    a: Tensor
+    b: Tensor
+    ids: Tensor
 
 
 def matmul(a: Tensor, b: Tensor, *, full_precision: bool = False) -> Tensor:
@@ -18,7 +40,7 @@ def matmul(a: Tensor, b: Tensor, *, full_precision: bool = False) -> Tensor:
     if b.shape[2] % a.shape[2] or b.shape[3] % a.shape[3]:
         raise ShapeError("matmul", "batches do not group", a.shape, b.shape)
     shape = (a.shape[1], b.shape[1], b.shape[2], b.shape[3])
-    return node(Op.MATMUL, F32, shape, a, b, **({"full_precision": True} if full_precision else {}))
+    return node(Op.MATMUL, F32, shape, Matmul(a, b, full_precision=full_precision))
 
 
 def matmul_id(a: Tensor, b: Tensor, ids: Tensor) -> Tensor:
@@ -33,7 +55,7 @@ def matmul_id(a: Tensor, b: Tensor, ids: Tensor) -> Tensor:
         raise ShapeError("matmul_id", "b and the i32 ids do not fit", b.shape, ids.shape)
     if a.shape[3] != 1 or b.shape[3] != 1:
         raise ShapeError("matmul_id", "has three dimensions", a.shape, b.shape)
-    return node(Op.MATMUL_ID, F32, (a.shape[1], used, tokens), a, b, ids)
+    return node(Op.MATMUL_ID, F32, (a.shape[1], used, tokens), MatmulId(a, b, ids))
 
 
 def _check_rows(op: str, a: Tensor, b: Tensor) -> None:

@@ -1,11 +1,24 @@
 """Rotary position embedding (Su et al. 2021), from tables made once a step on the host."""
 
+from dataclasses import KW_ONLY, dataclass
+
 from engine.errors import ShapeError
 from engine.gguf.formats import F32
+from engine.graph.node import Arguments, node
 from engine.graph.op import Op
 from engine.graph.ops.checks import check_floats
 from engine.graph.ops.copy import cast
-from engine.graph.tensor import Tensor, node
+from engine.graph.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Rope(Arguments):
+    """Pairs of channels of x, turned by the angles of a table."""
+
+    x: Tensor
+    table: Tensor
+    _: KW_ONLY
+    neox: bool
 
 
 def rope(x: Tensor, table: Tensor, neox: bool) -> Tensor:
@@ -21,4 +34,4 @@ def rope(x: Tensor, table: Tensor, neox: bool) -> Tensor:
     fits = table.shape[2:] == (1, 1) and n_tokens == x.shape[2] and n_rot <= x.shape[0]
     if n_rot % 2 or not fits or table.fmt != F32:
         raise ShapeError("rope", "the table does not fit x", x.shape, table.shape)
-    return node(Op.ROPE, F32, x.shape, x, table, neox=bool(neox))
+    return node(Op.ROPE, F32, x.shape, Rope(x, table, neox=bool(neox)))

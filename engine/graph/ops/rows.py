@@ -1,10 +1,30 @@
 """Gather and scatter of rows."""
 
+from dataclasses import dataclass
+
 from engine.errors import ShapeError
 from engine.gguf.formats import F32, I32, I64
+from engine.graph.node import Arguments, node, writing
 from engine.graph.op import Op
 from engine.graph.ops.checks import check_writable
-from engine.graph.tensor import Tensor, node
+from engine.graph.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Rows(Arguments):
+    """Rows of x, chosen by ids."""
+
+    x: Tensor
+    ids: Tensor
+
+
+@dataclass(frozen=True)
+class SetRows(Arguments):
+    """Values for the rows of `target` that ids choose."""
+
+    target: Tensor
+    values: Tensor
+    ids: Tensor
 
 
 def rows(x: Tensor, ids: Tensor) -> Tensor:
@@ -15,7 +35,7 @@ def rows(x: Tensor, ids: Tensor) -> Tensor:
     if ids.fmt != I32 or ids.shape[1:3] != x.shape[2:] or ids.shape[3] != 1:
         wanted = "needs x [D, R, n2, n3] and i32 ids [n, n2, n3]"
         raise ShapeError("rows", wanted, x.shape, ids.shape)
-    return node(Op.ROWS, I32 if x.fmt == I32 else F32, (x.shape[0], *ids.shape[:3]), x, ids)
+    return node(Op.ROWS, I32 if x.fmt == I32 else F32, (x.shape[0], *ids.shape[:3]), Rows(x, ids))
 
 
 def set_rows(target: Tensor, values: Tensor, ids: Tensor) -> Tensor:
@@ -33,12 +53,4 @@ def set_rows(target: Tensor, values: Tensor, ids: Tensor) -> Tensor:
         raise ShapeError("set_rows", "ids do not tile into values", values.shape, ids.shape)
     if values.shape[0] != target.shape[0] or values.shape[2:] != target.shape[2:]:
         raise ShapeError("set_rows", "target and values do not fit", target.shape, values.shape)
-    return Tensor(
-        Op.SET_ROWS,
-        target.fmt,
-        target.shape,
-        target.strides,
-        (target, values, ids),
-        root=target.storage,
-        offset=target.offset,
-    )
+    return writing(Op.SET_ROWS, target, SetRows(target, values, ids))

@@ -1,15 +1,47 @@
 """What puts tensors together, cuts them and fills them up."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import reduce
 from itertools import accumulate, pairwise
 from math import ceil
 
 from engine.errors import ShapeError
 from engine.gguf.formats import F32
+from engine.graph.node import Arguments, Unary, node
 from engine.graph.op import Op
 from engine.graph.ops.copy import contiguous
-from engine.graph.tensor import Tensor, node
+from engine.graph.tensor import Shape, Tensor
+
+
+@dataclass(frozen=True)
+class Arange(Arguments):
+    """start + step * i."""
+
+    _: KW_ONLY
+    start: float
+    step: float
+
+
+@dataclass(frozen=True)
+class Concat(Arguments):
+    """a, then b, along `dim`."""
+
+    a: Tensor
+    b: Tensor
+    _: KW_ONLY
+    dim: int
+
+
+@dataclass(frozen=True)
+class Set(Arguments):
+    """x with `values` from byte `offset` on, in steps of `strides`."""
+
+    x: Tensor
+    values: Tensor
+    _: KW_ONLY
+    offset: int
+    strides: Shape
 
 
 def arange(start: float, stop: float, step: float = 1.0) -> Tensor:
@@ -17,7 +49,7 @@ def arange(start: float, stop: float, step: float = 1.0) -> Tensor:
     n = ceil((stop - start) / step) if step else 0
     if n < 1:
         raise ShapeError("arange", f"nothing lies from {start} to {stop} in steps of {step}", ())
-    return node(Op.ARANGE, F32, (n,), start=float(start), step=float(step))
+    return node(Op.ARANGE, F32, (n,), Arange(start=float(start), step=float(step)))
 
 
 def concat(a: Tensor, b: Tensor, dim: int) -> Tensor:
@@ -28,7 +60,7 @@ def concat(a: Tensor, b: Tensor, dim: int) -> Tensor:
         problem = f"{a.fmt} and {b.fmt} do not join along dimension {dim}"
         raise ShapeError("concat", problem, a.shape, b.shape)
     shape = [n + (b.shape[dim] if axis == dim else 0) for axis, n in enumerate(a.shape)]
-    return node(Op.CONCAT, a.fmt, shape, a, b, dim=dim)
+    return node(Op.CONCAT, a.fmt, shape, Concat(a, b, dim=dim))
 
 
 def stack(dim: int, *tensors: Tensor) -> Tensor:
@@ -44,7 +76,7 @@ def repeat(x: Tensor, dim: int, n: int) -> Tensor:
     if n < 1:
         raise ShapeError("repeat", f"{n} times is below 1", x.shape)
     shape = [size * (n if axis == dim else 1) for axis, size in enumerate(x.shape)]
-    return node(Op.REPEAT, x.fmt, shape, x)
+    return node(Op.REPEAT, x.fmt, shape, Unary(x))
 
 
 def pad(x: Tensor, *pads: int) -> Tensor:
@@ -57,7 +89,7 @@ def pad(x: Tensor, *pads: int) -> Tensor:
         raise ShapeError("pad", f"{x.fmt} rows cannot be cut", x.shape, shape)
     kept = [min(n, m) for n, m in zip(x.shape, shape, strict=True)]
     cropped = x if tuple(kept) == x.shape else x.window(0, kept, x.strides)
-    return cropped if kept == shape else node(Op.PAD, x.fmt, shape, cropped)
+    return cropped if kept == shape else node(Op.PAD, x.fmt, shape, Unary(cropped))
 
 
 def set_(x: Tensor, values: Tensor, offset: int, strides: Sequence[int] = ()) -> Tensor:
@@ -68,8 +100,8 @@ def set_(x: Tensor, values: Tensor, offset: int, strides: Sequence[int] = ()) ->
     if x.fmt != values.fmt or not x.is_contiguous:
         raise ShapeError("set", "needs two of one type, the first packed", x.shape, values.shape)
     window = x.view(offset, values.shape, strides)
-    attr = {"offset": offset, "strides": window.strides}
-    return node(Op.SET, x.fmt, x.shape, x, values, **attr)
+    arguments = Set(x, values, offset=offset, strides=window.strides)
+    return node(Op.SET, x.fmt, x.shape, arguments)
 
 
 def slice_(x: Tensor, dim: int, low: int, high: int, step: int = 1) -> Tensor:

@@ -28,7 +28,7 @@ def test_gate_and_up_in_one_launch():
     )
     gated = ops.silu(ops.matmul(gate, x), ops.matmul(up, x))
     nodes = Graph.of([ops.matmul(down, gated)]).nodes
-    traits = DeviceTraits(True, 1, 64, 1 << 15, False, False)
+    traits = DeviceTraits(True, 1, 64, 1 << 15)
     tiles = BufferType("d", TILED, 64, 1 << 30)
     _, both, _ = lower(nodes, lambda t: tiles, traits, frozenset(nodes[-1:]))
     work = work_of(both, {})

@@ -63,7 +63,7 @@ def opened(*names: str) -> Iterator[list[OpenCLBackend]]:
 def twin(backend: OpenCLBackend) -> OpenCLBackend:
     """Another queue of the same device in the same context: a second device of its driver."""
     device = next(d for d in find_devices() if d.info.name == backend.name)
-    made = OpenCLBackend(device, context=backend._context)
+    made = OpenCLBackend(device, context=backend.context)
     made.name = f"{backend.name}-twin"
     return made
 

@@ -15,8 +15,8 @@ from engine.tuner import search
 from engine.tuner.families import FAMILIES, families_for
 from engine.tuner.search import Contest, Trial
 
-CPU = DeviceTraits(True, 4, 4096, 1 << 15, False, False, vector_ints=16)
-GPU = DeviceTraits(False, 40, 1024, 1 << 16, False, False)
+CPU = DeviceTraits(True, 4, 4096, 1 << 15, vector_ints=16)
+GPU = DeviceTraits(False, 40, 1024, 1 << 16)
 
 
 def named(traits: DeviceTraits, name: str) -> list[Tuned]:

@@ -197,8 +197,6 @@ def _describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo
             compute_units=handle.max_compute_units,
             max_work_group=handle.max_work_group_size,
             local_memory=handle.local_mem_size,
-            has_fp16="cl_khr_fp16" in extensions,
-            has_subgroups=any(e in extensions for e in ("cl_khr_subgroups", "cl_intel_subgroups")),
             vector_ints=vector_ints,
             tuned=tuned_for(_tuning(name, title, is_cpu, vector_ints)),
         ),

@@ -1,29 +1,28 @@
-"""Which family makes the launches of an operation: one row an operation, nothing is computed here.
+"""Which family makes the launches of an operation: one row per operation, nothing is computed here.
 
-`supports(node, type_of)` says whether the family has kernels for the node's types and layouts;
-`make(node, type_of, traits)` gives the launches, in order. Both are pure.
+`supports(node, type_of)` says whether the family has kernels for a model's node as it is, with its
+types and layouts; `make(node, type_of, traits)` gives a lowered node's launches, in order. Both are
+pure.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from engine.backends.base import TypeOf
-from engine.backends.opencl.launch import MakeLaunches
+from engine.backends.opencl.launch import DeviceTraits, Launch, MakeLaunches
+from engine.backends.opencl.launches import matmul_plain
 from engine.backends.opencl.launches.activation import activation, supports_activation
-from engine.backends.opencl.launches.activation_quantize import (
-    activation_quantize,
-    supports_activation_quantize,
-)
+from engine.backends.opencl.launches.activation_quantize import activation_quantize
 from engine.backends.opencl.launches.arithmetic import (
     add_id,
     binary,
     supports_add_id,
-    supports_binary,
-    supports_unary,
+    supports_arithmetic,
     unary,
 )
 from engine.backends.opencl.launches.attention import (
     attention,
+    attention_merge,
     softmax,
     supports_attention,
     supports_softmax,
@@ -35,29 +34,27 @@ from engine.backends.opencl.launches.image import (
     interpolate,
     supports_image,
 )
-from engine.backends.opencl.launches.matmul import (
-    matmul,
-    matmul_add,
-    matmul_gated,
-    supports_matmul,
-    supports_matmul_add,
-)
 from engine.backends.opencl.launches.matmul_experts import (
     group_ids,
-    matmul_id,
-    supports_group_ids,
+    matmul_experts,
     supports_matmul_id,
 )
+from engine.backends.opencl.launches.matmul_tiled import (
+    matmul_add,
+    matmul_gated,
+    matmul_tiled,
+    supports_matmul,
+)
 from engine.backends.opencl.launches.norm import norm, supports_norm
-from engine.backends.opencl.launches.norm_chain import norm_chain, supports_norm_chain
-from engine.backends.opencl.launches.quantize import quantize, supports_quantize
+from engine.backends.opencl.launches.norm_chain import norm_chain
+from engine.backends.opencl.launches.quantize import quantize
 from engine.backends.opencl.launches.reduce import reduce, supports_reduce
 from engine.backends.opencl.launches.rope import rope, supports_rope
-from engine.backends.opencl.launches.rope_store import rope_store, supports_rope_store
+from engine.backends.opencl.launches.rope_store import rope_store
 from engine.backends.opencl.launches.rows import rows, set_rows, supports_rows, supports_set_rows
 from engine.backends.opencl.launches.shape import arange, concat, pad, repeat, set_
 from engine.backends.opencl.launches.sizes import readable
-from engine.backends.opencl.launches.sort import argsort, supports_argsort
+from engine.backends.opencl.launches.sort import argsort, argsort_merge, supports_argsort
 from engine.graph.op import Op
 from engine.graph.tensor import Tensor
 
@@ -72,17 +69,17 @@ class Family(NamedTuple):
 
 
 FAMILIES: dict[Op, Family] = {
-    Op.ADD: Family(supports_binary, binary),
-    Op.SUB: Family(supports_binary, binary),
-    Op.MUL: Family(supports_binary, binary),
-    Op.DIV: Family(supports_binary, binary),
-    Op.SCALE: Family(supports_unary, unary),
-    Op.CLAMP: Family(supports_unary, unary),
-    Op.SQR: Family(supports_unary, unary),
-    Op.SQRT: Family(supports_unary, unary),
-    Op.SIN: Family(supports_unary, unary),
-    Op.COS: Family(supports_unary, unary),
-    Op.SOFTCAP: Family(supports_unary, unary),
+    Op.ADD: Family(supports_arithmetic, binary),
+    Op.SUB: Family(supports_arithmetic, binary),
+    Op.MUL: Family(supports_arithmetic, binary),
+    Op.DIV: Family(supports_arithmetic, binary),
+    Op.SCALE: Family(supports_arithmetic, unary),
+    Op.CLAMP: Family(supports_arithmetic, unary),
+    Op.SQR: Family(supports_arithmetic, unary),
+    Op.SQRT: Family(supports_arithmetic, unary),
+    Op.SIN: Family(supports_arithmetic, unary),
+    Op.COS: Family(supports_arithmetic, unary),
+    Op.SOFTCAP: Family(supports_arithmetic, unary),
     Op.ADD_ID: Family(supports_add_id, add_id),
     Op.SILU: Family(supports_activation, activation),
     Op.GELU: Family(supports_activation, activation),
@@ -91,10 +88,8 @@ FAMILIES: dict[Op, Family] = {
     Op.TANH: Family(supports_activation, activation),
     Op.SIGMOID: Family(supports_activation, activation),
     Op.SWIGLU_LIMIT: Family(supports_activation, activation),
-    Op.MATMUL: Family(supports_matmul, matmul),
-    Op.MATMUL_ID: Family(supports_matmul_id, matmul_id),
-    Op.QUANTIZE: Family(supports_quantize, quantize),
-    Op.GROUP_IDS: Family(supports_group_ids, group_ids),
+    Op.MATMUL: Family(supports_matmul, matmul_plain.matmul),
+    Op.MATMUL_ID: Family(supports_matmul_id, matmul_plain.matmul_id),
     Op.RMS_NORM: Family(supports_norm, norm),
     Op.LAYER_NORM: Family(supports_norm, norm),
     Op.L2_NORM: Family(supports_norm, norm),
@@ -116,9 +111,27 @@ FAMILIES: dict[Op, Family] = {
     Op.IM2COL: Family(supports_image, im2col),
     Op.AVG_POOL_2D: Family(supports_image, avg_pool_2d),
     Op.INTERPOLATE: Family(supports_image, interpolate),
-    Op.NORM_CHAIN: Family(supports_norm_chain, norm_chain),
-    Op.ACTIVATION_QUANTIZE: Family(supports_activation_quantize, activation_quantize),
-    Op.MATMUL_ADD: Family(supports_matmul_add, matmul_add),
-    Op.MATMUL_GATED: Family(supports_matmul, matmul_gated),
-    Op.ROPE_STORE: Family(supports_rope_store, rope_store),
 }
+
+LOWERED: dict[Op, MakeLaunches] = {
+    Op.QUANTIZE: quantize,
+    Op.GROUP_IDS: group_ids,
+    Op.ATTENTION_MERGE: attention_merge,
+    Op.ARGSORT_MERGE: argsort_merge,
+    Op.NORM_CHAIN: norm_chain,
+    Op.ACTIVATION_QUANTIZE: activation_quantize,
+    Op.MATMUL_TILED: matmul_tiled,
+    Op.MATMUL_EXPERTS: matmul_experts,
+    Op.MATMUL_ADD: matmul_add,
+    Op.MATMUL_GATED: matmul_gated,
+    Op.ROPE_STORE: rope_store,
+}
+"""What lowering makes; it makes nothing that is not supported."""
+
+
+def launches_of(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """Of a lowered node; none of a RESULT, which the launch of the node before writes."""
+    if node.op is Op.RESULT:
+        return ()
+    make = LOWERED.get(node.op) or FAMILIES[node.op].make
+    return make(node, type_of, traits)

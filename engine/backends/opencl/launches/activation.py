@@ -3,43 +3,48 @@
 from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
-from engine.backends.opencl.launch import DeviceTraits, Launch
+from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
     FLOATS,
     TYPE_NAMES,
-    Args,
+    are,
     collapse,
     cover,
-    f32,
-    i32,
-    i64,
-    operands,
+    floats,
+    ints,
     readable,
     row_shape,
-    sources,
+    rows_in,
+    strides,
 )
+from engine.graph.op import Op
+from engine.graph.ops.activation import Gated, SwigluLimit
 from engine.graph.tensor import Tensor
 
 
 def supports_activation(node: Tensor, type_of: TypeOf) -> bool:
     """f32, f16 and bf16 operands."""
-    return readable(node, type_of) and operands(node, FLOATS, FLOATS)
+    return readable(node, type_of) and are(FLOATS, *node.src)
 
 
 def activation(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over elements."""
-    gate, up = sources(node)[0], node.src[1]
+    given = SwigluLimit.of(node) if node.op is Op.SWIGLU_LIMIT else Gated.of(node)
+    gate, up = given.gate, given.up
+    bounds = (given.alpha, given.limit) if isinstance(given, SwigluLimit) else (0.0, 0.0)
     shape, (gate_strides, up_strides) = collapse(gate, up or gate)
-    n0, n1, n2, rows = row_shape(shape)
-    per_item, size, local, defines = cover(shape[0], int(rows), traits)
-    args: Args = (
-        *(node, gate, up, n0, n1, n2, rows),
-        *map(i64, gate_strides),
-        i32(up is not None),
-        *map(i64, up_strides),
-        per_item,
-        *(f32(node.attr.get(name, 0.0)) for name in ("alpha", "limit")),
-    )
+    per_item, size, local, defines = cover(shape[0], rows_in(shape), traits)
+    args: Args = {
+        "out": node,
+        "x": gate,
+        "up": up,
+        **row_shape(shape),
+        **strides("x", gate_strides),
+        **ints(has_up=up is not None),
+        **strides("u", up_strides),
+        **ints(per_item=per_item),
+        **floats(alpha=bounds[0], limit=bounds[1]),
+    }
     types = {"A": TYPE_NAMES[gate.fmt], "B": TYPE_NAMES[(up or gate).fmt]}
     defines = {**defines, **types, "OP": f"{node.op}_of"}
     return [Launch("activation", f"each_{node.op}_of", args, size, local, defines)]

@@ -1,91 +1,103 @@
 """Launches of elementwise arithmetic: two operands, or one and scalars."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.backends.base import TypeOf
-from engine.backends.opencl.launch import DeviceTraits, Launch
+from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
     FLOATS,
     TYPE_NAMES,
-    Args,
+    are,
     collapse,
     cover,
-    f32,
-    i32,
-    i64,
-    operands,
+    extents,
+    floats,
+    ints,
     readable,
     row_shape,
-    sources,
+    rows_in,
+    strides,
 )
 from engine.gguf.formats import F32, I32
+from engine.graph.node import Unary
+from engine.graph.op import Op
+from engine.graph.ops.arithmetic import AddId, Binary, Clamp, Scale, Softcap
 from engine.graph.tensor import Tensor
 
-SCALARS = ("factor", "cap", "low", "high")
-"""Attributes that kernels take as scalars, in this order; an operation has two at most."""
+WITH_SCALARS: Mapping[Op, type[Unary]] = {
+    Op.SCALE: Scale,
+    Op.CLAMP: Clamp,
+    Op.SOFTCAP: Softcap,
+}
 
 
-def supports_binary(node: Tensor, type_of: TypeOf) -> bool:
+def supports_arithmetic(node: Tensor, type_of: TypeOf) -> bool:
     """f32, f16 and bf16 operands."""
-    return readable(node, type_of) and operands(node, FLOATS, FLOATS)
+    return readable(node, type_of) and are(FLOATS, *node.src)
 
 
 def binary(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over elements; operands of the same shape are taken as few long rows."""
-    a, b = sources(node)
+    given = Binary.of(node)
+    a, b = given.a, given.b
     shape, a_strides, b_shape, b_strides = a.shape, a.strides, b.shape, b.strides
     if a.shape == b.shape:
         shape, (a_strides, b_strides) = collapse(a, b)
         b_shape = shape
-    n0, n1, n2, rows = row_shape(shape)
-    per_item, size, local, defines = cover(shape[0], int(rows), traits)
-    args: Args = (
-        *(node, a, b, n0, n1, n2, rows),
-        *map(i64, a_strides),
-        *map(i32, b_shape),
-        *map(i64, b_strides),
-        per_item,
-    )
+    per_item, size, local, defines = cover(shape[0], rows_in(shape), traits)
+    args: Args = {
+        "out": node,
+        "a": a,
+        "b": b,
+        **row_shape(shape),
+        **strides("a", a_strides),
+        **extents("m", b_shape),
+        **strides("b", b_strides),
+        **ints(per_item=per_item),
+    }
     defines = {**defines, "A": TYPE_NAMES[a.fmt], "B": TYPE_NAMES[b.fmt], "OP": node.op}
     return [Launch("arithmetic", node.op, args, size, local, defines)]
 
 
-def supports_unary(node: Tensor, type_of: TypeOf) -> bool:
-    """An f32, f16 or bf16 operand."""
-    return readable(node, type_of) and operands(node, FLOATS)
-
-
 def unary(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """One operand and up to two scalars."""
-    (a,) = sources(node)
-    shape, (a_strides,) = collapse(a)
-    n0, n1, n2, rows = row_shape(shape)
-    per_item, size, local, defines = cover(shape[0], int(rows), traits)
-    scalars = (*(node.attr[name] for name in SCALARS if name in node.attr), 0.0, 0.0)
-    args: Args = (
-        *(node, a, n0, n1, n2, rows),
-        *map(i64, a_strides),
-        per_item,
-        *map(f32, scalars[:2]),
-    )
-    defines = {**defines, "A": TYPE_NAMES[a.fmt], "OP": f"{node.op}_of"}
+    """One operand; the kernel's scalars are the attributes, in their order, two at most."""
+    x = WITH_SCALARS.get(node.op, Unary).of(node).x
+    shape, (x_strides,) = collapse(x)
+    per_item, size, local, defines = cover(shape[0], rows_in(shape), traits)
+    s, t, *_ = (*node.attr.values(), 0.0, 0.0)
+    args: Args = {
+        "out": node,
+        "a": x,
+        **row_shape(shape),
+        **strides("a", x_strides),
+        **ints(per_item=per_item),
+        **floats(s=s, t=t),
+    }
+    defines = {**defines, "A": TYPE_NAMES[x.fmt], "OP": f"{node.op}_of"}
     return [Launch("unary", f"each_{node.op}_of", args, size, local, defines)]
 
 
 def supports_add_id(node: Tensor, type_of: TypeOf) -> bool:
     """f32 [D, U, T]."""
-    return readable(node, type_of) and operands(node, (F32,), (F32,), (I32,))
+    given = AddId.of(node)
+    return readable(node, type_of) and are((F32,), given.a, given.b) and are((I32,), given.ids)
 
 
 def add_id(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over elements."""
-    a, b, ids = sources(node)
-    n0, n1, _, rows = row_shape(a.shape)
-    per_item, size, local, defines = cover(a.shape[0], int(rows), traits)
-    strides = (*a.strides[:3], *b.strides[:2], *ids.strides[:2])
-    args: Args = (
-        *(node, a, b, ids, n0, n1, rows, i32(b.shape[1])),
-        *map(i64, strides),
-        per_item,
-    )
+    given = AddId.of(node)
+    a, b, ids = given.a, given.b, given.ids
+    rows = rows_in(a.shape)
+    per_item, size, local, defines = cover(a.shape[0], rows, traits)
+    args: Args = {
+        "out": node,
+        "a": a,
+        "b": b,
+        "ids": ids,
+        **ints(n0=a.shape[0], n1=a.shape[1], rows=rows, m1=b.shape[1]),
+        **strides("a", a.strides[:3]),
+        **strides("b", b.strides[:2]),
+        **strides("id", ids.strides[:2]),
+        **ints(per_item=per_item),
+    }
     return [Launch("add_id", "add_id", args, size, local, defines)]

@@ -4,116 +4,137 @@ from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
 from engine.backends.opencl.attention_split import split_of
-from engine.backends.opencl.launch import DeviceTraits, Launch
+from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.quantize import panel_defines
 from engine.backends.opencl.launches.sizes import (
     BLOCK_NAMES,
     TYPE_NAMES,
-    Args,
     Defines,
-    f32,
-    i32,
-    i64,
+    are,
+    extents,
+    floats,
+    gapless,
+    ints,
     items,
-    operands,
     readable,
     row_shape,
+    rows_in,
     rows_per_group,
-    sources,
+    strides,
     team_size,
     vector_width,
 )
 from engine.gguf.formats import F16, F32, I32
+from engine.graph.lowered import AttentionMerge, LoweredAttention
+from engine.graph.ops.attention import Attention, Softmax
 from engine.graph.tensor import Tensor
 
 KV_NAMES = {F16: TYPE_NAMES[F16], F32: TYPE_NAMES[F32], **BLOCK_NAMES}
 
-CPU_WIDTH = 16
-"""A CPU's kernel is written in vectors of 16."""
+VECTOR_WIDTH = 16
+"""The kernel for items that take vectors is written in vectors of 16."""
 
-GPU_TEAM = 64
-"""Items of a group: few enough that a head's channels keep them busy."""
+TEAM = 64
+"""Lanes of a group, at most: few enough that a head's channels keep them busy."""
 
 
 def supports_attention(node: Tensor, type_of: TypeOf) -> bool:
     """f32 queries over a cache of f16, f32 or blocks, heads without gaps."""
-    q, k, v, spans, cells, *_ = sources(node)
-    types = ((F32,), KV_NAMES, (k.fmt,), (I32,), (I32,), (I32,), (F32,))
-    plain = all(t.strides[0] == t.fmt.bytes for t in (q, k, v)) and q.shape[3] == 1
-    packed = spans.is_contiguous and cells.is_contiguous
-    return readable(node, type_of) and operands(node, *types) and plain and packed
+    given = Attention.of(node)
+    q, k, v = given.q, given.k, given.v
+    numbers = are((F32,), q, given.sinks) and are(KV_NAMES, k) and v.fmt is k.fmt
+    integers = are((I32,), given.spans, given.cells, given.n_kv)
+    packed = given.spans.is_contiguous and given.cells.is_contiguous
+    typed = readable(node, type_of) and numbers and integers
+    return typed and packed and gapless(q, k, v) and q.shape[3] == 1
 
 
 def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """A group a tile of queries and chunk of cells; or the merge that `split_attention` made.
-
-    `panel` in the node's attributes: its last source is written too, in 12 bits.
-    """
-    panel = node.attr.get("panel", 0)
-    in_12_bits = node.src[-1] if panel else None
-    if len(node.src) < 6:
-        return [_merge(node, in_12_bits, traits)]
-    q, k, v, spans, cells, n_kv = sources(node)[:6]
-    sinks = node.src[6]
+    """A group of items for a tile of queries and a chunk of cells."""
+    given = LoweredAttention.of(node)
+    q, k, v, panels = given.q, given.k, given.v, given.panels
     dim, heads, tokens, _ = q.shape
     kv_heads, capacity = k.shape[1:3]
-    split, chunks = split_of(node, traits), node.shape[3]
-    team = min(GPU_TEAM, team_size(traits))
+    split, chunks = split_of(given, traits), node.shape[3]
+    team = min(TEAM, team_size(traits))
     size, local = items(-(-split.tiles * kv_heads // split.each) * chunks * team, team)
-    sizes = (dim, v.shape[0], kv_heads, heads // kv_heads, tokens, capacity, chunks, split.each)
-    args: Args = (
-        *(node, in_12_bits, q, k, v, spans, cells, n_kv, sinks),
-        *map(i32, sizes),
-        *(i64(t.strides[axis]) for t in (q, k, v) for axis in (1, 2)),
-        *(i32(sinks is not None), i32(panel), f32(node.attr["scale"]), f32(node.attr["softcap"])),
-    )
+    args: Args = {
+        "out": node,
+        "x": given.packed,
+        "q": q,
+        "k": k,
+        "v": v,
+        "spans": given.spans,
+        "cells": given.cells,
+        "n_kv": given.n_kv,
+        "sinks": given.sinks,
+        **ints(dim=dim, dim_v=v.shape[0], kv_heads=kv_heads, group=heads // kv_heads),
+        **ints(tokens=tokens, capacity=capacity, chunks=chunks, each=split.each),
+        **strides("q", q.strides[1:3], 1),
+        **strides("k", k.strides[1:3], 1),
+        **strides("v", v.strides[1:3], 1),
+        **ints(has_sinks=given.sinks is not None, panel=panels.rows if panels else 0),
+        **floats(scale=given.scale, cap=given.softcap),
+    }
     defines: Defines = {
         "KV": KV_NAMES[k.fmt],
         "ROWS": split.rows,
-        "W": CPU_WIDTH if team == 1 else vector_width(traits),
+        "W": VECTOR_WIDTH if team == 1 else vector_width(traits),
         "LOCAL": team,
-        **panel_defines(node),
+        **panel_defines(panels),
     }
     return [Launch("attention", "attention", args, size, local, defines)]
 
 
-def _merge(node: Tensor, in_12_bits: Tensor | None, traits: DeviceTraits) -> Launch:
-    shares, sinks = sources(node)[0], node.src[1]
+def attention_merge(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """A group of items for a head of a token."""
+    given = AttentionMerge.of(node)
     dim_v, heads, tokens, _ = node.shape
-    team = min(GPU_TEAM, team_size(traits))
+    team, panels = min(TEAM, team_size(traits)), given.panels
     size, local = items(heads * tokens * team, team)
-    panel = node.attr.get("panel", 0)
-    sizes = (dim_v, heads, heads * tokens, shares.shape[3], sinks is not None, panel)
-    args: Args = (node, in_12_bits, shares, sinks, *map(i32, sizes))
+    args: Args = {
+        "out": node,
+        "x": given.packed,
+        "shares": given.shares,
+        "sinks": given.sinks,
+        **ints(dim_v=dim_v, heads=heads, rows=heads * tokens, chunks=given.shares.shape[3]),
+        **ints(has_sinks=given.sinks is not None, panel=panels.rows if panels else 0),
+    }
     # Its own program, but one for every number of rows.
-    defines: Defines = {"W": vector_width(traits), "LOCAL": team, **panel_defines(node)}
-    return Launch("attention_merge", "attention_merge", args, size, local, defines)
+    defines: Defines = {"W": vector_width(traits), "LOCAL": team, **panel_defines(panels)}
+    return [Launch("attention_merge", "attention_merge", args, size, local, defines)]
 
 
 def supports_softmax(node: Tensor, type_of: TypeOf) -> bool:
     """f32 scores; a mask's rows without gaps."""
-    spans, cells, sinks, mask = node.src[1:5]
-    packed = all(t is None or t.is_contiguous for t in (spans, cells, sinks))
-    plain = mask is None or mask.strides[0] == mask.fmt.bytes
-    types = ((F32,), (I32,), (I32,), (F32,), (F32, F16))
-    return readable(node, type_of) and operands(node, *types) and packed and plain
+    given = Softmax.of(node)
+    rows = (given.spans, given.cells, given.sinks)
+    packed = all(t is None or t.is_contiguous for t in rows) and gapless(given.mask)
+    numbers = are((F32,), given.scores, given.sinks) and are((F32, F16), given.mask)
+    return readable(node, type_of) and numbers and are((I32,), *rows[:2]) and packed
 
 
 def softmax(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """A team of items a row."""
-    x = sources(node)[0]
-    spans, cells, sinks, mask = node.src[1:5]
-    n0, n1, n2, rows = row_shape(x.shape)
-    team, per_group = team_size(traits), rows_per_group(int(rows), traits)
-    size, local = items(-(-int(rows) // per_group) * team, team)
-    args: Args = (
-        *(node, x, spans, cells, sinks, mask, n0, n1, n2, rows),
-        *map(i64, x.strides),
-        *(map(i32, mask.shape[2:]) if mask is not None else (i32(1), i32(1))),
-        *(map(i64, mask.strides[1:]) if mask is not None else (i64(0), i64(0), i64(0))),
-        *(i32(spans is not None), i32(sinks is not None), i32(mask is not None), i32(per_group)),
-        *(f32(node.attr["scale"]), f32(node.attr["softcap"])),
-    )
+    given = Softmax.of(node)
+    x, mask, rows = given.scores, given.mask, rows_in(given.scores.shape)
+    team, per_group = team_size(traits), rows_per_group(rows, traits)
+    size, local = items(-(-rows // per_group) * team, team)
+    args: Args = {
+        "out": node,
+        "x": x,
+        "spans": given.spans,
+        "cells": given.cells,
+        "sinks": given.sinks,
+        "mask": mask,
+        **row_shape(x.shape),
+        **strides("x", x.strides),
+        **extents("m", mask.shape[2:] if mask else (1, 1), 2),
+        **strides("mask", mask.strides[1:] if mask else (0, 0, 0), 1),
+        **ints(has_spans=given.spans is not None, has_sinks=given.sinks is not None),
+        **ints(has_mask=mask is not None, per_group=per_group),
+        **floats(scale=given.scale, cap=given.softcap),
+    }
     kind = "f32" if mask is None else TYPE_NAMES[mask.fmt]
     defines: Defines = {"W": vector_width(traits), "LOCAL": team, "M": kind}
     return [Launch("softmax", "softmax", args, size, local, defines)]

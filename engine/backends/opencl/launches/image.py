@@ -3,72 +3,90 @@
 from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
-from engine.backends.opencl.launch import DeviceTraits, Launch
+from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
-    Args,
+    are,
     cover,
-    i32,
-    i64,
-    operands,
+    extents,
+    ints,
+    longs,
     readable,
     row_shape,
-    sources,
+    rows_in,
+    strides,
 )
 from engine.gguf.formats import F32
+from engine.graph.ops.image import AvgPool2d, Im2col, Interpolate
 from engine.graph.tensor import Tensor
 
 
 def supports_image(node: Tensor, type_of: TypeOf) -> bool:
     """f32, any strides."""
-    return readable(node, type_of) and operands(node, (F32,))
+    return readable(node, type_of) and are((F32,), *node.src)
 
 
 def im2col(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over patches."""
-    (x,) = sources(node)
-    n0, ow, oh, _ = node.shape
-    channels, depth, out_depth = (node.attr[name] for name in ("channels", "depth", "out_depth"))
-    if (channels, depth) == (x.shape[2], 1):  # of two dimensions
-        steps = (*x.strides[:2], 0, *x.strides[2:])
+    given = Im2col.of(node)
+    x, (n0, ow, oh, _) = given.image, node.shape
+    if (given.channels, given.depth) == (x.shape[2], 1):  # of two dimensions
+        column, row, channel, image = x.strides
+        plane = 0
     else:
-        steps = (*x.strides, x.strides[3] * channels)
-    rows = node.nelements // n0
+        column, row, plane, channel = x.strides
+        image = channel * given.channels
+    rows = rows_in(node.shape)
     per_item, size, local, defines = cover(n0, rows, traits)
-    windows = (node.attr[name] for name in ("kernel", "stride", "pad", "dilation"))
-    args: Args = (
-        *(node, x),
-        *map(i32, (n0, rows, ow, oh, out_depth, *x.shape[:2], depth)),
-        *(i32(value) for window in windows for value in window),
-        *map(i64, steps),
-        per_item,
-    )
+    windows = {"k": given.kernel, "s": given.stride, "p": given.pad, "d": given.dilation}
+    args: Args = {
+        "out": node,
+        "x": x,
+        **ints(n0=n0, rows=rows, ow=ow, oh=oh, od=given.out_depth),
+        **ints(width=x.shape[0], height=x.shape[1], depth=given.depth),
+        **{
+            name: value
+            for what, (wide, high, deep) in windows.items()
+            for name, value in _of_window(what, wide, high, deep).items()
+        },
+        **longs(to_x=column, to_y=row, to_z=plane, to_channel=channel, to_image=image),
+        **ints(per_item=per_item),
+    }
     return [Launch("image", "im2col", args, size, local, defines)]
+
+
+def _of_window(what: str, wide: int, high: int, deep: int) -> Args:
+    """As im2col names them: kw, kh, kd for the kernel, sx, sy, sz for steps and so on."""
+    axes = "whd" if what == "k" else "xyz"
+    return ints(**dict(zip((what + axis for axis in axes), (wide, high, deep), strict=True)))
 
 
 def avg_pool_2d(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over the means."""
-    (x,) = sources(node)
-    n0, n1, n2, rows = row_shape(node.shape)
-    per_item, size, local, defines = cover(node.shape[0], int(rows), traits)
-    args: Args = (
-        *(node, x, n0, n1, n2, rows),
-        *map(i32, x.shape[:2]),
-        *map(i64, x.strides),
-        *(i32(node.attr[name]) for name in ("kernel", "stride", "pad")),
-        per_item,
-    )
+    given = AvgPool2d.of(node)
+    x = given.x
+    per_item, size, local, defines = cover(node.shape[0], rows_in(node.shape), traits)
+    args: Args = {
+        "out": node,
+        "x": x,
+        **row_shape(node.shape),
+        **ints(width=x.shape[0], height=x.shape[1]),
+        **strides("x", x.strides),
+        **ints(size=given.kernel, step=given.stride, pad=given.pad, per_item=per_item),
+    }
     return [Launch("image", "avg_pool_2d", args, size, local, defines)]
 
 
 def interpolate(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over the scaled elements."""
-    (x,) = sources(node)
-    rows = node.nelements // node.shape[0]
-    per_item, size, local, defines = cover(node.shape[0], rows, traits)
-    args: Args = (
-        *(node, x),
-        *map(i32, (*node.shape, *x.shape)),
-        *map(i64, x.strides),
-        *(i32(node.attr["mode"] == "bilinear"), per_item),
-    )
+    given = Interpolate.of(node)
+    x = given.x
+    per_item, size, local, defines = cover(node.shape[0], rows_in(node.shape), traits)
+    args: Args = {
+        "out": node,
+        "x": x,
+        **extents("n", node.shape),
+        **extents("from", x.shape),
+        **strides("x", x.strides),
+        **ints(bilinear=given.mode == "bilinear", per_item=per_item),
+    }
     return [Launch("image", "interpolate", args, size, local, defines)]

@@ -3,21 +3,19 @@
 from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
-from engine.backends.opencl.launch import DeviceTraits, Launch
+from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
     BLOCK_WIDTH,
     FLOATS,
     ROW_NAMES,
-    Args,
     Defines,
-    i32,
-    i64,
-    operands,
-    readable,
-    sources,
+    are,
+    gapless,
+    ints,
+    strides,
     vector_width,
 )
-from engine.gguf.formats import I32
+from engine.graph.ops.matmul import Matmul, MatmulId
 from engine.graph.tensor import Tensor
 
 # Items that share a row: numbers are many vectors long, blocks are taken 32 elements at a time.
@@ -27,38 +25,48 @@ _TEAM_OF_NUMBERS, _TEAM_OF_BLOCKS = 64, 32
 _SHARED = 2
 
 
-def supports_plain(node: Tensor, type_of: TypeOf) -> bool:
+def supports_plain(a: Tensor, b: Tensor) -> bool:
     """Rows of any type along K, times f32, f16 or bf16 rows."""
-    a, b, *_ = sources(node)
-    types = (ROW_NAMES, FLOATS, (I32,))[: len(node.src)]
-    along = all(t.strides[0] == t.fmt.bytes for t in (a, b))
-    return readable(node, type_of) and operands(node, *types) and along
+    return are(ROW_NAMES, a) and are(FLOATS, b) and gapless(a, b)
 
 
-def matmul_plain(node: Tensor, traits: DeviceTraits) -> Launch:
-    """Items over products, batch by batch. Sources: a, b."""
-    a, b = sources(node)
+def matmul(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """Items over products, batch by batch."""
+    given = Matmul.of(node)
+    a, b = given.a, given.b
     m, n, n2, n3 = node.shape
     columns = 1 if n == 1 else 4
     rows, team, defines = _item(a, b, columns, traits)
-    args: Args = (
-        *(node, a, b, i32(a.shape[0]), i32(m), i32(n), i32(n2)),
-        *(i32(n2 // a.shape[2]), i32(n3 // a.shape[3])),
-        *map(i64, (*a.strides[1:], *b.strides[1:])),
-    )
+    args: Args = {
+        "y": node,
+        "a": a,
+        "b": b,
+        **ints(k=a.shape[0], m=m, n=n, n2=n2),
+        **ints(group2=n2 // a.shape[2], group3=n3 // a.shape[3]),
+        **strides("a", a.strides[1:], 1),
+        **strides("b", b.strides[1:], 1),
+    }
     size = (-(-m // rows) * team, -(-n // columns), n2 * n3)
-    return Launch("matmul_plain", "matmul", args, size, (team, 1, 1), defines)
+    return [Launch("matmul_plain", "matmul", args, size, (team, 1, 1), defines)]
 
 
 def matmul_id(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over rows, and over experts or pairs of token and expert, whichever are fewer."""
-    a, b, ids = sources(node)
+    given = MatmulId.of(node)
+    a, b, ids = given.a, given.b, given.ids
     m, used, tokens, _ = node.shape
     pairs, experts = used * tokens, a.shape[2]
     rows, team, defines = _item(a, b, 4 if pairs >= _SHARED * experts else 1, traits)
-    sizes = (a.shape[0], m, experts, used, pairs, b.shape[1])
-    strides = (*a.strides[1:3], *b.strides[1:3], *ids.strides[:2])
-    args: Args = (node, a, b, ids, *map(i32, sizes), *map(i64, strides))
+    args: Args = {
+        "y": node,
+        "a": a,
+        "b": b,
+        "ids": ids,
+        **ints(k=a.shape[0], m=m, experts=experts, used=used, pairs=pairs, b_used=b.shape[1]),
+        **strides("a", a.strides[1:3], 1),
+        **strides("b", b.strides[1:3], 1),
+        **strides("id", ids.strides[:2]),
+    }
     size = (-(-m // rows) * team, pairs if pairs <= experts else experts + 1)
     return [Launch("matmul_plain", "matmul_id", args, size, (team, 1), defines)]
 
@@ -66,9 +74,11 @@ def matmul_id(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
 def _item(a: Tensor, b: Tensor, columns: int, traits: DeviceTraits) -> tuple[int, int, Defines]:
     """Rows that an item makes, items of a team, and the program's defines."""
     blocks = a.fmt.quantized
-    rows = 1 if not traits.is_cpu else 2 if blocks else 4
-    team = min(_TEAM_OF_BLOCKS if blocks else _TEAM_OF_NUMBERS, traits.max_work_group)
-    team = 1 if traits.is_cpu else team
+    if traits.items_take_vectors:
+        rows, team = 2 if blocks else 4, 1
+    else:
+        rows = 1
+        team = min(_TEAM_OF_BLOCKS if blocks else _TEAM_OF_NUMBERS, traits.max_work_group)
     width, step = (BLOCK_WIDTH, 4) if blocks else (vector_width(traits), 1)
     types: Defines = {"A": ROW_NAMES[a.fmt], "B": ROW_NAMES[b.fmt]}
     sizes: Defines = {"W": width, "STEP": step, "LOCAL": team, "ROWS": rows, "COLUMNS": columns}

@@ -2,17 +2,19 @@
 
 from dataclasses import replace
 
-from engine.backends.opencl.launch import DeviceTraits, Launch
+from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
     TYPE_NAMES,
-    Args,
     Defines,
     collapse,
     cover,
-    i32,
-    i64,
+    extents,
+    ints,
     items,
+    longs,
     row_shape,
+    rows_in,
+    strides,
     team_size,
     vector_width,
 )
@@ -43,19 +45,20 @@ def move(target: Tensor, x: Tensor, traits: DeviceTraits) -> Launch:
         if target.shape != x.shape:
             return _linear(target, x, traits)
     shape, m = target.shape, x.shape
-    strides = [target.strides, x.strides]
+    target_strides, x_strides = target.strides, x.strides
     if shape == m:
-        shape, strides = collapse(target, x)
+        shape, (target_strides, x_strides) = collapse(target, x)
         m = shape
-    n0, n1, n2, rows = row_shape(shape)
-    per_item, size, local, defines = cover(shape[0], int(rows), traits)
-    args: Args = (
-        *(target, x, n0, n1, n2, rows),
-        *map(i64, strides[0]),
-        *map(i32, m),
-        *map(i64, strides[1]),
-        per_item,
-    )
+    per_item, size, local, defines = cover(shape[0], rows_in(shape), traits)
+    args: Args = {
+        "out": target,
+        "x": x,
+        **row_shape(shape),
+        **strides("out", target_strides),
+        **extents("m", m),
+        **strides("x", x_strides),
+        **ints(per_item=per_item),
+    }
     return Launch("move", "move", args, size, local, {**defines, **_types(target, x)})
 
 
@@ -78,16 +81,18 @@ def alike(target: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _linear(target: Tensor, x: Tensor, traits: DeviceTraits) -> Launch:
-    each = traits.tuned.elements if traits.is_cpu else 1
+    each = traits.tuned.elements if traits.items_take_vectors else 1
     size, local = items(-(-x.nelements // each), team_size(traits))
-    args: Args = (
-        *(target, x, i64(x.nelements)),
-        *map(i32, target.shape[:3]),
-        *map(i64, target.strides),
-        *map(i32, x.shape[:3]),
-        *map(i64, x.strides),
-        i32(each),
-    )
+    args: Args = {
+        "out": target,
+        "x": x,
+        **longs(count=x.nelements),
+        **extents("n", target.shape[:3]),
+        **strides("out", target.strides),
+        **extents("m", x.shape[:3]),
+        **strides("x", x.strides),
+        **ints(each=each),
+    }
     defines: Defines = {"W": vector_width(traits), "LOCAL": team_size(traits)}
     return Launch("move", "linear", args, size, local, {**defines, **_types(target, x)})
 

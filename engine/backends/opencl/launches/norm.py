@@ -3,36 +3,44 @@
 from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
-from engine.backends.opencl.launch import DeviceTraits, Launch
+from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
-    Args,
-    f32,
-    i32,
-    i64,
+    are,
+    floats,
+    gapless,
+    ints,
     readable,
     row_shape,
     row_teams,
-    sources,
+    rows_in,
+    strides,
 )
 from engine.gguf.formats import F32
+from engine.graph.ops.norm import LayerNorm
 from engine.graph.tensor import Tensor
 
 
 def supports_norm(node: Tensor, type_of: TypeOf) -> bool:
     """f32 rows; weights and biases without gaps."""
-    _, *row = sources(node)
-    plain = all(t.strides[0] == 4 for t in row)
-    return readable(node, type_of) and all(t.fmt == F32 for t in sources(node)) and plain
+    given = LayerNorm.of(node)
+    plain = are((F32,), *node.src) and gapless(given.weight, given.bias)
+    return readable(node, type_of) and plain
 
 
 def norm(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """A team of items a row. Sources: x, and a weight and a bias where the operation has them."""
-    x, weight, bias = (*node.src, None, None)[:3]
-    assert x is not None
-    n0, n1, n2, rows = row_shape(x.shape)
-    per_group, size, local, defines = row_teams(int(rows), traits)
-    args: Args = (
-        *(node, x, weight, bias, n0, n1, n2, rows, *map(i64, x.strides)),
-        *(i32(weight is not None), i32(bias is not None), per_group, f32(node.attr["eps"])),
-    )
+    """A team of items a row. The other norms are layer_norms that have less."""
+    given = LayerNorm.of(node)
+    x = given.x
+    per_group, size, local, defines = row_teams(rows_in(x.shape), traits)
+    args: Args = {
+        "out": node,
+        "x": x,
+        "w": given.weight,
+        "b": given.bias,
+        **row_shape(x.shape),
+        **strides("x", x.strides),
+        **ints(has_weight=given.weight is not None, has_bias=given.bias is not None),
+        **ints(per_group=per_group),
+        **floats(eps=given.eps),
+    }
     return [Launch("norm", node.op, args, size, local, {**defines, "OP": node.op})]

@@ -1,21 +1,16 @@
 """What every family's launches share: argument types, how many items, which views are readable."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from engine.backends.base import PLAIN, TypeOf
-from engine.backends.opencl.launch import Arg, DeviceTraits
+from engine.backends.opencl.launch import Args, DeviceTraits
 from engine.gguf.formats import BF16, F16, F32, FORMATS, I32, Q4_0, Q8_0, UNREADABLE, Format
 from engine.graph.tensor import Shape, Tensor
 
-Args = tuple[Arg, ...]
 Defines = Mapping[str, int | str]
-
-i32 = np.int32
-i64 = np.int64
-f32 = np.float32
 
 TYPE_NAMES: Mapping[Format, str] = {F32: "f32", F16: "f16", BF16: "bf16", I32: "i32"}
 """The kernels' word for an element type."""
@@ -36,14 +31,39 @@ BLOCK_WIDTH = 8
 """Elements of a block that are decoded at once."""
 
 
+def ints(**values: int) -> Args:
+    """Parameters of type int, by name."""
+    return {name: np.int32(value) for name, value in values.items()}
+
+
+def floats(**values: float) -> Args:
+    """Parameters of type float, by name."""
+    return {name: np.float32(value) for name, value in values.items()}
+
+
+def longs(**values: int) -> Args:
+    """Parameters of type long, by name."""
+    return {name: np.int64(value) for name, value in values.items()}
+
+
+def extents(name: str, counts: Iterable[int], first: int = 0) -> Args:
+    """A tensor's sizes: ints `name0`, `name1`, ... from dimension `first` on."""
+    return {f"{name}{i}": np.int32(count) for i, count in enumerate(counts, first)}
+
+
+def strides(name: str, steps: Iterable[int], first: int = 0) -> Args:
+    """Its strides in bytes: longs `name0`, `name1`, ... from dimension `first` on."""
+    return {f"{name}{i}": np.int64(step) for i, step in enumerate(steps, first)}
+
+
 def vector_width(traits: DeviceTraits) -> int:
     """Elements an item takes at once: a CPU's vector, or what one GPU lane loads well."""
-    return 16 if traits.is_cpu else 4
+    return 16 if traits.items_take_vectors else 4
 
 
 def team_size(traits: DeviceTraits) -> int:
     """Items that make one row together: one on a CPU, which has vectors for that."""
-    if traits.is_cpu:
+    if traits.items_take_vectors:
         return 1
     size = traits.tuned.row_team
     while size > traits.max_work_group:
@@ -58,13 +78,13 @@ def items(count: int, local: int) -> tuple[tuple[int], tuple[int]]:
 
 def rows_per_group(rows: int, traits: DeviceTraits) -> int:
     """Rows a team makes one after the other: on CPUs enough that groups are few."""
-    return max(1, rows // (8 * traits.compute_units)) if traits.is_cpu else 1
+    return max(1, rows // (8 * traits.compute_units)) if traits.items_take_vectors else 1
 
 
 class RowTeams(NamedTuple):
-    """How teams cover rows of which they make one after the other."""
+    """How teams cover rows of which they make one after the other, `per_group` of them."""
 
-    per_group: np.int32
+    per_group: int
     size: tuple[int]
     local: tuple[int]
     defines: Defines
@@ -74,13 +94,13 @@ def row_teams(rows: int, traits: DeviceTraits) -> RowTeams:
     """A group of items for some rows; each row is made by all of its items together."""
     team, per_group = team_size(traits), rows_per_group(rows, traits)
     size, local = items(-(-rows // per_group) * team, team)
-    return RowTeams(i32(per_group), size, local, {"W": vector_width(traits), "LOCAL": team})
+    return RowTeams(per_group, size, local, {"W": vector_width(traits), "LOCAL": team})
 
 
 class Cover(NamedTuple):
     """How items cover rows of elements: EACH_ROW_OF_ITEM in common.cl, with its defines."""
 
-    per_item: np.int32
+    per_item: int
     size: tuple[int]
     local: tuple[int]
     defines: Defines
@@ -93,17 +113,21 @@ def cover(n0: int, rows: int, traits: DeviceTraits, block: int = 1, width: int =
     """
     width, local = width or vector_width(traits), team_size(traits)
     most = traits.tuned.elements // block
-    run = max(1, most // width) if traits.is_cpu else 1
-    per_item = max(1, most // n0) if traits.is_cpu else 1
+    run = max(1, most // width) if traits.items_take_vectors else 1
+    per_item = max(1, most // n0) if traits.items_take_vectors else 1
     count = -(-n0 // (run * width)) * -(-rows // per_item)
     size, group = items(count, local)
-    return Cover(i32(per_item), size, group, {"W": width, "RUN": run, "LOCAL": local})
+    return Cover(per_item, size, group, {"W": width, "RUN": run, "LOCAL": local})
 
 
-def row_shape(shape: Shape) -> tuple[np.int32, np.int32, np.int32, np.int32]:
+def rows_in(shape: Shape) -> int:
+    """How many rows a tensor has."""
+    return shape[1] * shape[2] * shape[3]
+
+
+def row_shape(shape: Shape) -> Args:
     """n0, n1, n2 and the number of rows, as kernels take a shape."""
-    n0, n1, n2, n3 = shape
-    return i32(n0), i32(n1), i32(n2), i32(n1 * n2 * n3)
+    return ints(n0=shape[0], n1=shape[1], n2=shape[2], rows=rows_in(shape))
 
 
 def collapse(*tensors: Tensor) -> tuple[Shape, list[Shape]]:
@@ -132,20 +156,17 @@ def _four(values: Sequence[int], filler: int) -> Shape:
     return padded[0], padded[1], padded[2], padded[3]
 
 
-def sources(node: Tensor) -> tuple[Tensor, ...]:
-    """The sources that are there; optional ones come last."""
-    return tuple(source for source in node.src if source is not None)
-
-
 def readable(node: Tensor, type_of: TypeOf) -> bool:
     """Whether every operand lies as in the file: only matmul reads the device's own layouts."""
-    kinds = [type_of(source.storage) for source in sources(node)]
+    kinds = [type_of(source.storage) for source in node.src if source is not None]
     return all(kind is None or kind.layout == PLAIN for kind in kinds)
 
 
-def operands(node: Tensor, *wanted: Collection[Format]) -> bool:
-    """Whether the sources, where present, have types among `wanted`, one collection a source."""
-    return all(
-        source is None or source.fmt in formats
-        for source, formats in zip(node.src, wanted, strict=True)
-    )
+def are(formats: Collection[Format], *tensors: Tensor | None) -> bool:
+    """Whether those of the tensors that are there have one of these types."""
+    return all(tensor is None or tensor.fmt in formats for tensor in tensors)
+
+
+def gapless(*tensors: Tensor | None) -> bool:
+    """Whether elements or blocks lie side by side in the rows of those that are there."""
+    return all(t is None or t.strides[0] == t.fmt.bytes for t in tensors)

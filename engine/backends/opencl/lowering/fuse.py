@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.lowering.fusions import PATTERNS
-from engine.backends.opencl.lowering.rewrite import Pattern, Program
+from engine.backends.opencl.lowering.rewrite import NodeList, Pattern
 from engine.errors import BadSetting
 from engine.graph.tensor import Tensor
 from engine.settings import FUSE
@@ -25,13 +25,13 @@ def fuse(
     """
     if kept is None:
         return tuple(nodes)
-    program = Program(nodes, kept, traits)
+    listed = NodeList(nodes, kept, traits)
     for pattern in _wanted():
-        for i, node in enumerate(program.nodes):
-            found = pattern(program, i) if node is not None else None
-            if found is not None:
-                program.apply(found)
-    return program.lowered()
+        for place in range(len(listed)):
+            fusion = pattern(listed, place) if place in listed else None
+            if fusion is not None:
+                listed.apply(fusion)
+    return listed.lowered()
 
 
 def _wanted() -> tuple[Pattern, ...]:

@@ -7,6 +7,7 @@ writes any. What is read twice must be the same then.
 
 from collections.abc import Mapping
 
+from engine.graph.lowered import MatmulAdd, NormChain
 from engine.graph.op import Op
 
 IN_PLACE: Mapping[Op, tuple[int, ...]] = {
@@ -19,6 +20,6 @@ IN_PLACE: Mapping[Op, tuple[int, ...]] = {
     **dict.fromkeys((Op.RMS_NORM, Op.LAYER_NORM, Op.L2_NORM), (0,)),
     Op.SOFTMAX: (0,),
     Op.ROPE: (0,),  # an item reads both channels of a pair first
-    Op.NORM_CHAIN: (0, 2),  # x, and what is added
-    Op.MATMUL_ADD: (2,),  # what is added
+    Op.NORM_CHAIN: (NormChain.position("x"), NormChain.position("added")),
+    Op.MATMUL_ADD: (MatmulAdd.position("added"),),
 }

@@ -1,5 +1,6 @@
 """Nodes as an OpenCL device runs them: activations of tiled weights are put into panels once,
-products of the same activations share a launch, and what may be is fused (fuse.py).
+products of the same activations share a launch, what is too long for one launch is cut and merged,
+and what may be is fused (fuse.py).
 
 A RESULT takes no launch: it stands for what the node before it writes, too.
 """
@@ -7,17 +8,23 @@ A RESULT takes no launch: it stands for what the node before it writes, too.
 from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
-from engine.backends.opencl.attention_split import split_attention
 from engine.backends.opencl.launch import DeviceTraits
-from engine.backends.opencl.launches.matmul import AT_ONCE, is_tiled, operands_of
-from engine.backends.opencl.launches.matmul_experts import grouped_ids
-from engine.backends.opencl.launches.quantize import panel_rows, panels_of
-from engine.backends.opencl.launches.sort import split_argsort
+from engine.backends.opencl.launches.matmul_tiled import AT_ONCE, is_tiled
+from engine.backends.opencl.launches.quantize import panel_rows
 from engine.backends.opencl.lowering.fuse import fuse
-from engine.backends.opencl.lowering.rewrite import as_node, result
+from engine.backends.opencl.lowering.helpers import (
+    grouped_ids,
+    in_place_of,
+    panels_of,
+    result,
+    split_argsort,
+    split_attention,
+)
 from engine.backends.opencl.tiles.schemes import SCHEMES
 from engine.gguf.formats import Format
+from engine.graph.lowered import MatmulExperts, MatmulTiled, Panels
 from engine.graph.op import Op
+from engine.graph.ops.matmul import Matmul, MatmulId
 from engine.graph.tensor import Tensor
 
 
@@ -44,21 +51,24 @@ def lower(
             lowered.append(node)
         return made[key]
 
+    def panels(x: Tensor, weight: Tensor, rows: int) -> Tensor:
+        return once(panels_of(x, Panels(rows, SCHEMES[weight.fmt].exact)))
+
     for node in nodes:
         if node.op is Op.ATTENTION:
             lowered.extend(split_attention(node, traits))
         elif node.op is Op.ARGSORT:
             lowered.extend(split_argsort(node))
-        elif node.op is Op.MATMUL_ID and is_tiled(operands_of(node)[0], type_of):
-            (a, b), ids = operands_of(node), node.src[2]
-            x, grouped = once(panels_of(b, 1, SCHEMES[a.fmt].exact)), grouped_ids(node)
-            lowered.append(as_node(node.op, node, a, x, once(grouped) if grouped else ids))
+        elif node.op is Op.MATMUL_ID and is_tiled(MatmulId.of(node).a, type_of):
+            product = MatmulId.of(node)
+            x, grouped = panels(product.b, product.a, 1), grouped_ids(product)
+            experts = MatmulExperts(product.a, x, once(grouped) if grouped else product.ids)
+            lowered.append(in_place_of(node, Op.MATMUL_EXPERTS, experts))
         elif node not in together:
             lowered.append(node)
         elif node is together[node][0]:
-            a, b = operands_of(node)
-            panel = panel_rows(b.nelements // b.shape[0], traits)
-            x = once(panels_of(b, panel, SCHEMES[a.fmt].exact))
+            a, b = Matmul.of(node).a, Matmul.of(node).b
+            x = panels(b, a, panel_rows(b.nelements // b.shape[0], traits))
             lowered.extend(_products(together[node], x))
     return fuse(lowered, kept, traits)
 
@@ -68,8 +78,8 @@ def _together(nodes: Sequence[Tensor], type_of: TypeOf) -> dict[Tensor, list[Ten
     groups: dict[tuple[Tensor, Format], list[Tensor]] = {}
     found: dict[Tensor, list[Tensor]] = {}
     for node in nodes:
-        if node.op is Op.MATMUL and is_tiled(operands_of(node)[0], type_of):
-            a, b = operands_of(node)
+        if node.op is Op.MATMUL and is_tiled(Matmul.of(node).a, type_of):
+            a, b = Matmul.of(node).a, Matmul.of(node).b
             group = groups.get((b, a.fmt), [])
             if len(group) in (0, AT_ONCE):
                 group = groups[b, a.fmt] = []
@@ -79,9 +89,10 @@ def _together(nodes: Sequence[Tensor], type_of: TypeOf) -> dict[Tensor, list[Ten
 
 
 def _products(nodes: Sequence[Tensor], x: Tensor) -> list[Tensor]:
-    """The first product with the others among its sources, and these as its results."""
-    others = [result(node) for node in nodes[1:]]
-    sources = [operands_of(nodes[0])[0], x]
-    for node, other in zip(nodes[1:], others, strict=True):
-        sources += [operands_of(node)[0], other]
-    return [as_node(nodes[0].op, nodes[0], *sources), *others]
+    """The node of the first product, which makes the others, too, and these as its results."""
+    first, *others = nodes
+    results = [result(node) for node in others]
+    further = [(Matmul.of(node).a, y) for node, y in zip(others, results, strict=True)]
+    pairs = [source for pair in further for source in pair]
+    given = MatmulTiled(Matmul.of(first).a, x, *pairs)
+    return [in_place_of(first, Op.MATMUL_TILED, given), *results]

@@ -1,12 +1,17 @@
-"""Lowered nodes while some of them are made into one: who writes and reads what, what may move."""
+"""A list of lowered nodes while some of them are made into one: who writes and reads what, what may
+move.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
+from typing import Generic, TypeVar
 
 from engine.backends.opencl.launch import DeviceTraits
+from engine.graph.node import Arguments
 from engine.graph.op import Op
 from engine.graph.tensor import Tensor
+
+A = TypeVar("A", bound=Arguments)
 
 
 @dataclass(frozen=True)
@@ -17,132 +22,136 @@ class Fusion:
     node: Tensor
 
 
-class Program:
+@dataclass(frozen=True)
+class Placed(Generic[A]):
+    """A node of the list, its place, and what it is computed from."""
+
+    place: int
+    node: Tensor
+    given: A
+
+
+class NodeList:
     """Lowered nodes while they are rewritten. A place keeps its number; fused ones stay empty."""
 
     def __init__(
         self, nodes: Sequence[Tensor], kept: frozenset[Tensor], traits: DeviceTraits
     ) -> None:
+        """Storages in `kept` are read elsewhere: they do not vanish."""
         self.traits = traits
-        self.nodes: list[Tensor | None] = [n for n in nodes if n.op is not Op.RESULT]
+        self._nodes: list[Tensor | None] = [n for n in nodes if n.op is not Op.RESULT]
         self._kept = kept
-        self._known: dict[Tensor, tuple[set[Tensor], set[Tensor]]] = {}
+        self._known: dict[Tensor, Touched] = {}
+        # Places that read or write a storage.
         self._touching: dict[Tensor, set[int]] = {}
-        for i in range(len(self.nodes)):
-            self._note(i)
+        for place in range(len(self._nodes)):
+            self._note(place)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __contains__(self, place: int) -> bool:
+        """Whether there still is a node."""
+        return self._nodes[place] is not None
+
+    def __getitem__(self, place: int) -> Tensor:
+        node = self._nodes[place]
+        assert node is not None
+        return node
 
     def lowered(self) -> tuple[Tensor, ...]:
         """What is left, each node followed by the further storages it writes."""
-        left = [node for node in self.nodes if node is not None]
+        left = [node for node in self._nodes if node is not None]
         return tuple(t for node in left for t in (node, *results(node)))
 
-    def writer(self, tensor: Tensor, before: int) -> int | None:
-        """The place that wrote the storage last before this one."""
+    def writer(self, kind: type[A], tensor: Tensor, before: int, *ops: Op) -> Placed[A] | None:
+        """The node that wrote the storage last before this place, if that is one of `ops`."""
         places = self._touching.get(tensor.storage, set())
-        wrote = [i for i in places if i < before and tensor.storage in self._written(self[i])]
-        return max(wrote, default=None)
+        wrote = (p for p in places if p < before and tensor.storage in self._touched(p).written)
+        place = max(wrote, default=None)
+        if place is None or self[place].op not in ops:
+            return None
+        return Placed(place, self[place], kind.of(self[place]))
 
-    def maker(self, tensor: Tensor | None, before: int, *ops: Op) -> int | None:
-        """The place of one of `ops` whose whole result `tensor` is, in any packed shape."""
-        if tensor is None or not tensor.is_contiguous:
+    def maker(self, kind: type[A], tensor: Tensor, before: int, *ops: Op) -> Placed[A] | None:
+        """The node, one of `ops`, whose whole result `tensor` is, in any packed shape."""
+        found = self.writer(kind, tensor, before, *ops)
+        if found is None or not tensor.is_contiguous:
             return None
-        place = self.writer(tensor, before)
-        if place is None or self[place].op not in ops or tensor.storage in _others(self[place]):
-            return None
-        made = self[place]
-        whole = tensor.nelements == made.nelements and tensor.offset == made.offset
-        return place if whole and made.is_contiguous and tensor.fmt is made.fmt else None
+        node = found.node
+        own = node.storage is tensor.storage and node.offset == tensor.offset
+        whole = tensor.nelements == node.nelements and tensor.fmt is node.fmt
+        return found if own and whole and node.is_contiguous else None
 
     def apply(self, fusion: Fusion) -> bool:
-        """Put the fused node where all its members can meet; False where that is nowhere."""
-        members = [self[i] for i in fusion.members]
-        wrote, read = _touched(fusion.node)
-        vanished = set().union(*map(self._written, members)) - wrote
-        if (
-            vanished & self._kept
-            or vanished & read
-            or any(self._touching[storage] - set(fusion.members) for storage in vanished)
-        ):
+        """Put the fused node where all its members can meet; False where that is nowhere, or where
+        somebody else reads what would vanish.
+        """
+        fused = touched(fusion.node)
+        wrote = set().union(*(self._touched(place).written for place in fusion.members))
+        vanished = wrote - fused.written
+        if vanished & (self._kept | fused.read):
+            return False
+        if any(self._touching[storage] - set(fusion.members) for storage in vanished):
             return False
         for place in sorted(fusion.members, reverse=True):
-            if all(self._may_move(i, place, fusion.members) for i in fusion.members):
-                for i in fusion.members:
-                    self._forget(i)
-                self.nodes[place] = fusion.node
+            if all(self._may_move(member, place, fusion.members) for member in fusion.members):
+                for member in fusion.members:
+                    self._forget(member)
+                self._nodes[place] = fusion.node
                 self._note(place)
                 return True
         return False
 
     def _may_move(self, start: int, end: int, members: tuple[int, ...]) -> bool:
-        wrote, read = self._touches(self[start])
+        """Whether a node depends on none that it would pass, and none of these on it."""
+        own = self._touched(start)
         between = range(min(start, end) + 1, max(start, end))
-        for i in between:
-            if self.nodes[i] is not None and i not in members:
-                also, reads = self._touches(self[i])
-                if not (
-                    wrote.isdisjoint(also) and wrote.isdisjoint(reads) and also.isdisjoint(read)
-                ):
-                    return False
-        return True
-
-    def __getitem__(self, place: int) -> Tensor:
-        node = self.nodes[place]
-        assert node is not None
-        return node
+        passed = (self._touched(p) for p in between if p in self and p not in members)
+        return all(own.may_swap_with(other) for other in passed)
 
     def _note(self, place: int) -> None:
-        for storages in self._touches(self[place]):
-            for storage in storages:
-                self._touching.setdefault(storage, set()).add(place)
+        for storage in self._touched(place).storages:
+            self._touching.setdefault(storage, set()).add(place)
 
     def _forget(self, place: int) -> None:
-        for storages in self._touches(self[place]):
-            for storage in storages:
-                self._touching[storage].discard(place)
-        self.nodes[place] = None
+        for storage in self._touched(place).storages:
+            self._touching[storage].discard(place)
+        self._nodes[place] = None
 
-    def _touches(self, node: Tensor) -> tuple[set[Tensor], set[Tensor]]:
+    def _touched(self, place: int) -> "Touched":
+        node = self[place]
         if node not in self._known:
-            self._known[node] = _touched(node)
+            self._known[node] = touched(node)
         return self._known[node]
 
-    def _written(self, node: Tensor) -> set[Tensor]:
-        return self._touches(node)[0]
+
+Pattern = Callable[[NodeList, int], Fusion | None]
 
 
-Pattern = Callable[[Program, int], Fusion | None]
+@dataclass(frozen=True)
+class Touched:
+    """The storages that a node writes, and those that it reads."""
+
+    written: frozenset[Tensor]
+    read: frozenset[Tensor]
+
+    @property
+    def storages(self) -> frozenset[Tensor]:
+        return self.written | self.read
+
+    def may_swap_with(self, other: "Touched") -> bool:
+        """Whether the order of two nodes makes no difference."""
+        return self.written.isdisjoint(other.storages) and other.written.isdisjoint(self.read)
 
 
-def as_node(op: Op, target: Tensor, *src: Tensor | None, **attr: object) -> Tensor:
-    """A node of `op` that writes where `target` does, with its attributes and further ones."""
-    return Tensor(
-        op,
-        target.fmt,
-        target.shape,
-        target.strides,
-        src,
-        MappingProxyType({**target.attr, **attr}),
-        root=target.storage,
-        offset=target.offset,
-        name=target.name,
-    )
-
-
-def result(node: Tensor) -> Tensor:
-    """`node` as something that the launch of another one writes, too."""
-    return as_node(Op.RESULT, node)
+def touched(node: Tensor) -> Touched:
+    """What a node writes, its RESULTs included, and what it reads."""
+    also = {tensor.storage for tensor in results(node)}
+    sources = {source.storage for source in node.src if source is not None}
+    return Touched(frozenset({node.storage, *also}), frozenset(sources - also))
 
 
 def results(node: Tensor) -> tuple[Tensor, ...]:
     """What a lowered node writes besides its own storage."""
     return tuple(s for s in node.src if s is not None and s.op is Op.RESULT)
-
-
-def _others(node: Tensor) -> set[Tensor]:
-    return {t.storage for t in results(node)}
-
-
-def _touched(node: Tensor) -> tuple[set[Tensor], set[Tensor]]:
-    """Storages that a node writes, and those that it reads."""
-    others = _others(node)
-    return {node.storage, *others}, {s.storage for s in node.src if s is not None} - others

@@ -4,16 +4,19 @@ from itertools import product
 
 import pytest
 
-from engine.backends.opencl.attention_split import split_attention, split_of
+from engine.backends.opencl.attention_split import Split, split_of
 from engine.backends.opencl.launch import DeviceTraits
+from engine.backends.opencl.lowering.helpers import split_attention
 from engine.gguf.formats import F16, F32, I32
 from engine.graph import ops
+from engine.graph.lowered import AttentionMerge
 from engine.graph.op import Op
+from engine.graph.ops.attention import Attention
 from engine.graph.tensor import Role, Tensor, leaf
 
 
 def traits_of(is_cpu: bool, compute_units: int) -> DeviceTraits:
-    return DeviceTraits(is_cpu, compute_units, 1024, 1 << 16, False, False)
+    return DeviceTraits(is_cpu, compute_units, 1024, 1 << 16)
 
 
 def attention(heads: int, kv_heads: int, n_tokens: int, capacity: int) -> Tensor:
@@ -27,35 +30,39 @@ def attention(heads: int, kv_heads: int, n_tokens: int, capacity: int) -> Tensor
     return ops.attention(q, k, v, *visible, scale=0.125, softcap=30.0).named("kqv", 3)
 
 
+def split(node: Tensor, traits: DeviceTraits) -> Split:
+    return split_of(Attention.of(node), traits)
+
+
 @pytest.mark.parametrize("is_cpu", [True, False])
 @pytest.mark.parametrize("heads", [(9, 3), (4, 1), (1, 1), (32, 8), (40, 1)], ids=str)
 def test_tiles_cover_all_queries(is_cpu: bool, heads: tuple[int, int]) -> None:
     for units, n_tokens, capacity in product((1, 2, 16, 132), (1, 2, 7, 64, 512), (1, 600, 4096)):
-        split = split_of(attention(*heads, n_tokens, capacity), traits_of(is_cpu, units))
+        cut = split(attention(*heads, n_tokens, capacity), traits_of(is_cpu, units))
         queries = n_tokens * heads[0] // heads[1]
-        assert 1 <= split.rows <= 4
-        assert split.rows * (split.tiles - 1) < queries <= split.rows * split.tiles
-        assert 1 <= split.chunks <= max(1, capacity // 64)
-        assert split.each in (1, split.tiles * heads[1])
+        assert 1 <= cut.rows <= 4
+        assert cut.rows * (cut.tiles - 1) < queries <= cut.rows * cut.tiles
+        assert 1 <= cut.chunks <= max(1, capacity // 64)
+        assert cut.each in (1, cut.tiles * heads[1])
 
 
 def test_a_deep_cache_is_cut_in_decode_and_whole_in_prefill() -> None:
     cpu = traits_of(True, 2)
-    assert split_of(attention(9, 3, 1, 256), cpu).chunks == 1
-    assert split_of(attention(9, 3, 1, 4096), cpu).chunks > 2
-    assert split_of(attention(9, 3, 512, 4096), cpu).chunks == 1
+    assert split(attention(9, 3, 1, 256), cpu).chunks == 1
+    assert split(attention(9, 3, 1, 4096), cpu).chunks > 2
+    assert split(attention(9, 3, 512, 4096), cpu).chunks == 1
 
 
 def test_a_core_makes_all_heads_where_cells_are_enough_for_every_core() -> None:
     """So that it reads its cells in one run."""
     deep = attention(9, 3, 1, 4096)
-    assert (split_of(deep, traits_of(True, 2)).each, split_of(deep, traits_of(True, 2)).chunks) == (
+    assert (split(deep, traits_of(True, 2)).each, split(deep, traits_of(True, 2)).chunks) == (
         3,
         16,
     )
-    assert split_of(deep, traits_of(True, 16)).each == 1
-    assert split_of(deep, traits_of(False, 2)).each == 1
-    assert split_of(attention(9, 3, 1, 512), traits_of(True, 2)).each == 1
+    assert split(deep, traits_of(True, 16)).each == 1
+    assert split(deep, traits_of(False, 2)).each == 1
+    assert split(attention(9, 3, 1, 512), traits_of(True, 2)).each == 1
 
 
 def test_shares_and_merge_stand_for_the_node() -> None:
@@ -64,11 +71,12 @@ def test_shares_and_merge_stand_for_the_node() -> None:
     assert split_attention(whole, cpu) == (whole,)
     node = attention(9, 3, 1, 4096)
     shares, merged = split_attention(node, cpu)
-    chunks = split_of(node, cpu).chunks
-    assert shares.op is merged.op is Op.ATTENTION
+    chunks = split(node, cpu).chunks
+    assert (shares.op, merged.op) == (Op.ATTENTION, Op.ATTENTION_MERGE)
     assert shares.shape == (32 + 2, 9, 1, chunks)
     assert shares.src == node.src
     assert shares.attr == node.attr
     assert shares.storage is shares
     assert merged.storage is node
-    assert (merged.shape, merged.strides, merged.src) == (node.shape, node.strides, (shares, None))
+    assert (merged.shape, merged.strides) == (node.shape, node.strides)
+    assert AttentionMerge.of(merged) == AttentionMerge(shares, None)

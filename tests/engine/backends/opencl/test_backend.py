@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from engine.backends.base import Component, Location, MemoryPool, Owner
-from engine.backends.opencl import commands, program
+from engine.backends.opencl import commands, program, source
 from engine.backends.opencl.commands import prepare
 from engine.backends.opencl.launch import Launch
 from engine.backends.opencl.program import ProgramKey, Programs
@@ -100,11 +100,18 @@ def test_sizes_are_padded_to_the_alignment(backend):
 def prepared(backend, buffers, factor, bias):
     x, y = (leaf(name, F32, (10,), Role.INPUT) for name in "xy")
     places = {x: Location(buffers[0], 64), y: Location(buffers[1], 128)}
-    args = (y.view(8, (2,)), x.view(4, (2,)), None, np.int32(2), np.float32(factor))
+    args = arguments(y.view(8, (2,)), x.view(4, (2,)), 2, factor)
     launch = Launch("tiny", "scaled", args, (16,), (8,), {"BIAS": bias})
-    return prepare(
-        backend.name, backend._queue, Programs(backend._context, "t"), [launch], places.__getitem__
-    )
+    return prepared_with(backend, [(y, launch)], places.__getitem__)
+
+
+def arguments(y, x, n, factor):
+    return {"y": y, "x": x, "nothing": None, "n": np.int32(n), "f": np.float32(factor)}
+
+
+def prepared_with(backend, launches, where):
+    """With programs of their own: other tests have other sources under the same keys."""
+    return prepare("t", backend.queue, Programs(backend.context, "t"), launches, where)
 
 
 def test_arguments_offsets_of_views_and_defines(backend, pool, tiny):
@@ -137,35 +144,34 @@ def test_commands_keep_freed_buffers_alive(backend, pool, tiny):
 def test_launch_that_does_not_fit_its_kernel(backend, pool, tiny):
     buffer = allocate(backend, 64)
     x = leaf("x", F32, (4,), Role.INPUT)
-    programs = Programs(backend._context, "t")
-    enough = (x, x, None, np.int32(2), np.float32(1))
-    for args, local, said in (((x,), None, "takes 8 arguments"), (enough, (5,), "no multiple")):
+    enough, few = arguments(x, x, 2, 1), {"y": x}
+    for args, local, said in ((few, None, "takes 8 arguments"), (enough, (5,), "no multiple")):
         launch = Launch("tiny", "scaled", args, (16,), local, {"BIAS": 0})
         with pytest.raises(AssertionError, match=said):
-            prepare("t", backend._queue, programs, [launch], lambda t: Location(buffer, 0))
+            prepared_with(backend, [(x, launch)], lambda t: Location(buffer, 0))
     buffer.free()
 
 
 def test_build_log_names_file_and_line(backend, monkeypatch, tmp_path):
-    monkeypatch.setattr(program.resources, "files", lambda package: tmp_path)
-    (tmp_path / "common.cl").write_text("#define ONE 1\n\n")
+    monkeypatch.setattr(source, "files", lambda package: tmp_path)
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "common.cl").write_text("#define ONE 1\n\n")
     (tmp_path / "bad.cl").write_text("// first\n__kernel void k() {\n  int x = unknown;\n}\n")
     with pytest.raises(KernelBuildFailed) as failed:
-        Programs(backend._context, backend.name).get(ProgramKey.of("bad", {"N": 3}))
+        Programs(backend.context, backend.name).get(ProgramKey.of("bad", {"N": 3}))
     assert "bad.cl:3" in failed.value.log
     assert "unknown" in str(failed.value)
     assert (failed.value.family, failed.value.defines) == ("bad", {"N": 3})
 
 
-def test_programs_are_built_once_and_in_threads(backend, tiny, monkeypatch):
-    programs = Programs(backend._context, backend.name)
-    built = []
-    build = programs._build
-    monkeypatch.setattr(programs, "_build", lambda key: built.append(key) or build(key))
+def test_programs_are_built_once_and_in_threads(backend, tiny):
+    programs = Programs(backend.context, backend.name)
+    told = []
+    programs.progress = lambda built, wanted: told.append((built, wanted))
     keys = [ProgramKey.of("tiny", {"BIAS": n}) for n in (1, 2, 3, 1)]
     programs.build_all(keys)
     programs.build_all(keys)
-    assert sorted(built) == sorted(set(keys))
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
     assert programs.get(keys[0]) is programs.get(keys[3])
 
 
@@ -175,8 +181,7 @@ def test_a_stale_lock_costs_nothing(backend, tiny, tmp_path, monkeypatch):
     def sleep(seconds):
         raise AssertionError("waits for the lock")
 
-    programs = Programs(backend._context, "t")
-    programs._cache = tmp_path
+    programs = Programs(backend.context, "t", cache=tmp_path)
     lock = tmp_path / "lock"
     lock.touch()
     os.utime(lock, (0, 0))
@@ -191,15 +196,12 @@ def test_many_launches_run_in_order(backend, pool, tiny, monkeypatch):
     buffer = allocate(backend, 40 * 256)
     places = {t: Location(buffer, 256 * i) for i, t in enumerate(tensors)}
     launches = [
-        Launch(
-            "tiny", "scaled", (b, a, None, np.int32(64), np.float32(1)), (64,), None, {"BIAS": 1}
-        )
+        (b, Launch("tiny", "scaled", arguments(b, a, 64, 1), (64,), None, {"BIAS": 1}))
         for a, b in zip(tensors, tensors[1:], strict=False)
     ]
     x = np.linspace(0, 1, 64, dtype=np.float32)
     buffer.write(0, x)
-    programs = Programs(backend._context, "t")
-    prepare("t", backend._queue, programs, launches, places.__getitem__).run()
+    prepared_with(backend, launches, places.__getitem__).run()
     backend.synchronize()
     assert nmse(buffer.read(39 * 256, 256).view(np.float32), x.astype(np.float64) + 39) < 1e-13
     buffer.free()

@@ -5,7 +5,6 @@ import pytest
 
 from engine.backends.base import Component, Location, Owner
 from engine.backends.opencl import roof
-from engine.backends.opencl.commands import prepare
 from engine.errors import NoMem
 from engine.gguf.formats import F32, I8
 from engine.graph.tensor import Role, leaf
@@ -17,12 +16,12 @@ def run(backend, launch, data):
     """The bytes of the launch's first argument, after it; `data` fills the others."""
     places = {}
     kind = backend.buffer_type(F32, (1, 1, 1, 1))
-    tensors = [a for a in launch.args if hasattr(a, "nbytes") and hasattr(a, "role")]
+    tensors = [a for a in launch.args.values() if hasattr(a, "nbytes") and hasattr(a, "role")]
     for tensor in tensors:
         places[tensor] = Location(backend.allocate(kind, tensor.nbytes, OWNER), 0)
     for tensor in tensors[1:]:
         places[tensor].buffer.write(0, data)
-    prepare("t", backend._queue, backend._programs, [launch], places.__getitem__).run()
+    backend.prepare([(tensors[0], launch)], places.__getitem__).run()
     backend.synchronize()
     out = places[tensors[0]].buffer.read(0, tensors[0].nbytes)
     for place in places.values():

@@ -33,7 +33,7 @@ CPU = DeviceInfo(
     alignment=128,
     pool=SYSTEM,
     extensions=(),
-    traits=DeviceTraits(True, 4, 4096, 1 << 15, False, False),
+    traits=DeviceTraits(True, 4, 4096, 1 << 15),
 )
 GPU = replace(CPU, title="Some GPU", traits=replace(CPU.traits, is_cpu=False))
 

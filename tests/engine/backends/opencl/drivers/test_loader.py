@@ -11,7 +11,7 @@ SOURCE = "__kernel void f(__global int *x, long n, float s, __global int *y) { *
 
 def test_kernel_objects_share_how_their_arguments_are_set(backend: OpenCLBackend) -> None:
     """A plan has hundreds of them."""
-    program = cl.Program(backend._context, SOURCE).build()
+    program = cl.Program(backend.context, SOURCE).build()
     first = cl.Kernel(program, "f")
     tracemalloc.start()
     try:

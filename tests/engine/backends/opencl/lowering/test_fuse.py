@@ -13,10 +13,11 @@ from engine.errors import BadSetting
 from engine.gguf.formats import BF16, F16, F32, I32, Q4_1, Q8_0, Format
 from engine.graph import ops
 from engine.graph.graph import Graph
+from engine.graph.lowered import ArgsortMerge
 from engine.graph.op import VIEW_OPS, Op
 from engine.graph.tensor import Role, Tensor, leaf
 
-CPU = DeviceTraits(True, 2, 4096, 32768, False, False)
+CPU = DeviceTraits(True, 2, 4096, 32768)
 
 
 def x(*shape: int, fmt: Format = F32) -> Tensor:
@@ -53,35 +54,41 @@ def test_nothing_is_fused_unless_told_what_is_kept() -> None:
 
 
 def test_norm_for_one_product() -> None:
-    assert launched(ops.matmul(w(64, 40), normed())) == ["norm_chain", "matmul"]
+    assert launched(ops.matmul(w(64, 40), normed())) == ["norm_chain", "matmul_tiled"]
 
 
 def test_what_is_kept_does_not_vanish() -> None:
     norm = normed()
     product = ops.matmul(w(64, 40), norm)
-    assert launched(product, keep=[norm]) == ["rms_norm", "quantize", "matmul"]
+    assert launched(product, keep=[norm]) == ["rms_norm", "quantize", "matmul_tiled"]
 
 
 def test_what_others_read_does_not_vanish() -> None:
     norm = normed()
     product = ops.matmul(w(64, 40), norm)
     other = ops.scale(norm, 2.0)
-    assert launched(product, other) == ["rms_norm", "quantize", "matmul", "scale"]
+    assert launched(product, other) == ["rms_norm", "quantize", "matmul_tiled", "scale"]
     part = norm.view(0, (32, 3), norm.strides[1:2])
     second = ops.matmul(w(32, 8, Q8_0), part)
-    assert launched(product, second) == ["rms_norm", "quantize", "matmul", "quantize", "matmul"]
+    assert launched(product, second) == [
+        "rms_norm",
+        "quantize",
+        "matmul_tiled",
+        "quantize",
+        "matmul_tiled",
+    ]
 
 
 def test_rows_of_another_shape() -> None:
     """The product's rows are halves of what is normalised."""
     halves = normed(64, 3).reshape(32, 6)
-    assert launched(ops.matmul(w(32, 8), halves)) == ["rms_norm", "quantize", "matmul"]
+    assert launched(ops.matmul(w(32, 8), halves)) == ["rms_norm", "quantize", "matmul_tiled"]
 
 
 def test_a_view_of_a_norm_is_not_the_norm() -> None:
     norm = normed(96, 4)
     part = norm.view(128, (64, 4), norm.strides[1:2])
-    assert launched(ops.matmul(w(64, 8), part)) == ["rms_norm", "quantize", "matmul"]
+    assert launched(ops.matmul(w(64, 8), part)) == ["rms_norm", "quantize", "matmul_tiled"]
 
 
 def test_products_of_plain_weights_need_no_12_bits() -> None:
@@ -92,7 +99,7 @@ def test_norm_and_sum() -> None:
     total = ops.add(normed(), x(64, 3))
     assert launched(total) == ["norm_chain"]
     product = ops.matmul(w(64, 8), ops.rms_norm(total, x(64), 1e-5))
-    assert launched(product) == ["norm_chain", "matmul"]
+    assert launched(product) == ["norm_chain", "matmul_tiled"]
     # The sum is not written where nobody reads it, yet it is where somebody does.
     assert total in {t.storage for t in lowered(product, total)}
 
@@ -114,12 +121,12 @@ def test_a_norm_added_to_itself() -> None:
 
 def test_activation() -> None:
     gated = ops.silu(x(64, 3), x(64, 3))
-    assert launched(ops.matmul(w(64, 8), gated)) == ["activation_quantize", "matmul"]
+    assert launched(ops.matmul(w(64, 8), gated)) == ["activation_quantize", "matmul_tiled"]
     across = ops.silu(x(3, 64).permute(1, 0))
-    assert launched(ops.matmul(w(64, 8), across)) == ["silu", "quantize", "matmul"]
+    assert launched(ops.matmul(w(64, 8), across)) == ["silu", "quantize", "matmul_tiled"]
     halves = x(2, 64, fmt=F16).permute(1, 0)  # four bytes apart, as f32 without gaps
     across = ops.silu(x(64, 2), halves)
-    assert launched(ops.matmul(w(64, 8), across)) == ["silu", "quantize", "matmul"]
+    assert launched(ops.matmul(w(64, 8), across)) == ["silu", "quantize", "matmul_tiled"]
 
 
 def test_product_and_sum() -> None:
@@ -130,14 +137,14 @@ def test_product_and_sum() -> None:
 
 
 def test_products_and_sums_that_stay_apart() -> None:
-    single = ["quantize", "matmul", "add"]
+    single = ["quantize", "matmul_tiled", "add"]
     product = ops.matmul(w(64, 40), x(64, 3))
     assert launched(ops.add(product, x(20, 3))) == single
     assert launched(ops.add(product, x(40, 3, fmt=F16))) == single
     assert launched(ops.add(product, x(3, 40).permute(1, 0))) == single
     assert launched(ops.add(product, product)) == single
     assert launched(ops.add(product.reshape(20, 6), x(20, 6))) == single
-    assert launched(ops.add(x(40, 6), ops.matmul(w(64, 40), x(64, 1))))[1] == "matmul"
+    assert launched(ops.add(x(40, 6), ops.matmul(w(64, 40), x(64, 1))))[1] == "matmul_tiled"
     plain = ops.matmul(w(64, 40, F16), x(64, 3))
     assert launched(ops.add(plain, x(40, 3))) == ["matmul", "add"]
     rows = x(64, 3)
@@ -154,14 +161,14 @@ def gated(*products: Tensor, k: int = 64) -> list[str]:
 def test_gate_and_up() -> None:
     rows = x(64, 3)
     gate, up = (ops.matmul(w(64, 64), rows) for _ in range(2))
-    assert gated(gate, up) == ["quantize", "matmul_gated", "matmul"]
-    assert gated(gate, gate) == ["quantize", "matmul", "activation_quantize", "matmul"]
-    assert gated(gate) == ["quantize", "matmul", "activation_quantize", "matmul"]
-    both = ["matmul", "activation_quantize", "matmul"]
+    assert gated(gate, up) == ["quantize", "matmul_gated", "matmul_tiled"]
+    assert gated(gate, gate) == ["quantize", "matmul_tiled", "activation_quantize", "matmul_tiled"]
+    assert gated(gate) == ["quantize", "matmul_tiled", "activation_quantize", "matmul_tiled"]
+    both = ["matmul_tiled", "activation_quantize", "matmul_tiled"]
     other = ops.matmul(w(64, 64, Q8_0), rows)
-    assert gated(gate, other) == ["quantize", "matmul", *both]
+    assert gated(gate, other) == ["quantize", "matmul_tiled", *both]
     elsewhere = ops.matmul(w(64, 64), x(64, 3))
-    assert gated(gate, elsewhere) == ["quantize", "matmul", "quantize", *both]
+    assert gated(gate, elsewhere) == ["quantize", "matmul_tiled", "quantize", *both]
     joint = ops.matmul(w(64, 128), rows)
     halves = [joint.view(at, (64, 3), joint.strides[1:2]) for at in (0, 256)]
     assert gated(*halves) == ["quantize", *both]
@@ -170,7 +177,12 @@ def test_gate_and_up() -> None:
 def test_an_item_a_tile_must_keep_every_core_busy() -> None:
     rows = x(64, 3)
     gate, up = (ops.matmul(w(64, 32), rows) for _ in range(2))
-    assert gated(gate, up, k=32) == ["quantize", "matmul", "activation_quantize", "matmul"]
+    assert gated(gate, up, k=32) == [
+        "quantize",
+        "matmul_tiled",
+        "activation_quantize",
+        "matmul_tiled",
+    ]
 
 
 class Attention:
@@ -246,20 +258,20 @@ def test_a_cache_that_is_read_in_between() -> None:
 def test_attention_in_12_bits() -> None:
     mixed = Attention().made()[0]
     product = ops.matmul(w(128, 8), mixed.reshape(128, 3))
-    assert launched(product) == ["rope_store", "attention", "matmul"]
+    assert launched(product) == ["rope_store", "attention", "matmul_tiled"]
     by_heads = ops.matmul(w(32, 8), mixed)
-    assert launched(by_heads) == ["rope_store", "attention", "quantize", "matmul"]
+    assert launched(by_heads) == ["rope_store", "attention", "quantize", "matmul_tiled"]
 
 
 def test_names_force_and_forbid(monkeypatch: pytest.MonkeyPatch) -> None:
     total = ops.add(normed(), x(64, 3))
     product = ops.matmul(w(64, 8), ops.rms_norm(total, x(64), 1e-5))
-    single = ["rms_norm", "add", "rms_norm", "quantize", "matmul"]
+    single = ["rms_norm", "add", "rms_norm", "quantize", "matmul_tiled"]
     for text, expected in (
         ("none", single),
         ("norm_add", ["norm_chain", *single[2:]]),
-        ("norm_quantize,norm_add", ["norm_chain", "norm_chain", "matmul"]),
-        ("all", ["norm_chain", "matmul"]),
+        ("norm_quantize,norm_add", ["norm_chain", "norm_chain", "matmul_tiled"]),
+        ("all", ["norm_chain", "matmul_tiled"]),
     ):
         monkeypatch.setenv("CUTAWAY_FUSE", text)
         assert launched(product) == expected
@@ -291,5 +303,6 @@ def test_long_rows_are_sorted_in_blocks_that_are_merged() -> None:
     assert lowered(short) == (short,)
     blocks, merged = lowered(long)
     assert merged.storage is long
-    assert merged.src == (*long.src, blocks)
+    assert merged.op is Op.ARGSORT_MERGE
+    assert ArgsortMerge.of(merged).blocks is blocks
     assert blocks.shape == long.shape

@@ -1,0 +1,157 @@
+"""Launches of matrix products whose weights lie in row tiles."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from engine.backends.base import PLAIN, TypeOf
+from engine.backends.opencl.launch import Args, DeviceTraits, Launch
+from engine.backends.opencl.launches.matmul_plain import supports_plain
+from engine.backends.opencl.launches.quantize import has_wide_vectors, panel_defines
+from engine.backends.opencl.launches.sizes import gapless, ints, longs, readable
+from engine.backends.opencl.tiles.layouts import TILES
+from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
+from engine.gguf.formats import F32, Format
+from engine.graph.lowered import MatmulAdd, MatmulGated, MatmulTiled, Quantize
+from engine.graph.ops.matmul import Matmul
+from engine.graph.tensor import Tensor
+
+AT_ONCE = 3
+"""Products of the same activations that one launch makes."""
+
+# The fewest rows of a weight that an item makes where it uses vectors.
+LEAST_ROWS = 8
+
+# Items that a core is left with where one makes several tiles.
+_ITEMS_OF_CORE = 3
+
+
+def supports_matmul(node: Tensor, type_of: TypeOf) -> bool:
+    """Tiled weights as a whole times f32 rows, rounded unless weights are floats; what plain
+    kernels can.
+    """
+    given = Matmul.of(node)
+    a, b = given.a, given.b
+    if not is_tiled(a, type_of):
+        return readable(node, type_of) and supports_plain(a, b)
+    may_round = SCHEMES[a.fmt].exact or not given.full_precision
+    return a.root is None and a.shape[2] == 1 and b.fmt is F32 and gapless(b) and may_round
+
+
+def is_tiled(a: Tensor, type_of: TypeOf) -> bool:
+    """Whether the first operand lies in row tiles."""
+    kind = type_of(a.storage)
+    assert kind is None or kind.layout in (PLAIN, *TILES), kind
+    return kind is not None and kind.layout in TILES
+
+
+def matmul_tiled(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """One launch for up to three products."""
+    given = MatmulTiled.of(node)
+    return [_products(given, node, None, traits)]
+
+
+def supports_matmul_add(node: Tensor, added: Tensor) -> bool:
+    """Columns without gaps, one step apart from each other; or a bias."""
+    same = added.shape == node.shape and (added.is_contiguous or node.shape[2:] == (1, 1))
+    bias = added.dims == node.shape[:1]
+    return added.fmt is F32 and gapless(added) and (same or bias)
+
+
+def matmul_add(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """A product and what is added to it."""
+    given = MatmulAdd.of(node)
+    return [_products(MatmulTiled(given.a, given.x), node, given.added, traits)]
+
+
+def matmul_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """The activation of two products, in panels."""
+    given = MatmulGated.of(node)
+    gate, x, m = given.gate, Quantize.of(given.x), given.gate.shape[1]
+    tiles = _tiles_of_item(m, x.panels.rows, traits)
+    grid = _grid(gate.fmt, [m], given.x, tiles * TILE, traits)
+    args: Args = {
+        "out": node,
+        "gate": gate,
+        "up": given.up,
+        "x": given.x,
+        **ints(m=m, records=records(gate), n=x.n_rows, panels=grid.each),
+    }
+    defines = {**grid.defines, "ACT": given.act.upper(), "TILES": tiles}
+    return [Launch("matmul_tiled", "gated", args, grid.size, grid.local, defines)]
+
+
+def _products(
+    given: MatmulTiled, node: Tensor, added: Tensor | None, traits: DeviceTraits
+) -> Launch:
+    m0, m1, m2 = (0 if a is None else a.shape[1] for a in (given.a, given.a1, given.a2))
+    rows, x = [a.shape[1] for a in given.weights], Quantize.of(given.x)
+    item = rows_of_item(sum(rows), x.panels.rows, traits)
+    grid = _grid(given.a.fmt, rows, given.x, item, traits)
+    step = 0 if added is None or added.dims == (m0,) else added.strides[1]
+    args: Args = {
+        "y0": node,
+        "a0": given.a,
+        "y1": given.y1,
+        "a1": given.a1,
+        "y2": given.y2,
+        "a2": given.a2,
+        "added": added,
+        "x": given.x,
+        **ints(m0=m0, m1=m1, m2=m2, records=records(given.a), n=x.n_rows, panels=grid.each),
+        **longs(step=step),
+    }
+    return Launch("matmul_tiled", "matmul", args, grid.size, grid.local, grid.defines)
+
+
+def records(a: Tensor) -> int:
+    """Records that a row of tiled weights has."""
+    return a.shape[0] // SCHEMES[a.fmt].elements
+
+
+def _tiles_of_item(m: int, panel: int, traits: DeviceTraits) -> int:
+    """Several for one row of x: it waits for memory, which weights read in turn slow down."""
+    if not traits.items_take_vectors or panel > 1:
+        return 1
+    return max(1, min(traits.tuned.tiles, m // TILE // (_ITEMS_OF_CORE * traits.compute_units)))
+
+
+class _Grid(NamedTuple):
+    """Panels that an item makes, sizes, and what the program is built with."""
+
+    each: int
+    size: tuple[int, ...]
+    local: tuple[int, ...]
+    defines: dict[str, int | str]
+
+
+def _grid(fmt: Format, rows: Sequence[int], x: Tensor, item: int, traits: DeviceTraits) -> _Grid:
+    """Items over products of so many rows each; with vectors one makes `item` rows of them."""
+    panel, panels = Quantize.of(x).panels.rows, x.shape[1]
+    defines = tile_defines(fmt, x, panel, traits)
+    if traits.items_take_vectors:
+        each, items = traits.tuned.chunk // panel, sum(-(-m // item) for m in rows)
+        return _Grid(each, (items, -(-panels // each)), (1, 1), defines | {"ROWS": min(item, TILE)})
+    team, tiles = team_of_lanes(traits), sum(-(-m // TILE) for m in rows)
+    size, local = (tiles * TILE, team, panels), (TILE, team, 1)
+    return _Grid(1, size, local, defines | {"ROWS": 1, "TEAM": team})
+
+
+def tile_defines(fmt: Format, x: Tensor, panel: int, traits: DeviceTraits) -> dict[str, int | str]:
+    """What a program of products of row tiles is built with, whoever its items are."""
+    defines = {**SCHEMES[fmt].defines, **panel_defines(Quantize.of(x).panels), "PANEL": panel}
+    if traits.items_take_vectors and panel == 1:
+        defines["AHEAD"] = traits.tuned.ahead
+    return defines
+
+
+def team_of_lanes(traits: DeviceTraits) -> int:
+    """Items that share a row's records where items are lanes."""
+    return min(traits.tuned.lane_team, traits.max_work_group // TILE)
+
+
+def rows_of_item(m: int, panel: int, traits: DeviceTraits) -> int:
+    """A tile's; fewer where registers hold fewer sums, or where cores would have nothing to do."""
+    rows = TILE if panel == 1 or has_wide_vectors(traits) else TILE // 2
+    while rows > LEAST_ROWS and m < rows * traits.compute_units:
+        rows //= 2
+    return rows

@@ -1,0 +1,53 @@
+"""The source of a family's programs: `kernels_cl/<family>.cl` behind the parts that it needs.
+
+`python -m engine.backends.opencl.source FAMILY [NAME=VALUE ...]` prints it as drivers get it, with
+these defines at its head; without a family it lists the families.
+"""
+
+import sys
+from collections.abc import Mapping
+from importlib.resources import files
+
+OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
+"""What every program is built with, besides its defines."""
+
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "attention": ("blocks",),
+    "copy": ("blocks", "block_grids", "block_formats"),
+    "matmul_experts": ("tiled_scattered", "tiled_lanes", "tiled_floats", "tiled_sums"),
+    "matmul_plain": ("blocks", "block_grids", "block_formats"),
+    "matmul_tiled": ("tiled_lanes", "tiled_floats", "tiled_sums"),
+    "norm": ("row_sums",),
+    "reduce": ("row_sums",),
+    "rope_store": ("blocks",),
+    "rows": ("blocks", "block_grids", "block_formats"),
+}
+"""The files of `kernels_cl/parts` that a family is compiled behind, in order, after common.cl."""
+
+
+def families() -> list[str]:
+    """Their names, sorted."""
+    names = (path.name for path in files("kernels_cl").iterdir())
+    return sorted(name.removesuffix(".cl") for name in names if name.endswith(".cl"))
+
+
+def source(family: str) -> str:
+    """The parts, then the family's file, each with its name and lines for build logs."""
+    folder = files("kernels_cl")
+    named = {part: folder / "parts" / f"{part}.cl" for part in ("common", *PARTS.get(family, ()))}
+    named[family] = folder / f"{family}.cl"
+    texts = (f'#line 1 "{name}.cl"\n{path.read_text("utf-8")}' for name, path in named.items())
+    return "\n".join(texts)
+
+
+def main(arguments: list[str]) -> str:
+    """What the command prints. Raises `SystemExit` for a family that there is not."""
+    family, *defines = arguments or [""]
+    if family not in families():
+        raise SystemExit(f"families: {' '.join(families())}")
+    heads = [f"#define {name} {value}" for name, _, value in (d.partition("=") for d in defines)]
+    return "\n".join([*heads, source(family)])
+
+
+if __name__ == "__main__":
+    print(main(sys.argv[1:]))  # noqa: T201  a command for people

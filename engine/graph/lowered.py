@@ -1,0 +1,183 @@
+"""What lowering makes of a model's nodes, for backends that fuse and that lay weights out anew.
+
+Activations for weights in row tiles lie in panels. A source that is a RESULT is not read: the
+launch of the node that has it writes it, besides the node's own storage.
+"""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import NamedTuple
+
+from engine.graph.node import Arguments
+from engine.graph.ops.attention import Attention
+from engine.graph.ops.reduce import Argsort
+from engine.graph.tensor import Tensor
+
+
+class Panels(NamedTuple):
+    """How activations wait for a product: so many `rows` together, in 12 bits, or `exact` in f32
+    for weights that are floats.
+    """
+
+    rows: int
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Quantize(Arguments):
+    """The rows of x in panels."""
+
+    x: Tensor
+    _: KW_ONLY
+    panels: Panels
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of x, without those that fill the last panel."""
+        return self.x.nelements // self.x.shape[0]
+
+
+@dataclass(frozen=True)
+class MatmulTiled(Arguments):
+    """Up to three products of the same x, a QUANTIZE: the node is that of `a`, y1 and y2 (RESULTs)
+    are those of a1 and a2.
+    """
+
+    a: Tensor
+    x: Tensor
+    a1: Tensor | None = None
+    y1: Tensor | None = None
+    a2: Tensor | None = None
+    y2: Tensor | None = None
+
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        return tuple(a for a in (self.a, self.a1, self.a2) if a is not None)
+
+
+@dataclass(frozen=True)
+class MatmulAdd(Arguments):
+    """The product of `a` and x, a QUANTIZE, and what is added to it: a residual or a bias."""
+
+    a: Tensor
+    x: Tensor
+    added: Tensor
+
+
+@dataclass(frozen=True)
+class MatmulGated(Arguments):
+    """act(gate x) * (up x) in panels, x being a QUANTIZE. `act` is silu or gelu."""
+
+    gate: Tensor
+    x: Tensor
+    up: Tensor
+    _: KW_ONLY
+    act: str
+    panels: Panels
+
+
+@dataclass(frozen=True)
+class MatmulExperts(Arguments):
+    """Experts in row tiles times x, a QUANTIZE. `ids` are grouped by expert if a GROUP_IDS."""
+
+    a: Tensor
+    x: Tensor
+    ids: Tensor
+
+
+@dataclass(frozen=True)
+class GroupIds(Arguments):
+    """Pairs of token and expert, put together by expert."""
+
+    ids: Tensor
+    _: KW_ONLY
+    experts: int
+
+
+@dataclass(frozen=True)
+class NormChain(Arguments):
+    """h = x / rms(x) * weight1 + added, where something is added; else h = x. With `panels` the
+    node is h / rms(h) * weight2 in panels, and `total`, a RESULT, is h; else the node is h.
+    """
+
+    x: Tensor
+    weight1: Tensor | None = None
+    added: Tensor | None = None
+    weight2: Tensor | None = None
+    total: Tensor | None = None
+    _: KW_ONLY
+    eps1: float = 0.0
+    eps2: float = 0.0
+    panels: Panels | None = None
+
+
+@dataclass(frozen=True)
+class ActivationQuantize(Arguments):
+    """act(gate), times `up` where given, in panels. `act` is silu or gelu."""
+
+    gate: Tensor
+    up: Tensor | None
+    _: KW_ONLY
+    act: str
+    panels: Panels
+
+
+@dataclass(frozen=True)
+class RopeStore(Arguments):
+    """Rope of q (the node) and of k, which goes into rows `ids` of its cache, as v does into its
+    own; q and k are normalised before where there are weights. The caches are RESULTs.
+    """
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    table: Tensor
+    ids: Tensor
+    q_weight: Tensor | None
+    k_weight: Tensor | None
+    k_cache: Tensor
+    v_cache: Tensor
+    _: KW_ONLY
+    neox: bool
+    q_eps: float = 0.0
+    k_eps: float = 0.0
+
+
+@dataclass(frozen=True)
+class LoweredAttention(Attention):
+    """Attention, or with [Dv + 2, H, T, chunks] elements the shares of chunks of cells. `packed`, a
+    RESULT, is the result in panels, too.
+    """
+
+    packed: Tensor | None = None
+    _: KW_ONLY
+    panels: Panels | None = None
+
+
+@dataclass(frozen=True)
+class AttentionMerge(Arguments):
+    """What the shares of chunks make together, `packed` as above."""
+
+    shares: Tensor
+    sinks: Tensor | None
+    packed: Tensor | None = None
+    _: KW_ONLY
+    panels: Panels | None = None
+
+
+@dataclass(frozen=True)
+class LoweredArgsort(Argsort):
+    """The order of each row, or of every `block` elements of it."""
+
+    _: KW_ONLY
+    block: int = 0
+
+
+@dataclass(frozen=True)
+class ArgsortMerge(Arguments):
+    """The order of rows of x whose `blocks` of `block` elements are in order."""
+
+    x: Tensor
+    blocks: Tensor
+    _: KW_ONLY
+    descending: bool
+    block: int

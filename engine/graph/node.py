@@ -1,0 +1,80 @@
+"""Nodes, and what each operation is computed from, by name."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any, Self
+
+from engine.gguf.formats import Format
+from engine.graph.op import Op
+from engine.graph.tensor import Tensor, packed_strides, pad_shape
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What the nodes of an operation are computed from.
+
+    A subclass names their sources, in order, and behind `KW_ONLY` their attributes. Who makes a
+    node, who lowers it and who computes it all read the same names:
+
+        @dataclass(frozen=True)
+        class Rope(Arguments):
+            x: Tensor
+            table: Tensor
+            _: KW_ONLY
+            neox: bool
+
+        turned = node(Op.ROPE, F32, x.shape, Rope(x, table, neox=True))
+        Rope.of(turned).table
+    """
+
+    @classmethod
+    def of(cls, node: Tensor) -> Self:
+        """The arguments of a node that was made with this class."""
+        make: Callable[..., Self] = cls
+        return make(*node.src, **node.attr)
+
+    @classmethod
+    def position(cls, name: str) -> int:
+        """Where the source of that name stands in `Tensor.src`."""
+        return [field.name for field in fields(cls) if not field.kw_only].index(name)
+
+    @property
+    def sources(self) -> tuple[Tensor | None, ...]:
+        """As `Tensor.src` has them; optional ones may be None."""
+        return tuple(getattr(self, field.name) for field in fields(self) if not field.kw_only)
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """As `Tensor.attr` has them."""
+        named = {field.name: getattr(self, field.name) for field in fields(self) if field.kw_only}
+        return MappingProxyType(named)
+
+
+@dataclass(frozen=True)
+class Unary(Arguments):
+    """One source and nothing else."""
+
+    x: Tensor
+
+
+def node(op: Op, fmt: Format, shape: Sequence[int], arguments: Arguments) -> Tensor:
+    """A computed tensor of its own, packed."""
+    full = pad_shape(op, shape)
+    strides = packed_strides(fmt, full)
+    return Tensor(op, fmt, full, strides, arguments.sources, arguments.attributes)
+
+
+def writing(op: Op, target: Tensor, arguments: Arguments, name: str = "") -> Tensor:
+    """A node that writes where `target` lies: its result is a view of all of it."""
+    return Tensor(
+        op,
+        target.fmt,
+        target.shape,
+        target.strides,
+        arguments.sources,
+        arguments.attributes,
+        root=target.storage,
+        offset=target.offset,
+        name=name,
+    )

@@ -1,0 +1,94 @@
+"""What launches pass is what kernels take: names, types and order, from the kernels' own source."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pytest
+
+from engine.backends.base import PLAIN, BufferType
+from engine.backends.opencl import roof
+from engine.backends.opencl.launch import Arg, DeviceTraits, Launch
+from engine.backends.opencl.launches import FAMILIES, launches_of
+from engine.backends.opencl.lowering.lower import lower
+from engine.backends.opencl.source import families
+from engine.backends.opencl.tiles.layouts import layout_for
+from engine.gguf.formats import F32, I8
+from engine.graph.graph import Graph
+from engine.graph.op import LOWERED_OPS, VIEW_OPS, Op
+from engine.graph.tensor import Role, Tensor, leaf
+from engine.selftest.case import Case
+from engine.selftest.operands import Operands
+from engine.selftest.table import chosen
+from tests.kernels.sources import Parameters, kernels, parameters_of
+
+DEVICES = {
+    "vectors": DeviceTraits(True, 2, 4096, 1 << 15, vector_ints=16),
+    "lanes": DeviceTraits(False, 40, 1024, 1 << 16),
+}
+BUFFER = "__global char *"
+TYPES: Mapping[type, str] = {np.int32: "int", np.int64: "long", np.float32: "float"}
+
+
+def passed(args: Mapping[str, Arg]) -> Parameters:
+    """The parameters that these arguments are for."""
+    found: Parameters = []
+    for name, value in args.items():
+        if value is None or isinstance(value, Tensor):
+            found += [(BUFFER, f"{name}_buf"), ("long", f"{name}_off")]
+        else:
+            found.append((TYPES[type(value)], name))
+    return found
+
+
+def lowered(case: Case, traits: DeviceTraits, fused: bool) -> tuple[Tensor, ...]:
+    """A case's nodes as a device runs them; none if it has no kernels for one of them."""
+    node = case.build(Operands())
+    nodes = [t for t in Graph.of([node]).nodes if t.op not in VIEW_OPS]
+
+    def type_of(tensor: Tensor) -> BufferType:
+        tiled = case.tiled and tensor.role is Role.WEIGHT
+        layout = layout_for(tensor.fmt, tensor.shape, traits) if tiled else PLAIN
+        return BufferType("d", layout, 128, 1 << 40)
+
+    if not all(FAMILIES[t.op].supports(t, type_of) for t in nodes):
+        return ()
+    return lower(nodes, type_of, traits, frozenset([node.storage]) if fused else None)
+
+
+def all_launches(traits: DeviceTraits) -> Iterator[tuple[Op, Launch]]:
+    """Those of the self test's short table, fused and not, and those of the roof."""
+    plain = BufferType("d", PLAIN, 128, 1 << 40)
+    for case in chosen(quick=True):
+        for fused in (True, False):
+            for node in lowered(case, traits, fused):
+                for launch in launches_of(node, lambda t: plain, traits):
+                    yield node.op, launch
+    x, y = leaf("x", I8, (1 << 20,), Role.INPUT), leaf("y", F32, (1 << 10,), Role.INPUT)
+    yield Op.NONE, roof.read_all(y, x, traits)
+    yield Op.NONE, roof.multiply_add(y, 8, traits)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_launches_pass_what_kernels_take(device: str) -> None:
+    """Every kernel there is, and every lowered operation, is launched by some case."""
+    seen: dict[tuple[str, str, str], Launch] = {}
+    ops: set[Op] = set()
+    for op, launch in all_launches(DEVICES[device]):
+        seen.setdefault((launch.family, launch.kernel, str(passed(launch.args))), launch)
+        ops.add(op)
+    wrong, taken = [], set()
+    for launch in seen.values():
+        program = kernels(launch.family, launch.defines)
+        taken |= {(launch.family, name) for name in program}
+        if program.get(launch.kernel) != passed(launch.args):
+            wrong.append((launch.family, launch.kernel, program.get(launch.kernel), launch.args))
+    assert not wrong
+    assert taken == {(launch.family, launch.kernel) for launch in seen.values()}
+    assert {family for family, _ in taken} == set(families())
+    assert ops >= LOWERED_OPS - {Op.RESULT}
+
+
+def test_parameters_are_read_as_c_has_them() -> None:
+    text = "const __global char *x_buf, __global const  char* y_buf,\n long x_off, float eps"
+    expected = [("__global char *", "x_buf"), ("__global char *", "y_buf")]
+    assert parameters_of(text) == [*expected, ("long", "x_off"), ("float", "eps")]
