@@ -32,7 +32,7 @@ def _time(line: LogLine) -> str:
 
 
 COLUMNS = (
-    Column[LogLine]("Time", _time, lambda x: x.time, mono=True, quiet=True),
+    Column[LogLine]("Time", _time, lambda x: x.time, right=True, mono=True, quiet=True),
     Column[LogLine](
         "Level",
         lambda x: logging.getLevelName(x.level).capitalize(),

@@ -49,7 +49,7 @@ def read_header(path: str, data: memoryview, part: int = 0) -> Header:
 def _read_version(cursor: Cursor) -> int:
     magic = bytes(cursor.span(len(MAGIC), "the magic number"))
     if magic != MAGIC:
-        raise cursor.fail(f"not a GGUF file: it begins with {magic!r}, not {MAGIC!r}")
+        raise cursor.fail("this isn't a GGUF file")
     version = cursor.integer("I", "the version")
     if version & 0xFFFF == 0:  # small numbers in the other byte order
         cursor.order = ">"

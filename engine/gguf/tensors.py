@@ -98,8 +98,8 @@ def place(
         end = beyond[-1].offset + beyond[-1].nbytes
         raise BadFile(
             path,
-            f"{len(beyond)} tensors (first: {beyond[0].name!r}) lie beyond the end: {end} bytes "
-            f"wanted, the file has {size}; it is cut off or damaged",
+            f"incomplete: {size} of {end} bytes are there, cut off: {len(beyond)} tensors "
+            f"(first: {beyond[0].name!r}); download it again",
         )
     return tensors
 

@@ -168,14 +168,18 @@ class MemoryView(QWidget):
     def _sentence(self) -> str:
         memory = self._memory
         if self._page == "timeline":
-            return "A step an event; crosses are refusals."
+            return "Each step is one allocation; × marks a failed one."
         if self._page == "splits":
-            return "Solid computes, hatched is copied in; measured once a second."
+            return "Solid is computing, hatched is copying; measured once a second."
         if not memory.cells:
-            return "What each device holds shows here when a model opens."
+            return "Open a model to see what each device holds."
         if memory.failed is not None:
             some = any(cell.held for cell in memory.cells if cell.status != "mapped")
-            return "At the refusal; all is given back now." if some else "Refused: nothing is held."
+            return (
+                "As it was when memory ran out; all is freed now."
+                if some
+                else "Nothing was allocated."
+            )
         if self._session.status == "loading":
             return "Loading: solid is allocated, dashed planned."
         return "Solid is held, dashed is planned; MiB."

@@ -34,7 +34,7 @@ _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 MARKED = {"refuse": "refused"}
 
 EVENTS = (
-    Column[MemoryEvent]("Time", lambda e: clock(e.time_ns), lambda e: e.time_ns),
+    Column[MemoryEvent]("Time", lambda e: clock(e.time_ns), lambda e: e.time_ns, right=True),
     Column[MemoryEvent](
         "What",
         lambda e: f"{MARKED.get(e.kind, e.kind)} {e.component}",

@@ -1,4 +1,4 @@
-"""Which model: those on the disk, those to fetch, and how the chosen one is loaded."""
+"""Which model: those on the disk, those to download, and how the chosen one is loaded."""
 
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QResizeEvent
@@ -65,7 +65,7 @@ class Chooser(QWidget):
         self.fetch = FetchView(bench)
         self._empty = label(tone="quiet", wrap=True)
         title = label("Choose a model", size="strong")
-        to_fetch = label("To fetch", "quiet")
+        to_download = label("Download", "quiet")
         head = QHBoxLayout()
         head.setContentsMargins(PADDING, GRID, GRID, GRID)
         head.setSpacing(GRID)
@@ -80,7 +80,7 @@ class Chooser(QWidget):
         left.addWidget(self.table, 1)
         left.addWidget(self._empty)
         left.addWidget(divider())
-        left.addWidget(to_fetch)
+        left.addWidget(to_download)
         left.addWidget(self.fetch)
         body = QWidget()
         self._halves = QBoxLayout(QBoxLayout.Direction.LeftToRight, body)

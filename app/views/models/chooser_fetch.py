@@ -1,4 +1,4 @@
-"""Models that can be fetched, and fetches under way."""
+"""Models that can be downloaded, and downloads under way."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QProgressBar, QVBoxLayout, QWidget
@@ -13,7 +13,7 @@ from app.widgets.numbers import duration, mib
 
 
 class FetchView(QWidget):
-    """A line a model: what it is, Get, or how far it is."""
+    """A line per model: what it is, Download, or how far it is."""
 
     wanted = Signal(str)  # name, or org/repo[:quant]
 
@@ -25,12 +25,12 @@ class FetchView(QWidget):
         self._column.setSpacing(0)
         self.address = QLineEdit()
         self.address.setPlaceholderText("Hugging Face: org/repo or org/repo:Q4_K_M")
-        self.address.setAccessibleName("Hugging Face repository to fetch")
+        self.address.setAccessibleName("Hugging Face repository to download")
         self.address.returnPressed.connect(self._fetch_address)
         row = QHBoxLayout()
         row.setSpacing(GRID)
         row.addWidget(self.address, 1)
-        row.addWidget(Button("Fetch", self._fetch_address, name="Fetch the repository"))
+        row.addWidget(Button("Download", self._fetch_address, name="Download the repository"))
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID)
@@ -41,7 +41,7 @@ class FetchView(QWidget):
         self.refresh()
 
     def refresh(self) -> None:
-        """The known models that are not on the disk, and every fetch that has not come."""
+        """The known models that are not on the disk, and every download that has not ended."""
         offered = {model.name: model for model in self._bench.library.fetchable}
         downloads = self._bench.downloads.items
         names = [*offered, *(n for n, d in downloads.items() if d.state != "done")]
@@ -78,9 +78,11 @@ class _Line(QWidget):
         self._says = ElidedLabel(self._about)
         self._says.setProperty("tone", "quiet")
         self._says.setProperty("letters", "small")
-        self._get = Button("Get", lambda: wanted(name), picture="download", name=f"Get {name}")
+        self._get = Button(
+            "Download", lambda: wanted(name), picture="download", name=f"Download {name}"
+        )
         self._stop = Button(
-            "Cancel", lambda: bench.downloads.cancel(name), name=f"Cancel fetching {name}"
+            "Cancel", lambda: bench.downloads.cancel(name), name=f"Cancel downloading {name}"
         )
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
@@ -106,7 +108,7 @@ class _Line(QWidget):
         if download is None:
             return
         stopped = download.state in ("stopped", "failed")
-        self._get.setText("Go on" if stopped else "Get")
+        self._get.setText("Continue" if stopped else "Download")
         self._says.setText(_words(download) or self._about)
         self._bar.setRange(0, 1000 if download.total else 0)
         self._bar.setValue(round(1000 * download.done / max(download.total, 1)))

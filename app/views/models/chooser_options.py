@@ -102,7 +102,7 @@ class OptionsView(QWidget):
         self._form.setVisible(model is not None and not model.problem)
         self._name.setText(model.name if model is not None else "")
         if model is None:
-            self._says.setText("Choose a model to see what it would take.")
+            self._says.setText("Choose a model to see the memory it needs.")
         else:
             kind = f"{model.architecture or 'unknown'} · {model.quantization or 'unknown'}"
             files = f" · {len(model.paths)} files" if len(model.paths) > 1 else ""
@@ -176,9 +176,9 @@ class OptionsView(QWidget):
             picture, tone, text = "error", "bad", self._bench.memory.prediction_problem
         elif self._bench.session.status == "answering":  # the engine does one thing at a time
             picture, tone = "info", "quiet"
-            text = "What it would take can be told when the answer under way has ended."
+            text = "Its memory will be worked out when the answer under way has ended."
         else:
-            picture, tone, text = "info", "quiet", "Working out what it would take …"
+            picture, tone, text = "info", "quiet", "Working out its memory …"
         self._bars.show_sums(sums)
         self._fits.setText(text)
         self._tight = tone == "bad"
@@ -193,7 +193,7 @@ class OptionsView(QWidget):
         session, model = self._bench.session, self._model
         mine = model is not None and session.path in model.paths
         self.load.setEnabled(model is not None and not model.problem and not model.is_projector)
-        words = "Load again" if mine and session.model is not None else "Load"
+        words = "Reload" if mine and session.model is not None else "Load"
         self.load.set_text("Load anyway" if self._tight else words)
         self.unload.setVisible(mine and session.model is not None)
 
@@ -209,7 +209,7 @@ def _verdict(memory: PredictedMemory) -> tuple[str, str, str]:
     if memory.fits:
         left = min((pool.limit - pool.used for pool in memory.pools), default=0)
         return "check", "good", f"Fits: {mib(wanted)} MiB wanted, {mib(left)} MiB free for it."
-    words = f"Does not fit: {mib(wanted)} MiB wanted, {mib(memory.shortfall)} MiB too many."
+    words = f"Does not fit: {mib(wanted)} MiB wanted, {mib(memory.shortfall)} MiB short."
     return "error", "bad", f"{words} Choose a smaller context or another device."
 
 

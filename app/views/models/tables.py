@@ -96,7 +96,7 @@ class MetadataPage(QWidget):
 
 
 class TensorsPage(QWidget):
-    """The tensors, by default in the file's order."""
+    """The tensors by name, layers in their order; by offset they stand as in the file."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,8 +104,9 @@ class TensorsPage(QWidget):
         _fill(self, self.table)
 
     def show_content(self, content: FileContent | None) -> None:
-        rows = content.tensors if content is not None else ()
-        if rows != self.table.rows.all_rows:
+        tensors = content.tensors if content is not None else ()
+        rows = sorted(tensors, key=lambda t: _natural(t.name))
+        if rows != list(self.table.rows.all_rows):
             self.table.rows.show_rows(rows)
 
 
@@ -119,8 +120,10 @@ def array_items(array: Array) -> tuple[list[Item], list[str]]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Sorts blk.2 before blk.10."""
-    return [(int(p), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", name)]
+    """Sorts blk.2 before blk.10: numbers first by their length, however long they are."""
+    parts = re.split(r"([0-9]+)", name)
+    numbers = [part.lstrip("0") if at % 2 else part for at, part in enumerate(parts)]
+    return [(len(part) if at % 2 else -1, part) for at, part in enumerate(numbers)]
 
 
 def _small_mib(size: int) -> str:

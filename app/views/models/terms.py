@@ -1,4 +1,4 @@
-"""Terms of use, to be accepted before a fetch."""
+"""Terms of use, to be accepted before a download."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
@@ -23,7 +23,7 @@ class TermsView(QWidget):
         self._link = QLabel()
         self._link.setOpenExternalLinks(True)
         self._link.setAccessibleName("Address of the terms")
-        self.accept = Button("Accept and fetch", self._accept, "primary")
+        self.accept = Button("Accept and download", self._accept, "primary")
         self.setFocusProxy(self.accept)
         row = QHBoxLayout()
         row.setSpacing(GRID)

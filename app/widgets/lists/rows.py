@@ -19,7 +19,7 @@ _Role = Qt.ItemDataRole
 class Column(Generic[R]):
     """`text` is what is shown and copied; `key` sorts (the text where it is None).
 
-    A column with a `key` holds numbers or times, which are never cut short. `tone` and `quiet`
+    A column at the `right` holds numbers or times, which are never cut short. `tone` and `quiet`
     colour the text, `picture` stands before it.
     """
 

@@ -208,8 +208,8 @@ def _widths(view: QTableView, rows: Rows[Any]) -> tuple[dict[int, int], dict[int
         widest = max([0, *(metrics.horizontalAdvance(text) for text in texts)])
         title = header.fontMetrics().horizontalAdvance(column.title) + fonts.px(BESIDE)
         needed = max(title, widest + fonts.px(BESIDE))
-        wanted[at] = needed if column.key is not None else max(title, min(needed, fonts.px(WIDEST)))
-        least[at] = needed if column.key is not None else title
+        wanted[at] = needed if column.right else max(title, min(needed, fonts.px(WIDEST)))
+        least[at] = needed if column.right else title
     return least, wanted
 
 

@@ -121,7 +121,7 @@ def test_a_cut_in_the_last_tensor(tmp_path):
     draft = Draft(tensors={"a": tensor(), "b": tensor()})
     whole = b"".join(draft.encoded())
     path.write_bytes(whole[:-1])
-    assert "(first: 'b') lie beyond the end: 192 bytes wanted, the file has 191" in refused(path)
+    assert "incomplete: 191 of 192 bytes are there, cut off: 1 tensors (first: 'b'" in refused(path)
 
 
 @pytest.mark.parametrize("number", [2**63, 2**64 - 1, 2**40, 2**17 + 1])
@@ -177,7 +177,7 @@ def test_lengths(tmp_path, before, length):
     [
         (b"", "the file is empty"),
         (b"GG", "ends inside the magic number"),
-        (b"GGML" + bytes(30), "not a GGUF file: it begins with b'GGML'"),
+        (b"GGML" + bytes(30), "this isn't a GGUF file"),
         (b"GGUF" + u32(1) + bytes(30), "GGUF version 1 is not read"),
         (b"GGUF" + u32(0) + bytes(30), "GGUF version 0 is not known"),
         (b"GGUF" + u32(4) + bytes(30), "GGUF version 4 is not known"),
@@ -208,8 +208,8 @@ def test_hand_made_headers(tmp_path, raw, message):
         (tensor(dims=(0, 4)), "impossible shape [0, 4]"),
         (tensor(dims=(4, 2**63)), "impossible shape"),
         (tensor(dims=(2**32, 2**31)), "impossible shape"),
-        (tensor(dims=(2**62, 1)), "beyond the end"),
-        (tensor(dims=(2**16, 2**15, 2**16, 2**15)), "beyond the end"),
+        (tensor(dims=(2**62, 1)), "incomplete: "),
+        (tensor(dims=(2**16, 2**15, 2**16, 2**15)), "incomplete: "),
         (tensor(2, (33,)), "'t': rows of 33 are not whole blocks of 32 (Q4_0)"),
         (tensor(14, (128, 2)), "rows of 128 are not whole blocks of 256 (Q6_K)"),
         (tensor(99), "unknown tensor type 99 ('t')"),
@@ -231,8 +231,8 @@ def test_impossible_tensors(tmp_path, blocks, message):
         (1, "'b': offset 1 is not a multiple of 32"),
         (0, "tensors 'a' and 'b' overlap"),
         (32, "tensors 'a' and 'b' overlap"),
-        (2**40, "lie beyond the end: 10995116"),
-        (2**64 - 32, "lie beyond the end"),
+        (2**40, "of 10995116"),
+        (2**64 - 32, "(first: 'b')"),
     ],
 )
 def test_impossible_places(tmp_path, offset, message):

@@ -78,19 +78,19 @@ def test_the_engine_is_asked_what_it_would_take(
     assert isinstance(first, Predict)
     assert first.path == str(models[0].paths[0])
     client.say(memory("planned"))
-    assert says(window) == "Working out what it would take …"
+    assert says(window) == "Working out its memory …"
     client.predicted.emit(memory("planned"))
     assert says(window).startswith("Fits: ")
     client._open.clear()
     options.context.setCurrentIndex(options.context.findData(4096))
     options.context.activated.emit(options.context.currentIndex())
-    assert says(window) == "Working out what it would take …"
+    assert says(window) == "Working out its memory …"
     qtbot.waitUntil(lambda: len(asked(Predict)) == 2)
     last = asked(Predict)[-1]
     assert isinstance(last, Predict)
     assert last.options.ctx == 4096
     client.predicted.emit(memory("planned", fits=False))
-    assert "312 MiB too many" in says(window)
+    assert "312 MiB short" in says(window)
     assert options.load.text() == "Load anyway"
 
 
@@ -148,12 +148,12 @@ def test_terms_come_before_the_fetch(
     (get,) = [
         b
         for b in window.sheets.chooser.fetch.findChildren(QPushButton)
-        if b.accessibleName() == f"Get {GEMMA3.name}"
+        if b.accessibleName() == f"Download {GEMMA3.name}"
     ]
     QTest.mouseClick(get, Qt.MouseButton.LeftButton)
     assert window.sheets.terms.isVisible()
     assert fetched == []
-    click(window, "Accept and fetch")
+    click(window, "Accept and download")
     QTest.qWait(100)
     assert fetched == [(GEMMA3.name, True)]
     assert not window.sheets.terms.isVisible()
@@ -169,7 +169,7 @@ def test_a_fetch_is_shown_and_cancelled(window: MainWindow, models: list[Stored]
     (stop,) = [
         b
         for b in window.sheets.chooser.fetch.findChildren(QPushButton)
-        if b.accessibleName() == "Cancel fetching org/repo"
+        if b.accessibleName() == "Cancel downloading org/repo"
     ]
     assert stop.isVisible()
     QTest.mouseClick(stop, Qt.MouseButton.LeftButton)
