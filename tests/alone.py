@@ -31,11 +31,6 @@ def is_alone(item: pytest.Item) -> bool:
     return item.get_closest_marker("alone") is not None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """They come last, so that nobody waits for them as long as there is other work."""
-    items.sort(key=is_alone)
-
-
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before the clock of pytest-timeout
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     with room(is_alone(item)):

@@ -11,11 +11,19 @@ import pytest
 from app.fetch import fetch
 from app.library import resolve
 from engine.errors import ModelNotFound
-from tests.alone import pytest_collection_modifyitems, pytest_runtest_protocol
+from tests.alone import is_alone, pytest_runtest_protocol
 from tests.goldens.tiny import write_tiny
 from tests.program import MARK, still_there
+from tests.smoke import mark_smoke
 
-__all__ = ["pytest_collection_modifyitems", "pytest_runtest_protocol"]
+__all__ = ["pytest_runtest_protocol"]
+
+
+@pytest.hookimpl(tryfirst=True)  # before marks are looked at
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The smoke tier; tests that want to be alone come last, when nobody has to wait for them."""
+    mark_smoke(items)
+    items.sort(key=is_alone)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -18,7 +18,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for info in list_devices():
         platforms.setdefault((info.platform, info.driver_version), info.name)
     skip = pytest.mark.skip(reason=f"no OpenCL driver; {INSTALL}")
-    params = [pytest.param(name, marks=pytest.mark.device) for name in platforms.values()]
+    params = [
+        pytest.param(name, marks=[pytest.mark.device, *([pytest.mark.other_driver] if n else [])])
+        for n, name in enumerate(platforms.values())
+    ]
     params = params or [pytest.param("none", marks=[pytest.mark.device, skip])]
     metafunc.parametrize("backend", params, indirect=True, scope="session")
 
