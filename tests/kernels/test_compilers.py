@@ -1,9 +1,14 @@
-"""Every kernel passes other vendors' compilers: clang for SPIR-V, AMD and NVIDIA devices."""
+"""Every kernel passes other vendors' compilers: clang for SPIR-V, AMD and NVIDIA devices.
+
+What passed is kept in pytest's cache under its source, its options and the compiler's version, and
+is not compiled again; `pytest --cache-clear` forgets it.
+"""
 
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable
+from hashlib import sha256
 
 import pytest
 
@@ -26,64 +31,88 @@ OPERATIONS = {
 }
 MOVED = ("u8 u8 uchar", "u64 u64 ulong", "i8 i64 long", "f16 i16 float", "i32 bf16 float")
 DEVICES = {"cpu": ("-DW=16", "-DLOCAL=1"), "gpu": ("-DW=4", "-DLOCAL=64")}
+Compile = Callable[..., None]  # of a family, a target, and defines
+
+
+@pytest.fixture(scope="session")
+def clang() -> tuple[str, str]:
+    """Where it is, and which one."""
+    found = shutil.which("clang")
+    if found is None:
+        assert "CI" not in os.environ, "CI installs it"
+        pytest.skip("needs clang: apt-get install clang")
+    words = [found, "--version"]
+    return found, subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def compiled(clang: tuple[str, str], request: pytest.FixtureRequest) -> Compile:
+    """Compiles a family unless the same source passed before; without an error or a warning."""
+    program, version = clang
+    passed = getattr(request.config, "cache", None)
+
+    def compile(family: str, target: str, *defines: str) -> None:
+        words = [
+            *("-x", "cl", *OPTIONS, f"--target={target}", *TARGETS[target]),
+            *("-Xclang", "-finclude-default-header", "-Xclang", "-cl-ext=+cl_khr_fp16"),
+            *("-Wall", "-Wno-unused-function", *defines),
+            *("-O1", "-S", "-emit-llvm", "-o", "-", "-"),
+        ]
+        text = source(family)
+        case = sha256(" ".join([family, *words]).encode()).hexdigest()[:16]
+        stamp = sha256(f"{version}\0{text}".encode()).hexdigest()
+        if passed is not None and passed.get(f"clang/{case}", None) == stamp:
+            return
+        done = subprocess.run(
+            [program, *words], input=text, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert not done.stderr
+        assert "define" in done.stdout
+        if passed is not None:
+            passed.set(f"clang/{case}", stamp)
+
+    return compile
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("family", families())
-def test_clang_takes_it_without_a_warning(family: str, target: str, device: str) -> None:
-    compiled(family, target, DEVICES[device])
+def test_clang_takes_it_without_a_warning(
+    compiled: Compile, family: str, target: str, device: str
+) -> None:
+    compiled(family, target, *DEVICES[device])
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("family", OPERATIONS)
-def test_clang_takes_every_operation(family: str, target: str) -> None:
+def test_clang_takes_every_operation(compiled: Compile, family: str, target: str) -> None:
     for op in OPERATIONS[family].split():
-        compiled(family, target, (*DEVICES["gpu"], f"-DOP={op}"))
+        compiled(family, target, *DEVICES["gpu"], f"-DOP={op}")
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("types", MOVED)
-def test_clang_takes_moves_between_types(types: str, target: str) -> None:
+def test_clang_takes_moves_between_types(compiled: Compile, types: str, target: str) -> None:
     named = (f"-D{name}={kind}" for name, kind in zip("XYR", types.split(), strict=True))
-    compiled("move", target, (*DEVICES["gpu"], *named))
+    compiled("move", target, *DEVICES["gpu"], *named)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
-def test_clang_takes_the_decoder_of_every_format(fmt: Format, target: str) -> None:
+def test_clang_takes_the_decoder_of_every_format(
+    compiled: Compile, fmt: Format, target: str
+) -> None:
     defines = (f"-DA={ROW_NAMES[fmt]}", f"-DW={BLOCK_WIDTH}", "-DSTEP=4", "-DLOCAL=32")
-    compiled("matmul_plain", target, defines)
+    compiled("matmul_plain", target, *defines)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("fmt", SCHEMES, ids=str)
-def test_clang_takes_the_tiles_of_every_format(fmt: Format, target: str) -> None:
+def test_clang_takes_the_tiles_of_every_format(compiled: Compile, fmt: Format, target: str) -> None:
     scheme = SCHEMES[fmt]
     defines = [f"-D{name}={value}" for name, value in scheme.defines.items()]
     defines += ["-DX_F32=1"] if scheme.exact else []
     defines += ["-DROWS=1", "-DTEAM=8"]
-    compiled("matmul_tiled", target, (*defines, "-DPANEL=1", "-DACT=SILU"))
-    compiled("matmul_experts", target, (*defines, "-DPANEL=4"))
-
-
-def compiled(family: str, target: str, defines: Sequence[str]) -> None:
-    clang = shutil.which("clang")
-    if clang is None:
-        assert "CI" not in os.environ, "CI installs it"
-        pytest.skip("needs clang: apt-get install clang")
-    done = subprocess.run(
-        [
-            *(clang, "-x", "cl", *OPTIONS, f"--target={target}", *TARGETS[target]),
-            *("-Xclang", "-finclude-default-header", "-Xclang", "-cl-ext=+cl_khr_fp16"),
-            *("-Wall", "-Wno-unused-function", *defines),
-            *("-O1", "-S", "-emit-llvm", "-o", "-", "-"),
-        ],
-        input=source(family),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    assert not done.stderr
-    assert "define" in done.stdout
+    compiled("matmul_tiled", target, *defines, "-DPANEL=1", "-DACT=SILU")
+    compiled("matmul_experts", target, *defines, "-DPANEL=4")
