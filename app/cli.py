@@ -18,6 +18,7 @@ from typing import NoReturn
 
 import app.commands
 from app.terminal.text import print_json, shortened, tame, tamed_output
+from app.version import version
 from engine.errors import CutawayError
 from engine.settings import SETTINGS
 
@@ -125,16 +126,6 @@ def _overview() -> str:
     lines += ["", "environment:"]
     lines += [f"  {setting.name:<16} {setting.help}" for setting in SETTINGS]
     return "\n".join(lines)
-
-
-def version() -> str:
-    """The installed version of the distribution."""
-    from importlib import metadata
-
-    try:
-        return metadata.version("cutaway")
-    except metadata.PackageNotFoundError:
-        return "(not installed)"
 
 
 def _report(words: Sequence[str], kind: str, message: str, status: int) -> int:

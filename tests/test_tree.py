@@ -7,7 +7,9 @@ it. Parts in one row do not import each other.
 import ast
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -33,7 +35,28 @@ ORDER = [
     ("engine.sampling",),
     ("engine.runner",),
     ("engine.worker",),
-    ("app",),
+    # The app. Widgets know no domain, state knows no widgets, and a view of one area knows no other
+    # area's views, but for those in a row before it.
+    ("app.files", "app.inbox", "app.names", "app.version"),
+    ("app.terminal",),
+    ("app.bench",),
+    ("app.client", "app.work", "app.stores"),
+    ("app.fetch",),
+    ("app.library",),
+    ("app.theme",),
+    ("app.widgets",),
+    ("app.state.log", "app.state.presets", "app.state.problem", "app.state.selection"),
+    ("app.state.preferences",),
+    ("app.state.session",),
+    ("app.state.graph", "app.state.memory", "app.state.models", "app.state.talk"),
+    ("app.state.workbench",),
+    ("app.views.graph", "app.views.log", "app.views.preferences", "app.views.talk"),
+    ("app.views.memory",),
+    ("app.views.models",),
+    ("app.window",),
+    ("app.commands",),
+    ("app.cli",),
+    ("app.__main__",),
 ]
 ROW = {part: row for row, parts in enumerate(ORDER) for part in parts}
 # What the app takes from the engine; the tokenizer only to show what it does.
@@ -50,11 +73,27 @@ APART = {
     f"{OPENCL}.lowering": (f"{OPENCL}.drivers", f"{OPENCL}.program"),
 }
 QT = ("PySide6", "pyqtgraph")
+# Where Qt may be: nothing that the command line needs waits for it.
+QT_PARTS = (
+    *("app.client", "app.inbox", "app.work", "app.theme", "app.widgets", "app.state"),
+    *("app.views", "app.window", "app.commands.window"),
+)
+# The one command that opens the window; the others know nothing of it.
+WINDOW_COMMAND = "app.commands.window"
+OF_THE_WINDOW = ("app.theme", "app.widgets", "app.state", "app.views", "app.window")
+PACKAGES = ("engine", "engine.backends", "app", "app.state", "app.views")
 TOP = {
     *("pyproject.toml", "README.md", "LICENSE"),
     *("app", "engine", "kernels_cl", "resources", "tests"),
 }
 LONGEST = 400
+MOST_MODULES = 16
+# Folders of siblings that answer one question each: nobody reads them as a whole.
+TABLES = {
+    "kernels_cl": "a family of kernels each",
+    "tests/kernels": "a family of kernels each",
+    "engine/backends/opencl/launches": "a family of launches each",
+}
 # Home directories and work places: a path there means one person's machine.
 MACHINE_PATH = re.compile(
     r"""["'\s=:(](/(?:work|home|Users|root|mnt|media|build)/\w|[A-Z]:\\Users)"""
@@ -74,7 +113,6 @@ def dotted(path: Path) -> str:
 
 def imports(name: str, path: Path) -> Iterator[str]:
     """What a module imports, anywhere in it; `from a import b` counts as a.b where that is one."""
-    known = modules()
     for node in ast.walk(ast.parse(path.read_text("utf-8"), str(path))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -83,7 +121,7 @@ def imports(name: str, path: Path) -> Iterator[str]:
             base = node.module or ""
             for alias in node.names:
                 full = f"{base}.{alias.name}"
-                yield full if full in known else base
+                yield full if full in MODULES else base
 
 
 def part(module: str) -> str | None:
@@ -112,26 +150,70 @@ def test_imports_follow_the_order(name: str) -> None:
         assert not (inside(name, folder) and any(inside(m, *others) for m in found))
     if not inside(name, OPENCL):
         assert not any(inside(m, "pyopencl") for m in found)
-    if name.startswith("engine"):
+    if not inside(name, *QT_PARTS):
         assert not any(inside(m, *QT) for m in found)
     if inside(name, "app.state"):
-        assert not any(inside(m, "app.views", "app.widgets", "PySide6.QtWidgets") for m in found)
+        barred = ("app.theme", "app.widgets", "PySide6.QtWidgets")
+        assert not any(inside(m, *barred) for m in found)
+    if inside(name, "app.commands") and name != WINDOW_COMMAND:
+        assert not any(inside(m, *OF_THE_WINDOW) for m in found)
 
 
 def may_import(name: str, own: str, other: str) -> bool:
     theirs = part(other)
     if theirs is None:
-        return other == "engine"
+        return other in PACKAGES
     if theirs == own:
         return True
-    if own == "app":
+    if inside(own, "app") and inside(theirs, "engine"):
         return theirs in APP_TAKES
     return ROW[theirs] < ROW[own]
 
 
 def test_every_module_belongs_to_a_part() -> None:
-    packages = {"engine", "engine.backends"}
-    assert [name for name in MODULES if part(name) is None and name not in packages] == []
+    assert [name for name in MODULES if part(name) is None and name not in PACKAGES] == []
+
+
+def test_every_part_is_there() -> None:
+    known = {name for module in MODULES for name in (module, *above(module))}
+    assert [name for name in (*ROW, *PACKAGES) if name not in known] == []
+
+
+def above(module: str) -> Iterator[str]:
+    """The packages around a module."""
+    parts = module.split(".")
+    yield from (".".join(parts[:n]) for n in range(1, len(parts)))
+
+
+def test_no_import_goes_in_a_circle() -> None:
+    """Imports for types alone count too: who needs another's type knows the other."""
+    graph = {name: set(imports(name, path)) & set(MODULES) for name, path in MODULES.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        raise AssertionError(f"imports in a circle: {' <- '.join(error.args[1])}") from None
+
+
+@pytest.mark.parametrize("top", ["engine", "kernels"])
+def test_tests_of_the_engine_know_no_app(top: str) -> None:
+    wrong = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "tests" / top).rglob("*.py")
+        if any(inside(m, "app") for m in imports(path.stem, path))
+    }
+    assert wrong == set()
+
+
+def test_no_folder_is_crowded() -> None:
+    tops = ("app", "engine", "kernels_cl", "tests")
+    files = [p for top in tops for p in (ROOT / top).rglob("*") if p.suffix in (".py", ".cl")]
+    folders = Counter(
+        str(p.parent.relative_to(ROOT))
+        for p in files
+        if p.name not in ("__init__.py", "conftest.py")
+    )
+    crowded = {folder for folder, count in folders.items() if count > MOST_MODULES}
+    assert crowded == set(TABLES), {folder: folders[folder] for folder in crowded ^ set(TABLES)}
 
 
 def test_modules_are_short() -> None:

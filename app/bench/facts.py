@@ -8,8 +8,8 @@ from statistics import mean, median, stdev
 from typing import Any
 
 import app
-from app.cli import version
 from app.terminal.engine import Engine
+from app.version import version
 from engine.gguf.reader import open_gguf
 from engine.protocol import BenchTest, ListDevices, Loaded
 

@@ -13,6 +13,7 @@ from app.commands.devices import choose_device
 from app.terminal.child import Child, child
 from app.terminal.progress import Bar, remaining
 from app.terminal.text import print_json
+from app.version import version
 from engine.errors import CutawayError
 from engine.protocol import CaseResult, DeviceRow, SelfTest, SelfTestPlan
 
@@ -146,8 +147,6 @@ def _print(device: DeviceRow, results: list[CaseResult], seconds: float) -> None
 def _report(
     device: DeviceRow, args: argparse.Namespace, results: list[CaseResult], seconds: float
 ) -> dict[str, object]:
-    from app.cli import version
-
     return {
         "cutaway": version(),
         "device": msgspec.to_builtins(device),

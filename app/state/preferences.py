@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.files import write_atomically
 from app.state.presets import BUILT_IN, Preset
-from app.state.talk.exchange import write_atomically
 from engine.protocol import Sampling
 
 VERSION = 1

@@ -5,10 +5,10 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout,
 
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
+from app.views.log import LogView
 from app.views.memory.memory import MemoryView
 from app.views.models.model import ModelView
 from app.widgets.basics import divider, surface
-from app.window.log import LogView
 
 
 class Inspector(QWidget):

@@ -9,10 +9,10 @@ from app.fetch.known import KNOWN, Terms
 from app.state.workbench import Workbench
 from app.views.models.chooser import Chooser
 from app.views.models.terms import TermsView
+from app.views.preferences import PreferencesView
 from app.widgets.commands import Actions
 from app.widgets.sheet import Sheet
 from app.window.palette import Palette
-from app.window.preferences import PreferencesView
 
 
 class Sheets(QObject):

@@ -14,6 +14,7 @@ import pytest
 
 from app import cli
 from app.commands import get, models
+from app.version import version
 from engine.errors import CutawayError
 from tests.app.fetch.test_hub import Q4, cdn, publish
 from tests.app.server import Page, Server
@@ -49,9 +50,9 @@ def test_version_without_anything_heavy(own_home: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert ended.stdout.splitlines() == [f"cutaway {cli.version()}", "[] 0"]
-    if cli.version() != "(not installed)":
-        assert cli.version() == metadata.version("cutaway")
+    assert ended.stdout.splitlines() == [f"cutaway {version()}", "[] 0"]
+    if version() != "(not installed)":
+        assert version() == metadata.version("cutaway")
 
 
 def test_help_lists_every_command_and_setting(own_home: Path) -> None:

@@ -5,13 +5,12 @@ a message names its parent by its place in the list, which comes before it, and 
 branch shown. Tokens, where kept, are columns (see `tokens.TokenData`), in base64.
 """
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from app.files import write_atomically
 from app.state.talk.message import Message, Role
 from app.state.talk.reasoning import split_reasoning
 from app.state.talk.store import UNTITLED, ChatStore
@@ -119,21 +118,6 @@ def as_markdown(store: ChatStore, chat_id: int) -> bytes:
         thought = "\n".join(f"> {line}".rstrip() for line in said.thought.splitlines())
         parts.append("\n\n".join(p for p in (f"**{speaker}**", thought, said.answer) if p))
     return ("\n\n".join(parts) + "\n").encode()
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file at once, so that there is the old or the new content, never half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _file(store: ChatStore, chat_id: int) -> ChatFile:

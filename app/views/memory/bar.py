@@ -1,6 +1,6 @@
 """One memory pool, painted: all of it as a thin line, and below, magnified, what the engine has."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
@@ -25,6 +25,7 @@ from app.theme.tokens import GRID, RADIUS_CONTROL, mix
 from app.views.memory.cell import cross
 from app.views.memory.numbers import PoolNumbers
 from app.widgets.numbers import mib
+from app.widgets.painting import paint_head
 from app.widgets.walk import Walk
 
 HEAD, LINE, LENS, BAR = 28, 6, 12, 32
@@ -123,7 +124,9 @@ class PoolBar(Walk):
             said = f"{mib(pool.planned)} planned of {mib(pool.pool.limit)}"
         elif pool.planned > pool.held:
             said = f"{mib(pool.held)} of {mib(pool.planned)} planned, limit {mib(pool.pool.limit)}"
-        paint_head(painter, QRectF(0, 0, self.width(), fonts.px(HEAD - 6)), pool.pool.name, said)
+        paint_head(
+            painter, QRectF(0, 0, self.width(), fonts.px(HEAD - 6)), pool_name(pool.pool.name), said
+        )
 
     def _paint_line(self, painter: QPainter, pool: PoolSum) -> None:
         """Ours from the left, the others' from the right, the limit as a mark between."""
@@ -238,26 +241,6 @@ class PoolBars(QWidget):
                 bar.show_sum(sums[at], busy)
 
 
-def paint_head(painter: QPainter, area: QRectF, pool: str, said: str, unit: str = "MiB") -> None:
-    """A pool's name at the left, a number at the right; a name too long for both is shortened."""
-    room = area.width() - _number(painter, area, said, unit) - 2 * GRID
-    painter.setFont(fonts.strong())
-    painter.setPen(QColor(tokens().text))
-    name = "System memory" if pool == "system" else pool
-    name = painter.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, int(room))
-    painter.drawText(area, _LEFT, name)
-
-
-def flow(widths: Iterable[float], room: float) -> Iterator[tuple[float, int]]:
-    """For pieces that follow each other, the left edge and the line of each."""
-    left, line = 0.0, 0
-    for width in widths:
-        if left and left + width > room:
-            left, line = 0.0, line + 1
-        yield left, line
-        left += width + 2 * GRID
-
-
 def _label(painter: QPainter, area: QRectF, part: Part, tone: str) -> None:
     """The component with its size, or without where that does not fit."""
     painter.setFont(fonts.small())
@@ -268,13 +251,6 @@ def _label(painter: QPainter, area: QRectF, part: Part, tone: str) -> None:
             return
 
 
-def _number(painter: QPainter, area: QRectF, text: str, unit: str) -> float:
-    """A number at the right, its unit in a quieter colour; the width of both."""
-    painter.setFont(fonts.body())
-    metrics = painter.fontMetrics()
-    painter.setPen(QColor(tokens().quiet))
-    painter.drawText(area, _RIGHT, unit)
-    painter.setPen(QColor(tokens().text))
-    room = metrics.horizontalAdvance(f" {unit}")
-    painter.drawText(area.adjusted(0, 0, -room, 0), _RIGHT, text)
-    return room + metrics.horizontalAdvance(text)
+def pool_name(pool: str) -> str:
+    """How a pool is called where people read."""
+    return "System memory" if pool == "system" else pool

@@ -22,10 +22,11 @@ from app.theme import fonts
 from app.theme.devices import component_brushes, device_look, fill_component
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, mix
-from app.views.memory.bar import flow, paint_head
+from app.views.memory.bar import pool_name
 from app.views.memory.cell import cross
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import mib
+from app.widgets.painting import flow, paint_head
 from app.widgets.walk import Walk
 from engine.protocol import MemoryEvent
 
@@ -109,7 +110,7 @@ class PoolTrack(Walk):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         track, head = self._track, QRectF(0, 0, self.width(), fonts.px(HEAD - 6))
         now = track.events[-1].used if track.events else 0
-        paint_head(painter, head, track.pool, f"{mib(now)}, at most {mib(self._peak())}")
+        paint_head(painter, head, pool_name(track.pool), f"{mib(now)}, at most {mib(self._peak())}")
         self._paint_stack(painter)
         self._paint_pauses(painter)
         self._paint_refusals(painter)

@@ -11,10 +11,10 @@ from time import monotonic
 
 import psutil
 
-from app.library import resolve
 from engine.protocol import ChatMessage, Finished, Generate, Load, Loaded, Sampling
 from engine.settings import EngineOptions
 from engine.worker import Worker
+from tests.conftest import real_model
 
 TURN = 160  # tokens of an answer
 QUESTIONS = (
@@ -35,7 +35,7 @@ def main() -> None:
     args = parser.parse_args()
     with Worker() as worker:
         options = EngineOptions(device=args.device, ctx=1024)
-        load = Load(worker.new_id(), path=str(resolve(args.model)), options=options)
+        load = Load(worker.new_id(), path=str(real_model(args.model)), options=options)
         assert any(isinstance(reply, Loaded) for reply in worker.ask(load))
         process = psutil.Process(worker.pid)
         start = minute = monotonic()

@@ -12,7 +12,6 @@ from app.state.talk.exchange import (
     duplicate_chat,
     export_chat,
     import_chat,
-    write_atomically,
 )
 from app.state.talk.message import Message
 from app.state.talk.store import ChatStore
@@ -141,19 +140,3 @@ def test_what_cannot_be_written(store: ChatStore, chat: int, tmp_path: Path) -> 
     (tmp_path / "file").write_text("")
     with pytest.raises(BadChatFile, match="could not be written"):
         export_chat(store, chat, tmp_path / "file" / "x.md")
-
-
-def test_the_old_file_stays_if_writing_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "x"
-    write_atomically(path, b"old")
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        write_atomically(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
