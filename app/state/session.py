@@ -245,5 +245,7 @@ class Session(QObject):
     def _on_died(self, error: WorkerDied) -> None:
         log.error("%s", error)
         self._load_id = self._answer_id = self.model = None
+        self.vitals = Vitals()
+        self.vitals_changed.emit()
         self.error = Problem(error.kind, str(error), "restart")
         self._set("died")

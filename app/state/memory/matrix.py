@@ -27,9 +27,7 @@ class Grid:
 
     def title(self, layer: int | None) -> str:
         """What a row is called."""
-        if layer is None:
-            return SHARED
-        return OUTPUT if layer == self.output else str(layer)
+        return layer_title(layer, self.output)
 
     def row(self, row: int) -> list[Cell]:
         """All cells of a layer."""
@@ -47,6 +45,13 @@ class Grid:
         for cell in self.at.values():
             sizes.setdefault(cell.kind, []).append(cell.size)
         return {kind: _scale(found) for kind, found in sizes.items()}
+
+
+def layer_title(layer: int | None, output: int | None) -> str:
+    """A layer's number, or what the output block and what belongs to no layer are called."""
+    if layer is None:
+        return SHARED
+    return OUTPUT if layer == output else str(layer)
 
 
 def grid(cells: Iterable[Cell], n_layer: int) -> Grid:

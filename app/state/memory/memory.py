@@ -20,7 +20,8 @@ from engine.protocol import (
 class MemoryState(QObject):
     """`planned` before loading, `held` the record after it, `predicted` for what the chooser asks
     about. `cells` are what all views show, by events in between; `refusal` is one line that says
-    why memory ran out. `prediction_problem` is one line where there is nothing to predict.
+    why memory ran out. `prediction_problem` is one line where there is nothing to predict. When the
+    engine dies, everything stays as it was told last (`died`), until another load or a restart.
     """
 
     changed = Signal()  # planned, held or cells
@@ -33,6 +34,7 @@ class MemoryState(QObject):
         self.predicted: PredictedMemory | None = None
         self.prediction_problem = ""
         self.refusal = ""
+        self.died = False
         self.cells: list[Cell] = []
         self.allocations = Allocations()
         self._taken: dict[Key, int] = {}
@@ -42,8 +44,8 @@ class MemoryState(QObject):
         client.predicted.connect(self._on_predicted)
         client.prediction_failed.connect(self._on_prediction_failed)
         client.unloaded.connect(self._on_gone)
-        client.died.connect(self._on_ended)
-        client.restarted.connect(self._on_ended)
+        client.died.connect(self._on_died)
+        client.restarted.connect(self._on_restarted)
 
     @property
     def pools(self) -> list[PoolRow]:
@@ -64,7 +66,8 @@ class MemoryState(QObject):
 
     def _on_memory(self, memory: PlannedMemory | HeldMemory) -> None:
         if isinstance(memory, PlannedMemory):
-            self.planned, self.held, self.refusal, self._taken = memory, None, "", {}
+            self._forget()
+            self.planned = memory
         else:
             self.held, self._taken = memory, allocated(memory)
             self._note_refusal(memory)
@@ -102,13 +105,22 @@ class MemoryState(QObject):
         self.prediction_changed.emit()
 
     def _on_gone(self, _: object = None) -> None:
-        self.planned = self.held = None
-        self.refusal, self._taken = "", {}
+        self._forget()
         self._refresh()
 
-    def _on_ended(self, _: object = None) -> None:
+    def _on_died(self, _: object) -> None:
         self.allocations.end(time_ns())
+        self.died = bool(self.cells)
+        self.changed.emit()
+
+    def _on_restarted(self) -> None:
+        if not self.died:  # else that was noted when it died
+            self.allocations.end(time_ns())
         self._on_gone()
+
+    def _forget(self) -> None:
+        self.planned = self.held = None
+        self.refusal, self.died, self._taken = "", False, {}
 
     def _refresh(self) -> None:
         self.cells = cells(self.planned, self._taken, self.held)

@@ -1,5 +1,6 @@
 """Memory: a bar for each pool with the layers below, their past, and the splits of a token."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -7,7 +8,7 @@ from PySide6.QtCore import QEvent, QModelIndex, Qt
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
 from app.state.memory.cells import Cell
-from app.state.memory.matrix import describe, grid
+from app.state.memory.matrix import describe, grid, layer_title
 from app.state.memory.sums import Part, pools
 from app.state.workbench import Workbench
 from app.theme import fonts
@@ -15,7 +16,7 @@ from app.theme.tokens import GRID, PADDING, ROW
 from app.views.graph.splits import SPLITS, Numbered, SplitBand, describe_split
 from app.views.memory.bar import PoolBars
 from app.views.memory.matrix import MatrixView
-from app.views.memory.timeline import EVENTS, WHAT, PoolTracks, describe_event
+from app.views.memory.timeline import WHAT, PoolTracks, describe_event, event_columns
 from app.widgets.basics import IconButton, divider, label, scrolled, set_tone
 from app.widgets.elided import ElidedLabel
 from app.widgets.lists.rows import Column, Rows
@@ -31,19 +32,23 @@ PAGES: dict[Page, str] = {
     "timeline": "Allocations",
     "splits": "Splits of a token",
 }
-RECORDS = (
-    Column[MemoryRow]("Device", lambda r: r.device, mono=True),
-    Column[MemoryRow]("Component", lambda r: r.component),
-    Column[MemoryRow](
-        "Layer",
-        lambda r: "–" if r.layer is None else str(r.layer),
-        lambda r: -1 if r.layer is None else r.layer,
-        right=True,
-    ),
-    Column[MemoryRow]("MiB", lambda r: mib(r.size), lambda r: r.size, right=True),
-    Column[MemoryRow]("Status", lambda r: r.status, quiet=True),
-    Column[MemoryRow]("Bytes", lambda r: str(r.size), lambda r: r.size, right=True, quiet=True),
-)
+
+
+def record_columns(title: Callable[[int | None], str]) -> tuple[Column[MemoryRow], ...]:
+    """`title` says what a layer is called."""
+    return (
+        Column[MemoryRow]("Device", lambda r: r.device, mono=True),
+        Column[MemoryRow]("Component", lambda r: r.component),
+        Column[MemoryRow](
+            "Layer",
+            lambda r: title(r.layer),
+            lambda r: -1 if r.layer is None else r.layer,
+            right=True,
+        ),
+        Column[MemoryRow]("MiB", lambda r: mib(r.size), lambda r: r.size, right=True),
+        Column[MemoryRow]("Status", lambda r: r.status, quiet=True),
+        Column[MemoryRow]("Bytes", lambda r: str(r.size), lambda r: r.size, right=True, quiet=True),
+    )
 
 
 class MemoryView(QWidget):
@@ -62,8 +67,8 @@ class MemoryView(QWidget):
         self.tracks.pointed.connect(self._event_pointed)
         self.matrix = MatrixView()
         self.matrix.pointed.connect(self._cell_pointed)
-        self.records = Table(Rows(RECORDS, self), "Records")
-        self.events = Table(Rows(EVENTS, self), "Events", stretch=(WHAT,))
+        self.records = Table(Rows(record_columns(self._title), self), "Records", stretch=(1,))
+        self.events = Table(Rows(event_columns(self._title), self), "Events", stretch=(WHAT,))
         self.events.chosen.connect(self._event_chosen)
         self.band = SplitBand()
         self.splits = Table(Rows(SPLITS, self), "Splits")
@@ -173,6 +178,8 @@ class MemoryView(QWidget):
             return "Solid is computing, hatched is copying; measured once a second."
         if not memory.cells:
             return "Open a model to see what each device holds."
+        if memory.died:
+            return "As it was when the engine stopped; all is freed."
         if memory.failed is not None:
             some = any(cell.held for cell in memory.cells if cell.status != "mapped")
             return (
@@ -233,6 +240,9 @@ class MemoryView(QWidget):
         self.details.setText(text)
         set_tone(self.details, tone)
         self.details.setVisible(bool(text))
+
+    def _title(self, layer: int | None) -> str:
+        return layer_title(layer, self._memory.n_layer)
 
     def _show_failure(self) -> None:
         """Where memory ran out is put before the eyes; the selection stays with the person."""

@@ -1,6 +1,6 @@
 """Allocations as they happened: for each pool a stack of steps, one event after another."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import localtime, strftime
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
@@ -34,23 +34,28 @@ HEAD, CHART, TIMES, LEGEND = 28, 112, 20, 24
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 MARKED = {"refuse": "refused"}
 
-EVENTS = (
-    Column[MemoryEvent]("Time", lambda e: clock(e.time_ns), lambda e: e.time_ns, right=True),
-    Column[MemoryEvent](
-        "What",
-        lambda e: f"{MARKED.get(e.kind, e.kind)} {e.component}",
-        tone=lambda e: {"refuse": "bad", "free": "quiet"}.get(e.kind, ""),
-    ),
-    Column[MemoryEvent]("Device", lambda e: e.device, mono=True),
-    Column[MemoryEvent](
-        "Layer",
-        lambda e: "–" if e.layer is None else str(e.layer),
-        lambda e: -1 if e.layer is None else e.layer,
-        right=True,
-    ),
-    Column[MemoryEvent]("MiB", lambda e: mib(e.size), lambda e: e.size, right=True),
-    Column[MemoryEvent]("In all", lambda e: mib(e.used), lambda e: e.used, right=True),
-)
+
+def event_columns(title: Callable[[int | None], str]) -> tuple[Column[MemoryEvent], ...]:
+    """`title` says what a layer is called."""
+    return (
+        Column[MemoryEvent]("Time", lambda e: clock(e.time_ns), lambda e: e.time_ns, right=True),
+        Column[MemoryEvent](
+            "What",
+            lambda e: f"{MARKED.get(e.kind, e.kind)} {e.component}",
+            tone=lambda e: {"refuse": "bad", "free": "quiet"}.get(e.kind, ""),
+        ),
+        Column[MemoryEvent]("Device", lambda e: e.device, mono=True),
+        Column[MemoryEvent](
+            "Layer",
+            lambda e: title(e.layer),
+            lambda e: -1 if e.layer is None else e.layer,
+            right=True,
+        ),
+        Column[MemoryEvent]("MiB", lambda e: mib(e.size), lambda e: e.size, right=True),
+        Column[MemoryEvent]("In all", lambda e: mib(e.used), lambda e: e.used, right=True),
+    )
+
+
 WHAT = 1
 
 

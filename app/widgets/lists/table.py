@@ -32,7 +32,8 @@ from app.widgets.numbers import grouped
 
 MEASURED = 100  # rows whose content decides a column's width
 LEAST, STRETCH_LEAST = 48, 120  # pixels of a column that is cut, and of one that stretches
-BESIDE, WIDEST = 28, 360  # pixels beside a column's text, and of the widest column of words
+BESIDE, WIDEST = 28, 360  # pixels beside a text, and of the widest column of words
+LONGEST = 120  # characters that are measured; WIDEST is narrower
 NO_LEAST: Mapping[int, int] = MappingProxyType({})
 _Select = QItemSelectionModel.SelectionFlag
 
@@ -57,7 +58,8 @@ class Table(QWidget):
         self.query.setClearButtonEnabled(True)
         self.query.textChanged.connect(rows.look_for)
         self._count = label(tone="quiet", size="small")
-        self.view = _view(rows, name, stretch)
+        self._stretch = tuple(stretch) or (len(rows.columns) - 1,)
+        self.view = _view(rows, name)
         self.view.horizontalHeader().sectionResized.connect(self._border_moved)
         self.view.selectionModel().currentRowChanged.connect(self._choose)
         self.view.activated.connect(self._activate)
@@ -122,16 +124,14 @@ class Table(QWidget):
         total, shown = self.rows.total, len(self.rows.shown)
         text = grouped(total) if shown == total else f"{grouped(shown)} of {grouped(total)}"
         self._count.setText(text)
-        if shown:
-            self._fit_columns()
+        self._fit_columns()
         chosen = self._chosen
         if chosen is not None and chosen in self.rows.shown:
             self.choose(self.rows.shown.index(chosen))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
-        if self.rows.shown:
-            self._fit_columns()
+        self._fit_columns()
 
     def _fit_columns(self) -> None:
         """As long as nobody has moved a border."""
@@ -139,9 +139,15 @@ class Table(QWidget):
             return
         self._fitting = True
         least, wanted = _widths(self.view, self.rows)
-        stretching = len(self.rows.columns) - len(wanted)
-        room = self.view.viewport().width() - stretching * fonts.px(STRETCH_LEAST)
-        for at, width in narrowed(wanted, room, least).items():
+        header, room = self.view.horizontalHeader(), self.view.viewport().width()
+        kept = max(fonts.px(STRETCH_LEAST), *(least[at] for at in self._stretch))
+        fixed = {at: width for at, width in wanted.items() if at not in self._stretch}
+        fitted = narrowed(fixed, room - len(self._stretch) * kept, least)
+        tight = room - sum(fitted.values()) < len(self._stretch) * kept
+        for at in self._stretch:
+            mode = QHeaderView.ResizeMode
+            header.setSectionResizeMode(at, mode.Interactive if tight else mode.Stretch)
+        for at, width in (fitted | dict.fromkeys(self._stretch, kept) if tight else fitted).items():
             self.view.setColumnWidth(at, width)
         self._fitting = False
 
@@ -170,7 +176,7 @@ class _View(QTableView):
             super().keyPressEvent(event)
 
 
-def _view(rows: Rows[Any], name: str, stretch: Sequence[int]) -> _View:
+def _view(rows: Rows[Any], name: str) -> _View:
     view = _View()
     view.setAccessibleName(name)
     view.setModel(rows)
@@ -188,23 +194,17 @@ def _view(rows: Rows[Any], name: str, stretch: Sequence[int]) -> _View:
     view.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
     view.verticalHeader().setDefaultSectionSize(fonts.row())
     header.setHighlightSections(False)
-    for at in stretch or (len(rows.columns) - 1,):
-        header.setSectionResizeMode(at, QHeaderView.ResizeMode.Stretch)
     return view
 
 
 def _widths(view: QTableView, rows: Rows[Any]) -> tuple[dict[int, int], dict[int, int]]:
-    """Of the columns that do not stretch, the least width and what the first rows need: a title is
-    never cut, nor is a number.
-    """
+    """The least width per column, and what its first rows need: no title and no number is cut."""
     header = view.horizontalHeader()
     least, wanted = {}, {}
     for at, column in enumerate(rows.columns):
-        if header.sectionResizeMode(at) == QHeaderView.ResizeMode.Stretch:
-            continue
         metrics = QFontMetrics(fonts.mono()) if column.mono else view.fontMetrics()
         count = min(MEASURED, len(rows.shown))
-        texts = [column.text(rows.shown[i]) for i in range(count)]
+        texts = [column.text(rows.shown[i])[:LONGEST] for i in range(count)]
         widest = max([0, *(metrics.horizontalAdvance(text) for text in texts)])
         title = header.fontMetrics().horizontalAdvance(column.title) + fonts.px(BESIDE)
         needed = max(title, widest + fonts.px(BESIDE))

@@ -70,7 +70,7 @@ def test_load_answer_die_and_come_back(bench: Workbench, until: Until, smollm2_p
     assert (answer.finish, answer.problem) == ("died", session.error.text)
     assert answer.text
     assert not chat.busy
-    assert bench.memory.held is None
+    assert bench.memory.died
 
     session.restart(less=True)
     until(lambda: session.status == "ready")

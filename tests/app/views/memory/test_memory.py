@@ -7,6 +7,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QTableView
 
 from app.window.main_window import MainWindow
+from engine.errors import WorkerDied
 from engine.protocol import Failed, MemoryEvents, Unloaded
 from tests.app.views.records import events, memory, refused, step_times
 from tests.app.views.scripted import ScriptedClient
@@ -40,6 +41,32 @@ def test_bars_grow_while_loading(window: MainWindow, client: ScriptedClient) -> 
     assert held(window) == wanted
     client.unloaded.emit(None)
     assert window.inspector.memory.bars.bars[0].isHidden()
+
+
+def test_the_picture_stays_when_the_engine_dies(window: MainWindow, client: ScriptedClient) -> None:
+    window.bench.open_model("/models/some.gguf")
+    client.say(memory("planned"), MemoryEvents(0, events()), memory("allocated"))
+    client.load_done()
+    before, cells = held(window), list(window.bench.memory.cells)
+    client.died.emit(WorkerDied(-9, "it was killed"))
+    assert held(window) == before > 0
+    assert window.bench.memory.cells == cells
+    assert window.bench.memory.allocations.events[-1].used == 0
+    assert window.bench.session.vitals.rate is None
+    client.restarted.emit()
+    assert window.bench.memory.cells == []
+
+
+def test_the_output_block_has_one_name(window: MainWindow, client: ScriptedClient) -> None:
+    window.bench.open_model("/models/some.gguf")
+    client.say(memory("planned", layers=12), MemoryEvents(0, events()), memory("allocated"))
+    view = window.inspector.memory
+    view.show_page("timeline")
+    for table in (view.records, view.events):
+        layers = [column.title for column in table.rows.columns].index("Layer")
+        texts = {str(table.rows.index(at, layers).data()) for at in range(table.rows.rowCount())}
+        assert {"0", "11", "out", "shared"} <= texts
+        assert "12" not in texts
 
 
 def test_a_refused_cell_is_explained(window: MainWindow, client: ScriptedClient) -> None:
