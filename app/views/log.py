@@ -1,7 +1,6 @@
 """The log: every line, filtered by level, source and words."""
 
 import logging
-from datetime import datetime
 
 from PySide6.QtWidgets import QComboBox, QPlainTextEdit, QVBoxLayout, QWidget
 
@@ -11,6 +10,7 @@ from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button
 from app.widgets.lists.rows import Column, Rows
 from app.widgets.lists.table import Table
+from app.widgets.numbers import local_time
 
 LEVELS = {
     "All levels": 0,
@@ -28,7 +28,8 @@ def _tone(line: LogLine) -> str:
 
 
 def _time(line: LogLine) -> str:
-    return datetime.fromtimestamp(line.time).strftime("%H:%M:%S.%f")[:-3]
+    moment = local_time(line.time)
+    return moment.strftime("%H:%M:%S.%f")[:-3] if moment is not None else ""
 
 
 COLUMNS = (

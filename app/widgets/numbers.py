@@ -1,4 +1,7 @@
-"""Numbers as the window writes them; unknown is a dash, never 0."""
+"""Numbers and times as the window writes them; unknown is a dash, never 0."""
+
+from datetime import datetime
+from math import isfinite
 
 UNKNOWN = "–"
 _MIB = 1 << 20
@@ -6,7 +9,7 @@ _MIB = 1 << 20
 
 def mib(size: int | None) -> str:
     """Bytes as MiB, without the unit: one decimal under 100, none above, grouped by thousands."""
-    if size is None:
+    if size is None or not isfinite(size):
         return UNKNOWN
     value = size / _MIB
     return f"{value:.1f}" if abs(value) < 99.95 else grouped(round(value))
@@ -14,7 +17,7 @@ def mib(size: int | None) -> str:
 
 def duration(seconds: float | None) -> str:
     """A time: milliseconds under one second, then seconds, then minutes."""
-    if seconds is None:
+    if seconds is None or not isfinite(seconds):
         return UNKNOWN
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
@@ -37,3 +40,11 @@ def microseconds(ns: int) -> str:
 def grouped(number: int | None) -> str:
     """A count with thin spaces between thousands."""
     return UNKNOWN if number is None else f"{number:,}".replace(",", "\u2009")
+
+
+def local_time(seconds: float) -> datetime | None:
+    """Seconds since the epoch by the clock on the wall; None for what no calendar holds."""
+    try:
+        return datetime.fromtimestamp(seconds)
+    except (OverflowError, ValueError, OSError):
+        return None

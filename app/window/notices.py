@@ -24,6 +24,7 @@ NEXT_STEPS = {
     "retry": ("Try again", "engine.restart"),
 }
 MOST = 4
+MANY_MESSAGES = 500  # whose import takes long enough to be told of
 
 
 class Notices(QWidget):
@@ -43,6 +44,7 @@ class Notices(QWidget):
         bench.chat.problem.connect(lambda problem: self.problem("chat", problem))
         bench.chats.problem.connect(lambda problem: self.problem("chats", problem))
         bench.chats.deleted.connect(self._chat_deleted)
+        bench.chats.transfer_changed.connect(self._transfer_changed)
         bench.downloads.failed.connect(self._download_failed)
         bench.downloads.changed.connect(self._download_changed)
         bench.session.stage_changed.connect(self._stage_changed)
@@ -121,6 +123,16 @@ class Notices(QWidget):
             amount = f": {mib(item.done)} of {mib(item.total)} MiB" if item.total else " …"
             text = f"Fetching {name}{amount}"
             self.progress(f"fetch {name}", text, lambda: downloads.cancel(name))
+
+    def _transfer_changed(self) -> None:
+        """A chat that goes in or out is told of where that takes a while."""
+        chats = self._bench.chats
+        transfer = chats.transfer
+        if transfer is None:
+            self.drop("transfer")
+        elif transfer.total >= MANY_MESSAGES:
+            part = 100 * transfer.done // transfer.total
+            self.progress("transfer", f"{transfer.what}: {part} %", chats.cancel_transfer)
 
     def _session_changed(self) -> None:
         self._stage_changed()

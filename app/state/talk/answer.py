@@ -82,9 +82,7 @@ class Answer:
     def end(self, store: ChatStore, finish: str, problem: str = "") -> None:
         """Write all of it. Raises StoreError."""
         self.message.finish, self.message.problem = finish, problem
-        store.save(self.message)
-        store.save_tokens(self.message, self.tokens)
-        store.update(self.message.chat, model=self.message.model)
+        store.finish(self.message, self.tokens)
 
 
 def _together(first: Stats, then: Stats) -> Stats:

@@ -14,7 +14,7 @@ from app.state.talk.answer import Answer
 from app.state.talk.answering import Answering
 from app.state.talk.context import ContextUse, context_use
 from app.state.talk.message import Message, Role
-from app.state.talk.store import UNTITLED, ChatStore, StoreError
+from app.state.talk.store import UNTITLED, ChatGone, ChatStore, StoreError
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
 from engine.protocol import Sampling, TokenInfo
@@ -205,26 +205,40 @@ class ChatState(QObject):
     def _attempt(self, do: Callable[..., Any], *args: Any) -> bool:
         try:
             do(*args)
+        except ChatGone as error:
+            self._leave_deleted()
+            step = "what you wrote is kept; send it again to begin a new chat"
+            self.problem.emit(Problem(error.kind, f"{error}; {step}"))
+            return False
         except StoreError as error:
             self.problem.emit(Problem(error.kind, str(error)))
             return False
         return True
 
     def _send(self, text: str) -> None:
-        fresh = self.chat_id is None
-        if fresh:
-            title = _title(text)
-            self.chat_id = self._store.create(title, self.system, self.sampling)
-            self.title = title
-            self.details_changed.emit()
-        question = self._add("user", self.path[-1] if self.path else None, text)
-        if fresh:  # what was typed before there was a chat
-            self._preferences.update(draft="")
+        self.draft = text  # kept where what follows fails
+        if self.chat_id is None:
+            question = self._begin_chat(text)
+            self._preferences.update(draft="")  # what was typed before there was a chat
+        else:
+            question = self._add("user", self.path[-1] if self.path else None, text)
         self.draft = ""
         self._save_draft()
         self.draft_changed.emit("")
         self._append(question)
         self._answer(question, len(self.path))
+
+    def _begin_chat(self, text: str) -> Message:
+        """The first question; the chat is kept from here on."""
+        title = _title(text)
+        with self._store.together():
+            chat_id = self._store.create(title, self.system, self.sampling)
+            question = Message(0, chat_id, None, "user", text, created=time.time())
+            self._store.add(question)
+        self.chat_id, self.title = chat_id, title
+        self._tree.add(question)
+        self.details_changed.emit()
+        return question
 
     def _ask_anew(self, row: int, text: str) -> None:
         question = self._add("user", self._parent(self.path[row]), text)
@@ -275,11 +289,8 @@ class ChatState(QObject):
 
     def _delete(self, row: int) -> None:
         message = self.path[row]
-        self._store.remove(message)
+        self._store.remove(message, self._tree.beside(message))
         self._tree.remove(message)
-        following = self._tree.chosen(message.parent)
-        if following is not None:
-            self._store.choose(following)
         self._show_path(row)
 
     def _begin(self, answer: Answer) -> None:
@@ -292,7 +303,6 @@ class ChatState(QObject):
         above = parent.id if parent is not None else None
         message = Message(0, self.chat_id, above, role, text, created=time.time(), **fields)
         self._store.add(message)
-        self._store.update(self.chat_id)
         self._tree.add(message)
         return message
 
@@ -304,6 +314,12 @@ class ChatState(QObject):
     def _show_path(self, first: int) -> None:
         self.path = self._tree.path()
         self.path_changed.emit(first)
+
+    def _leave_deleted(self) -> None:
+        """A new chat in place of one that is gone, with what was being typed there."""
+        self.chat_id = None
+        self.open(None)
+        self.stored.emit()
 
     def _parent(self, message: Message) -> Message | None:
         return None if message.parent is None else self._tree.messages[message.parent]

@@ -1,24 +1,47 @@
 """The list of chats: searched, renamed, deleted and brought back, taken in and out."""
 
+import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
 from app.state.problem import Problem
 from app.state.talk.exchange import duplicate_chat, export_chat, import_chat
 from app.state.talk.store import ChatRow, ChatStore
+from app.work import Work
 from engine.errors import CutawayError
 
-__all__ = ["ChatList", "ChatRow"]
+LONGEST_TITLE = 1000  # characters
+
+log = logging.getLogger("chats")
+
+__all__ = ["ChatList", "ChatRow", "Transfer"]
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A chat on its way in or out; `total` messages, 0 while that is not known."""
+
+    what: str
+    done: int = 0
+    total: int = 0
 
 
 class ChatList(QObject):
-    """What the chat list shows. What fails is told by `problem` and changes nothing."""
+    """What the chat list shows. What fails is told by `problem` and changes nothing.
+
+    Chats are imported, copied and exported in the background, one at a time.
+    """
 
     changed = Signal()  # rows
     renamed = Signal(int, str)  # chat, title
     deleted = Signal(object)  # the ChatRow that `undo_delete` would bring back
+    arrived = Signal(int)  # a chat that was imported or copied, to be opened
+    exported = Signal(object)  # Path
+    transfer_changed = Signal()  # at most once a frame
     problem = Signal(object)  # Problem
 
     def __init__(self, store: ChatStore, parent: QObject | None = None) -> None:
@@ -26,6 +49,8 @@ class ChatList(QObject):
         self._store = store
         self._deleted: list[int] = []
         self._version = 0
+        self._job: Work | None = None
+        self.transfer: Transfer | None = None
         self.query = ""
         self.rows: list[ChatRow] = []
         self.refresh()
@@ -58,10 +83,9 @@ class ChatList(QObject):
 
     def rename(self, chat_id: int, title: str) -> None:
         """Another title; an empty one is ignored."""
-        if title.strip() and self._attempt(
-            lambda: self._store.update(chat_id, touch=False, title=title.strip())
-        ):
-            self.renamed.emit(chat_id, title.strip())
+        title = title.strip()[:LONGEST_TITLE]
+        if title and self._attempt(lambda: self._store.update(chat_id, touch=False, title=title)):
+            self.renamed.emit(chat_id, title)
             self.refresh()
 
     def delete(self, chat_id: int) -> None:
@@ -87,23 +111,61 @@ class ChatList(QObject):
         self.refresh()
         return chat_id
 
-    def duplicate(self, chat_id: int) -> int | None:
-        """A copy with all branches; its id."""
-        return self._made(lambda: duplicate_chat(self._store, chat_id))
+    def duplicate(self, chat_id: int) -> None:
+        """A copy with all branches: `arrived`."""
+        self._begin("Copying the chat", duplicate_chat, chat_id, done=self._on_arrived)
 
-    def export(self, chat_id: int, path: Path) -> bool:
-        """Write the active path as Markdown, or (`.json`) the whole tree."""
-        return self._attempt(lambda: export_chat(self._store, chat_id, path))
+    def export(self, chat_id: int, path: Path) -> None:
+        """Write the active path as Markdown, or (`.json`) the whole tree: `exported`."""
 
-    def import_file(self, path: Path) -> int | None:
-        """Take in what `export` wrote as JSON; the new chat's id."""
-        return self._made(lambda: import_chat(self._store, path))
+        def done(_: object) -> None:
+            self._end()
+            log.info("a chat was exported to %s", path)
+            self.exported.emit(path)
 
-    def _made(self, make: Callable[[], int]) -> int | None:
-        made: list[int] = []
-        self._attempt(lambda: made.append(make()))
+        self._begin(f"Exporting {path.name}", export_chat, chat_id, path, done=done)
+
+    def import_file(self, path: Path) -> None:
+        """Take in what `export` wrote as JSON: `arrived`."""
+        self._begin(f"Importing {path.name}", import_chat, path, done=self._on_arrived)
+
+    def cancel_transfer(self) -> None:
+        """Stop it; nothing of the chat is taken in."""
+        if self._job is not None:
+            self._job.cancel()
+            self._end()
+
+    def _begin(
+        self, what: str, do: Callable[..., Any], *args: Any, done: Callable[[Any], None]
+    ) -> None:
+        if self._job is not None:
+            text = "another chat is being copied, imported or exported; wait for it, or cancel it"
+            self.problem.emit(Problem("Busy", text))
+            return
+        job = Work.polling(_in_thread, self._store, do, args).then(done).fail(self._on_failed)
+        self._job = job.progress(self._on_progress).start(self)
+        self._show(Transfer(what))
+
+    def _on_progress(self, done: int, total: int) -> None:
+        if self.transfer is not None:
+            self._show(Transfer(self.transfer.what, done, total))
+
+    def _on_arrived(self, chat_id: int) -> None:
+        self._end()
         self.refresh()
-        return made[0] if made else None
+        self.arrived.emit(chat_id)
+
+    def _on_failed(self, text: str) -> None:
+        self._end()
+        self.problem.emit(Problem("Chats", text))
+
+    def _end(self) -> None:
+        self._job = None
+        self._show(None)
+
+    def _show(self, transfer: Transfer | None) -> None:
+        self.transfer = transfer
+        self.transfer_changed.emit()
 
     def _attempt(self, do: Callable[[], object]) -> bool:
         try:
@@ -112,3 +174,8 @@ class ChatList(QObject):
             self.problem.emit(Problem(error.kind, str(error)))
             return False
         return True
+
+
+def _in_thread(job: Work, store: ChatStore, do: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    with store.elsewhere() as here:
+        return do(here, *args, job.report, lambda: job.cancelled)

@@ -1,14 +1,17 @@
 """The file of chats: opened, brought up to date, set aside when it is no database any more."""
 
 import sqlite3
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from engine.errors import CutawayError
 
 BUSY_S = 2.0  # how long another window's write is waited for
 CHECKED_BYTES = 64 << 20  # larger files are not read whole at the start
+INDEXED = 1 << 16  # characters of a message that the search index takes; 64 Ki take it some 20 ms
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -30,39 +33,49 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 )
 VERSION = len(MIGRATIONS)
 
-# Temporary, so that a Python without FTS5 can still write the tables.
+# The triggers are temporary, so that a Python without FTS5 can still write the tables.
 SEARCH = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS search USING fts5(text, tokenize = 'trigram')",
-    """CREATE TEMP TRIGGER said AFTER INSERT ON main.messages BEGIN
-        INSERT INTO search (rowid, text) VALUES (new.id, new.text); END""",
-    """CREATE TEMP TRIGGER ended AFTER UPDATE OF finish ON main.messages
+    f"CREATE INDEX IF NOT EXISTS long_messages ON messages (id) WHERE length(text) > {INDEXED}",
+    f"""CREATE TEMP TRIGGER said AFTER INSERT ON main.messages BEGIN
+        INSERT INTO search (rowid, text) VALUES (new.id, substr(new.text, 1, {INDEXED})); END""",
+    f"""CREATE TEMP TRIGGER ended AFTER UPDATE OF finish ON main.messages
         WHEN new.finish <> '' BEGIN
-        UPDATE search SET text = new.text WHERE rowid = new.id; END""",
+        UPDATE search SET text = substr(new.text, 1, {INDEXED}) WHERE rowid = new.id; END""",
     """CREATE TEMP TRIGGER gone AFTER DELETE ON main.messages BEGIN
         DELETE FROM search WHERE rowid = old.id; END""",
 )
+CANDIDATES = (  # messages that may hold what is searched for
+    "SELECT rowid FROM search WHERE search MATCH ?"
+    f" UNION SELECT id FROM messages WHERE length(text) > {INDEXED}"
+)
+NEXT_STEPS = {
+    "locked": "another program is writing to them; try again when it has ended",
+    "full": "the disk is full; make room on it",
+    "readonly": "they may only be read; change the permissions of the file and its folder",
+}
 
 
 class StoreError(CutawayError):
     """The chats could not be read or written."""
 
-    def __init__(self, path: object, error: Exception) -> None:
+    def __init__(self, path: object, error: object) -> None:
         self.path = str(path)
-        full = "full" in str(error)
-        step = "; make room on the disk" if full else ""
-        super().__init__(f"the chats in {path}: {error}{step}")
+        known = (step for word, step in NEXT_STEPS.items() if word in str(error))
+        super().__init__(f"the chats in {path}: {next(known, str(error))}")
 
 
 class Database:
-    """One connection, for one thread. `notice` says what had to be done to open the file.
+    """One connection. `notice` says what had to be done to open the file.
 
     Several windows may have the same file open: WAL lets them read while one writes, and a write
-    waits BUSY_S for another's.
+    waits BUSY_S for another's. Another thread writes through `elsewhere`.
     """
 
     def __init__(self, path: Path) -> None:
         self.path: Path | None = path
         self.notice = ""
+        self._lock = threading.RLock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(mode=0o600)  # nobody else's to read
@@ -80,18 +93,41 @@ class Database:
         """Harmless when done twice."""
         self.connection.close()
 
-    def write(self, change: Callable[[sqlite3.Connection], object]) -> None:
-        """Do a change wholly or not at all. Raises StoreError."""
-        try:
-            self.connection.execute("BEGIN IMMEDIATE")
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Do all changes made inside wholly or not at all; one inside another belongs to it.
+
+        Raises StoreError.
+        """
+        with self._lock:
+            if self.connection.in_transaction:
+                yield self.connection
+                return
             try:
-                change(self.connection)
-            except BaseException:
-                self.connection.execute("ROLLBACK")
-                raise
-            self.connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise StoreError(self.path or "memory", error) from error
+                self.connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self.connection
+                    self.connection.execute("COMMIT")
+                except BaseException:
+                    if self.connection.in_transaction:  # some failures have ended it already
+                        self.connection.execute("ROLLBACK")
+                    raise
+            except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
+                raise StoreError(self.path or "memory", error) from error
+
+    @contextmanager
+    def elsewhere(self) -> Iterator["Database"]:
+        """The same chats for another thread, to be called there. Raises StoreError."""
+        if self.path is None:
+            yield self  # memory has but one connection, which `transaction` guards
+            return
+        other = Database(self.path)
+        try:
+            if other.path is None:
+                raise StoreError(self.path, other.notice)
+            yield other
+        finally:
+            other.close()
 
     def read(self, query: str, *values: object) -> list[sqlite3.Row]:
         """All rows. Raises StoreError."""
@@ -101,7 +137,9 @@ class Database:
             raise StoreError(self.path or "memory", error) from error
 
     def _open(self, path: Path | str) -> sqlite3.Connection:
-        connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+        connection = sqlite3.connect(
+            path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+        )
         try:
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA journal_mode = WAL")
@@ -163,7 +201,8 @@ class Database:
             if missing:
                 self.connection.execute("DELETE FROM search")
                 self.connection.execute(
-                    "INSERT INTO search (rowid, text) SELECT id, text FROM messages"
+                    "INSERT INTO search (rowid, text)"
+                    f" SELECT id, substr(text, 1, {INDEXED}) FROM messages"
                 )
         except sqlite3.Error:
             for name in ("said", "ended", "gone"):

@@ -1,114 +1,94 @@
-"""Chats in and out: Markdown for people, JSON for programs (and for `import_chat`).
+"""Chats in and out: Markdown for people, JSON for programs (and for `import_chat`)."""
 
-The JSON is `{"format": "cutaway-chat", "version": 1, "title", "system", "sampling", "messages"}`;
-a message names its parent by its place in the list, which comes before it, and `chosen` marks the
-branch shown. Tokens, where kept, are columns (see `tokens.TokenData`), in base64.
-"""
-
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from app.files import write_atomically
-from app.state.talk.message import Message, Role
+from app.state.talk.chat_file import (
+    LATEST,
+    LONGEST_NAME,
+    VERSION,
+    BadChatFile,
+    ChatFile,
+    ChatFileMessage,
+    never,
+    read_chat_file,
+    silent,
+)
+from app.state.talk.message import Message
 from app.state.talk.reasoning import split_reasoning
-from app.state.talk.store import UNTITLED, ChatStore
-from app.state.talk.tokens import TokenData, Tokens
-from engine.errors import CutawayError
-from engine.protocol import Sampling, Stats
+from app.state.talk.store import UNTITLED, ChatGone, ChatStore
+from app.state.talk.tokens import Tokens
+from engine.errors import Cancelled
 
-VERSION = 1
-LARGEST = 256 << 20  # bytes of a file that is taken in
-
-
-class BadChatFile(CutawayError):
-    """A file that holds no chat that can be taken in."""
-
-    def __init__(self, path: object, problem: str) -> None:
-        self.path, self.problem = str(path), problem
-        super().__init__(f"{path}: {problem}")
+BATCH = 100  # messages written in one transaction
+BATCH_TEXT = 1 << 16  # characters of them, likewise
+PAUSE_S = 0.005  # between transactions, so that the window may write
 
 
-class ChatFileMessage(msgspec.Struct, omit_defaults=True):
-    """One node; `parent` is an index into the list of messages."""
-
-    role: Role
-    text: str
-    parent: int | None = None
-    chosen: bool = False
-    created: float = 0.0
-    model: str = ""
-    finish: str = "stop"
-    problem: str = ""
-    stats: Stats | None = None
-    tokens: TokenData | None = None
-
-
-class ChatFile(msgspec.Struct):
-    """The whole file."""
-
-    format: Literal["cutaway-chat"]
-    version: int
-    title: str = UNTITLED
-    system: str = ""
-    sampling: Sampling = Sampling()
-    messages: list[ChatFileMessage] = []
-
-
-def export_chat(store: ChatStore, chat_id: int, path: Path) -> None:
+def export_chat(
+    store: ChatStore,
+    chat_id: int,
+    path: Path,
+    report: Callable[[int, int], None] = silent,
+    stopped: Callable[[], bool] = never,
+) -> None:
     """Write a chat: whole as JSON where the name ends so, else its path shown as Markdown.
 
-    Raises StoreError, and BadChatFile where the file cannot be written.
+    Raises StoreError, Cancelled once `stopped`, and BadChatFile where it cannot be written.
     """
-    text = (
-        as_json(store, chat_id) if path.suffix.lower() == ".json" else as_markdown(store, chat_id)
-    )
+    as_file = as_json if path.suffix.lower() == ".json" else as_markdown
+    text = as_file(store, chat_id)
+    if stopped():
+        raise Cancelled("exporting a chat")
     try:
         write_atomically(path, text)
-    except OSError as error:
-        raise BadChatFile(path, f"could not be written: {error.strerror}") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        problem = error.strerror if isinstance(error, OSError) else str(error)
+        raise BadChatFile(path, f"could not be written: {problem}") from error
 
 
-def import_chat(store: ChatStore, path: Path) -> int:
-    """Take in a chat of `export_chat`'s JSON; the new chat's id. Raises BadChatFile, StoreError."""
-    try:
-        if path.stat().st_size > LARGEST:
-            raise BadChatFile(path, f"is larger than {LARGEST >> 20} MiB")
-        file = msgspec.json.decode(path.read_bytes(), type=ChatFile)
-    except OSError as error:
-        raise BadChatFile(path, error.strerror or "cannot be read") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadChatFile(path, f"holds no chat of Cutaway ({error})") from error
-    if file.version > VERSION:
-        problem = f"is of version {file.version}, this Cutaway reads up to {VERSION}; update it"
-        raise BadChatFile(path, problem)
-    for n, message in enumerate(file.messages):
-        if message.parent is not None and not 0 <= message.parent < n:
-            raise BadChatFile(path, f"message {n} names parent {message.parent}")
-    try:
-        tokens = _tokens(file)
-    except ValueError as error:
-        raise BadChatFile(path, str(error)) from error
-    return _insert(store, file, tokens)
+def import_chat(
+    store: ChatStore,
+    path: Path,
+    report: Callable[[int, int], None] = silent,
+    stopped: Callable[[], bool] = never,
+) -> int:
+    """Take in a chat of `export_chat`'s JSON; the new chat's id.
+
+    Raises BadChatFile, StoreError, and Cancelled once `stopped`; then nothing was taken in.
+    """
+    file, messages = read_chat_file(path, report, stopped)
+    return _insert(store, file, messages, report, stopped)
 
 
-def duplicate_chat(store: ChatStore, chat_id: int) -> int:
-    """A copy with all branches; its id. Raises StoreError."""
-    file = _file(store, chat_id)
+def duplicate_chat(
+    store: ChatStore,
+    chat_id: int,
+    report: Callable[[int, int], None] = silent,
+    stopped: Callable[[], bool] = never,
+) -> int:
+    """A copy with all branches; its id. Raises StoreError, and Cancelled once `stopped`."""
+    file, messages = _file(store, chat_id)
     file.title = f"{file.title} (copy)"
-    return _insert(store, file, _tokens(file))
+    return _insert(store, file, messages, report, stopped)
 
 
 def as_json(store: ChatStore, chat_id: int) -> bytes:
     """The whole chat."""
-    return msgspec.json.format(msgspec.json.encode(_file(store, chat_id)), indent=1)
+    file, messages = _file(store, chat_id)
+    whole = msgspec.structs.asdict(file) | {"messages": messages}
+    return msgspec.json.format(msgspec.json.encode(whole), indent=1)
 
 
 def as_markdown(store: ChatStore, chat_id: int) -> bytes:
     """The path shown, with who speaks; a reasoning block as a quotation."""
     chat = store.chat(chat_id)
-    assert chat is not None
+    if chat is None:
+        raise ChatGone
     parts = [f"# {chat.title}"]
     if chat.system:
         parts.append(f"**System**\n\n{chat.system}")
@@ -120,21 +100,21 @@ def as_markdown(store: ChatStore, chat_id: int) -> bytes:
     return ("\n\n".join(parts) + "\n").encode()
 
 
-def _file(store: ChatStore, chat_id: int) -> ChatFile:
+def _file(store: ChatStore, chat_id: int) -> tuple[ChatFile, list[ChatFileMessage]]:
     chat, tree = store.chat(chat_id), store.tree(chat_id)
-    assert chat is not None
+    if chat is None:
+        raise ChatGone
     places = {number: place for place, number in enumerate(tree.messages)}
     messages = []
     for message in tree.messages.values():
         tokens = store.tokens(message)
-        chosen = tree.chosen(message.parent)
         messages.append(
             ChatFileMessage(
                 role=message.role,
                 text=message.text,
                 parent=None if message.parent is None else places[message.parent],
-                chosen=chosen is message,
-                created=message.created,
+                chosen=tree.chosen(message.parent) is message,
+                created=min(max(message.created, 0.0), LATEST),
                 model=message.model,
                 finish=message.finish,
                 problem=message.problem,
@@ -142,36 +122,88 @@ def _file(store: ChatStore, chat_id: int) -> ChatFile:
                 tokens=tokens.data() if len(tokens) else None,
             )
         )
-    return ChatFile("cutaway-chat", VERSION, chat.title, chat.system, chat.sampling, messages)
+    title = chat.title[:LONGEST_NAME]
+    return ChatFile("cutaway-chat", VERSION, title, chat.system, chat.sampling), messages
 
 
-def _tokens(file: ChatFile) -> list[Tokens | None]:
-    return [None if m.tokens is None else Tokens.of(m.tokens) for m in file.messages]
-
-
-def _insert(store: ChatStore, file: ChatFile, tokens: list[Tokens | None]) -> int:
-    chat_id = store.create(file.title, file.system, file.sampling)
-    made: list[Message] = []
-    for message, kept in zip(file.messages, tokens, strict=True):
-        parent = None if message.parent is None else made[message.parent].id
-        new = Message(
-            0,
-            chat_id,
-            parent,
-            message.role,
-            message.text,
-            message.created,
-            message.model,
-            message.finish,
-            message.problem,
-            message.stats,
-            len(kept) if kept else 0,
+def _insert(
+    store: ChatStore,
+    file: ChatFile,
+    messages: Sequence[ChatFileMessage],
+    report: Callable[[int, int], None],
+    stopped: Callable[[], bool],
+) -> int:
+    """The chat stays hidden until all of it is written; what comes of less is deleted with the
+    store. Each transaction is short: the window writes beside it.
+    """
+    title = " ".join(file.title.split()) or UNTITLED
+    chat_id = store.create(title, file.system, file.sampling, hidden=True)
+    new: list[Message] = []
+    for batch in _batches(messages):
+        report(len(new), len(messages))
+        _go_on_unless(stopped)
+        begin = len(new)
+        new += [_message(chat_id, message) for message in batch]
+        store.add_all(
+            [
+                (made, None if said.parent is None else new[said.parent], _tokens(said))
+                for made, said in zip(new[begin:], batch, strict=True)
+            ]
         )
-        store.add(new)
-        if kept:
-            store.save_tokens(new, kept)
-        made.append(new)
-    for message, new in zip(file.messages, made, strict=True):
-        if message.chosen:
-            store.choose(new)
+        time.sleep(PAUSE_S)
+    _choose(store, messages, new)
+    _go_on_unless(stopped)
+    store.undelete(chat_id)
     return chat_id
+
+
+def _go_on_unless(stopped: Callable[[], bool]) -> None:
+    if stopped():
+        raise Cancelled("the import")
+
+
+def _batches(messages: Sequence[ChatFileMessage]) -> Iterator[list[ChatFileMessage]]:
+    batch: list[ChatFileMessage] = []
+    size = 0
+    for message in messages:
+        if batch and (len(batch) == BATCH or size + len(message.text) > BATCH_TEXT):
+            yield batch
+            batch, size = [], 0
+        batch.append(message)
+        size += len(message.text)
+    if batch:
+        yield batch
+
+
+def _message(chat_id: int, said: ChatFileMessage) -> Message:
+    return Message(
+        0,
+        chat_id,
+        None,
+        said.role,
+        said.text,
+        said.created,
+        said.model,
+        said.finish,
+        said.problem,
+        said.stats,
+        len(said.tokens.ids) // 4 if said.tokens else 0,
+    )
+
+
+def _tokens(said: ChatFileMessage) -> Tokens | None:
+    return None if said.tokens is None else Tokens.of(said.tokens)
+
+
+def _choose(store: ChatStore, messages: Sequence[ChatFileMessage], new: Sequence[Message]) -> None:
+    """Where nothing is chosen the newest branch is shown, so only others are written."""
+    newest = {message.parent: place for place, message in enumerate(messages)}
+    wanted = [
+        new[place]
+        for place, message in enumerate(messages)
+        if message.chosen and newest[message.parent] != place
+    ]
+    for first in range(0, len(wanted), BATCH):
+        with store.together():
+            for message in wanted[first : first + BATCH]:
+                store.choose(message)

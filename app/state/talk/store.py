@@ -1,26 +1,47 @@
 """Chats on disk: what the database's rows mean."""
 
+import logging
 import re
 import sqlite3
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from app.state.talk.database import Database, StoreError
+from app.state.talk.database import CANDIDATES, Database, StoreError
 from app.state.talk.message import Message
 from app.state.talk.tokens import TokenData, Tokens
 from app.state.talk.tree import Tree
+from engine.errors import CutawayError
 from engine.protocol import Sampling, Stats
 
 UNTITLED = "New chat"
 SNIPPET = 60  # characters around what was found
 SHORTEST = 3  # letters of a word that the index knows
 PURGE_AFTER = 24 * 3600.0  # seconds that a deleted chat outlives the program, should it crash
+# Messages that one statement deletes: SQLite follows no more than 1,000 from parent to child.
+DELETED_AT_ONCE = 500
+# A message is younger than what it answers, so that children go before their parents.
+NEWEST = """DELETE FROM messages WHERE id IN
+    (SELECT id FROM messages WHERE chat = ? ORDER BY id DESC LIMIT ?)"""
+BELOW = """WITH RECURSIVE below (id) AS (SELECT ? UNION ALL
+    SELECT m.id FROM messages m JOIN below b ON m.parent = b.id)
+    SELECT id FROM below ORDER BY id DESC"""
 
-__all__ = ["ChatRow", "ChatStore", "StoreError"]
+__all__ = ["ChatGone", "ChatRow", "ChatStore", "StoreError"]
+
+log = logging.getLogger("chats")
+
+
+class ChatGone(StoreError):
+    """A chat that was deleted meanwhile, by another window."""
+
+    def __init__(self) -> None:
+        CutawayError.__init__(self, "this chat was deleted in another window")
 
 
 @dataclass(frozen=True)
@@ -42,24 +63,38 @@ class ChatRow:
 
 
 class ChatStore:
-    """Reads and writes chats. For the window's thread; all methods raise StoreError.
+    """Reads and writes chats. For the window's thread; all methods raise StoreError, but those
+    that open and close: what was deleted may also go another time.
 
     `notice` is one line if the file had to be set aside or cannot be used.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._db = Database(path)
+    def __init__(self, source: Path | Database) -> None:
+        self._db = source if isinstance(source, Database) else Database(source)
         self.notice = self._db.notice
         self._deleted: list[int] = []
         self._purge("deleted < ?", time.time() - PURGE_AFTER)
 
     def close(self) -> None:
         """Remove for good what was deleted. Harmless when done twice."""
-        if self._deleted:
-            marks = ", ".join(map(str, self._deleted))
-            self._deleted.clear()
-            self._purge(f"deleted IS NOT NULL AND id IN ({marks})")
+        self._purge_deleted()
         self._db.close()
+
+    @contextmanager
+    def elsewhere(self) -> Iterator["ChatStore"]:
+        """The same chats for another thread, to be called there."""
+        with self._db.elsewhere() as database:
+            store = ChatStore(database)
+            try:
+                yield store
+            finally:
+                store._purge_deleted()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Do all changes made inside wholly or not at all."""
+        with self._db.transaction():
+            yield
 
     def version(self) -> int:
         """A number that changes when another window has written."""
@@ -85,23 +120,32 @@ class ChatStore:
         return _chat(rows[0]) if rows else None
 
     def create(
-        self, title: str = UNTITLED, system: str = "", sampling: Sampling | None = None
+        self,
+        title: str = UNTITLED,
+        system: str = "",
+        sampling: Sampling | None = None,
+        hidden: bool = False,
     ) -> int:
-        """A new chat; its id."""
-        now, drawn = time.time(), _json(sampling or Sampling())
-        return self._insert(
-            "INSERT INTO chats (title, created, changed, model, system, sampling, draft)"
-            " VALUES (?, ?, ?, '', ?, ?, '')",
-            (title, now, now, system, drawn),
-        )
+        """A new chat; its id. A hidden one counts as deleted until `undelete`."""
+        now = time.time()
+        with self._db.transaction():
+            chat_id = self._insert(
+                "INSERT INTO chats (title, created, changed, model, system, sampling, draft,"
+                " deleted) VALUES (?, ?, ?, '', ?, ?, '', ?)",
+                (title, now, now, system, _json(sampling or Sampling()), now if hidden else None),
+            )
+        if hidden:
+            self._deleted.append(chat_id)
+        return chat_id
 
     def update(self, chat_id: int, touch: bool = True, **fields: Any) -> None:
         """Change title, model, system, sampling, draft; `touch` moves the chat to the top."""
-        if "sampling" in fields:
-            fields["sampling"] = _json(fields["sampling"])
         if touch:
             fields["changed"] = time.time()
-        self._set("chats", chat_id, fields)
+        with self._db.transaction():
+            if "sampling" in fields:
+                fields["sampling"] = _json(fields["sampling"])
+            self._set("chats", chat_id, fields)
 
     def delete(self, chat_id: int) -> None:
         """Hide a chat until `undelete`, or for good when the store is closed."""
@@ -123,24 +167,27 @@ class ChatStore:
         return Tree([_message(row) for row in rows], chosen)
 
     def add(self, message: Message) -> None:
-        """Write a new message as the chosen one of its parent, and set its `id`."""
-        message.id = self._insert(
-            "INSERT INTO messages (chat, parent, role, text, created, model, finish, problem,"
-            " stats, n_tokens) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                message.chat,
-                message.parent,
-                message.role,
-                message.text,
-                message.created,
-                message.model,
-                message.finish,
-                message.problem,
-                _json(message.stats) if message.stats else None,
-                message.n_tokens,
-            ),
-        )
-        self.choose(message)
+        """Write a new message as the chosen one of its parent, and set its `id`; the chat moves
+        to the top. Raises ChatGone.
+        """
+        with self._db.transaction():
+            if self.chat(message.chat) is None:
+                raise ChatGone
+            number = self._insert(*_insertion(message))
+            self._choose(message, number)
+            self.update(message.chat)
+        message.id = number
+
+    def add_all(self, new: Sequence[tuple[Message, Message | None, Tokens | None]]) -> None:
+        """Write messages below their parents, which may be among them, with their tokens, at
+        once. Their ids are set; none is chosen.
+        """
+        with self._db.transaction():
+            for message, parent, tokens in new:
+                message.parent = parent.id if parent is not None else None
+                message.id = self._insert(*_insertion(message))
+                if tokens:
+                    self.save_tokens(message, tokens)
 
     def save(self, message: Message) -> None:
         """Write what may have changed in a message."""
@@ -157,21 +204,35 @@ class ChatStore:
             },
         )
 
+    def finish(self, message: Message, tokens: Tokens) -> None:
+        """Write an answer that has ended; nothing where its chat was deleted for good meanwhile."""
+        with self._db.transaction():
+            if not self._db.read("SELECT 1 FROM messages WHERE id = ?", message.id):
+                return
+            self.save(message)
+            self.save_tokens(message, tokens)
+            self.update(message.chat, model=message.model)
+
     def choose(self, message: Message) -> None:
         """Remember that the path goes through this message."""
-        if message.parent is None:
-            self._set("chats", message.chat, {"head": message.id})
-        else:
-            self._set("messages", message.parent, {"chosen": message.id})
+        self._choose(message, message.id)
 
-    def remove(self, message: Message) -> None:
-        """Delete a message and all below it."""
-        self._db.write(lambda c: c.execute("DELETE FROM messages WHERE id = ?", (message.id,)))
+    def remove(self, message: Message, following: Message | None = None) -> None:
+        """Delete a message and all below it; `following` takes its place in the path."""
+        with self._db.transaction() as connection:
+            rows = connection.execute(BELOW, (message.id,)).fetchall()
+            for first in range(0, len(rows), DELETED_AT_ONCE):
+                numbers = [row[0] for row in rows[first : first + DELETED_AT_ONCE]]
+                marks = ", ".join("?" * len(numbers))
+                connection.execute(f"DELETE FROM messages WHERE id IN ({marks})", numbers)
+            if following is not None:
+                self._choose(following, following.id)
 
     def save_tokens(self, message: Message, tokens: Tokens) -> None:
         """Write the tokens of an answer."""
         data = msgspec.msgpack.encode(tokens.data())
-        self._db.write(lambda c: c.execute("REPLACE INTO tokens VALUES (?, ?)", (message.id, data)))
+        with self._db.transaction() as connection:
+            connection.execute("REPLACE INTO tokens VALUES (?, ?)", (message.id, data))
 
     def tokens(self, message: Message) -> Tokens:
         """The tokens of an answer; none where none were kept, or not readably."""
@@ -191,7 +252,7 @@ class ChatStore:
         )
         values = []
         if known:
-            query += " AND m.id IN (SELECT rowid FROM search WHERE search MATCH ?)"
+            query += f" AND m.id IN ({CANDIDATES})"
             values.append(" ".join('"' + word.replace('"', '""') + '"' for word in known))
         found: dict[int, str] = {}
         for chat, text in self._db.read(f"{query} ORDER BY m.id DESC", *values):
@@ -199,19 +260,63 @@ class ChatStore:
                 found[chat] = _snippet(text, words[0])
         return found
 
+    def _choose(self, message: Message, number: int) -> None:
+        if message.parent is None:
+            self._set("chats", message.chat, {"head": number})
+        else:
+            self._set("messages", message.parent, {"chosen": number})
+
+    def _purge_deleted(self) -> None:
+        if self._deleted:
+            marks = ", ".join(map(str, self._deleted))
+            self._deleted.clear()
+            self._purge(f"deleted IS NOT NULL AND id IN ({marks})")
+
     def _purge(self, condition: str, *values: object) -> None:
-        self._db.write(lambda c: c.execute(f"DELETE FROM chats WHERE {condition}", values))
+        """Delete chats for good, some messages at a time, so that others may write in between.
+
+        What cannot be deleted now goes another time: it does not keep the window from opening.
+        """
+        try:
+            for (chat,) in self._db.read(f"SELECT id FROM chats WHERE {condition}", *values):
+                left = True
+                while left:
+                    with self._db.transaction() as connection:
+                        left = connection.execute(NEWEST, (chat, DELETED_AT_ONCE)).rowcount > 0
+                with self._db.transaction() as connection:
+                    connection.execute("DELETE FROM chats WHERE id = ?", (chat,))
+        except StoreError as error:
+            log.warning("deleted chats are still in the file: %s", error)
 
     def _insert(self, statement: str, values: tuple[object, ...]) -> int:
-        made: list[sqlite3.Cursor] = []
-        self._db.write(lambda c: made.append(c.execute(statement, values)))
-        assert made[0].lastrowid is not None
-        return made[0].lastrowid
+        with self._db.transaction() as connection:
+            number = connection.execute(statement, values).lastrowid
+        assert number is not None
+        return number
 
     def _set(self, table: str, row: int, fields: dict[str, Any]) -> None:
         names = ", ".join(f"{name} = ?" for name in fields)
-        values = (*fields.values(), row)
-        self._db.write(lambda c: c.execute(f"UPDATE {table} SET {names} WHERE id = ?", values))
+        with self._db.transaction() as connection:
+            connection.execute(f"UPDATE {table} SET {names} WHERE id = ?", (*fields.values(), row))
+
+
+def _insertion(message: Message) -> tuple[str, tuple[object, ...]]:
+    return (
+        "INSERT INTO messages (chat, parent, role, text, created, model, finish, problem,"
+        " stats, n_tokens) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            message.chat,
+            message.parent,
+            message.role,
+            message.text,
+            message.created,
+            message.model,
+            message.finish,
+            message.problem,
+            _json(message.stats) if message.stats else None,
+            message.n_tokens,
+        ),
+    )
 
 
 def _chat(row: sqlite3.Row, snippet: str = "") -> ChatRow:

@@ -4,6 +4,7 @@ import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 from math import nan
 from typing import Self
 
@@ -11,6 +12,8 @@ import msgspec
 
 from engine.protocol import Alternative, TokenInfo
 
+LONGEST_TOKEN = 10_000  # characters
+ROUNDING = 1e-3  # that log-probabilities may be above 0
 NONE = -1  # fills a row of alternatives that is shorter than the others
 
 
@@ -131,6 +134,8 @@ class Tokens:
     @classmethod
     def of(cls, data: TokenData) -> Self:
         """From what was kept; ValueError where the columns do not fit together."""
+        if not 0 <= data.begin < 1 << 31 or not 0 <= data.k < 1 << 31:
+            raise ValueError(f"begin {data.begin} or k {data.k} is out of range")
         made = cls(data.begin)
         made._k, made._texts = data.k, dict(data.texts)
         for column, kept in (
@@ -149,6 +154,23 @@ class Tokens:
         if lengths != [n] * 2 or tops != [n * data.k] * 2:
             raise ValueError(f"columns of {n} tokens differ in length")
         return made
+
+    def check(self, length: int) -> None:
+        """ValueError where they cannot be the tokens of a text of `length` characters."""
+        bounds = [self.begin, *self._ends, length]
+        if bounds[0] < 0 or any(a > b for a, b in pairwise(bounds)):
+            raise ValueError(f"tokens end outside the text of {length} characters")
+        if any(token < 0 for token in self._ids) or any(t < NONE for t in self._top_ids):
+            raise ValueError("a token's id is below 0")
+        tops = zip(self._top_ids, self._top_logprobs, strict=True)
+        if any(p > ROUNDING for p in self._logprobs) or any(
+            token != NONE and not p <= ROUNDING for token, p in tops
+        ):
+            raise ValueError("a log-probability is above 0")
+        if any(not 0 <= token < 1 << 31 for token in self._texts):
+            raise ValueError("a text belongs to no token's id")
+        if any(len(text) > LONGEST_TOKEN for text in self._texts.values()):
+            raise ValueError(f"a token has more than {LONGEST_TOKEN} characters")
 
 
 def _bytes(column: "array[int] | array[float]") -> bytes:

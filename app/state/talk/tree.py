@@ -26,15 +26,23 @@ class Tree:
         self._insert(message)
         self._chosen[message.parent] = message.id
 
+    def beside(self, message: Message) -> Message | None:
+        """The sibling that takes its place in the path where it is removed: the next one, or the
+        one before.
+        """
+        siblings = self.siblings(message)
+        place = siblings.index(message)
+        after = siblings[place + 1 : place + 2] or siblings[max(0, place - 1) : place]
+        return after[0] if after else None
+
     def remove(self, message: Message) -> None:
-        """Take out a message with all below it; a sibling beside it becomes the chosen one."""
-        beside = self._children[message.parent]
-        place = beside.index(message.id)
-        beside.remove(message.id)
-        if self._chosen.get(message.parent) == message.id:
-            del self._chosen[message.parent]
-            if beside:
-                self._chosen[message.parent] = beside[min(place, len(beside) - 1)]
+        """Take out a message with all below it; the one beside it becomes the chosen one."""
+        if self.chosen(message.parent) is message:
+            following = self.beside(message)
+            self._chosen.pop(message.parent, None)
+            if following is not None:
+                self._chosen[message.parent] = following.id
+        self._children[message.parent].remove(message.id)
         for gone in self._below(message.id):
             del self.messages[gone]
             self._children.pop(gone, None)

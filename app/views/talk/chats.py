@@ -1,6 +1,6 @@
 """The list of chats, with its search."""
 
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
 from app.widgets.basics import IconButton, label, surface
+from app.widgets.numbers import local_time
 
 _Index = QModelIndex | QPersistentModelIndex
 _Role = Qt.ItemDataRole
@@ -42,7 +43,10 @@ UNTITLED = "New chat"
 
 def period(changed: float, today: date) -> str:
     """The heading a chat stands under."""
-    day = datetime.fromtimestamp(changed).date()
+    moment = local_time(changed)
+    if moment is None:
+        return "Undated"
+    day = moment.date()
     if day >= today:
         return "Today"
     if day == today - timedelta(days=1):
@@ -88,7 +92,8 @@ class ChatsModel(QAbstractListModel):
         if role in (_Role.DisplayRole, _Role.EditRole, _Role.AccessibleTextRole):
             return item if isinstance(item, str) else item.title or UNTITLED
         if role == _Role.ToolTipRole and isinstance(item, ChatRow):
-            when = datetime.fromtimestamp(item.changed).strftime("%Y-%m-%d %H:%M")
+            moment = local_time(item.changed)
+            when = moment.isoformat(" ", "minutes") if moment is not None else ""
             return "\n".join(filter(None, [item.title, item.model, when]))
         return None
 
@@ -196,6 +201,7 @@ class ChatsView(QWidget):
         column.addWidget(self._empty)
         column.addWidget(self.list, 1)
         self._chats.changed.connect(self.refresh)
+        self._chats.arrived.connect(self._chat.open)
         self._chat.path_changed.connect(self._mark)
         self._chat.details_changed.connect(self._mark)
         self.refresh()
@@ -215,7 +221,7 @@ class ChatsView(QWidget):
 
     def duplicate_current(self) -> None:
         if self._chat.chat_id is not None:
-            self._chat.open(self._chats.duplicate(self._chat.chat_id))
+            self._chats.duplicate(self._chat.chat_id)
 
     def delete_current(self) -> None:
         self._delete(self._here())
@@ -239,9 +245,8 @@ class ChatsView(QWidget):
 
     def import_file(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Import a chat", "", "Chats (*.json)")
-        made = self._chats.import_file(Path(path)) if path else None
-        if made is not None:
-            self._chat.open(made)
+        if path:
+            self._chats.import_file(Path(path))
 
     def _here(self) -> int | None:
         """The chat under the list's cursor, else the open one."""

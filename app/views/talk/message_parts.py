@@ -1,6 +1,7 @@
 """What stands around a message's text: speaker, actions, statistics, progress, thought."""
 
 import time
+from datetime import datetime
 
 from PySide6.QtCore import QRect, QTimer, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPaintEvent
@@ -16,7 +17,7 @@ from app.views.talk.statistics import details, stage_left, stage_title, summary
 from app.widgets.basics import Button, IconButton, label, set_tone
 from app.widgets.elided import ElidedLabel
 from app.widgets.markdown.view import MarkdownView
-from app.widgets.numbers import duration, grouped
+from app.widgets.numbers import duration, grouped, local_time
 
 SAID_MS = 1500
 
@@ -252,9 +253,9 @@ class Thought(QWidget):
 
 
 def _when(created: float) -> str:
-    if not created:
+    then, now = local_time(created), datetime.now()
+    if not created or then is None:
         return ""
-    then, now = time.localtime(created), time.localtime()
-    if then[:3] == now[:3]:
-        return time.strftime("%H:%M", then)
-    return time.strftime("%d %b %Y, %H:%M" if then[0] != now[0] else "%d %b, %H:%M", then)
+    if then.date() == now.date():
+        return then.strftime("%H:%M")
+    return then.strftime("%d %b %Y, %H:%M" if then.year != now.year else "%d %b, %H:%M")

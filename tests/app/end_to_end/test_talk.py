@@ -202,14 +202,18 @@ def test_export_and_import(person: Person, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(chosen), ""))
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(chosen), ""))
     person.run("chat.export")
+    person.wait(chosen.exists)
     assert said.strip() in chosen.read_text()
     chosen = tmp_path / "chat.json"
+    person.wait(lambda: person.bench.chats.transfer is None)
     person.run("chat.export")
+    person.wait(chosen.exists)
     assert json.loads(chosen.read_text())["format"] == "cutaway-chat"
     before, kept = person.bench.chat.chat_id, texts(person)
     ids = person.bench.chat.tokens(1).ids
+    person.wait(lambda: person.bench.chats.transfer is None)
     person.run("chat.import")
-    assert person.bench.chat.chat_id != before
+    person.wait(lambda: person.bench.chat.chat_id != before)
     assert texts(person) == kept
     assert person.bench.chat.tokens(1).ids == ids
     assert ask_to_end(person, "Go on."), "what was imported can be talked to"
@@ -273,7 +277,7 @@ def test_after_a_death_one_click_starts_again_with_less(
     os.kill(bench.client.pid, signal.SIGKILL)
     person.wait(lambda: bench.session.status == "died")
     person.look()
-    person.click("Restart with less")
+    person.click("Restart with half the context")
     person.wait(lambda: bench.session.status == "ready")
     assert bench.session.model.n_ctx == before // 2
     bench.session.restart()

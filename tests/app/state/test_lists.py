@@ -35,7 +35,9 @@ class TestChatList:
             store.create(title)
         return ChatList(store)
 
-    def test_search_rename_duplicate(self, chats: ChatList) -> None:
+    def test_search_rename_duplicate(self, chats: ChatList, until: Until) -> None:
+        arrived: list[int] = []
+        chats.arrived.connect(arrived.append)
         changes: list[None] = []
         chats.changed.connect(lambda: changes.append(None))
         assert titles(chats) == ["three", "two", "one"]
@@ -46,8 +48,9 @@ class TestChatList:
         chats.rename(chats.rows[0].id, "  ")
         chats.search("")
         assert titles(chats) == ["drei", "two", "one"]
-        copy = chats.duplicate(chats.rows[0].id)
-        assert (titles(chats)[0], chats.rows[0].id) == ("drei (copy)", copy)
+        chats.duplicate(chats.rows[0].id)
+        until(lambda: arrived)
+        assert (titles(chats)[0], chats.rows[0].id) == ("drei (copy)", arrived[0])
         n = len(changes)
         chats.refresh()
         assert len(changes) == n  # nothing was different
@@ -65,15 +68,27 @@ class TestChatList:
         assert chats.undo_delete() is None
         assert titles(chats) == ["three", "two", "one"]
 
-    def test_in_and_out(self, chats: ChatList, tmp_path: Path) -> None:
+    def test_in_and_out(self, chats: ChatList, tmp_path: Path, until: Until) -> None:
         problems: list[Problem] = []
+        arrived: list[int] = []
+        exported: list[Path] = []
         chats.problem.connect(problems.append)
-        assert chats.export(chats.rows[0].id, tmp_path / "x.json")
-        made = chats.import_file(tmp_path / "x.json")
-        assert (titles(chats)[0], chats.rows[0].id) == ("three", made)
-        assert chats.import_file(tmp_path / "no.json") is None
-        assert not chats.export(chats.rows[0].id, tmp_path / "x.json" / "y.md")
-        assert [problem.kind for problem in problems] == ["BadChatFile", "BadChatFile"]
+        chats.arrived.connect(arrived.append)
+        chats.exported.connect(exported.append)
+        chats.export(chats.rows[0].id, tmp_path / "x.json")
+        chats.import_file(tmp_path / "x.json")  # one at a time
+        assert [problem.kind for problem in problems] == ["Busy"]
+        until(lambda: exported)
+        assert chats.transfer is None
+        chats.import_file(tmp_path / "x.json")
+        until(lambda: arrived)
+        assert (titles(chats)[0], chats.rows[0].id) == ("three", arrived[0])
+        chats.import_file(tmp_path / "no.json")
+        until(lambda: len(problems) == 2)
+        chats.export(chats.rows[0].id, tmp_path / "x.json" / "y.md")
+        until(lambda: len(problems) == 3)
+        assert "no.json: No such file" in problems[1].text
+        assert "could not be written" in problems[2].text
 
     def test_another_window(self, chats: ChatList, tmp_path: Path) -> None:
         chats.refresh_if_changed()

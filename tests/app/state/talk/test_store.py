@@ -254,7 +254,7 @@ def test_a_lock_held_too_long_is_an_error(tmp_path: Path, monkeypatch: pytest.Mo
     chat = store.create("a")
     other = sqlite3.connect(tmp_path / "chats.sqlite", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(StoreError, match="locked"):
+    with pytest.raises(StoreError, match="another program is writing"):
         store.update(chat, title="b")
     other.execute("COMMIT")
     other.close()

@@ -1,0 +1,145 @@
+"""A chat as a JSON file: what one may hold, checked whole before any of it is taken in.
+
+The JSON is `{"format": "cutaway-chat", "version": 1, "title", "system", "sampling", "messages"}`;
+a message names its parent by its place in the list, which comes before it, and `chosen` marks the
+branch shown. Tokens, where kept, are columns (see `tokens.TokenData`), in base64.
+"""
+
+import math
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from app.state.talk.message import Role
+from app.state.talk.tokens import TokenData, Tokens
+from engine.errors import CutawayError
+from engine.protocol import Sampling, Stats
+
+VERSION = 1
+LARGEST = 256 << 20  # bytes of a file that is taken in
+LATEST = 253402128000.0  # seconds since the epoch: the year 9999, where calendars end
+LONGEST_S = 1e9  # seconds that anything in an answer may have taken
+LONGEST_TEXT = 1 << 22  # characters; a million tokens or so
+LONGEST_NAME = 1000  # characters of a title, a model's name, a reason
+REPORT_EVERY = 200  # messages
+
+Text = Annotated[str, msgspec.Meta(max_length=LONGEST_TEXT)]
+Name = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
+Time = Annotated[float, msgspec.Meta(ge=0, le=LATEST)]
+
+
+class BadChatFile(CutawayError):
+    """A file that holds no chat that can be taken in."""
+
+    def __init__(self, path: object, problem: str) -> None:
+        self.path, self.problem = str(path), problem
+        super().__init__(f"{path}: {problem}")
+
+
+class ChatFileMessage(msgspec.Struct, omit_defaults=True):
+    """One node; `parent` is an index into the list of messages."""
+
+    role: Role
+    text: Text
+    parent: int | None = None
+    chosen: bool = False
+    created: Time = 0.0
+    model: Name = ""
+    finish: Name = "stop"
+    problem: Text = ""
+    stats: Stats | None = None
+    tokens: TokenData | None = None
+
+
+class ChatFile(msgspec.Struct):
+    """The whole file; its messages are decoded one by one."""
+
+    format: Literal["cutaway-chat"]
+    version: int
+    title: Name = ""
+    system: Text = ""
+    sampling: Sampling = Sampling()
+    messages: list[msgspec.Raw] = []
+
+
+def never() -> bool:
+    """Nobody stops it."""
+    return False
+
+
+def silent(done: int, total: int) -> None:
+    """Nobody is told how far it is."""
+
+
+def read_chat_file(
+    path: Path,
+    report: Callable[[int, int], None] = silent,
+    stopped: Callable[[], bool] = never,
+) -> tuple[ChatFile, list[ChatFileMessage]]:
+    """The file and its messages, where all of it is in range; fewer messages once `stopped`.
+
+    Raises BadChatFile.
+    """
+    try:
+        file = msgspec.json.decode(_content(path), type=ChatFile)
+        file.sampling.check()
+    except RecursionError:
+        raise BadChatFile(path, "holds no chat of Cutaway (it is nested too deeply)") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, CutawayError) as error:
+        if isinstance(error, BadChatFile):
+            raise
+        raise BadChatFile(path, f"holds no chat of Cutaway ({error})") from error
+    if file.version > VERSION:
+        problem = f"is of version {file.version}, this Cutaway reads up to {VERSION}; update it"
+        raise BadChatFile(path, problem)
+    decoder = msgspec.json.Decoder(ChatFileMessage)
+    messages: list[ChatFileMessage] = []
+    for place, raw in enumerate(file.messages):
+        if place % REPORT_EVERY == 0:
+            report(place, len(file.messages))
+            if stopped():
+                break
+        try:
+            message = decoder.decode(raw)
+            _check(message, place)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+            problem = f"holds no chat of Cutaway (message {place}: {error})"
+            raise BadChatFile(path, problem) from error
+        messages.append(message)
+    return file, messages
+
+
+def _content(path: Path) -> bytes:
+    try:
+        about = path.stat()
+        if stat.S_ISDIR(about.st_mode):
+            raise BadChatFile(path, "is a directory")
+        if not stat.S_ISREG(about.st_mode):  # a pipe or a device may never end
+            raise BadChatFile(path, "is no ordinary file")
+        if about.st_size > LARGEST:
+            raise BadChatFile(path, f"is larger than {LARGEST >> 20} MiB")
+        return path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        problem = error.strerror if isinstance(error, OSError) else str(error)
+        raise BadChatFile(path, problem or "cannot be read") from error
+
+
+def _check(message: ChatFileMessage, place: int) -> None:
+    """Raises ValueError for what the types do not say."""
+    if message.parent is not None and not 0 <= message.parent < place:
+        raise ValueError(f"it names parent {message.parent}")
+    if message.stats is not None:
+        _check_stats(message.stats)
+    if message.tokens is not None:
+        Tokens.of(message.tokens).check(len(message.text))
+
+
+def _check_stats(stats: Stats) -> None:
+    for name in stats.__struct_fields__:
+        value = getattr(stats, name)
+        most = (1 << 64) - 1 if name == "seed" else LONGEST_S
+        if not 0 <= value <= most or not math.isfinite(value):
+            raise ValueError(f"{name} is {value:.6g}")
