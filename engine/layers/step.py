@@ -126,8 +126,8 @@ class Pass:
         self, key: Hashable, fmt: Format, shape: Sequence[int], fill: Fill, name: str | None = None
     ) -> Tensor:
         if key not in self._inputs:
-            made = leaf(name or str(key), fmt, shape, Role.INPUT)
-            self._inputs[key] = (made, fill)
+            tensor = leaf(name or str(key), fmt, shape, Role.INPUT)
+            self._inputs[key] = (tensor, fill)
         return self._inputs[key][0]
 
 

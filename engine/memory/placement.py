@@ -106,13 +106,13 @@ def parse_pins(text: str) -> Pins:
     output = None
     for part in _parts(text) if text else ():
         key, equals, device = part.rpartition("=")
-        found = _LAYERS.fullmatch(key)
+        span = _LAYERS.fullmatch(key)
         if not equals and _NUMBER.fullmatch(part) and not (layers or patterns or output):
             shares.append(float(part))
         elif not (key and device):
             raise BadSetting("--place", part, "LAYERS=DEVICE, out=DEVICE, PATTERN=DEVICE or shares")
-        elif found is not None:
-            first, last = int(found[1]), int(found[2] or found[1])
+        elif span is not None:
+            first, last = int(span[1]), int(span[2] or span[1])
             if last < first or last > 9999:
                 raise BadSetting("--place", part, "layers from the lower to the higher")
             layers |= dict.fromkeys(range(first, last + 1), device)
@@ -125,13 +125,13 @@ def parse_pins(text: str) -> Pins:
 
 def spell(device: str, gpus: Sequence[str], cpu: str | None) -> str:
     """A device as `cutaway devices` spells it, also from llama.cpp's names (`CPU`, `CUDA0`)."""
-    found = _LLAMA_CPP.fullmatch(device)
-    if found is None or device == "host":
+    named = _LLAMA_CPP.fullmatch(device)
+    if named is None or device == "host":
         return device
-    if found[1] == "CPU" and cpu is not None:
+    if named[1] == "CPU" and cpu is not None:
         return cpu
-    index = int(found[2] or 0)
-    if found[1] == "CPU" or index >= len(gpus):
+    index = int(named[2] or 0)
+    if named[1] == "CPU" or index >= len(gpus):
         raise BadSetting("--place", device, "a device as `cutaway devices` spells it")
     return gpus[index]
 

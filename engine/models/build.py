@@ -138,7 +138,7 @@ def _bind(
 
 def _constants(params: TextParams, file: GGUFFile) -> dict[str, Values]:
     """Those that are in the file; their shape is checked before they are read."""
-    found: dict[str, Values] = {}
+    constants: dict[str, Values] = {}
     for wanted in params.constants():
         info = file.tensors.get(wanted.name)
         if info is None:
@@ -151,8 +151,8 @@ def _constants(params: TextParams, file: GGUFFile) -> dict[str, Values]:
             if not wanted.allowed.has(value):
                 problem = f"{wanted.name} holds {value:g}; expected {wanted.allowed}"
                 raise BadFile(file.paths[0], problem)
-        found[wanted.name] = values
-    return found
+        constants[wanted.name] = values
+    return constants
 
 
 def _dims(info: TensorInfo) -> tuple[int, ...]:

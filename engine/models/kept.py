@@ -104,7 +104,7 @@ def make_caches(
             case Nothing():
                 layers.append(None)
             case Chunk() | Latent() | State() | Encoded():
-                names = [made.__name__.lower() for made in MADE]
+                names = [kind.__name__.lower() for kind in MADE]
                 raise UnsupportedModel(
                     f"what layer {i} keeps:", type(shape).__name__.lower(), names
                 )

@@ -84,16 +84,16 @@ def _cut(
 
 
 def repacked(plan: Iterable[Allocation]) -> list[str]:
-    """In a line, the types whose weights take more on devices than in the file; or nothing."""
-    found: dict[str, list[tuple[int, int]]] = {}
+    """One line on the types whose weights take more on devices than in the file; or no line."""
+    grown: dict[str, list[tuple[int, int]]] = {}
     for allocation in plan:
         if allocation.type.layout == REPACKED:
             for tensor, size in allocation.tensors:
-                found.setdefault(tensor.fmt.name, []).append((tensor.nbytes, size))
+                grown.setdefault(tensor.fmt.name, []).append((tensor.nbytes, size))
     each = [
         f"{name} x {len(sizes)} {sum(n for n, _ in sizes) / MIB:.1f} -> "
         f"{sum(n for _, n in sizes) / MIB:.1f} MiB"
-        for name, sizes in sorted(found.items())
+        for name, sizes in sorted(grown.items())
     ]
     return [f"weights repacked for their device: {', '.join(each)}"] if each else []
 
