@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import ContextFull, NotSupported
+from engine.errors import ContextFull
 
 Ints = NDArray[np.int32]
 BITS, POSITION = 0, 1
+MAX_SEQUENCES = 31
+"""Bits of a cell, its sign left alone."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,8 @@ class CausalCache:
             ids = np.arange(self.n_kv, self.n_kv + n, dtype=np.int32)
         else:
             ids = np.flatnonzero(self.cells[:, BITS] == 0)[:n].astype(np.int32)
+        self.cells[ids, POSITION] = positions  # first: `remove` finds cells with a bit by these
         self.cells[ids, BITS] = 1 << sequence
-        self.cells[ids, POSITION] = positions
         self._n_used += n
         self.n_kv = max(self.n_kv, int(ids[-1]) + 1)
         return CacheStep(ids, self._spans(positions, sequence), self.cells, self.n_kv)
@@ -65,13 +67,11 @@ class CausalCache:
         """Forget the positions from `begin` up to `end` (None: all that follow).
 
         With an end, later tokens move down by end - begin; returned is how far each cell's K must
-        be rotated [C], or None where nothing moves. Raises `NotSupported` for shared cells.
+        be rotated [C], or None where nothing moves.
         """
         mine = self._of(sequence)
         position = self.cells[:, POSITION]
         later = mine & (position >= end) if end is not None else np.zeros_like(mine)
-        if np.any(self.cells[later, BITS] != 1 << sequence):
-            raise NotSupported("shifting KV cells that several sequences share")
         gone = mine & (position >= begin) & ~later
         self._release(gone, sequence)
         if end is None or not later.any():
@@ -85,17 +85,10 @@ class CausalCache:
 
         What lies from `position` on is removed first by the caller.
         """
-        if self.window is None or position == 0:
-            return True
         held = self.cells[self._of(sequence), POSITION]
-        wanted = np.arange(max(0, position - self.window + 1), position)
+        first = 0 if self.window is None else max(0, position - self.window + 1)
+        wanted = np.arange(first, position)
         return bool(np.isin(wanted, held).all())
-
-    def copy_prefix(self, source: int, target: int, length: int) -> None:
-        """Make `target` share the first `length` tokens of `source`; what it had is forgotten."""
-        self.remove(target, 0)
-        shared = self._of(source) & (self.cells[:, POSITION] < length)
-        self.cells[shared, BITS] |= 1 << target
 
     def clear(self) -> None:
         """Forget everything."""
@@ -116,9 +109,16 @@ class CausalCache:
         return held
 
     def _slide(self, sequence: int, first: int) -> None:
+        """Free what no sequence will see: the next token of one is `first`, of any other the one
+        behind its last.
+        """
         assert self.window is not None
-        unseen = self._of(sequence) & (self.cells[:, POSITION] <= first - self.window)
-        self._release(unseen, sequence)
+        for other in range(MAX_SEQUENCES):
+            mine = self._of(other)
+            if mine.any():
+                position = self.cells[:, POSITION]
+                following = first if other == sequence else int(position[mine].max()) + 1
+                self._release(mine & (position <= following - self.window), other)
 
     def _spans(self, positions: Ints, sequence: int) -> Ints:
         spans = np.zeros((len(positions), 4), np.int32)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from engine.errors import CutawayError
 from engine.kvcache.causal import CacheStep, CausalCache, Ints
 
 
@@ -13,20 +12,21 @@ class CacheGroup:
         self.caches = tuple(caches)
 
     def start(self, positions: Ints, sequence: int) -> list[CacheStep]:
-        """A step in every cache; when one is full, the others forget the step again."""
-        steps: list[CacheStep] = []
+        """A step in every cache. Where one fails, all forget the step. Raises `ContextFull`."""
         try:
-            for cache in self.caches:
-                steps.append(cache.start(positions, sequence))
-        except CutawayError:
-            for cache, _ in zip(self.caches, steps, strict=False):
-                cache.remove(sequence, int(positions[0]))
+            return [cache.start(positions, sequence) for cache in self.caches]
+        except BaseException:
+            self.remove(sequence, int(positions[0]))
             raise
-        return steps
 
     def remove(self, sequence: int, begin: int, end: int | None = None) -> list[Ints | None]:
-        """`CausalCache.remove` in every cache."""
-        return [cache.remove(sequence, begin, end) for cache in self.caches]
+        """`CausalCache.remove` in every cache. Where one fails, the sequence is forgotten."""
+        try:
+            return [cache.remove(sequence, begin, end) for cache in self.caches]
+        except BaseException:
+            for cache in self.caches:
+                cache.remove(sequence, 0)
+            raise
 
     def can_resume(self, sequence: int, position: int) -> bool:
         """Whether every cache still holds what a token at `position` sees."""

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from engine.backends.base import Backend, BufferType, Component, MemoryPool, Owner
 from engine.errors import BadSetting, NoMem
@@ -13,7 +14,8 @@ from engine.memory.placement import Placement
 from engine.memory.records import BackendMemory, Status
 from engine.models.build import BuiltModel
 from engine.protocol import MemoryRow
-from engine.runner.stepper import worst_case
+from engine.runner.stepper import worst_cases
+from engine.scheduler.allocate import Layout
 from engine.scheduler.lifetimes import arena_type
 from engine.scheduler.outline import Outline, Peak, outline
 from engine.weights.load import Allocation, matmul_only, plan_weights
@@ -136,10 +138,10 @@ def dry_run(
     )
     caches = _caches(built, used, placement)
     types = _types(host, (*weights, *caches), mapped)
-    worst = worst_case(built, fused)
-    assert all(t.role is Role.INPUT or t in types for t in worst.leaves)
-    pins = _pins(built, used, placement, worst)
-    made = outline(worst, used, types, pins=pins, mapped=built.sources.keys())
+    worst = worst_cases(built, fused)
+    assert all(t.role is Role.INPUT or t in types for graph in worst for t in graph.leaves)
+    pins = _pins(built, used, placement, worst[0])
+    made = [outline(g, used, types, pins=pins, mapped=built.sources.keys()) for g in worst]
     names = tuple(b.name for b in backends)
     return DryRun(
         built,
@@ -151,7 +153,7 @@ def dry_run(
         mapped,
         pins,
         tuple(_arenas(made, used)),
-        tuple((backend, made.peak(backend)) for backend in used),
+        tuple((b, max((one.peak(b) for one in made), key=lambda peak: peak.size)) for b in used),
         fused,
     )
 
@@ -175,16 +177,21 @@ def _pins(
     return pins
 
 
-def _arenas(made: Outline, backends: Sequence[Backend]) -> Iterator[Wanted]:
-    """What a planner allocates for a graph."""
+def _arenas(made: Sequence[Outline], backends: Sequence[Backend]) -> Iterator[Wanted]:
+    """What a planner allocates for graphs that share their arenas."""
     for backend in backends:
-        layout = made.layouts[backend.name]
-        for size, name in zip(layout.chunks, layout.names, strict=True):
+        for size, name in _chunks([one.layouts[backend.name] for one in made]):
             owner = Owner(Component.GRAPH, name=name)
             yield Wanted(backend, arena_type(backend), size, owner)
     host = backends[-1]
-    for size in made.staging.chunks:
+    for size, _ in _chunks([one.staging for one in made]):
         yield Wanted(host, arena_type(host), size, Owner(Component.STAGING))
+
+
+def _chunks(layouts: Sequence[Layout]) -> list[tuple[int, str]]:
+    """Size and name of each chunk, the larger where several layouts have one."""
+    pairs = (zip(layout.chunks, layout.names, strict=True) for layout in layouts)
+    return [max(same) for same in zip_longest(*pairs, fillvalue=(0, ""))]
 
 
 def _backend(

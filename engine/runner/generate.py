@@ -140,7 +140,7 @@ class _Answer:
                 yield token
                 return
             if len(self.sequence.tokens) >= self.sequence.n_ctx:
-                self.sequence.shift(self.prompt.keep)
+                self.sequence.shift(self.prompt.keep, self.cancelled)
             finish = self.watch.start(token)
             try:
                 yield token

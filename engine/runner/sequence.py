@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
-from engine.errors import Cancelled
+from engine.errors import BadSetting, Cancelled, CutawayError
 from engine.runner.stepper import MAX_BATCH, Logits, Stepper
 from engine.scheduler.record import UNRECORDED, Recorder
 
@@ -32,8 +32,8 @@ class Sequenced:
             n += 1
         if n and not self.stepper.built.caches.can_resume(0, n):
             n = 0
-        if n < len(self.tokens):
-            self.stepper.forget(n)
+        self.tokens = []  # until the caches are known to hold them
+        self.stepper.forget(n)
         self.tokens = list(prompt[:n])
         return n
 
@@ -60,7 +60,9 @@ class Sequenced:
         return self.start(token)()
 
     def start(self, token: int, recorder: Recorder = UNRECORDED) -> Callable[[], Logits]:
-        """As `append`, but devices are still busy: the logits come of a call, which must come."""
+        """Start computing one token. Returns a function that waits for the logits and records the
+        token; call it before anything else.
+        """
         finish = self.stepper.start([token], len(self.tokens), [0], recorder=recorder)
 
         def logits() -> Logits:
@@ -70,12 +72,29 @@ class Sequenced:
 
         return logits
 
-    def shift(self, keep: int) -> None:
-        """Make room when the context is full: forget the older half of what follows `keep`."""
-        discard = max((self.n_ctx - keep) // 2, 1)
-        self.stepper.forget(keep, keep + discard)
-        del self.tokens[keep : keep + discard]
+    def shift(self, keep: int, cancelled: Callable[[], bool]) -> None:
+        """Make room for half a context: forget the oldest of what follows the first `keep` tokens.
+
+        Does nothing where there is such room. Where keys cannot be turned, all that stays is
+        computed again. Raises `BadSetting` where nothing may go, `Cancelled`.
+        """
+        if keep >= self.n_ctx:
+            raise BadSetting("keep", keep, f"fewer tokens than the context of {self.n_ctx}")
+        room = max((self.n_ctx - keep) // 2, 1)
+        discard = room - (self.n_ctx - len(self.tokens))
+        if discard <= 0:
+            return
+        kept = self.tokens[:keep] + self.tokens[keep + discard :]
+        self.tokens = []  # until the caches are known to hold them
         self.n_shifts += 1
+        try:
+            self.stepper.forget(keep, keep + discard)
+        except (CutawayError, MemoryError):
+            if kept:
+                for _ in self.prefill(kept, cancelled):
+                    pass
+        else:
+            self.tokens = kept
 
 
 def _row(logits: Logits) -> Logits:

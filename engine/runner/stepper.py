@@ -2,17 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.gguf.formats import F32, I32
-from engine.graph import ops
 from engine.graph.graph import Graph
-from engine.graph.tensor import Role, Tensor, leaf
 from engine.kvcache.causal import CacheStep, Ints
-from engine.layers.rope import RopeParams
+from engine.layers.shift import Shift, build_shift
 from engine.layers.step import Pass, Step
 from engine.models.build import BuiltModel
 from engine.scheduler.outline import Outline
@@ -33,8 +30,6 @@ class Stepper:
     built: BuiltModel
     planner: Planner
     fused_attention: bool = True
-    _passes: dict[object, Pass] = field(default_factory=dict)
-    _shift_tables: dict[Tensor, RopeParams] = field(default_factory=dict)
 
     def step(
         self,
@@ -58,13 +53,11 @@ class Stepper:
         sequence: int = 0,
         recorder: Recorder = UNRECORDED,
     ) -> Callable[[], Logits]:
-        """As `step`, but devices are still busy: the logits come of a call, which no other step may
-        precede.
-        """
+        """Start a step. Returns a function that waits for its logits; call it before the next."""
         last = first_position + len(tokens)
         positions = np.arange(first_position, last, dtype=np.int32)
-        steps = self.built.caches.start(positions, sequence)
         with self._undone(sequence, first_position):
+            steps = self.built.caches.start(positions, sequence)
             plan = self._start(tokens, positions, outputs, steps, recorder)
 
         def finish() -> Logits:
@@ -123,11 +116,15 @@ class Stepper:
                 yield start + skip, logits
 
     def forget(self, begin: int, end: int | None = None, sequence: int = 0) -> None:
-        """Drop positions from the caches; with an end, later ones move down and their keys turn."""
-        shifts = self.built.caches.remove(sequence, begin, end)
-        for index, shift in enumerate(shifts):
-            if shift is not None:
-                self._shift(index, shift)
+        """Drop positions from the caches; with an end, later ones move down and their keys turn.
+
+        Where that fails, the whole sequence is forgotten: no key is left at another's position.
+        """
+        caches = self.built.caches
+        with self._undone(sequence, 0):
+            for index, distances in enumerate(caches.remove(sequence, begin, end)):
+                if distances is not None:
+                    self._turn(index, distances)
 
     def warm_up(self) -> None:
         """Build and run what a short prompt and an answer need, so that the first one is quick."""
@@ -141,52 +138,42 @@ class Stepper:
         return plan.outline
 
     def _plan(self, n_tokens: int, n_outputs: int, cells: tuple[int, ...]) -> tuple[Plan, Pass]:
-        key = (n_tokens, n_outputs, cells)
+        return self.planner.plan_with(
+            (n_tokens, n_outputs, cells),
+            lambda: self.built.build(n_tokens, n_outputs, cells, self.fused_attention),
+        )
 
-        def build() -> Graph:
-            made, graph = self.built.build(n_tokens, n_outputs, cells, self.fused_attention)
-            self._passes[key] = made
-            return graph
+    def _turn(self, cache: int, distances: Ints) -> None:
+        """Rotate keys by how far their cells moved [C]."""
 
-        plan = self.planner.plan(key, build)
-        return plan, self._passes[key]
+        def build() -> tuple[Shift, Graph]:
+            shift = shift_of(self.built, cache)
+            return shift, shift.graph
 
-    def _shift(self, cache: int, shift: Ints) -> None:
-        key = ("shift", cache)
-        plan = self.planner.plan(key, lambda: self._shift_graph(cache))
-        values: dict[Tensor, NDArray[np.generic]] = {}
-        for tensor in plan.outline.graph.inputs:
-            if tensor.fmt is I32:
-                values[tensor] = np.arange(len(shift), dtype=np.int32)
-            else:
-                values[tensor] = self._shift_tables[tensor].turn(shift)
-        plan.run(values)
-
-    def _shift_graph(self, cache: int) -> Graph:
-        """Turn the keys of every layer of a cache in place, by a table over its cells."""
-        built = self.built
-        n_cells = built.caches.caches[cache].n_cells
-        ids = leaf("inp_cells", I32, (n_cells,), Role.INPUT)
-        tables: dict[object, Tensor] = {}
-        written = []
-        for layer in built.layers:
-            if layer is None or layer.cache != cache or layer.rope is None:
-                continue
-            rope = layer.rope
-            if rope not in tables:
-                tables[rope] = leaf("inp_shift", F32, (rope.n_rot, n_cells), Role.INPUT)
-                self._shift_tables[tables[rope]] = rope
-            keys = ops.cast(layer.k, F32).reshape(-1, layer.heads, n_cells)
-            turned = ops.rope(keys, tables[rope], rope.neox)
-            written.append(ops.set_rows(layer.k, turned.reshape(layer.k.shape[0], n_cells), ids))
-        return Graph.of([], written)
+        if cache in with_rope(self.built):
+            plan, shift = self.planner.plan_with(("shift", cache), build)
+            for values in shift.runs(distances):
+                plan.run(values)
 
 
-def worst_case(built: BuiltModel, fused_attention: bool = True) -> Graph:
-    """The graph that needs the most memory: a full batch over whole caches."""
+def with_rope(built: BuiltModel) -> list[int]:
+    """The caches that have keys whose position is in their numbers."""
+    return sorted({layer.cache for layer in built.layers if layer is not None and layer.rope})
+
+
+def shift_of(built: BuiltModel, cache: int) -> Shift:
+    """Turns the keys of one cache, as many cells in a run as a step has tokens."""
+    layers = [layer for layer in built.layers if layer is not None and layer.cache == cache]
+    return build_shift(layers, min(MAX_BATCH, built.caches.caches[cache].n_cells))
+
+
+def worst_cases(built: BuiltModel, fused_attention: bool = True) -> list[Graph]:
+    """What needs the most memory in a chat: a full batch over whole caches, first, and the shift of
+    each cache.
+    """
     cells = tuple(c.n_cells for c in built.caches.caches)
-    _, graph = built.build(MAX_BATCH, 1, cells, fused_attention)
-    return graph
+    _, batch = built.build(MAX_BATCH, 1, cells, fused_attention)
+    return [batch, *(shift_of(built, cache).graph for cache in with_rope(built))]
 
 
 def bucket_of(n: int) -> int:

@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from types import MappingProxyType
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ from engine.scheduler.outline import Outline, outline
 from engine.scheduler.record import UNRECORDED, Recorder, Values
 from engine.scheduler.stages import stages
 from engine.scheduler.transfer import Staging
+
+T = TypeVar("T")
 
 KEPT = 8
 """Plans a planner keeps: of 30 layers each takes 2.4 MiB, and some 30 ms to be made again."""
@@ -153,7 +156,7 @@ class Planner:
         self._arenas: dict[str, list[Buffer]] = {backend.name: [] for backend in backends}
         self._passage: list[Buffer] = []
         self._staging = Staging(np.empty(0, np.uint8))
-        self._plans: OrderedDict[Hashable, Plan] = OrderedDict()
+        self._plans: OrderedDict[Hashable, tuple[Plan, Any]] = OrderedDict()
 
     def pin(self, pins: Pins) -> None:
         """Other pins from now on; plans made with the old ones are dropped."""
@@ -181,17 +184,22 @@ class Planner:
 
     def plan(self, key: Hashable, build: Callable[[], Graph]) -> Plan:
         """The plan kept under `key`, or a new one of the graph that `build` makes."""
+        return self.plan_with(key, lambda: (None, build()))[0]
+
+    def plan_with(self, key: Hashable, build: Callable[[], tuple[T, Graph]]) -> tuple[Plan, T]:
+        """As `plan`, with what `build` makes beside the graph: kept as long as the plan is."""
         kept = self._plans.get(key)
         if kept is not None:
             self._plans.move_to_end(key)
             return kept
-        made = self.reserve(build())
+        beside, graph = build()
+        made = self.reserve(graph)
         arenas = {name: tuple(chunks) for name, chunks in self._arenas.items()}
         plan = Plan(made, arenas, self.placed, self._mapped, self._staging)
-        self._plans[key] = plan
+        self._plans[key] = plan, beside
         if len(self._plans) > self._capacity:
             self._plans.popitem(last=False)
-        return plan
+        return plan, beside
 
     def close(self) -> None:
         """Drop every plan, and free the arenas and the staging."""

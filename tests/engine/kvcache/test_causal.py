@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import ContextFull, NotSupported
+from engine.errors import ContextFull
 from engine.kvcache.causal import BITS, POSITION, CausalCache
 from engine.kvcache.group import CacheGroup
 
@@ -88,15 +88,44 @@ def test_window_gives_up_only_unseen_cells_and_only_when_it_must() -> None:
     assert cache.can_resume(0, 0)
 
 
-def test_shared_cells_do_not_shift() -> None:
+def test_idle_sequences_give_up_what_they_will_not_see() -> None:
+    cache = CausalCache(16, window=4)
+    cache.start(positions(0, 10), 1)
+    cache.start(positions(0, 6), 0)
+    cache.start(positions(6, 5), 0)  # room is needed, and sequence 1 has most of it
+    assert held(cache, 1) == [7, 8, 9]  # what its next token, 10, sees
+    assert held(cache, 0) == [3, 4, 5, 6, 7, 8, 9, 10]
+    assert cache.can_resume(1, 10)
+    assert not cache.can_resume(1, 9)
+
+
+def test_a_full_cache_resumes_only_behind_what_it_holds() -> None:
     cache = CausalCache(16)
-    cache.start(positions(0, 4), 0)
-    cache.copy_prefix(0, 1, 3)
-    assert visible(cache, np.array([2, 0, 9, 0])) == [0, 1, 2]
-    with pytest.raises(NotSupported, match="share"):
-        cache.remove(0, 0, 1)
-    cache.remove(1, 0)
-    assert cache.remove(0, 0, 1) is not None
+    cache.start(positions(0, 6), 0)
+    assert cache.can_resume(0, 6)
+    assert cache.can_resume(0, 3)
+    assert not cache.can_resume(0, 7)
+    assert not cache.can_resume(1, 1)
+    cache.start(positions(8, 2), 0)
+    assert not cache.can_resume(0, 9)  # 6 and 7 are missing
+
+
+@pytest.mark.parametrize("window", [None, 4])
+def test_a_step_that_fails_half_way_is_forgotten(
+    window: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = CacheGroup([CausalCache(16), CausalCache(16, window)])
+    group.start(positions(0, 3), 0)
+    monkeypatch.setattr(group.caches[1], "_spans", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        group.start(positions(3, 2), 0)
+    assert [held(cache, 0) for cache in group.caches] == [[0, 1, 2]] * 2
+    assert [cache.n_kv for cache in group.caches] == [3, 3]
+
+
+def held(cache: CausalCache, sequence: int) -> list[int]:
+    mine = (cache.cells[:, BITS] & (1 << sequence)) != 0
+    return sorted(cache.cells[mine, POSITION].tolist())
 
 
 def test_group_takes_a_step_back_when_one_cache_is_full() -> None:

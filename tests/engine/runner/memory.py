@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from engine.runner.dry_run import DryRun
 from engine.runner.loading import Room, cache_format
 from engine.runner.placement import Placed, place
 from engine.runner.records import pools_of
-from engine.runner.stepper import MAX_BATCH, Stepper, worst_case
+from engine.runner.stepper import MAX_BATCH, Stepper, worst_cases
 from engine.settings import EngineOptions
 
 Sizes = dict[tuple[str, str, int | None], int]
@@ -42,6 +43,13 @@ def two_devices() -> tuple[str, str]:
 @contextmanager
 def allocated(path: Path, options: EngineOptions) -> Iterator[Placed]:
     """A model with all of its memory allocated, but nothing loaded into it."""
+    with roomed(path, options) as (placed, _):
+        yield placed
+
+
+@contextmanager
+def roomed(path: Path, options: EngineOptions) -> Iterator[tuple[Placed, Room]]:
+    """As `allocated`, with what holds the memory."""
     with ExitStack() as stack:
         file = stack.enter_context(open_gguf(path))
         built = build_model(file, options.ctx, MAX_BATCH, cache_format(options))
@@ -50,14 +58,19 @@ def allocated(path: Path, options: EngineOptions) -> Iterator[Placed]:
         placed = place(built, devices, options, room.take)
         if placed.failure is None:
             assert [w.size for w in placed.dry.arenas] == chunks(room.stepper)
-        yield placed
+        yield placed, room
 
 
 def chunks(stepper: Stepper) -> list[int]:
     """What plans on the buffers that are really there need at most, in arenas and staging."""
-    made = stepper.planner.outline(worst_case(stepper.built, stepper.fused_attention))
-    layouts = [made.layouts[b.name] for b in stepper.planner.backends]
-    return [size for layout in (*layouts, made.staging) for size in layout.chunks]
+    worst = worst_cases(stepper.built, stepper.fused_attention)
+    made = [stepper.planner.outline(graph) for graph in worst]
+    arenas = [[one.layouts[b.name] for one in made] for b in stepper.planner.backends]
+    return [
+        max(sizes)
+        for layouts in (*arenas, [one.staging for one in made])
+        for sizes in zip_longest(*(layout.chunks for layout in layouts), fillvalue=0)
+    ]
 
 
 def foreseen(dry: DryRun) -> Sizes:

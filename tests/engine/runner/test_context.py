@@ -146,7 +146,7 @@ def test_a_failed_step_leaves_no_trace(tiny_path: Path, monkeypatch: pytest.Monk
         def broken(*_: object) -> None:
             raise MemoryError
 
-        monkeypatch.setattr(stepper.planner, "plan", broken)
+        monkeypatch.setattr(stepper.planner, "reserve", broken)
         with pytest.raises(MemoryError):
             stepper.step([4], 3, [0])
         for cache, cells in zip(model.loaded.built.caches.caches, before, strict=True):
