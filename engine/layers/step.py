@@ -11,6 +11,7 @@ from engine.gguf.formats import F32, I32, Format
 from engine.graph import ops
 from engine.graph.tensor import Role, Tensor, leaf
 from engine.kvcache.causal import CacheStep
+from engine.layers import hadamard
 from engine.layers.rope import RopeParams
 
 Array = NDArray[np.generic]
@@ -94,7 +95,10 @@ class Pass:
         return ops.rope(x, table, params.neox)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, cache: LayerCache, scale: float) -> Tensor:
-        """Write k and v [D, K, T] into the cache, then attend: q [D, H, T] -> [Dv * H, T]."""
+        """Write k and v [D, K, T] into the cache, then attend: q [D, H, T] -> [Dv * H, T].
+
+        Where `hadamard.helps`, keys and values are rotated, and q and the result with them.
+        """
         n = self.n_tokens
         ids = self._input(f"inp_ids_{cache.cache}", I32, (n,), self._step(cache, "ids"))
         spans = self._input(f"inp_spans_{cache.cache}", I32, (4, n), self._step(cache, "spans"))
@@ -111,13 +115,24 @@ class Pass:
             (1,),
             lambda s: np.array([s.caches[cache.cache].n_kv], np.int32),
         )
+        q, k, v = self._rotated(q, cache.k), self._rotated(k, cache.k), self._rotated(v, cache.v)
         keys = _cached(cache.k, k, ids, cache.heads, n_cells)
         values = _cached(cache.v, v, ids, cache.heads, n_cells)
         if self.fused_attention:
             mixed = ops.attention(q, keys, values, spans, cells, n_kv, scale=scale)
         else:
             mixed = _unfused(q, keys, values, spans, cells, scale)
+        mixed = self._rotated(mixed, cache.v)
         return mixed.reshape(mixed.shape[0] * mixed.shape[1], n)
+
+    def _rotated(self, x: Tensor, cache: Tensor) -> Tensor:
+        """x [D, H, T] as the cache keeps it, or back from there."""
+        if not hadamard.helps(cache.fmt):
+            return x
+        size = hadamard.block_size(x.shape[0])
+        name = f"inp_hadamard_{size}"
+        h = self._input(name, F32, (size, size), lambda _: hadamard.matrix(size))
+        return hadamard.rotate(x, h)
 
     def _step(self, cache: LayerCache, field: str) -> Fill:
         return lambda s: getattr(s.caches[cache.cache], field)

@@ -86,7 +86,7 @@ def test_how_well_a_real_text_is_predicted(smollm2_path: Path, device: str) -> N
         mean[kv] = float(np.mean(np.log(np.exp(scores).sum(axis=1)) - chosen))
     print(device, mean)
     assert abs(mean["q8_0"] / mean["f16"] - 1) < 0.01
-    assert abs(mean["q4_0"] / mean["f16"] - 1) < 0.15
+    assert abs(mean["q4_0"] / mean["f16"] - 1) < 0.02  # 0.03 if it were not rotated
 
 
 def keys(model: Model, layer: int) -> np.ndarray:

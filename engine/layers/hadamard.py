@@ -1,0 +1,43 @@
+"""Hadamard rotation: spreads outliers over a block of channels before they are quantised.
+
+Keys and queries that are rotated alike have the same products, and values are rotated back once
+they are mixed, so only the rounding changes (QuaRot, Ashkboos et al. 2024).
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.gguf.formats import Q4_0, Format
+from engine.graph import ops
+from engine.graph.tensor import Tensor
+
+LARGEST = 64
+
+
+def block_size(dim: int) -> int:
+    """The largest power of two that divides `dim`, at most 64."""
+    return min(dim & -dim, LARGEST)
+
+
+@lru_cache
+def matrix(size: int) -> NDArray[np.float32]:
+    """Sylvester's matrix for a power of two, f32 [size, size]; it is its own inverse."""
+    h: NDArray[np.float64] = np.ones((1, 1))
+    while len(h) < size:
+        h = np.block([[h, h], [h, -h]])
+    scaled: NDArray[np.float64] = h / np.sqrt(size)
+    return scaled.astype(np.float32)
+
+
+def helps(fmt: Format) -> bool:
+    """Whether what is kept in `fmt` is rotated. SmolLM2's perplexity at 2048 tokens, f16 being 1:
+    q4_0 1.173 plain and 1.057 rotated, q8_0 1.0003 and 1.0006.
+    """
+    return fmt is Q4_0
+
+
+def rotate(x: Tensor, h: Tensor) -> Tensor:
+    """Multiply each block of `h.shape[0]` channels by h: x [D, H, T] -> [D, H, T]."""
+    return ops.matmul(h, ops.contiguous(x, h.shape[0], -1)).reshape(*x.shape)
