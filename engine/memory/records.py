@@ -138,7 +138,10 @@ class BackendMemory:
         return sum(r.size for r in self.rows() if r.status == Status.ALLOCATED)
 
     def log_lines(self) -> list[str]:
-        """What the log says: a line a device and component, zero sums skipped, then the total."""
+        """What the log says: a line per device and component, zero sums skipped, then the total.
+
+        Pages of the file are in lines of their own and not in the total: they are not allocated.
+        """
         lines, total = [], 0
         for what, components in (
             ("model weights", (Component.WEIGHTS, Component.INPUT)),
@@ -148,11 +151,15 @@ class BackendMemory:
             ("staging", (Component.STAGING,)),
         ):
             for device in self.devices:
-                mine = [r for r in self.rows() if r.device == device.name]
-                size = sum(r.size for r in mine if r.component in components)
+                mine = [
+                    r for r in self.rows() if r.device == device.name and r.component in components
+                ]
+                mapped = sum(r.size for r in mine if r.status == Status.MAPPED)
+                size = sum(r.size for r in mine) - mapped
                 total += size
-                if size:
-                    lines.append(f"{what} device={device.name} size={size / MIB:.1f} MiB")
+                for said, bytes_ in ((what, size), (f"{what} in the mapped file", mapped)):
+                    if bytes_:
+                        lines.append(f"{said} device={device.name} size={bytes_ / MIB:.1f} MiB")
         return [*lines, f"total memory size={total / MIB:.1f} MiB"] if total else []
 
     def __str__(self) -> str:

@@ -40,13 +40,13 @@ def test_the_log_goes_by_component_and_device_and_skips_what_is_empty(
     assert planned.log_lines() == [
         "model weights device=gpu:0 size=40.0 MiB",
         "model weights device=intel:0 size=30.0 MiB",
-        "model weights device=host size=9.0 MiB",
+        "model weights in the mapped file device=host size=9.0 MiB",
         "vision weights device=gpu:0 size=5.0 MiB",
         "kv cache device=gpu:0 size=4.0 MiB",
         "kv cache device=intel:0 size=4.0 MiB",
         "compute graph device=gpu:0 size=7.0 MiB",
         "staging device=host size=1.0 MiB",
-        "total memory size=100.0 MiB",
+        "total memory size=91.0 MiB",
     ]
     assert BackendMemory.of([], NAMES, 2).log_lines() == []
 
