@@ -53,9 +53,9 @@ static floatW loadw_bf16(const __global char *p) {
   return CAT(as_float, W)(bits << 16);
 }
 
-// Has bytes brought into the second-level cache, to be read some microseconds later. Processors do
-// so by themselves, but give up where the order of loads is not quite the order in memory; and in
-// the first-level cache few lines can be waited for, which the loads of now need.
+// Prefetch to L2 what is read some microseconds later. Processors prefetch by themselves, but give up
+// where loads do not quite follow the order in memory. Not to L1: it has too few miss slots, which
+// the current loads need.
 static void fetch(const __global char *first, long bytes) {
 #ifdef __clang__
   for (long i = 0; i < bytes; i += 64) __builtin_prefetch(first + i, 0, 2);

@@ -1,5 +1,5 @@
 // tiled_sums: the arithmetic of products of row tiles: sums over K of quantised weights (layouts.py
-// has the picture, tile_schemes.py what the defines mean) and 12-bit activations in panels
+// has the picture, schemes.py what the defines mean) and 12-bit activations in panels
 // (quantize.cl has it).
 //
 // An element of `a` is d q + m with integer q. For 32 elements of K (16 with two sums) the integer

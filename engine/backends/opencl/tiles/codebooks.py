@@ -1,7 +1,7 @@
 """Formats whose blocks name entries of codebooks, or hold five ternary numbers a byte, written out
-as the codes and words of row tiles (tile_words.py). Exact: only bits are moved.
+as the codes and words of row tiles (words.py). Exact: only bits are moved.
 
-IQ2 and IQ1 become three bits an element, IQ3 four, TQ1_0 two; the tables in tile_schemes.py say
+IQ2 and IQ1 become three bits an element, IQ3 four, TQ1_0 two; the tables in schemes.py say
 what a code stands for. The codebooks are those of the `gguf` package.
 """
 
@@ -15,17 +15,17 @@ from engine.backends.base import Bytes
 from engine.backends.opencl.tiles.words import (
     LOW,
     Parts,
-    nibbles,
-    pairs_of_bits,
-    pairs_of_twos,
+    pack_1bit,
+    pack_2bit,
+    pack_4bit,
     shifts,
-    ternary,
+    without_scales,
 )
 
 _Index = NDArray[np.integer[Any]]
 
-# Seven signs are stored, the eighth makes their number even.
-_EVEN = np.array([i | (i.bit_count() & 1) << 7 for i in range(128)], np.uint8)
+# By the seven signs that are stored: with the eighth, which makes their number even.
+_SIGNS_OF_7 = np.array([i | (i.bit_count() & 1) << 7 for i in range(128)], np.uint8)
 
 
 @cache
@@ -40,75 +40,78 @@ def _grid(name: str) -> Bytes:
 
 
 def iq2_xxs(blocks: Bytes) -> Parts:
-    """Four indices, then seven signs for each of them and a scale of four bits."""
+    """| 0: half d | 2: 8 x (4 indices of 8 bits, then 4 x 7 signs and a scale of 4 bits) |"""
     of_32 = blocks[..., 2:].reshape(*blocks.shape[:-1], 8, 8)
     packed = _numbers(of_32[..., 4:], "<u4")
     return (
         blocks[..., :2],
-        _three_bits("IQ2_XXS", of_32[..., :4], _seven_signs(packed)),
-        _odd(packed >> 28),
+        _pack_3bit("IQ2_XXS", of_32[..., :4], _unpack_signs(packed)),
+        _doubled(packed >> 28),
     )
 
 
 def iq2_xs(blocks: Bytes) -> Parts:
-    """Indices of nine bits, with seven signs; a scale of four bits for every 16."""
+    """| 0: half d | 2: 32 x (index of 9 bits, 7 signs) | 66: 16 scales of 4 bits |"""
     lead = blocks.shape[:-1]
     packed = _numbers(blocks[..., 2:66], "<u2").reshape(*lead, 8, 4)
-    words = _three_bits("IQ2_XS", packed & 511, _EVEN[packed >> 9])
-    return blocks[..., :2], words, _odd(_two_nibbles(blocks[..., 66:]))
+    words = _pack_3bit("IQ2_XS", packed & 511, _SIGNS_OF_7[packed >> 9])
+    return blocks[..., :2], words, _doubled(_unpack_nibbles(blocks[..., 66:]))
 
 
 def iq2_s(blocks: Bytes) -> Parts:
-    """Indices of ten bits, eight signs; a scale of four bits for every 16."""
+    """| 0: half d | 2: 32 indices | 34: 32 x 8 signs | 66: 32 x 2 high bits | 74: 16 scales |"""
     lead = blocks.shape[:-1]
     high = blocks[..., 66:74, None] >> np.array([0, 2, 4, 6], np.uint8) & 3
     index = blocks[..., 2:34].reshape(*lead, 8, 4) | high.astype(np.uint16) << 8
-    words = _three_bits("IQ2_S", index, blocks[..., 34:66].reshape(*lead, 8, 4))
-    return blocks[..., :2], words, _odd(_two_nibbles(blocks[..., 74:]))
+    words = _pack_3bit("IQ2_S", index, blocks[..., 34:66].reshape(*lead, 8, 4))
+    return blocks[..., :2], words, _doubled(_unpack_nibbles(blocks[..., 74:]))
 
 
 def iq3_xxs(blocks: Bytes) -> Parts:
-    """Indices of four numbers; seven signs for eight, and a scale of four bits."""
+    """| 0: half d | 2: 64 indices of 4 numbers each | 66: 8 x (4 x 7 signs, scale of 4 bits) |"""
     index = blocks[..., 2:66].reshape(*blocks.shape[:-1], 8, 8)
     packed = _numbers(blocks[..., 66:], "<u4")[..., None]
-    words = _four_bits("IQ3_XXS", index, _seven_signs(packed))
-    return blocks[..., :2], words, _odd(packed >> 28)
+    words = _pack_signed_3bit("IQ3_XXS", index, _unpack_signs(packed))
+    return blocks[..., :2], words, _doubled(packed >> 28)
 
 
 def iq3_s(blocks: Bytes) -> Parts:
-    """Indices of nine bits, eight signs; scales of four bits."""
+    """| 0: d | 2: 64 indices | 66: 64 ninth bits | 74: 32 x 8 signs | 106: 8 scales of 4 bits |"""
     lead = blocks.shape[:-1]
     high = np.unpackbits(blocks[..., 66:74], -1, bitorder="little").astype(np.uint16) << 8
     index = (blocks[..., 2:66] | high).reshape(*lead, 8, 8)
-    words = _four_bits("IQ3_S", index, blocks[..., 74:106].reshape(*lead, 8, 4))
-    return blocks[..., :2], words, _odd(_two_nibbles(blocks[..., 106:]).reshape(*lead, 8, 1))
+    words = _pack_signed_3bit("IQ3_S", index, blocks[..., 74:106].reshape(*lead, 8, 4))
+    return blocks[..., :2], words, _doubled(_unpack_nibbles(blocks[..., 106:]).reshape(*lead, 8, 1))
 
 
 def iq1_s(blocks: Bytes) -> Parts:
-    """Indices of eleven bits; a scale of three bits, and whether numbers are moved down."""
+    """| 0: half d | 2: 32 indices | 34: 8 x (4 x 3 high bits, scale of 3 bits, 1: moved down) |"""
     packed = _numbers(blocks[..., 34:], "<u2")[..., None]
     index = blocks[..., 2:34].reshape(*packed.shape[:-1], 4)
     high = packed >> np.array([0, 3, 6, 9], np.uint16) & 7
     down = np.repeat((packed >> 15).astype(np.uint8) * 255, 4, -1)
-    words = _three_bits("IQ1_S", index | high.astype(np.uint16) << 8, down)
-    return blocks[..., :2], words, _odd(packed >> 12 & 7)
+    words = _pack_3bit("IQ1_S", index | high.astype(np.uint16) << 8, down)
+    return blocks[..., :2], words, _doubled(packed >> 12 & 7)
 
 
 def iq1_m(blocks: Bytes) -> Parts:
-    """As IQ1_S, moved by eights and scaled by 16; the block's scale is in four parts."""
+    """| 0: 32 indices | 32: 32 x (3 high bits, 1: moved down) | 48: 4 x (4 scales, 4 of d) |"""
     lead = blocks.shape[:-1]
-    high = _two_nibbles(blocks[..., 32:48]).reshape(*lead, 8, 4)
+    high = _unpack_nibbles(blocks[..., 32:48]).reshape(*lead, 8, 4)
     index = blocks[..., :32].reshape(*lead, 8, 4) | (high & 7).astype(np.uint16) << 8
     packed = _numbers(blocks[..., 48:], "<u2")
     parts = packed >> 12 << np.array([0, 4, 8, 12], np.uint16)
     d = np.bitwise_or.reduce(parts, -1, keepdims=True).view(np.uint8)
     scales = packed[..., None] >> np.array([0, 3, 6, 9], np.uint16) & 7
-    words = _three_bits("IQ1_S", index, (high >> 3).astype(np.uint8) * np.uint8(255))
-    return d, words, _odd(scales.reshape(*lead, 8, 2))
+    words = _pack_3bit("IQ1_S", index, (high >> 3).astype(np.uint8) * np.uint8(255))
+    return d, words, _doubled(scales.reshape(*lead, 8, 2))
 
 
 def tq1_0(blocks: Bytes) -> Parts:
-    """A byte is a number below 1 in base 3, times 256: digits come out on top, first ones first."""
+    """| 0: 48 bytes of 5 digits | 48: 4 bytes of 4 digits | 52: half d |
+
+    A byte is a number below 1 in base 3, times 256: digits come out on top, first ones first.
+    """
     lead = blocks.shape[:-1]
     powers = shifts(1, 3, 9, 27, 81)
     runs = [
@@ -116,7 +119,7 @@ def tq1_0(blocks: Bytes) -> Parts:
         for start, end, n in ((0, 32, 5), (32, 48, 5), (48, 52, 4))
     ]
     digits = (np.concatenate(runs, -1).astype(np.uint16) * 3 >> 8).astype(np.uint8)
-    return ternary(blocks[..., 52:], digits.reshape(*lead, 8, 32))
+    return without_scales(blocks[..., 52:], digits.reshape(*lead, 8, 32))
 
 
 def _numbers(raw: Bytes, kind: str) -> _Index:
@@ -124,30 +127,30 @@ def _numbers(raw: Bytes, kind: str) -> _Index:
     return np.ascontiguousarray(raw).view(kind)
 
 
-def _seven_signs(packed: _Index) -> Bytes:
+def _unpack_signs(packed: _Index) -> Bytes:
     """Signs [..., 8, 4] of eight numbers each, from numbers [..., 8, 1]."""
-    signs: Bytes = _EVEN[packed >> np.array([0, 7, 14, 21], np.uint32) & 127]
+    signs: Bytes = _SIGNS_OF_7[packed >> np.array([0, 7, 14, 21], np.uint32) & 127]
     return signs
 
 
-def _two_nibbles(raw: Bytes) -> Bytes:
+def _unpack_nibbles(raw: Bytes) -> Bytes:
     """The low and the high one of bytes [..., n]: [..., n, 2]."""
     return raw[..., None] >> np.array([0, 4], np.uint8) & LOW
 
 
-def _odd(scales: _Index) -> Bytes:
+def _doubled(scales: _Index) -> Bytes:
     """Scales s that mean s + 1/2, doubled."""
     return scales.astype(np.uint8) * np.uint8(2) + np.uint8(1)
 
 
-def _three_bits(name: str, index: _Index, third: Bytes) -> Bytes:
+def _pack_3bit(name: str, index: _Index, third: Bytes) -> Bytes:
     """Words of codes: two bits from the codebook [..., 4], the third from bytes [..., 4]."""
     codes = _grid(name)[index]
-    low = pairs_of_twos(codes.reshape(*index.shape[:-1], 32))
-    return np.concatenate([pairs_of_bits(np.ascontiguousarray(third)), low], -1)
+    low = pack_2bit(codes.reshape(*index.shape[:-1], 32))
+    return np.concatenate([pack_1bit(np.ascontiguousarray(third)), low], -1)
 
 
-def _four_bits(name: str, index: _Index, signs: Bytes) -> Bytes:
+def _pack_signed_3bit(name: str, index: _Index, signs: Bytes) -> Bytes:
     """Words of codes: three bits from the codebook [..., 8], the fourth from signs [..., 4]."""
     codes = _grid(name)[index].reshape(*index.shape[:-1], 32)
-    return nibbles(codes | np.unpackbits(signs, -1, bitorder="little") << np.uint8(3))
+    return pack_4bit(codes | np.unpackbits(signs, -1, bitorder="little") << np.uint8(3))

@@ -10,7 +10,7 @@ the same number of every row stands side by side, so that one vector load brings
       [high words]                   4 bytes x TILE each; the bits above those of the words
       [words]                        4 bytes x TILE each; 2, 4 or 8 a row: of two, four, eight bits
 
-tile_schemes.py says which of these a format has. A word is made for 16-bit pairs: masking and
+schemes.py says which of these a format has. A word is made for 16-bit pairs: masking and
 shifting all its halves at once gives pair after pair. With P(2j) = elements (4j, 4j+2) and
 P(2j+1) = (4j+1, 4j+3) of 32, as `quantize.cl` orders them:
 

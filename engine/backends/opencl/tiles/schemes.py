@@ -1,15 +1,15 @@
 """What a record of a row tile holds, for every format that has tiles (picture: layouts.py)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.backends.base import Bytes
-from engine.backends.opencl.tiles import codebooks as codebooks
-from engine.backends.opencl.tiles import words as words
+from engine.backends.opencl.tiles import codebooks, words
 from engine.gguf import formats
 from engine.gguf.formats import Format
 
@@ -24,15 +24,21 @@ Defines = dict[str, int | str]
 
 @dataclass(frozen=True)
 class Scheme:
-    """A format in integers: `split` takes GGUF blocks apart (tile_words.py).
+    """A format in integers: `split` takes GGUF blocks apart (words.py, codebooks.py) into records
+    of `blocks` x 32 elements (picture: layouts.py).
 
-    An element is d q + m, q being the stored code less `bias`, or what `table` has for it. There
-    are `sums` to a block of 32, each with a scale of its own:
+        halves  at the head of a record, 2 bytes a row each: d, or d and m, or a d for each sum
+        words   of a block and row, 4 bytes each: 2 of codes of two bits, 4 of four, 8 of eight
+        high    further words of a block and row: 1 of one bit more a code, 2 of two bits more
+        scales  bytes of a block and row that scale d, and m
+        sums    of a block: 1, or 2 of 16 elements, each with a scale of its own
+
+    An element is d q + m, q being the code less `bias`, or what `table` has for it:
 
         halves  scales          d                       m
-        1       0               the half
+        1       0               the half                0
         2       0               the first half          the second; with two sums: none, a half each
-        1       one a sum       the half x int8
+        1       one a sum       the half x int8         0
         2       2               the first x uint8       -second x uint8
         2       2, two sums     the first x low nibble  -second x high nibble
 
@@ -41,6 +47,7 @@ class Scheme:
     """
 
     split: words.Split
+    _: KW_ONLY
     blocks: int = 1
     halves: int = 1
     words: int = 4
@@ -158,37 +165,41 @@ _IQ3_S = (1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15)
 _IQ2 = (8, 25, 43, 0, -8, -25, -43, 0)
 _IQ1 = (-7, 1, 9, 0, -9, -1, 7, 0)
 
-_IQ2_OF_32 = Scheme(codebooks.iq2_xxs, 8, 1, 2, 1, 1, 1, 0, _IQ2, "0.125f", repacked=True)
-_IQ2_OF_16 = replace(_IQ2_OF_32, scales=2, sums=2)
-_TERNARY = Scheme(words.tq2_0, 8, 1, 2, bias=1)
+# Formats whose blocks of 256 are 8 of a record's blocks of 32.
+_OF_256 = partial(Scheme, blocks=8)
+_IQ2_XXS = _OF_256(
+    codebooks.iq2_xxs, words=2, high=1, scales=1, table=_IQ2, factor="0.125f", repacked=True
+)
+_IQ2_XS = replace(_IQ2_XXS, split=codebooks.iq2_xs, scales=2, sums=2)
+_TQ2_0 = _OF_256(words.tq2_0, words=2, bias=1)
 
 SCHEMES: Mapping[Format, Scheme | FloatScheme] = {
     formats.F32: FloatScheme("f32", 4),
     formats.F16: FloatScheme("f16", 2),
     formats.BF16: FloatScheme("bf16", 2),
-    formats.Q4_0: Scheme(words.flat(1, 0), bias=8),
-    formats.Q4_1: Scheme(words.flat(2, 0), halves=2),
-    formats.Q5_0: Scheme(words.flat(1, 1), high=1, bias=16),
-    formats.Q5_1: Scheme(words.flat(2, 1), halves=2, high=1),
-    formats.Q8_0: Scheme(words.flat(1, 0), words=8),
-    formats.Q2_K: Scheme(words.q2_k, 8, 2, 2, scales=2, sums=2),
-    formats.Q3_K: Scheme(words.q3_k, 8, 1, 2, 1, 2, 2, 4),
-    formats.Q4_K: Scheme(words.q4_k, 8, 2, 4, 0, 2),
-    formats.Q5_K: Scheme(words.q5_k, 8, 2, 4, 1, 2),
-    formats.Q6_K: Scheme(words.q6_k, 8, 1, 4, 2, 2, 2, 32),
-    formats.IQ4_NL: Scheme(words.flat(1, 0), table=_IQ4),
-    formats.IQ4_XS: Scheme(words.iq4_xs, 8, scales=1, table=_IQ4),
+    formats.Q4_0: Scheme(words.flat(halves=1, high=0), bias=8),
+    formats.Q4_1: Scheme(words.flat(halves=2, high=0), halves=2),
+    formats.Q5_0: Scheme(words.flat(halves=1, high=1), high=1, bias=16),
+    formats.Q5_1: Scheme(words.flat(halves=2, high=1), halves=2, high=1),
+    formats.Q8_0: Scheme(words.flat(halves=1, high=0), words=8),
+    formats.Q2_K: _OF_256(words.q2_k, halves=2, words=2, scales=2, sums=2),
+    formats.Q3_K: _OF_256(words.q3_k, words=2, high=1, scales=2, sums=2, bias=4),
+    formats.Q4_K: _OF_256(words.q4_k, halves=2, scales=2),
+    formats.Q5_K: _OF_256(words.q5_k, halves=2, high=1, scales=2),
+    formats.Q6_K: _OF_256(words.q6_k, high=2, scales=2, sums=2, bias=32),
+    formats.IQ4_NL: Scheme(words.flat(halves=1, high=0), table=_IQ4),
+    formats.IQ4_XS: _OF_256(words.iq4_xs, scales=1, table=_IQ4),
     formats.MXFP4: Scheme(words.mxfp4, table=_FP4, bf16=1),
     formats.NVFP4: Scheme(words.nvfp4, halves=2, sums=2, table=_FP4, repacked=True),
-    formats.TQ1_0: replace(_TERNARY, split=codebooks.tq1_0, repacked=True),
-    formats.TQ2_0: _TERNARY,
-    formats.IQ2_XXS: _IQ2_OF_32,
-    formats.IQ2_XS: replace(_IQ2_OF_16, split=codebooks.iq2_xs),
-    formats.IQ2_S: replace(_IQ2_OF_16, split=codebooks.iq2_s),
-    formats.IQ3_XXS: Scheme(
-        codebooks.iq3_xxs, 8, scales=1, table=_IQ3_XXS, factor="0.25f", repacked=True
+    formats.TQ1_0: replace(_TQ2_0, split=codebooks.tq1_0, repacked=True),
+    formats.TQ2_0: _TQ2_0,
+    formats.IQ2_XXS: _IQ2_XXS,
+    formats.IQ2_XS: _IQ2_XS,
+    formats.IQ2_S: replace(_IQ2_XS, split=codebooks.iq2_s),
+    formats.IQ3_XXS: _OF_256(
+        codebooks.iq3_xxs, scales=1, table=_IQ3_XXS, factor="0.25f", repacked=True
     ),
-    formats.IQ3_S: Scheme(codebooks.iq3_s, 8, scales=1, table=_IQ3_S, repacked=True),
-    formats.IQ1_S: replace(_IQ2_OF_32, split=codebooks.iq1_s, table=_IQ1),
-    formats.IQ1_M: replace(_IQ2_OF_16, split=codebooks.iq1_m, table=_IQ1),
+    formats.IQ3_S: _OF_256(codebooks.iq3_s, scales=1, table=_IQ3_S, repacked=True),
+    formats.IQ1_S: replace(_IQ2_XXS, split=codebooks.iq1_s, table=_IQ1),
+    formats.IQ1_M: replace(_IQ2_XS, split=codebooks.iq1_m, table=_IQ1),
 }
