@@ -1,15 +1,16 @@
-"""Tests marked `alone` measure time: nothing runs beside them, in no worker and no other run."""
+"""Tests marked `alone` measure time: no other test of this checkout runs beside them."""
 
 import fcntl
 import os
-import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-FOLDER = Path(tempfile.gettempdir())
+# What is locked: any two files of the checkout.
+GATE, ROOM = Path(__file__), Path(__file__).with_name("smoke.py")
+INSIDE = "CUTAWAY_TEST_ROOM"  # set while a test runs: what it starts is in the room already
 
 
 @contextmanager
@@ -18,13 +19,19 @@ def room(alone: bool) -> Iterator[None]:
 
     Who comes waits at the gate, so that one who wants to be alone is not overtaken for ever.
     """
-    own = f"cutaway-tests-{os.getuid()}"
-    with open(FOLDER / f"{own}-gate", "w") as gate, open(FOLDER / f"{own}-room", "w") as inside:
+    if INSIDE in os.environ:
+        yield
+        return
+    with GATE.open() as gate, ROOM.open() as inside:
         fcntl.flock(gate, fcntl.LOCK_EX)
         fcntl.flock(inside, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         if not alone:
             fcntl.flock(gate, fcntl.LOCK_UN)
-        yield
+        os.environ[INSIDE] = "alone" if alone else "with others"
+        try:
+            yield
+        finally:
+            del os.environ[INSIDE]
 
 
 def is_alone(item: pytest.Item) -> bool:

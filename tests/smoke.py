@@ -51,15 +51,14 @@ SMOKE = (
     "tests/app/state/test_preferences.py",
     "tests/app/theme",
     "tests/app/views/talk/test_composer.py",
-    "tests/app/views/test_selection.py",
-    "tests/app/views/test_vitals.py",
-    "tests/app/views/test_window.py::test_the_palette_finds_and_runs",
+    "tests/app/views/talk/test_selecting_text.py",
+    "tests/app/window/test_vitals.py",
+    "tests/app/window/test_window.py::test_the_palette_finds_and_runs",
     "tests/app/widgets",
     # The command line
     "tests/app/test_cli.py::test_version_without_anything_heavy",
     "tests/app/test_cli.py::test_help_lists_every_command_and_setting",
     "tests/app/commands/test_run.py::test_equal_seeds_answer_equally",
-    "tests/app/commands/test_tokenize.py",
     # The tree
     "tests/test_tree.py",
 )

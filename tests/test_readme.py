@@ -44,7 +44,7 @@ def test_two_commands_of_one_line_each() -> None:
     assert run.count("\n") == test.count("\n") == 1
     for command in (run, test):
         assert command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
-    steps = ("ruff check", "ruff format --check", "mypy", "pytest")
+    steps = ("ruff check", "ruff format --check", "mypy", "pytest -n auto")
     assert test.endswith(" && ".join(f".venv/bin/{step}" for step in steps) + "\n")
 
 

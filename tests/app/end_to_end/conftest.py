@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.window.main_window import MainWindow
 from app.window.program import shown_window
+from engine.settings import cache_folder
 from tests.app.end_to_end.person import Person
 from tests.conftest import move_home
 
@@ -34,9 +35,9 @@ def quiet(caplog: pytest.LogCaptureFixture, qtlog: object, expected: list[str]) 
 
 
 @pytest.fixture(scope="session")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder where kernels are built once for all windows."""
-    return tmp_path_factory.mktemp("kernels")
+def kernels() -> Path:
+    """Where kernels are kept for all tests: only the first run on a machine builds them."""
+    return cache_folder()
 
 
 @pytest.fixture

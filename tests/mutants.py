@@ -1,0 +1,225 @@
+"""Whether tests still catch faults: small ones are put into a copy of the tree, one at a time.
+
+    python -m tests.mutants [WORD ...] [--list]
+
+Each mutant names the narrow part of the quick run that is to fail; a word chooses those whose
+`what` has it. Exit status 1 where one survives.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.program import ROOT
+
+COPIED = ("app", "engine", "kernels_cl", "resources", "tests", "pyproject.toml", "README.md")
+
+
+class Mutant(NamedTuple):
+    """`old`, which the file has once, becomes `new`; `tests` are to fail."""
+
+    what: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+MUTANTS = (
+    Mutant(
+        "kernel: RMS norm without its epsilon",
+        "kernels_cl/norm.cl",
+        "find_rms_norm factor = 1.0f / sqrt(SQUARES(0.0f) / n0 + eps);",
+        "find_rms_norm factor = 1.0f / sqrt(SQUARES(0.0f) / n0);",
+        "tests/kernels/test_norm.py",
+    ),
+    Mutant(
+        "kernel: the last elements of a rotation turn the other way",
+        "kernels_cl/rope.cl",
+        "        out[i] = a * cosines[i] - b * sines[i];",
+        "        out[i] = a * cosines[i] + b * sines[i];",
+        "tests/kernels/test_rope.py",
+    ),
+    Mutant(
+        "kernel: activations in 8 bits where 12 are promised",
+        "kernels_cl/parts/common.cl",
+        "#define Q_MOST 2047.0f",
+        "#define Q_MOST 127.0f",
+        "tests/kernels/test_matmul.py::test_activations_of_any_size",
+    ),
+    Mutant(
+        "kernel: attention sees one cell before its window",
+        "kernels_cl/parts/common.cl",
+        "positions >= span.y &&",
+        "positions >= span.y - 1 &&",
+        "tests/kernels/test_attention.py",
+    ),
+    Mutant(
+        "scheduler: a storage ends one step early in the arena's bound",
+        "engine/scheduler/allocate.py",
+        "changes[life.last + 1] -= life.size",
+        "changes[life.last] -= life.size",
+        "tests/engine/scheduler/test_allocate.py",
+    ),
+    Mutant(
+        "scheduler: a copy of what was written since is not made again",
+        "engine/scheduler/split.py",
+        "self._there.get((storage, backend)) != made",
+        "(storage, backend) not in self._there",
+        "tests/engine/scheduler/test_split.py tests/engine/scheduler/test_faults.py "
+        "tests/engine/scheduler/test_plan.py",
+    ),
+    Mutant(
+        "cache: a window of one token more",
+        "engine/kvcache/causal.py",
+        "spans[:, 1] = np.maximum(0, positions - self.window + 1)",
+        "spans[:, 1] = np.maximum(0, positions - self.window)",
+        "tests/engine/kvcache",
+    ),
+    Mutant(
+        "cache: a shift turns keys the wrong way",
+        "engine/kvcache/causal.py",
+        "np.where(later, begin - end, 0)",
+        "np.where(later, end - begin, 0)",
+        "tests/engine/kvcache",
+    ),
+    Mutant(
+        "placement: two libraries with as many layers, and the later one wins",
+        "engine/memory/fit.py",
+        "if found.total > best.total:",
+        "if found.total >= best.total:",
+        "tests/engine/memory/test_fit.py",
+    ),
+    Mutant(
+        "tokenizer: pairs of pieces that were joined meanwhile are joined again",
+        "engine/tokenizer/merge.py",
+        "if not a or not b or len(a) + len(b) != size:",
+        "if not a or not b:",
+        "tests/engine/tokenizer/test_merge.py",
+    ),
+    Mutant(
+        "tokenizer: text right before a special token is lost",
+        "engine/tokenizer/special.py",
+        "if before > end:",
+        "if before > end + 1:",
+        "tests/engine/tokenizer/test_special.py",
+    ),
+    Mutant(
+        "file: tensors that overlap are taken",
+        "engine/gguf/tensors.py",
+        "if tensor.offset + tensor.nbytes > following.offset:",
+        "if tensor.offset > following.offset:",
+        "tests/engine/gguf/test_hostile.py",
+    ),
+    Mutant(
+        "sampling: top-p takes one token too many at its border",
+        "engine/sampling/sampler.py",
+        'np.searchsorted(total, p, "left")',
+        'np.searchsorted(total, p, "right")',
+        "tests/engine/sampling",
+    ),
+    Mutant(
+        "prompt: one too long loses the kept part",
+        "engine/runner/prompt.py",
+        "prompt.ids[:keep] + prompt.ids[keep + cut :]",
+        "prompt.ids[cut:]",
+        "tests/engine/runner/test_context.py",
+    ),
+    Mutant(
+        "state: the first sibling instead of the next after one was removed",
+        "app/state/talk/tree.py",
+        "beside[min(place, len(beside) - 1)]",
+        "beside[0]",
+        "tests/app/state/talk",
+    ),
+    Mutant(
+        "view: the least likely token on top of the card",
+        "app/views/talk/probabilities.py",
+        "top = sorted(info.top, key=lambda alternative: -alternative.logprob)",
+        "top = sorted(info.top, key=lambda alternative: alternative.logprob)",
+        "tests/app/views/talk/test_probabilities.py",
+    ),
+    Mutant(
+        "view: a bar that stays at a tenth",
+        "app/window/vitals.py",
+        "round(1000 * stage.done / stage.total)",
+        "round(100 * stage.done / stage.total)",
+        "tests/app/window/test_vitals.py",
+    ),
+)
+
+
+def copied(folder: Path) -> Path:
+    """The tree as it stands, without what was built."""
+    ignore = shutil.ignore_patterns("__pycache__", ".*_cache", ".hypothesis")
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=ignore)
+        else:
+            shutil.copy(source, folder / name)
+    return folder
+
+
+def failing(tree: Path, tests: str) -> str:
+    """The first test that fails there, "" where all pass; raises where they could not be run."""
+    words = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not full and not model_file"]
+    words += ["-p", "no:cacheprovider", "-p", "no:randomly", *tests.split()]
+    environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    ended = subprocess.run(
+        words, cwd=tree, env=environment, capture_output=True, text=True, check=False
+    )
+    if ended.returncode == 0:
+        return ""
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", ended.stdout, re.MULTILINE)
+    if ended.returncode != 1 or failed is None:
+        raise SystemExit(f"{tests}: no run\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}")
+    return failed[1]
+
+
+def caught(tree: Path, mutant: Mutant) -> str:
+    """The test that caught it, "" where it survived. The tree is as before afterwards."""
+    path = tree / mutant.file
+    text = path.read_text("utf-8")
+    assert text.count(mutant.old) == 1, (
+        f"{mutant.file} has {text.count(mutant.old)} of {mutant.old}"
+    )
+    path.write_text(text.replace(mutant.old, mutant.new), "utf-8")
+    try:
+        return failing(tree, mutant.tests)
+    finally:
+        path.write_text(text, "utf-8")
+
+
+def main() -> int:
+    """Print which test caught which mutant."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("words", nargs="*", metavar="WORD", help="only those whose line has one")
+    parser.add_argument("--list", action="store_true", help="what there is, without running it")
+    args = parser.parse_args()
+    chosen = [m for m in MUTANTS if not args.words or any(word in m.what for word in args.words)]
+    if args.list:
+        print("\n".join(f"{mutant.what}  ({mutant.tests})" for mutant in chosen))
+        return 0
+    survived = 0
+    with tempfile.TemporaryDirectory(prefix="cutaway-mutants-") as folder:
+        tree = copied(Path(folder))
+        for tests in dict.fromkeys(mutant.tests for mutant in chosen):
+            if failed := failing(tree, tests):
+                raise SystemExit(f"{failed} fails without a mutant")
+        for mutant in chosen:
+            by = caught(tree, mutant)
+            survived += not by
+            print(f"{mutant.what}: {by or 'SURVIVED'}", flush=True)
+    print(f"{len(chosen) - survived} of {len(chosen)} caught")
+    return int(survived > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
