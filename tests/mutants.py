@@ -132,10 +132,10 @@ MUTANTS = (
         "tests/engine/runner/test_context.py",
     ),
     Mutant(
-        "state: the first sibling instead of the next after one was removed",
+        "state: the last sibling is shown after one was removed, not the one beside it",
         "app/state/talk/tree.py",
-        "beside[min(place, len(beside) - 1)]",
-        "beside[0]",
+        "self._chosen[message.parent] = following.id",
+        "self._chosen[message.parent] = self._children[message.parent][-1]",
         "tests/app/state/talk",
     ),
     Mutant(

@@ -72,6 +72,8 @@ def total(fitted: Fitted) -> int:
 def test_everything_is_tried_on_the_first_device_when_nothing_is_known() -> None:
     first = build_layout(problem(device("small", 9), device("large", 99)), Response())
     assert first == Layout((GPULayers("large", tuple(range(N))),))
+    apart = problem(device("large", 99, library="x"), device("small", 9, library="y"))
+    assert build_layout(apart, Response()) == first
 
 
 def test_devices_are_ranked_discrete_first_then_by_what_is_free() -> None:

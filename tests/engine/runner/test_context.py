@@ -7,10 +7,11 @@ import pytest
 
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import ContextFull
-from engine.protocol import Finished, Generate, Piece, Sampling
+from engine.protocol import ChatMessage, Finished, Generate, Piece, Sampling
 from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.generate import generate
+from engine.runner.prompt import make_prompt
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import bucket_of
 from tests.goldens.tiny import ARCHITECTURES, write_tiny
@@ -98,6 +99,16 @@ def test_a_shift_turns_keys_to_their_new_positions(path: Path, device: str) -> N
 
 def test_the_system_part_survives_a_long_prompt(tiny_path: Path) -> None:
     with load(tiny_path, device="host", ctx=N_CTX) as model:
+        tokenizer, template = model.loaded.tokenizer, model.loaded.template
+        chat = [ChatMessage("system", "be brief"), ChatMessage("user", "abcdefgh" * 20)]
+        whole, cut = (
+            make_prompt(tokenizer, template, Generate(1, messages=chat), n_ctx)
+            for n_ctx in (4 * N_CTX, N_CTX)
+        )
+        assert 0 < cut.keep == whole.keep < N_CTX
+        assert cut.ids[: cut.keep] == whole.ids[: whole.keep]
+        assert cut.ids[cut.keep :] == whole.ids[cut.keep - N_CTX + 1 :]
+        assert cut.n_truncated == len(whole.ids) - len(cut.ids) > 0
         request = Generate(1, prompt="a" * 500, sampling=Sampling(temperature=0), max_tokens=2)
         _, end = answer(model, request)
         assert end.stats.n_truncated > 0

@@ -61,6 +61,11 @@ def test_top_p_keeps_the_shortest_front_that_reaches_p(logits: np.ndarray, p: fl
     assert kept == 1 or chances[: kept - 1].sum() < p + 1e-9 or p == 1
 
 
+@pytest.mark.parametrize(("p", "kept"), [(0.25, 1), (0.5, 2), (0.75, 3), (0.76, 4)])
+def test_top_p_stops_where_p_is_reached(p: float, kept: int) -> None:
+    assert top_p(top_k(np.zeros(4), 0), p).ids.size == kept
+
+
 @FAST
 @given(LOGITS, st.floats(0, 1))
 def test_min_p_keeps_what_is_at_least_p_of_the_best(logits: np.ndarray, p: float) -> None:

@@ -87,3 +87,19 @@ def test_a_cache_is_brought_from_where_it_lies() -> None:
         ("host", ["read"], ["host#cache", "host#v"]),
     ]
     assert splits[1].copies[0].origin is a
+
+
+def test_what_was_written_since_is_brought_again() -> None:
+    a, h = Device("a", {Op.MATMUL}), host()
+    cache = leaf("cache", F16, (4, 8), Role.CACHE)
+    values, ids = leaf("v", F32, (4, 2), Role.INPUT), leaf("ids", I32, (2,), Role.INPUT)
+    once = ops.set_rows(cache, values, ids).named("once")
+    first = ops.matmul(once.view(0, (4, 5)), values).named("first")
+    twice = ops.set_rows(once, values, ids).named("twice")
+    second = ops.matmul(twice.view(0, (4, 5)), values).named("second")
+    assert described(cut(Graph.of([first, second]), [a, h], {cache: a})) == [
+        ("a", ["once"], ["a#v", "a#ids"]),
+        ("host", ["first"], ["host#cache", "host#v"]),
+        ("a", ["twice"], []),
+        ("host", ["second"], ["host#cache"]),
+    ]
