@@ -11,11 +11,12 @@ from engine.errors import BadSetting, Cancelled, NoMem
 from engine.graph.graph import is_numbered
 from engine.graph.tensor import Role
 from engine.graph.work import Work, work_of
-from engine.protocol import Cost, HostRecord, LaunchRecord, SplitRecord, StepProfile
+from engine.protocol import Cost, HostRecord, LaunchRecord, StepProfile
 from engine.runner.bench import fill, random_ids
 from engine.runner.loading import LoadedModel
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH
+from engine.runner.watch import splits_of
 from engine.scheduler.record import UNRECORDED, Recorder, Recording
 
 # A layer's number in a tensor's name: Qcur-3, cache_k_l3 (view).
@@ -109,24 +110,6 @@ def summarize(
         ],
         splits=splits_of(recordings),
     )
-
-
-def splits_of(recordings: Sequence[Recording]) -> list[SplitRecord]:
-    """What every split of the same step takes."""
-    steps = zip(*(recording.splits() for recording in recordings), strict=True)
-    return [
-        SplitRecord(
-            same[0].device,
-            same[0].n_nodes,
-            same[0].first,
-            same[0].last,
-            same[0].copies,
-            same[0].copied,
-            round(median(one.copy_ns for one in same)),
-            round(median(one.compute_ns for one in same)),
-        )
-        for same in steps
-    ]
 
 
 def _launches(recording: Recording) -> list[LaunchRecord]:

@@ -1,11 +1,11 @@
 """A look at a step now and then, while an answer is written: what each of its splits takes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from time import perf_counter
 
-from engine.protocol import StepTimes
-from engine.runner.profile import splits_of
+from engine.protocol import SplitRecord, StepTimes
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import Logits
 from engine.scheduler.record import Recording
@@ -15,7 +15,7 @@ EVERY = 1.0  # seconds; a measured step takes about a quarter longer
 
 @dataclass
 class Watch:
-    """Computes tokens of a sequence, every second one of them measured, if `wanted`."""
+    """Computes tokens of a sequence; if `wanted`, one token per second is measured."""
 
     sequence: Sequenced
     wanted: bool
@@ -23,7 +23,7 @@ class Watch:
     _found: list[StepTimes] = field(default_factory=list)
 
     def start(self, token: int) -> Callable[[], Logits]:
-        """As the sequence's; `found` tells the rest."""
+        """`Sequenced.start`; what was measured comes from `found`."""
         if not self.wanted or perf_counter() < self._next:
             return self.sequence.start(token)
         recording = Recording()
@@ -44,3 +44,21 @@ class Watch:
         """What was measured since the last call."""
         while self._found:
             yield self._found.pop(0)
+
+
+def splits_of(recordings: Sequence[Recording]) -> list[SplitRecord]:
+    """What every split of the same step takes."""
+    steps = zip(*(recording.splits() for recording in recordings), strict=True)
+    return [
+        SplitRecord(
+            same[0].device,
+            same[0].n_nodes,
+            same[0].first,
+            same[0].last,
+            same[0].copies,
+            same[0].copied,
+            round(median(one.copy_ns for one in same)),
+            round(median(one.compute_ns for one in same)),
+        )
+        for same in steps
+    ]

@@ -1,5 +1,7 @@
 """Steps that are measured while an answer is written: every split, and the same answer."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from engine.settings import EngineOptions
 from tests.engine.runner.memory import two_devices
 
 pytestmark = pytest.mark.device
+ROOT = Path(__file__).parents[3]
 ASK = Generate(1, prompt="abc", sampling=Sampling(temperature=0, seed=1), max_tokens=6)
 Found = tuple[list[int], list[StepTimes]]
 
@@ -74,3 +77,13 @@ def test_not_more_than_one_a_second(model: LoadedModel, monkeypatch: pytest.Monk
         looking.start(5)()
         seen.append(len(list(looking.found())))
     assert seen == [1, 0, 0, 1, 0, 1]
+
+
+def test_answers_need_no_benchmark() -> None:
+    code = "import sys, engine.runner.generate; print(*sys.modules)"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    loaded = set(ended.stdout.split())
+    assert "engine.runner.watch" in loaded
+    assert not loaded & {"engine.runner.bench", "engine.runner.profile"}
