@@ -50,10 +50,6 @@ class Outline:
     places: Places
     staging: Layout
 
-    def arena_size(self, backend: Backend) -> int:
-        """Bytes the backend needs for inputs, intermediate results and copies."""
-        return self.layouts[backend.name].peak
-
     def place(self, backend: Backend, storage: Tensor) -> Place:
         """Where an unplaced storage starts in the backend's arena."""
         if storage in self.input_offsets:

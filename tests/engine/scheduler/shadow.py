@@ -42,7 +42,7 @@ class Shadow:
         self.made, self.backend = made, backend
         layout = made.layouts[backend.name]
         self.chunks = [np.full(size // UNIT, -1) for size in layout.chunks]
-        assert sum(layout.chunks) == made.arena_size(backend)
+        assert sum(layout.chunks) == made.layouts[backend.name].peak
         self.numbers: dict[Tensor, int] = {}
         self.taken = 0
         if layout.reserved:

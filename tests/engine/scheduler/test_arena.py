@@ -151,8 +151,8 @@ def test_a_chain_of_sums_stays_where_it_is() -> None:
         made = ops.silu(ops.add(made.reshape(16, 64), x.reshape(16, 64)).reshape(64, 16))
     plan = outline(Graph.of([made]), backends, {})
     assert shadow.check(plan, backends) == 10
-    assert plan.arena_size(backends[0]) == 2 * 4096
-    assert plan.arena_size(backends[1]) == 0
+    assert plan.layouts[backends[0].name].peak == 2 * 4096
+    assert plan.layouts[backends[1].name].peak == 0
 
 
 @pytest.mark.parametrize("why", ["output", "read later", "another view", "strided", "other sizes"])
@@ -183,7 +183,7 @@ def test_a_product_is_never_made_in_place() -> None:
         made = ops.matmul(x, made)
     plan = outline(Graph.of([made]), backends, {})
     assert shadow.check(plan, backends) == 0
-    assert plan.arena_size(backends[0]) == 3 * 1024
+    assert plan.layouts[backends[0].name].peak == 3 * 1024
 
 
 def test_a_tensor_larger_than_a_buffer_is_refused_by_its_name() -> None:

@@ -195,7 +195,7 @@ def test_a_mapped_table_is_read_where_it_lies(one: OpenCLBackend, tmp_path: obje
     planner = Planner([one, h], {table: h.map(file[32:])}, pins={"out": one})
     plan = planner.plan(0, lambda: Graph.of([out]))
     assert plan.outline.assignments[out.src[0]].cause == "3.upg"
-    assert one.used == plan.outline.arena_size(one)
+    assert one.used == plan.outline.layouts[one.name].peak
     (got,) = plan.run({ids: np.int32([[[[1, 119]]]])})
     np.testing.assert_array_equal(got[0, 0], 2 * values.reshape(120, N)[[1, 119]])
     planner.close()
