@@ -53,7 +53,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         group.add_argument(
             option, type=kind, default=default, metavar="X", help=f"{text} ({default})"
         )
-    group.add_argument("--seed", type=int, metavar="N", help="equal seeds draw equally (random)")
+    group.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="equal seeds draw equally (random); the same command says the same again",
+    )
     add_engine_options(parser)
 
 

@@ -23,6 +23,7 @@ def dump(
     edge_items: int = 3,
 ) -> str:
     """An array of reversed shape (NumPy's), without leading ones; or with `fmt` its stored bytes.
+    One without dimensions is shown as a row of one number.
 
     Then `values` is uint8 [..., row bytes], little-endian, and only rows that are shown are
     decoded. Floats have `precision` decimals, integers none; NaN, +Inf and -Inf are such. Of more
@@ -35,6 +36,8 @@ def dump(
             raise BadSetting(name, given, "0 or more")
     if edge_items < 1:
         raise BadSetting("edge_items", edge_items, "1 or more")
+    if fmt is None:
+        values = np.atleast_1d(values)
     length = values.shape[-1] if fmt is None else values.shape[-1] // fmt.bytes * fmt.block
     outer = 0
     while outer < values.ndim - 1 and values.shape[outer] == 1:

@@ -11,6 +11,11 @@ from engine.protocol.message import Reply, Request, Stage
 class Sampling(msgspec.Struct, frozen=True):
     """How the next token is drawn; llama.cpp's order and defaults. `seed` None is random.
 
+    Equal seeds draw equally from equal logits. Where a prompt's start is still cached, other
+    kernels compute the rest, and logits may differ in their last bits from those of a fresh
+    context: where two tokens are nearly as likely, another one may be drawn.
+
+
     temperature <= 0 is greedy; top_k <= 0, top_p 1 and min_p 0 are off; penalties look at the
     last `penalty_last_n` tokens (-1: all of the context).
     """

@@ -23,7 +23,8 @@ class Sequenced:
     def reuse(self, prompt: Sequence[int]) -> int:
         """Keep what the caches share with the prompt's start, forget the rest; how many stay.
 
-        At least one token of the prompt is left to compute, for its logits.
+        At least one token of the prompt is left to compute, for its logits. These equal a fresh
+        context's but for their last bits: a short rest is computed by other kernels.
         """
         n = 0
         for held, wanted in zip(self.tokens, prompt[:-1], strict=False):

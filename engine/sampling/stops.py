@@ -4,7 +4,11 @@ from collections.abc import Sequence
 
 
 class StopFilter:
-    """Holds text back while it may still become a stop string."""
+    """Holds text back while it may still become a stop string.
+
+    The match that starts earliest in the text wins, whatever the order of the list; of two that
+    start at the same place the one listed first.
+    """
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = [s for s in stops if s]

@@ -26,6 +26,11 @@ def test_two_rows() -> None:
     assert dump(count(2, 3)) == want
 
 
+def test_a_number_without_dimensions() -> None:
+    assert dump(np.array(1.5, np.float32)) == "[ 1.5000]"
+    assert dump(np.int32(-3)) == "[-3]"
+
+
 def test_a_long_row_of_integers() -> None:
     assert dump(count(10, dtype=np.int32), threshold=5) == "[ 0,  1,  2, ...,  7,  8,  9]"
 

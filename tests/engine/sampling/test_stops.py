@@ -30,6 +30,12 @@ def test_without_stops_nothing_is_held_back(text: str) -> None:
     assert StopFilter([]).push(text) == text
 
 
+def test_the_earliest_match_wins_not_the_first_of_the_list() -> None:
+    filter_ = StopFilter(["late", "early", "earl"])
+    assert filter_.push("an early or late end") == "an "
+    assert filter_.matched == "early"  # of two at one place the one listed first
+
+
 def test_a_stop_split_over_pieces_is_never_shown() -> None:
     filter_ = StopFilter(["</end>"])
     pieces = ["Hel", "lo <", "/e", "nd", "> more"]
