@@ -74,8 +74,12 @@ def _run(words: list[str]) -> int:
         parser = Parser(prog=f"cutaway {command.NAME}", description=command.HELP)
         command.configure(parser)
         args = _parse(parser, words[1:])
-        return OK if args is None else int(command.run(args))
+        if args is None:
+            return OK
+        _check_settings()
+        return int(command.run(args))
     if not words:
+        _check_settings()
         from app.commands.window import open_window
 
         return open_window()
@@ -91,6 +95,12 @@ def _run(words: list[str]) -> int:
     if parser.parse_args(words).version:
         print(f"cutaway {version()}")
     return OK
+
+
+def _check_settings() -> None:
+    """Raises BadSetting here, where it is a sentence, and not in a worker as that starts."""
+    for setting in SETTINGS:
+        setting.get()
 
 
 def _parse(parser: Parser, words: list[str]) -> argparse.Namespace | None:

@@ -35,10 +35,14 @@ class Setting(Generic[T]):
 
 
 def _folder(text: str) -> Path:
-    path = Path(text).expanduser()
-    if path.exists() and not path.is_dir():
-        raise ValueError("a folder; this is a file")
-    return path.absolute()
+    try:
+        path = Path(text).expanduser().absolute()
+    except RuntimeError as error:  # ~somebody
+        raise ValueError(f"a folder; {error}") from None
+    there = next((place for place in (path, *path.parents) if place.exists()), None)
+    if there is not None and not there.is_dir():
+        raise ValueError(f"a folder; {there} is a file")
+    return path
 
 
 MODELS: Setting[Path | None] = Setting(

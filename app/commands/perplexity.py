@@ -9,6 +9,7 @@ from engine.errors import BadSetting
 from engine.protocol import Loaded, Perplexity, PerplexityDone, Progress
 
 NAME = "perplexity"
+MOST_TEXT = 64 << 20
 HELP = "measure how well a model predicts a text"
 
 
@@ -56,8 +57,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(path: Path) -> str:
+    with path.open("rb") as file:  # it may be a device that never ends
+        content = file.read(MOST_TEXT + 1)
+    if len(content) > MOST_TEXT:
+        expected = f"at most {MOST_TEXT >> 20} MiB of text; score a part of it"
+        raise BadSetting("TEXTFILE", str(path), expected)
     try:
-        return path.read_bytes().decode("utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadSetting("TEXTFILE", str(path), f"UTF-8 text; byte {error.start} is not") from None
 

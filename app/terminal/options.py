@@ -78,6 +78,6 @@ def count(text: str) -> int:
 
 def _budget(text: str) -> tuple[str, int]:
     device, equals, mib = text.rpartition("=")
-    if not (device and equals and mib.isdecimal()):
+    if not (device and equals and mib.isdecimal() and len(mib) < 10):
         raise BadSetting("--budget", text, "DEVICE=MiB, such as intel:0=4096")
     return device, int(mib) << 20

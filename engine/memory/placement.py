@@ -11,14 +11,17 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from math import inf
 
 from engine.errors import BadSetting
 
 OUTPUT = ("out", "output")
 
-_LAYERS = re.compile(r"(\d+)(?:-(\d+))?")
+_LAYERS = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_LLAMA_CPP = re.compile(r"(CPU|[A-Za-z]+)(\d*)")
+_LLAMA_CPP = re.compile(r"(CPU|[A-Za-z]+)(\d{0,4})", re.ASCII)
+_DIGITS = 4
+"""Of a layer's number, at most."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,8 @@ class Pins:
 
     def _by_shares(self, n_layer: int, devices: Sequence[str]) -> dict[int, str]:
         """As llama.cpp's --tensor-split: by the share that ends behind a layer's place."""
-        if len(self.shares) > len(devices) or not sum(self.shares):
-            expected = f"a share for each of {', '.join(devices)}, not all zero"
+        if len(self.shares) > len(devices) or not 0 < sum(self.shares) < inf:
+            expected = f"a share for each of {', '.join(devices)}, not all zero and not endless"
             raise BadSetting("--place", ",".join(f"{s:g}" for s in self.shares), expected)
         ends = [end / sum(self.shares) for end in accumulate(self.shares)]
         return {
@@ -112,10 +115,12 @@ def parse_pins(text: str) -> Pins:
         elif not (key and device):
             raise BadSetting("--place", part, "LAYERS=DEVICE, out=DEVICE, PATTERN=DEVICE or shares")
         elif span is not None:
-            first, last = int(span[1]), int(span[2] or span[1])
-            if last < first or last > 9999:
+            first, last = span[1], span[2] or span[1]
+            if max(len(first), len(last)) > _DIGITS:
+                raise BadSetting("--place", part, f"layers of at most {_DIGITS} digits")
+            if int(last) < int(first):
                 raise BadSetting("--place", part, "layers from the lower to the higher")
-            layers |= dict.fromkeys(range(first, last + 1), device)
+            layers |= dict.fromkeys(range(int(first), int(last) + 1), device)
         elif key in OUTPUT:
             output = device
         else:
@@ -154,6 +159,6 @@ def _is_shares(text: str) -> bool:
 def _pattern(text: str) -> str:
     try:
         re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise BadSetting("--place", text, f"a regular expression ({error})") from None
     return text

@@ -129,7 +129,7 @@ def test_unexpected_error_where_no_log_can_be_written(
         raise ZeroDivisionError("x")
 
     monkeypatch.setattr(models, "run", fails)
-    monkeypatch.setenv("CUTAWAY_LOG", "/dev/null/logs")
+    monkeypatch.setenv("CUTAWAY_LOG", "/proc/logs")
     assert cli.main(["models"]) == 1
     assert "details could not be written" in capsys.readouterr().err
 
@@ -265,3 +265,22 @@ def test_terms_are_asked_on_a_terminal(server: Server, answer: bytes, message: b
 def test_terms_are_not_asked_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
     assert get._ask("smollm2-135m") is False
+
+
+@pytest.mark.parametrize(
+    ("words", "setting", "parts"),
+    [
+        (("--budget", "host=" + "9" * 23), "", ("--budget", "DEVICE=MiB")),
+        (("--place", "9" * 5000 + "=host"), "", ("--place", "4 digits")),
+        ((), "/dev/full", ("CUTAWAY_CACHE", "/dev/full is a file")),
+    ],
+)
+def test_options_out_of_all_range_are_a_sentence(
+    words: tuple[str, ...],
+    setting: str,
+    parts: tuple[str, ...],
+    tiny_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CUTAWAY_CACHE", setting)
+    assert_one_line_error(run("plan", str(tiny_path), "--device", "host", *words), 1, *parts)

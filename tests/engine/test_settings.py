@@ -51,8 +51,14 @@ def test_a_file_is_no_folder(
     setting: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setenv(setting.name, str(tmp_path / "file"))  # type: ignore[attr-defined]
-    with pytest.raises(BadSetting, match=r"CUTAWAY_\w+: .*file' is not valid; expected a folder"):
+    for path in (tmp_path / "file", tmp_path / "file" / "below" / "it"):
+        monkeypatch.setenv(setting.name, str(path))  # type: ignore[attr-defined]
+        with pytest.raises(
+            BadSetting, match=r"CUTAWAY_\w+: .* expected a folder; .*file is a file"
+        ):
+            setting.get()  # type: ignore[attr-defined]
+    monkeypatch.setenv(setting.name, "~nobody-of-this-name/x")  # type: ignore[attr-defined]
+    with pytest.raises(BadSetting, match="expected a folder"):
         setting.get()  # type: ignore[attr-defined]
 
 

@@ -100,5 +100,7 @@ def test_what_cannot_be_scored(tiny_path: Path, text: Path, tmp_path: Path) -> N
     short.write_bytes(b"caf\xe9")
     assert_one_line_error(run(*words, str(short)), "short.txt", "UTF-8", "byte 3")
     assert_one_line_error(run(*words, str(tmp_path / "none.txt")), "none.txt")
+    endless = run(*words, "/dev/zero")
+    assert_one_line_error(endless, "TEXTFILE: '/dev/zero'", "at most 64 MiB")
     nowhere = str(tmp_path / "nowhere" / "x.npz")
     assert_one_line_error(run(*words, str(text), "--out", nowhere), "--out", "nowhere")

@@ -48,12 +48,27 @@ def test_shares_beside_parts() -> None:
         ("[=a:0", "regular expression"),
         ("0=a:0,3,1", "3"),
         ("0=a:0,,1=a:0", "LAYERS=DEVICE"),
+        ("9" * 5000 + "=host", "4 digits"),
+        ("0-" + "9" * 5000 + "=host", "4 digits"),
+        ("a{99999999999999999999}=host", "regular expression"),
     ],
 )
 def test_what_cannot_be_understood(text: str, names: str) -> None:
     with pytest.raises(BadSetting, match="--place") as error:
         parse_pins(text)
     assert names in str(error.value)
+
+
+@pytest.mark.parametrize("shares", ["9" * 400, "9" * 400 + ",1", "9" * 308 + "," + "9" * 308])
+def test_shares_beyond_all_numbers(shares: str) -> None:
+    with pytest.raises(BadSetting, match="--place"):
+        parse_pins(shares).of_layers(3, ["a:0", "b:0"])
+
+
+def test_a_device_with_a_number_beyond_all() -> None:
+    assert spell("CUDA" + "9" * 5000, ["a:0"], None) == "CUDA" + "9" * 5000  # no device's name
+    with pytest.raises(BadSetting, match="--place"):
+        spell("CUDA9999", ["a:0"], None)
 
 
 def test_what_does_not_suit_the_model() -> None:
