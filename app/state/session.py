@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, Signal
 from app import names
 from app.client import EngineClient
 from app.state.problem import Problem
-from engine.errors import WorkerDied
+from engine.errors import CutawayError
 from engine.protocol import Failed, Finished, Loaded, Piece, Progress, Unloaded
 from engine.settings import EngineOptions
 
@@ -78,10 +78,10 @@ class Session(QObject):
         self._asked = self._stage_began = self._counted_at = 0.0
         self._counted = 0
         client.progress.connect(self._on_progress)
-        client.loaded.connect(self._on_loaded)
-        client.unloaded.connect(self._on_unloaded)
+        client.on(Loaded, self._on_loaded)
+        client.on(Unloaded, self._on_unloaded)
         client.pieces.connect(self._on_pieces)
-        client.finished.connect(self._on_finished)
+        client.on(Finished, self._on_finished)
         client.failed.connect(self._on_failed)
         client.died.connect(self._on_died)
 
@@ -242,7 +242,7 @@ class Session(QObject):
             self.error = Problem(failed.kind, failed.message, action)
             self._set("failed")
 
-    def _on_died(self, error: WorkerDied) -> None:
+    def _on_died(self, error: CutawayError) -> None:
         log.error("%s", error)
         self._load_id = self._answer_id = self.model = None
         self.vitals = Vitals()

@@ -7,6 +7,8 @@ import platformdirs
 from PySide6.QtCore import QObject
 
 from app.client import EngineClient
+from app.engine import Engine
+from app.local_engine import LocalEngine
 from app.state.graph.splits import SplitsState
 from app.state.log import LogState
 from app.state.memory.memory import MemoryState
@@ -58,6 +60,7 @@ class Workbench(QObject):
     and a window that is activated looks what others have changed. So nothing has to listen for
     other instances, and two models can be open side by side.
 
+    `engine` is where models run, a process of its own where none is given; it is closed with this.
     `notices` are one line each, for banners at the start.
     """
 
@@ -66,13 +69,15 @@ class Workbench(QObject):
         config: Path | None = None,
         data: Path | None = None,
         parent: QObject | None = None,
+        engine: Engine | None = None,
     ) -> None:
         super().__init__(parent)
         self.log = LogState(self)
         self.preferences = PreferencesState((config or config_folder()) / "preferences.json", self)
         use_models_folder(self.preferences.value.models_folder)
         self._store = ChatStore((data or data_folder()) / "chats.sqlite")
-        self.client = EngineClient(self)
+        self.engine = engine or LocalEngine()
+        self.client = EngineClient(self.engine, self)
         self.session = Session(self.client, self)
         self.memory = MemoryState(self.client, self)
         self.splits = SplitsState(self.client, self)
@@ -120,6 +125,7 @@ class Workbench(QObject):
         self.file.close()
         self.preferences.close()
         self.client.close()
+        self.engine.close()
         close_jobs()
         self._store.close()
         self.log.close()

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import socketpair
@@ -41,12 +41,10 @@ class Worker:
     """A running engine process. Not for several threads at once, but for one that sends and one
     that receives.
 
-    `program` is the module that the process runs; `environment` is added to ours.
+    `program` is the module that the process runs.
     """
 
-    def __init__(
-        self, program: str = PROGRAM, environment: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, program: str = PROGRAM) -> None:
         ours, theirs = socketpair()
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed in `close`
         with theirs:
@@ -57,7 +55,7 @@ class Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
-                env={**os.environ, **(environment or {}), "PYTHONPATH": _import_path()},
+                env=os.environ | {"PYTHONPATH": _import_path()},
                 process_group=0,  # Ctrl+C is the terminal's word to the app, not to us
             )
         self._pipe = Connection(ours.detach())
@@ -126,6 +124,10 @@ class Worker:
         *_, last = self.ask(request)
         assert isinstance(last, request.ends)
         return cast(R, last)
+
+    def kill(self) -> None:
+        """End the process by force and at once, from any thread; `close` is still to be called."""
+        self._process.kill()
 
     def close(self) -> None:
         """End the process, by force where it does not listen. Harmless when done twice."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from engine.errors import CutawayError
+from engine.errors import Cancelled, CutawayError
 from engine.memory.pools import listen
 from engine.memory.trim import keep_little
 from engine.protocol import Cancel, Failed, MemoryEvent, MemoryEvents, Reply, Request, Shutdown
@@ -70,8 +70,10 @@ class _Server:
 
 
 def _answer(service: Service, request: Request[Any]) -> Reply:
-    """What ends a request."""
+    """What ends a request; one that was cancelled while it waited is not begun."""
     try:
+        if service.asked_to_stop(request)():
+            raise Cancelled("the request")
         return HANDLERS[type(request)](service, request)
     except CutawayError as error:
         return Failed(request.id, error.kind, str(error))

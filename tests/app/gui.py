@@ -16,7 +16,7 @@ from app.theme.theme import Theme
 from app.views.talk.chat import ChatView
 from app.views.talk.composer import Composer
 from app.window.main_window import MainWindow
-from tests.app.views.scripted import ScriptedClient
+from tests.app.views.scripted import ScriptedEngine
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 HARMLESS = ("This plugin does not support",)
@@ -63,21 +63,22 @@ def theme(one_theme: Theme) -> Iterator[Theme]:
 
 
 @pytest.fixture
-def bench(theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench]:
+def bench(theme: Theme, tmp_path: Path) -> Iterator[Workbench]:
     """All state, with a model open that says what the test lets it say."""
-    monkeypatch.setattr("app.state.workbench.EngineClient", ScriptedClient)
-    bench = Workbench(tmp_path / "config", tmp_path / "data")
+    engine = ScriptedEngine()
+    bench = Workbench(tmp_path / "config", tmp_path / "data", engine=engine)
+    engine.deliver = bench.client.drain
     bench.open_model(tmp_path / "SmolLM2.gguf")
-    bench.client.load_done()
+    engine.load_done()
     yield bench
     bench.close()
 
 
 @pytest.fixture
-def engine(bench: Workbench) -> ScriptedClient:
+def engine(bench: Workbench) -> ScriptedEngine:
     """Who answers."""
-    assert isinstance(bench.client, ScriptedClient)
-    return bench.client
+    assert isinstance(bench.engine, ScriptedEngine)
+    return bench.engine
 
 
 class Talk(QWidget):
@@ -114,7 +115,7 @@ def talk(bench: Workbench, qtbot: QtBot) -> Iterator[Talk]:
 
 
 @pytest.fixture
-def ask(bench: Workbench, engine: ScriptedClient, qapp: QApplication) -> Callable[..., None]:
+def ask(bench: Workbench, engine: ScriptedEngine, qapp: QApplication) -> Callable[..., None]:
     """Sends a question, has it answered, lets the window draw."""
 
     def ask(question: str, *answer: str, end: bool = True) -> None:
@@ -129,12 +130,11 @@ def ask(bench: Workbench, engine: ScriptedClient, qapp: QApplication) -> Callabl
 
 
 @pytest.fixture
-def window(
-    theme: Theme, own_home: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[MainWindow]:
+def window(theme: Theme, own_home: Path, qtbot: QtBot) -> Iterator[MainWindow]:
     """The whole window before a scripted engine, with no model and an empty home."""
-    monkeypatch.setattr("app.state.workbench.EngineClient", ScriptedClient)
-    bench = Workbench()
+    engine = ScriptedEngine()
+    bench = Workbench(engine=engine)
+    engine.deliver = bench.client.drain
     bench.preferences.update(theme="light")
     window = MainWindow(bench, theme)
     window.resize(1600, 1000)

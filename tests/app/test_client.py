@@ -11,9 +11,26 @@ import psutil
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.client import EngineClient
-from engine.protocol import ChatMessage, Generate, Piece, Sampling
+from app.client import EngineClient, Latest
+from app.local_engine import LocalEngine
+from engine.protocol import (
+    ChatMessage,
+    Devices,
+    Failed,
+    Finished,
+    Generate,
+    HeldMemory,
+    ListDevices,
+    Loaded,
+    Piece,
+    PlannedMemory,
+    Predict,
+    PredictedMemory,
+    Sampling,
+    Unloaded,
+)
 from engine.settings import EngineOptions
+from engine.worker import Worker
 
 OPTIONS = EngineOptions(ctx=512)
 ENDLESS = Sampling(temperature=0, frequency_penalty=-100)  # what was said becomes likelier
@@ -21,17 +38,17 @@ LONG = Generate(0, messages=[ChatMessage("user", "Count: zz")], sampling=ENDLESS
 
 
 class Heard:
-    """Everything a client told, as (signal's name, what it carried)."""
+    """Everything a client told, as (name, what it carried)."""
 
-    NAMES = (
-        *("progress", "loaded", "unloaded", "finished", "failed", "memory"),
-        *("predicted", "prediction_failed", "devices", "died"),
-    )
+    SIGNALS = ("progress", "failed", "died")
+    KINDS = (Loaded, Unloaded, Finished, PlannedMemory, HeldMemory, Devices)
 
     def __init__(self, client: EngineClient) -> None:
         self.all: list[tuple[str, Any]] = []
-        for name in self.NAMES:
+        for name in self.SIGNALS:
             getattr(client, name).connect(self._into(name))
+        for kind in self.KINDS:
+            client.on(kind, self._into(kind.__name__.lower()))
         client.pieces.connect(lambda number, pieces: self.all.append(("pieces", (number, pieces))))
         client.restarted.connect(lambda: self.all.append(("restarted", None)))
 
@@ -46,16 +63,24 @@ class Heard:
 
 
 @pytest.fixture
-def client(qapp: object) -> Iterator[EngineClient]:
-    """A client; with it go its process and its thread."""
+def engine(qapp: object) -> Iterator[LocalEngine]:
+    """A process on this machine; with it goes all that it started."""
     threads, me = set(threading.enumerate()), psutil.Process()
     children = {child.pid for child in me.children()}
-    client = EngineClient()
+    engine = LocalEngine()
+    yield engine
+    engine.close()
+    engine.close()
+    assert {child.pid for child in me.children()} <= children
+    assert set(threading.enumerate()) <= threads
+
+
+@pytest.fixture
+def client(engine: LocalEngine) -> Iterator[EngineClient]:
+    client = EngineClient(engine)
     yield client
     client.close()
     client.close()
-    assert {child.pid for child in me.children()} <= children
-    assert set(threading.enumerate()) <= threads
 
 
 @pytest.fixture
@@ -67,22 +92,23 @@ def wait(qtbot: QtBot, condition: Callable[[], object]) -> None:
     qtbot.waitUntil(lambda: bool(condition()), timeout=120_000)
 
 
-def test_nothing_runs_before_it_is_needed(client: EngineClient) -> None:
-    assert (client.alive, client.pid) == (False, None)
+def test_nothing_runs_before_it_is_needed(engine: LocalEngine, client: EngineClient) -> None:
+    assert (engine.alive, engine.pid) == (False, None)
     client.cancel(5)
 
 
 def test_a_file_that_is_not_there(
-    client: EngineClient, heard: Heard, qtbot: QtBot, tmp_path: Path
+    engine: LocalEngine, client: EngineClient, heard: Heard, qtbot: QtBot, tmp_path: Path
 ) -> None:
     number = client.load(tmp_path / "no.gguf", OPTIONS)
-    client.predict(tmp_path / "no.gguf", OPTIONS)
+    refused: list[Failed] = []
+    client.ask(Predict(0, str(tmp_path / "no.gguf"), OPTIONS), fail=refused.append)
     client.generate(LONG)
-    wait(qtbot, lambda: len(heard.of("failed")) == 2 and heard.of("prediction_failed"))
+    wait(qtbot, lambda: len(heard.of("failed")) == 2 and refused)
     assert [f.kind for f in heard.of("failed")] == ["BadFile", "BadSetting"]
     assert heard.of("failed")[0].id == number
-    assert heard.of("prediction_failed")[0].kind == "BadFile"
-    assert client.alive
+    assert refused[0].kind == "BadFile"
+    assert engine.alive
 
 
 @pytest.mark.model_file
@@ -92,9 +118,8 @@ def test_load_and_answer(
     loading = client.load(smollm2_path, OPTIONS)
     wait(qtbot, lambda: heard.of("loaded"))
     assert heard.of("loaded")[0].id == loading
-    statuses = [{row.status for row in memory.rows} for memory in heard.of("memory")]
-    assert "planned" in statuses[0]
-    assert "allocated" in statuses[-1]
+    assert heard.of("plannedmemory")
+    assert {row.status for row in heard.of("heldmemory")[-1].rows} == {"allocated", "mapped"}
     progress = [p for p in heard.of("progress") if p.stage == "load"]
     assert progress[-1].done == progress[-1].total
     number = client.generate(LONG)
@@ -125,40 +150,40 @@ def test_load_and_answer(
 def test_only_the_latest_prediction_is_told(
     client: EngineClient, heard: Heard, qtbot: QtBot, smollm2_path: Path
 ) -> None:
+    told: list[PredictedMemory] = []
+    latest = Latest(client)
     for ctx in (256, 512, 1024, 2048, 4096):
-        client.predict(smollm2_path, EngineOptions(ctx=ctx))
-    wait(qtbot, lambda: heard.of("predicted"))
-    cache = {
-        ctx: sum(r.size for r in m.rows if r.component == "cache")
-        for ctx, m in ((4096, m) for m in heard.of("predicted"))
-    }
+        request = Predict(0, str(smollm2_path), EngineOptions(ctx=ctx))
+        latest.ask(request, told.append, lambda failed: pytest.fail(failed.message))
+    wait(qtbot, lambda: told)
+    cache = sum(r.size for r in told[0].rows if r.component == "cache")
     # K and V, 30 layers of 3 heads of 64 in two bytes, for each of 4096 tokens
-    assert cache == {4096: 4096 * 2 * 30 * 3 * 64 * 2}
+    assert cache == 4096 * 2 * 30 * 3 * 64 * 2
     qtbot.wait(100)
-    assert len(heard.of("predicted")) == 1
-    assert heard.of("memory") == []
+    assert len(told) == 1
+    assert heard.of("heldmemory") == []
 
 
 @pytest.mark.model_file
 def test_death_is_told_once_and_a_restart_answers(
-    client: EngineClient, heard: Heard, qtbot: QtBot, smollm2_path: Path
+    engine: LocalEngine, client: EngineClient, heard: Heard, qtbot: QtBot, smollm2_path: Path
 ) -> None:
     client.load(smollm2_path, OPTIONS)
     wait(qtbot, lambda: heard.of("loaded"))
     number = client.generate(LONG)
     wait(qtbot, lambda: heard.pieces(number))
-    assert client.pid is not None
-    os.kill(client.pid, signal.SIGKILL)
+    assert engine.pid is not None
+    os.kill(engine.pid, signal.SIGKILL)
     client.cancel(number)  # into the void
     wait(qtbot, lambda: heard.of("died"))
     assert "signal 9" in str(heard.of("died")[0])
-    assert (client.alive, client.pid) == (False, None)
+    assert (engine.alive, engine.pid) == (False, None)
     client.cancel(number)
     qtbot.wait(200)
     assert len(heard.of("died")) == 1
     assert heard.of("finished") == []
     client.restart()
-    assert client.alive
+    assert engine.alive
     again = client.load(smollm2_path, OPTIONS)
     wait(qtbot, lambda: len(heard.of("loaded")) == 2)
     assert (heard.of("loaded")[1].id, heard.of("restarted")) == (again, [None])
@@ -166,6 +191,9 @@ def test_death_is_told_once_and_a_restart_answers(
     answer = client.generate(LONG)
     wait(qtbot, lambda: heard.pieces(answer))
     client.restart()  # in mid-answer, of a process that lives
+    wait(qtbot, lambda: len(heard.of("restarted")) == 2)
+    wait(qtbot, lambda: heard.of("failed"))
+    assert [(f.id, f.kind) for f in heard.of("failed")][-1] == (answer, "Cancelled")
     n = len(heard.all)
     qtbot.wait(200)
     assert heard.all[n:] == []
@@ -174,6 +202,7 @@ def test_death_is_told_once_and_a_restart_answers(
 @pytest.mark.model_file
 @pytest.mark.parametrize("moment", ["starting", "loading", "answering"])
 def test_closed_at_any_moment(
+    engine: LocalEngine,
     client: EngineClient,
     heard: Heard,
     qtbot: QtBot,
@@ -189,17 +218,18 @@ def test_closed_at_any_moment(
     if moment == "answering":
         number = client.generate(LONG)
         wait(qtbot, lambda: heard.pieces(number))
-    assert client.pid is not None
-    process = psutil.Process(client.pid)
+    assert engine.pid is not None
+    process = psutil.Process(engine.pid)
     client.close()
+    engine.close()
     assert not process.is_running()
     assert heard.of("died") == []
-    assert client.load(smollm2_path, OPTIONS) > 0  # nothing happens any more
-    assert not client.alive
+    assert client.load(smollm2_path, OPTIONS) == 0  # nothing happens any more
+    assert not engine.alive
 
 
 def test_a_slot_may_close_the_client(
-    client: EngineClient, heard: Heard, qtbot: QtBot, tmp_path: Path
+    engine: LocalEngine, client: EngineClient, heard: Heard, qtbot: QtBot, tmp_path: Path
 ) -> None:
     client.failed.connect(lambda _: client.close())
     for _ in range(5):
@@ -207,22 +237,24 @@ def test_a_slot_may_close_the_client(
     wait(qtbot, lambda: heard.of("failed"))
     qtbot.wait(50)
     assert len(heard.of("failed")) == 1
-    assert not client.alive
 
 
-def test_a_process_that_cannot_be_started(
-    client: EngineClient, heard: Heard, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse() -> None:
+def test_a_process_that_cannot_be_started(qapp: object, qtbot: QtBot) -> None:
+    def refuse() -> Worker:
         raise OSError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr("app.client.Worker", refuse)
-    client.list_devices()
+    engine = LocalEngine(refuse)
+    client = EngineClient(engine)
+    heard = Heard(client)
+    number = client.ask(ListDevices(0))
     wait(qtbot, lambda: heard.of("died"))
     assert "could not be started" in str(heard.of("died")[0])
+    assert [f.id for f in heard.of("failed")] == [number]
+    client.close()
+    engine.close()
 
 
 def test_devices(client: EngineClient, heard: Heard, qtbot: QtBot) -> None:
-    client.list_devices()
+    client.ask(ListDevices(0))
     wait(qtbot, lambda: heard.of("devices"))
     assert isinstance(heard.of("devices")[0].devices, list)

@@ -3,7 +3,7 @@
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient
-from engine.protocol import SplitRecord, StepTimes
+from engine.protocol import Loaded, SplitRecord, StepTimes, Unloaded
 
 
 class SplitsState(QObject):
@@ -14,9 +14,9 @@ class SplitsState(QObject):
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.latest: StepTimes | None = None
-        client.step_times.connect(self._show)
-        client.loaded.connect(self._forget)
-        client.unloaded.connect(self._forget)
+        client.on(StepTimes, self._show)
+        client.on(Loaded, self._forget)
+        client.on(Unloaded, self._forget)
         client.died.connect(self._forget)
         client.restarted.connect(self._forget)
 

@@ -1,10 +1,11 @@
 """The engine's memory: its latest records, what is held by its events, and their past."""
 
+from pathlib import Path
 from time import time_ns
 
 from PySide6.QtCore import QObject, Signal
 
-from app.client import EngineClient
+from app.client import EngineClient, Latest
 from app.state.memory.allocations import Allocations
 from app.state.memory.cells import Cell, Key, allocated, apply, cells, key
 from engine.protocol import (
@@ -13,8 +14,11 @@ from engine.protocol import (
     MemoryEvents,
     PlannedMemory,
     PoolRow,
+    Predict,
     PredictedMemory,
+    Unloaded,
 )
+from engine.settings import EngineOptions
 
 
 class MemoryState(QObject):
@@ -38,12 +42,12 @@ class MemoryState(QObject):
         self.cells: list[Cell] = []
         self.allocations = Allocations()
         self._taken: dict[Key, int] = {}
-        client.memory.connect(self._on_memory)
-        client.memory_events.connect(self._on_events)
+        self._prediction = Latest(client)
+        client.on(PlannedMemory, self._on_planned)
+        client.on(HeldMemory, self._on_held)
+        client.on(MemoryEvents, self._on_events)
         client.failed.connect(self._on_failed)
-        client.predicted.connect(self._on_predicted)
-        client.prediction_failed.connect(self._on_prediction_failed)
-        client.unloaded.connect(self._on_gone)
+        client.on(Unloaded, self._on_gone)
         client.died.connect(self._on_died)
         client.restarted.connect(self._on_restarted)
 
@@ -64,13 +68,20 @@ class MemoryState(QObject):
         """Where memory ran out; the other cells are as they were then."""
         return next((cell for cell in self.cells if cell.status == "failed"), None)
 
-    def _on_memory(self, memory: PlannedMemory | HeldMemory) -> None:
-        if isinstance(memory, PlannedMemory):
-            self._forget()
-            self.planned = memory
-        else:
-            self.held, self._taken = memory, allocated(memory)
-            self._note_refusal(memory)
+    def predict(self, path: str | Path, options: EngineOptions) -> None:
+        """Ask what loading would take; the engine answers after what it is doing now."""
+        self.predicted = None
+        request = Predict(0, str(path), options)
+        self._prediction.ask(request, self._on_predicted, self._on_prediction_failed)
+
+    def _on_planned(self, memory: PlannedMemory) -> None:
+        self._forget()
+        self.planned = memory
+        self._refresh()
+
+    def _on_held(self, memory: HeldMemory) -> None:
+        self.held, self._taken = memory, allocated(memory)
+        self._note_refusal(memory)
         self._refresh()
 
     def _on_events(self, message: MemoryEvents) -> None:
@@ -79,6 +90,8 @@ class MemoryState(QObject):
         self._refresh()
 
     def _on_failed(self, failed: Failed) -> None:
+        if self.died:
+            return
         if failed.kind == "NoMem":
             self.refusal = failed.message
         if failed.kind == "Cancelled":

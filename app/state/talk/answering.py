@@ -8,7 +8,7 @@ from app.state.problem import Problem
 from app.state.session import Session
 from app.state.talk.answer import Answer
 from app.state.talk.store import ChatStore, StoreError
-from engine.errors import WorkerDied
+from engine.errors import CutawayError
 from engine.protocol import Failed, Finished, Generate, Piece
 
 
@@ -27,7 +27,7 @@ class Answering(QObject):
         self.current: Answer | None = None
         session.changed.connect(self._on_session)
         session.client.pieces.connect(self._on_pieces)
-        session.client.finished.connect(self._on_finished)
+        session.client.on(Finished, self._on_finished)
         session.client.failed.connect(self._on_failed)
         session.client.died.connect(self._on_died)
         session.client.restarted.connect(self._on_restarted)
@@ -92,9 +92,10 @@ class Answering(QObject):
 
     def _on_failed(self, failed: Failed) -> None:
         if self.current is not None and failed.id == self.current.request_id:
-            self._end("failed", failed.message)
+            cancelled = failed.kind == "Cancelled"  # before it was begun
+            self._end("cancelled" if cancelled else "failed", "" if cancelled else failed.message)
 
-    def _on_died(self, error: WorkerDied) -> None:
+    def _on_died(self, error: CutawayError) -> None:
         if self.current is not None and self.current.request_id is not None:
             self._end("died", str(error))
 

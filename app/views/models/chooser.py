@@ -14,6 +14,7 @@ from app.widgets.basics import Button, IconButton, divider, label, scrolled
 from app.widgets.lists.rows import Column, Rows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import mib
+from engine.protocol import ListDevices
 
 LEAST_ROWS = 6  # of the table of models
 BESIDE = 680  # pixels at normal text; in less, the options stand below the models
@@ -108,7 +109,7 @@ class Chooser(QWidget):
         self._bench.library.refresh()
         if not self._asked_devices:
             self._asked_devices = True
-            self._bench.client.list_devices()
+            self._bench.client.ask(ListDevices(0))
         self._choose_open_one(always=True)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802

@@ -89,7 +89,7 @@ class OptionsView(QWidget):
         column.addLayout(buttons)
         self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
         self._soon.timeout.connect(self._ask)
-        bench.client.devices.connect(self._show_devices)
+        bench.client.on(Devices, self._show_devices)
         bench.memory.prediction_changed.connect(self._show_prediction)
         bench.session.changed.connect(self._show_buttons)
         bench.session.changed.connect(self._show_prediction)
@@ -154,8 +154,7 @@ class OptionsView(QWidget):
             wanted = (self._model.paths[0], self.options())
             if wanted != self._asked_for and self.isVisible():
                 self._asked_for = wanted
-                self._bench.memory.predicted = None
-                self._bench.client.predict(*wanted)
+                self._bench.memory.predict(*wanted)
                 self._show_prediction()
 
     def showEvent(self, event: object) -> None:  # noqa: N802

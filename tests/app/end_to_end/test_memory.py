@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.window.main_window import MainWindow
 from app.window.program import shown_window
-from engine.protocol import Sampling
+from engine.protocol import MemoryEvents, Sampling
 from engine.settings import EngineOptions
 from tests.app.end_to_end.person import Person
 from tests.app.end_to_end.pictures import take
@@ -172,8 +172,9 @@ def test_a_load_is_watched_on_the_way(
     person, memory = Person(qtbot, window), window.bench.memory
     window.bench.open_model(home_with_models / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf")
     steps: list[int] = []
-    window.bench.client.memory_events.connect(
-        lambda _: steps.append(sum(h for _, h, s in agree(window).values() if s != "mapped"))
+    window.bench.client.on(
+        MemoryEvents,
+        lambda _: steps.append(sum(h for _, h, s in agree(window).values() if s != "mapped")),
     )
     person.wait(lambda: window.bench.session.status == "ready")
     assert steps[-1] == memory.allocations.events[-1].used

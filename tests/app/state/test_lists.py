@@ -8,6 +8,7 @@ import pytest
 from PySide6.QtCore import QObject
 
 from app.client import EngineClient
+from app.engine import Died, Restarted
 from app.library import Stored
 from app.state.log import LONGEST, LogState
 from app.state.memory.memory import MemoryState
@@ -18,8 +19,11 @@ from app.state.selection import Selected, Selection
 from app.state.talk.chats import ChatList
 from app.state.talk.store import ChatRow, ChatStore
 from app.work import close_jobs
-from engine.protocol import Failed, HeldMemory, MemoryRow, PlannedMemory
+from engine.errors import WorkerDied
+from engine.protocol import Failed, HeldMemory, MemoryRow, PlannedMemory, Unloaded
+from engine.settings import EngineOptions
 from tests.app.state.conftest import Until
+from tests.app.views.scripted import ScriptedEngine
 
 
 def titles(chats: ChatList) -> list[str]:
@@ -189,7 +193,9 @@ def test_library(qapp: object, until: Until, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_memory(qapp: object) -> None:
-    client = EngineClient()
+    engine = ScriptedEngine()
+    client = EngineClient(engine)
+    engine.deliver = client.drain
     state = MemoryState(client)
     heard: list[str] = []
     state.changed.connect(lambda: heard.append("changed"))
@@ -206,8 +212,8 @@ def test_memory(qapp: object) -> None:
         1,
     )
     held = HeldMemory(0, [MemoryRow("a", "weights", 0, 5, "allocated")], [], 1)
-    client.memory.emit(planned)
-    client.memory.emit(held)
+    engine.say(planned)
+    engine.say(held)
     assert (state.planned, state.held) == (planned, held)
     assert {c.key: (c.planned, c.held, c.status) for c in state.cells} == {
         ("a", "weights", 0): (5, 5, "allocated"),
@@ -215,12 +221,34 @@ def test_memory(qapp: object) -> None:
         ("a", "cache", None): (7, 0, "planned"),
         ("host", "weights", None): (8, 0, "mapped"),
     }
-    client.predicted.emit(planned)
-    client.prediction_failed.emit(Failed(3, "BadFile", "no such file"))
+    state.predict("a.gguf", EngineOptions())
+    engine.predict(planned)
+    assert state.predicted is not None
+    assert state.predicted.rows == planned.rows
+    state.predict("b.gguf", EngineOptions())
+    engine.say(Failed(engine.last.id, "BadFile", "no such file"))
     assert (state.predicted, state.prediction_problem) == (None, "no such file")
-    client.unloaded.emit(None)
+    engine.say(Unloaded(0))
     assert (state.planned, state.held) == (None, None)
     assert heard == ["changed", "changed", "prediction", "prediction", "changed"]
+    client.close()
+
+
+def test_memory_keeps_its_last_picture_when_the_engine_dies(qapp: object) -> None:
+    engine = ScriptedEngine()
+    client = EngineClient(engine)
+    engine.deliver = client.drain
+    state = MemoryState(client)
+    loading = client.load("a.gguf", EngineOptions())
+    engine.say(PlannedMemory(0, [MemoryRow("a", "weights", 0, 5, "planned")], [], 1))
+    engine.say(HeldMemory(0, [MemoryRow("a", "weights", 0, 5, "allocated")], [], 1))
+    picture = list(state.cells)
+    assert picture
+    assert not state.died
+    engine.say(Died(WorkerDied(-9, "killed")), Failed(loading, "WorkerDied", "killed"))
+    assert (state.cells, state.died) == (picture, True)
+    engine.say(Restarted())
+    assert (state.cells, state.died) == ([], False)
     client.close()
 
 

@@ -13,8 +13,8 @@ from tests.app.state.conftest import Until
 
 
 def kill(bench: Workbench) -> None:
-    assert bench.client.pid is not None
-    os.kill(bench.client.pid, signal.SIGKILL)
+    assert bench.engine.pid is not None
+    os.kill(bench.engine.pid, signal.SIGKILL)
 
 
 def test_no_model(bench: Workbench, problems: list[Problem]) -> None:

@@ -1,36 +1,92 @@
-"""A client without a process: it notes what is asked, and says what a test lets it say."""
+"""An engine without a process: it notes what is asked, and says what a test lets it say."""
 
+from collections.abc import Callable
 from math import log
+from typing import Any
 
-from app.client import EngineClient
-from engine import protocol
-from engine.protocol import Alternative, Finished, Loaded, Piece, Stats, TokenInfo
+import msgspec
+
+from app.engine import Abilities, Died, Engine, Event, Restarted
+from engine.errors import Cancelled, CutawayError
+from engine.protocol import (
+    Alternative,
+    Cancel,
+    Failed,
+    Finished,
+    ForeseenMemory,
+    Load,
+    Loaded,
+    Memory,
+    Message,
+    Piece,
+    Predict,
+    PredictedMemory,
+    Request,
+    Stats,
+    TokenInfo,
+)
 
 
-class ScriptedClient(EngineClient):
-    """Everything it says goes the way of the worker's messages."""
+class ScriptedEngine(Engine):
+    """Everything it says goes the way of a real engine's replies; `deliver` ends the frame."""
 
-    asked: list[protocol.Request]
-
-    def _send(self, request: protocol.Request) -> int:
-        self.__dict__.setdefault("asked", []).append(request)
-        self._open[request.id] = request
-        return request.id
-
-    def cancel(self, request_id: int) -> None:
-        self.__dict__.setdefault("asked", []).append(protocol.Cancel(request_id))
-
-    def say(self, *replies: protocol.Reply) -> None:
-        """What the worker would have sent, in one frame."""
-        self._deliver([(None, reply) for reply in replies])
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[Message] = []
+        self.deliver: Callable[[], None] = lambda: None
 
     @property
-    def last(self) -> protocol.Request:
+    def abilities(self) -> Abilities:
+        return Abilities()
+
+    def send(self, request: Request[Any]) -> None:
+        self.asked.append(request)
+
+    def stop(self, request: Request[Any]) -> None:
+        self.asked.append(Cancel(request.id))
+
+    def restart(self) -> None:
+        self._begin_anew(Restarted(), Cancelled("the request"))
+
+    def close(self) -> None:
+        pass
+
+    def say(self, *events: Event) -> None:
+        """What an engine would have told, in one frame."""
+        for event in events:
+            self.tell(event)
+        self.deliver()
+
+    def die(self, error: CutawayError) -> None:
+        """End as a process does that was killed."""
+        self._begin_anew(Died(error), error)
+
+    def _begin_anew(self, event: Event, error: CutawayError) -> None:
+        lost = [r.id for r in self.asked if isinstance(r, Request)]
+        self.say(event, *(Failed(number, error.kind, str(error)) for number in lost))
+
+    @property
+    def last(self) -> Message:
         return self.asked[-1]
+
+    def last_of(self, kind: type[Message]) -> Message:
+        """The latest request of a class."""
+        return next(r for r in reversed(self.asked) if isinstance(r, kind))
+
+    def answer(self, kind: type[Request[Any]], *fields: Any) -> None:
+        """The reply that ends the latest request of a class."""
+        self.say(kind.ends(self.last_of(kind).id, *fields))
+
+    def predict(self, memory: Memory) -> None:
+        """What was asked for last would take this."""
+        assert isinstance(memory, ForeseenMemory)
+        fields = msgspec.structs.asdict(memory) | {"id": self.last_of(Predict).id}
+        self.say(PredictedMemory(**fields))
 
     def load_done(self, name: str = "SmolLM2 135M Instruct", n_ctx: int = 2048) -> None:
         """The model that was asked for is open."""
-        request = next(r for r in reversed(self.asked) if isinstance(r, protocol.Load))
+        request = self.last_of(Load)
+        assert isinstance(request, Load)
         self.say(
             Loaded(
                 request.id, request.path, name, "llama", "intel:0", "Intel CPU", n_ctx, n_ctx,

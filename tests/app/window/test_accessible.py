@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
 from app.window.main_window import MainWindow
 from engine.protocol import Memory
 from tests.app.views.records import memory
-from tests.app.views.scripted import ScriptedClient
+from tests.app.views.scripted import ScriptedEngine
 
 DOES_SOMETHING = (
     QAbstractButton,
@@ -48,8 +48,8 @@ def empty(window: MainWindow) -> None:
 
 def ready(window: MainWindow) -> None:
     """A model is open, a chat has an answer, memory is shown."""
-    client = window.bench.client
-    assert isinstance(client, ScriptedClient)
+    client = window.bench.engine
+    assert isinstance(client, ScriptedEngine)
     window.bench.open_model(Path("/models/SmolLM2-135M-Instruct.Q4_1.gguf"))
     client.say(memory("planned"), memory("allocated"))
     client.load_done()

@@ -41,7 +41,7 @@ def test_a_model_dropped_anywhere_is_opened(window: MainWindow, tmp_path: Path) 
     assert window.drops.shade.isVisible()
     assert drop(window, data).isAccepted()
     assert not window.drops.shade.isVisible()
-    asked = window.bench.client.asked[-1]  # type: ignore[attr-defined]
+    asked = window.bench.engine.asked[-1]  # type: ignore[attr-defined]
     assert isinstance(asked, Load)
     assert asked.path == str(path)
     assert window.talk.welcome.isVisible()

@@ -11,9 +11,9 @@ from app.library import Stored
 from app.state.models.downloads import Download
 from app.state.problem import Problem
 from app.window.main_window import MainWindow
-from engine.protocol import DeviceRow, Devices, Failed, MemoryEvents, Predict, Progress
+from engine.protocol import DeviceRow, Failed, ListDevices, MemoryEvents, Predict, Progress
 from tests.app.views.records import MIB, events, memory, refused, step_times
-from tests.app.views.scripted import ScriptedClient
+from tests.app.views.scripted import ScriptedEngine
 
 SIZES = ((1600, 1000), (1100, 700))
 THEMES = ("light", "dark")
@@ -26,9 +26,9 @@ ANSWER = (
 )  # fmt: skip
 
 
-def client(window: MainWindow) -> ScriptedClient:
-    made = window.bench.client
-    assert isinstance(made, ScriptedClient)
+def client(window: MainWindow) -> ScriptedEngine:
+    made = window.bench.engine
+    assert isinstance(made, ScriptedEngine)
     return made
 
 
@@ -157,11 +157,11 @@ def chooser(window: MainWindow, fits: bool = True) -> None:
         DeviceRow("intel:0", "Intel CPU", "Intel", "1", 24 << 30, 8, True),
         DeviceRow("nvidia:0", "NVIDIA RTX", "NVIDIA", "1", 8 << 30, 40, False),
     ]
-    client(window).devices.emit(Devices(1, rows))
+    client(window).answer(ListDevices, rows)
     predict = [r for r in client(window).asked if isinstance(r, Predict)]
     assert predict
     found_memory = memory("planned", fits=fits)
-    client(window).predicted.emit(found_memory)
+    client(window).predict(found_memory)
 
 
 def too_large(window: MainWindow) -> None:

@@ -15,7 +15,7 @@ from app.window.main_window import MainWindow
 from app.window.vitals import Vitals
 from engine.protocol import Finished, Progress, Stats
 from tests.app.gui import Talk
-from tests.app.views.scripted import ScriptedClient
+from tests.app.views.scripted import ScriptedEngine
 
 Ask = Callable[..., None]
 
@@ -30,7 +30,7 @@ def meter(talk: Talk) -> ContextMeter:
     return meter
 
 
-def answer(engine: ScriptedClient, n_prompt: int, n: int) -> None:
+def answer(engine: ScriptedEngine, n_prompt: int, n: int) -> None:
     """An answer of n tokens after a prompt of so many."""
     engine.write(*["w "] * n)
     stats = Stats(n_prompt, 0, n, 0.0, 0.1, 0.2, 1.0, 1, n_prompt + n)
@@ -48,7 +48,7 @@ def test_speed_and_first_token_after_an_answer(qtbot: QtBot, talk: Talk, ask: As
 
 
 def test_loading_shows_how_far_it_is(
-    qtbot: QtBot, bench: Workbench, engine: ScriptedClient
+    qtbot: QtBot, bench: Workbench, engine: ScriptedEngine
 ) -> None:
     vitals = Vitals(bench)
     qtbot.addWidget(vitals)
@@ -61,7 +61,7 @@ def test_loading_shows_how_far_it_is(
 
 
 def test_segments_are_the_messages_tokens(
-    talk: Talk, meter: ContextMeter, engine: ScriptedClient
+    talk: Talk, meter: ContextMeter, engine: ScriptedEngine
 ) -> None:
     chat = talk.bench.chat
     chat.send("One")
@@ -77,7 +77,7 @@ def test_segments_are_the_messages_tokens(
 
 
 def test_the_card_tells_the_parts_by_mouse_and_keyboard(
-    talk: Talk, meter: ContextMeter, engine: ScriptedClient
+    talk: Talk, meter: ContextMeter, engine: ScriptedEngine
 ) -> None:
     talk.bench.chat.send("What is a cat?")
     answer(engine, n_prompt=100, n=50)
@@ -99,7 +99,7 @@ def test_the_card_tells_the_parts_by_mouse_and_keyboard(
 
 
 def test_a_nearly_full_context_warns(
-    talk: Talk, meter: ContextMeter, engine: ScriptedClient
+    talk: Talk, meter: ContextMeter, engine: ScriptedEngine
 ) -> None:
     talk.bench.chat.send("One")
     answer(engine, n_prompt=1900, n=20)
@@ -108,7 +108,7 @@ def test_a_nearly_full_context_warns(
 
 
 def test_while_the_first_token_is_awaited_nothing_is_loading(
-    qtbot: QtBot, talk: Talk, engine: ScriptedClient
+    qtbot: QtBot, talk: Talk, engine: ScriptedEngine
 ) -> None:
     vitals = Vitals(talk.bench)
     qtbot.addWidget(vitals)
@@ -124,8 +124,8 @@ def test_while_the_first_token_is_awaited_nothing_is_loading(
 def test_one_stage_has_one_percentage_and_one_time_left(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch, done: int, left_s: float
 ) -> None:
-    bench, client = window.bench, window.bench.client
-    assert isinstance(client, ScriptedClient)
+    bench, client = window.bench, window.bench.engine
+    assert isinstance(client, ScriptedEngine)
     bench.open_model("/models/some.gguf")
     client.load_done()
     bench.chat.send("Q")

@@ -16,7 +16,7 @@ from app.widgets.focus import has_focus
 from app.window.commands import COMMANDS, MENUS
 from app.window.main_window import MainWindow
 from engine.errors import WorkerDied
-from tests.app.views.scripted import ScriptedClient
+from tests.app.views.scripted import ScriptedEngine
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -28,9 +28,9 @@ def press(window: MainWindow, key: Qt.Key, modifiers: Qt.KeyboardModifier = NONE
     QApplication.processEvents()
 
 
-def open_model(window: MainWindow, path: Path) -> ScriptedClient:
-    client = window.bench.client
-    assert isinstance(client, ScriptedClient)
+def open_model(window: MainWindow, path: Path) -> ScriptedEngine:
+    client = window.bench.engine
+    assert isinstance(client, ScriptedEngine)
     window.bench.open_model(path)
     client.load_done()
     QApplication.processEvents()
@@ -81,9 +81,9 @@ def test_esc_closes_the_sheet_in_front_and_not_the_answer(
     press(window, Qt.Key.Key_Escape)
     assert window.sheets.front is None
     assert window.bench.chat.busy
-    before = len(window.bench.client.asked)  # type: ignore[attr-defined]
+    before = len(window.bench.engine.asked)  # type: ignore[attr-defined]
     press(window, Qt.Key.Key_Escape)
-    cancelled = window.bench.client.asked[before:]  # type: ignore[attr-defined]
+    cancelled = window.bench.engine.asked[before:]  # type: ignore[attr-defined]
     assert [type(request).__name__ for request in cancelled] == ["Cancel"]
 
 
@@ -171,7 +171,7 @@ def test_a_death_is_told_with_its_next_step(
 ) -> None:
     client = open_model(window, tmp_path / "SmolLM2.gguf")
     with caplog.at_level(100):
-        client.died.emit(WorkerDied(-9, "killed by signal 9"))
+        client.die(WorkerDied(-9, "killed by signal 9"))
     (text,) = window.talk.notices.texts
     assert "signal 9" in text
     words = [b.text() for b in window.talk.notices.findChildren(Button)]

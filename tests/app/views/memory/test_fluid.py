@@ -21,7 +21,7 @@ from engine.protocol import (
     PlannedMemory,
     PoolRow,
 )
-from tests.app.views.scripted import ScriptedClient
+from tests.app.views.scripted import ScriptedEngine
 from tests.bounds import slowness
 
 pytestmark = [pytest.mark.usefixtures("small_heap"), pytest.mark.alone]
@@ -54,8 +54,8 @@ def loading() -> list[MemoryEvent]:
 
 @pytest.mark.parametrize("page", ["layers", "timeline"])
 def test_a_hundred_layers(window: MainWindow, page: Page) -> None:
-    client = window.bench.client
-    assert isinstance(client, ScriptedClient)
+    client = window.bench.engine
+    assert isinstance(client, ScriptedEngine)
     window.inspector.memory.show_page(page)
     happened, turns = loading(), []
     client.say(records("planned"))

@@ -10,23 +10,23 @@ from app.window.main_window import MainWindow
 from engine.errors import WorkerDied
 from engine.protocol import Failed, MemoryEvents, Unloaded
 from tests.app.views.records import events, memory, refused, step_times
-from tests.app.views.scripted import ScriptedClient
+from tests.app.views.scripted import ScriptedEngine
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
 @pytest.fixture
-def client(window: MainWindow) -> ScriptedClient:
-    assert isinstance(window.bench.client, ScriptedClient)
-    return window.bench.client
+def client(window: MainWindow) -> ScriptedEngine:
+    assert isinstance(window.bench.engine, ScriptedEngine)
+    return window.bench.engine
 
 
 def held(window: MainWindow) -> int:
     return sum(bar._sum.held for bar in window.inspector.memory.bars.bars if bar._sum is not None)
 
 
-def test_bars_grow_while_loading(window: MainWindow, client: ScriptedClient) -> None:
+def test_bars_grow_while_loading(window: MainWindow, client: ScriptedEngine) -> None:
     window.bench.open_model("/models/some.gguf")
     client.say(memory("planned"))
     assert held(window) == 0
@@ -39,25 +39,25 @@ def test_bars_grow_while_loading(window: MainWindow, client: ScriptedClient) -> 
     client.say(memory("allocated"))
     client.load_done()
     assert held(window) == wanted
-    client.unloaded.emit(None)
+    client.say(Unloaded(0))
     assert window.inspector.memory.bars.bars[0].isHidden()
 
 
-def test_the_picture_stays_when_the_engine_dies(window: MainWindow, client: ScriptedClient) -> None:
+def test_the_picture_stays_when_the_engine_dies(window: MainWindow, client: ScriptedEngine) -> None:
     window.bench.open_model("/models/some.gguf")
     client.say(memory("planned"), MemoryEvents(0, events()), memory("allocated"))
     client.load_done()
     before, cells = held(window), list(window.bench.memory.cells)
-    client.died.emit(WorkerDied(-9, "it was killed"))
+    client.die(WorkerDied(-9, "it was killed"))
     assert held(window) == before > 0
     assert window.bench.memory.cells == cells
     assert window.bench.memory.allocations.events[-1].used == 0
     assert window.bench.session.vitals.rate is None
-    client.restarted.emit()
+    client.restart()
     assert window.bench.memory.cells == []
 
 
-def test_the_output_block_has_one_name(window: MainWindow, client: ScriptedClient) -> None:
+def test_the_output_block_has_one_name(window: MainWindow, client: ScriptedEngine) -> None:
     window.bench.open_model("/models/some.gguf")
     client.say(memory("planned", layers=12), MemoryEvents(0, events()), memory("allocated"))
     view = window.inspector.memory
@@ -69,7 +69,7 @@ def test_the_output_block_has_one_name(window: MainWindow, client: ScriptedClien
         assert "12" not in texts
 
 
-def test_a_refused_cell_is_explained(window: MainWindow, client: ScriptedClient) -> None:
+def test_a_refused_cell_is_explained(window: MainWindow, client: ScriptedEngine) -> None:
     window.bench.open_model("/models/some.gguf")
     asked, text = client.last.id, "nvidia:0: no room for cache of layer 9: 1.6 MiB wanted, 0.2 left"
     client.say(memory("planned", fits=False), refused(), Failed(asked, "NoMem", text))
@@ -90,7 +90,7 @@ def test_a_refused_cell_is_explained(window: MainWindow, client: ScriptedClient)
     assert view.events.rows.shown[-1].kind == "refuse"
 
 
-def test_the_timeline_is_walked_and_listed(window: MainWindow, client: ScriptedClient) -> None:
+def test_the_timeline_is_walked_and_listed(window: MainWindow, client: ScriptedEngine) -> None:
     client.say(memory("planned"), MemoryEvents(0, events()), memory("allocated"))
     QTest.keyClick(window.windowHandle(), Qt.Key.Key_T, CTRL | SHIFT)
     view = window.inspector.memory
@@ -113,7 +113,7 @@ def test_the_timeline_is_walked_and_listed(window: MainWindow, client: ScriptedC
     assert view.records.isVisible()
 
 
-def test_splits_are_walked_and_listed(window: MainWindow, client: ScriptedClient) -> None:
+def test_splits_are_walked_and_listed(window: MainWindow, client: ScriptedEngine) -> None:
     client.say(memory("allocated"))
     QTest.keyClick(window.windowHandle(), Qt.Key.Key_L, CTRL | SHIFT)
     view = window.inspector.memory
@@ -144,7 +144,7 @@ def test_splits_are_walked_and_listed(window: MainWindow, client: ScriptedClient
     assert window.bench.splits.busy() == {}
 
 
-def test_the_matrix_copies(window: MainWindow, client: ScriptedClient) -> None:
+def test_the_matrix_copies(window: MainWindow, client: ScriptedEngine) -> None:
     client.say(memory("planned"))
     window.inspector.memory.matrix.setFocus()
     QTest.keyClick(window.inspector.memory.matrix, Qt.Key.Key_C, CTRL)
@@ -155,7 +155,7 @@ def test_the_matrix_copies(window: MainWindow, client: ScriptedClient) -> None:
 
 
 def test_the_table_has_the_same_numbers_and_copies(
-    window: MainWindow, client: ScriptedClient
+    window: MainWindow, client: ScriptedEngine
 ) -> None:
     client.say(memory("planned"), memory("allocated"))
     QTest.keyClick(window.windowHandle(), Qt.Key.Key_T, CTRL)
@@ -168,7 +168,7 @@ def test_the_table_has_the_same_numbers_and_copies(
     assert not window.inspector.memory.as_table
 
 
-def test_a_layer_is_inspected_by_keyboard(window: MainWindow, client: ScriptedClient) -> None:
+def test_a_layer_is_inspected_by_keyboard(window: MainWindow, client: ScriptedEngine) -> None:
     client.say(memory("allocated"))
     table: QTableView = window.inspector.memory.matrix
     table.setFocus()
@@ -181,7 +181,7 @@ def test_a_layer_is_inspected_by_keyboard(window: MainWindow, client: ScriptedCl
     assert table.currentIndex().row() == chosen, "what does not change memory keeps the cursor"
 
 
-def test_parts_of_a_bar_are_walked_by_arrows(window: MainWindow, client: ScriptedClient) -> None:
+def test_parts_of_a_bar_are_walked_by_arrows(window: MainWindow, client: ScriptedEngine) -> None:
     client.say(memory("allocated"))
     bar = window.inspector.memory.bars.bars[0]
     bar.setFocus()

@@ -13,10 +13,10 @@ from app.fetch.known import GEMMA3
 from app.library import Stored
 from app.state.models.downloads import Download
 from app.window.main_window import MainWindow
-from engine.protocol import DeviceRow, Devices, ListDevices, Load, Message, Predict, Unload
+from engine.protocol import DeviceRow, ListDevices, Load, Message, Predict, Unload
 from engine.settings import KV_TYPES
 from tests.app.views.records import MIB, memory
-from tests.app.views.scripted import ScriptedClient
+from tests.app.views.scripted import ScriptedEngine
 
 Asked = Callable[[type[Message]], list[Message]]
 
@@ -37,14 +37,14 @@ def models(window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture
-def client(window: MainWindow) -> ScriptedClient:
-    assert isinstance(window.bench.client, ScriptedClient)
-    return window.bench.client
+def client(window: MainWindow) -> ScriptedEngine:
+    assert isinstance(window.bench.engine, ScriptedEngine)
+    return window.bench.engine
 
 
 @pytest.fixture
-def asked(client: ScriptedClient) -> Asked:
-    return lambda kind: [r for r in client.__dict__.get("asked", []) if isinstance(r, kind)]
+def asked(client: ScriptedEngine) -> Asked:
+    return lambda kind: [r for r in client.asked if isinstance(r, kind)]
 
 
 def click(window: MainWindow, words: str) -> None:
@@ -58,20 +58,20 @@ def says(window: MainWindow) -> str:
 
 @pytest.mark.parametrize("kv", KV_TYPES)
 def test_every_type_of_cache_can_be_chosen(
-    window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedClient, kv: str
+    window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedEngine, kv: str
 ) -> None:
     cache = window.sheets.chooser.options.cache
     assert cache.currentData() == "f16"
     cache.setCurrentIndex(cache.findData(kv))
     cache.activated.emit(cache.currentIndex())
     assert window.sheets.chooser.options.options().kv == kv
-    client.predicted.emit(memory("planned"))
+    client.predict(memory("planned"))
     click(window, "Load")
     assert [load.options.kv for load in asked(Load) if isinstance(load, Load)] == [kv]
 
 
 def test_the_engine_is_asked_what_it_would_take(
-    window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedClient, qtbot: QtBot
+    window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedEngine, qtbot: QtBot
 ) -> None:
     options = window.sheets.chooser.options
     (first,) = asked(Predict)
@@ -79,9 +79,8 @@ def test_the_engine_is_asked_what_it_would_take(
     assert first.path == str(models[0].paths[0])
     client.say(memory("planned"))
     assert says(window) == "Working out its memory …"
-    client.predicted.emit(memory("planned"))
+    client.predict(memory("planned"))
     assert says(window).startswith("Fits: ")
-    client._open.clear()
     options.context.setCurrentIndex(options.context.findData(4096))
     options.context.activated.emit(options.context.currentIndex())
     assert says(window) == "Working out its memory …"
@@ -89,17 +88,17 @@ def test_the_engine_is_asked_what_it_would_take(
     last = asked(Predict)[-1]
     assert isinstance(last, Predict)
     assert last.options.ctx == 4096
-    client.predicted.emit(memory("planned", fits=False))
+    client.predict(memory("planned", fits=False))
     assert "312 MiB short" in says(window)
     assert options.load.text() == "Load anyway"
 
 
 def test_options_are_kept_with_the_model(
-    window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedClient
+    window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedEngine
 ) -> None:
     options = window.sheets.chooser.options
     row = DeviceRow("pocl:1", "PoCL", "x", "1", 1 << 30, 2, False)
-    client.devices.emit(Devices(1, [row]))
+    client.answer(ListDevices, [row])
     options.device.setCurrentIndex(options.device.findData("pocl:1"))
     options.context.setCurrentIndex(options.context.findData(2048))
     click(window, "Load")

@@ -16,7 +16,7 @@ from app.widgets.basics import IconButton
 from engine.errors import WorkerDied
 from engine.protocol import Failed, Finished, Generate, Progress, Stats
 from tests.app.gui import Talk
-from tests.app.views.scripted import ScriptedClient
+from tests.app.views.scripted import ScriptedEngine
 
 Ask = Callable[..., None]
 MANY = "First.\n\n- one\n- two\n\n```python\nx = 1\n```\n\nThe last paragraph."
@@ -46,7 +46,7 @@ def texts(talk: Talk) -> list[str]:
 
 
 def test_an_answer_streams_and_earlier_blocks_stay_as_they_are(
-    talk: Talk, ask: Ask, engine: ScriptedClient
+    talk: Talk, ask: Ask, engine: ScriptedEngine
 ) -> None:
     ask("Q", MANY, end=False)
     body = view(talk, 1).body
@@ -61,7 +61,7 @@ def test_an_answer_streams_and_earlier_blocks_stay_as_they_are(
 
 
 def test_the_end_is_followed_until_the_reader_scrolls_up(
-    talk: Talk, ask: Ask, engine: ScriptedClient, qtbot: QtBot
+    talk: Talk, ask: Ask, engine: ScriptedEngine, qtbot: QtBot
 ) -> None:
     ask("Q", *["A line.\n\n"] * 60, end=False)
     bar, column = talk.chat.column.verticalScrollBar(), talk.chat.column
@@ -110,7 +110,7 @@ def test_only_messages_near_the_sight_are_widgets(talk: Talk, ask: Ask) -> None:
 
 
 def test_another_answer_is_a_branch_with_arrows(
-    talk: Talk, ask: Ask, engine: ScriptedClient
+    talk: Talk, ask: Ask, engine: ScriptedEngine
 ) -> None:
     ask("Q", "First answer.")
     click(view(talk, 1), "Regenerate")
@@ -128,7 +128,7 @@ def test_another_answer_is_a_branch_with_arrows(
 
 
 def test_up_edits_the_last_question_in_its_place(
-    talk: Talk, ask: Ask, engine: ScriptedClient
+    talk: Talk, ask: Ask, engine: ScriptedEngine
 ) -> None:
     ask("What is a cat", "An animal.")
     QTest.keyClick(talk.composer.field, Qt.Key.Key_Up)
@@ -172,7 +172,7 @@ def test_an_answer_can_be_edited_and_kept_beside_the_old(talk: Talk, ask: Ask) -
     assert talk.bench.chat.path[1].siblings == 2
 
 
-def test_go_on_continues_the_text(talk: Talk, ask: Ask, engine: ScriptedClient) -> None:
+def test_go_on_continues_the_text(talk: Talk, ask: Ask, engine: ScriptedEngine) -> None:
     ask("Q", "Once upon")
     click(view(talk, 1), "Continue")
     request = engine.last
@@ -195,7 +195,7 @@ def test_copies(talk: Talk, ask: Ask) -> None:
 
 
 def test_thought_is_folded_with_its_time(
-    talk: Talk, ask: Ask, engine: ScriptedClient, qtbot: QtBot
+    talk: Talk, ask: Ask, engine: ScriptedEngine, qtbot: QtBot
 ) -> None:
     ask("Q", "<think>Let me ", "see.", end=False)
     thought = view(talk, 1).thought
@@ -218,7 +218,7 @@ def test_thought_is_folded_with_its_time(
 
 
 def test_progress_of_the_prompt_until_the_first_token(
-    talk: Talk, ask: Ask, engine: ScriptedClient
+    talk: Talk, ask: Ask, engine: ScriptedEngine
 ) -> None:
     ask("Q", end=False)
     request = engine.last.id
@@ -242,7 +242,7 @@ def test_statistics_stand_under_the_answer(talk: Talk, ask: Ask) -> None:
 
 
 def test_a_failed_answer_has_a_banner_with_its_next_step(
-    talk: Talk, ask: Ask, engine: ScriptedClient
+    talk: Talk, ask: Ask, engine: ScriptedEngine
 ) -> None:
     ask("Q", end=False)
     engine.say(Failed(engine.last.id, "ContextFull", "the prompt has 9000 tokens of 2048"))
@@ -257,10 +257,10 @@ def test_a_failed_answer_has_a_banner_with_its_next_step(
 
 
 def test_after_a_death_the_answer_stays_and_can_go_on(
-    talk: Talk, ask: Ask, engine: ScriptedClient, caplog: pytest.LogCaptureFixture
+    talk: Talk, ask: Ask, engine: ScriptedEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     ask("Q", "Half an", end=False)
-    engine.say(WorkerDied(-9, "killed by signal 9"))
+    engine.die(WorkerDied(-9, "killed by signal 9"))
     caplog.clear()
     shown = view(talk, 1)
     assert shown.body is not None
@@ -360,7 +360,7 @@ def test_icon_buttons_say_what_they_did(talk: Talk, ask: Ask, qtbot: QtBot) -> N
 
 
 def test_statistics_of_a_continued_answer_count_all_of_it(
-    talk: Talk, ask: Ask, engine: ScriptedClient
+    talk: Talk, ask: Ask, engine: ScriptedEngine
 ) -> None:
     chat = talk.bench.chat
     ask("Q", *["a "] * 40)
@@ -375,7 +375,7 @@ def test_statistics_of_a_continued_answer_count_all_of_it(
     assert chat.context.used == used + 20
 
 
-def test_why_an_answer_ended_is_told_first(talk: Talk, ask: Ask, engine: ScriptedClient) -> None:
+def test_why_an_answer_ended_is_told_first(talk: Talk, ask: Ask, engine: ScriptedEngine) -> None:
     ask("Q", *["a "] * 40, end=False)
     engine.end("cancelled", seed=18_000_000_000_000_000_000)
     footer = view(talk, 1).footer

@@ -21,12 +21,12 @@ from engine.gguf.reader import open_gguf
 from engine.protocol import Cancel, Generate, Sampling
 from engine.tokenizer import load_tokenizer
 from tests.app.gui import Talk
-from tests.app.views.scripted import ScriptedClient
+from tests.app.views.scripted import ScriptedEngine
 
 CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
 
 
-def test_enter_sends_and_shift_enter_breaks_the_line(talk: Talk, engine: ScriptedClient) -> None:
+def test_enter_sends_and_shift_enter_breaks_the_line(talk: Talk, engine: ScriptedEngine) -> None:
     field = talk.composer.field
     QTest.keyClicks(field, "one")
     QTest.keyClick(field, Qt.Key.Key_Return, SHIFT)
@@ -38,7 +38,7 @@ def test_enter_sends_and_shift_enter_breaks_the_line(talk: Talk, engine: Scripte
     assert field.text == ""
 
 
-def test_the_other_way_round_where_it_is_preferred(talk: Talk, engine: ScriptedClient) -> None:
+def test_the_other_way_round_where_it_is_preferred(talk: Talk, engine: ScriptedEngine) -> None:
     talk.bench.preferences.update(send_key="ctrl+enter")
     field, count = talk.composer.field, len(engine.asked)
     QTest.keyClicks(field, "one")
@@ -49,7 +49,7 @@ def test_the_other_way_round_where_it_is_preferred(talk: Talk, engine: ScriptedC
     assert isinstance(engine.last, Generate)
 
 
-def test_stop_is_a_button_of_its_own(talk: Talk, engine: ScriptedClient) -> None:
+def test_stop_is_a_button_of_its_own(talk: Talk, engine: ScriptedEngine) -> None:
     composer = talk.composer
     assert not composer.stop.isEnabled()
     assert not composer.send_button.isEnabled()
@@ -118,7 +118,7 @@ def test_images_are_refused_and_files_left_to_the_window(talk: Talk) -> None:
 
 
 def test_the_drafts_tokens_are_counted_by_the_models_tokenizer(
-    qtbot: QtBot, bench: Workbench, engine: ScriptedClient, smollm2_path: Path
+    qtbot: QtBot, bench: Workbench, engine: ScriptedEngine, smollm2_path: Path
 ) -> None:
     composer = Composer(bench)
     bench.open_model(smollm2_path)
@@ -145,7 +145,7 @@ def popover(talk: Talk) -> SamplingPopover:
 
 
 def test_sliders_and_fields_set_the_sampling(
-    talk: Talk, popover: SamplingPopover, engine: ScriptedClient
+    talk: Talk, popover: SamplingPopover, engine: ScriptedEngine
 ) -> None:
     temperature = popover.numbers["temperature"]
     temperature.field.setValue(1.5)
@@ -187,7 +187,7 @@ def test_presets_are_chosen_kept_and_deleted(talk: Talk, popover: SamplingPopove
 
 
 def test_the_system_prompt_goes_with_the_next_question(
-    talk: Talk, popover: SamplingPopover, engine: ScriptedClient
+    talk: Talk, popover: SamplingPopover, engine: ScriptedEngine
 ) -> None:
     QTest.keyClicks(popover.system, "Be brief.")
     QTest.keyClick(popover, Qt.Key.Key_Escape)
@@ -203,7 +203,7 @@ def test_the_system_prompt_goes_with_the_next_question(
 
 
 def test_a_sent_question_does_not_come_back_as_a_draft(
-    talk: Talk, engine: ScriptedClient, qtbot: QtBot
+    talk: Talk, engine: ScriptedEngine, qtbot: QtBot
 ) -> None:
     field, chat = talk.composer.field, talk.bench.chat
     QTest.keyClicks(field, "What is a cat?")
@@ -217,7 +217,7 @@ def test_a_sent_question_does_not_come_back_as_a_draft(
 
 
 def test_a_question_that_cannot_be_kept_stays_in_the_field(
-    talk: Talk, engine: ScriptedClient, monkeypatch: pytest.MonkeyPatch
+    talk: Talk, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: ChatStore, message: Message) -> None:
         raise StoreError("chats.sqlite", sqlite3.OperationalError("disk full"))

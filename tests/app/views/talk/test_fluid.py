@@ -14,7 +14,7 @@ from PySide6.QtCore import QEventLoop, Qt, QTimer
 from PySide6.QtWidgets import QApplication
 
 from tests.app.gui import Talk
-from tests.app.views.scripted import ScriptedClient
+from tests.app.views.scripted import ScriptedEngine
 from tests.bounds import slowness
 
 pytestmark = [pytest.mark.usefixtures("small_heap"), pytest.mark.alone]
@@ -47,7 +47,7 @@ def pieces(n: int) -> list[str]:
 
 @pytest.mark.parametrize("painted", [False, True])
 def test_20000_tokens_and_an_answer_of_200_a_second(
-    talk: Talk, engine: ScriptedClient, ask: Callable[..., None], painted: bool
+    talk: Talk, engine: ScriptedEngine, ask: Callable[..., None], painted: bool
 ) -> None:
     for n in range(19):
         ask(f"Question {n}", *pieces(1000))

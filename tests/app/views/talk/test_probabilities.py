@@ -23,7 +23,7 @@ from app.widgets.tokens.bands import (
 )
 from engine.protocol import Alternative, Generate, Piece, TokenInfo
 from tests.app.gui import Talk
-from tests.app.views.scripted import ScriptedClient
+from tests.app.views.scripted import ScriptedEngine
 
 Ask = Callable[..., None]
 
@@ -37,7 +37,7 @@ def tokens_of(talk: Talk, row: int) -> TokenAnswer:
 
 
 @pytest.fixture
-def painted(talk: Talk, engine: ScriptedClient) -> TokenAnswer:
+def painted(talk: Talk, engine: ScriptedEngine) -> TokenAnswer:
     """An answer of three tokens, painted."""
     talk.bench.chat.send("Q")
     engine.write("A", chance=0.99)
@@ -113,7 +113,7 @@ def test_alternatives_are_the_recorded_ones(talk: Talk, painted: TokenAnswer) ->
 
 
 def test_arrows_walk_over_tokens_and_enter_branches(
-    talk: Talk, painted: TokenAnswer, engine: ScriptedClient
+    talk: Talk, painted: TokenAnswer, engine: ScriptedEngine
 ) -> None:
     painter = painted.painter
     painter.setFocus(Qt.FocusReason.TabFocusReason)
@@ -141,7 +141,7 @@ def test_arrows_walk_over_tokens_and_enter_branches(
 
 
 def test_a_click_on_an_alternative_branches(
-    talk: Talk, painted: TokenAnswer, engine: ScriptedClient
+    talk: Talk, painted: TokenAnswer, engine: ScriptedEngine
 ) -> None:
     painted.painter.go_to(2)
     card = painted._card
@@ -163,7 +163,7 @@ def test_by_entropy(talk: Talk, painted: TokenAnswer) -> None:
 
 
 def test_tokens_are_painted_as_they_come(
-    talk: Talk, painted: TokenAnswer, engine: ScriptedClient
+    talk: Talk, painted: TokenAnswer, engine: ScriptedEngine
 ) -> None:
     talk.bench.chat.send("Again")
     engine.write("One", " two")
@@ -186,7 +186,7 @@ def test_the_answer_is_markdown_again_without_it(talk: Talk, painted: TokenAnswe
 
 
 def test_wide_characters_keep_tokens_in_their_place(
-    talk: Talk, engine: ScriptedClient, qtbot: QtBot
+    talk: Talk, engine: ScriptedEngine, qtbot: QtBot
 ) -> None:
     talk.bench.chat.send("Q")
     engine.write("😀", "é", " 你", "好", " end")
@@ -199,7 +199,7 @@ def test_wide_characters_keep_tokens_in_their_place(
 
 
 def test_a_branch_shows_the_chosen_token_by_itself_at_once(
-    talk: Talk, painted: TokenAnswer, engine: ScriptedClient
+    talk: Talk, painted: TokenAnswer, engine: ScriptedEngine
 ) -> None:
     chat = talk.bench.chat
     chosen = chat.tokens(1)[1].top[2]

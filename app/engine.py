@@ -1,0 +1,151 @@
+"""The seam to an engine: typed requests in, typed events out, for several clients at once.
+
+What is behind it, a process on this machine or a server elsewhere, is known to the implementation
+alone (`app.local_engine`).
+"""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from engine.errors import CutawayError
+from engine.protocol import Failed, Reply, Request
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What an engine can be asked for; the rest is left out or shown as missing.
+
+    `load` opens and closes models; `logprobs` come with tokens; `memory` and `splits` are told as
+    they change; `tokenize` counts a text's tokens; `file` reads a model's metadata and tensors.
+    """
+
+    load: bool = True
+    logprobs: bool = True
+    memory: bool = True
+    splits: bool = True
+    tokenize: bool = True
+    file: bool = True
+
+
+@dataclass(frozen=True)
+class Died:
+    """The engine ended by itself; nothing is open any more."""
+
+    error: CutawayError
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """A fresh engine runs, with nothing open."""
+
+
+Event = Reply | Died | Restarted
+
+
+class Client:
+    """One of those who share an engine: with requests of its own, and nobody else's replies."""
+
+    def __init__(self, engine: "Engine", hear: Callable[[Event], None]) -> None:
+        self.engine, self.hear = engine, hear
+
+    def ask(self, request: Request[Any]) -> int:
+        """Ask for something; `request.id` is replaced by the one returned. It ends with exactly one
+        reply of `request.ends` or `Failed`, also where the engine dies.
+        """
+        return self.engine.take(self, request)
+
+    def cancel(self, request_id: int) -> None:
+        """Stop a request of this client; it still ends. Nothing where it has ended."""
+        self.engine.cancel(self, request_id)
+
+    def leave(self) -> None:
+        """Hear nothing more; what this client asked for is cancelled."""
+        self.engine.part(self)
+
+
+class Engine(ABC):
+    """Numbers the requests and brings each reply to who asked; replies of id 0 go to everybody.
+
+    Clients may call from any thread. They hear events from any thread, in order, under a lock: so
+    `hear` only hands over.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._ids = count(1)
+        self._clients: list[Client] = []
+        self._asked: dict[int, tuple[Client, Request[Any]]] = {}
+
+    @property
+    @abstractmethod
+    def abilities(self) -> Abilities:
+        """What it can be asked for now."""
+
+    @abstractmethod
+    def send(self, request: Request[Any]) -> None:
+        """Begin a request; what comes of it is given to `tell`. Called under the lock."""
+
+    @abstractmethod
+    def stop(self, request: Request[Any]) -> None:
+        """Cancel a request that has not ended. Called under the lock."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Begin anew, whatever it did; `Restarted` is told, and open requests fail."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End everything; nothing is told any more. Harmless when done twice."""
+
+    def join(self, hear: Callable[[Event], None]) -> Client:
+        """A new client."""
+        client = Client(self, hear)
+        with self.lock:
+            self._clients.append(client)
+        return client
+
+    def take(self, client: Client, request: Request[Any]) -> int:
+        """What `client.ask` does."""
+        with self.lock:
+            number = next(self._ids)
+            request = msgspec.structs.replace(request, id=number)
+            self._asked[number] = client, request
+            self.send(request)
+        return number
+
+    def cancel(self, client: Client, request_id: int) -> None:
+        """What `client.cancel` does."""
+        with self.lock:
+            owner, request = self._asked.get(request_id, (None, None))
+            if request is not None and owner is client:
+                self.stop(request)
+
+    def part(self, client: Client) -> None:
+        """What `client.leave` does."""
+        with self.lock:
+            if client in self._clients:
+                self._clients.remove(client)
+            for number, (owner, request) in list(self._asked.items()):
+                if owner is client:
+                    del self._asked[number]
+                    self.stop(request)
+
+    def tell(self, event: Event) -> None:
+        """Bring an event to those whom it concerns; from any thread."""
+        with self.lock:
+            if isinstance(event, Reply) and event.id:
+                client, request = self._asked.get(event.id, (None, None))
+                if client is None or request is None:
+                    return
+                if isinstance(event, Failed | request.ends):
+                    del self._asked[event.id]
+                client.hear(event)
+            else:
+                for client in list(self._clients):
+                    client.hear(event)

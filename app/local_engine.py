@@ -1,0 +1,178 @@
+"""The engine as a process on this machine: started when first needed, replaced when it hangs."""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from app.engine import Abilities, Died, Engine, Restarted
+from engine.errors import Cancelled, CutawayError, WorkerDied
+from engine.protocol import Cancel, Failed, Load, Reply, Request
+from engine.worker import Worker
+
+POLL = 0.1  # seconds between a reader's looks at whether it should end
+PATIENCE = 2.0  # seconds that a load may go on after it was cancelled
+
+log = logging.getLogger("engine")
+
+
+class LocalEngine(Engine):
+    """A worker that answers one request after the other, and a thread that hears it.
+
+    A load that does not stop within PATIENCE after it was cancelled gets its worker killed; what
+    else was asked goes to a fresh one.
+    """
+
+    def __init__(self, start: Callable[[], Worker] = Worker) -> None:
+        super().__init__()
+        self._start = start
+        self._worker: Worker | None = None
+        self._reader: _Reader | None = None
+        self._open: dict[int, Request[Any]] = {}  # what the worker has not ended, in its order
+        self._cancelled: set[int] = set()
+        self._ignores: tuple[int, float] | None = None  # a cancelled load, and since when it runs
+        self._closed = False
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities()
+
+    @property
+    def alive(self) -> bool:
+        """Whether a process runs."""
+        return self._worker is not None and self._worker.alive
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id."""
+        return self._worker.pid if self._worker is not None else None
+
+    def send(self, request: Request[Any]) -> None:
+        if self._closed:
+            return
+        self._open[request.id] = request
+        if self._worker is None:
+            self._start_worker()
+        self._hand_over(request)
+
+    def stop(self, request: Request[Any]) -> None:
+        if request.id in self._open:
+            self._cancelled.add(request.id)
+            self._hand_over(Cancel(request.id))
+
+    def restart(self) -> None:
+        with self.lock:
+            if self._closed:
+                return
+            lost = self._abandon()
+            if self._start_worker():
+                self.tell(Restarted())
+            self._fail(lost, Cancelled("the request"))
+
+    def close(self) -> None:
+        with self.lock:
+            self._closed = True
+            reader, self._worker, self._reader = self._reader, None, None
+        if reader is not None:
+            reader.join()
+
+    def hear(self, worker: Worker, reply: Reply) -> None:
+        """A worker says something; one that was replaced is not listened to. For its reader."""
+        with self.lock:
+            if worker is not self._worker:
+                return
+            request = self._open.get(reply.id)
+            if request is not None and isinstance(reply, Failed | request.ends):
+                del self._open[reply.id]
+                self._cancelled.discard(reply.id)
+            self.tell(reply)
+
+    def died(self, worker: Worker | None, error: WorkerDied) -> None:
+        """A worker has ended, or could not be started. For its reader."""
+        with self.lock:
+            if worker is not self._worker:
+                return
+            lost = self._abandon()
+            self.tell(Died(error))
+            self._fail(lost, error)
+
+    def replace_if_hung(self, worker: Worker) -> None:
+        """Kill a worker whose load has been ignoring Cancel for too long. For its reader."""
+        with self.lock:
+            first = next(iter(self._open.values()), None)
+            if worker is not self._worker or first is None or not self._should_stop(first):
+                self._ignores = None
+            elif self._ignores is None or self._ignores[0] != first.id:
+                self._ignores = first.id, monotonic()
+            elif monotonic() - self._ignores[1] > PATIENCE:
+                log.warning("loading did not stop; the engine was started again")
+                rest = self._abandon()
+                del rest[first.id]
+                self._open = rest
+                if self._start_worker():
+                    self.tell(Restarted())
+                self._fail({first.id: first}, Cancelled("loading"))
+                for request in rest.values():
+                    self._hand_over(request)
+
+    def ended(self, worker: Worker) -> bool:
+        """Whether nobody wants to hear this worker any more. For its reader."""
+        return worker is not self._worker
+
+    def _should_stop(self, request: Request[Any]) -> bool:
+        return isinstance(request, Load) and request.id in self._cancelled
+
+    def _hand_over(self, message: Request[Any] | Cancel) -> None:
+        # Of a worker that died the reader tells, once.
+        with contextlib.suppress(WorkerDied):
+            if self._worker is not None:
+                self._worker.send(message)
+
+    def _start_worker(self) -> bool:
+        try:
+            self._worker = self._start()
+        except OSError as error:
+            self.died(None, WorkerDied(None, f"it could not be started: {error}"))
+            return False
+        self._reader = _Reader(self, self._worker)
+        self._reader.start()
+        return True
+
+    def _abandon(self) -> dict[int, Request[Any]]:
+        """Have no worker any more, its reader takes it down; what it has not answered."""
+        if self._worker is not None:
+            self._worker.kill()
+        self._worker = self._reader = self._ignores = None
+        lost, self._open = self._open, {}
+        self._cancelled.clear()
+        return lost
+
+    def _fail(self, lost: dict[int, Request[Any]], error: CutawayError) -> None:
+        for number in lost:
+            self.tell(Failed(number, error.kind, str(error)))
+
+
+class _Reader(threading.Thread):
+    """Hears one worker until it dies or is no longer wanted, and takes it down then."""
+
+    def __init__(self, engine: LocalEngine, worker: Worker) -> None:
+        super().__init__(name="engine reader", daemon=True)
+        self._engine, self._worker = engine, worker
+
+    def run(self) -> None:
+        engine, worker = self._engine, self._worker
+        try:
+            while not engine.ended(worker):
+                reply = worker.receive(POLL)
+                if reply is not None:
+                    engine.hear(worker, reply)
+                engine.replace_if_hung(worker)
+        except WorkerDied as error:
+            engine.died(worker, error)
+        except msgspec.MsgspecError as error:
+            engine.died(worker, WorkerDied(None, f"it sent what is no message: {error}"))
+        worker.close()

@@ -1,0 +1,23 @@
+"""A worker whose loads of `hangs.gguf` never end and hear no Cancel: `python -m ... N`."""
+
+import sys
+import time
+from multiprocessing.connection import Connection
+
+from engine.protocol import Load, Loaded
+from engine.worker.handlers import HANDLERS
+from engine.worker.serve import serve
+from engine.worker.service import Service
+
+load = HANDLERS[Load]
+
+
+def hang(service: Service, request: Load) -> Loaded:
+    while request.path.endswith("hangs.gguf"):
+        time.sleep(0.01)
+    return load(service, request)  # type: ignore[return-value]
+
+
+if __name__ == "__main__":
+    HANDLERS[Load] = hang
+    serve(Connection(int(sys.argv[1])))
