@@ -37,10 +37,10 @@ ORDER = [
     ("engine.worker",),
     # The app. Widgets know no domain, state knows no widgets, and a view of one area knows no other
     # area's views, but for those in a row before it.
-    ("app.files", "app.inbox", "app.names", "app.version"),
+    ("app.engine", "app.files", "app.inbox", "app.names", "app.version"),
     ("app.terminal",),
     ("app.bench",),
-    ("app.client", "app.work", "app.stores"),
+    ("app.client", "app.local_engine", "app.work", "app.stores"),
     ("app.fetch",),
     ("app.library",),
     ("app.theme",),
@@ -78,6 +78,8 @@ QT_PARTS = (
     *("app.client", "app.inbox", "app.work", "app.theme", "app.widgets", "app.state"),
     *("app.views", "app.window", "app.commands.window"),
 )
+# The only modules that know that the window's engine is a process.
+LOCAL_ENGINE, KNOW_IT = "app.local_engine", {"app.window.program"}
 # The one command that opens the window; the others know nothing of it.
 WINDOW_COMMAND = "app.commands.window"
 OF_THE_WINDOW = ("app.theme", "app.widgets", "app.state", "app.views", "app.window")
@@ -157,6 +159,11 @@ def test_imports_follow_the_order(name: str) -> None:
         assert not any(inside(m, *barred) for m in found)
     if inside(name, "app.commands") and name != WINDOW_COMMAND:
         assert not any(inside(m, *OF_THE_WINDOW) for m in found)
+
+
+def test_one_module_chooses_the_engine() -> None:
+    """All others see an Engine: a remote one must fit without touching them."""
+    assert {n for n in MODULES if LOCAL_ENGINE in imports(n, MODULES[n])} == KNOW_IT
 
 
 def may_import(name: str, own: str, other: str) -> bool:

@@ -8,7 +8,6 @@ from PySide6.QtCore import QObject
 
 from app.client import EngineClient
 from app.engine import Engine
-from app.local_engine import LocalEngine
 from app.state.graph.splits import SplitsState
 from app.state.log import LogState
 from app.state.memory.memory import MemoryState
@@ -60,24 +59,24 @@ class Workbench(QObject):
     and a window that is activated looks what others have changed. So nothing has to listen for
     other instances, and two models can be open side by side.
 
-    `engine` is where models run, a process of its own where none is given; it is closed with this.
+    `engine` is where models run; others may use it too, so it is not closed with this.
     `notices` are one line each, for banners at the start.
     """
 
     def __init__(
         self,
+        engine: Engine,
         config: Path | None = None,
         data: Path | None = None,
         parent: QObject | None = None,
-        engine: Engine | None = None,
     ) -> None:
         super().__init__(parent)
         self.log = LogState(self)
         self.preferences = PreferencesState((config or config_folder()) / "preferences.json", self)
         use_models_folder(self.preferences.value.models_folder)
         self._store = ChatStore((data or data_folder()) / "chats.sqlite")
-        self.engine = engine or LocalEngine()
-        self.client = EngineClient(self.engine, self)
+        self.engine = engine
+        self.client = EngineClient(engine, self)
         self.session = Session(self.client, self)
         self.memory = MemoryState(self.client, self)
         self.splits = SplitsState(self.client, self)
@@ -117,7 +116,7 @@ class Workbench(QObject):
         self.session.open(path, options or self.options_for(path))
 
     def close(self) -> None:
-        """Save everything; end all jobs, threads and the engine. Harmless when done twice."""
+        """Save everything; end all jobs and threads; leave the engine. Harmless when done twice."""
         if self._closed:
             return
         self._closed = True
@@ -125,7 +124,6 @@ class Workbench(QObject):
         self.file.close()
         self.preferences.close()
         self.client.close()
-        self.engine.close()
         close_jobs()
         self._store.close()
         self.log.close()

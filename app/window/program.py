@@ -8,6 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QApplication
 
+from app.local_engine import LocalEngine
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
 from app.window.main_window import MainWindow
@@ -20,7 +21,8 @@ def shown_window(app: QApplication, model: Path | None = None) -> Iterator[MainW
     All of it is taken down at the end: objects that Python's end takes down in its own order
     crash Qt.
     """
-    bench, theme = Workbench(), Theme(app)
+    engine = LocalEngine()
+    bench, theme = Workbench(engine), Theme(app)
     window = MainWindow(bench, theme)
     window.show()
     window.start(model)
@@ -29,6 +31,7 @@ def shown_window(app: QApplication, model: Path | None = None) -> Iterator[MainW
     finally:
         window.close()
         bench.close()
+        engine.close()
         window.deleteLater()
         theme.deleteLater()
         app.processEvents()

@@ -66,7 +66,7 @@ def theme(one_theme: Theme) -> Iterator[Theme]:
 def bench(theme: Theme, tmp_path: Path) -> Iterator[Workbench]:
     """All state, with a model open that says what the test lets it say."""
     engine = ScriptedEngine()
-    bench = Workbench(tmp_path / "config", tmp_path / "data", engine=engine)
+    bench = Workbench(engine, tmp_path / "config", tmp_path / "data")
     engine.deliver = bench.client.drain
     bench.open_model(tmp_path / "SmolLM2.gguf")
     engine.load_done()
@@ -133,7 +133,7 @@ def ask(bench: Workbench, engine: ScriptedEngine, qapp: QApplication) -> Callabl
 def window(theme: Theme, own_home: Path, qtbot: QtBot) -> Iterator[MainWindow]:
     """The whole window before a scripted engine, with no model and an empty home."""
     engine = ScriptedEngine()
-    bench = Workbench(engine=engine)
+    bench = Workbench(engine)
     engine.deliver = bench.client.drain
     bench.preferences.update(theme="light")
     window = MainWindow(bench, theme)

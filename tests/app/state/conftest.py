@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
+from app.local_engine import LocalEngine
 from app.state.problem import Problem
 from app.state.talk.store import ChatStore
 from app.state.workbench import Workbench
@@ -40,9 +41,11 @@ def store(tmp_path: Path) -> Iterator[ChatStore]:
 def bench(qapp: object, tmp_path: Path) -> Iterator[Workbench]:
     """All state, on empty folders; no thread is left behind."""
     before = set(threading.enumerate())
-    bench = Workbench(tmp_path / "config", tmp_path / "data")
+    engine = LocalEngine()
+    bench = Workbench(engine, tmp_path / "config", tmp_path / "data")
     yield bench
     bench.close()
+    engine.close()
     assert set(threading.enumerate()) <= before
 
 
@@ -61,9 +64,11 @@ def shared(
 ) -> Iterator[Workbench]:
     """A bench for all tests of a module, so that the model is read once."""
     folder = tmp_path_factory.mktemp("bench")
-    bench = Workbench(folder / "config", folder / "data")
+    engine = LocalEngine()
+    bench = Workbench(engine, folder / "config", folder / "data")
     yield bench
     bench.close()
+    engine.close()
 
 
 @pytest.fixture

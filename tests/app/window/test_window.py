@@ -132,7 +132,7 @@ def test_panes_are_hidden_by_key_and_stay_so(window: MainWindow, theme: Theme) -
     window.panes.body.splitterMoved.emit(500, 1)
     sizes = window.panes.body.sizes()
     window.close()
-    bench = Workbench()
+    bench = Workbench(ScriptedEngine())
     again = MainWindow(bench, theme)
     again.resize(1600, 1000)
     again.show()
@@ -180,12 +180,12 @@ def test_a_death_is_told_with_its_next_step(
 
 
 def test_a_corrupt_file_of_preferences_is_told(own_home: Path, theme: Theme) -> None:
-    bench = Workbench()
+    bench = Workbench(ScriptedEngine())
     bench.preferences.update(theme="dark")
     bench.close()
     path = bench.preferences.path
     path.write_text("{ this is no JSON")
-    bench = Workbench()
+    bench = Workbench(ScriptedEngine())
     window = MainWindow(bench, theme)
     assert window.talk.notices.texts == [bench.preferences.notice]
     window.close()
