@@ -31,7 +31,7 @@ from engine.settings import EngineOptions
 from engine.worker import Worker
 from tests.app.views.scripted import ScriptedEngine
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.smoke, pytest.mark.usefixtures("nothing_left")]
 HOST = EngineOptions(device="host", ctx=64)
 ENDLESS = Sampling(temperature=0, frequency_penalty=-100)
 FOREVER = Generate(0, prompt="zz", sampling=ENDLESS)
