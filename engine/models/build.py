@@ -9,10 +9,10 @@ from typing import cast
 
 from engine.backends.base import Component, Owner
 from engine.errors import BadFile, ShapeError, UnsupportedModel
-from engine.gguf import GGUFFile, TensorInfo
+from engine.gguf import GGUFFile
 from engine.gguf.formats import F16, Format
 from engine.graph.graph import Graph
-from engine.graph.tensor import Role, Tensor, leaf
+from engine.graph.tensor import Role, Tensor, leaf, pad_shape
 from engine.kvcache.group import CacheGroup
 from engine.layers.step import LayerCache, Pass
 from engine.models import text
@@ -143,8 +143,9 @@ def _constants(params: TextParams, file: GGUFFile) -> dict[str, Values]:
         info = file.tensors.get(wanted.name)
         if info is None:
             continue
-        if _dims(info) != wanted.shape:
-            problem = f"{wanted.name} is {list(_dims(info))}; expected {list(wanted.shape)}"
+        if info.shape != pad_shape(wanted.name, wanted.shape):
+            shape = list(info.shape[: info.n_dims])
+            problem = f"{wanted.name} is {shape}; expected {list(wanted.shape)}"
             raise BadFile(file.paths[0], problem)
         values = file.array(wanted.name)
         for value in (float(values.min()), float(values.max())):  # both NaN where one is
@@ -153,7 +154,3 @@ def _constants(params: TextParams, file: GGUFFile) -> dict[str, Values]:
                 raise BadFile(file.paths[0], problem)
         constants[wanted.name] = values
     return constants
-
-
-def _dims(info: TensorInfo) -> tuple[int, ...]:
-    return info.shape[: info.n_dims]

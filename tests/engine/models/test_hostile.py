@@ -1,8 +1,9 @@
 """Files that lie about their numbers: one line that names key, value and range, and little work."""
 
+import random
 import tracemalloc
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from math import inf, nan
 from pathlib import Path
 from typing import get_args, get_type_hints
@@ -13,7 +14,9 @@ import pytest
 
 from engine.errors import BadFile, CutawayError, TensorMismatch
 from engine.gguf import GGUFFile, open_gguf
+from engine.gguf.formats import FORMATS, UNREADABLE
 from engine.gguf.metadata import Entry, Metadata
+from engine.gguf.tensors import TensorInfo
 from engine.gguf.values import ValueType
 from engine.models.build import BuiltModel, build_model, find
 from engine.runner import load
@@ -29,6 +32,7 @@ INTEGERS = [0, 1, 7, 1 << 31, 1 << 63, (1 << 64) - 1, -1, -(1 << 31)]
 # The third makes a magnitude of YaRN's nearly 0.
 FLOATS = [0.0, 1.0, 4.5399929762484854e-05, -4.0, 5e-324, 1e308, nan, inf, -inf]
 WORDS = ["", "longrope", "y" * 70_000]
+READABLE = [fmt for fmt in FORMATS.values() if fmt not in UNREADABLE]
 KINDS = {int: ValueType.INT64, float: ValueType.FLOAT64, str: ValueType.STRING}
 
 
@@ -227,3 +231,37 @@ def test_what_is_in_range_is_computed(
     with load(path, device="host", ctx=64) as model:
         for _, logits in model.logits(range(10, 30)):
             assert np.isfinite(logits).all()
+
+
+def odd(info: TensorInfo, chance: random.Random) -> TensorInfo:
+    """The same tensor as a header might tell of it: another type, another shape, or both."""
+    fmt = chance.choice([info.fmt, chance.choice(READABLE)])
+    a, b, *_ = info.shape
+    shape = chance.choice(
+        [info.shape, (b, a, 1, 1), (2 * a, b, 1, 1), (a, b + 1, 1, 1), (a, b, 2, 1), (256, 2, 2, 2)]
+    )
+    if shape[0] % fmt.block:
+        return info  # the reader refuses it
+    size = fmt.row_bytes(shape[0]) * shape[1] * shape[2] * shape[3]
+    return replace(info, fmt=fmt, shape=shape, n_dims=4, offset=0, nbytes=size)
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(20_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_tensors_of_any_type_and_shape(
+    architecture: str, count: int, tiny: Mapping[str, Path]
+) -> None:
+    """Each is bound and makes a graph, or is refused in one line."""
+    chance = random.Random(5)
+    refusals: list[str] = []
+    with open_gguf(tiny[architecture]) as file:
+        original = dict(file.tensors)
+        for _ in range(count):
+            chosen = chance.sample(sorted(original), chance.choice([1, 1, 1, 3]))
+            file.tensors = original | {name: odd(original[name], chance) for name in chosen}
+            try:
+                build_model(file, 64, 16)
+            except CutawayError as error:
+                refusals.append(str(error))
+    assert not any("\n" in refusal for refusal in refusals)
+    assert count / 5 < len(refusals) < count * 4 / 5
