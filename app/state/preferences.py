@@ -1,58 +1,75 @@
 """What a person chose, typed, in one file that survives being corrupt."""
 
+import logging
 import time
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.files import write_atomically
 from app.state.presets import BUILT_IN, Preset
+from engine.errors import CutawayError
 from engine.protocol import Sampling
+from engine.settings import KV_TYPES
 
 VERSION = 1
 SAVE_MS = 500
+LARGEST = 64 << 20  # bytes of a file that is read
+MOST_RECENT = 12  # files
+SHOWN_WRONG = 3  # values that the notice names
 
 Theme = Literal["system", "light", "dark", "contrast"]
 SendKey = Literal["enter", "ctrl+enter"]
 Density = Literal["comfortable", "compact"]
-T = TypeVar("T", bound=msgspec.Struct)
+log = logging.getLogger("window")
+
+# What is out of range is not understood, like what is of another type.
+Context = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
+PathText = Annotated[str, msgspec.Meta(pattern=r"^[^\0]+$", max_length=4096)]
+Name = Annotated[str, msgspec.Meta(max_length=1000)]
+Base64 = Annotated[str, msgspec.Meta(pattern=r"^([\w+/]{4})*([\w+/]{2}==|[\w+/]{3}=)?$")]
+KvType = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(KV_TYPES)})$")]
+Size = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
 
 
 class ModelPreferences(msgspec.Struct, frozen=True):
     """Of one model; None leaves the choice to the engine or to the defaults."""
 
-    device: str | None = None
-    ctx: int | None = None
-    kv: str = "f16"
+    device: Name | None = None
+    ctx: Context | None = None
+    kv: KvType = "f16"
     sampling: Sampling | None = None
     system: str | None = None
-    preset: str | None = None
+    preset: Name | None = None
 
 
 class WindowPreferences(msgspec.Struct, frozen=True):
     """`geometry` is base64 of Qt's own; `splitters` are sizes by the splitter's object name."""
 
-    geometry: str = ""
-    splitters: dict[str, list[int]] = {}
+    geometry: Base64 = ""
+    splitters: dict[str, list[Size]] = {}
     chats_shown: bool = True
     inspector_shown: bool = True
-    tab: str = "memory"
+    tab: Name = "memory"
 
 
 class Preferences(msgspec.Struct, frozen=True):
-    """The file's content. `models` is by file name, `draft` is of the chat not begun yet."""
+    """The file's content. `models` is by file name, `recent` has files, the latest first; `draft`
+    is of the chat not begun yet.
+    """
 
     theme: Theme = "system"
     send_key: SendKey = "enter"
-    font_scale: float = 1.0
+    font_scale: Annotated[float, msgspec.Meta(ge=0.5, le=4.0)] = 1.0
     density: Density = "comfortable"
     reduced_motion: bool = False
-    last_model: str | None = None
+    last_model: PathText | None = None
+    recent: list[PathText] = []
     open_last_model: bool = True
-    models_folder: str | None = None
-    default_ctx: int | None = None
+    models_folder: PathText | None = None
+    default_ctx: Context | None = None
     probabilities_shown: bool = False
     draft: str = ""
     window: WindowPreferences = WindowPreferences()
@@ -87,10 +104,6 @@ class PreferencesState(QObject):
         for name in changed:
             self.changed.emit(name)
 
-    def update_window(self, **fields: Any) -> None:
-        """Change fields of `WindowPreferences`."""
-        self.update(window=msgspec.structs.replace(self.value.window, **fields))
-
     def of_model(self, path: str) -> ModelPreferences:
         """What was chosen for a model; by its file's name, so that it may move."""
         return self.value.models.get(Path(path).name, ModelPreferences())
@@ -99,6 +112,15 @@ class PreferencesState(QObject):
         """Change fields of the model's `ModelPreferences`."""
         chosen = msgspec.structs.replace(self.of_model(path), **fields)
         self.update(models=self.value.models | {Path(path).name: chosen})
+
+    def remember_opened(self, path: str) -> None:
+        """A model was opened: it is the last one, and the first of the recent ones."""
+        others = [other for other in self.value.recent if other != path]
+        self.update(last_model=path, recent=[path, *others][:MOST_RECENT])
+
+    def forget_recent(self, path: str) -> None:
+        """Take a file out of the recent ones."""
+        self.update(recent=[other for other in self.value.recent if other != path])
 
     def presets(self) -> list[Preset]:
         """The built-in ones, then the person's own."""
@@ -125,8 +147,9 @@ class PreferencesState(QObject):
         try:
             write_atomically(self.path, msgspec.json.format(msgspec.json.encode(content)))
             self._unsaved.clear()
-        except OSError as error:
-            self.notice = f"preferences are not saved: {self.path}: {error.strerror}"
+        except (OSError, ValueError) as error:  # ValueError: half a character in a draft
+            problem = error.strerror if isinstance(error, OSError) else str(error)
+            self.notice = f"preferences are not saved: {self.path}: {problem}"
 
     def close(self) -> None:
         """Write what has changed."""
@@ -135,8 +158,10 @@ class PreferencesState(QObject):
     def _load(self) -> dict[str, Any] | None:
         """The file's content as it is; None where there is none or it is no JSON object."""
         try:
+            if not self.path.is_file() or self.path.stat().st_size > LARGEST:
+                return None
             return msgspec.json.decode(self.path.read_bytes(), type=dict[str, Any])
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
 
     def _read(self) -> Preferences:
@@ -144,16 +169,14 @@ class PreferencesState(QObject):
         if content is None:
             self._set_aside()
             return Preferences()
-        value, wrong = Preferences(), []
-        for field in msgspec.structs.fields(Preferences):
-            if field.name in content:
-                try:
-                    read = msgspec.convert(content[field.name], field.type)
-                    value = msgspec.structs.replace(value, **{field.name: read})
-                except msgspec.ValidationError as error:
-                    wrong.append(f"{field.name} ({error})")
+        wrong: dict[str, str] = {}
+        value: Preferences = _understood(content, Preferences, "", wrong)
         if wrong:
-            self.notice = f"preferences not understood, defaults are used: {', '.join(wrong)}"
+            more = f" and {len(wrong) - SHOWN_WRONG} more" if len(wrong) > SHOWN_WRONG else ""
+            named = ", ".join(list(wrong)[:SHOWN_WRONG]) + more
+            self.notice = f"preferences not understood, defaults are used instead: {named}"
+            for where, reason in wrong.items():
+                log.warning("preferences: %s: %s", where, reason)
         return value
 
     def _set_aside(self) -> None:
@@ -172,6 +195,46 @@ def _version(content: dict[str, Any]) -> int:
     return version if isinstance(version, int) else VERSION
 
 
+def _understood(content: Any, kind: Any, where: str, wrong: dict[str, str]) -> Any:
+    """`content` as a `kind`, so far as it is one: what is not costs only itself, and is named in
+    `wrong` with the reason. A part of which nothing is understood is None.
+    """
+    if _is_struct(kind) and isinstance(content, dict):
+        types = {field.name: field.type for field in msgspec.structs.fields(kind)}
+        parts = {
+            name: _understood(content[name], type, f"{where}.{name}", wrong)
+            for name, type in types.items()
+            if name in content
+        }
+        return kind(**{name: part for name, part in parts.items() if part is not None})
+    if get_origin(kind) is dict and isinstance(content, dict):
+        inner = get_args(kind)[1]
+        items = {
+            key: _understood(item, inner, f"{where}.{key[:40]}", wrong)
+            for key, item in content.items()
+        }
+        return {key: item for key, item in items.items() if item is not None}
+    if kind in (list[Preset], list[PathText]) and isinstance(content, list):
+        (inner,) = get_args(kind)
+        listed = [
+            _understood(item, inner, f"{where}[{n}]", wrong) for n, item in enumerate(content)
+        ]
+        return [item for item in listed if item is not None]
+    try:
+        value = msgspec.convert(content, kind)
+        for part in (value, getattr(value, "sampling", None)):
+            if isinstance(part, Sampling):
+                part.check()
+        return value
+    except (msgspec.ValidationError, CutawayError) as error:
+        wrong[where.removeprefix(".")] = str(error)
+        return None
+
+
+def _is_struct(kind: Any) -> bool:
+    return kind in (Preferences, WindowPreferences, ModelPreferences)
+
+
 def _merged(before: Any, value: Any) -> Any:
     """`value` as JSON has it, with what `before` had in structs beyond the fields known here."""
     known = before if isinstance(before, dict) else {}
@@ -180,4 +243,4 @@ def _merged(before: Any, value: Any) -> Any:
         return known | {name: _merged(known.get(name), getattr(value, name)) for name in fields}
     if isinstance(value, dict):
         return {key: _merged(known.get(key), item) for key, item in value.items()}
-    return cast(Any, msgspec.to_builtins(value))
+    return msgspec.to_builtins(value)

@@ -34,18 +34,24 @@ def data_folder() -> Path:
     return Path(platformdirs.user_data_dir("cutaway", appauthor=False))
 
 
-def use_models_folder(folder: str | None) -> None:
+def use_models_folder(folder: str | None) -> str:
     """Search models there first, and put fetched ones there; the engine's process does, too.
 
-    What the environment says on its own counts more.
+    What the environment says on its own counts more. A file in the folder's place is not used;
+    then it returns one line that says so, else none.
     """
     global _folder_set
+    problem = ""
+    if folder is not None and os.path.exists(folder) and not os.path.isdir(folder):
+        problem = f"the models folder {folder} is a file; choose a folder in the preferences"
+        folder = None
     if _folder_set or not os.environ.get(MODELS.name):
         _folder_set = folder is not None
         if folder is None:
             os.environ.pop(MODELS.name, None)
         else:
             os.environ[MODELS.name] = folder
+    return problem
 
 
 _folder_set = False  # whether the variable is ours
@@ -73,7 +79,7 @@ class Workbench(QObject):
         super().__init__(parent)
         self.log = LogState(self)
         self.preferences = PreferencesState((config or config_folder()) / "preferences.json", self)
-        use_models_folder(self.preferences.value.models_folder)
+        folder_problem = use_models_folder(self.preferences.value.models_folder)
         self._store = ChatStore((data or data_folder()) / "chats.sqlite")
         self.engine = engine
         self.client = EngineClient(engine, self)
@@ -86,7 +92,9 @@ class Workbench(QObject):
         self.downloads = Downloads(self)
         self.file = ModelState(self)
         self.selection = Selection(self)
-        self.notices = [n for n in (self.preferences.notice, self._store.notice) if n]
+        self.notices = [
+            n for n in (self.preferences.notice, folder_problem, self._store.notice) if n
+        ]
         self._closed = False
         self.chat.stored.connect(self.chats.refresh)
         self.chats.deleted.connect(self._on_deleted)

@@ -1,5 +1,6 @@
 """Opening a model: from the disk, by a fetch, or the one that was open last."""
 
+from os.path import isfile
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -25,7 +26,7 @@ class ModelOpener(QObject):
         value = self._bench.preferences.value
         if model is not None:
             self._bench.open_model(model)
-        elif value.open_last_model and value.last_model and Path(value.last_model).is_file():
+        elif value.open_last_model and value.last_model and isfile(value.last_model):
             self._bench.open_model(value.last_model)
 
     def choose_file(self) -> None:

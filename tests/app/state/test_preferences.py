@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 
 from app.state.preferences import ModelPreferences, Preferences, PreferencesState
@@ -23,7 +24,7 @@ def test_kept(path: Path) -> None:
     heard: list[str] = []
     state.changed.connect(heard.append)
     state.update(theme="dark", send_key="enter")
-    state.update_window(splitters={"main": [420, 580]}, tab="model")
+    state.update(window=replace(state.value.window, splitters={"main": [420, 580]}, tab="model"))
     state.update_model("/somewhere/m.gguf", ctx=2048, sampling=Sampling(seed=5))
     state.save_preset(Preset("Mine", Sampling(temperature=0.3), "Be brief."))
     assert heard == ["theme", "window", "models", "presets"]
@@ -54,7 +55,7 @@ def test_what_is_not_known_stays(path: Path) -> None:
     )
     state = PreferencesState(path)
     assert (state.value.theme, state.value.window.tab) == ("dark", "model")
-    state.update_window(chats_shown=False)
+    state.update(window=replace(state.value.window, chats_shown=False))
     state.update_model("a", ctx=6)
     state.close()
     kept = json.loads(path.read_bytes())

@@ -1,7 +1,6 @@
 """Chat files that somebody made to do harm: refused with a sentence, or taken in and harmless."""
 
 import base64
-import copy
 import json
 import os
 import random
@@ -26,6 +25,7 @@ from app.state.talk.store import ChatStore
 from app.views.talk.chats import period
 from app.widgets.numbers import duration, local_time, mib
 from engine.errors import Cancelled
+from tests.app.mutate import mutated
 from tests.app.state.conftest import Until
 
 Json = dict[str, Any]
@@ -172,53 +172,11 @@ def assert_harmless(store: ChatStore, chat_id: int) -> None:
     assert len(again["messages"]) == len(tree.messages)
 
 
-HOSTILE: tuple[Any, ...] = (
-    None, True, -1, 0, 1, 2**31, 2**53, 2**63, 2**64, 2**70, -(2**63), 0.5, -1e-300, 1e18, 1e308,
-    "", "x", "\0", "\x1b[2J", "<img src='file:///dev/zero'>", "\u202e", "🦀" * 1000, "x" * 70_000,
-    [], {}, [[]], [{}], {"a": {}}, "AAAA", "////", "cutaway-chat", "user", "assistant", "system",
-)  # fmt: skip
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    if not isinstance(value, dict | list):
-        return []
-    found = []
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-        found += [(*path, key), *places(inner, (*path, key))]
-    return found
-
-
-def mutated(draw: random.Random) -> bytes:
-    """A good chat after a few changes to its structure, and now and then to its bytes."""
-    chat: Any = good()
-    for _ in range(draw.choice((1, 1, 1, 2, 4))):
-        *above, key = draw.choice(places(chat))
-        inner = chat
-        for step in above:
-            inner = inner[step]
-        action = draw.random()
-        if action < 0.7:
-            alike = [value for value in HOSTILE if type(value) is type(inner[key])]
-            inner[key] = copy.deepcopy(draw.choice(alike or HOSTILE if action < 0.5 else HOSTILE))
-        elif action < 0.8:
-            del inner[key]
-        elif action < 0.9 and isinstance(inner, list):
-            inner.insert(draw.randrange(len(inner) + 1), copy.deepcopy(inner[key]))
-        else:
-            inner[str(key) if isinstance(inner, dict) else key] = copy.deepcopy(chat)
-        if not places(chat):
-            break
-    content = bytearray(json.dumps(chat).encode())
-    for _ in range(draw.choice((0, 0, 0, 0, 1, 3))):
-        content[draw.randrange(len(content))] = draw.randrange(256)
-    return bytes(content)
-
-
 def fuzz(store: ChatStore, path: Path, seeds: range) -> tuple[int, int]:
     """How many were refused, and how many taken in."""
     refused = 0
     for seed in seeds:
-        content = mutated(random.Random(seed))
+        content = mutated(good(), random.Random(seed))
         path.write_bytes(content)
         try:
             chat_id = import_chat(store, path)
