@@ -6,6 +6,14 @@ and the next step. Anything else that reaches the worker's loop is a bug.
 
 from collections.abc import Sequence
 
+_MOST = 300
+
+
+def _quoted(value: object) -> str:
+    """What somebody or a file wrote, on one line and not longer than a reader wants it."""
+    text = repr(value)
+    return text if len(text) <= _MOST else f"{text[:_MOST]}... ({len(text)} characters)"
+
 
 class CutawayError(Exception):
     """Base of all errors meant for the reader."""
@@ -21,7 +29,7 @@ class BadSetting(CutawayError):
 
     def __init__(self, name: str, value: object, expected: str) -> None:
         self.name, self.value, self.expected = name, value, expected
-        super().__init__(f"{name}: {value!r} is not valid; expected {expected}")
+        super().__init__(f"{name}: {_quoted(value)} is not valid; expected {expected}")
 
 
 class BadFile(CutawayError):
@@ -37,7 +45,7 @@ class ModelNotFound(CutawayError):
 
     def __init__(self, name: str, problem: str) -> None:
         self.name, self.problem = name, problem
-        super().__init__(f"model {name!r}: {problem}")
+        super().__init__(f"model {_quoted(name)}: {problem}")
 
 
 class UnsupportedModel(CutawayError):
@@ -45,7 +53,8 @@ class UnsupportedModel(CutawayError):
 
     def __init__(self, what: str, name: str, supported: Sequence[str]) -> None:
         self.what, self.name, self.supported = what, name, tuple(supported)
-        super().__init__(f"{what} {name!r} is not supported; supported: {', '.join(supported)}")
+        listed = ", ".join(supported)
+        super().__init__(f"{what} {_quoted(name)} is not supported; supported: {listed}")
 
 
 class TensorMismatch(CutawayError):
