@@ -17,7 +17,7 @@ from app.widgets.tokens.bands import Measure
 
 TICK_MS = 250  # how often running times are told anew
 CHROME = 96  # pixels of a message beside its text
-SAFE = ("http", "https", "mailto")
+SAFE = ("http", "https")
 
 
 class ChatView(QWidget):

@@ -134,6 +134,18 @@ class MessageView(Row):
     def sizeHint(self) -> QSize:  # noqa: N802
         return QSize(self.width(), self.heightForWidth(self.width()))
 
+    def mark_at(self, y: int) -> object:
+        """A place in the text, or below the message's top."""
+        body = self.body
+        if body is None or not body.y() <= y < body.y() + body.height():
+            return y
+        return body.mark_at(y - body.y())
+
+    def y_of(self, mark: object) -> int:
+        if self.body is None or not isinstance(mark, tuple):
+            return mark if isinstance(mark, int) else 0
+        return self.body.y() + self.body.y_of(mark)
+
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)

@@ -22,6 +22,15 @@ class Row(QWidget):
         """Where Tab stops now, in order."""
         return list(focusable(self))
 
+    def mark_at(self, y: int) -> object:
+        """What stands at a height of it, so that it can be found when heights have changed."""
+        return y
+
+    def y_of(self, mark: object) -> int:
+        """Where that stands now."""
+        assert isinstance(mark, int)
+        return mark
+
 
 class Column(QAbstractScrollArea, OwnOrder):
     """Rows at most `widest` wide, centred. `make` gives a row's widget, which must know
@@ -41,7 +50,7 @@ class Column(QAbstractScrollArea, OwnOrder):
         self._heights: list[int] = []
         self._live: dict[int, Row] = {}
         self._following = True
-        self._anchor = (0, 0)  # the row at the upper edge, and how much of it is above
+        self._anchor: tuple[int, object] = (0, None)  # the row at the upper edge, what of it
         self._arranging = self._again = False
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -95,9 +104,9 @@ class Column(QAbstractScrollArea, OwnOrder):
         bar = self.verticalScrollBar()
         if tops[row] < bar.value() or row not in self._live:
             self._set_following(False)
-            self._anchor = (row, 0)
+            self._anchor = (row, None)
         elif tops[row] > bar.value() + self.viewport().height() - 4 * GRID:
-            self._anchor = (row, 0)
+            self._anchor = (row, None)
             self._set_following(row == self.count - 1)
         self.arrange()
 
@@ -137,7 +146,7 @@ class Column(QAbstractScrollArea, OwnOrder):
         self._set_following(bar.value() >= bar.maximum() - SLACK)
         tops = self._tops()
         row = max((r for r in range(self.count) if tops[r] <= bar.value()), default=0)
-        self._anchor = (row, bar.value() - tops[row])
+        self._set_anchor(row, bar.value() - tops[row])
         self.arrange()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
@@ -169,9 +178,22 @@ class Column(QAbstractScrollArea, OwnOrder):
     def _scroll(self, tops: list[int]) -> int:
         """Where the upper edge is, from the anchor or from the end."""
         most = max(0, tops[-1] + GRID - self.viewport().height())
-        row, offset = self._anchor
-        wanted = most if self._following else tops[min(row, self.count)] + offset
+        row, mark = self._anchor
+        wanted = most if self._following else tops[min(row, self.count)] + self._offset(row, mark)
         return min(max(0, wanted), most)
+
+    def _set_anchor(self, row: int, offset: int) -> None:
+        """What is `offset` below the top of a row stays at the upper edge."""
+        live = self._live.get(row)
+        self._anchor = (row, offset if live is None else live.mark_at(offset))
+
+    def _offset(self, row: int, mark: object) -> int:
+        live = self._live.get(row)
+        if mark is None:
+            return 0
+        if live is None or isinstance(mark, int):
+            return mark if isinstance(mark, int) else 0
+        return live.y_of(mark)
 
     def _in_sight(self, tops: list[int], margin: int) -> list[int]:
         upper = self._scroll(tops) - margin

@@ -1,14 +1,16 @@
 """What belongs to a block of code beside its text: language, copy button, scroll bar."""
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QScrollBar, QSizePolicy, QWidget
 
 from app.theme import fonts
 from app.widgets.basics import IconButton, label
 from app.widgets.markdown.laid import CODE_BAR, CODE_PADDING, SCROLL_BAR, Laid
+from app.widgets.markdown.stack import NEAR, Stack
 
 SAID_MS = 1500  # how long the button tells that it has copied
+MOST = 200  # before only blocks near the sight have bars
 
 
 class CodeBar(QWidget):
@@ -76,3 +78,45 @@ class CodeBar(QWidget):
 
     def _as_before(self) -> None:
         self._copy.set_picture("copy", f"Copy {self._language.text()} code")
+
+
+class CodeBars(QObject):
+    """The bars of all code in a widget; where there is very much, of that near the sight."""
+
+    copied = Signal(str)
+
+    def __init__(self, view: QWidget, stack: Stack) -> None:
+        super().__init__(view)
+        self._view, self._stack = view, stack
+        self.bars: dict[int, CodeBar] = {}
+        self.some_missing = False
+
+    def place(self) -> None:
+        """Put bars where code is now."""
+        laid = self._stack.laid
+        codes = [n for n, one in enumerate(laid) if one.block.kind == "code" and one.exact]
+        self.some_missing = len(codes) > MOST
+        if self.some_missing:
+            seen = self._view.visibleRegion().boundingRect()
+            near = self._stack.rows_in(seen.top() - NEAR, seen.bottom() + NEAR)
+            codes = [n for n in codes if n in near][:MOST]
+        for gone in self.bars.keys() - set(codes):
+            bar = self.bars.pop(gone)
+            bar.hide()
+            bar.deleteLater()
+        for n in codes:
+            if n not in self.bars:
+                self.bars[n] = CodeBar(self._view)
+                self.bars[n].copied.connect(self.copied)
+                self.bars[n].scrolled.connect(self._scroll)
+                self.bars[n].show()
+            self.bars[n].follow(n, laid[n])
+
+    def at(self, y: float) -> CodeBar | None:
+        """The bar of the code at a height."""
+        return self.bars.get(self._stack.row_at(y)) if self._stack.laid else None
+
+    def _scroll(self, block: int, shift: int) -> None:
+        if block < len(self._stack.laid):
+            self._stack.laid[block].shift = shift
+            self._view.update()

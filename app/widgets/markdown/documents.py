@@ -22,9 +22,17 @@ from app.theme.theme import tokens
 from app.theme.tokens import BODY_PX, CHAT_PX
 from app.widgets.markdown.highlight import highlight
 from app.widgets.markdown.parse import Block, Spans
+from app.widgets.markdown.pictures import insert_picture, pictures
 
 _HEADINGS = (0, 21, 18, 16, CHAT_PX, CHAT_PX, CHAT_PX)
 _LINE, _LINE_HEADING, _LINE_CODE = 150, 130, 145  # per cent of the font's height
+_HEIGHTS = {
+    "text": _LINE,
+    "plain": _LINE,
+    "math": _LINE,
+    "heading": _LINE_HEADING,
+    "code": _LINE_CODE,
+}
 _ABOVE = 30  # lines of code that give colours their context
 _ALIGNS = {
     "left": Qt.AlignmentFlag.AlignLeft,
@@ -42,9 +50,8 @@ def document_of(block: Block) -> QTextDocument:
     cursor = QTextCursor(document)
     cursor.beginEditBlock()
     match block.kind:
-        case "text" | "heading":
-            heading = block.kind == "heading"
-            cursor.setBlockFormat(_lines(_LINE_HEADING if heading else _LINE))
+        case "text" | "plain" | "heading" | "math":
+            cursor.setBlockFormat(_paragraph(block))
             _insert(cursor, block.spans, document.defaultFont())
         case "code":
             _insert_code(cursor, block)
@@ -56,7 +63,7 @@ def document_of(block: Block) -> QTextDocument:
 
 def trailing(block: Block) -> float:
     """The space that Qt leaves below the last line, as below every other."""
-    lines = {"text": _LINE, "heading": _LINE_HEADING, "code": _LINE_CODE}.get(block.kind, 100)
+    lines = 100 if block.kind == "math" and _draws(block) else _HEIGHTS.get(block.kind, 100)
     return QFontMetricsF(_font(block)).height() * (lines - 100) / 100
 
 
@@ -68,6 +75,24 @@ def _font(block: Block) -> QFont:
         font.setPixelSize(fonts.px(_HEADINGS[block.level]))
         font.setWeight(QFont.Weight.DemiBold)
     return font
+
+
+def _paragraph(block: Block) -> QTextBlockFormat:
+    made = _lines(_HEIGHTS.get(block.kind, 100))
+    if not _draws(block):
+        return made
+    if block.kind == "math":
+        made.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+    # What is added to a line with a high formula is no more than to any other.
+    distance = QTextBlockFormat.LineHeightTypes.LineDistanceHeight.value
+    made.setLineHeight(trailing(block), distance)
+    return made
+
+
+def _draws(block: Block) -> bool:
+    """Whether a formula in its text is drawn."""
+    named = (span.formula for span in block.spans if span.formula is not None)
+    return any(pictures.get(formula) is not None for formula in named)
 
 
 def _lines(height: int) -> QTextBlockFormat:
@@ -95,6 +120,11 @@ def _insert(cursor: QTextCursor, spans: Spans, font: QFont, bold: bool = False) 
             look.setAnchorHref(span.href)
             look.setForeground(QColor(now.link))
             look.setFontUnderline(True)
+        if span.formula is not None and pictures.get(span.formula) is not None:
+            insert_picture(cursor, span.formula, span.text, look, font)
+            continue
+        if span.formula is not None:  # not yet, or no TeX
+            look.setForeground(QColor(now.quiet))
         cursor.insertText(span.text.replace("\n", "\u2028"), look)
 
 

@@ -9,58 +9,117 @@ from PySide6.QtGui import (
     QPalette,
     QTextCharFormat,
     QTextCursor,
+    QTextDocument,
     QTextLine,
 )
 
 from app.theme import fonts
 from app.theme.theme import tokens
-from app.theme.tokens import GRID, RADIUS_CARD
+from app.theme.tokens import CHAT_PX, GRID, RADIUS_CARD
 from app.widgets.markdown.documents import document_of, extend_code, extend_table, trailing
 from app.widgets.markdown.parse import Block
+from app.widgets.markdown.pictures import OBJECT, pictures, with_sources
+from app.widgets.markdown.typeset import Formula
 
 INDENT = 24
 QUOTE = 16
 CODE_BAR = 32  # the line above code: its language, a button
 CODE_PADDING = 12
 SCROLL_BAR = 12
+END = 1 << 30  # behind the last position of any block
 _HEADING_GAPS = (0, 32, 28, 24, 20, 20, 20)
 
 
 class Laid:
-    """`top` and `height` are in the widget; `shift` is how far code is scrolled sideways."""
+    """`top` and `height` are in the widget; `shift` is how far code is scrolled sideways.
+
+    The height is a guess until it is measured (`exact`). The document is made when it is asked
+    for, and may be released.
+    """
 
     def __init__(self, block: Block, above: Block | None, width: int) -> None:
         self.block, self.shift = block, 0
-        self.document = document_of(block)
+        self._document: QTextDocument | None = None
         self.gap = 0 if above is None else _gap(block, above)
         self._bars_above = min(block.quotes, above.quotes) if above is not None else 0
-        self.top = self.height = self.width = 0
+        self.top = self.height = self.width = self.overflow = 0
+        self.exact = False
         self.lay(width)
+
+    @property
+    def document(self) -> QTextDocument:
+        """Its text, laid out for the width."""
+        if self._document is None:
+            self._document = document_of(self.block)
+            self._measure()
+        return self._document
+
+    @property
+    def has_document(self) -> bool:
+        """Whether it is laid out now."""
+        return self._document is not None
+
+    def measure(self) -> bool:
+        """Make the height exact; whether it is another one now."""
+        before = self.height
+        if not self.exact:
+            self._document = self._document or document_of(self.block)
+            self._measure()
+        return self.height != before
+
+    def release(self) -> None:
+        """Forget the document; the height stays."""
+        self._document = None
+
+    @property
+    def unknown(self) -> list[Formula]:
+        """Formulas whose pictures are not known."""
+        return [formula for formula in self.formulas if formula not in pictures]
+
+    @property
+    def formulas(self) -> list[Formula]:
+        """All of them."""
+        cells = (cell for row in self.block.rows for cell in row)
+        parts = (self.block.spans, *cells)
+        return [span.formula for part in parts for span in part if span.formula is not None]
 
     def extend(self, block: Block) -> bool:
         """Become a block that is this one with more code or rows; False where it is another."""
-        old, document = self.block, self.document
+        old = self.block
+        if old.kind != block.kind or old.kind not in ("code", "table"):
+            return False
+        document = self.document
         if not (extend_code(document, old, block) or extend_table(document, old, block)):
             return False
         self.block = block
-        self.lay(self.left + self.width)
+        self._measure()
         return True
 
     def lay(self, width: int) -> None:
-        """Lay it out again for another width."""
-        room = max(40, width - self.left)
-        self.width = room
+        """Another width: the height is a guess again."""
+        before, self.width = self.width, max(40, width - self.left)
+        self.exact = False
+        if not before:
+            self.height = guess(self.block, self.width)
+        elif self.block.kind in ("text", "plain"):
+            self.height = self.height * before // self.width
+
+    def _measure(self) -> None:
+        document, room = self._document, self.width
+        assert document is not None
         if self.block.kind == "code":
-            self.document.setTextWidth(-1)
+            document.setTextWidth(-1)
+            self.overflow = max(0, round(document.idealWidth()) + 2 * CODE_PADDING - room)
             scrolls = SCROLL_BAR if self.overflow else 0
-            text = self.document.size().height() - trailing(self.block)
+            text = document.size().height() - trailing(self.block)
             self.height = round(CODE_BAR + text + CODE_PADDING + scrolls)
         elif self.block.kind == "rule":
             self.height = GRID
         else:
-            self.document.setTextWidth(room)
-            self.height = round(self.document.size().height() - trailing(self.block))
+            document.setTextWidth(room)
+            self.height = round(document.size().height() - trailing(self.block))
         self.shift = min(self.shift, self.overflow)
+        self.exact = True
 
     @property
     def left(self) -> int:
@@ -71,13 +130,6 @@ class Laid:
     def bottom(self) -> int:
         """Where the next block's gap begins."""
         return self.top + self.height
-
-    @property
-    def overflow(self) -> int:
-        """How much wider code is than its room."""
-        if self.block.kind != "code":
-            return 0
-        return max(0, round(self.document.idealWidth()) + 2 * CODE_PADDING - self.width)
 
     @property
     def origin(self) -> QPointF:
@@ -102,17 +154,16 @@ class Laid:
 
     def text(self, start: int, end: int) -> str:
         """What stands between two positions."""
-        if self.block.kind == "table" and start == 0 and end >= self.length:
-            rows = [["".join(span.text for span in cell) for cell in r] for r in self.block.rows]
-            return "\n".join("\t".join(row) for row in rows)
+        if start == 0 and (end == END or end >= self.length):
+            return words_of(self.block)
         cursor = QTextCursor(self.document)
         cursor.setPosition(start)
         cursor.setPosition(min(end, self.length), QTextCursor.MoveMode.KeepAnchor)
-        marked = self.block.marker and start == 0
         said = cursor.selectedText().replace("\u2029", "\n").replace("\u2028", "\n")
         said = said.replace("\ufdd0", "").replace("\ufdd1", "")
-        lead = "  " * max(0, self.block.indent - 1)
-        return f"{lead}{self.block.marker} {said}" if marked else said
+        if OBJECT in said:
+            said = with_sources(self.document, start, said)
+        return _marked(self.block, said) if start == 0 else said
 
     def end_rect(self) -> QRectF:
         """Where a caret behind the last character stands."""
@@ -199,7 +250,39 @@ def _tabular(font: QFont) -> QFont:
     return marker
 
 
+def words_of(block: Block) -> str:
+    """All of a block as it is copied."""
+    match block.kind:
+        case "table":
+            rows = [["".join(span.text for span in cell) for cell in row] for row in block.rows]
+            return "\n".join("\t".join(row) for row in rows)
+        case "code":
+            return block.code
+    return _marked(block, "".join(span.text for span in block.spans))
+
+
+def _marked(block: Block, words: str) -> str:
+    return f"{'  ' * max(0, block.indent - 1)}{block.marker} {words}" if block.marker else words
+
+
+def guess(block: Block, width: int) -> int:
+    """About how high a block will be, without laying it out."""
+    px = fonts.px(CHAT_PX)
+    match block.kind:
+        case "rule":
+            return GRID
+        case "code":
+            return CODE_BAR + CODE_PADDING + (block.code.count("\n") + 1) * round(px * 1.5)
+        case "table":
+            return len(block.rows) * (px * 2)
+    a_line = max(1, round(width / (px * 0.5)))
+    parts = "".join(span.text for span in block.spans).split("\n")
+    return sum(1 + len(part) // a_line for part in parts) * round(px * 1.75)
+
+
 def _gap(block: Block, above: Block) -> int:
+    if above.kind == "plain":
+        return round(trailing(above))
     if block.kind == "heading":
         return fonts.px(_HEADING_GAPS[block.level])
     if above.kind == "heading":

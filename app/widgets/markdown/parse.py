@@ -3,24 +3,61 @@
 Lists and quotations are taken apart: each paragraph, heading, code block and table in them is a
 block of its own that knows its indentation and marker. So where a text grows, only its last block
 changes, however long the list is that it stands in. Inline HTML is shown as text, images are
-links to what they would show; nothing is ever fetched.
+links to what they would show, bare addresses are links; nothing is ever fetched. Lines keep their
+indentation, for code that nobody fenced.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
+from linkify_it import LinkifyIt
 from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline, newline
 from markdown_it.token import Token
+
+from app.widgets.markdown.tex import formulas
+from app.widgets.markdown.typeset import Formula
 
 Align = Literal["left", "center", "right"]
 BULLETS = "•◦▪"
+PLAIN_LINES = 100
 
-_parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+TASKS = {"[ ] ": "☐", "[x] ": "☑", "[X] ": "☑"}
+
+
+def _break_line(state: StateInline, silent: bool) -> bool:
+    """A new line, whose spaces are kept."""
+    begin = state.pos
+    if not newline(state, silent):
+        return False
+    state.pos = begin + 1
+    return True
+
+
+def _as_typed(address: str) -> str:
+    """What a link to itself is called: where it goes, nothing decoded."""
+    return address
+
+
+def _make_parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": True})
+    parser.enable(["table", "strikethrough", "linkify"])
+    parser.inline.ruler.at("newline", _break_line)
+    formulas(parser)
+    only_full = {"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False}
+    parser.linkify = LinkifyIt(options=only_full)
+    for scheme in ("ftp:", "//", "mailto:"):
+        parser.linkify.add(scheme, None)
+    parser.normalizeLinkText = _as_typed  # type: ignore[method-assign, assignment]
+    return parser
+
+
+_parser = _make_parser()
 
 
 class Span(NamedTuple):
-    """Text of one look; `href` makes it a link."""
+    """Text of one look; `href` makes it a link, `formula` a picture (its text is the source)."""
 
     text: str
     bold: bool = False
@@ -28,6 +65,7 @@ class Span(NamedTuple):
     strike: bool = False
     code: bool = False
     href: str = ""
+    formula: Formula | None = None
 
 
 Spans = tuple[Span, ...]
@@ -39,10 +77,11 @@ class Block:
 
     `indent` counts lists around it, `quotes` quotations; `marker` is the list's, before its first
     line. `level` is a heading's. `close` says that little space is above, as in a dense list.
-    Code has `language` and `code`, a table `rows` of cells, the first row its head.
+    `plain` is text as it was typed. Code has `language` and `code`, a table `rows` of cells, the
+    first row its head.
     """
 
-    kind: Literal["text", "heading", "code", "table", "rule"]
+    kind: Literal["text", "plain", "heading", "code", "table", "rule", "math"]
     spans: Spans = ()
     level: int = 0
     indent: int = 0
@@ -90,8 +129,10 @@ def parse(text: str, env: dict[str, Any] | None = None, within: Item | None = No
 
 
 def plain(text: str) -> list[Block]:
-    """A text as it was typed, in one block."""
-    return [Block("text", (Span(text),))] if text else []
+    """A text as it was typed, so many lines to a block."""
+    lines = text.split("\n") if text else []
+    parts = ["\n".join(lines[n : n + PLAIN_LINES]) for n in range(0, len(lines), PLAIN_LINES)]
+    return [Block("plain", (Span(part),), close=n > 0) for n, part in enumerate(parts)]
 
 
 def _line(token: Token) -> int:
@@ -135,13 +176,19 @@ def _blocks(tokens: list[Token], resumed: Item | None) -> Iterator[Block]:
                 quotes -= 1
             case "inline" if tokens[at - 1].type in ("paragraph_open", "heading_open"):
                 before = tokens[at - 1]
-                made = replace(base, spans=_spans(token), close=before.hidden and after_item)
+                spans = _spans(token)
+                if marker:
+                    base, spans = _task(base, spans)
+                made = replace(base, spans=spans, close=before.hidden and after_item)
                 if before.type == "heading_open":
                     made = replace(made, kind="heading", level=int(before.tag[1:]))
             case "fence" | "code_block":
                 language = token.info.split()[0] if token.info.strip() else ""
                 code = token.content.removesuffix("\n")
                 made = replace(base, kind="code", language=language, code=code)
+            case "math_block":
+                span = _formula(token)
+                made = replace(base, kind="math" if span.formula else "text", spans=(span,))
             case "hr":
                 made = replace(base, kind="rule")
             case "table_open":
@@ -157,6 +204,23 @@ def _marker(lists: list[int | None]) -> tuple[str, int | None]:
     if number is None:
         return BULLETS[min(len(lists), len(BULLETS)) - 1], None
     return f"{number}.", number + 1
+
+
+def _task(item: Block, spans: Spans) -> tuple[Block, Spans]:
+    """An item that begins with `[ ]` or `[x]` has a box in place of its bullet."""
+    box = TASKS.get(spans[0].text[:4], "") if spans and not spans[0].code else ""
+    if not box:
+        return item, spans
+    rest = spans[0]._replace(text=spans[0].text[4:])
+    if item.marker in BULLETS:
+        return replace(item, marker=box), (rest, *spans[1:])
+    return item, (rest._replace(text=f"{box} {rest.text}"), *spans[1:])
+
+
+def _formula(token: Token) -> Span:
+    """One that is still being written is only its source."""
+    formula = Formula(token.content, bool(token.meta["display"]))
+    return Span(str(token.meta["source"]), formula=None if token.meta.get("open") else formula)
 
 
 def _table(tokens: list[Token]) -> tuple[tuple[tuple[Spans, ...], ...], tuple[Align, ...]]:
@@ -197,6 +261,9 @@ def _spans(inline: Token) -> Spans:
                 look = look._replace(href="")
             case "softbreak" | "hardbreak":  # models mean the line breaks that they write
                 spans.append(look._replace(text="\n"))
+            case "math_inline":
+                made = _formula(token)
+                spans.append(look._replace(text=made.text, formula=made.formula))
             case "code_inline":
                 spans.append(look._replace(text=token.content, code=True))
             case "image":

@@ -1,5 +1,7 @@
 """Markdown as a widget: blocks below each other, one selection across them, links, code to copy."""
 
+import math
+from collections.abc import Iterable
 from functools import partial
 from time import perf_counter
 
@@ -12,6 +14,7 @@ from PySide6.QtGui import (
     QKeyEvent,
     QKeySequence,
     QMouseEvent,
+    QMoveEvent,
     QPainter,
     QPaintEvent,
     QTextCursor,
@@ -19,22 +22,30 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
 
+from app.theme import fonts
 from app.theme.theme import tokens
-from app.widgets.markdown.code_bar import CodeBar
-from app.widgets.markdown.laid import Laid
+from app.theme.tokens import CHAT_PX
+from app.widgets.markdown.code_bar import CodeBars
+from app.widgets.markdown.laid import END, Laid, words_of
 from app.widgets.markdown.parse import Block, plain
+from app.widgets.markdown.pictures import pictures
 from app.widgets.markdown.selection import Place, TextSelection
+from app.widgets.markdown.stack import KEPT, Stack
 from app.widgets.markdown.stream import Stream
+from app.widgets.markdown.typeset import Formula, Picture, typeset_all
+from app.work import Work
 
 BUDGET = 0.008  # seconds of laying out before the window is given its turn
 REST = 3  # times as long as a change took, the next one waits at least
 CHARACTERS_A_LINE = 70
 CARET_WIDTH = 8
+ROUNDS = 4
 
 
 class MarkdownView(QWidget):
     """Shows a text that may grow. Only blocks that became others are laid out again, and only
-    those in sight are painted. A long text comes in slices between which the window stays alive.
+    those in sight are painted. A long text comes in slices between which the window stays alive;
+    what was not measured yet has a guessed height.
     """
 
     height_changed = Signal()
@@ -46,10 +57,12 @@ class MarkdownView(QWidget):
         super().__init__()
         self._stream = Stream()
         self._plain: list[Block] | None = None
-        self._laid: list[Laid] = []
-        self._bars: dict[int, CodeBar] = {}
+        self._stack = Stack()
+        self.bars = CodeBars(self, self._stack)
+        self.bars.copied.connect(self.copied)
         self._live = False
         self._height = self._width = 0
+        self._drawing: Work | None = None
         self._pressed_link = ""
         self.selection = TextSelection()
         self._timer = QTimer(self, singleShot=True)
@@ -67,9 +80,9 @@ class MarkdownView(QWidget):
         """Show a text; `live` says that it grows, which a caret behind it tells."""
         if self._live != live:
             self._live = live
-            ended = not live and bool(self._laid) and self._laid[-1].block.kind == "code"
-            if ended:
-                self._lay_from(len(self._laid) - 1)  # with the colours of the whole
+            last = len(self.laid) - 1
+            if not live and last >= 0 and self.laid[last].block.kind == "code":
+                self._stack.renew([last])  # with the colours of the whole
             self.update()
         self._stream.set_text(text)
         if not self._timer.isActive():
@@ -78,12 +91,14 @@ class MarkdownView(QWidget):
     def set_plain(self, text: str) -> None:
         """Show a text as it was typed."""
         self._plain = plain(text)
-        self._lay_from(0)
+        self._put(0)
+        self._settle()
 
     def finish(self) -> None:
         """Take all of the text now, however long that takes."""
         while not self._stream.complete:
-            self._step()
+            self._put(self._stream.step())
+        self._stack.measure_more(math.inf)
         self._settle()
 
     @property
@@ -92,9 +107,19 @@ class MarkdownView(QWidget):
         return self._stream.blocks if self._plain is None else self._plain
 
     @property
+    def laid(self) -> list[Laid]:
+        """Its blocks as they stand in this widget; none before it has a width."""
+        return self._stack.laid
+
+    @property
+    def complete(self) -> bool:
+        """Whether all is taken in, and every height exact."""
+        return self._stream.complete and self._stack.complete
+
+    @property
     def text(self) -> str:
         """All that is shown, as plain text."""
-        return "\n\n".join(laid.text(0, laid.length) for laid in self._laid)
+        return "\n\n".join(words_of(block) for block in self.blocks)
 
     @property
     def selected_text(self) -> str:
@@ -102,44 +127,37 @@ class MarkdownView(QWidget):
         return self._text_of_selection()
 
     def _pump(self) -> None:
-        """Lay out what is new, for a while; then let the window do something else."""
+        """Take in what is new, for a while; then let the window do something else."""
         began = perf_counter()
         while not self._stream.complete and perf_counter() - began < BUDGET:
-            self._step()
+            self._put(self._stream.step())
         self._settle()
         took = perf_counter() - began
-        if not self._stream.complete:
+        if not self.complete:
             self._timer.start(1)
         elif self._live:
             self._timer.start(round(took * REST * 1000))
 
-    def _step(self) -> None:
-        self._lay_from(self._stream.step(), settle=False)
-
-    def _lay_from(self, first: int, settle: bool = True) -> None:
-        grown = first if self._extend(first) else first - 1
-        del self._laid[grown + 1 :]
-        if self._width:
-            for n, block in enumerate(self.blocks[grown + 1 :], grown + 1):
-                laid = Laid(block, self.blocks[n - 1] if n else None, self._width)
-                laid.top = (self._laid[-1].bottom if self._laid else 0) + laid.gap
-                self._laid.append(laid)
+    def _put(self, first: int) -> None:
+        """Blocks from `first` on are other ones."""
+        if not self._width:
+            return
+        grows = self._live and first < min(len(self.laid), len(self.blocks))
+        grown = grows and self._stack.extend(first, self.blocks[first])
+        kept = first + 1 if grown else first
+        self._stack.put(kept, self.blocks[kept:])
         if not self.selection.empty and self.selection.bounds[1].block >= first:
             self.selection.clear()
-        if settle:
-            self._settle()
-
-    def _extend(self, block: int) -> bool:
-        """Whether the block laid out there could take what it has grown by."""
-        grows = self._live and block < min(len(self._laid), len(self.blocks))
-        return grows and self._laid[block].extend(self.blocks[block])
 
     def _settle(self) -> None:
-        """Bars of code, height and picture follow the blocks."""
-        self._place_bars()
-        height = self._laid[-1].bottom if self._laid else 0
-        if self._stream.left and self._laid:
-            line = self._laid[-1].document.defaultFont().pixelSize() * 3 // 2
+        """Heights, bars of code and the picture follow the blocks."""
+        if self._width:
+            self._stack.measure_more(BUDGET)
+        self.bars.place()
+        self._ask_for_pictures(self.laid[:KEPT])
+        height = self._stack.height
+        if self._stream.left and self.laid:
+            line = fonts.px(CHAT_PX) * 3 // 2
             height += self._stream.left // CHARACTERS_A_LINE * line
         if height != self._height:
             self._height = height
@@ -147,25 +165,25 @@ class MarkdownView(QWidget):
             self.height_changed.emit()
         self.update()
 
-    def _place_bars(self) -> None:
-        codes = {n for n, laid in enumerate(self._laid) if laid.block.kind == "code"}
-        for gone in self._bars.keys() - codes:
-            bar = self._bars.pop(gone)
-            bar.hide()
-            bar.deleteLater()
-        for n in codes:
-            laid = self._laid[n]
-            if n not in self._bars:
-                self._bars[n] = CodeBar(self)
-                self._bars[n].copied.connect(self.copied)
-                self._bars[n].scrolled.connect(self._scroll_code)
-                self._bars[n].show()
-            self._bars[n].follow(n, laid)
+    # Formulas
 
-    def _scroll_code(self, block: int, shift: int) -> None:
-        if block < len(self._laid):
-            self._laid[block].shift = shift
-            self.update()
+    def _ask_for_pictures(self, seen: Iterable[Laid]) -> None:
+        """Have formulas of these blocks drawn, beside the window's work."""
+        if self._drawing is None:
+            unknown = {formula for laid in seen for formula in laid.unknown}
+            if unknown:
+                work = Work(typeset_all, tuple(unknown)).then(self._pictures_made)
+                self._drawing = work.start(self)
+
+    def _pictures_made(self, made: dict[Formula, Picture | None]) -> None:
+        pictures.keep(made)
+        self._drawing = None
+        drawn = {formula for formula, picture in made.items() if picture is not None}
+        rows = [n for n, laid in enumerate(self.laid) if not drawn.isdisjoint(laid.formulas)]
+        self._stack.renew(rows)
+        self._stack.measure(rows)
+        self.selection.clear()
+        self._settle()
 
     # Size
 
@@ -186,53 +204,74 @@ class MarkdownView(QWidget):
         if width == self._width or width <= 0:
             return
         fresh, self._width = not self._width, width
+        self._stack.set_width(width)
         if fresh:
-            self._lay_from(0, settle=False)
-        else:
-            top = 0
-            for laid in self._laid:
-                laid.lay(width)
-                laid.top = top + laid.gap
-                top = laid.bottom
-        self._height = self._laid[-1].bottom if self._laid else 0
-        self._place_bars()
+            self._put(0)
+        self._stack.measure_more(0)
+        self._height = self._stack.height
+        self.bars.place()
+        if not self._stack.complete:
+            self._timer.start(1)
+
+    def mark_at(self, y: int) -> tuple[int, int]:
+        """What stands at a height: a block, and how far below its top."""
+        row = self._stack.row_at(y) if self.laid else 0
+        return row, y - self.laid[row].top if self.laid else y
+
+    def y_of(self, mark: tuple[int, int]) -> int:
+        """Where that is now."""
+        row, below = mark
+        return self.laid[row].top + below if row < len(self.laid) else below
+
+    def moveEvent(self, event: QMoveEvent) -> None:  # noqa: N802
+        super().moveEvent(event)
+        if self.bars.some_missing:
+            self.bars.place()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
-        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange) and self._width:
-            self._laid.clear()  # else what still grows would keep its old colours
-            self._lay_from(0)
+        kind = event.type()
+        if kind in (QEvent.Type.PaletteChange, QEvent.Type.FontChange) and self._width:
+            self._stack.release()  # else they would keep their old colours
+            if kind == QEvent.Type.FontChange:
+                self._stack.set_width(self._width)
+            self._settle()
 
     # Drawing
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        seen = event.rect()
+        moved = False
+        for _ in range(ROUNDS):  # what is measured brings other blocks into sight
+            rows = self._stack.rows_in(seen.top(), seen.bottom())
+            if not self._stack.measure(rows):
+                break
+            moved = True
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        seen = event.rect()
-        for n, laid in enumerate(self._laid):
-            if laid.top > seen.bottom():
-                break
-            if laid.bottom >= seen.top():
-                laid.paint(painter, self.selection.within(n, laid.length))
-        if self._live and self._laid:
-            place = self._laid[-1].end_rect()
+        for n in rows:
+            self.laid[n].paint(painter, self.selection.within(n, END))
+        if self._live and self.laid:
+            place = self.laid[-1].end_rect()
             place.setWidth(CARET_WIDTH)
             painter.fillRect(place.translated(2, 0), QColor(tokens().accent))
         painter.end()
+        self._ask_for_pictures(self.laid[n] for n in rows)
+        if moved and not self._timer.isActive():
+            self._timer.start(0)
 
     # Mouse and keyboard
 
     def _place_at(self, point: QPointF) -> Place:
-        for n, laid in enumerate(self._laid):
-            if point.y() < laid.bottom or n == len(self._laid) - 1:
-                return Place(n, laid.position_at(point))
-        return Place(0, 0)
+        if not self.laid:
+            return Place(0, 0)
+        row = self._stack.row_at(point.y())
+        return Place(row, self.laid[row].position_at(point))
 
     def _link_at(self, point: QPointF) -> str:
-        for laid in self._laid:
-            if laid.top <= point.y() < laid.bottom:
-                return laid.link_at(point)
-        return ""
+        laid = self.laid[self._stack.row_at(point.y())] if self.laid else None
+        inside = laid is not None and laid.top <= point.y() < laid.bottom
+        return laid.link_at(point) if laid is not None and inside else ""
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         if event.button() != Qt.MouseButton.LeftButton:
@@ -264,7 +303,7 @@ class MarkdownView(QWidget):
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         place = self._place_at(event.position())
-        cursor = QTextCursor(self._laid[place.block].document)
+        cursor = QTextCursor(self.laid[place.block].document)
         cursor.setPosition(place.position)
         cursor.select(QTextCursor.SelectionType.WordUnderCursor)
         ends = cursor.selectionStart(), cursor.selectionEnd()
@@ -275,7 +314,7 @@ class MarkdownView(QWidget):
         sideways = event.angleDelta().x()
         if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
             sideways = sideways or event.angleDelta().y()
-        bar = self._bars.get(self._place_at(event.position()).block) if self._laid else None
+        bar = self.bars.at(event.position().y())
         if sideways and bar is not None and bar.scroll_by(-sideways // 2):
             event.accept()
         else:
@@ -319,9 +358,9 @@ class MarkdownView(QWidget):
         )
 
     def select_all(self) -> None:
-        if self._laid:
-            last = len(self._laid) - 1
-            self.selection.select(Place(0, 0), Place(last, self._laid[last].length))
+        if self.laid:
+            last = len(self.laid) - 1
+            self.selection.select(Place(0, 0), Place(last, self.laid[last].length))
             self.update()
 
     def copy(self) -> None:
@@ -336,8 +375,10 @@ class MarkdownView(QWidget):
 
     def _text_of_selection(self) -> str:
         said = ""
-        for n, laid in enumerate(self._laid):
-            part = self.selection.within(n, laid.length)
+        first, last = self.selection.bounds
+        for n in range(first.block, min(last.block + 1, len(self.laid))):
+            laid = self.laid[n]
+            part = self.selection.within(n, END)
             if part is not None:
                 between = "\n" if laid.block.close else "\n\n"
                 said += (between if said else "") + laid.text(*part)

@@ -109,7 +109,7 @@ def _colours(person: Person) -> set[str]:
     body = person.message(3).body
     assert body is not None
     found = set()
-    for laid in body._laid:
+    for laid in body.laid:
         block = laid.document.begin()
         while block.isValid():
             found |= {piece.format.foreground().color().name() for piece in block.textFormats()}

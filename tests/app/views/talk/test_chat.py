@@ -7,38 +7,19 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QProgressBar, QWidget
+from PySide6.QtWidgets import QApplication, QProgressBar, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.views.talk.message import MessageView
 from app.widgets.banner import Banner
 from app.widgets.basics import IconButton
 from engine.errors import WorkerDied
-from engine.protocol import Failed, Finished, Generate, Progress, Stats
+from engine.protocol import Failed, Generate, Progress
 from tests.app.gui import Talk
 from tests.app.views.scripted import ScriptedEngine
+from tests.app.views.talk.driving import button, click, view
 
 Ask = Callable[..., None]
 MANY = "First.\n\n- one\n- two\n\n```python\nx = 1\n```\n\nThe last paragraph."
-
-
-def view(talk: Talk, row: int) -> MessageView:
-    made = talk.chat.column.require(row)
-    assert isinstance(made, MessageView)
-    QApplication.processEvents()
-    return made
-
-
-def button(root: QWidget, name: str) -> QAbstractButton:
-    seen = [b for b in root.findChildren(QAbstractButton) if b.isVisibleTo(root)]
-    named = [b for b in seen if b.accessibleName().startswith(name)]
-    assert len(named) == 1, [b.accessibleName() for b in seen]
-    return named[0]
-
-
-def click(root: QWidget, name: str) -> None:
-    QTest.mouseClick(button(root, name), Qt.MouseButton.LeftButton)
-    QApplication.processEvents()
 
 
 def texts(talk: Talk) -> list[str]:
@@ -51,11 +32,11 @@ def test_an_answer_streams_and_earlier_blocks_stay_as_they_are(
     ask("Q", MANY, end=False)
     body = view(talk, 1).body
     assert body is not None
-    before = list(body._laid)
+    before = list(body.laid)
     engine.write(" And", " more", ".\n\nNew")
     body.finish()
-    assert body._laid[: len(before) - 1] == before[:-1]
-    assert body._laid[len(before) - 1] is not before[-1]
+    assert body.laid[: len(before) - 1] == before[:-1]
+    assert body.laid[len(before) - 1] is not before[-1]
     assert [b.kind for b in body.blocks] == ["text", "text", "text", "code", "text", "text"]
     assert body.text.endswith("The last paragraph. And more.\n\nNew")
 
@@ -289,6 +270,7 @@ def test_links_open_only_by_a_click_and_only_where_that_is_safe(
     assert opened == ["https://example.org/x"]
     talk.chat.open_link("file:///etc/passwd")
     talk.chat.open_link("javascript:alert(1)")
+    talk.chat.open_link("mailto:a@example.org")
     assert len(opened) == 1
 
 
@@ -357,27 +339,3 @@ def test_icon_buttons_say_what_they_did(talk: Talk, ask: Ask, qtbot: QtBot) -> N
     click(view(talk, 1), "Copy the message")
     assert copy.accessibleName() == "Copied"
     qtbot.waitUntil(lambda: copy.accessibleName() == "Copy the message")
-
-
-def test_statistics_of_a_continued_answer_count_all_of_it(
-    talk: Talk, ask: Ask, engine: ScriptedEngine
-) -> None:
-    chat = talk.bench.chat
-    ask("Q", *["a "] * 40)
-    used = chat.context.used
-    assert chat.continue_answer(1)
-    engine.write(*["b "] * 20)
-    engine.say(Finished(engine.last.id, "stop", Stats(161, 160, 20, 0.0, 0.1, 0.3, 0.2, 9, 181)))
-    footer = view(talk, 1).footer
-    assert footer is not None
-    assert footer._numbers.text() == "123 t/s  ·  60 tok  ·  TTFT 213 ms  ·  seed 9"
-    assert "Prompt: 120 tokens" in footer.toolTip()
-    assert chat.context.used == used + 20
-
-
-def test_why_an_answer_ended_is_told_first(talk: Talk, ask: Ask, engine: ScriptedEngine) -> None:
-    ask("Q", *["a "] * 40, end=False)
-    engine.end("cancelled", seed=18_000_000_000_000_000_000)
-    footer = view(talk, 1).footer
-    assert footer is not None
-    assert footer._numbers.text().startswith("stopped  ·  139 t/s")

@@ -6,14 +6,15 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from tests.app.gui import Talk
-from tests.app.views.talk.test_chat import MANY, Ask, view
+from tests.app.views.talk.driving import view
+from tests.app.views.talk.test_chat import MANY, Ask
 
 
 def test_a_selection_runs_across_blocks(talk: Talk, ask: Ask) -> None:
     ask("Q", MANY)
     body = view(talk, 1).body
     assert body is not None
-    first, last = body._laid[0], body._laid[4]
+    first, last = body.laid[0], body.laid[4]
     start = QPoint(first.left, first.top + first.height // 2)
     end = QPointF(last.left + last.width, last.top + 5).toPoint()
     QTest.mousePress(body, Qt.MouseButton.LeftButton, pos=start)

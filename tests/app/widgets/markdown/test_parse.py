@@ -91,7 +91,7 @@ def test_code_in_a_list_is_a_block_of_its_own() -> None:
 
 def test_html_and_images_are_only_text() -> None:
     made = blocks('<img src="https://x/y.png">\n\n![cat](https://x/c.png)')
-    assert made[0].spans[0].text == '<img src="https://x/y.png">'
+    assert "".join(span.text for span in made[0].spans) == '<img src="https://x/y.png">'
     assert made[1].spans == (Span("🖼 cat", href="https://x/c.png"),)
 
 
@@ -164,3 +164,32 @@ def test_a_long_list_is_the_same_in_pieces(marker: str) -> None:
     assert [(b.marker, b.spans, b.code, b.indent) for b in stream.blocks] == [
         (b.marker, b.spans, b.code, b.indent) for b in whole
     ]
+
+
+def test_tasks_have_boxes() -> None:
+    made = blocks("- [x] done\n- [ ] *open*\n- [X] [y] z\n- [x]nothing\n1. [x] third\n")
+    assert [(b.marker, words([b])) for b in made] == [
+        ("☑", "done"),
+        ("☐", "open"),
+        ("☑", "[y]z"),
+        ("•", "[x]nothing"),
+        ("1.", "☑third"),
+    ]
+
+
+def test_bare_addresses_are_links_called_what_they_are() -> None:
+    text = "see https://example.org/a_(b)?c=%41. Or <http://xn--80ak6aa92e.com>, not ftp://x/y,"
+    text += " www.example.org, a@example.org, file:///etc/passwd or `https://in.code`"
+    spans = blocks(text)[0].spans
+    links = [(span.text, span.href) for span in spans if span.href]
+    assert links == [
+        ("https://example.org/a_(b)?c=%41", "https://example.org/a_(b)?c=%41"),
+        ("http://xn--80ak6aa92e.com", "http://xn--80ak6aa92e.com"),
+    ]
+
+
+def test_code_without_a_fence_keeps_its_indentation() -> None:
+    text = "def f(x):\n    if x:\n\t    return 1"
+    assert "".join(span.text for span in blocks(text)[0].spans) == text
+    item = blocks("- one\n  two\n      three")[0]
+    assert "".join(span.text for span in item.spans) == "one\ntwo\n    three"

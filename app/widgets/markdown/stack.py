@@ -1,0 +1,130 @@
+"""Blocks below each other, of which only those near the sight are kept laid out."""
+
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from time import perf_counter
+
+from app.widgets.markdown.laid import Laid
+from app.widgets.markdown.parse import Block
+
+AT_ONCE = 100  # blocks that are measured whatever that takes
+KEPT = 300  # documents that stay
+NEAR = 2000  # pixels
+
+
+class Stack:
+    """`laid` is one for each block. A height is a guess until somebody looks, or until
+    `measure_more` comes to it; places below follow.
+    """
+
+    def __init__(self) -> None:
+        self.laid: list[Laid] = []
+        self.width = 0
+        self._guessed = 0  # before this one all are measured
+        self._recent: OrderedDict[Laid, None] = OrderedDict()
+
+    @property
+    def height(self) -> int:
+        return self.laid[-1].bottom if self.laid else 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether all heights are exact."""
+        while self._guessed < len(self.laid) and self.laid[self._guessed].exact:
+            self._guessed += 1
+        return self._guessed == len(self.laid)
+
+    def put(self, first: int, blocks: Sequence[Block]) -> None:
+        """From `first` on there are these blocks."""
+        for gone in self.laid[first:]:
+            self._recent.pop(gone, None)
+        del self.laid[first:]
+        self._guessed = min(self._guessed, first)
+        above = self.laid[-1].block if self.laid else None
+        for block in blocks:
+            self.laid.append(Laid(block, above, self.width))
+            above = block
+        self._stack(first)
+
+    def renew(self, rows: Iterable[int]) -> None:
+        """Lay these out again, as they look now."""
+        again = sorted(rows)
+        for row in again:
+            laid = self.laid[row]
+            laid.release()
+            laid.exact = False
+        self._guessed = min([self._guessed, *again])
+
+    def extend(self, row: int, block: Block) -> bool:
+        """Whether the block there could take what it has grown by."""
+        grown = self.laid[row].extend(block)
+        if grown:
+            self._stack(row)
+        return grown
+
+    def set_width(self, width: int) -> None:
+        """Lay all out for another width."""
+        self.width, self._guessed = width, 0
+        for laid in self.laid:
+            laid.lay(width)
+        self._stack(0)
+
+    def release(self) -> None:
+        """Forget all documents; heights stay."""
+        for laid in self.laid:
+            laid.release()
+        self._recent.clear()
+
+    def measure(self, rows: Iterable[int]) -> bool:
+        """Make the heights of some exact, and keep their documents; whether places have changed."""
+        lowest = len(self.laid)
+        for row in rows:
+            laid = self.laid[row]
+            if laid.measure():
+                lowest = min(lowest, row)
+            self._recent[laid] = None
+            self._recent.move_to_end(laid)
+        while len(self._recent) > KEPT:
+            self._recent.popitem(last=False)[0].release()
+        if lowest < len(self.laid):
+            self._stack(lowest)
+        return lowest < len(self.laid)
+
+    def measure_more(self, seconds: float) -> None:
+        """Measure the next ones for a while, at least AT_ONCE."""
+        rows: list[int] = []
+        began = perf_counter()
+        while not self.complete and (len(rows) < AT_ONCE or perf_counter() - began < seconds):
+            row = self._guessed
+            rows.append(row)
+            self.laid[row].measure()
+            if len(rows) > KEPT:
+                self.laid[rows[-KEPT]].release()
+        if rows:
+            self.measure(rows[-KEPT:])
+            self._stack(rows[0])
+
+    def row_at(self, y: float) -> int:
+        """The block at a height, or the nearest one; there must be one."""
+        return min(bisect_right(self.laid, y, key=_bottom), len(self.laid) - 1)
+
+    def rows_in(self, top: float, bottom: float) -> range:
+        """The blocks that stand between two heights, at least in part."""
+        return range(
+            bisect_left(self.laid, top, key=_bottom), bisect_right(self.laid, bottom, key=_top)
+        )
+
+    def _stack(self, first: int) -> None:
+        bottom = self.laid[first - 1].bottom if first else 0
+        for laid in self.laid[first:]:
+            laid.top = bottom + laid.gap
+            bottom = laid.bottom
+
+
+def _top(laid: Laid) -> int:
+    return laid.top
+
+
+def _bottom(laid: Laid) -> int:
+    return laid.bottom
