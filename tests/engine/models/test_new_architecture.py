@@ -64,7 +64,7 @@ def write(writer: gguf.GGUFWriter) -> None:
     writer.add_block_count(LAYERS)
     writer.add_head_count(H)
     writer.add_head_count_kv(K)
-    if writer.arch == "minnow":
+    if writer.arch != "minnow-large":
         writer.add_sliding_window(WINDOW)
     writer.add_layer_norm_rms_eps(EPS)
     byte_level_vocabulary(writer)
@@ -77,7 +77,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     folder = Path(__file__).parent / "architectures"
     monkeypatch.setattr(text, "__path__", [*text.__path__, str(folder)])
     yield
-    for name in ("minnow", "minnow_large"):
+    for name in ("minnow", "minnow_large", "minnow_school"):
         sys.modules.pop(f"{text.__name__}.{name}", None)
         text.__dict__.pop(name, None)
 
@@ -169,6 +169,14 @@ def test_it_can_be_asked_for_embeddings(path: Path) -> None:
         values = p.fill(Step(TOKENS[:8], positions, positions, steps))
         (rows,) = planner.plan("embeddings", lambda: graph).run(values)
         assert nmse(rows.reshape(8, E), wanted) < 1e-10
+
+
+@pytest.mark.usefixtures("known")
+def test_what_gives_no_logits_is_not_asked_for_them(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "school.gguf", "minnow-school", write=write)
+    words = "asking minnow-school for 'logits' is not supported; supported: embeddings"
+    with open_gguf(path) as file, pytest.raises(UnsupportedModel, match=words):
+        build_model(file, 64, 16)
 
 
 def test_it_answers_and_outlives_its_context(path: Path) -> None:
