@@ -45,6 +45,9 @@ def write_seventy(path: Path) -> int:
     writer.close()
     header = -(-path.stat().st_size // 32) * 32
     os.truncate(path, header + size)
+    with path.open("r+b") as file:  # the first tensor is read, and checked, when a plan is made
+        file.seek(header)
+        file.write(np.ones(E // HEADS // 2, np.float32).tobytes())
     return size
 
 
@@ -53,10 +56,10 @@ def tensors() -> list[tuple[str, tuple[int, ...], Type]]:
     q4, q6, f32, f16 = Type.Q4_K, Type.Q6_K, Type.F32, Type.F16
     kv = E // HEADS * KV_HEADS
     found: list[tuple[str, tuple[int, ...], Type]] = [
+        ("rope_freqs.weight", (E // HEADS // 2,), f32),
         ("token_embd.weight", (E, V), q4),
         ("output_norm.weight", (E,), f32),
         ("output.weight", (E, V), q6),
-        ("rope_freqs.weight", (E // HEADS // 2,), f32),
     ]
     for i in range(LAYERS):
         more = q6 if i < LAYERS // 8 or i >= LAYERS * 7 // 8 or i % 3 == 2 else q4

@@ -50,6 +50,13 @@ def test_removing_shows_the_sibling_beside() -> None:
     assert (shown(tree), tree.messages) == ([], {})
 
 
+def test_removing_the_first_shows_the_next_and_not_the_newest() -> None:
+    tree = Tree([message(1, None), message(2, None), message(3, None)])
+    tree.choose(tree.messages[1])
+    tree.remove(tree.messages[1])
+    assert shown(tree) == [2]
+
+
 def test_removing_another_leaves_the_choice() -> None:
     tree = Tree([message(1, None), message(2, None), message(3, None)])
     tree.choose(tree.messages[1])
