@@ -100,7 +100,7 @@ class Workbench(QObject):
         self.chats.deleted.connect(self._on_deleted)
         self.chats.renamed.connect(self._on_renamed)
         self.downloads.finished.connect(self.library.refresh)
-        self.session.changed.connect(lambda: self.file.open(self.session.path))
+        self.session.changed.connect(self._follow_model)
         self.preferences.changed.connect(self._preference_changed)
 
     @property
@@ -135,6 +135,11 @@ class Workbench(QObject):
         close_jobs()
         self._store.close()
         self.log.close()
+
+    def _follow_model(self) -> None:
+        if self.session.path != self.file.path:
+            self.selection.forget()  # it was of the model before
+            self.file.open(self.session.path)
 
     def _preference_changed(self, field: str) -> None:
         if field == "models_folder":

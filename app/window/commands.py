@@ -1,60 +1,9 @@
 """The table of commands; menus, shortcuts and the palette are made from it."""
 
-from collections.abc import Callable
-from typing import Protocol
-
-from app.state.workbench import Workbench
-from app.views.memory.memory import Page
-from app.views.talk.chats import ChatsView
 from app.widgets.commands import Command
-from app.widgets.focus import focus_first
-from app.window.inspector import Inspector
-from app.window.looks import Looks
-from app.window.model_opener import ModelOpener
-from app.window.panes import Panes
-from app.window.sheets import Sheets
-from app.window.talk_pane import TalkPane
+from app.window.desk import Desk, memory_page, new_chat, search_chats
 
 MENUS = ("Model", "Chat", "View", "Window")
-
-
-class Desk(Protocol):
-    """The parts of a window that commands act on."""
-
-    bench: Workbench
-    chats: ChatsView
-    talk: TalkPane
-    inspector: Inspector
-    panes: Panes
-    sheets: Sheets
-    opener: ModelOpener
-    looks: Looks
-
-    def close(self) -> bool: ...
-
-
-def new_chat(w: Desk) -> None:
-    """Go to an empty chat, with the keyboard in the composer."""
-    w.bench.chat.open(None)
-    w.panes.show_tab(Inspector.TALK)
-    focus_first(w.talk.composer)
-
-
-def search_chats(w: Desk) -> None:
-    """Go to the field above the chats."""
-    w.panes.show_chats()
-    w.chats.search.setFocus()
-    w.chats.search.selectAll()
-
-
-def memory_page(page: Page) -> Callable[[Desk], None]:
-    """Shows that page of the memory, or the layers again where it is shown."""
-
-    def show(w: Desk) -> None:
-        w.inspector.memory.toggle_page(page)
-        w.panes.show_tab("memory")
-
-    return show
 
 
 def _has_model(w: Desk) -> bool:
@@ -334,17 +283,33 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.back",
-        title="Back",
+        title="Back to the selection before",
         run=lambda w: w.bench.selection.back(),
         menu="View",
         key="Alt+Left",
+        enabled=lambda w: w.bench.selection.has_past,
     ),
     Command(
         id="view.forward",
-        title="Forward",
+        title="Forward to the next selection",
         run=lambda w: w.bench.selection.forward(),
         menu="View",
         key="Alt+Right",
+        enabled=lambda w: w.bench.selection.has_future,
+    ),
+    Command(
+        id="view.copy_selection",
+        title="Copy the selection as text",
+        run=lambda w: w.inspector.selection.copy(),
+        menu="View",
+        enabled=lambda w: bool(w.inspector.selection.text),
+    ),
+    Command(
+        id="view.select_nothing",
+        title="Select nothing",
+        run=lambda w: w.bench.selection.clear(),
+        menu="View",
+        enabled=lambda w: bool(w.inspector.selection.text),
     ),
     Command(
         id="text.larger",

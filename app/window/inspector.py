@@ -8,6 +8,7 @@ from app.theme.tokens import GRID
 from app.views.log import LogView
 from app.views.memory.memory import MemoryView
 from app.views.models.model import ModelView
+from app.views.selection import SelectionStrip
 from app.widgets.basics import divider, surface
 
 
@@ -39,13 +40,18 @@ class Inspector(QWidget):
         column.setSpacing(0)
         column.addWidget(self.bar)
         column.addWidget(divider())
+        self.selection = SelectionStrip(bench)
+        column.addWidget(self.selection)
+        column.addWidget(divider())
         column.addWidget(self._stack, 1)
         self._tabs.currentChanged.connect(self._changed)
-        self.memory, self.model = MemoryView(bench), ModelView(bench.file)
+        self.memory, self.model = MemoryView(bench), ModelView(bench)
         self.log = LogView(bench.log)
         self.add("memory", "Memory", self.memory)
         self.add("model", "Model", self.model)
         self.add("log", "Log", self.log)
+        self.memory.tensors_wanted.connect(self._show_tensors)
+        self.model.tensors.place_wanted.connect(self._show_place)
 
     @property
     def tab(self) -> str:
@@ -74,6 +80,15 @@ class Inspector(QWidget):
     def take_bar(self) -> None:
         """Have the line of tabs back, if it was put elsewhere."""
         self._column.insertWidget(0, self.bar)
+
+    def _show_tensors(self, layer: int | None) -> None:
+        self.model.show_tensors(layer)
+        self.show_tab("model")
+        self.model.tensors.table.view.setFocus()
+
+    def _show_place(self) -> None:
+        self.show_tab("memory")
+        self.memory.go_to_layers()
 
     def _changed(self) -> None:
         page = self._pages.get(self.tab)

@@ -13,7 +13,8 @@ from app.views.talk.chats import ChatsView
 from app.widgets.basics import divider, surface
 from app.widgets.commands import Actions
 from app.widgets.focus import move_focus
-from app.window.commands import COMMANDS, MENUS, Desk
+from app.window.commands import COMMANDS, MENUS
+from app.window.desk import Desk
 from app.window.drops import IMAGES, Drops
 from app.window.inspector import Inspector
 from app.window.looks import Looks
@@ -89,6 +90,7 @@ class MainWindow(QMainWindow):
         for signal in (
             *(self.panes.changed, bench.session.changed, bench.preferences.changed),
             *(bench.chat.path_changed, bench.chat.message_added, bench.chat.busy_changed),
+            bench.selection.changed,
         ):
             signal.connect(self.commands.refresh)
 

@@ -31,7 +31,7 @@ class Cell:
     @property
     def kind(self) -> str:
         """The component as it is shown: mapped pages apart, since they are not allocated."""
-        return MAPPED if self.status == MAPPED else self.component
+        return kind_of(self)
 
     @property
     def size(self) -> int:
@@ -41,6 +41,11 @@ class Cell:
     def row(self) -> MemoryRow:
         """As a record of the engine."""
         return MemoryRow(self.device, self.component, self.layer, self.size, self.status)
+
+
+def kind_of(row: Cell | MemoryRow) -> str:
+    """The component as it is shown: mapped pages apart, since they are not allocated."""
+    return MAPPED if row.status == MAPPED else row.component
 
 
 def cells(

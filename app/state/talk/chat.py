@@ -148,6 +148,11 @@ class ChatState(QObject):
         """Remove the message with all that follows it; a sibling takes its place."""
         return self._is_free() and self._attempt(self._delete, row)
 
+    def row_of(self, message_id: int) -> int | None:
+        """Where a message stands in the path; None where it does not."""
+        rows = (row for row, message in enumerate(self.path) if message.id == message_id)
+        return next(rows, None)
+
     def tokens(self, row: int) -> Tokens:
         """The tokens of the answer at `row`, read when first asked for."""
         message, running = self.path[row], self._answering.current

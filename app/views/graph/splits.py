@@ -60,6 +60,7 @@ class SplitBand(Walk):
     def __init__(self) -> None:
         super().__init__()
         self._times: StepTimes | None = None
+        self._selected: int | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Splits of a token")
 
@@ -67,6 +68,14 @@ class SplitBand(Walk):
         self._times = times
         self.setAccessibleDescription(self._words())
         self.updateGeometry()
+        self.update()
+
+    def show_selected(self, number: int | None) -> None:
+        """Mark the split that is selected."""
+        self._selected = number
+        if number is not None:
+            self._at = number
+        self.setAccessibleDescription(self._words())
         self.update()
 
     def stops(self) -> int:
@@ -129,8 +138,10 @@ class SplitBand(Walk):
             if painter.fontMetrics().horizontalAdvance(said) <= computed.width() - 8:
                 painter.drawText(computed, _CENTER, said)
                 break
-        if self.hasFocus() and number == self.at:
-            painter.setPen(QPen(QColor(now.text), 2))
+        focused = self.hasFocus() and number == self.at
+        if focused or number == self._selected:
+            tone = now.text if focused else now.accent
+            painter.setPen(QPen(QColor(tone), 2))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRect(copied.united(computed).adjusted(1, 1, -2, -1))
 

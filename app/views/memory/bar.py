@@ -39,9 +39,11 @@ class PoolBar(Walk):
     """Shows a `PoolSum`. Arrows walk over its parts, Enter or a click inspects one."""
 
     inspected = Signal(object)  # Part
+    device_inspected = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
+        self._selected: tuple[str | None, str | None] = (None, None)
         self._sum: PoolSum | None = None
         self.numbers = PoolNumbers((), {})
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -76,6 +78,24 @@ class PoolBar(Walk):
             if area.contains(event.position()):
                 self.go(at)
                 self.inspected.emit(part)
+                return
+        below = event.position().y() - self._numbers_top()
+        device = self.numbers.device_at(below, self.width())
+        if device is not None:
+            self.device_inspected.emit(device)
+
+    def show_selected(self, device: str | None, component: str | None) -> None:
+        """Frame the parts of a device, or its one component."""
+        self._selected = (device, component)
+        parts = self._sum.parts if self._sum is not None else ()
+        if parts and not self.is_selected(parts[self.at]):
+            found = (at for at, part in enumerate(parts) if self.is_selected(part))
+            self._at = next(found, self._at)
+        self.update()
+
+    def is_selected(self, part: Part) -> bool:
+        device, component = self._selected
+        return part.device == device and component in (part.component, None)
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
@@ -91,7 +111,7 @@ class PoolBar(Walk):
         self._paint_head(painter, self._sum)
         self._paint_line(painter, self._sum)
         self._paint_parts(painter)
-        self.numbers.paint(painter, self._bar_area().bottom() + GRID, self.width())
+        self.numbers.paint(painter, self._numbers_top(), self.width())
         painter.end()
 
     # Where things are
@@ -101,6 +121,9 @@ class PoolBar(Walk):
 
     def _bar_area(self) -> QRectF:
         return QRectF(0, fonts.px(HEAD + LINE + LENS), self.width(), fonts.px(BAR))
+
+    def _numbers_top(self) -> float:
+        return self._bar_area().bottom() + GRID
 
     def _areas(self) -> Iterator[tuple[Part, QRectF]]:
         """Each part's place in the magnified bar; none is too thin to be seen."""
@@ -174,6 +197,10 @@ class PoolBar(Walk):
             return
         for at, (part, area) in enumerate(areas):
             self._paint_part(painter, part, area.adjusted(0, 0, -1, 0))
+            if self.is_selected(part):
+                painter.setPen(QPen(QColor(tokens().accent), 3))
+                painter.setBrush(Qt.BrushStyle.NoBrush)
+                painter.drawRect(area.adjusted(1.5, 1.5, -2.5, -1.5))
             if self.hasFocus() and at == self.at:
                 painter.setPen(QPen(QColor(tokens().text), 2))
                 painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -222,6 +249,7 @@ class PoolBars(QWidget):
     """A bar for each pool, one below the other."""
 
     inspected = Signal(object)  # Part
+    device_inspected = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -234,11 +262,16 @@ class PoolBars(QWidget):
         while len(self.bars) < len(sums):
             self.bars.append(PoolBar())
             self.bars[-1].inspected.connect(self.inspected)
+            self.bars[-1].device_inspected.connect(self.device_inspected)
             self._column.addWidget(self.bars[-1])
         for at, bar in enumerate(self.bars):
             bar.setVisible(at < len(sums))
             if at < len(sums):
                 bar.show_sum(sums[at], busy)
+
+    def show_selected(self, device: str | None, component: str | None) -> None:
+        for bar in self.bars:
+            bar.show_selected(device, component)
 
 
 def _label(painter: QPainter, area: QRectF, part: Part, tone: str) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 from PySide6.QtCore import (
     QAbstractTableModel,
     QEvent,
+    QItemSelection,
+    QItemSelectionModel,
     QModelIndex,
     QPersistentModelIndex,
     Qt,
@@ -111,7 +113,8 @@ class MatrixRows(QAbstractTableModel):
 class MatrixView(QTableView):
     """Arrows go from cell to cell; copying takes all of it."""
 
-    pointed = Signal(object)  # QModelIndex, invalid where there is none
+    pointed = Signal(object)  # QModelIndex that the person went to
+    opened = Signal(object)  # QModelIndex: Enter, or a double click
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +134,45 @@ class MatrixView(QTableView):
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         self._header.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         self.rows.modelReset.connect(self._fit)
-        self.selectionModel().currentChanged.connect(lambda now, _: self.pointed.emit(now))
+        self._showing = False
+        self.selectionModel().currentChanged.connect(self._point)
+        self.clicked.connect(lambda index: self.pointed.emit(index))
+        self.activated.connect(lambda index: self.opened.emit(index))
+
+    def show_selected(
+        self, layer: int | None, device: str | None, component: str | None, scroll: bool = True
+    ) -> None:
+        """Mark a cell, a layer, or the columns of a device, and bring it into view."""
+        grid = self.rows.grid
+        rows = [at for at, n in enumerate(grid.layers) if n == layer and n is not None]
+        columns = [
+            1 + at
+            for at, (on, of) in enumerate(grid.columns)
+            if on == device and component in (of, None)
+        ]
+        if not rows and not columns:
+            self.clearSelection()
+            return
+        self._showing = True
+        first = rows[0] if rows else max(self.currentIndex().row(), 0)
+        index = self.rows.index(first, columns[0] if columns else max(self._column(), 0))
+        upper, lower = (first, first) if rows else (0, len(grid.layers) - 1)
+        left, right = (columns[0], columns[-1]) if columns else (0, len(grid.columns))
+        marked = QItemSelection(self.rows.index(upper, left), self.rows.index(lower, right))
+        model = self.selectionModel()
+        if index != self.currentIndex():
+            model.setCurrentIndex(index, QItemSelectionModel.SelectionFlag.NoUpdate)
+        model.select(marked, QItemSelectionModel.SelectionFlag.ClearAndSelect)
+        if scroll:
+            self.scrollTo(index)
+        self._showing = False
+
+    def _column(self) -> int:
+        return self.currentIndex().column()
+
+    def _point(self, now: QModelIndex) -> None:
+        if now.isValid() and not self._showing:
+            self.pointed.emit(now)
 
     def copy(self) -> None:
         QGuiApplication.clipboard().setText(self.rows.text())

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QModelIndex, Qt
+from PySide6.QtCore import QEvent, QModelIndex, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
-from app.state.memory.cells import Cell
+from app.state.memory.cells import Cell, kind_of
 from app.state.memory.matrix import describe, grid, layer_title
 from app.state.memory.sums import Part, pools
+from app.state.selection import Selected
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING, ROW
@@ -54,6 +55,8 @@ def record_columns(title: Callable[[int | None], str]) -> tuple[Column[MemoryRow
 class MemoryView(QWidget):
     """Shows `bench.memory`, planned beside held, live while loading and answering."""
 
+    tensors_wanted = Signal(object)  # of a layer, or None: of those that belong to none
+
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._memory, self._session, self._selection = bench.memory, bench.session, bench.selection
@@ -64,16 +67,21 @@ class MemoryView(QWidget):
         self._events_shown: tuple[int, MemoryEvent | None] = (-1, None)
         self.bars, self.tracks = PoolBars(), PoolTracks()
         self.bars.inspected.connect(self._part_chosen)
+        self.bars.device_inspected.connect(self._selection.select_device)
         self.tracks.pointed.connect(self._event_pointed)
         self.matrix = MatrixView()
         self.matrix.pointed.connect(self._cell_pointed)
+        self.matrix.opened.connect(self._cell_opened)
         self.records = Table(Rows(record_columns(self._title), self), "Records", stretch=(1,))
         self.events = Table(Rows(event_columns(self._title), self), "Events", stretch=(WHAT,))
-        self.events.chosen.connect(self._event_chosen)
+        self.records.picked.connect(self._record_picked)
+        self.records.activated.connect(lambda row: self.tensors_wanted.emit(row.layer))
+        self.events.picked.connect(self._event_pointed)
         self.band = SplitBand()
         self.splits = Table(Rows(SPLITS, self), "Splits")
         self.band.pointed.connect(self._split_pointed)
         self.splits.chosen.connect(self._split_chosen)
+        self.splits.picked.connect(self._split_picked)
         self._choices = {page: self._choice(page, name) for page, name in PAGES.items()}
         self._says = ElidedLabel(size="small")
         self._says.setProperty("tone", "quiet")
@@ -89,6 +97,7 @@ class MemoryView(QWidget):
         self._memory.changed.connect(self.refresh)
         self._session.changed.connect(self.refresh)
         self._splits.changed.connect(self.refresh)
+        self._selection.changed.connect(self._show_selected)
         self._arrange()
 
     @property
@@ -112,6 +121,12 @@ class MemoryView(QWidget):
             button.setChecked(name == page)
         self._arrange()
 
+    def go_to_layers(self) -> None:
+        """Show the layers, with the keyboard in their chart or table."""
+        self.show_page("layers")
+        self._show_selected()
+        (self.records.view if self._as_table else self.matrix).setFocus()
+
     def toggle_page(self, page: Page) -> None:
         """Show that page, or the layers where it can be seen already."""
         self.show_page("layers" if self.isVisible() and self._page == page else page)
@@ -124,12 +139,14 @@ class MemoryView(QWidget):
             self._cells = memory.cells  # else tables keep their place and what is chosen
             self.matrix.rows.show_grid(grid(self._cells, memory.n_layer), memory.refusal)
             self.records.rows.show_rows([cell.row() for cell in self._cells])
+            self._show_selected(scroll=False)
             self._show_failure()
         if self._page == "timeline":
             self._refresh_past()
         elif self._page == "splits":
             self.band.show_times(self._splits.latest)
             self.splits.rows.show_rows(list(enumerate(self._splits.splits)))
+            self._show_split()
         self._show_parts()
 
     def _refresh_past(self) -> None:
@@ -261,28 +278,57 @@ class MemoryView(QWidget):
 
     def _cell_pointed(self, index: QModelIndex) -> None:
         self._tell_cell(index)
-        if not index.isValid():
-            return
         layer = self.matrix.rows.grid.layers[index.row()]
         cell = self.matrix.rows.cell(index)
         if cell is None:
-            self._selection.select(layer=layer)
+            self._selection.select_layer(layer)
         else:
-            self._selection.select(device=cell.device, component=cell.kind, layer=layer)
+            self._selection.select_cell(layer, cell.device, cell.kind)
+
+    def _cell_opened(self, index: QModelIndex) -> None:
+        self.tensors_wanted.emit(self.matrix.rows.grid.layers[index.row()])
+
+    def _record_picked(self, row: MemoryRow) -> None:
+        self._selection.select_cell(row.layer, row.device, kind_of(row))
 
     def _event_pointed(self, event: MemoryEvent) -> None:
+        self._selection.select_cell(event.layer, event.device, event.component)
         self._tell(describe_event(event), "bad" if event.kind == "refuse" else "quiet")
-
-    def _event_chosen(self, event: MemoryEvent | None) -> None:
-        if event is not None:
-            self._event_pointed(event)
 
     def _split_pointed(self, number: int) -> None:
         self.splits.choose(number)
+        self._selection.select_split(number, self._splits.splits[number].device)
+
+    def _split_picked(self, chosen: Numbered) -> None:
+        number, split = chosen
+        self._selection.select_split(number, split.device)
 
     def _split_chosen(self, chosen: Numbered | None) -> None:
         if chosen is not None:
             self._tell(describe_split(*chosen))
 
     def _part_chosen(self, part: Part) -> None:
-        self._selection.select(device=part.device, component=part.component)
+        self._selection.select_device(part.device, part.component)
+
+    def _show_selected(self, scroll: bool = True) -> None:
+        """Each part of this view shows what is selected, wherever that was done."""
+        now = self._selection.now
+        self.matrix.show_selected(now.layer, now.device, now.component, scroll)
+        self.bars.show_selected(now.device, now.component)
+        if (now.layer, now.device) != (None, None):
+            self.records.choose_first(lambda row: _matches(row, now))
+        self._show_split()
+
+    def _show_split(self) -> None:
+        split = self._splits.place_of(self._selection.now)
+        self.band.show_selected(split)
+        if split is not None:
+            self.splits.choose_first(lambda numbered: numbered[0] == split)
+
+
+def _matches(row: MemoryRow, selected: Selected) -> bool:
+    return (
+        (selected.layer is None or row.layer == selected.layer)
+        and selected.device in (row.device, None)
+        and selected.component in (kind_of(row), None)
+    )

@@ -72,6 +72,17 @@ class PoolNumbers:
                     painter.drawText(area, _RIGHT, text)
             top += height
 
+    def device_at(self, y: float, width: float) -> str | None:
+        """The device whose row is `y` below the top."""
+        height, top = fonts.px(ROW), 0
+        for _ in self._blocks(width):
+            for device in self.rows:
+                top += height
+                if top <= y < top + height:
+                    return device
+            top += height
+        return None
+
     def _blocks(self, width: float) -> Iterator[range]:
         n, each = len(self.titles), self._per_block(width)
         for start in range(0, n, each):

@@ -3,7 +3,8 @@
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-from app.state.models.model import FileContent, ModelState
+from app.state.models.model import FileContent
+from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
 from app.views.models.difference import DifferencePage
 from app.views.models.tables import MetadataPage, TensorsPage
@@ -14,11 +15,11 @@ from app.widgets.numbers import grouped, mib
 
 
 class ModelView(QWidget):
-    """Shows `ModelState`."""
+    """Shows `bench.file`."""
 
-    def __init__(self, state: ModelState) -> None:
+    def __init__(self, bench: Workbench) -> None:
         super().__init__()
-        self._state = state
+        self._state = state = bench.file
         self._title = ElidedLabel(size="strong")
         self._says = label(tone="quiet", wrap=True)
         self.tabs = QTabBar()
@@ -28,7 +29,7 @@ class ModelView(QWidget):
         self.tabs.setExpanding(False)
         self.tabs.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.metadata = MetadataPage()
-        self.tensors = TensorsPage()
+        self.tensors = TensorsPage(bench)
         self.tokenizer = TokenizerPage(state)
         self.difference = DifferencePage(state)
         self._stack = QStackedWidget()
@@ -65,6 +66,11 @@ class ModelView(QWidget):
         column.addStretch(0)
         state.changed.connect(self.refresh)
         self.refresh()
+
+    def show_tensors(self, layer: int | None) -> None:
+        """The tensors of a layer, or all."""
+        self.tensors.show_layer(layer)
+        self.tabs.setCurrentIndex(self._stack.indexOf(self.tensors))
 
     def refresh(self) -> None:
         state, content = self._state, self._state.content

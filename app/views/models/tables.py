@@ -4,10 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
 from app.state.models.model import FileContent, MetaRow, shape_text, value_text
+from app.state.selection import layer_of
+from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import label
 from app.widgets.lists.rows import Column, Rows
@@ -98,16 +100,46 @@ class MetadataPage(QWidget):
 class TensorsPage(QWidget):
     """The tensors by name, layers in their order; by offset they stand as in the file."""
 
-    def __init__(self) -> None:
+    place_wanted = Signal()  # of the tensor that is selected, by Enter or a double click
+
+    def __init__(self, bench: Workbench) -> None:
         super().__init__()
+        self._bench = bench
         self.table = Table(Rows(TENSORS, self), "Tensors", stretch=(0,))
         _fill(self, self.table)
+        self.table.picked.connect(self._picked)
+        self.table.activated.connect(lambda _: self.place_wanted.emit())
+        bench.selection.changed.connect(self._show_selected)
 
     def show_content(self, content: FileContent | None) -> None:
         tensors = content.tensors if content is not None else ()
         rows = sorted(tensors, key=lambda t: _natural(t.name))
         if rows != list(self.table.rows.all_rows):
             self.table.rows.show_rows(rows)
+            self._show_selected()
+
+    def show_layer(self, layer: int | None) -> None:
+        """Only the tensors of a layer; all where it is None."""
+        if layer is None:
+            self.table.query.clear()
+        elif layer == self._bench.memory.n_layer:
+            self.table.query.setText("output")
+        else:
+            self.table.query.setText(f"blk.{layer}.")
+
+    def _picked(self, tensor: TensorInfo) -> None:
+        self._bench.selection.select_tensor(tensor.name, self._layer(tensor))
+
+    def _layer(self, tensor: TensorInfo) -> int | None:
+        return layer_of(tensor.name, self._bench.memory.n_layer)
+
+    def _show_selected(self) -> None:
+        """The tensor, else the first one of the layer."""
+        now = self._bench.selection.now
+        if now.tensor is not None:
+            self.table.choose_first(lambda tensor: tensor.name == now.tensor)
+        elif now.layer is not None:
+            self.table.choose_first(lambda tensor: self._layer(tensor) == now.layer)
 
 
 def array_items(array: Array) -> tuple[list[Item], list[str]]:

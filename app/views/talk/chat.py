@@ -1,6 +1,6 @@
 """The talk: messages of the open chat."""
 
-from PySide6.QtCore import QEvent, Qt, QTimer, QUrl, Signal
+from PySide6.QtCore import QEvent, QRect, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
@@ -29,6 +29,7 @@ class ChatView(QWidget):
         super().__init__()
         self.bench = bench
         self.measure: Measure = "probability"
+        self._selected_token: tuple[int, int] | None = None
         self.setAccessibleName("Talk")
         surface(self, "canvas")
         self.column = Column(self._make, self._estimate, fonts.chat_width())
@@ -56,6 +57,7 @@ class ChatView(QWidget):
         bench.session.stage_changed.connect(self._tick)
         bench.session.changed.connect(self._refresh_empty)
         bench.preferences.changed.connect(self._preference_changed)
+        bench.selection.changed.connect(self._show_selected)
         self._path_changed(0)
         self._show_legend()
 
@@ -170,6 +172,20 @@ class ChatView(QWidget):
             if isinstance(view, MessageView):
                 view.row.measure = measure
         self._refresh_all()
+
+    def _show_selected(self) -> None:
+        """Mark the selected token, and bring it into view where another one is selected now."""
+        token, before = self.bench.selection.now.token, self._selected_token
+        self._selected_token = token
+        row = self.bench.chat.row_of(token[0]) if token is not None else None
+        if row is not None and token != before and self.column.widget(row) is None:
+            self.column.show_row(row)
+        for number, view in self.column.live.items():
+            area = view.show_selected() if isinstance(view, MessageView) else None
+            if number == row and token != before:
+                area = area or QRect(0, 0, 1, 4 * GRID)
+                self.column.reveal(view.y() + area.bottom())
+                self.column.reveal(view.y() + area.top())
 
     def _refresh_all(self) -> None:
         for view in self.column.live.values():

@@ -1,6 +1,6 @@
 """One message of the talk: who speaks, what is said, what can be done with it."""
 
-from PySide6.QtCore import QEvent, QPoint, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 
@@ -76,6 +76,13 @@ class MessageView(Row):
         """Tokens from `first` on are new."""
         if self.tokens is not None:
             self.tokens.append(first)
+
+    def show_selected(self) -> QRect | None:
+        """Mark the selected token; where it is, if it is in this message and can be seen."""
+        area = self.tokens.show_selected() if self.tokens is not None else None
+        if area is None or self.tokens is None:
+            return None
+        return area.translated(self.tokens.mapTo(self, QPoint(0, 0)))
 
     def begin_edit(self) -> None:
         """Put a field in place of the text."""

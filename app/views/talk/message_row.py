@@ -60,6 +60,12 @@ class MessageRow(QObject):
         return self._bench.chat.tokens(self.number)
 
     @property
+    def selected_token(self) -> int | None:
+        """The one of its tokens that is selected."""
+        token = self._bench.selection.now.token
+        return token[1] if token is not None and token[0] == self.message.id else None
+
+    @property
     def painted(self) -> bool:
         """Whether it is shown as its tokens."""
         wanted = self._bench.preferences.value.probabilities_shown
@@ -102,4 +108,4 @@ class MessageRow(QObject):
         return done
 
     def select_token(self, index: int) -> None:
-        self._bench.selection.select(token=(self.message.id, index))
+        self._bench.selection.select_token(self.message.id, index)

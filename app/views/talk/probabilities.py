@@ -73,6 +73,15 @@ class TokenAnswer(QWidget):
         self._bands += [band(known[n], measure) for n in fresh]
         self._ends += [known.end(n) for n in fresh]
         self.painter.set_tokens(self._row.message.text, known.begin, self._ends, self._bands)
+        self.show_selected()
+
+    def show_selected(self) -> QRect | None:
+        """Mark the selected token; where it is, if it is one of these."""
+        index = self._row.selected_token
+        self.painter.show_selected(index)
+        if index is None or index >= len(self._ends):
+            return None
+        return self.painter.token_rect(index).toAlignedRect().translated(self.painter.pos())
 
     def append(self, first: int) -> None:
         """Tokens from `first` on are new; `refresh` shows them."""

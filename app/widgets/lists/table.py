@@ -1,6 +1,6 @@
 """A table with a filter line; what is chosen in it, or all of it, copies as text."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -45,13 +45,14 @@ class Table(QWidget):
     """
 
     chosen = Signal(object)  # a row; None when none is
+    picked = Signal(object)  # a row that the person went to, by mouse or keyboard
     activated = Signal(object)
 
     def __init__(self, rows: Rows[Any], name: str, stretch: Sequence[int] = ()) -> None:
         super().__init__()
         self.rows, self._name = rows, name.lower()
         self._chosen: Any = None
-        self._fitting = self._touched = False
+        self._fitting = self._touched = self._by_program = False
         self.query = QLineEdit()
         self.query.setPlaceholderText(f"Filter {self._name}")
         self.query.setAccessibleName(f"Filter {self._name}")
@@ -62,6 +63,7 @@ class Table(QWidget):
         self.view = _view(rows, name)
         self.view.horizontalHeader().sectionResized.connect(self._border_moved)
         self.view.selectionModel().currentRowChanged.connect(self._choose)
+        self.view.clicked.connect(lambda index: self.picked.emit(self.rows.shown[index.row()]))
         self.view.activated.connect(self._activate)
         self.view.copy_wanted.connect(self.copy_chosen)
         for at in range(len(rows.columns)):  # headers take no keyboard
@@ -111,8 +113,19 @@ class Table(QWidget):
         """Put the cursor on a row of `rows.shown`."""
         index = self.rows.index(place, 0)
         flags = _Select.ClearAndSelect | _Select.Rows
+        self._by_program = True
         self.view.selectionModel().setCurrentIndex(index, flags)
+        self._by_program = False
         self.view.scrollTo(index)
+
+    def choose_first(self, wanted: Callable[[Any], bool]) -> None:
+        """Put the cursor on the first row that is wanted, unless it is on such a row."""
+        at = self.view.currentIndex().row()
+        if 0 <= at < len(self.rows.shown) and wanted(self.rows.shown[at]):
+            return
+        place = next((n for n, row in enumerate(self.rows.shown) if wanted(row)), None)
+        if place is not None:
+            self.choose(place)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
@@ -159,6 +172,8 @@ class Table(QWidget):
         if index.isValid():  # a reset leaves none for a moment
             self._chosen = self.rows.shown[index.row()]
         self.chosen.emit(self._chosen)
+        if index.isValid() and not self._by_program:
+            self.picked.emit(self._chosen)
 
     def _activate(self, index: QModelIndex) -> None:
         self.activated.emit(self.rows.shown[index.row()])

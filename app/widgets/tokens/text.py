@@ -48,6 +48,7 @@ class TokenText(QWidget):
         self.ends: list[int] = []
         self.bands: list[int | None] = []
         self.place: int | None = None
+        self.selected: int | None = None
         self._hovered: int | None = None
         self._paragraphs: list[Paragraph] = []
         self._lines: list[Line] = []
@@ -102,6 +103,13 @@ class TokenText(QWidget):
         self.update()
         self.pointed.emit(self.place)
         self.placed.emit(self.place)
+
+    def show_selected(self, index: int | None) -> None:
+        """Mark a token that is selected, here or elsewhere."""
+        self.selected = index
+        if index is not None and index < len(self.ends):
+            self.place = index
+        self.update()
 
     def leave(self) -> None:
         """Point at nothing."""
@@ -252,13 +260,14 @@ class TokenText(QWidget):
                 painter.drawLine(QPointF(area.left() + 0.5, y), QPointF(area.right() - 0.5, y))
 
     def _paint_cursor(self, painter: QPainter) -> None:
-        index = self.current
-        if index is None or index >= len(self.ends):
-            return
+        """A frame around the token that is pointed at, a thinner one around the selected one."""
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(QPen(QColor(tokens().accent), 2))
-        for rect in self._rects(self._start(index), self.ends[index]):
-            painter.drawRoundedRect(rect.adjusted(-1, -3, 1, 4), 3, 3)
+        for index, width in ((self.selected, 1), (self.current, 2)):
+            if index is None or index >= len(self.ends):
+                continue
+            painter.setPen(QPen(QColor(tokens().accent), width))
+            for rect in self._rects(self._start(index), self.ends[index]):
+                painter.drawRoundedRect(rect.adjusted(-1, -3, 1, 4), 3, 3)
 
     # Mouse and keyboard
 

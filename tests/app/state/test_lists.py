@@ -1,4 +1,4 @@
-"""The list of chats, the selection, the log, the library and the memory: state without engine."""
+"""The list of chats, the log, the library and the memory: state without engine."""
 
 import logging
 import threading
@@ -15,7 +15,7 @@ from app.state.memory.memory import MemoryState
 from app.state.models import library
 from app.state.models.library import LibraryState
 from app.state.problem import Problem
-from app.state.selection import Selected, Selection
+from app.state.selection import Selection
 from app.state.talk.chats import ChatList
 from app.state.talk.store import ChatRow, ChatStore
 from app.work import close_jobs
@@ -102,33 +102,6 @@ class TestChatList:
         chats.refresh_if_changed()
         assert titles(chats)[0] == "elsewhere"
         other.close()
-
-
-def test_selection(qapp: object) -> None:
-    selection, heard = Selection(), []
-    selection.changed.connect(lambda: heard.append(selection.now))
-    selection.back()
-    selection.forward()
-    selection.select(layer=3)
-    selection.select(layer=3)
-    selection.select(tensor="blk.3.attn_q.weight")
-    assert heard == [Selected(layer=3), Selected(layer=3, tensor="blk.3.attn_q.weight")]
-    selection.back()
-    selection.back()
-    selection.back()
-    assert selection.now == Selected()
-    selection.forward()
-    assert selection.now == Selected(layer=3)
-    selection.select(token=(5, 0))
-    selection.forward()  # a new way forgets the old one
-    assert selection.now == Selected(layer=3, token=(5, 0))
-    selection.clear()
-    assert selection.now == Selected()
-    for n in range(500):
-        selection.select(layer=n)
-    for _ in range(500):
-        selection.back()
-    assert selection.now.layer == 399
 
 
 def test_log(qapp: object, until: Until) -> None:

@@ -200,13 +200,3 @@ def test_text_grows_by_key(window: MainWindow) -> None:
     assert window.font().pixelSize() > before
     press(window, Qt.Key.Key_0, CTRL)
     assert window.font().pixelSize() == before
-
-
-def test_back_through_selections(window: MainWindow) -> None:
-    selection = window.bench.selection
-    selection.select(layer=3)
-    selection.select(layer=5)
-    press(window, Qt.Key.Key_Left, Qt.KeyboardModifier.AltModifier)
-    assert selection.now.layer == 3
-    press(window, Qt.Key.Key_Right, Qt.KeyboardModifier.AltModifier)
-    assert selection.now.layer == 5

@@ -1,0 +1,95 @@
+"""The strip that always says what is selected."""
+
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QHBoxLayout, QWidget
+
+from app.state.selection import Selected
+from app.state.workbench import Workbench
+from app.theme.devices import device_look
+from app.theme.tokens import GRID
+from app.widgets.basics import IconButton, set_tone, surface
+from app.widgets.elided import ElidedLabel
+
+BETWEEN = " › "
+NOTHING = "Nothing selected"
+LONGEST_TOKEN = 24  # characters shown of a token's text
+
+
+class SelectionStrip(QWidget):
+    """Token › layer › split › device › tensor, as far as they are selected, with the way back."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._bench = bench
+        selection = bench.selection
+        surface(self, "panel")
+        self._back = IconButton("chevron-left", "Back (Alt+Left)", selection.back, 16)
+        self._forward = IconButton("chevron-right", "Forward (Alt+Right)", selection.forward, 16)
+        self.says = ElidedLabel()
+        self._copy = IconButton("copy", "Copy the selection as text", self.copy, 16)
+        self._clear = IconButton("close", "Select nothing", selection.clear, 16)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(GRID, 0, GRID, 0)
+        row.setSpacing(GRID // 2)
+        row.addWidget(self._back)
+        row.addWidget(self._forward)
+        row.addSpacing(GRID // 2)
+        row.addWidget(self.says, 1)
+        row.addWidget(self._copy)
+        row.addWidget(self._clear)
+        selection.changed.connect(self.refresh)
+        bench.memory.changed.connect(self.refresh)  # it knows which layer is the output block
+        bench.chat.path_changed.connect(self.refresh)
+        self.refresh()
+
+    @property
+    def text(self) -> str:
+        """The selection in words; empty where nothing is selected."""
+        now = self._bench.selection.now
+        return BETWEEN.join(part for part in self._parts(now) if part)
+
+    def copy(self) -> None:
+        """Put it on the clipboard."""
+        if self.text:
+            QGuiApplication.clipboard().setText(self.text)
+
+    def refresh(self) -> None:
+        text, selection = self.text, self._bench.selection
+        self.says.setText(text or NOTHING)
+        self.says.setAccessibleName(f"Selected: {text}" if text else NOTHING)
+        set_tone(self.says, "" if text else "quiet")
+        self._back.setEnabled(selection.has_past)
+        self._forward.setEnabled(selection.has_future)
+        self._copy.setEnabled(bool(text))
+        self._clear.setEnabled(bool(text))
+
+    def _parts(self, now: Selected) -> tuple[str, ...]:
+        device = ""
+        if now.device is not None:
+            device = f"{device_look(now.device).letter} {now.device}"
+        return (
+            self._token(now.token),
+            self._layer(now.layer),
+            f"split {now.split}" if now.split is not None else "",
+            device,
+            now.component or "",
+            now.tensor or "",
+        )
+
+    def _token(self, token: tuple[int, int] | None) -> str:
+        """Its text and its place in the answer."""
+        if token is None:
+            return ""
+        message, index = token
+        row = self._bench.chat.row_of(message)
+        known = self._bench.chat.tokens(row) if row is not None else ()
+        text = known[index].text if index < len(known) else ""
+        shown = "".join(c if c.isprintable() else " " for c in text).strip()
+        short = shown if len(shown) <= LONGEST_TOKEN else f"{shown[:LONGEST_TOKEN]}…"
+        return f"“{short}” #{index + 1}" if short else f"token #{index + 1}"
+
+    def _layer(self, layer: int | None) -> str:
+        if layer is None:
+            return ""
+        n_layer = self._bench.memory.n_layer
+        return "output block" if n_layer and layer == n_layer else f"layer {layer}"

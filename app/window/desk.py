@@ -1,0 +1,54 @@
+"""The parts of a window that commands act on, and what takes several of them."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from app.state.workbench import Workbench
+from app.views.memory.memory import Page
+from app.views.talk.chats import ChatsView
+from app.widgets.focus import focus_first
+from app.window.inspector import Inspector
+from app.window.looks import Looks
+from app.window.model_opener import ModelOpener
+from app.window.panes import Panes
+from app.window.sheets import Sheets
+from app.window.talk_pane import TalkPane
+
+
+class Desk(Protocol):
+    """The parts of a window that commands act on."""
+
+    bench: Workbench
+    chats: ChatsView
+    talk: TalkPane
+    inspector: Inspector
+    panes: Panes
+    sheets: Sheets
+    opener: ModelOpener
+    looks: Looks
+
+    def close(self) -> bool: ...
+
+
+def new_chat(w: Desk) -> None:
+    """Go to an empty chat, with the keyboard in the composer."""
+    w.bench.chat.open(None)
+    w.panes.show_tab(Inspector.TALK)
+    focus_first(w.talk.composer)
+
+
+def search_chats(w: Desk) -> None:
+    """Go to the field above the chats."""
+    w.panes.show_chats()
+    w.chats.search.setFocus()
+    w.chats.search.selectAll()
+
+
+def memory_page(page: Page) -> Callable[[Desk], None]:
+    """Shows that page of the memory, or the layers again where it is shown."""
+
+    def show(w: Desk) -> None:
+        w.inspector.memory.toggle_page(page)
+        w.panes.show_tab("memory")
+
+    return show

@@ -1,0 +1,462 @@
+"""The one selection through the whole window: each view sets it, each other view shows it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QModelIndex, QPoint, QPointF, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractItemView, QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.state.selection import Selected
+from app.views.talk.message import MessageView
+from app.widgets.lists.table import Table
+from app.widgets.tokens.text import TokenText
+from app.window.main_window import MainWindow
+from engine.protocol import MemoryEvents
+from tests.app.views.records import events, memory, step_times
+from tests.app.views.scripted import ScriptedClient
+
+LEFT, ALT = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.AltModifier
+LAYERS = 2  # of the file in the model's view
+
+
+@pytest.fixture
+def client(window: MainWindow, tiny_path: Path, qtbot: QtBot) -> ScriptedClient:
+    """A model is open, an answer of tokens is there, memory and splits are known."""
+    client = window.bench.client
+    assert isinstance(client, ScriptedClient)
+    window.bench.preferences.update(probabilities_shown=True)
+    window.bench.open_model(tiny_path)
+    client.say(memory("planned"), MemoryEvents(0, events()), memory("allocated"))
+    client.load_done()
+    assert window.bench.chat.send("Hello")
+    client.write(*(f" word{n}" for n in range(400)))
+    client.end(n=400)
+    client.say(step_times())
+    qtbot.waitUntil(lambda: window.bench.file.content is not None)
+    window.bench.selection.forget()
+    QApplication.processEvents()
+    return client
+
+
+def press(window: MainWindow, key: Qt.Key, modifiers: Qt.KeyboardModifier = ALT) -> None:
+    QTest.keyClick(window.windowHandle(), key, modifiers)
+    QApplication.processEvents()
+
+
+def click(view: QAbstractItemView, index: QModelIndex) -> None:
+    view.scrollTo(index)
+    QApplication.processEvents()
+    QTest.mouseClick(view.viewport(), LEFT, pos=view.visualRect(index).center())
+
+
+def walk(view: QWidget, *keys: Qt.Key) -> None:
+    view.setFocus()
+    for key in keys:
+        QTest.keyClick(view, key)
+
+
+def answer(window: MainWindow) -> TokenText:
+    view = window.talk.chat.column.require(1)
+    assert isinstance(view, MessageView)
+    assert view.tokens is not None
+    return view.tokens.painter
+
+
+# Who sets it: by mouse, by keyboard, and what is selected then.
+
+
+def place(window: MainWindow, layer: int, column: str) -> QModelIndex:
+    rows = window.inspector.memory.matrix.rows
+    titles = [
+        str(rows.headerData(at, Qt.Orientation.Horizontal)) for at in range(rows.columnCount())
+    ]
+    return rows.index(rows.grid.layers.index(layer), titles.index(column))
+
+
+def matrix_by_mouse(window: MainWindow) -> None:
+    window.panes.show_tab("memory")
+    click(window.inspector.memory.matrix, place(window, 9, "nvidia:0 cache"))
+
+
+def matrix_by_keys(window: MainWindow) -> None:
+    window.panes.show_tab("memory")
+    matrix = window.inspector.memory.matrix
+    matrix.setCurrentIndex(place(window, 8, "nvidia:0 cache"))
+    walk(matrix, Qt.Key.Key_Down)
+
+
+def layer_by_mouse(window: MainWindow) -> None:
+    window.panes.show_tab("memory")
+    click(window.inspector.memory.matrix, place(window, 1, "layer"))
+
+
+def layer_by_keys(window: MainWindow) -> None:
+    window.panes.show_tab("memory")
+    matrix = window.inspector.memory.matrix
+    matrix.setCurrentIndex(place(window, 0, "layer"))
+    walk(matrix, Qt.Key.Key_Down)
+
+
+def part_by_mouse(window: MainWindow) -> None:
+    window.panes.show_tab("memory")
+    bar = window.inspector.memory.bars.bars[1]
+    area = next(area for part, area in bar._areas() if part.component == "cache")
+    QTest.mouseClick(bar, LEFT, pos=area.center().toPoint())
+
+
+def part_by_keys(window: MainWindow) -> None:
+    window.panes.show_tab("memory")
+    bar = window.inspector.memory.bars.bars[1]
+    walk(bar, Qt.Key.Key_Home, Qt.Key.Key_Right, Qt.Key.Key_Return)
+
+
+def device_by_mouse(window: MainWindow) -> None:
+    window.panes.show_tab("memory")
+    bar = window.inspector.memory.bars.bars[1]
+    QTest.mouseClick(bar, LEFT, pos=QPoint(12, bar.height() - 6))
+
+
+def record(window: MainWindow) -> tuple[Table, int]:
+    window.panes.show_tab("memory")
+    if not window.inspector.memory.as_table:
+        window.inspector.memory.toggle_table()
+    table = window.inspector.memory.records
+    wanted = ("nvidia:0", "cache", 9)
+    rows = table.rows.shown
+    return table, next(
+        at for at, r in enumerate(rows) if (r.device, r.component, r.layer) == wanted
+    )
+
+
+def record_by_mouse(window: MainWindow) -> None:
+    table, at = record(window)
+    click(table.view, table.rows.index(at, 1))
+
+
+def record_by_keys(window: MainWindow) -> None:
+    table, at = record(window)
+    table.choose(at - 1)
+    walk(table.view, Qt.Key.Key_Down)
+
+
+def allocation(window: MainWindow) -> tuple[Table, int]:
+    window.panes.show_tab("memory")
+    window.inspector.memory.show_page("timeline")
+    table = window.inspector.memory.events
+    wanted = ("nvidia:0", "cache", 9)
+    rows = table.rows.shown
+    return table, next(
+        at for at, e in enumerate(rows) if (e.device, e.component, e.layer) == wanted
+    )
+
+
+def event_by_mouse(window: MainWindow) -> None:
+    table, at = allocation(window)
+    click(table.view, table.rows.index(at, 1))
+
+
+def event_by_keys(window: MainWindow) -> None:
+    table, at = allocation(window)
+    table.choose(at - 1)
+    walk(table.view, Qt.Key.Key_Down)
+
+
+def track_by_keys(window: MainWindow) -> None:
+    allocation(window)
+    track = window.inspector.memory.tracks.tracks[1]
+    walk(track, Qt.Key.Key_Home, *[Qt.Key.Key_Right] * 3)
+
+
+def track_by_mouse(window: MainWindow) -> None:
+    allocation(window)
+    track = window.inspector.memory.tracks.tracks[1]
+    x = round((3 + 0.5) * track.width() / track.stops())
+    QTest.mouseClick(track, LEFT, pos=QPoint(x, track.height() // 3))
+
+
+def split_by_mouse(window: MainWindow) -> None:
+    window.panes.show_tab("memory")
+    window.inspector.memory.show_page("splits")
+    band = window.inspector.memory.band
+    _, computed = list(band._places())[1]
+    QTest.mouseClick(band, LEFT, pos=computed.center().toPoint())
+
+
+def split_by_keys(window: MainWindow) -> None:
+    window.panes.show_tab("memory")
+    window.inspector.memory.show_page("splits")
+    walk(window.inspector.memory.band, Qt.Key.Key_Home, Qt.Key.Key_Right)
+
+
+def split_row_by_mouse(window: MainWindow) -> None:
+    window.panes.show_tab("memory")
+    window.inspector.memory.show_page("splits")
+    table = window.inspector.memory.splits
+    click(table.view, table.rows.index(1, 1))
+
+
+def split_row_by_keys(window: MainWindow) -> None:
+    window.panes.show_tab("memory")
+    window.inspector.memory.show_page("splits")
+    table = window.inspector.memory.splits
+    table.choose(0)
+    walk(table.view, Qt.Key.Key_Down)
+
+
+TENSOR = "blk.1.attn_norm.weight"
+
+
+def tensors(window: MainWindow) -> tuple[Table, int]:
+    window.panes.show_tab("model")
+    window.inspector.model.tabs.setCurrentIndex(1)
+    table = window.inspector.model.tensors.table
+    return table, [t.name for t in table.rows.shown].index(TENSOR)
+
+
+def tensor_by_mouse(window: MainWindow) -> None:
+    table, at = tensors(window)
+    click(table.view, table.rows.index(at, 0))
+
+
+def tensor_by_keys(window: MainWindow) -> None:
+    table, at = tensors(window)
+    table.choose(at - 1)
+    walk(table.view, Qt.Key.Key_Down)
+
+
+CELL = Selected(layer=9, device="nvidia:0", component="cache")
+LAYER = Selected(layer=1)
+PART = Selected(device="nvidia:0", component="cache")
+SPLIT = Selected(split=1, device="nvidia:0")
+SOURCES: list[tuple[Callable[[MainWindow], None], Selected]] = [
+    (matrix_by_mouse, CELL),
+    (matrix_by_keys, CELL),
+    (record_by_mouse, CELL),
+    (record_by_keys, CELL),
+    (event_by_mouse, CELL),
+    (event_by_keys, CELL),
+    (track_by_mouse, CELL),
+    (track_by_keys, CELL),
+    (layer_by_mouse, LAYER),
+    (layer_by_keys, LAYER),
+    (part_by_mouse, PART),
+    (part_by_keys, PART),
+    (device_by_mouse, Selected(device="nvidia:0")),
+    (split_by_mouse, SPLIT),
+    (split_by_keys, SPLIT),
+    (split_row_by_mouse, SPLIT),
+    (split_row_by_keys, SPLIT),
+    (tensor_by_mouse, Selected(layer=1, tensor=TENSOR)),
+    (tensor_by_keys, Selected(layer=1, tensor=TENSOR)),
+]
+
+
+# Who shows it.
+
+
+def marked(window: MainWindow) -> set[tuple[int | None, str]]:
+    """Layers and columns of the matrix that are marked."""
+    matrix = window.inspector.memory.matrix
+    title = matrix.rows.headerData
+    return {
+        (matrix.rows.grid.layers[i.row()], str(title(i.column(), Qt.Orientation.Horizontal)))
+        for i in matrix.selectedIndexes()
+    }
+
+
+def framed(window: MainWindow) -> set[tuple[str, str]]:
+    """Parts of the bars that are framed."""
+    bars = window.inspector.memory.bars.bars
+    parts = [(bar, part) for bar in bars if bar._sum is not None for part in bar._sum.parts]
+    return {(part.device, part.component) for bar, part in parts if bar.is_selected(part)}
+
+
+def current(table: Table) -> object:
+    at = table.view.currentIndex().row()
+    return table.rows.shown[at] if at >= 0 else None
+
+
+def assert_shown(window: MainWindow, now: Selected) -> None:
+    """Every view shows `now`."""
+    view = window.inspector.memory
+    layers, columns = {at for at, _ in marked(window)}, {title for _, title in marked(window)}
+    if now.layer is not None:
+        assert layers == {now.layer}
+        index = view.matrix.currentIndex()
+        assert view.matrix.rows.grid.layers[index.row()] == now.layer
+    if now.device is not None:
+        wanted = f"{now.device} {now.component or ''}"
+        assert columns
+        assert all(title.startswith(wanted) for title in columns)
+        assert framed(window) == {
+            (device, component)
+            for device, component in view.matrix.rows.grid.columns
+            if device == now.device and now.component in (component, None)
+        }
+    else:
+        assert framed(window) == set()
+    if (now.layer, now.device) != (None, None):
+        row = current(view.records)
+        assert now.layer in (row.layer, None)
+        assert now.device in (row.device, None)
+    view.show_page("splits")
+    wanted_split = now.split if now.split is not None else window.bench.splits.place_of(now)
+    assert view.band._selected == wanted_split
+    if wanted_split is not None:
+        assert view.band.at == wanted_split
+        assert current(view.splits)[0] == wanted_split
+    view.show_page("layers")
+    tensor = current(window.inspector.model.tensors.table)
+    if now.tensor is not None:
+        assert tensor.name == now.tensor
+    elif now.layer is not None and now.layer < LAYERS:
+        assert tensor.name.startswith(f"blk.{now.layer}.")
+
+
+@pytest.mark.parametrize(("source", "wanted"), SOURCES, ids=lambda x: getattr(x, "__name__", ""))
+def test_from_each_view_to_every_other(
+    window: MainWindow,
+    client: ScriptedClient,
+    source: Callable[[MainWindow], None],
+    wanted: Selected,
+) -> None:
+    selection = window.bench.selection
+    selection.select_layer(5)
+    source(window)
+    assert selection.now == wanted
+    assert_shown(window, wanted)
+    assert selection.now == wanted, "showing it selects nothing"
+    while selection.now.layer != 5:
+        press(window, Qt.Key.Key_Left)
+    assert_shown(window, Selected(layer=5))
+    while selection.has_future:
+        press(window, Qt.Key.Key_Right)
+    assert selection.now == wanted
+    assert_shown(window, wanted)
+
+
+def by_mouse(text: TokenText, index: int) -> None:
+    QTest.mouseClick(text, LEFT, pos=text.token_rect(index).center().toPoint())
+
+
+def by_keys(text: TokenText, index: int) -> None:
+    text.setFocus()
+    text.place = index - 1
+    QTest.keyClick(text, Qt.Key.Key_Right)
+
+
+@pytest.mark.parametrize("choose", [by_mouse, by_keys])
+def test_a_token_is_selected_beside_a_place_and_found_again(
+    window: MainWindow, client: ScriptedClient, choose: Callable[[TokenText, int], None]
+) -> None:
+    selection, column = window.bench.selection, window.talk.chat.column
+    message = window.bench.chat.path[1].id
+    selection.select_layer(3)
+    text = answer(window)
+    choose(text, 390)
+    assert selection.now == Selected((message, 390), layer=3)
+    assert text.selected == 390
+    assert "“word390” #391 › layer 3" in window.inspector.selection.says.text()
+    choose(text, 380)
+    column.verticalScrollBar().setValue(0)
+    press(window, Qt.Key.Key_Left)
+    assert text.selected == 390
+    area = text.token_rect(390)
+    seen = text.mapTo(column.viewport(), area.center().toPoint())
+    assert column.viewport().rect().contains(seen), "it is brought into view"
+    press(window, Qt.Key.Key_Left)
+    assert text.selected is None
+
+
+def test_the_strip_always_says_what_is_selected(window: MainWindow, client: ScriptedClient) -> None:
+    strip, selection = window.inspector.selection, window.bench.selection
+    assert strip.isVisible()
+    assert strip.says.text() == "Nothing selected"
+    for tab in ("memory", "model", "log"):
+        window.panes.show_tab(tab)
+        assert strip.isVisible()
+    selection.select_cell(12, "nvidia:0", "weights")
+    letter = strip.text.split(" › ")[1][0]
+    assert strip.says.text() == f"output block › {letter} nvidia:0 › weights"
+    window.commands.run("view.copy_selection")
+    assert QGuiApplication.clipboard().text() == strip.says.text()
+    window.commands.run("view.select_nothing")
+    assert strip.says.text() == "Nothing selected"
+    press(window, Qt.Key.Key_Left)
+    assert selection.now.layer == 12
+
+
+def test_back_is_offered_only_where_there_is_a_way(window: MainWindow) -> None:
+    assert not window.commands["view.back"].isEnabled()
+    window.bench.selection.select_layer(3)
+    assert window.commands["view.back"].isEnabled()
+    press(window, Qt.Key.Key_Left)
+    assert not window.commands["view.back"].isEnabled()
+    assert window.commands["view.forward"].isEnabled()
+
+
+def test_another_model_has_another_selection(window: MainWindow, client: ScriptedClient) -> None:
+    window.bench.selection.select_layer(3)
+    window.bench.open_model("/models/other.gguf")
+    assert window.bench.selection.now == Selected()
+    press(window, Qt.Key.Key_Left)
+    assert window.bench.selection.now == Selected()
+
+
+@pytest.mark.parametrize("way", ["enter", "double click"])
+def test_a_cell_opens_its_tensors_and_a_tensor_its_place(
+    window: MainWindow, client: ScriptedClient, way: str
+) -> None:
+    matrix, tensors = window.inspector.memory.matrix, window.inspector.model.tensors.table
+
+    def open_it(view: QAbstractItemView, index: QModelIndex) -> None:
+        if way == "enter":
+            QTest.keyClick(view, Qt.Key.Key_Return)
+        else:
+            at = view.visualRect(index).center()
+            QTest.mouseClick(view.viewport(), LEFT, pos=at)
+            QTest.mouseDClick(view.viewport(), LEFT, pos=at)
+
+    matrix.setFocus()
+    matrix.setCurrentIndex(place(window, 1, "intel:0 weights"))
+    open_it(matrix, matrix.currentIndex())
+    assert window.inspector.tab == "model"
+    assert tensors.isVisible()
+    assert tensors.view.hasFocus()
+    shown = [tensor.name for tensor in tensors.rows.shown]
+    assert shown
+    assert all(name.startswith("blk.1.") for name in shown)
+    click(tensors.view, tensors.rows.index(2, 0))
+    name = tensors.rows.shown[2].name
+    assert window.bench.selection.now.tensor == name
+    open_it(tensors.view, tensors.rows.index(2, 0))
+    assert window.inspector.tab == "memory"
+    assert matrix.isVisible()
+    assert matrix.hasFocus()
+    assert {layer for layer, _ in marked(window)} == {1}
+
+
+def test_what_refreshes_by_itself_selects_nothing(
+    window: MainWindow, client: ScriptedClient
+) -> None:
+    """Splits come each second, memory while loading: neither takes the selection back."""
+    split_row_by_mouse(window)
+    window.bench.selection.select_layer(5)
+    client.say(step_times(2), memory("planned"), memory("allocated"))
+    window.panes.show_tab("memory")
+    QApplication.processEvents()
+    assert window.bench.selection.now == Selected(layer=5)
+
+
+def test_no_point_of_a_bar_is_dead(window: MainWindow, client: ScriptedClient) -> None:
+    bar = window.inspector.memory.bars.bars[0]
+    devices = set()
+    for y in range(round(bar._numbers_top()), bar.height()):
+        window.bench.selection.clear()
+        QTest.mouseClick(bar, LEFT, pos=QPointF(20, y).toPoint())
+        devices.add(window.bench.selection.now.device)
+    assert devices - {None} == {"intel:0", "host"}
