@@ -7,6 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, Qt, Signal
 from PySide6.QtGui import (
+    QFocusEvent,
     QFontMetrics,
     QGuiApplication,
     QKeyEvent,
@@ -66,6 +67,7 @@ class Table(QWidget):
         self.view.clicked.connect(lambda index: self.picked.emit(self.rows.shown[index.row()]))
         self.view.activated.connect(self._activate)
         self.view.copy_wanted.connect(self.copy_chosen)
+        self.view.entering.connect(self._set_by_program)
         for at in range(len(rows.columns)):  # headers take no keyboard
             key = QShortcut(QKeySequence(f"Alt+{at + 1}"), self.view)
             key.setContext(Qt.ShortcutContext.WidgetShortcut)
@@ -175,6 +177,9 @@ class Table(QWidget):
         if index.isValid() and not self._by_program:
             self.picked.emit(self._chosen)
 
+    def _set_by_program(self, by_program: bool) -> None:
+        self._by_program = by_program
+
     def _activate(self, index: QModelIndex) -> None:
         self.activated.emit(self.rows.shown[index.row()])
 
@@ -183,6 +188,12 @@ class _View(QTableView):
     """Qt copies the one cell at the cursor; we copy rows."""
 
     copy_wanted = Signal()
+    entering = Signal(bool)  # the keyboard comes: Qt puts the cursor on the first row by itself
+
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        self.entering.emit(True)
+        super().focusInEvent(event)
+        self.entering.emit(False)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         if event.matches(QKeySequence.StandardKey.Copy):

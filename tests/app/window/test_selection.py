@@ -452,6 +452,24 @@ def test_what_refreshes_by_itself_selects_nothing(
     assert window.bench.selection.now == Selected(layer=5)
 
 
+def test_tab_goes_past_the_tables_without_selecting(
+    window: MainWindow, client: ScriptedClient
+) -> None:
+    for show in (
+        lambda: window.panes.show_tab("memory"),
+        window.inspector.memory.toggle_table,
+        lambda: tensors(window),
+    ):
+        show()
+        for view in (
+            window.inspector.memory.matrix,
+            window.inspector.memory.records.view,
+            window.inspector.model.tensors.table.view,
+        ):
+            view.setFocus(Qt.FocusReason.TabFocusReason)
+    assert window.bench.selection.now == Selected()
+
+
 def test_no_point_of_a_bar_is_dead(window: MainWindow, client: ScriptedClient) -> None:
     bar = window.inspector.memory.bars.bars[0]
     devices = set()
