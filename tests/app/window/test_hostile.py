@@ -15,7 +15,7 @@ from app.state.workbench import Workbench
 from app.theme.theme import Theme
 from app.window.main_window import MainWindow
 from tests.app.gui import forget_widgets
-from tests.app.views.scripted import ScriptedClient
+from tests.app.views.scripted import ScriptedEngine
 
 PREFERENCES: dict[str, Any] = {
     "deep": "[" * 100_000,
@@ -29,8 +29,7 @@ PREFERENCES: dict[str, Any] = {
 
 
 @pytest.fixture
-def config(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("app.state.workbench.EngineClient", ScriptedClient)
+def config(own_home: Path) -> Path:
     folder = own_home / "config" / "cutaway"
     folder.mkdir(parents=True)
     return folder
@@ -50,8 +49,15 @@ def opened(
     forget_widgets()
 
 
+def bench_of_a_script() -> Workbench:
+    engine = ScriptedEngine()
+    bench = Workbench(engine)
+    engine.deliver = bench.client.drain
+    return bench
+
+
 def show(opened: list[MainWindow], theme: Theme, qtbot: QtBot) -> MainWindow:
-    window = MainWindow(Workbench(), theme)
+    window = MainWindow(bench_of_a_script(), theme)
     opened.append(window)
     window.show()
     window.start()
@@ -79,7 +85,7 @@ def test_a_file_of_chats_that_another_program_writes_to(
 ) -> None:
     """There is something to delete for good, which has to wait."""
     monkeypatch.setattr("app.state.talk.database.BUSY_S", 0.1)
-    bench = Workbench()
+    bench = bench_of_a_script()
     bench._store.create("kept")
     bench._store.create("old")
     bench.close()
