@@ -91,7 +91,7 @@ class Metadata:
     def each(
         self, key: str, type: type[S], count: int, default: S | Required = REQUIRED
     ) -> list[S]:
-        """One value a layer: a scalar stands for `count` equal ones, an array must have `count`."""
+        """One value per layer: a scalar stands for `count` equal ones, an array has `count`."""
         key = self.full(key)
         entry = self._entries.get(key)
         if entry is None or not isinstance(entry.raw, Array):

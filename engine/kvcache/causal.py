@@ -46,7 +46,7 @@ class CausalCache:
         self._n_used = 0
 
     def start(self, positions: Ints, sequence: int) -> CacheStep:
-        """Take a cell for each of the rising `positions` of a sequence. Raises `ContextFull`."""
+        """Take a cell for each of a sequence's `positions`, which rise. Raises `ContextFull`."""
         n = len(positions)
         if self._n_used + n > self.n_cells and self.window is not None:
             self._slide(sequence, int(positions[0]))
@@ -97,7 +97,7 @@ class CausalCache:
         self.n_kv = self._n_used = 0
 
     def _release(self, cells: NDArray[np.bool_], sequence: int) -> None:
-        """Take the sequence's bit from cells; those without any are free."""
+        """Clear the sequence's bit in these cells; a cell without any bit is free."""
         self.cells[cells, BITS] &= ~(1 << sequence)
         self.cells[self.cells[:, BITS] == 0, POSITION] = -1
         used = np.flatnonzero(self.cells[:, BITS])
@@ -109,8 +109,8 @@ class CausalCache:
         return held
 
     def _slide(self, sequence: int, first: int) -> None:
-        """Free what no sequence will see: the next token of one is `first`, of any other the one
-        behind its last.
+        """Free the cells that no sequence will see again: this one continues at `first`, any other
+        behind its last position.
         """
         assert self.window is not None
         for other in range(MAX_SEQUENCES):

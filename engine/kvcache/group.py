@@ -12,7 +12,7 @@ class CacheGroup:
         self.caches = tuple(caches)
 
     def start(self, positions: Ints, sequence: int) -> list[CacheStep]:
-        """A step in every cache. Where one fails, all forget the step. Raises `ContextFull`."""
+        """Start a step in every cache; if one fails, all forget it. Raises `ContextFull`."""
         try:
             return [cache.start(positions, sequence) for cache in self.caches]
         except BaseException:
@@ -20,7 +20,7 @@ class CacheGroup:
             raise
 
     def remove(self, sequence: int, begin: int, end: int | None = None) -> list[Ints | None]:
-        """`CausalCache.remove` in every cache. Where one fails, the sequence is forgotten."""
+        """`CausalCache.remove` in every cache; if one fails, all forget the sequence."""
         try:
             return [cache.remove(sequence, begin, end) for cache in self.caches]
         except BaseException:

@@ -22,7 +22,7 @@ def bench(
     warm_up: bool,
     cancelled: Callable[[], bool],
 ) -> Iterator[int]:
-    """Nanoseconds of each repetition. A warm-up is one more, before them.
+    """Yields nanoseconds per repetition; a warm-up is one more, not measured, before them.
 
     Raises `BadSetting`, `Cancelled`.
     """
@@ -42,7 +42,7 @@ def bench(
 def fill(
     model: LoadedModel, sequence: Sequenced, depth: int, cancelled: Callable[[], bool]
 ) -> None:
-    """Leave exactly `depth` tokens in the caches, always the same ones, and keep those there."""
+    """Leave exactly `depth` tokens in the caches, always the same; cached ones are reused."""
     tokens = random_ids(model, depth, seed=depth)
     kept = sequence.reuse([*tokens, -1])
     if kept < depth:

@@ -11,11 +11,11 @@ from engine.scheduler.print import text
 
 
 def describe_plan(request: Plan, placed: Placed, name: str) -> Planned:
-    """Of one token behind an empty cache, as a step of an answer runs."""
+    """The plan of one decode step with an empty cache."""
     dry = placed.dry
     built = dry.built
-    made = dry.one_token()
-    splits = [_split(part) for part in made.splits]
+    step = dry.one_token()
+    splits = [_split(part) for part in step.splits]
     return Planned(
         request.id,
         name=name,
@@ -31,9 +31,9 @@ def describe_plan(request: Plan, placed: Placed, name: str) -> Planned:
         splits=splits,
         arenas=[_arena(backend.name, peak) for backend, peak in dry.peaks if peak.size],
         crossing=sum(c.size for s in splits for c in s.copies if c.origin is not None),
-        warnings=[str(cost) for cost in costs(made)],
+        warnings=[str(cost) for cost in costs(step)],
         problem=str(placed.failure or ""),
-        nodes=text(made) if request.nodes else "",
+        nodes=text(step) if request.nodes else "",
     )
 
 

@@ -28,7 +28,7 @@ class Devices:
     pins: Pins
 
     def backend(self, name: str) -> Backend:
-        """By its name."""
+        """The opened backend of that name."""
         return next(b for b in self.backends if b.name == name)
 
 

@@ -63,7 +63,7 @@ class DryRun:
         return _backend(self.backends, self.placement, self.built, tensor)
 
     def one_token(self) -> Outline:
-        """How a step of an answer runs, behind an empty cache."""
+        """The outline of a decode step with an empty cache."""
         cells = self.built.buckets([0] * len(self.built.caches.caches))
         _, graph = self.built.build(1, 1, cells, self.fused)
         types = _types(self.backends[-1], (*self.weights, *self.caches), self.mapped)
@@ -102,16 +102,16 @@ class DryRun:
 
     def fixed(self) -> dict[str, list[int]]:
         """Bytes of each layer, by device, that patterns send there."""
-        found = {b.name: [0] * (self.built.n_layer + 1) for b in self.backends}
+        sizes = {b.name: [0] * (self.built.n_layer + 1) for b in self.backends}
         for one in self.weights:
             if one.owner.layer is not None:
-                found[one.backend.name][one.owner.layer] += sum(
+                sizes[one.backend.name][one.owner.layer] += sum(
                     size for t, size in one.tensors if self.placement.override(t.name)
                 )
         for tensor, owner in self.mapped:
             if owner.layer is not None and self.placement.override(tensor.name):
-                found[self.backends[-1].name][owner.layer] += tensor.nbytes
-        return found
+                sizes[self.backends[-1].name][owner.layer] += tensor.nbytes
+        return sizes
 
 
 def dry_run(
@@ -141,7 +141,7 @@ def dry_run(
     worst = worst_cases(built, fused)
     assert all(t.role is Role.INPUT or t in types for graph in worst for t in graph.leaves)
     pins = _pins(built, used, placement, worst[0])
-    made = [outline(g, used, types, pins=pins, mapped=built.sources.keys()) for g in worst]
+    outlines = [outline(g, used, types, pins=pins, mapped=built.sources.keys()) for g in worst]
     names = tuple(b.name for b in backends)
     return DryRun(
         built,
@@ -152,8 +152,8 @@ def dry_run(
         caches,
         mapped,
         pins,
-        tuple(_arenas(made, used)),
-        tuple((b, max((one.peak(b) for one in made), key=lambda peak: peak.size)) for b in used),
+        tuple(_arenas(outlines, used)),
+        tuple((b, max((one.peak(b) for one in outlines), key=lambda p: p.size)) for b in used),
         fused,
     )
 
@@ -161,7 +161,7 @@ def dry_run(
 def _pins(
     built: BuiltModel, backends: Sequence[Backend], placement: Placement, graph: Graph
 ) -> dict[Tensor | str, Backend]:
-    """Nodes that a pattern names which names no weight. Raises `BadSetting` where neither is."""
+    """Nodes named by patterns that match no weight. Raises `BadSetting` if one matches nothing."""
     weights = [t.name for t, owner in built.owners.items() if owner.layer is not None]
     by_name = {b.name: b for b in backends}
     pins: dict[Tensor | str, Backend] = {}
@@ -177,14 +177,14 @@ def _pins(
     return pins
 
 
-def _arenas(made: Sequence[Outline], backends: Sequence[Backend]) -> Iterator[Wanted]:
+def _arenas(outlines: Sequence[Outline], backends: Sequence[Backend]) -> Iterator[Wanted]:
     """What a planner allocates for graphs that share their arenas."""
     for backend in backends:
-        for size, name in _chunks([one.layouts[backend.name] for one in made]):
+        for size, name in _chunks([one.layouts[backend.name] for one in outlines]):
             owner = Owner(Component.GRAPH, name=name)
             yield Wanted(backend, arena_type(backend), size, owner)
     host = backends[-1]
-    for size, _ in _chunks([one.staging for one in made]):
+    for size, _ in _chunks([one.staging for one in outlines]):
         yield Wanted(host, arena_type(host), size, Owner(Component.STAGING))
 
 

@@ -35,7 +35,7 @@ Event = Progress | Piece | StepTimes | Finished
 def generate(
     model: LoadedModel, sequence: Sequenced, request: Generate, cancelled: Callable[[], bool]
 ) -> Iterator[Event]:
-    """Everything that happens to a request, `Finished` last. `cancelled` is asked at each step.
+    """Yields the request's events, `Finished` last; `cancelled` is called at each step.
 
     Raises `BadSetting`, `TemplateError`, `ContextFull`, and what a device may raise.
     """
@@ -124,7 +124,7 @@ class _Answer:
             yield Progress(self.request.id, "prefill", done, len(pending))
 
     def _tokens(self, logits: Logits) -> Generator[int, None, None]:
-        """Drawn tokens. Where another may follow, devices compute one while it is told."""
+        """Yields drawn tokens; devices compute the next step while a token is being handled."""
         limit = self.request.max_tokens
         if limit is None:
             limit = CONTEXTS_AT_MOST * self.sequence.n_ctx

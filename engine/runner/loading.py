@@ -46,8 +46,8 @@ class LoadedModel:
         return self.dry.main
 
     def forget_rows(self) -> None:
-        """Let go of the file's pages that were brought in to look tokens up: in a long chat they
-        would come to be the whole table.
+        """Drop the file's pages that token lookups brought in: over a long chat they would add up
+        to the whole embedding table.
         """
         looked_up = [t for t, owner in self.dry.mapped if owner.component is Component.INPUT]
         self.file.drop_pages(self.built.sources[t] for t in looked_up)
@@ -160,7 +160,7 @@ class Room:
         self.placed: dict[Tensor, Location] = {}
 
     def take(self, dry: DryRun) -> NoMem | None:
-        """Allocate weights, caches and arenas in place of what was there; what was refused."""
+        """Free what was held, allocate weights, caches and arenas. Returns the refusal, if any."""
         self._stack.close()
         self._placing(dry)
         try:
@@ -189,7 +189,7 @@ class Room:
 
 
 def name_of(file: GGUFFile) -> str:
-    """What the file calls itself."""
+    """The model's name by its metadata, else by its file."""
     return file.metadata.get("general.name", str, Path(file.paths[0]).stem)
 
 

@@ -57,7 +57,7 @@ class _Placing:
         self._dry: dict[str, DryRun] = {}
 
     def decide(self) -> Placed:
-        """By the fit loop where layers are free to go to several devices."""
+        """Run the fit loop if layers may go to several devices."""
         movable = tuple(i for i in range(self.built.n_layer + 1) if i not in self.fixed)
         if not (self.devices.fitted and movable):
             dry = self._dry_run(Layout())
@@ -107,7 +107,7 @@ class _Placing:
         return tuple(self._fit_device(self.devices.backend(n)) for n in self.devices.fitted)
 
     def _fit_device(self, backend: Backend) -> FitDevice:
-        """Bounded by its budget, of which nothing is kept, or by its pool less the reserve."""
+        """Limited by its budget, without a reserve, or by its pool minus the reserve."""
         pool, name = backend.pool, backend.name
         if backend.budget is not None and backend.budget < pool.limit:
             return FitDevice(name, backend.budget, 0, backend.is_integrated)
@@ -129,7 +129,7 @@ class _Placing:
         return [f"{self.devices.rest} takes {what}: no other device is in use for layers"]
 
     def _asked(self, dry: DryRun) -> list[str]:
-        """A sentence for what a person fixed."""
+        """One sentence for each choice the person made."""
         said = []
         for device in dict.fromkeys(self.fixed.values()):
             mine = [i for i, name in sorted(self.fixed.items()) if name == device]

@@ -31,7 +31,10 @@ def profile(
     n_steps: int,
     cancelled: Callable[[], bool],
 ) -> Iterator[StepProfile]:
-    """A profile a depth; the context is left as it comes. Raises `BadSetting`, `Cancelled`."""
+    """Yields a profile per depth; what the steps computed stays in the context.
+
+    Raises `BadSetting`, `Cancelled`.
+    """
     if not 1 <= n_tokens <= MAX_BATCH:
         raise BadSetting("n_tokens", n_tokens, f"1 to a batch of {MAX_BATCH}")
     if n_steps < 1:
@@ -54,7 +57,7 @@ def profile(
 
 
 def roof_of(device: Backend) -> tuple[float, float]:
-    """Bytes and operations a second, measured now; zeros where it has no room for that."""
+    """Bytes and operations per second, measured now; zeros if memory does not suffice."""
     try:
         roof = device.roof()
     except NoMem:
@@ -115,7 +118,7 @@ def summarize(
 def _launches(recording: Recording) -> list[LaunchRecord]:
     records, before = [], None
     for split, device, ran in recording.launches():
-        # What a node asks for counts once, though it may take several launches.
+        # Count a node's work once, though it may take several launches.
         work = Work(0, 0) if ran.node is before else work_of(ran.node, recording.inputs)
         before = ran.node
         records.append(
@@ -164,12 +167,12 @@ def _cost(by: str, name: str, steps: Sequence[Sequence[LaunchRecord]]) -> Cost:
 
 
 def _role(launch: LaunchRecord) -> str:
-    """What a launch makes in every block: its tensor's name without the layer, and how."""
+    """The launch's role in every layer: its tensor's name without the layer, and its operation."""
     name = _LAYER.sub("", launch.name)
     return launch.op if is_numbered(name) else f"{name}: {launch.op}"
 
 
 def _kernel(ran: Ran) -> str:
-    """With the types of weight matrices, since each has a program of its own."""
+    """The kernel's name with the types of weights, since each type has its own program."""
     matrices = [s for s in ran.node.src if s and s.role is Role.WEIGHT and s.shape[1] > 1]
     return " ".join([ran.kernel, *dict.fromkeys(w.fmt.name for w in matrices)])

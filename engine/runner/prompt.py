@@ -21,7 +21,7 @@ class Prompt:
 def make_prompt(
     tokenizer: Tokenizer, template: ChatTemplate, request: Generate, n_ctx: int
 ) -> Prompt:
-    """The request as ids, the middle left out where it may be and must.
+    """Token ids of the request; its middle is cut if it is too long and may be cut.
 
     Raises `BadSetting`, `TemplateError`, `ContextFull`.
     """
@@ -43,7 +43,7 @@ def make_prompt(
 
 
 def beyond_prefix(request: Generate, decoder: StreamDecoder) -> str:
-    """What `prefix_tokens` say after `prefix`; the decoder goes on from their last byte.
+    """The text of `prefix_tokens` beyond `prefix`; the decoder continues after their last byte.
 
     Raises `BadSetting` where they say something else, `TokenizerError` for an unknown id.
     """
@@ -67,7 +67,7 @@ def _chat(
     ids = tokenizer.encode_prompt(template.render(turns) + begun)
     keep = _bos(tokenizer, ids)
     if turns[0]["role"] == "system" and len(turns) > 1:
-        # What stays the same under another question is the system part.
+        # The system part is what stays the same when the question changes.
         other = [turns[0], {"role": "user", "content": "?" + turns[1]["content"]}]
         pairs = zip(ids, tokenizer.encode_prompt(template.render(other)), strict=False)
         keep = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
@@ -79,7 +79,7 @@ def _bos(tokenizer: Tokenizer, ids: list[int]) -> int:
 
 
 def _fit(prompt: Prompt, n_ctx: int, may_cut: bool) -> Prompt:
-    """Leave room for one token; the middle, right after the kept part, goes first."""
+    """Cut right after the kept part until there is room for one more token."""
     n, room = len(prompt.ids), n_ctx - 1
     if n <= room:
         return prompt

@@ -16,7 +16,7 @@ Foreseen = TypeVar("Foreseen", bound=ForeseenMemory)
 
 
 def records(dry: DryRun, failure: NoMem | None = None) -> BackendMemory:
-    """The plan with what became of it."""
+    """The planned records, each with the state of its allocation."""
     return now(dry.memory(), pools_of(dry.backends), failure)
 
 
@@ -28,7 +28,7 @@ def held(dry: DryRun, memory: BackendMemory | None = None) -> HeldMemory:
 
 
 def foreseen(kind: type[Foreseen], request_id: int, dry: DryRun, failure: NoMem | None) -> Foreseen:
-    """What loading would take, and by how much it passes the tightest limit.
+    """Memory that loading would take, and the shortfall against the tightest limit.
 
     What an open model holds does not count against it: a load frees that first.
     """
@@ -45,7 +45,7 @@ def foreseen(kind: type[Foreseen], request_id: int, dry: DryRun, failure: NoMem 
 
 
 def overruns(dry: DryRun) -> dict[str, int]:
-    """Bytes by which a device's plan passes its budget, or that of a pool's devices its limit."""
+    """Shortfalls in bytes: per device against its budget, per pool against its limit."""
     rows = [row for row in dry.memory().rows() if row.status == Status.UNALLOCATED]
 
     def wanted(names: Sequence[str]) -> int:
@@ -59,12 +59,12 @@ def overruns(dry: DryRun) -> dict[str, int]:
 
 
 def pools_of(backends: Iterable[Backend]) -> list[MemoryPool]:
-    """Each pool once."""
+    """The backends' pools, without duplicates."""
     return list({id(b.pool): b.pool for b in backends}.values())
 
 
 def pool_rows(backends: Sequence[Backend]) -> list[PoolRow]:
-    """Every pool with what is free in it."""
+    """One row per pool, with its free memory."""
     return [_pool_row(pool, backends) for pool in pools_of(backends)]
 
 

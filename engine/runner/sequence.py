@@ -21,7 +21,7 @@ class Sequenced:
         return self.stepper.built.n_ctx
 
     def reuse(self, prompt: Sequence[int]) -> int:
-        """Keep what the caches share with the prompt's start, forget the rest; how many stay.
+        """Keep the cached prefix that the prompt shares, forget the rest. Returns its length.
 
         At least one token of the prompt is left to compute, for its logits. These equal a fresh
         context's but for their last bits: a short rest is computed by other kernels.

@@ -39,7 +39,8 @@ class Stepper:
         sequence: int = 0,
         recorder: Recorder = UNRECORDED,
     ) -> Logits:
-        """Compute tokens at consecutive positions; logits [len(outputs), V] of those asked for.
+        """Compute tokens at consecutive positions. Returns the logits [len(outputs), V] after the
+        tokens whose indices are in `outputs`.
 
         Raises `ContextFull` before anything is computed.
         """
@@ -70,7 +71,7 @@ class Stepper:
 
     @contextmanager
     def _undone(self, sequence: int, first_position: int) -> Iterator[None]:
-        """A step that fails leaves nothing in the caches."""
+        """On any exception, remove the positions from `first_position` on from the caches."""
         try:
             yield
         except BaseException:
@@ -133,7 +134,7 @@ class Stepper:
             self.forget(0)
 
     def one_token(self) -> Outline:
-        """How a step of an answer runs, behind an empty cache."""
+        """The outline of a decode step with an empty cache."""
         plan, _ = self._plan(1, 1, self.built.buckets([0] * len(self.built.caches.caches)))
         return plan.outline
 
@@ -157,7 +158,7 @@ class Stepper:
 
 
 def with_rope(built: BuiltModel) -> list[int]:
-    """The caches that have keys whose position is in their numbers."""
+    """Indices of the caches whose keys were turned by rope."""
     return sorted({layer.cache for layer in built.layers if layer is not None and layer.rope})
 
 

@@ -1,4 +1,4 @@
-"""A look at a step now and then, while an answer is written: what each of its splits takes."""
+"""Measures one decode step per second while an answer is written: the time of each split."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class Watch:
 
 
 def splits_of(recordings: Sequence[Recording]) -> list[SplitRecord]:
-    """What every split of the same step takes."""
+    """Median times per split over several recordings of the same step."""
     steps = zip(*(recording.splits() for recording in recordings), strict=True)
     return [
         SplitRecord(

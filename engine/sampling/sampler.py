@@ -64,7 +64,7 @@ class Sampler:
 
 
 def penalize(logits: AnyFloats, history: Sequence[int], params: Sampling) -> AnyFloats:
-    """Lower what was said: logit / repeat (or * repeat below 0), minus count * frequency and
+    """Penalise used tokens: logit / repeat (or * repeat below 0), minus count * frequency and
     presence, for the tokens among the last `penalty_last_n`.
     """
     n = params.penalty_last_n
@@ -109,7 +109,7 @@ def _near_the_top(logits: AnyFloats, k: int) -> NDArray[np.int64]:
 
 
 def top_p(c: Candidates, p: float) -> Candidates:
-    """The shortest front whose probabilities reach p; at least one."""
+    """The most likely tokens whose probabilities sum to p, as few as do; at least one."""
     if p >= 1.0:
         return c
     total = np.cumsum(softmax(c.logits))
@@ -118,7 +118,7 @@ def top_p(c: Candidates, p: float) -> Candidates:
 
 
 def min_p(c: Candidates, p: float) -> Candidates:
-    """Those at least p times as likely as the likeliest."""
+    """Tokens at least p times as likely as the most likely one."""
     if p <= 0.0:
         return c
     keep = max(1, int(np.count_nonzero(c.logits >= c.logits[0] + np.log(p))))

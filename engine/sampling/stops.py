@@ -16,7 +16,7 @@ class StopFilter:
         self.matched: str | None = None
 
     def push(self, text: str) -> str:
-        """Text that can be shown by now. After a match (`matched` is set) nothing follows."""
+        """Returns text that may be shown now; nothing after a match (`matched` is set)."""
         if self.matched is not None:
             return ""
         self._held += text
@@ -31,7 +31,7 @@ class StopFilter:
         return shown
 
     def flush(self) -> str:
-        """What was held back, once nothing more can come."""
+        """Returns the text held back, once no more can come."""
         shown, self._held = self._held, ""
         return "" if self.matched is not None else shown
 
