@@ -91,6 +91,7 @@ class Sequenced:
         try:
             self.stepper.forget(keep, keep + discard)
         except (CutawayError, MemoryError):
+            self.stepper.forget(0)
             if kept:
                 for _ in self.prefill(kept, cancelled):
                     pass

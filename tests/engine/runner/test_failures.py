@@ -112,7 +112,7 @@ def errors() -> Iterator[BaseException]:
 
 
 def check_failures(model: Model, change: str, new_plans: bool, trials: int) -> None:
-    """At so many steps, evenly."""
+    """At so many steps evenly, and at the first ones, where a change begins."""
     work, following = CHANGES[change]
     planner = model.loaded.stepper.planner
     work(full(model))
@@ -127,7 +127,7 @@ def check_failures(model: Model, change: str, new_plans: bool, trials: int) -> N
     total = n_steps(lambda: work(sequence))
     assert total > 40
     raised = errors()
-    for nth in range(1, total + 1, max(1, total // trials)):
+    for nth in sorted({*range(1, 9), *range(1, total + 1, max(1, total // trials))}):
         sequence, error = start(), next(raised)
         came = fail(lambda s=sequence: work(s), nth, error)  # type: ignore[misc]
         assert came is None or came is error or came.__cause__ is error, (nth, came)
