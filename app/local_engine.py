@@ -10,12 +10,13 @@ from typing import Any
 import msgspec
 
 from app.engine import Abilities, Died, Engine, Restarted
+from app.local_files import LocalFiles
 from engine.errors import Cancelled, CutawayError, WorkerDied
 from engine.protocol import Cancel, Failed, Load, Reply, Request
 from engine.worker import Worker
 
 POLL = 0.1  # seconds between a reader's looks at whether it should end
-PATIENCE = 2.0  # seconds that a load may go on after it was cancelled
+PATIENCE = 2.0  # seconds that a load may go on once cancelled, and a file's reader at the end
 
 log = logging.getLogger("engine")
 
@@ -23,6 +24,7 @@ log = logging.getLogger("engine")
 class LocalEngine(Engine):
     """A worker that answers one request after the other, and a thread that hears it.
 
+    What is asked about files is answered beside it, in a thread each: nobody waits for an answer.
     A load that does not stop within PATIENCE after it was cancelled gets its worker killed; what
     else was asked goes to a fresh one.
     """
@@ -35,6 +37,8 @@ class LocalEngine(Engine):
         self._open: dict[int, Request[Any]] = {}  # what the worker has not ended, in its order
         self._cancelled: set[int] = set()
         self._ignores: tuple[int, float] | None = None  # a cancelled load, and since when it runs
+        self._files = LocalFiles()
+        self._reading: list[threading.Thread] = []
         self._closed = False
 
     @property
@@ -53,6 +57,12 @@ class LocalEngine(Engine):
 
     def send(self, request: Request[Any]) -> None:
         if self._closed:
+            return
+        if type(request) in self._files.answers:
+            self._reading = [thread for thread in self._reading if thread.is_alive()]
+            job = threading.Thread(target=self._read, args=(request,), name="file", daemon=True)
+            self._reading.append(job)
+            job.start()
             return
         self._open[request.id] = request
         if self._worker is None:
@@ -79,6 +89,8 @@ class LocalEngine(Engine):
             reader, self._worker, self._reader = self._reader, None, None
         if reader is not None:
             reader.join()
+        for job in self._reading:
+            job.join(PATIENCE)
 
     def hear(self, worker: Worker, reply: Reply) -> None:
         """A worker says something; one that was replaced is not listened to. For its reader."""
@@ -122,6 +134,9 @@ class LocalEngine(Engine):
     def ended(self, worker: Worker) -> bool:
         """Whether nobody wants to hear this worker any more. For its reader."""
         return worker is not self._worker
+
+    def _read(self, request: Request[Any]) -> None:
+        self.tell(self._files.answer(request))
 
     def _should_stop(self, request: Request[Any]) -> bool:
         return isinstance(request, Load) and request.id in self._cancelled

@@ -37,7 +37,7 @@ ORDER = [
     ("engine.worker",),
     # The app. Widgets know no domain, state knows no widgets, and a view of one area knows no other
     # area's views, but for those in a row before it.
-    ("app.engine", "app.files", "app.inbox", "app.names", "app.version"),
+    ("app.engine", "app.files", "app.inbox", "app.local_files", "app.names", "app.version"),
     ("app.terminal",),
     ("app.bench",),
     ("app.client", "app.local_engine", "app.work", "app.stores"),

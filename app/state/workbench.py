@@ -90,7 +90,7 @@ class Workbench(QObject):
         self.chats = ChatList(self._store, self)
         self.library = LibraryState(self)
         self.downloads = Downloads(self)
-        self.file = ModelState(self)
+        self.file = ModelState(self.client, self)
         self.selection = Selection(self)
         self.notices = [
             n for n in (self.preferences.notice, folder_problem, self._store.notice) if n

@@ -52,7 +52,8 @@ class DifferencePage(QWidget):
             text = "Choose another file to see which keys and tensors differ from this one."
         else:
             count = len(state.differences)
-            text = f"{grouped(count) if count else 'No'} differences. B is {state.other.path.name}."
+            name = Path(state.other.path).name
+            text = f"{grouped(count) if count else 'No'} differences. B is {name}."
         self._says.setText(text)
         self.table.setVisible(state.other is not None)
         self.table.rows.show_rows(state.differences)

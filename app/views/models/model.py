@@ -1,9 +1,10 @@
 """The file of the model: metadata, tensors, its tokenizer to play with, another file beside it."""
 
+from pathlib import Path
+
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-from app.state.models.model import FileContent
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
 from app.views.models.difference import DifferencePage
@@ -12,6 +13,7 @@ from app.views.models.tokenizer import TokenizerPage
 from app.widgets.basics import label, set_tone
 from app.widgets.elided import ElidedLabel
 from app.widgets.numbers import grouped, mib
+from engine.protocol import FileContent
 
 
 class ModelView(QWidget):
@@ -28,7 +30,7 @@ class ModelView(QWidget):
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
         self.tabs.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.metadata = MetadataPage()
+        self.metadata = MetadataPage(state)
         self.tensors = TensorsPage(bench)
         self.tokenizer = TokenizerPage(state)
         self.difference = DifferencePage(state)
@@ -80,7 +82,7 @@ class ModelView(QWidget):
             empty = "A model's metadata, tensors and tokens show here when it opens."
             self._says.setText(state.problem or ("Reading the file …" if state.looking else empty))
         else:
-            self._title.setText(content.path.name)
+            self._title.setText(Path(content.path).name)
             self._says.setText(_summary(content))
         self._title.setVisible(bool(self._title.text()))
         self._parts.setVisible(content is not None)

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
-from app.state.models.model import FileContent, MetaRow, shape_text, value_text
+from app.state.models.model import ModelState, shape_text
 from app.state.selection import layer_of
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
@@ -16,7 +15,7 @@ from app.widgets.lists.rows import Column, Rows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import grouped, mib
 from app.work import Work
-from engine.gguf import Array, TensorInfo
+from engine.protocol import FileContent, MetaRow, TensorRow
 
 Item = tuple[int, str]  # place in an array, value as text
 
@@ -30,20 +29,18 @@ ITEMS = (
     Column[Item]("Value", lambda r: r[1], mono=True),
 )
 TENSORS = (
-    Column[TensorInfo]("Name", lambda t: t.name, lambda t: _natural(t.name), mono=True),
-    Column[TensorInfo]("Type", lambda t: t.fmt.name, mono=True),
-    Column[TensorInfo](
+    Column[TensorRow]("Name", lambda t: t.name, lambda t: _natural(t.name), mono=True),
+    Column[TensorRow]("Type", lambda t: t.type, mono=True),
+    Column[TensorRow](
         "Shape",
-        lambda t: shape_text(t.shape[: t.n_dims]),
+        lambda t: shape_text(t.shape),
         lambda t: t.elements,
         right=True,
         mono=True,
     ),
-    Column[TensorInfo]("MiB", lambda t: _small_mib(t.nbytes), lambda t: t.nbytes, right=True),
-    Column[TensorInfo](
-        "Bytes", lambda t: grouped(t.nbytes), lambda t: t.nbytes, right=True, quiet=True
-    ),
-    Column[TensorInfo](
+    Column[TensorRow]("MiB", lambda t: _small_mib(t.size), lambda t: t.size, right=True),
+    Column[TensorRow]("Bytes", lambda t: grouped(t.size), lambda t: t.size, right=True, quiet=True),
+    Column[TensorRow](
         "Offset", lambda t: _place(t), lambda t: (t.file, t.offset), right=True, quiet=True
     ),
 )
@@ -52,8 +49,9 @@ TENSORS = (
 class MetadataPage(QWidget):
     """The pairs; an array's values below when it is chosen."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: ModelState) -> None:
         super().__init__()
+        self._state = state
         self.table = Table(Rows(META, self), "Metadata")
         self.items = Table(Rows(ITEMS, self), "Values of the array")
         self._heading = label(tone="quiet")
@@ -71,9 +69,9 @@ class MetadataPage(QWidget):
         split.addWidget(self.table)
         split.addWidget(self._below)
         _fill(self, split)
-        self._array: Array | None = None
         self._job: Work | None = None
         self.table.chosen.connect(self._chosen)
+        state.array_changed.connect(self._show_array)
 
     def show_content(self, content: FileContent | None) -> None:
         rows = content.metadata if content is not None else ()
@@ -82,16 +80,17 @@ class MetadataPage(QWidget):
             self.table.rows.show_rows(rows)
 
     def _chosen(self, row: MetaRow | None) -> None:
-        array = row.array if row is not None else None
-        self._below.setVisible(array is not None)
-        if row is None or array is None or array is self._array:
+        self._below.setVisible(row is not None and row.count is not None)
+        if row is None or row.count is None or row.key == self._state.array_key:
             return
-        self._array = array
-        self._heading.setText(f"{row.key}: {grouped(len(array))} × {array.type}")
+        self._heading.setText(f"{row.key}: {grouped(row.count)} × {row.type.split()[0]}")
         self.items.rows.show_rows([])
+        self._state.read_array(row.key)
+
+    def _show_array(self) -> None:
         if self._job is not None:
             self._job.cancel()
-        self._job = Work(array_items, array).then(self._show_items).start(self)
+        self._job = Work(array_items, self._state.array).then(self._show_items).start(self)
 
     def _show_items(self, made: tuple[Sequence[Item], Sequence[str]]) -> None:
         self.items.rows.show_rows(*made)
@@ -127,10 +126,10 @@ class TensorsPage(QWidget):
         else:
             self.table.query.setText(f"blk.{layer}.")
 
-    def _picked(self, tensor: TensorInfo) -> None:
+    def _picked(self, tensor: TensorRow) -> None:
         self._bench.selection.select_tensor(tensor.name, self._layer(tensor))
 
-    def _layer(self, tensor: TensorInfo) -> int | None:
+    def _layer(self, tensor: TensorRow) -> int | None:
         return layer_of(tensor.name, self._bench.memory.n_layer)
 
     def _show_selected(self) -> None:
@@ -142,12 +141,9 @@ class TensorsPage(QWidget):
             self.table.choose_first(lambda tensor: self._layer(tensor) == now.layer)
 
 
-def array_items(array: Array) -> tuple[list[Item], list[str]]:
+def array_items(values: Sequence[str]) -> tuple[list[Item], list[str]]:
     """Every value of an array with its place, and the texts that a filter looks in."""
-    values: Any = array.strings() if str(array.type) == "string" else list(array)
-    items = [
-        (i, v if isinstance(v, str) else value_text(v, array.type)) for i, v in enumerate(values)
-    ]
+    items = list(enumerate(values))
     return items, [f"{i}\t{text}".lower() for i, text in items]
 
 
@@ -163,7 +159,7 @@ def _small_mib(size: int) -> str:
     return mib(size) if size >= 52429 else "< 0.1"
 
 
-def _place(tensor: TensorInfo) -> str:
+def _place(tensor: TensorRow) -> str:
     return f"{tensor.file + 1}:{tensor.offset}" if tensor.file else str(tensor.offset)
 
 

@@ -3,12 +3,13 @@
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QPlainTextEdit, QScrollArea, QVBoxLayout, QWidget
 
-from app.state.models.model import ModelState, TokenRow
+from app.state.models.model import ModelState
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import label, set_tone
 from app.widgets.numbers import grouped
 from app.widgets.tokens.chips import Chip, Chips
+from engine.protocol import TokenRow
 
 WAIT_MS = 80
 SAMPLE = "The quick brown fox jumps over 13 lazy dogs.\nNaïve façade, Straße, 12.50 €."

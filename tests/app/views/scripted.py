@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from app.engine import Abilities, Died, Engine, Event, Restarted
+from app.local_files import LocalFiles
 from engine.errors import Cancelled, CutawayError
 from engine.protocol import (
     Alternative,
@@ -33,6 +34,7 @@ class ScriptedEngine(Engine):
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[Message] = []
+        self._files = LocalFiles()
         self.deliver: Callable[[], None] = lambda: None
 
     @property
@@ -40,10 +42,14 @@ class ScriptedEngine(Engine):
         return Abilities()
 
     def send(self, request: Request[Any]) -> None:
-        self.asked.append(request)
+        if type(request) in self._files.answers:  # real files, of which a test has real ones
+            self.tell(self._files.answer(request))
+        else:
+            self.asked.append(request)
 
     def stop(self, request: Request[Any]) -> None:
-        self.asked.append(Cancel(request.id))
+        if type(request) not in self._files.answers:
+            self.asked.append(Cancel(request.id))
 
     def restart(self) -> None:
         self._begin_anew(Restarted(), Cancelled("the request"))

@@ -1,15 +1,35 @@
 """What a file says, against the gguf package's own reader; tokens and differences."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from gguf import GGUFReader
+from msgspec.structs import replace
 
-from app.state.models.model import ModelState, compare, read_content, tokenize
+from app.engine import Abilities
+from app.local_files import LocalFiles
+from app.state.models.model import ModelState, compare
 from app.state.workbench import Workbench
-from app.views.models.tables import array_items
+from engine.gguf import open_gguf
+from engine.protocol import (
+    ArrayValues,
+    CountTokens,
+    Failed,
+    FileContent,
+    ReadArray,
+    ReadFile,
+    TokenCount,
+    Tokenize,
+    Tokenized,
+)
+from engine.tokenizer import load_tokenizer
 from tests.app.state.conftest import Until
+
+
+def read_content(path: Path) -> FileContent:
+    content = LocalFiles().answer(ReadFile(1, str(path)))
+    assert isinstance(content, FileContent)
+    return content
 
 
 @pytest.mark.model_file
@@ -19,20 +39,21 @@ def test_content_is_what_the_gguf_package_reads(smollm2_path: Path) -> None:
     assert [row.key for row in content.metadata] == keys
     for row in content.metadata:
         value = oracle.fields[row.key].contents()
-        if row.array is not None:
-            assert len(row.array) == len(value)
-            items, texts = array_items(row.array)
-            assert [at for at, _ in items] == list(range(len(value)))
-            assert len(texts) == len(value)
+        if row.count is not None:
+            assert row.count == len(value)
+            read = LocalFiles().answer(ReadArray(1, str(smollm2_path), row.key))
+            assert isinstance(read, ArrayValues)
             if isinstance(value[0], str):
-                assert [text for _, text in items] == value
+                assert list(read.values) == value
+            else:
+                assert [float(text) for text in read.values] == pytest.approx(value, rel=1e-6)
         elif isinstance(value, str):
             assert row.value == value[:2000]
         elif isinstance(value, bool):
             assert row.value == str(value).lower()
         else:
             assert float(row.value) == pytest.approx(value, rel=1e-6)
-    assert [(t.name, list(t.shape[: t.n_dims]), t.nbytes) for t in content.tensors] == [
+    assert [(t.name, list(t.shape), t.size) for t in content.tensors] == [
         (t.name, t.shape.tolist(), int(t.n_bytes)) for t in oracle.tensors
     ]
     assert sum(size for _, size in content.types.values()) == sum(
@@ -40,14 +61,38 @@ def test_content_is_what_the_gguf_package_reads(smollm2_path: Path) -> None:
     )
 
 
-def test_tokens_are_the_text(tiny_path: Path) -> None:
-    text = "Hello, world 12!"
-    tokenizer, rows = tokenize(None, tiny_path, text)
-    assert [row.token for row in rows] == tokenizer.encode(text)
-    assert "".join(row.text for row in rows if not row.special) == text
-    again, same = tokenize(tokenizer, tiny_path, text)
-    assert again is tokenizer
-    assert same == rows
+def test_tokens_are_the_text(tiny_path: Path, tiny_base_path: Path) -> None:
+    text, files = "Hello, world 12!", LocalFiles()
+    for path in (tiny_path, tiny_base_path, tiny_path):  # each its own tokenizer
+        with open_gguf(path) as file:
+            tokenizer = load_tokenizer(file.metadata)
+        made = files.answer(Tokenize(1, str(path), text))
+        assert isinstance(made, Tokenized)
+        assert [row.token for row in made.tokens] == tokenizer.encode(text)
+        assert "".join(row.text for row in made.tokens if not row.special) == text
+        expected = TokenCount(2, len(tokenizer.encode(text, add_special=False)))
+        assert files.answer(CountTokens(2, str(path), text)) == expected
+
+
+def test_a_file_that_changed_is_read_again(
+    tiny_path: Path, tiny_base_path: Path, tmp_path: Path
+) -> None:
+    path, files = tmp_path / "model.gguf", LocalFiles()
+    counts = []
+    for source in (tiny_path, tiny_base_path):
+        path.write_bytes(source.read_bytes())
+        counts.append(files.answer(Tokenize(1, str(path), "Hello")))
+    assert counts == [
+        LocalFiles().answer(Tokenize(1, str(p), "Hello")) for p in (tiny_path, tiny_base_path)
+    ]
+
+
+@pytest.mark.parametrize(("key", "words"), [("general.name", "an array"), ("nothing", "a key of")])
+def test_what_is_no_array_is_refused(tiny_path: Path, key: str, words: str) -> None:
+    failed = LocalFiles().answer(ReadArray(1, str(tiny_path), key))
+    assert isinstance(failed, Failed)
+    assert failed.kind == "BadSetting"
+    assert words in failed.message
 
 
 def test_a_file_does_not_differ_from_itself(tiny_path: Path) -> None:
@@ -71,20 +116,20 @@ def test_differences_name_what_is_not_the_same(tiny_path: Path) -> None:
     }
 
 
-def test_a_changed_array_is_a_difference(tiny_path: Path) -> None:
-    a = read_content(tiny_path)
-    at = next(i for i, row in enumerate(a.metadata) if row.array is not None and len(row.array) > 9)
-    row = a.metadata[at]
-    assert row.array is not None
-    data = bytearray(row.array.data)
-    data[-1] ^= 1
-    changed = replace(row, array=replace(row.array, data=memoryview(bytes(data))))
-    b = replace(a, metadata=(*a.metadata[:at], changed, *a.metadata[at + 1 :]))
-    assert [d.name for d in compare(a, b)] == [row.key]
+def test_a_changed_array_is_a_difference(tiny_path: Path, tmp_path: Path) -> None:
+    """Far behind the values that are shown."""
+    path, text = tmp_path / "changed.gguf", b"the"
+    data = tiny_path.read_bytes()
+    at = data.rindex(text, 0, data.index(b"tokenizer.ggml.token_type"))
+    path.write_bytes(data[:at] + b"thE" + data[at + 3 :])
+    found = compare(read_content(tiny_path), read_content(path))
+    assert [(d.kind, d.name, d.where) for d in found] == [
+        ("key", "tokenizer.ggml.tokens", "changed")
+    ]
 
 
 def test_the_state_reads_in_the_background(bench: Workbench, until: Until, tiny_path: Path) -> None:
-    state = ModelState(bench)
+    state = ModelState(bench.client, bench)
     state.open(tiny_path)
     assert state.looking
     until(lambda: state.content)
@@ -93,15 +138,28 @@ def test_the_state_reads_in_the_background(bench: Workbench, until: Until, tiny_
     state.compare(tiny_path)
     until(lambda: state.other)
     assert state.differences == []
+    state.read_array("tokenizer.ggml.tokens")
+    until(lambda: state.array)
     state.open(None)
-    assert (state.content, state.tokens, state.other) == (None, [], None)
+    assert (state.content, list(state.tokens), state.other) == (None, [], None)
 
 
 def test_a_broken_file_is_a_problem(bench: Workbench, until: Until, tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + bytes(60))
-    state = ModelState(bench)
+    state = ModelState(bench.client, bench)
     state.open(broken)
     until(lambda: state.problem)
     assert "broken.gguf" in state.problem
     assert not state.looking
+
+
+def test_an_engine_without_files_is_not_asked(
+    bench: Workbench, tiny_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(bench.engine), "abilities", Abilities(file=False, tokenize=False))
+    state = ModelState(bench.client, bench)
+    state.open(tiny_path)
+    state.tokenize("Hello")
+    assert not state.looking
+    assert (state.content, list(state.tokens)) == (None, [])

@@ -21,7 +21,7 @@ def test_a_file_is_shown_filtered_and_compared(
     rows = view.metadata.table.rows.shown
     place = next(at for at, row in enumerate(rows) if row.key == "tokenizer.ggml.tokens")
     view.metadata.table.choose(place)
-    qtbot.waitUntil(lambda: view.metadata.items.rows.total == len(rows[place].array))
+    qtbot.waitUntil(lambda: view.metadata.items.rows.total == rows[place].count)
     view.tabs.setCurrentIndex(2)
     view.tokenizer.text.setPlainText("Hello")
     qtbot.waitUntil(lambda: "".join(row.text for row in state.tokens if not row.special) == "Hello")
