@@ -36,9 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--when-full",
-        choices=("shift", "stop"),
+        choices=("shift", "middle", "stop"),
         default="shift",
-        help="when the context is full: forget its older half, or end (shift)",
+        help="when the context is full: drop the oldest, cut a prompt's middle, or stop (shift)",
     )
     group = parser.add_argument_group("sampling")
     for option, kind, default, text in (

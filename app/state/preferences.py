@@ -9,6 +9,7 @@ import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.files import write_atomically
+from app.state.limits import Limits
 from app.state.presets import BUILT_IN, Preset
 from engine.errors import CutawayError
 from engine.protocol import Sampling
@@ -41,6 +42,7 @@ class ModelPreferences(msgspec.Struct, frozen=True):
     ctx: Context | None = None
     kv: KvType = "f16"
     sampling: Sampling | None = None
+    limits: Limits | None = None
     system: str | None = None
     preset: Name | None = None
 

@@ -8,6 +8,7 @@ from app.theme.tokens import GRID
 from app.widgets.basics import label
 
 STEPS = 1000
+NAME = 128  # pixels for what it is called
 
 
 class NumberSlider(QWidget):
@@ -49,7 +50,7 @@ class NumberSlider(QWidget):
         if off:
             self.field.setSpecialValueText(off)
         self.name.setBuddy(self.field)
-        self.name.setFixedWidth(fonts.px(112))
+        self.name.setFixedWidth(fonts.px(NAME))
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(GRID)

@@ -7,6 +7,8 @@ import msgspec
 from engine.errors import BadSetting
 from engine.protocol.message import Reply, Request, Stage
 
+WhenFull = Literal["shift", "middle", "stop"]
+
 
 class Sampling(msgspec.Struct, frozen=True):
     """How the next token is drawn; llama.cpp's order and defaults. `seed` None is random.
@@ -117,7 +119,9 @@ class Finished(Reply, frozen=True):
 class Generate(Request[Finished], frozen=True):
     """Answer a chat, or continue `prompt` as it stands.
 
-    `when_full` shifts the context (the system part is kept) or stops there; `logprobs` asks for
+    `when_full` is what becomes of a prompt or an answer that outgrows the context: its oldest part
+    after the system prompt is dropped (shift), as much from a prompt's middle (middle), or neither:
+    the prompt is refused, the answer stops (stop); `logprobs` asks for
     that many alternatives with each token. An answer that exists in part goes on where `prefix`,
     its text so far, ends; `prefix_tokens`, where they are known, are its ids. What they say beyond
     `prefix` comes as the first piece. `watch` asks for `StepTimes` now and then.
@@ -131,7 +135,7 @@ class Generate(Request[Finished], frozen=True):
     max_tokens: int | None = None
     stop: list[str] = []
     logprobs: int = 0
-    when_full: Literal["shift", "stop"] = "shift"
+    when_full: WhenFull = "shift"
     prefix: str = ""
     prefix_tokens: list[int] = []
     watch: bool = False

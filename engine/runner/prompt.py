@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from engine.errors import BadSetting, ContextFull
-from engine.protocol import ChatMessage, Generate
+from engine.protocol import ChatMessage, Generate, WhenFull
 from engine.tokenizer import ChatTemplate, Tokenizer
 from engine.tokenizer.decode import StreamDecoder
 
@@ -21,7 +21,7 @@ class Prompt:
 def make_prompt(
     tokenizer: Tokenizer, template: ChatTemplate, request: Generate, n_ctx: int
 ) -> Prompt:
-    """Token ids of the request; its middle is cut if it is too long and may be cut.
+    """Token ids of the request; a part is left out if it is too long and may be cut.
 
     Raises `BadSetting`, `TemplateError`, `ContextFull`.
     """
@@ -39,7 +39,7 @@ def make_prompt(
     prompt.ids.extend(request.prefix_tokens)
     if not prompt.ids:
         raise BadSetting("prompt", "", "at least one token")
-    return _fit(prompt, n_ctx, may_cut=request.when_full == "shift")
+    return _fit(prompt, n_ctx, request.when_full)
 
 
 def beyond_prefix(request: Generate, decoder: StreamDecoder) -> str:
@@ -78,13 +78,16 @@ def _bos(tokenizer: Tokenizer, ids: list[int]) -> int:
     return int(ids[:1] == [tokenizer.bos])
 
 
-def _fit(prompt: Prompt, n_ctx: int, may_cut: bool) -> Prompt:
-    """Cut right after the kept part until there is room for one more token."""
+def _fit(prompt: Prompt, n_ctx: int, when_full: WhenFull) -> Prompt:
+    """Cut until there is room for one more token: right after the kept part, or in the middle of
+    what follows it.
+    """
     n, room = len(prompt.ids), n_ctx - 1
     if n <= room:
         return prompt
     keep = prompt.keep
-    if not may_cut or keep >= room:
+    if when_full == "stop" or keep >= room:
         raise ContextFull(n, n_ctx)
     cut = n - room
-    return Prompt(prompt.ids[:keep] + prompt.ids[keep + cut :], keep, cut)
+    begin = keep + (room - keep) // 2 if when_full == "middle" else keep
+    return Prompt(prompt.ids[:begin] + prompt.ids[begin + cut :], keep, cut)

@@ -5,6 +5,7 @@ from time import monotonic
 
 from msgspec.structs import replace
 
+from app.state.limits import Limits
 from app.state.talk.message import Message
 from app.state.talk.store import ChatStore
 from app.state.talk.tokens import Tokens
@@ -38,7 +39,7 @@ class Answer:
         self._before_first = True
         self._saved = monotonic()
 
-    def request(self, system: str, sampling: Sampling) -> Generate:
+    def request(self, system: str, sampling: Sampling, limits: Limits) -> Generate:
         """What to ask the engine."""
         parent = None if self.message.parent is None else self.tree.messages[self.message.parent]
         said = [ChatMessage("system", system)] if system else []
@@ -47,6 +48,9 @@ class Answer:
             0,
             messages=said,
             sampling=sampling,
+            max_tokens=limits.max_tokens,
+            stop=limits.stop,
+            when_full=limits.when_full,
             logprobs=LOGPROBS,
             watch=True,
             prefix=self.message.text,

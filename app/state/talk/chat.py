@@ -7,6 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.state.limits import Limits
 from app.state.preferences import PreferencesState
 from app.state.problem import Problem
 from app.state.session import Session
@@ -36,7 +37,7 @@ class ChatState(QObject):
     message_changed = Signal(int)  # row; while answering at most once a frame
     tokens_appended = Signal(int, int)  # row, first index in tokens(row) that is new or longer
     busy_changed = Signal(bool)
-    details_changed = Signal()  # title, system prompt, sampling
+    details_changed = Signal()  # title, system prompt, sampling, limits
     draft_changed = Signal(str)  # when not by set_draft: another chat, or it was sent
     stored = Signal()  # the list of chats may look different
     problem = Signal(object)  # Problem of something the person just asked for
@@ -181,6 +182,17 @@ class ChatState(QObject):
         self.sampling = sampling
         self._save_details(sampling=sampling)
 
+    @property
+    def limits(self) -> Limits:
+        """What ends answers, of all chats with the model."""
+        return self._preferences.of_model(str(self._session.path or "")).limits or Limits()
+
+    def set_limits(self, limits: Limits) -> None:
+        """What ends answers from now on."""
+        if self._session.path is not None:
+            self._preferences.update_model(str(self._session.path), limits=limits)
+            self.details_changed.emit()
+
     def set_title(self, title: str) -> None:
         """Rename the chat, once it is kept."""
         if self.chat_id is not None:
@@ -300,7 +312,7 @@ class ChatState(QObject):
 
     def _begin(self, answer: Answer) -> None:
         self._kept_tokens.pop(answer.message.id, None)
-        self._answering.begin(answer, answer.request(self.system, self.sampling))
+        self._answering.begin(answer, answer.request(self.system, self.sampling, self.limits))
         self.stored.emit()
 
     def _add(self, role: Role, parent: Message | None, text: str, **fields: Any) -> Message:

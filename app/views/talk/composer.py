@@ -11,8 +11,9 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, PADDING, RADIUS_CARD
+from app.views.talk.overflow import Overflow
 from app.views.talk.sampling import SamplingPopover, in_words
-from app.widgets.basics import Button, IconButton, label, set_tone, surface
+from app.widgets.basics import Button, IconButton, label, surface
 from app.widgets.growing_edit import GrowingEdit
 from app.widgets.numbers import grouped
 
@@ -43,6 +44,7 @@ class Composer(QWidget):
         self._count = label("", "quiet", "small")
         self.stop = Button("Stop", bench.chat.stop, "", "stop", name="Stop the answer")
         self.send_button = Button("Send", self.send, "primary")
+        self.overflow = Overflow(bench)
         self._popover: SamplingPopover | None = None
         self._lay_out()
         chat = bench.chat
@@ -58,7 +60,7 @@ class Composer(QWidget):
     def send(self) -> None:
         """Ask what is written here."""
         text = self.field.text
-        if text.strip() and not self.bench.chat.busy:
+        if text.strip() and not self.bench.chat.busy and not self.overflow.refuses:
             self.bench.chat.send(text)
 
     def show_sampling(self) -> None:
@@ -101,13 +103,15 @@ class Composer(QWidget):
         inside.setContentsMargins(12, 10, GRID, GRID)
         inside.setSpacing(6)
         inside.addWidget(self.field)
+        inside.addWidget(self.overflow)
         inside.addLayout(row)
         self._card.setMaximumWidth(fonts.chat_width())
         line = QHBoxLayout(self)  # as wide as the messages above, and where they are
         line.setContentsMargins(PADDING, GRID // 2, PADDING, PADDING)
         line.addWidget(self._card, 1)
         for before, after in (
-            (self.field, self.send_button),
+            (self.field, self.overflow.choice),
+            (self.overflow.choice, self.send_button),
             (self.send_button, self.stop),
             (self.stop, self.sampling),
         ):
@@ -133,14 +137,13 @@ class Composer(QWidget):
             self._refresh()
 
     def _refresh(self) -> None:
-        chat, session = self.bench.chat, self.bench.session
+        chat = self.bench.chat
         written = bool(self.field.text.strip())
-        self.send_button.setEnabled(written and not chat.busy)
         self.stop.setEnabled(chat.busy)
         self.stop.setToolTip("Esc")
         self._settings.setText(in_words(self.bench))
         count = self.counter.count
         known = written and count is not None
         self._count.setText(f"{grouped(count)} tok" if known else "")
-        room = session.model.n_ctx if session.model is not None else 0
-        set_tone(self._count, "bad" if known and room and (count or 0) >= room else "quiet")
+        self.overflow.show_question(count if known else None)
+        self.send_button.setEnabled(written and not chat.busy and not self.overflow.refuses)

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QInputDialog,
     QLineEdit,
     QPlainTextEdit,
+    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
@@ -22,22 +23,33 @@ from app.state.presets import BUILT_IN, Preset
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
+from app.views.talk.limits import LimitsForm
 from app.widgets.basics import Button, IconButton, label, surface
-from app.widgets.number_slider import NumberSlider
+from app.widgets.number_slider import NAME, NumberSlider
 from engine.protocol import Sampling
 
-CUSTOM = "Own"
+CUSTOM = "Custom"
 SAVE_MS = 400
-WIDTH = 400
+WIDTH = 416
 
 # Field of Sampling, name, help, the slider's range, the field's most, decimals, word for the least.
 NUMBERS: tuple[tuple[str, str, str, float, float, float, int, str], ...] = (
-    ("temperature", "Temperature", "0 always takes the likeliest token", 0, 2, 100, 2, ""),
-    ("top_k", "Top k", "Only the k likeliest tokens", 0, 100, 1e6, 0, "off"),
-    ("top_p", "Top p", "Only the likeliest that sum to p; 1 is off", 0, 1, 1, 2, ""),
-    ("min_p", "Min p", "Only tokens this likely, of the likeliest", 0, 1, 1, 2, "off"),
-    ("repeat_penalty", "Repeat penalty", "Above 1 makes repetition rarer", 0.5, 2, 100, 2, ""),
-)
+    ("temperature", "Temperature", "Higher is more random; 0 always takes the likeliest token",
+     0, 2, 100, 2, ""),
+    ("top_k", "Top k", "Only the k likeliest tokens are drawn from", 0, 100, 1e6, 0, "off"),
+    ("top_p", "Top p", "Only the likeliest tokens that together reach p; 1 is off",
+     0, 1, 1, 2, ""),
+    ("min_p", "Min p", "Only tokens at least this likely, as a part of the likeliest",
+     0, 1, 1, 2, "off"),
+    ("repeat_penalty", "Repeat penalty", "Above 1 makes repeated tokens less likely; 1 is off",
+     0.5, 2, 100, 2, ""),
+    ("frequency_penalty", "Frequency penalty", "Less likely the more often a token came; 0 is off",
+     -2, 2, 100, 2, ""),
+    ("presence_penalty", "Presence penalty", "Less likely once a token came; 0 is off",
+     -2, 2, 100, 2, ""),
+    ("penalty_last_n", "Penalty range", "Tokens that penalties look back at; -1 is all of them",
+     -1, 1024, 1 << 20, 0, "all"),
+)  # fmt: skip
 
 
 def in_words(bench: Workbench) -> str:
@@ -69,6 +81,15 @@ class SamplingPopover(QFrame):
         self._bench, self._filling = bench, False
         self.setAccessibleName("Sampling and system prompt")
         surface(self, "card")
+        self._inside = QWidget()
+        self._scroll = QScrollArea()
+        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        around = QVBoxLayout(self)
+        around.setContentsMargins(1, 1, 1, 1)
+        around.addWidget(self._scroll)
         self.presets = QComboBox()
         self.presets.setAccessibleName("Preset")
         self.presets.view().setAccessibleName("Presets")
@@ -88,6 +109,7 @@ class SamplingPopover(QFrame):
         self.seed.setAccessibleName("Seed")
         self.seed.setPlaceholderText("random")
         self.seed.editingFinished.connect(self._seed_entered)
+        self.limits = LimitsForm(bench)
         self._lay_out()
         bench.chat.details_changed.connect(self._fill)
         self._fill()
@@ -95,10 +117,13 @@ class SamplingPopover(QFrame):
     def show_above(self, place: QWidget) -> None:
         """Open it above a widget, inside its screen."""
         self._fill()
-        self.setFixedWidth(min(fonts.px(WIDTH), max(280, place.window().width() - 2 * GRID)))
-        self.adjustSize()
-        corner = place.mapToGlobal(QPoint(0, -self.height() - GRID // 2))
         screen = place.screen().availableGeometry()
+        room = min(place.window().height(), screen.height()) - 2 * GRID
+        width = min(fonts.px(WIDTH), max(280, place.window().width() - 2 * GRID))
+        height = self._inside.sizeHint().height() + 4
+        scrolls = self._scroll.verticalScrollBar().sizeHint().width() if height > room else 0
+        self.setFixedSize(width + scrolls, min(height, room))
+        corner = place.mapToGlobal(QPoint(0, -self.height() - GRID // 2))
         corner.setY(max(screen.top(), corner.y()))
         self.move(corner)
         self.show()
@@ -119,6 +144,7 @@ class SamplingPopover(QFrame):
 
     def hideEvent(self, event: object) -> None:  # noqa: N802
         self._save_system()
+        self.limits.save()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         if event.key() == Qt.Key.Key_Escape:
@@ -127,7 +153,7 @@ class SamplingPopover(QFrame):
             super().keyPressEvent(event)
 
     def _lay_out(self) -> None:
-        column = QVBoxLayout(self)
+        column = QVBoxLayout(self._inside)
         column.setContentsMargins(PADDING, PADDING - 4, PADDING, PADDING)
         column.setSpacing(GRID)
         top = QHBoxLayout()
@@ -139,18 +165,26 @@ class SamplingPopover(QFrame):
         column.addWidget(_named("System prompt", self.system))
         column.addWidget(self.system)
         for field, name, help, low, high, most, decimals, off in NUMBERS:
-            number = NumberSlider(name, help, low, high, most, decimals, off)
+            default = getattr(Sampling(), field)
+            hint = f"{help}. From {low:g} to {most:g}, default {default:g}"
+            number = NumberSlider(name, hint, low, high, most, decimals, off)
             number.changed.connect(self._setter(field, decimals))
             self.numbers[field] = number
             column.addWidget(number)
         seeds = QHBoxLayout()
         name = _named("Seed", self.seed)
-        name.setFixedWidth(fonts.px(112))
+        name.setFixedWidth(fonts.px(NAME))
+        hint = "What the random draws begin with: equal seeds draw equally. Default: random"
+        name.setToolTip(hint)
+        self.seed.setToolTip(hint)
+        self.seed.setAccessibleDescription(hint)
         seeds.setSpacing(GRID)
         seeds.addWidget(name)
         seeds.addWidget(self.seed, 1)
         seeds.addWidget(Button("Random", lambda: self._set(seed=None), name="Random seed"))
         column.addLayout(seeds)
+        column.addWidget(self.limits)
+        self._scroll.setWidget(self._inside)
 
     def _setter(self, field: str, decimals: int) -> Any:
         def set_number(value: float) -> None:

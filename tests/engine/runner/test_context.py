@@ -117,6 +117,20 @@ def test_the_system_part_survives_a_long_prompt(tiny_path: Path) -> None:
             answer(model, Generate(2, prompt="a" * 500, when_full="stop"))
 
 
+def test_the_middle_of_a_long_prompt_goes_where_that_is_chosen(tiny_path: Path) -> None:
+    with load(tiny_path, device="host", ctx=N_CTX) as model:
+        tokenizer, template = model.loaded.tokenizer, model.loaded.template
+        chat = [ChatMessage("system", "be brief"), ChatMessage("user", "abcdefgh" * 20)]
+        request = Generate(1, messages=chat, when_full="middle")
+        whole = make_prompt(tokenizer, template, request, 4 * N_CTX)
+        cut = make_prompt(tokenizer, template, request, N_CTX)
+        room = N_CTX - 1
+        head = whole.keep + (room - whole.keep) // 2
+        assert 0 < whole.keep < head < room
+        assert cut.ids == whole.ids[:head] + whole.ids[head - room :]
+        assert (cut.keep, cut.n_truncated) == (whole.keep, len(whole.ids) - room)
+
+
 def test_a_common_prefix_is_not_computed_again(tiny_path: Path) -> None:
     with load(tiny_path, device="host", ctx=N_CTX) as model:
         sequence = Sequenced(model.loaded.stepper)

@@ -16,6 +16,7 @@ from app.state.talk.message import Message
 from app.state.talk.store import ChatStore, StoreError
 from app.state.workbench import Workbench
 from app.views.talk.composer import Composer
+from app.views.talk.limits import stops_of
 from app.views.talk.sampling import SamplingPopover
 from engine.gguf.reader import open_gguf
 from engine.protocol import Cancel, Generate, Sampling
@@ -178,12 +179,12 @@ def test_presets_are_chosen_kept_and_deleted(talk: Talk, popover: SamplingPopove
     assert talk.bench.chat.sampling == precise.sampling
     assert not popover._remove.isEnabled()
     popover.numbers["temperature"].field.setValue(0.31)
-    assert popover.presets.currentText() == "Own"
+    assert popover.presets.currentText() == "Custom"
     popover.save_as("Mine")
     assert popover.presets.currentText() == "Mine"
     assert talk.composer._settings.text().startswith("Mine")
     popover._remove.click()
-    assert popover.presets.currentText() == "Own"
+    assert popover.presets.currentText() == "Custom"
 
 
 def test_the_system_prompt_goes_with_the_next_question(
@@ -232,3 +233,85 @@ def test_a_question_that_cannot_be_kept_stays_in_the_field(
     talk.composer.send()
     assert [m.text for m in talk.bench.chat.path] == ["What is a cat?", ""]
     assert talk.composer.field.text == ""
+
+
+def too_long(talk: Talk, qtbot: QtBot, tokens: int = 5898) -> None:
+    """A question of so many tokens of a context of 2,048 is written."""
+    talk.composer.field.set_text("word " * tokens)
+    talk.composer.counter.count = tokens
+    talk.composer.counter.changed.emit()
+
+
+def test_a_question_that_does_not_fit_says_what_is_left_out(
+    talk: Talk, engine: ScriptedEngine, qtbot: QtBot
+) -> None:
+    overflow = talk.composer.overflow
+    talk.composer.field.set_text("short")
+    talk.composer.counter.count = 1
+    talk.composer.counter.changed.emit()
+    assert overflow.isHidden()
+    too_long(talk, qtbot)
+    assert overflow.isVisible()
+    assert overflow.words.text() == (
+        "5\u2009898 tokens, the context holds 2\u2009048:"
+        " about 3\u2009851 of the oldest will be left out."
+    )
+    assert talk.composer.send_button.isEnabled()
+
+
+@pytest.mark.parametrize(("row", "policy"), [(0, "shift"), (1, "middle"), (2, "stop")])
+def test_the_person_chooses_what_is_left_out(
+    talk: Talk, engine: ScriptedEngine, qtbot: QtBot, row: int, policy: str
+) -> None:
+    too_long(talk, qtbot)
+    count = len(engine.asked)
+    choice = talk.composer.overflow.choice
+    choice.setCurrentIndex(row)
+    choice.activated.emit(row)
+    QTest.keyClick(talk.composer.field, Qt.Key.Key_Return)
+    if policy == "stop":
+        assert "too many to send" in talk.composer.overflow.words.text()
+        assert not talk.composer.send_button.isEnabled()
+        assert len(engine.asked) == count
+        assert talk.composer.field.text.startswith("word")
+        too_long(talk, qtbot, 100)
+        assert talk.composer.send_button.isEnabled()
+    else:
+        request = engine.last
+        assert isinstance(request, Generate)
+        assert request.when_full == policy
+    talk.bench.chat.open(None)
+    assert talk.bench.chat.limits.when_full == policy
+
+
+def test_limits_go_with_every_question(talk: Talk, engine: ScriptedEngine) -> None:
+    popover = SamplingPopover(talk.bench, talk)
+    popover.limits.length.field.setValue(256)
+    popover.limits.stops.setPlainText("User:\n\\n\\n\n\nC:\\\\new\nUser:")
+    popover.limits.save()
+    popover.numbers["frequency_penalty"].field.setValue(-0.5)
+    popover.numbers["presence_penalty"].field.setValue(1.5)
+    popover.numbers["penalty_last_n"].field.setValue(-1)
+    talk.bench.chat.send("Q")
+    request = engine.last
+    assert isinstance(request, Generate)
+    assert request.max_tokens == 256
+    assert request.stop == ["User:", "\n\n", "C:\\new"]
+    drawn = request.sampling
+    assert (drawn.frequency_penalty, drawn.presence_penalty) == (-0.5, 1.5)
+    assert drawn.penalty_last_n == -1
+    again = SamplingPopover(talk.bench, talk)
+    assert again.limits.length.value == 256
+    assert stops_of(again.limits.stops.toPlainText()) == request.stop
+
+
+def test_every_sampler_has_a_hint_with_its_range_and_default(talk: Talk) -> None:
+    popover = SamplingPopover(talk.bench, talk)
+    fields = set(Sampling.__struct_fields__) - {"seed"}
+    assert popover.numbers.keys() == fields
+    for field, number in popover.numbers.items():
+        hint = number.name.toolTip()
+        assert f"default {getattr(Sampling(), field):g}" in hint
+        assert "From " in hint
+    for widget in (popover.seed, popover.limits.stops, popover.limits.length.field):
+        assert "Default" in widget.accessibleDescription()

@@ -1,0 +1,19 @@
+"""What ends an answer, and what is left out where the context is full."""
+
+from typing import Annotated
+
+import msgspec
+
+from engine.protocol import WhenFull
+
+LONGEST = 1 << 20  # tokens
+MOST_STOPS = 16
+StopText = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Of all chats with a model. `max_tokens` None sets none; answers end before any of `stop`."""
+
+    max_tokens: Annotated[int, msgspec.Meta(ge=1, le=LONGEST)] | None = None
+    stop: Annotated[list[StopText], msgspec.Meta(max_length=MOST_STOPS)] = []
+    when_full: WhenFull = "shift"
