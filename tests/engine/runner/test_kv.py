@@ -14,6 +14,7 @@ from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.loading import load_model
 from engine.settings import KV_TYPES, EngineOptions
+from tests.engine.runner.memory import two_devices
 from tests.goldens.tiny import tiny_tokens, write_tiny
 from tests.kernels.harness import nmse
 from tests.truth.measure import GOLDENS
@@ -32,10 +33,10 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny(tmp_path_factory.mktemp("kv") / "tiny.gguf", "gemma3")
 
 
-def logits(path: Path, device: str, kv: str) -> np.ndarray:
+def logits(path: Path, device: str, kv: str, place: str = "") -> np.ndarray:
     """Of a prompt, and of tokens one by one."""
     tokens = tiny_tokens("gemma3").tolist()
-    with load(path, device=device, ctx=64, kv=kv) as model:
+    with load(path, device=device, ctx=64, kv=kv, place=place) as model:
         step = model.loaded.stepper.step
         parts = [step(tokens[:30], 0, range(30))]
         parts += [step([t], 30 + i, [0]) for i, t in enumerate(tokens[30:])]
@@ -53,6 +54,13 @@ def test_logits(path: Path, on_host: dict[str, np.ndarray], device: str, kv: str
     got = logits(path, device, kv)
     assert nmse(got, on_host["f32"]) < APART[kv]
     assert nmse(got, on_host[kv]) < 0.1 * APART[kv] + 1e-6  # other roundings here and there
+
+
+@every_type
+def test_logits_over_two_devices(path: Path, on_host: dict[str, np.ndarray], kv: str) -> None:
+    one, two = two_devices()
+    got = logits(path, f"{one},{two}", kv, f"0-2={one},3-6={two},out=host")
+    assert nmse(got, on_host[kv]) < 0.1 * APART[kv] + 1e-6
 
 
 @every_device
