@@ -15,7 +15,8 @@ class Sampling(msgspec.Struct, frozen=True):
 
     Equal seeds draw equally from equal logits. Where a prompt's start is still cached, other
     kernels compute the rest, and logits may differ in their last bits from those of a fresh
-    context: where two tokens are nearly as likely, another one may be drawn.
+    context: where two tokens are nearly as likely, another one may be drawn. After a shift of the
+    context they always differ.
 
 
     temperature <= 0 is greedy; top_k <= 0, top_p 1 and min_p 0 are off; penalties look at the

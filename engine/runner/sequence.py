@@ -24,7 +24,8 @@ class Sequenced:
         """Keep the cached prefix that the prompt shares, forget the rest. Returns its length.
 
         At least one token of the prompt is left to compute, for its logits. These equal a fresh
-        context's but for their last bits: a short rest is computed by other kernels.
+        context's but for their last bits (other kernels compute a short rest), unless the context
+        was shifted: then what is kept has seen tokens that are gone.
         """
         n = 0
         for held, wanted in zip(self.tokens, prompt[:-1], strict=False):
