@@ -5,7 +5,7 @@
 //   out[c, t, h] = exp(s - max) / sum over c          a sink joins maximum and sum; 0 / 0 gives 0
 //
 // A group of LOCAL items makes `per_group` rows, one after the other; the exponentials wait in out.
-// spans, cells and who sees what are as in attention.cl. f32, the mask M; out packed.
+// spans, cells and who sees what are as in parts/attention_units.cl. f32, the mask M; out packed.
 
 #ifndef M
   #define M f32

@@ -12,7 +12,8 @@ OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
 """What every program is built with, besides its defines."""
 
 PARTS: Mapping[str, tuple[str, ...]] = {
-    "attention": ("blocks",),
+    "attention_lanes": ("blocks", "attention_units"),
+    "attention_vectors": ("blocks", "attention_units"),
     "copy": ("blocks", "block_grids", "block_formats"),
     "matmul_experts": ("tiled_scattered", "tiled_lanes", "tiled_floats", "tiled_sums"),
     "matmul_plain": ("blocks", "block_grids", "block_formats"),

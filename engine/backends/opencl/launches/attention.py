@@ -83,7 +83,8 @@ def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
         "LOCAL": team,
         **panel_defines(panels),
     }
-    return [Launch("attention", "attention", args, size, local, defines)]
+    family = "attention_vectors" if team == 1 else "attention_lanes"
+    return [Launch(family, "attention", args, size, local, defines)]
 
 
 def attention_merge(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:

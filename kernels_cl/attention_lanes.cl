@@ -1,0 +1,146 @@
+// attention_lanes: attention (parts/attention_units.cl) by teams of items that are lanes.
+//
+// A group is LOCAL items and makes one unit: each item takes one cell of LOCAL for the scores, then
+// every LOCAL-th channel for the values.
+
+#define PLUS(a, b) ((a) + (b))
+
+// p[r][0] becomes what OP makes of the row p[r], for all rows at once.
+#define REDUCE(name, OP)                                                                          \
+  static void name(__local float p[ROWS][LOCAL], int me) {                                        \
+    for (int half_way = LOCAL / 2; half_way > 0; half_way /= 2) {                                 \
+      barrier(CLK_LOCAL_MEM_FENCE);                                                               \
+      if (me < half_way) {                                                                        \
+        EACH_ROW p[r][me] = OP(p[r][me], p[r][me + half_way]);                                    \
+      }                                                                                           \
+    }                                                                                             \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                 \
+  }
+REDUCE(reduce_max, fmax)
+REDUCE(reduce_sum, PLUS)
+
+// k.q of one cell for every row.
+static void dot_one(float s[ROWS], const __global char *key, const __global float *q[ROWS],
+                    int dim) {
+  int d = 0;
+  for (; d + W <= dim; d += W) {
+    floatW x = FETCHW(KV, key, d);
+    EACH_ROW s[r] += sumW(x * CAT(vload, W)(0, q[r] + d));
+  }
+  for (; d < dim; d++) {
+    float x = FETCH(KV, key, d);
+    EACH_ROW s[r] += x * q[r][d];
+  }
+}
+
+// An item's channels: out = out * shrink + sum over the n cells from `start` on of p v.
+static void mix_values(__global float *out[ROWS], const float shrink[ROWS],
+                       __local float p[ROWS][LOCAL], const __global char *v, long v2, int start,
+                       int n, int real, int dim_v, int me) {
+  for (int d = me; d < dim_v; d += LOCAL) {
+    float sum[ROWS];
+    EACH_ROW sum[r] = r < real ? out[r][d] * shrink[r] : 0.0f;
+    for (int i = 0; i < n; i++) {
+      float used = 0.0f;
+      EACH_ROW used += p[r][i];
+      if (used == 0.0f) continue;
+      float x = FETCH(KV, v + (start + i) * v2, d);
+      EACH_ROW sum[r] += p[r][i] * x;
+    }
+    EACH_ROW {
+      if (r < real) out[r][d] = sum[r];
+    }
+  }
+}
+
+__kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(
+    __global char *out_buf, long out_off, __global char *x_buf, long x_off,
+    const __global char *q_buf, long q_off, const __global char *k_buf, long k_off,
+    const __global char *v_buf, long v_off, const __global char *spans_buf, long spans_off,
+    const __global char *cells_buf, long cells_off, const __global char *n_kv_buf, long n_kv_off,
+    const __global char *sinks_buf, long sinks_off, int dim, int dim_v, int kv_heads, int group,
+    int tokens, int capacity, int chunks, int each, long q1, long q2, long k1, long k2, long v1,
+    long v2, int has_sinks, int panel, float scale, float cap) {
+  const Attention a = {out_buf + out_off,
+                       x_buf + x_off,
+                       q_buf + q_off,
+                       k_buf + k_off,
+                       v_buf + v_off,
+                       (const __global int *)(spans_buf + spans_off),
+                       (const __global float *)(sinks_buf + sinks_off),
+                       dim_v, kv_heads, group, tokens, chunks, has_sinks, panel,
+                       q1, q2, k1, v1};
+  const Share share =
+      share_of(get_group_id(0), &a, (const __global int *)(n_kv_buf + n_kv_off), capacity, each);
+  const __global int *cells = (const __global int *)(cells_buf + cells_off);
+  const Unit u = unit_of(&a, &share, share.first);
+  __local float p[ROWS][LOCAL];
+  int me = get_local_id(0);
+  const __global float *q[ROWS];
+  __global float *out[ROWS];
+  int4 span[ROWS];
+  float top[ROWS], total[ROWS], shrink[ROWS];
+  EACH_ROW {
+    int2 query = query_of(&a, &u, r);
+    q[r] = row_of_q(&a, query);
+    out[r] = row_of_out(&a, query, share.chunk);
+    span[r] = span_of(&a, query);
+    top[r] = -INFINITY;
+    total[r] = 0.0f;
+    if (r < u.real) {
+      for (int d = me; d < dim_v; d += LOCAL) out[r][d] = 0.0f;
+    }
+  }
+  for (int start = share.from; start < share.to; start += LOCAL) {
+    int n = min(LOCAL, share.to - start), seen[ROWS], any_seen = 0;
+    EACH_ROW {
+      seen[r] = me < n && sees(span[r], vload2(min(start + me, share.to - 1), cells));
+      any_seen |= seen[r];
+    }
+    float s[ROWS];
+    EACH_ROW s[r] = 0.0f;
+    if (any_seen) dot_one(s, u.k + (start + me) * k2, q, dim);
+    EACH_ROW {
+      s[r] *= scale;
+      if (cap > 0) s[r] = cap * tanh(s[r] / cap);
+      if (!seen[r]) s[r] = -INFINITY;
+      p[r][me] = s[r];
+    }
+    reduce_max(p, me);
+    float block_top = -INFINITY;
+    EACH_ROW {
+      float high = fmax(top[r], p[r][0]);
+      block_top = fmax(block_top, p[r][0]);
+      shrink[r] = high == -INFINITY ? 1.0f : exp(top[r] - high);
+      top[r] = high;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (block_top == -INFINITY) continue;  // the same for all items: nothing is seen
+    EACH_ROW {
+      p[r][me] = top[r] == -INFINITY ? 0.0f : exp(s[r] - top[r]);
+      total[r] = total[r] * shrink[r] + p[r][me];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    mix_values(out, shrink, p, u.v, v2, start, n, u.real, dim_v, me);
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  EACH_ROW p[r][me] = total[r];
+  reduce_sum(p, me);
+  EACH_ROW {
+    float sum = p[r][0];
+    float whole = whole_of(top[r], sum, sink_of(&a, query_of(&a, &u, r)), has_sinks);
+    if (r < u.real) {
+      if (chunks == 1) {
+        for (int d = me; d < dim_v; d += LOCAL) out[r][d] *= whole;
+      } else if (me == 0) {
+        out[r][dim_v] = top[r];
+        out[r][dim_v + 1] = sum;
+      }
+    }
+  }
+  if (panel && chunks == 1) {
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    for (int r = 0; r < u.real; r++)
+      for (int b = me; b < dim_v / 32; b += LOCAL) quantize_row(&a, &u, r, out[r], b);
+  }
+}

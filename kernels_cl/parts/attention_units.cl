@@ -1,0 +1,124 @@
+// attention_units: what attention computes and how it is shared out, compiled before
+// attention_vectors.cl and attention_lanes.cl.
+//
+//   out[:, h, t] = softmax over cells of (scale k.q, masked) . v, without a mask tensor
+//
+//   q [D, H, T]   k [D, K, C]   v [Dv, K, C]   out [Dv, H, T]   head h reads kv head h / (H/K)
+//   cells [2, C]: a cell's sequence bits, its position
+//   spans [4, T]: a query's sequence bit, first and last position it sees, 0
+//
+// A query sees the cells below n_kv that share its bit and lie in its span. Scores are s = scale k.q,
+// or cap tanh(s / cap) where cap > 0. A sink is a score without a value.
+//
+// The T H/K queries of a kv head, its heads innermost, are cut into tiles of ROWS, so that a cell of
+// k and v is read once for all of them; the cells are cut into `chunks` parts. A group makes `each`
+// of the units of a chunk, which are
+//
+//   kv head 0: tile 0 | tile 1 | ... | kv head 1: tile 0 | ...
+//
+// by the online softmax (Milakov & Gimelshein 2018): a row keeps the maximum and the sum so far, and
+// shrinks what it added up when the maximum grows. Several chunks leave their shares for
+// attention_merge.cl in out [Dv + 2, H, T, chunks]: what they added up, maximum, sum. KV is the type
+// of k and v: f32, f16, or blocks (blocks.cl), whose heads are whole ones.
+//
+// Cells without the bit of a query of the tile are never read: free ones may hold anything.
+//
+// With `panel` above 0 results are written to x too, in 12 bits for the next matmul (quantize.cl): a
+// token's heads are one row there, and Dv is a multiple of 32.
+
+#ifndef KV
+  #define KV f16
+#endif
+#ifndef ROWS
+  #define ROWS 4
+#endif
+#define BLOCK 64  // cells taken at once
+
+#define EACH(i, n) _Pragma("unroll") for (int i = 0; i < n; i++)
+#define EACH_ROW EACH(r, ROWS)
+
+// What all units have in common.
+typedef struct {
+  __global char *out, *x;
+  const __global char *q, *k, *v;
+  const __global int *spans;
+  const __global float *sinks;
+  int dim_v, kv_heads, group, tokens, chunks, has_sinks, panel;
+  long q1, q2, k1, v1;
+} Attention;
+
+// A group's units from `first` to `last`, and its chunk of the cells, from `from` to `to`.
+typedef struct {
+  int tiles, chunk, first, last, n_kv, from, to;
+} Share;
+
+static Share share_of(int group_id, const Attention *a, const __global int *n_kv, int capacity,
+                      int each) {
+  Share s;
+  s.tiles = (a->tokens * a->group + ROWS - 1) / ROWS;
+  int units = s.tiles * a->kv_heads, groups = (units + each - 1) / each;
+  s.chunk = group_id / groups;
+  s.first = group_id % groups * each;
+  s.last = min(s.first + each, units);
+  s.n_kv = min(*n_kv, capacity);
+  int cells = ((s.n_kv + a->chunks - 1) / a->chunks + BLOCK - 1) / BLOCK * BLOCK;
+  s.from = s.chunk * cells;
+  s.to = min(s.from + cells, s.n_kv);
+  return s;
+}
+
+// A unit: a tile of queries of a kv head, whose keys and values start at k and v. The last tile
+// repeats its last query, which `real` does not count.
+typedef struct {
+  int tile, kv_head, real;
+  const __global char *k, *v;
+} Unit;
+
+static Unit unit_of(const Attention *a, const Share *s, int number) {
+  Unit u;
+  u.tile = number % s->tiles;
+  u.kv_head = number / s->tiles;
+  u.real = min(ROWS, a->tokens * a->group - u.tile * ROWS);
+  u.k = a->k + u.kv_head * a->k1;
+  u.v = a->v + u.kv_head * a->v1;
+  return u;
+}
+
+// The query of row r of a unit: its token and its head.
+static int2 query_of(const Attention *a, const Unit *u, int r) {
+  int query = min(u->tile * ROWS + r, a->tokens * a->group - 1);
+  return (int2)(query / a->group, u->kv_head * a->group + query % a->group);
+}
+
+static const __global float *row_of_q(const Attention *a, int2 query) {
+  return (const __global float *)(a->q + query.y * a->q1 + query.x * a->q2);
+}
+
+// Where the result of a query lies, or its share of a chunk.
+static __global float *row_of_out(const Attention *a, int2 query, int chunk) {
+  int width = a->chunks > 1 ? a->dim_v + 2 : a->dim_v, heads = a->kv_heads * a->group;
+  return (__global float *)a->out +
+         (((long)chunk * a->tokens + query.x) * heads + query.y) * width;
+}
+
+static int4 span_of(const Attention *a, int2 query) { return vload4(query.x, a->spans); }
+
+static float sink_of(const Attention *a, int2 query) {
+  return a->has_sinks ? a->sinks[query.y] : -INFINITY;
+}
+
+// What a row is multiplied with in the end: maximum, sum, sink.
+static float whole_of(float top, float total, float sink, int has_sinks) {
+  float high = fmax(top, sink);
+  float grown = total > 0.0f ? exp(top - high) : 0.0f;
+  float sunk = has_sinks ? exp(sink - high) : 0.0f;
+  return total > 0.0f ? grown / (total * grown + sunk) : 0.0f;
+}
+
+// Block b of row r of a unit, as x has it.
+static void quantize_row(const Attention *a, const Unit *u, int r, const __global float *out,
+                         int b) {
+  int2 query = query_of(a, u, r);
+  quantize_head(a->x, out, b, a->dim_v, a->kv_heads * a->group, a->tokens, a->panel, query.x,
+                query.y);
+}
