@@ -6,6 +6,8 @@ and the next step. Anything else that reaches the worker's loop is a bug.
 
 from collections.abc import Sequence
 
+from engine.units import MIB
+
 _MOST = 300
 
 
@@ -107,11 +109,10 @@ class NoMem(CutawayError):
     ) -> None:
         self.device, self.component, self.layer = device, str(component), layer
         self.wanted, self.left = wanted, left
-        mib = 1 << 20
         where = ("" if layer is None else f" of layer {layer}") + (f" {name}" if name else "")
         super().__init__(
-            f"{device}: no room for {component}{where}: {wanted / mib:.1f} MiB wanted, "
-            f"{max(left, 0) / mib:.1f} MiB left{'; ' + detail if detail else ''}"
+            f"{device}: no room for {component}{where}: {wanted / MIB:.1f} MiB wanted, "
+            f"{max(left, 0) / MIB:.1f} MiB left{'; ' + detail if detail else ''}"
         )
 
 

@@ -16,6 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ORDER = [
+    ("engine.units",),
     ("engine.errors",),
     ("engine.settings",),
     ("engine.protocol",),
@@ -37,7 +38,15 @@ ORDER = [
     ("engine.worker",),
     # The app. Widgets know no domain, state knows no widgets, and a view of one area knows no other
     # area's views, but for those in a row before it.
-    ("app.engine", "app.files", "app.inbox", "app.local_files", "app.names", "app.version"),
+    (
+        "app.engine",
+        "app.files",
+        "app.inbox",
+        "app.local_files",
+        "app.names",
+        "app.version",
+        "app.words",
+    ),
     ("app.terminal",),
     ("app.bench",),
     ("app.client", "app.local_engine", "app.work", "app.stores"),
@@ -68,7 +77,7 @@ ORDER = [
 ROW = {part: row for row, parts in enumerate(ORDER) for part in parts}
 # What the app takes from the engine; the tokenizer only to show what it does.
 APP_TAKES = (
-    *("engine.errors", "engine.settings", "engine.protocol"),
+    *("engine.units", "engine.errors", "engine.settings", "engine.protocol"),
     *("engine.gguf", "engine.tokenizer", "engine.worker"),
 )
 # Within a part: which folder imports nothing of which others.

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from app.terminal.table import table
 from engine.protocol import Cost, SplitRecord, StepProfile
+from engine.units import MIB
 
 _HEAD = ("model", "size", "params", "backend", "threads", "test", "t/s", "median")
 _COSTS = {"kernel": "kernel", "op": "operation", "role": "tensor", "split": "split"}
@@ -21,7 +23,7 @@ def row(test: dict[str, Any]) -> str:
     """One test, as it is in the JSON."""
     cells = [
         test["model_type"],
-        f"{test['model_size'] / (1 << 20):.2f} MiB",
+        f"{test['model_size'] / MIB:.2f} MiB",
         f"{test['model_n_params'] / 1e6:.2f} M",
         test["backends"],
         str(test["n_threads"]),
@@ -57,10 +59,10 @@ def profile_lines(profile: StepProfile, roof: tuple[float, float]) -> Iterator[s
         costs = [cost for cost in profile.costs if cost.by == by]
         head = (title, "count", "us", "% of step", "GB/s", "% of roof", "GFLOP/s", "% of roof")
         yield ""
-        yield from _aligned([head, *(_cost_cells(cost, step, roof) for cost in costs)])
+        yield from table([head, *(_cost_cells(cost, step, roof) for cost in costs)])
     yield ""
     first = ("split", "copies", "KiB", "copy us", "compute us")
-    yield from _aligned([first, *map(_split_cells, range(len(profile.splits)), profile.splits)])
+    yield from table([first, *map(_split_cells, range(len(profile.splits)), profile.splits)])
 
 
 def _split_cells(number: int, split: SplitRecord) -> Sequence[str]:
@@ -78,13 +80,3 @@ def _cost_cells(cost: Cost, step: int, roof: tuple[float, float]) -> Sequence[st
 
 def _line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for cells in rows:
-        first, *rest = (
-            cell.rjust(width) if i else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        )
-        yield "  " + "  ".join((first, *rest))

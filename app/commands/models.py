@@ -5,10 +5,10 @@ import argparse
 from app.library import Stored, known_names, list_models
 from app.terminal.text import plain, print_json
 from engine.settings import model_folders
+from engine.units import MIB
 
 NAME = "models"
 HELP = "list the models on this disk"
-MIB = 1 << 20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -4,13 +4,14 @@ import argparse
 from collections.abc import Iterable, Sequence
 
 from app.terminal.options import add_engine_options, engine_options
+from app.terminal.table import table
 from app.terminal.text import plain, print_json
 from engine.protocol import ArenaRow, Plan, Planned, SplitRow
+from engine.units import MIB
 
 NAME = "plan"
 HELP = "predict what a model takes on every device, and how it would run"
 
-MIB = 1 << 20
 SHOWN = 4
 """Tensors of an arena that are named."""
 COMPONENTS = ("weights", "cache", "vision", "graph", "staging", "input")
@@ -58,9 +59,9 @@ def lines(planned: Planned) -> Iterable[str]:
             f" of which {pool.limit / MIB:.0f} MiB are for {', '.join(pool.devices)}"
         )
     yield "\ndevices (MiB)"
-    yield from _table(_devices(planned))
+    yield from table(_devices(planned))
     yield "\nlayers (MiB)"
-    yield from _table(_layers(planned))
+    yield from table(_layers(planned), left=(0, 1))
     yield "\ngraph memory of a full batch (MiB)"
     yield from map(_arena, planned.arenas)
     yield "\nsplits, one token"
@@ -115,16 +116,3 @@ def _split(number: int, split: SplitRow) -> str:
 
 def _mib(size: int) -> str:
     return f"{size / MIB:.1f}" if size else "-"
-
-
-def _table(rows: Iterable[Sequence[str]]) -> Iterable[str]:
-    """Rows as lines; columns with numbers are aligned to the right."""
-    rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    words = 2 if rows[0][1] == "device" else 1
-    for row in rows:
-        cells = (
-            cell.ljust(width) if i < words else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  " + "  ".join(cells).rstrip()

@@ -7,6 +7,7 @@ from pathlib import Path
 from app.terminal.options import add_engine_options, count, engine_options
 from engine.errors import BadSetting, ModelNotFound
 from engine.protocol import ChatMessage, Generate, Sampling
+from engine.units import MIB
 
 NAME = "run"
 HELP = "chat with a model, or get one answer"
@@ -171,7 +172,7 @@ def _offer(name: str, problem: str) -> Path:
     if not interactive():
         raise refused
     model = KNOWN[name]
-    size = f"{model.size / (1 << 20):.0f} MiB, {model.licence}"
+    size = f"{model.size / MIB:.0f} MiB, {model.licence}"
     if not confirm(f"{name}: {problem}. Fetch it ({size})?"):
         raise refused
     return fetch_with_progress(name)

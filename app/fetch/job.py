@@ -11,6 +11,7 @@ from typing import Literal
 
 from app.fetch.known import Terms
 from engine.errors import CutawayError, DownloadError
+from engine.units import MIB
 
 REPORT_EVERY = 0.1  # seconds
 SPACE_MARGIN = 16 << 20  # bytes a download leaves free, since others write to the disk too
@@ -108,8 +109,7 @@ class Job:
             place = place.parent
         free = shutil.disk_usage(place).free - SPACE_MARGIN
         if wanted > free:
-            mib = 1 << 20
             raise self.fail(
-                f"needs {wanted / mib:.0f} MiB in {folder}, where {max(free, 0) / mib:.0f} MiB "
+                f"needs {wanted / MIB:.0f} MiB in {folder}, where {max(free, 0) / MIB:.0f} MiB "
                 "are free; make room or choose another disk"
             )

@@ -16,6 +16,7 @@ from typing import Self
 import httpx
 
 from app.fetch.job import Job
+from engine.units import MIB
 
 CHUNK = 1 << 18  # bytes
 TRIES = 4  # in a row without one byte more
@@ -189,6 +190,6 @@ def _explain(source: Source, part: Part, error: httpx.HTTPError) -> str:
         return f"{source.label}: the server answered {code} {error.response.reason_phrase}"
     reason = str(error) or type(error).__name__
     return (
-        f"the connection for {source.label} broke at {part.size / (1 << 20):.1f} MiB ({reason}); "
+        f"the connection for {source.label} broke at {part.size / MIB:.1f} MiB ({reason}); "
         "check the network and try again: it goes on from there"
     )

@@ -14,7 +14,7 @@ from app import names
 from app.client import EngineClient
 from app.state.problem import Problem
 from engine.errors import CutawayError
-from engine.protocol import Failed, Finished, Loaded, Piece, Progress, Unloaded
+from engine.protocol import Failed, Finished, Loaded, Piece, Progress, StageName, Unloaded
 from engine.settings import EngineOptions
 
 SMALLEST_CTX = 512
@@ -34,7 +34,7 @@ class Stage:
     `total` is 0 until the engine has told it.
     """
 
-    name: str
+    name: StageName
     done: int
     total: int
     left_s: float | None

@@ -8,18 +8,12 @@ from typing import Any, Self, cast
 
 from app.terminal.progress import Bar
 from app.terminal.text import note
-from engine.protocol import Load, Loaded, Progress, R, Reply, Request, Stage
+from app.words import STAGES
+from engine.protocol import Load, Loaded, Progress, R, Reply, Request, StageName
 from engine.settings import EngineOptions
 from engine.worker import Worker
 
 TICK = 0.1  # seconds between looks at Ctrl+C and at the progress bar
-LABELS: dict[Stage, str] = {
-    "load": "loading",
-    "compile": "building kernels",
-    "prefill": "reading the prompt",
-    "score": "scoring",
-    "bench": "measuring",
-}
 
 
 class Interrupt:
@@ -86,7 +80,7 @@ class Engine:
                     bar = False
                     shown.clear()
                 if bar:
-                    shown.update(LABELS[latest.stage], latest.done, latest.total)
+                    shown.update(_label(latest.stage), latest.done, latest.total)
                 if reply is not None:
                     yield reply
 
@@ -108,3 +102,8 @@ class Engine:
         self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _label(stage: StageName) -> str:
+    words = STAGES[stage]
+    return words[0].lower() + words[1:]

@@ -3,15 +3,16 @@
 from datetime import datetime
 from math import isfinite
 
+from engine.units import MIB
+
 UNKNOWN = "–"
-_MIB = 1 << 20
 
 
 def mib(size: int | None) -> str:
     """Bytes as MiB, without the unit: one decimal under 100, none above, grouped by thousands."""
     if size is None or not isfinite(size):
         return UNKNOWN
-    value = size / _MIB
+    value = size / MIB
     return f"{value:.1f}" if abs(value) < 99.95 else grouped(round(value))
 
 

@@ -10,9 +10,9 @@ from itertools import groupby
 from engine.errors import NoMem
 from engine.memory.layout import FitDevice, GPULayers, Layout, Wish, assign_layers
 from engine.memory.records import BackendMemory
+from engine.units import MIB
 
 BACKOFF = 0.1
-MIB = 1 << 20
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from enum import StrEnum
 from engine.backends.base import Component, MemoryPool
 from engine.errors import NoMem
 from engine.protocol import MemoryRow
-
-MIB = 1 << 20
+from engine.units import MIB
 
 
 class Status(StrEnum):

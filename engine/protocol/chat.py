@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from engine.errors import BadSetting
-from engine.protocol.message import Reply, Request, Stage
+from engine.protocol.message import Reply, Request, StageName
 
 WhenFull = Literal["shift", "middle", "stop"]
 
@@ -128,7 +128,7 @@ class Generate(Request[Finished], frozen=True):
     `prefix` comes as the first piece. `watch` asks for `StepTimes` now and then.
     """
 
-    stage: ClassVar[Stage] = "prefill"
+    stage: ClassVar[StageName] = "prefill"
 
     messages: list[ChatMessage] = []
     prompt: str | None = None

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import msgspec
 
-from engine.protocol.message import Reply, Request, Stage
+from engine.protocol.message import Reply, Request, StageName
 
 
 class PerplexityDone(Reply, frozen=True):
@@ -25,7 +25,7 @@ class PerplexityDone(Reply, frozen=True):
 class Perplexity(Request[PerplexityDone], frozen=True):
     """Score a text by llama-perplexity's convention."""
 
-    stage: ClassVar[Stage] = "score"
+    stage: ClassVar[StageName] = "score"
 
     text: str
     n_ctx: int = 512
@@ -56,7 +56,7 @@ class BenchDone(Reply, frozen=True):
 class Bench(Request[BenchDone], frozen=True):
     """Time one test."""
 
-    stage: ClassVar[Stage] = "bench"
+    stage: ClassVar[StageName] = "bench"
 
     test: BenchTest
     repetitions: int = 5
@@ -153,7 +153,7 @@ class ProfileDone(Reply, frozen=True):
 class Profile(Request[ProfileDone], frozen=True):
     """Where a step's time goes: one of `n_tokens` tokens after each of `depths`, `steps` times."""
 
-    stage: ClassVar[Stage] = "bench"
+    stage: ClassVar[StageName] = "bench"
 
     n_tokens: int
     depths: list[int]

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 import msgspec
 
-Stage = Literal["load", "compile", "prefill", "score", "bench"]
+StageName = Literal["load", "compile", "prefill", "score", "bench"]
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):
@@ -31,7 +31,7 @@ class Request(Message, Generic[R_co], frozen=True):
     """
 
     ends: ClassVar[type[Reply]]
-    stage: ClassVar[Stage] = "load"
+    stage: ClassVar[StageName] = "load"
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -60,7 +60,7 @@ class Failed(Reply, frozen=True):
 class Progress(Reply, frozen=True):
     """How far a stage of a request is. `estimate` is the perplexity so far, while scoring."""
 
-    stage: Stage
+    stage: StageName
     done: int
     total: int
     estimate: float | None = None

@@ -12,7 +12,7 @@ from engine.gguf import GGUFFile, open_gguf
 from engine.gguf.formats import Format, by_name
 from engine.graph.tensor import Tensor
 from engine.models.build import BuiltModel, build_model
-from engine.protocol import Load, Loaded, Stage
+from engine.protocol import Load, Loaded, StageName
 from engine.runner.devices import open_devices
 from engine.runner.dry_run import DryRun
 from engine.runner.placement import place
@@ -24,7 +24,7 @@ from engine.settings import KV_TYPES, EngineOptions
 from engine.tokenizer import ChatTemplate, Tokenizer, load_chat_template, load_tokenizer
 from engine.weights.load import allocate, free, repacked, upload
 
-StageProgress = Callable[[Stage, int, int], None]
+StageProgress = Callable[[StageName, int, int], None]
 
 
 @dataclass

@@ -16,9 +16,9 @@ from engine.models.build import BuiltModel
 from engine.runner.devices import HOST, Devices
 from engine.runner.dry_run import DryRun, dry_run
 from engine.settings import FULL_OFFLOAD, OVERHEAD, SPREAD, EngineOptions
+from engine.units import MIB
 
 Allocate = Callable[[DryRun], NoMem | None]
-MIB = 1 << 20
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,7 @@ from engine.graph.tensor import Tensor
 from engine.scheduler.outline import Outline
 from engine.scheduler.places import is_placed, sources
 from engine.scheduler.split import Split
-
-KIB = 1 << 10
-MIB = 1 << 20
+from engine.units import KIB, MIB
 
 
 @dataclass(frozen=True)

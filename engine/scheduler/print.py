@@ -5,8 +5,7 @@ from engine.graph.tensor import Role, Tensor
 from engine.scheduler.outline import Outline
 from engine.scheduler.places import sources
 from engine.scheduler.split import Split
-
-MIB = 1 << 20
+from engine.units import MIB
 
 
 def text(made: Outline, nodes: bool = True) -> str:

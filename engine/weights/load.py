@@ -10,9 +10,9 @@ from engine.graph.graph import Graph
 from engine.graph.op import Op
 from engine.graph.ops.matmul import Matmul
 from engine.graph.tensor import Role, Tensor
+from engine.units import MIB
 
 Progress = Callable[[int, int], None]
-MIB = 1 << 20
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from engine.protocol import (
     Progress,
     Reply,
     Request,
-    Stage,
+    StageName,
     Unload,
     Unloaded,
 )
@@ -74,9 +74,9 @@ def answers(kind: type[Request[R]]) -> Callable[[Handler[R]], Handler[R]]:
 @answers(Load)
 def _load(service: Service, request: Load) -> Loaded:
     service.close_model()
-    last: tuple[Stage, int] = ("load", -1)
+    last: tuple[StageName, int] = ("load", -1)
 
-    def progress(stage: Stage, done: int, total: int) -> None:
+    def progress(stage: StageName, done: int, total: int) -> None:
         nonlocal last
         step = (stage, done * PROGRESS_STEPS // max(1, total))
         if step != last:

@@ -6,10 +6,10 @@ from statistics import median
 
 from app.state.memory.cells import Cell
 from app.state.memory.sums import Place, places
+from engine.units import MIB
 
 SHARED = "shared"  # what belongs to no layer
 OUTPUT = "out"
-MIB = 1 << 20
 
 
 @dataclass(frozen=True)

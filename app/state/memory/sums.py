@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from app.state.memory.cells import MAPPED, Cell
 from engine.protocol import PoolRow
+from engine.units import MIB
 
 ORDER = ("weights", "cache", "graph", "vision", "input", "staging", MAPPED)
 
@@ -56,13 +57,12 @@ class PoolSum:
 
     def text(self) -> str:
         """The same in words, for screen readers."""
-        mib = 1 << 20
-        said = [f"{self.pool.name} memory: {self.held / mib:.1f} MiB held"]
-        said += [f"{self.planned / mib:.1f} MiB planned"] if self.planned > self.held else []
-        said += [f"limit {self.pool.limit / mib:.0f} MiB of {self.pool.total / mib:.0f} MiB"]
+        said = [f"{self.pool.name} memory: {self.held / MIB:.1f} MiB held"]
+        said += [f"{self.planned / MIB:.1f} MiB planned"] if self.planned > self.held else []
+        said += [f"limit {self.pool.limit / MIB:.0f} MiB of {self.pool.total / MIB:.0f} MiB"]
         for part in self.parts:
             refused = ", refused" if part.failed else ""
-            said.append(f"{part.device} {part.component} {part.size / mib:.1f} MiB{refused}")
+            said.append(f"{part.device} {part.component} {part.size / MIB:.1f} MiB{refused}")
         return ", ".join(said)
 
 

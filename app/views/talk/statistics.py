@@ -3,6 +3,7 @@
 from app.state.session import Stage
 from app.state.talk.message import Message
 from app.widgets.numbers import duration, grouped
+from app.words import STAGES
 
 ENDS = {
     "length": "maximum length reached",
@@ -11,11 +12,6 @@ ENDS = {
     "failed": "failed",
     "died": "the engine stopped",
     "edited": "edited",
-}
-STAGES = {
-    "load": "Loading the model",
-    "compile": "Building kernels",
-    "prefill": "Reading the prompt",
 }
 WAITING = "Waiting for the first token"
 
@@ -41,7 +37,7 @@ def stage_title(stage: Stage | None) -> str:
     """What is being done; without a stage, or once the prompt is read, the first token is due."""
     if stage is None or (stage.name == "prefill" and stage.done >= stage.total):
         return WAITING
-    return STAGES.get(stage.name, stage.name.capitalize())
+    return STAGES[stage.name]
 
 
 def stage_percent(stage: Stage) -> str:
