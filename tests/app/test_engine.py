@@ -11,6 +11,7 @@ import pytest
 
 from app.engine import Client, Died, Engine, Event, Restarted
 from app.local_engine import LocalEngine
+from app.local_files import LocalFiles
 from engine.errors import WorkerDied
 from engine.protocol import (
     Cancel,
@@ -24,9 +25,12 @@ from engine.protocol import (
     MemoryEvents,
     Piece,
     Reply,
+    Request,
     Sampling,
     Unload,
+    file,
 )
+from engine.protocol.wire import kinds
 from engine.settings import EngineOptions
 from engine.worker import Worker
 from tests.app.views.scripted import ScriptedEngine
@@ -193,3 +197,8 @@ def test_any_engine_routes_alike() -> None:
         HeldMemory(0, [], [], 1),
         Failed(second, "NoMem", "no room"),
     ]
+
+
+def test_all_that_is_asked_about_files_is_answered() -> None:
+    requests = {kind for kind in kinds(Request) if kind.__module__ == file.__name__}
+    assert LocalFiles().answers == requests
