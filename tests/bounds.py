@@ -30,12 +30,14 @@ def at_most_lines(most: int) -> Iterator[None]:
                 raise TooMuchWork(f"more than {most} lines, now in {frame.f_code.co_qualname}")
         return count
 
-    before = sys.gettrace()
+    before, block = sys.gettrace(), sys._getframe(2)  # below: this generator, and `contextlib`
     sys.settrace(count)
+    block.f_trace = count  # only frames made from now on would have it by themselves
     try:
         yield
     finally:
         sys.settrace(before)
+        block.f_trace = before
     if done > most:  # somebody caught it
         raise TooMuchWork(f"more than {most} lines")
 
