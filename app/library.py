@@ -1,16 +1,18 @@
 """The models on this disk, our own and those of other programs, listed and found by name."""
 
 import hashlib
+import os
 import re
-from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
 from app import names, stores
 from app.fetch.known import KNOWN
+from app.headers import Header, Headers
 from app.stores import Origin, Place
-from engine.errors import BadFile, CutawayError, ModelNotFound
+from engine.errors import BadFile, ModelNotFound
 from engine.settings import model_folders
 
 ENDS = 1 << 18  # bytes at a file's start and end that tell it from others of its size
@@ -60,35 +62,109 @@ def resolve(name: str | Path) -> Path:
     raise ModelNotFound(name, _next_step(name))
 
 
-def list_models() -> list[Stored]:
-    """Every model on this disk, each file once, broken ones with their problem; by name.
+def list_models(stopped: Callable[[], bool] = lambda: False) -> list[Stored]:
+    """Every model on this disk, each file once, broken ones with their problem; by name. Fewer
+    once `stopped`.
 
     Of a file that the cache holds in several revisions, the newest; of one that several programs
     keep, the first place's.
     """
+    headers = Headers()
+    found, stored = _look()
+    copies = _copies(found)
     seen: set[object] = set()
-    contents: dict[object, object] = {}  # of a model: the place that had it first
-    stored: list[Stored] = []
+    here: dict[object, list[_Described]] = {}  # by place
+    for file in found:
+        if stopped():
+            return []
+        keys: set[object] = {(s.st_dev, s.st_ino) for s in file.stats}
+        keys.add((file.where, file.group.stem))
+        if not keys & seen and file not in copies:
+            here.setdefault((file.where, file.place.root), []).append(_describe(file, headers))
+        seen |= keys
+    headers.save(all_asked=True)
+    for models in here.values():
+        stored += [_with_projector(model, models) for model in models]
+    return sorted(stored, key=lambda model: model.name.lower())
+
+
+def first_usable() -> Path | None:
+    """The file of the first model in the list that can be opened; no others are read after it."""
+    headers = Headers()
+    try:
+        for file in sorted(_look()[0], key=lambda file: file.name.lower()):
+            stored = _describe(file, headers).stored
+            if not stored.problem and not stored.is_projector:
+                return stored.paths[0]
+        return None
+    finally:
+        headers.save(all_asked=False)
+
+
+@dataclass(frozen=True, eq=False)
+class _File:
+    """A model's files as they lie in a place, unread."""
+
+    place: Place
+    group: names.Group
+    name: str
+    paths: tuple[Path, ...]
+    stats: tuple[os.stat_result, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(s.st_size for s in self.stats)
+
+    @property
+    def where(self) -> object:
+        return self.place.name or self.place.root
+
+
+def _look() -> tuple[list[_File], list[Stored]]:
+    """The files of all places, in their order; and what has a problem before it is read."""
+    found: list[_File] = []
+    broken: list[Stored] = []
     for place in stores.places():
         if place.problem:
-            stored.append(Stored(place.name, (), 0, place.origin, False, problem=place.problem))
-        found, where = names.groups(place.files), place.name or place.root
-        here: list[_Described] = []
-        for group, label in zip(found, names.labels(found), strict=True):
+            broken.append(Stored(place.name, (), 0, place.origin, False, problem=place.problem))
+        groups = names.groups(place.files)
+        for group, label in zip(groups, names.labels(groups), strict=True):
             paths = tuple(place.path(file) for file in group.files)
             try:
-                stats = [path.stat() for path in paths]
-                size = sum(s.st_size for s in stats)
-                content = contents.setdefault((size, _ends(paths[0])), where)
+                stats = tuple(path.stat() for path in paths)
             except OSError:
                 continue  # a dangling link, or deleted meanwhile
-            keys: set[object] = {(s.st_dev, s.st_ino) for s in stats}
-            keys.add((where, group.stem))
-            if not keys & seen and content == where:
-                here.append(_describe(place, group, label, paths, size))
-            seen |= keys
-        stored += [_with_projector(model, here, bool(place.name)) for model in here]
-    return sorted(stored, key=lambda model: model.name.lower())
+            found.append(_File(place, group, _name(place, group, label), paths, stats))
+    return found, broken
+
+
+def _name(place: Place, group: names.Group, label: str) -> str:
+    stem = names.label(group)
+    if place.origin == "ollama":
+        return place.name + (" (projector)" if names.is_projector(stem) else "")
+    if place.name:
+        return f"{place.name}:{label}"
+    called = {model.file_name.lower(): name for name, model in KNOWN.items()}
+    return called.get(group.files[0].lower(), group.stem)
+
+
+def _copies(found: list[_File]) -> set[_File]:
+    """Files that an earlier place has as well. Only files of one size are compared."""
+    sizes: dict[int, list[_File]] = {}
+    for file in found:
+        sizes.setdefault(file.size, []).append(file)
+    copies: set[_File] = set()
+    for alike in sizes.values():
+        if len({file.where for file in alike}) == 1:
+            continue
+        first: dict[bytes, object] = {}  # the place that had the content first
+        for file in alike:
+            try:
+                if first.setdefault(_ends(file.paths[0]), file.where) != file.where:
+                    copies.add(file)
+            except OSError:
+                continue
+    return copies
 
 
 def _matches(name: str) -> list[Path]:
@@ -132,50 +208,35 @@ def _ends(path: Path) -> bytes:
 
 @dataclass(frozen=True)
 class _Described:
-    """A model with its folder in the place, its file's stem, and the width that both sides of a
-    projector have: of its output, or of the language model's embedding.
-    """
+    """A model with its folder in the place, its file's stem, and its header's width."""
 
     stored: Stored
+    one_repository: bool
     folder: str
     stem: str
     width: int | None
 
 
-def _describe(
-    place: Place, group: names.Group, label: str, paths: tuple[Path, ...], size: int
-) -> _Described:
+def _describe(file: _File, headers: Headers) -> _Described:
+    group = file.group
     folder, _, stem = group.stem.rpartition("/")
-    if place.origin == "ollama":
-        name = place.name + (" (projector)" if names.is_projector(stem) else "")
-    elif place.name:
-        name = f"{place.name}:{label}"
-    else:
-        called = {model.file_name.lower(): name for name, model in KNOWN.items()}
-        name = called.get(group.files[0].lower(), group.stem)
-    header = _Header()
-    problem = None
-    if group.missing:
-        problem = f"{group.missing} of {group.count} splits are missing"
-    else:
-        try:
-            header = _read_header(paths[0])
-        except (CutawayError, OSError) as error:
-            problem = str(error)
+    header = Header(problem=f"{group.missing} of {group.count} splits are missing")
+    if not group.missing:
+        header = headers.of(file.paths, file.stats)
     stored = Stored(
-        name,
-        paths,
-        size,
-        place.origin,
+        file.name,
+        file.paths,
+        file.size,
+        file.place.origin,
         names.is_projector(stem) or header.architecture == "clip",
         header.architecture,
         header.quantization,
-        problem,
+        header.problem,
     )
-    return _Described(stored, folder, stem, header.width)
+    return _Described(stored, bool(file.place.name), folder, stem, header.width)
 
 
-def _with_projector(model: _Described, here: list[_Described], one_repository: bool) -> Stored:
+def _with_projector(model: _Described, here: list[_Described]) -> Stored:
     """The model with the projector that lies in its folder and has its width.
 
     In a folder of many models it must also have the first word of the name in common.
@@ -187,7 +248,7 @@ def _with_projector(model: _Described, here: list[_Described], one_repository: b
         for other in here
         if other.stored.is_projector
         and (other.folder, other.width) == (model.folder, model.width)
-        and (one_repository or _words(model.stem)[0] in _words(other.stem))
+        and (model.one_repository or _words(model.stem)[0] in _words(other.stem))
     ]
     best = min(
         fitting, key=lambda other: (other.stored.quantization != "F16", other.stem), default=None
@@ -197,32 +258,6 @@ def _with_projector(model: _Described, here: list[_Described], one_repository: b
 
 def _words(stem: str) -> list[str]:
     return [word for word in re.split(r"[^a-z0-9]+", stem.lower()) if word] or [""]
-
-
-@dataclass(frozen=True)
-class _Header:
-    architecture: str | None = None
-    quantization: str | None = None
-    width: int | None = None
-
-
-def _read_header(path: Path) -> _Header:
-    """Architecture, the quantisation as the file calls it or else that of most bytes, and width."""
-    from gguf import LlamaFileType
-
-    from engine.gguf import open_gguf
-
-    with open_gguf(path) as file:
-        sizes: Counter[str] = Counter()
-        for tensor in file.tensors.values():
-            sizes[tensor.fmt.name] += tensor.nbytes
-        number = file.metadata.get("general.file_type", int, -1)
-        called = {int(kind): kind.name for kind in LlamaFileType if kind.name != "GUESSED"}
-        name = called.get(number, max(sizes, key=lambda fmt: sizes[fmt], default="none"))
-        architecture = file.metadata.architecture
-        key = "vision.projection_dim" if architecture == "clip" else "embedding_length"
-        width = file.metadata.get(f"{architecture}.{key}", int, None)
-        return _Header(architecture, re.sub("^(ALL|MOSTLY)_", "", name), width)
 
 
 def _next_step(name: str) -> str:

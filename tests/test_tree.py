@@ -49,7 +49,7 @@ ORDER = [
     ),
     ("app.terminal",),
     ("app.bench",),
-    ("app.client", "app.local_engine", "app.work", "app.stores"),
+    ("app.client", "app.headers", "app.local_engine", "app.work", "app.stores"),
     ("app.fetch",),
     ("app.library",),
     ("app.theme",),

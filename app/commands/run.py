@@ -146,12 +146,10 @@ def _utf8(name: str, text: str | None) -> str | None:
 
 def _find(name: str | None) -> Path:
     """The model's file; without a name the first on this disk. What is known can be fetched."""
-    from app.library import list_models, resolve
+    from app.library import first_usable, resolve
 
     if name is None:
-        usable = (m for m in list_models() if not m.problem and not m.is_projector)
-        stored = next(usable, None)
-        return stored.paths[0] if stored else _offer(DEFAULT_MODEL, "no model is on this disk")
+        return first_usable() or _offer(DEFAULT_MODEL, "no model is on this disk")
     from app.fetch.known import KNOWN
 
     try:

@@ -12,7 +12,9 @@ from PySide6.QtCore import QObject, Signal
 
 from app import names
 from app.client import EngineClient
+from app.headers import check_model
 from app.state.problem import Problem
+from app.work import Work
 from engine.errors import CutawayError
 from engine.protocol import Failed, Finished, Loaded, Piece, Progress, StageName, Unloaded
 from engine.settings import EngineOptions
@@ -50,14 +52,26 @@ class Vitals:
     n_context: int | None = None
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """A model's file and how it is opened."""
+
+    path: Path
+    options: EngineOptions
+
+
 class Session(QObject):
     """Status, model, options, stage, vitals and error of the one engine.
 
     `path` is of the model that is open or being opened, `error` says why the status is failed or
-    died, `rates` are tokens a second, one a second of answering.
+    died, `rates` are tokens a second, one a second of answering. A model that is open is given up
+    only for a file whose header was read and holds; where loading that fails all the same,
+    `previous` is the model that `open_previous` brings back.
     """
 
     changed = Signal()  # status, model, options or error
+    opened = Signal()  # a model was loaded
+    refused = Signal(object)  # Problem of a file; the model that was open still is
     stage_changed = Signal()  # at most once a frame
     vitals_changed = Signal()  # at most once a frame
 
@@ -72,6 +86,9 @@ class Session(QObject):
         self.vitals = Vitals()
         self.rates: deque[float] = deque(maxlen=HISTORY)
         self.error: Problem | None = None
+        self.previous: Wanted | None = None
+        self._kept: Wanted | None = None  # what is open while another file is checked
+        self._check: Work | None = None
         self._n_ctx: int | None = None  # of the model at `path` when it was open last
         self._load_id: int | None = None
         self._answer_id: int | None = None
@@ -95,11 +112,59 @@ class Session(QObject):
         """How the model is called where people read; empty where none is known."""
         return names.title(self.path.name) if self.path is not None else ""
 
+    @property
+    def context_cut(self) -> int | None:
+        """The tokens of context that were asked for, where the model took fewer."""
+        asked = self.options.ctx
+        return asked if self.model is not None and asked and self.model.n_ctx < asked else None
+
     def open(self, path: str | Path, options: EngineOptions | None = None) -> None:
-        """Load a model in place of the one before."""
-        if Path(path) != self.path:
+        """Load a model in place of the one before, which stays where the file is broken."""
+        wanted = Wanted(Path(path), options or EngineOptions())
+        if self.model is None:
+            self._load(wanted)
+            return
+        if self._check is not None:
+            self._check.cancel()
+        elif self.path is not None:
+            self._kept = Wanted(self.path, self.options)
+        check = Work(check_model, wanted.path)
+        self._check = check.then(lambda _: self._checked(wanted)).fail(self._refuse).start(self)
+        self.path, self.options, self.error = wanted.path, wanted.options, None
+        self._set("loading", Stage("load", 0, 0, None))
+
+    def open_previous(self) -> None:
+        """Load again what was open before a load that failed."""
+        if self.previous is not None:
+            self._load(self.previous)
+
+    def _checked(self, wanted: Wanted) -> None:
+        self.previous, self._kept, self._check = self._kept, None, None
+        self._load(wanted)
+
+    def _refuse(self, problem: str) -> None:
+        self._keep()
+        log.error("%s", problem)
+        self.refused.emit(Problem("BadFile", problem, "open"))
+
+    def _keep(self) -> None:
+        """Stay with the model that is open."""
+        assert self._kept is not None
+        self.path, self.options = self._kept.path, self._kept.options
+        self._kept = self._check = None
+        answering = self._answer_id is not None
+        self._set("answering" if answering else "ready")
+
+    def _forget_check(self) -> None:
+        if self._check is not None and self._kept is not None:
+            self._check.cancel()
+            self.path, self.options = self._kept.path, self._kept.options
+        self._check = self._kept = None
+
+    def _load(self, wanted: Wanted) -> None:
+        if wanted.path != self.path:
             self._n_ctx = None
-        self.path, self.options = Path(path), options or EngineOptions()
+        self.path, self.options = wanted.path, wanted.options
         self.model = self.error = None
         self._load_id = self.client.load(self.path, self.options)
         self._set("loading", Stage("load", 0, 0, None))
@@ -107,31 +172,37 @@ class Session(QObject):
 
     def unload(self) -> None:
         """Close the model."""
+        self._forget_check()
+        self.previous = None
         self.model = self.error = self.path = self._load_id = None
         self.client.unload()
         self._set("idle")
 
     def cancel_load(self) -> None:
-        """Stop loading; then no model is open."""
-        if self._load_id is not None:
+        """Stop loading; then no model is open, but for the one before while a file is checked."""
+        if self._check is not None:
+            self._check.cancel()
+            self._keep()
+        elif self._load_id is not None:
             self.client.cancel(self._load_id)
 
     def restart(self, less: bool = False) -> None:
         """A fresh process with the same model, or with half its context."""
+        self._forget_check()
         if less:
             known = self._n_ctx or self.options.ctx or UNKNOWN_CTX
             self.options = replace(self.options, ctx=max(SMALLEST_CTX, known // 2))
         self._load_id = self._answer_id = self.model = None
         self.client.restart()
         if self.path is not None:
-            self.open(self.path, self.options)
+            self._load(Wanted(self.path, self.options))
         else:
             self.error = None
             self._set("idle")
 
     def dismiss_error(self) -> None:
         """Forget the error; the status becomes idle."""
-        self.error = None
+        self.error = self.previous = None
         if self.status in ("failed", "died"):
             self._set("idle")
 
@@ -170,13 +241,14 @@ class Session(QObject):
         if loaded.id != self._load_id:
             return
         self._load_id, self.model, self.error = None, loaded, None
-        self._n_ctx = loaded.n_ctx
+        self._n_ctx, self.previous = loaded.n_ctx, None
         log.info("%s is open on %s, %d tokens of context", loaded.name, loaded.device, loaded.n_ctx)
         for line in loaded.details:
             log.info("%s", line)
         for note in loaded.notes:
             log.warning("%s", note)
         self._set("ready")
+        self.opened.emit()
 
     def _on_unloaded(self, unloaded: Unloaded) -> None:
         log.info("no model is open")
@@ -244,6 +316,7 @@ class Session(QObject):
 
     def _on_died(self, error: CutawayError) -> None:
         log.error("%s", error)
+        self._forget_check()
         self._load_id = self._answer_id = self.model = None
         self.vitals = Vitals()
         self.vitals_changed.emit()

@@ -100,6 +100,7 @@ class Workbench(QObject):
         self.chats.deleted.connect(self._on_deleted)
         self.chats.renamed.connect(self._on_renamed)
         self.downloads.finished.connect(self.library.refresh)
+        self.session.opened.connect(self._on_opened)
         self.session.changed.connect(self._follow_model)
         self.preferences.changed.connect(self._preference_changed)
 
@@ -120,7 +121,6 @@ class Workbench(QObject):
             self.preferences.update_model(
                 str(path), device=options.device, ctx=options.ctx, kv=options.kv
             )
-        self.preferences.update(last_model=str(path))
         self.session.open(path, options or self.options_for(path))
 
     def close(self) -> None:
@@ -140,6 +140,9 @@ class Workbench(QObject):
         if self.session.path != self.file.path:
             self.selection.forget()  # it was of the model before
             self.file.open(self.session.path)
+
+    def _on_opened(self) -> None:
+        self.preferences.remember_opened(str(self.session.path))
 
     def _preference_changed(self, field: str) -> None:
         if field == "models_folder":

@@ -6,6 +6,7 @@ from typing import Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app import names
 from app.state.problem import Problem
 from app.state.talk.chats import ChatRow
 from app.state.workbench import Workbench
@@ -48,6 +49,8 @@ class Notices(QWidget):
         bench.downloads.failed.connect(self._download_failed)
         bench.downloads.changed.connect(self._download_changed)
         bench.session.stage_changed.connect(self._stage_changed)
+        bench.session.refused.connect(lambda problem: self.problem("refused", problem))
+        bench.session.opened.connect(lambda: self.drop("refused"))
         for line in bench.notices:
             self.show_banner(line, Banner("warn", line))
         self._session_changed()
@@ -60,6 +63,9 @@ class Notices(QWidget):
         if problem.action == "restart":
             words_less, less = NEXT_STEPS["restart_less"]
             instead = (words_less, lambda: self._act(place, less))
+        elif place == "session" and self._bench.session.previous is not None:
+            name = names.title(self._bench.session.previous.path.name)
+            instead = (f"Back to {name}", self._bench.session.open_previous)
         first, _, rest = problem.text.partition(" ")  # a device keeps its name: pocl:0
         text = problem.text if ":" in first else f"{first[:1].upper()}{first[1:]} {rest}".rstrip()
         details = self.details_wanted.emit

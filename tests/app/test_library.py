@@ -1,11 +1,14 @@
 """Models by name, and the list of them."""
 
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from app.library import list_models, resolve
+from app.headers import check_model
+from app.library import first_usable, list_models, resolve
 from engine.errors import BadFile, ModelNotFound
 from engine.gguf.values import ValueType
 from tests.gguf_files import Blocks, Draft, split
@@ -190,3 +193,105 @@ def test_a_file_with_two_names_is_listed_once(own: Path, own_home: Path) -> None
 
 def test_an_empty_machine(own_home: Path) -> None:
     assert list_models() == []
+
+
+OPENED: list[str] = []
+LISTENING: list[None] = []
+
+
+def hear(event: str, args: tuple[object, ...]) -> None:
+    if LISTENING and event == "open" and str(args[0]).endswith(".gguf"):
+        OPENED.append(Path(str(args[0])).stem)
+
+
+sys.addaudithook(hear)
+
+
+@pytest.fixture
+def opened() -> Iterator[list[str]]:
+    """Models' files that are opened from here on."""
+    OPENED.clear()
+    LISTENING.append(None)
+    yield OPENED
+    LISTENING.clear()
+
+
+def test_headers_are_read_once(own: Path, opened: list[str]) -> None:
+    for n in range(40):
+        put(own / f"m{n:02}.gguf")
+    (own / "broken.gguf").write_bytes(b"GGUF\x03")
+    opened.clear()
+    listed = list_models()
+    assert len(listed) == 41
+    assert sorted(opened) == sorted(model.name for model in listed)  # each once
+    opened.clear()
+    assert list_models() == listed
+    assert opened == []
+    put(own / "m07.gguf", architecture="gemma3", file_type=7)
+    os.utime(own / "m08.gguf", ns=(1, 1))
+    (own / "m09.gguf").rename(own / "n09.gguf")
+    opened.clear()
+    again = {model.name: model for model in list_models()}
+    assert sorted(opened) == ["m07", "m08", "n09"]
+    assert (again["m07"].architecture, again["m07"].quantization) == ("gemma3", "Q8_0")
+    assert "m09" not in again
+
+
+def test_a_split_that_changes_is_read_again(own: Path, opened: list[str]) -> None:
+    parts = split(draft(), own / "big.gguf", 3)
+    assert list_models()[0].problem is None
+    parts[2].write_bytes(b"GGUF\x03")
+    assert list_models()[0].problem is not None
+
+
+def test_the_first_usable_model_is_enough(own: Path, opened: list[str]) -> None:
+    (own / "a-broken.gguf").write_bytes(b"GGUF\x03")
+    put(own / "b-mmproj.gguf", architecture="clip")
+    for n in range(30):
+        put(own / f"c{n:02}.gguf")
+    opened.clear()
+    assert first_usable() == own / "c00.gguf"
+    assert opened == ["a-broken", "b-mmproj", "c00"]
+    opened.clear()
+    assert first_usable() == own / "c00.gguf"
+    assert opened == []
+    usable = (m for m in list_models() if not m.problem and not m.is_projector)
+    assert next(usable).paths == (own / "c00.gguf",)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 1000, b"\x92\x01\x80", b"\x91" * 100_000])
+def test_a_cache_of_headers_that_is_broken(
+    own: Path, own_home: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(own / "a.gguf")
+    cache = own_home / "cache" / "cutaway"
+    cache.mkdir(parents=True, exist_ok=True)
+    (cache / "headers.msgpack").write_bytes(content)
+    assert [model.problem for model in list_models()] == [None]
+    (cache / "headers.msgpack").unlink()
+    (cache / "headers.msgpack").mkdir()  # cannot be written
+    assert [model.problem for model in list_models()] == [None]
+
+
+def test_a_listing_can_be_stopped(own: Path, opened: list[str]) -> None:
+    for n in range(10):
+        put(own / f"m{n}.gguf")
+    opened.clear()
+    assert list_models(lambda: len(opened) >= 3) == []
+    assert len(opened) == 3
+
+
+def test_what_is_checked_before_a_model_is_given_up(own: Path) -> None:
+    check_model(put(own / "good.gguf"))
+    (own / "broken.gguf").write_bytes(b"GGUF\x03")
+    parts = split(draft(), own / "big.gguf", 2)
+    parts[1].unlink()
+    for path, problem in (
+        (own / "broken.gguf", "broken.gguf: "),
+        (own / "none.gguf", "no such file"),
+        (own, "not a file"),
+        (put(own / "tower.gguf", architecture="clip"), "image projector"),
+        (parts[0], "big-00001-of-00002.gguf"),
+    ):
+        with pytest.raises(BadFile, match=problem):
+            check_model(path)

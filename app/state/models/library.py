@@ -33,7 +33,7 @@ class LibraryState(QObject):
             return
         self.looking = True
         self.changed.emit()
-        Work(list_models).then(self._on_models).fail(self._on_problem).start(self)
+        Work.polling(_list).then(self._on_models).fail(self._on_problem).start(self)
 
     def _on_models(self, models: list[Stored]) -> None:
         self.models, self.problem, self.known = models, "", True
@@ -49,3 +49,7 @@ class LibraryState(QObject):
         if self._again:
             self._again = False
             self.refresh()
+
+
+def _list(job: Work) -> list[Stored]:
+    return list_models(lambda: job.cancelled)

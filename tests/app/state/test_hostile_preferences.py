@@ -12,6 +12,7 @@ import pytest
 from app.state.preferences import Preferences, PreferencesState
 from app.state.workbench import Workbench, use_models_folder
 from tests.app.mutate import mutated
+from tests.app.views.scripted import ScriptedEngine
 
 GOOD: dict[str, Any] = {
     "version": 1, "theme": "dark", "send_key": "enter", "font_scale": 1.25, "density": "compact",
@@ -172,7 +173,7 @@ def test_a_models_folder_that_is_a_file(
     config = tmp_path / "config"
     config.mkdir()
     (config / "preferences.json").write_text(json.dumps({"models_folder": folder}))
-    bench = Workbench(config, tmp_path / "data")
+    bench = Workbench(ScriptedEngine(), config, tmp_path / "data")
     assert any(f"{folder} is a file" in line for line in bench.notices)
     assert "CUTAWAY_MODELS" not in os.environ
     bench.close()

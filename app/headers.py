@@ -1,0 +1,100 @@
+"""What the headers of models' files say, read once: the answers are kept in the cache folder."""
+
+import contextlib
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from app.files import write_atomically
+from engine.errors import BadFile, CutawayError
+from engine.settings import cache_folder
+
+VERSION = 1
+Stamp = list[tuple[int, int, int]]
+
+
+class Header(msgspec.Struct, frozen=True, array_like=True):
+    """Of a model's file: the quantisation as it calls it or else that of most bytes; `width` is
+    what both sides of a projector have: its output, or the language model's embedding. Where it
+    cannot be read `problem` says why, and the others are None.
+    """
+
+    architecture: str | None = None
+    quantization: str | None = None
+    width: int | None = None
+    problem: str | None = None
+
+
+class _Content(msgspec.Struct, array_like=True):
+    version: int
+    headers: dict[bytes, tuple[Stamp, Header]]
+
+
+class Headers:
+    """Headers by their files' paths, valid while size, time and inode of each stay as they were."""
+
+    def __init__(self) -> None:
+        self._path = cache_folder() / "headers.msgpack"
+        self._kept: dict[bytes, tuple[Stamp, Header]] = {}
+        self._asked: dict[bytes, tuple[Stamp, Header]] = {}
+        with contextlib.suppress(OSError, msgspec.MsgspecError, RecursionError):
+            content = msgspec.msgpack.decode(self._path.read_bytes(), type=_Content)
+            if content.version == VERSION:
+                self._kept = content.headers
+
+    def of(self, paths: Sequence[Path], stats: Sequence[os.stat_result]) -> Header:
+        """The header of a model's splits, from its files only where they have changed."""
+        key = os.fsencode(paths[0])
+        stamp = [(s.st_size, s.st_mtime_ns, s.st_ino) for s in stats]
+        if key not in self._kept or self._kept[key][0] != stamp:
+            try:
+                self._kept[key] = stamp, read_header(paths[0])
+            except OSError as error:  # of the disk or of permissions: another time it may be read
+                return Header(problem=f"{paths[0]}: {error.strerror}")
+        self._asked[key] = self._kept[key]
+        return self._kept[key][1]
+
+    def save(self, all_asked: bool) -> None:
+        """Keep the answers; with `all_asked` those of files that were not asked for are gone."""
+        headers = self._asked if all_asked else self._kept
+        with contextlib.suppress(OSError):
+            write_atomically(self._path, msgspec.msgpack.encode(_Content(VERSION, headers)))
+
+
+def read_header(path: Path) -> Header:
+    """What the file says. Raises OSError."""
+    from gguf import LlamaFileType
+
+    from engine.gguf import open_gguf
+
+    try:
+        with open_gguf(path) as file:
+            sizes: Counter[str] = Counter()
+            for tensor in file.tensors.values():
+                sizes[tensor.fmt.name] += tensor.nbytes
+            number = file.metadata.get("general.file_type", int, -1)
+            called = {int(kind): kind.name for kind in LlamaFileType if kind.name != "GUESSED"}
+            name = called.get(number, max(sizes, key=lambda fmt: sizes[fmt], default="none"))
+            architecture = file.metadata.architecture
+            key = "vision.projection_dim" if architecture == "clip" else "embedding_length"
+            width = file.metadata.get(f"{architecture}.{key}", int, None)
+            return Header(architecture, re.sub("^(ALL|MOSTLY)_", "", name), width)
+    except CutawayError as error:
+        return Header(problem=str(error))
+
+
+def check_model(path: Path) -> None:
+    """Whether a file is whole and of a language model, by its header. Raises BadFile."""
+    try:
+        header = read_header(path)
+    except OSError as error:
+        raise BadFile(path, error.strerror or "cannot be read") from error
+    if header.problem is not None:
+        text = header.problem.removeprefix(f"{path}: ")
+        raise BadFile(path, text)
+    if header.architecture == "clip":
+        raise BadFile(path, "it is an image projector; open the language model it belongs to")
