@@ -17,3 +17,6 @@ class Limits(msgspec.Struct, frozen=True):
     max_tokens: Annotated[int, msgspec.Meta(ge=1, le=LONGEST)] | None = None
     stop: Annotated[list[StopText], msgspec.Meta(max_length=MOST_STOPS)] = []
     when_full: WhenFull = "shift"
+
+
+NONE = Limits()  # but the context itself

@@ -1,9 +1,11 @@
 """Banners above the talk: what went wrong, with the next step."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QUrl, Signal
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app import names
@@ -14,7 +16,7 @@ from app.theme.tokens import GRID, PADDING
 from app.views.talk.statistics import stage_percent
 from app.widgets.banner import Banner
 from app.widgets.commands import Actions
-from app.widgets.numbers import mib
+from app.widgets.numbers import grouped, mib
 
 # What the button of a problem says, and the command behind it.
 NEXT_STEPS = {
@@ -45,6 +47,8 @@ class Notices(QWidget):
         bench.chat.problem.connect(lambda problem: self.problem("chat", problem))
         bench.chats.problem.connect(lambda problem: self.problem("chats", problem))
         bench.chats.deleted.connect(self._chat_deleted)
+        bench.chats.exported.connect(self._exported)
+        bench.chat.message_deleted.connect(self._message_deleted)
         bench.chats.transfer_changed.connect(self._transfer_changed)
         bench.downloads.failed.connect(self._download_failed)
         bench.downloads.changed.connect(self._download_changed)
@@ -154,6 +158,24 @@ class Notices(QWidget):
             self._act("deleted", "chat.undo_delete")
 
         self.show_banner("deleted", Banner("accent", f"Deleted “{row.title}”.", "Undo", undo))
+
+    def _message_deleted(self, count: int) -> None:
+        def undo() -> None:
+            self.drop("message")
+            self._bench.chat.undo_delete_message()
+
+        if count:
+            what = "the message" if count == 1 else f"{grouped(count)} messages"
+            self.show_banner("message", Banner("accent", f"Deleted {what}.", "Undo", undo))
+        else:
+            self.drop("message")
+
+    def _exported(self, path: Path) -> None:
+        def show() -> None:
+            QDesktopServices.openUrl(QUrl.fromLocalFile(str(path.parent)))
+
+        text = f"Exported to {path.name}."
+        self.show_banner("exported", Banner("good", text, "Show in folder", show))
 
     def _download_failed(self, name: str, problem: str) -> None:
         def again() -> None:

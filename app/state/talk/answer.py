@@ -5,12 +5,12 @@ from time import monotonic
 
 from msgspec.structs import replace
 
-from app.state.limits import Limits
+from app.state.limits import NONE, Limits
 from app.state.talk.message import Message
 from app.state.talk.store import ChatStore
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
-from engine.protocol import ChatMessage, Generate, Piece, Sampling, Stats
+from engine.protocol import ChatMessage, Generate, Piece, Sampling, Stats, TokenInfo
 
 SAVE_EVERY = 2.0  # seconds
 LOGPROBS = 10
@@ -39,7 +39,7 @@ class Answer:
         self._before_first = True
         self._saved = monotonic()
 
-    def request(self, system: str, sampling: Sampling, limits: Limits) -> Generate:
+    def request(self, system: str, sampling: Sampling, limits: Limits = NONE) -> Generate:
         """What to ask the engine."""
         parent = None if self.message.parent is None else self.tree.messages[self.message.parent]
         said = [ChatMessage("system", system)] if system else []
@@ -87,6 +87,26 @@ class Answer:
         """Write all of it. Raises StoreError."""
         self.message.finish, self.message.problem = finish, problem
         store.finish(self.message, self.tokens)
+
+
+def continued(message: Message, tokens: Tokens, by_ids: bool) -> tuple[str, Tokens]:
+    """What an answer that goes on begins with."""
+    text = message.text
+    if by_ids:
+        return text[: tokens.end(len(tokens) - 1)], tokens  # without a half character's U+FFFD
+    return text, tokens if len(tokens) else Tokens(begin=len(text))
+
+
+def branched(
+    message: Message, tokens: Tokens, index: int, alternative: int, by_ids: bool
+) -> tuple[str, Tokens]:
+    """What an answer begins with that takes another token at `index`."""
+    info = tokens[index]
+    other, kept = info.top[alternative], tokens.first(index)
+    # By ids the engine tells the token's text itself, which may be part of a character.
+    text = message.text[: tokens.start(index)] + ("" if by_ids else other.text)
+    kept.append([TokenInfo(other.token, other.logprob, other.text, info.top)], len(text))
+    return text, kept
 
 
 def _together(first: Stats, then: Stats) -> Stats:

@@ -11,16 +11,16 @@ from app.state.limits import Limits
 from app.state.preferences import PreferencesState
 from app.state.problem import Problem
 from app.state.session import Session
-from app.state.talk.answer import Answer
+from app.state.talk.answer import Answer, branched, continued
 from app.state.talk.answering import Answering
 from app.state.talk.context import ContextUse, context_use
-from app.state.talk.message import Message, Role
+from app.state.talk.message import Message, Role, title_of
+from app.state.talk.removed import Removed, put_back, take_out
 from app.state.talk.store import UNTITLED, ChatGone, ChatStore, StoreError
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
-from engine.protocol import Sampling, TokenInfo
+from engine.protocol import Sampling
 
-TITLE = 48  # characters of a title made from the first question
 DRAFT_MS = 500
 
 
@@ -39,6 +39,8 @@ class ChatState(QObject):
     busy_changed = Signal(bool)
     details_changed = Signal()  # title, system prompt, sampling, limits
     draft_changed = Signal(str)  # when not by set_draft: another chat, or it was sent
+    message_deleted = Signal(int)  # how many with it; 0: no longer to be undone
+    found = Signal(object, object)  # row that was searched for and the words, or None
     stored = Signal()  # the list of chats may look different
     problem = Signal(object)  # Problem of something the person just asked for
 
@@ -55,6 +57,7 @@ class ChatState(QObject):
         self.title, self.system, self.draft = UNTITLED, "", ""
         self.sampling = Sampling()
         self.path: list[Message] = []
+        self._removed: Removed | None = None
         self._tree = Tree()
         self._kept_tokens: dict[int, Tokens] = {}
         self._answering = Answering(store, session, self)
@@ -94,6 +97,9 @@ class ChatState(QObject):
             self.problem.emit(Problem(error.kind, str(error)))
             return
         self._kept_tokens.clear()
+        if self._removed is not None:
+            self._removed = None
+            self.message_deleted.emit(0)
         if chat is None:
             self.chat_id, self.title = None, UNTITLED
             self.draft = self._preferences.value.draft
@@ -107,6 +113,17 @@ class ChatState(QObject):
         self.details_changed.emit()
         self.draft_changed.emit(self.draft)
         self._show_path(0)
+
+    def open_at(self, chat_id: int, message_id: int | None, words: list[str]) -> None:
+        """Show a chat at the message in which words were found."""
+        if chat_id != self.chat_id:
+            self.open(chat_id)
+        message = self._tree.messages.get(message_id or 0)
+        if message is not None and chat_id == self.chat_id:
+            if message not in self.path:
+                self._tree.show(message)
+                self._show_path(0)
+            self.found.emit(self._row(message), words)
 
     def send(self, text: str) -> bool:
         """Ask a question at the end of the path."""
@@ -148,6 +165,10 @@ class ChatState(QObject):
     def delete_message(self, row: int) -> bool:
         """Remove the message with all that follows it; a sibling takes its place."""
         return self._is_free() and self._attempt(self._delete, row)
+
+    def undo_delete_message(self) -> bool:
+        """Put back what `delete_message` took out last, while its chat is shown."""
+        return self._removed is not None and self._is_free() and self._attempt(self._put_back)
 
     def row_of(self, message_id: int) -> int | None:
         """Where a message stands in the path; None where it does not."""
@@ -247,7 +268,7 @@ class ChatState(QObject):
 
     def _begin_chat(self, text: str) -> Message:
         """The first question; the chat is kept from here on."""
-        title = _title(text)
+        title = title_of(text)
         with self._store.together():
             chat_id = self._store.create(title, self.system, self.sampling)
             question = Message(0, chat_id, None, "user", text, created=time.time())
@@ -278,11 +299,7 @@ class ChatState(QObject):
     def _continue(self, message: Message, row: int) -> None:
         tokens, before = self.tokens(row), message.stats
         by_ids = self._same_model(message) and tokens.begin == 0 and len(tokens) > 0
-        text = message.text
-        if by_ids:
-            text = text[: tokens.end(len(tokens) - 1)]  # without a half character's U+FFFD
-        elif not len(tokens):
-            tokens = Tokens(begin=len(text))
+        text, tokens = continued(message, tokens, by_ids)
         if self._tree.has_children(message):
             message = self._add("assistant", self._parent(message), text)
             tokens = tokens.first(len(tokens))
@@ -293,22 +310,22 @@ class ChatState(QObject):
 
     def _branch(self, row: int, index: int, alternative: int) -> None:
         message, tokens = self.path[row], self.tokens(row)
-        info = tokens[index]
-        other, start = info.top[alternative], tokens.start(index)
         by_ids = self._same_model(message) and tokens.begin == 0
-        # By ids the engine tells the token's text itself, which may be part of a character.
-        text = message.text[:start] + ("" if by_ids else other.text)
-        branched = tokens.first(index)
-        branched.append([TokenInfo(other.token, other.logprob, other.text, info.top)], len(text))
+        text, tokens = branched(message, tokens, index, alternative, by_ids)
         sibling = self._add("assistant", self._parent(message), text)
         self._show_path(row)
-        self._begin(Answer(sibling, branched, self._tree, by_ids))
+        self._begin(Answer(sibling, tokens, self._tree, by_ids))
 
     def _delete(self, row: int) -> None:
-        message = self.path[row]
-        self._store.remove(message, self._tree.beside(message))
-        self._tree.remove(message)
+        self._removed = take_out(self._store, self._tree, self.path[row])
         self._show_path(row)
+        self.message_deleted.emit(len(self._removed.messages))
+
+    def _put_back(self) -> None:
+        assert self._removed is not None
+        put_back(self._store, self._tree, self._removed)
+        self._removed = None
+        self._show_path(0)
 
     def _begin(self, answer: Answer) -> None:
         self._kept_tokens.pop(answer.message.id, None)
@@ -381,8 +398,3 @@ class ChatState(QObject):
             self._kept_tokens[answer.message.id] = answer.tokens
             self.message_changed.emit(row)
         self.stored.emit()
-
-
-def _title(text: str) -> str:
-    line = text.strip().splitlines()[0].strip()
-    return line if len(line) <= TITLE else line[: TITLE - 1].rstrip() + "…"

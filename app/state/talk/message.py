@@ -6,6 +6,7 @@ from typing import Literal
 from engine.protocol import Stats
 
 Role = Literal["user", "assistant"]
+TITLE = 48  # characters of a title made from the first question
 
 
 @dataclass
@@ -35,3 +36,9 @@ class Message:
     def seed(self) -> int | None:
         """What drew the answer."""
         return self.stats.seed if self.stats is not None else None
+
+
+def title_of(question: str) -> str:
+    """What a chat is called that begins with this."""
+    line = question.strip().splitlines()[0].strip()
+    return line if len(line) <= TITLE else line[: TITLE - 1].rstrip() + "…"

@@ -46,7 +46,8 @@ class ChatGone(StoreError):
 
 @dataclass(frozen=True)
 class ChatRow:
-    """A chat without its messages; `snippet` is the text around what was searched for.
+    """A chat without its messages; `snippet` is the text around what was searched for, `hit` the
+    message that has it.
 
     Times are seconds since the epoch; `model` is the file of the last answer.
     """
@@ -60,6 +61,7 @@ class ChatRow:
     sampling: Sampling = field(default_factory=Sampling)
     draft: str = ""
     snippet: str = ""
+    hit: int | None = None
 
 
 class ChatStore:
@@ -111,7 +113,7 @@ class ChatStore:
         for row in rows:
             named = all(word in row["title"].casefold() for word in words)
             if named or row["id"] in snippets:
-                chats.append(_chat(row, snippets.get(row["id"], "")))
+                chats.append(_chat(row, *snippets.get(row["id"], ("", None))))
         return chats
 
     def chat(self, chat_id: int) -> ChatRow | None:
@@ -243,21 +245,21 @@ class ChatStore:
                 break
         return Tokens()
 
-    def _find(self, words: list[str]) -> dict[int, str]:
-        """Chats that have a message with all words, with the newest such message's snippet."""
+    def _find(self, words: list[str]) -> dict[int, tuple[str, int]]:
+        """Chats that have a message with all words: the newest such message's snippet and id."""
         known = [word for word in words if len(word) >= SHORTEST] if self._db.has_search else []
         query = (
-            "SELECT m.chat, m.text FROM messages m JOIN chats c ON c.id = m.chat"
+            "SELECT m.chat, m.text, m.id FROM messages m JOIN chats c ON c.id = m.chat"
             " WHERE c.deleted IS NULL"
         )
         values = []
         if known:
             query += f" AND m.id IN ({CANDIDATES})"
             values.append(" ".join('"' + word.replace('"', '""') + '"' for word in known))
-        found: dict[int, str] = {}
-        for chat, text in self._db.read(f"{query} ORDER BY m.id DESC", *values):
+        found: dict[int, tuple[str, int]] = {}
+        for chat, text, number in self._db.read(f"{query} ORDER BY m.id DESC", *values):
             if chat not in found and all(word in text.casefold() for word in words):
-                found[chat] = _snippet(text, words[0])
+                found[chat] = _snippet(text, words[0]), number
         return found
 
     def _choose(self, message: Message, number: int) -> None:
@@ -319,7 +321,7 @@ def _insertion(message: Message) -> tuple[str, tuple[object, ...]]:
     )
 
 
-def _chat(row: sqlite3.Row, snippet: str = "") -> ChatRow:
+def _chat(row: sqlite3.Row, snippet: str = "", hit: int | None = None) -> ChatRow:
     try:
         sampling = msgspec.json.decode(row["sampling"], type=Sampling)
     except msgspec.MsgspecError:
@@ -334,6 +336,7 @@ def _chat(row: sqlite3.Row, snippet: str = "") -> ChatRow:
         sampling,
         row["draft"],
         snippet,
+        hit,
     )
 
 

@@ -48,6 +48,15 @@ class Tree:
             self._children.pop(gone, None)
             self._chosen.pop(gone, None)
 
+    def below(self, message: Message) -> list[Message]:
+        """The message and all that follows it in any branch, parents first."""
+        return [self.messages[n] for n in self._below(message.id)]
+
+    def show(self, message: Message) -> None:
+        """Choose the path that goes through a message."""
+        for above in self.up_to(message):
+            self.choose(above)
+
     def choose(self, message: Message) -> None:
         """Make a message the chosen child of its parent."""
         self._chosen[message.parent] = message.id

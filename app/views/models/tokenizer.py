@@ -68,5 +68,5 @@ class TokenizerPage(QWidget):
 
 
 def _chip(row: TokenRow) -> Chip:
-    shown = row.text.replace(" ", "·").replace("\n", "↵").replace("\t", "⇥")
+    shown = row.text.replace(" ", "␣").replace("\n", "↵").replace("\t", "⇥")
     return Chip(shown, str(row.token), row.special, row.text.endswith("\n"))

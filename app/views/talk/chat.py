@@ -16,6 +16,7 @@ from app.widgets.lists.column import Column, Row
 from app.widgets.tokens.bands import Measure
 
 TICK_MS = 250  # how often running times are told anew
+ABOVE_HIT = 96  # pixels shown above and below what was searched for
 CHROME = 96  # pixels of a message beside its text
 SAFE = ("http", "https")
 
@@ -54,6 +55,7 @@ class ChatView(QWidget):
         chat.message_changed.connect(self.row_changed)
         chat.tokens_appended.connect(self._tokens_appended)
         chat.busy_changed.connect(self._busy_changed)
+        chat.found.connect(self._show_found)
         bench.session.stage_changed.connect(self._tick)
         bench.session.changed.connect(self._refresh_empty)
         bench.preferences.changed.connect(self._preference_changed)
@@ -127,6 +129,20 @@ class ChatView(QWidget):
         self.column.set_rows(first, len(self.bench.chat.path))
         self._refresh_above(first)
         self._refresh_empty()
+
+    def _show_found(self, row: int | None, words: list[str]) -> None:
+        """Go to the message that was searched for, and mark the words in it."""
+        for view in self._views():
+            view.mark([])
+        if row is not None:
+            view = self._view(row)
+            at = view.mark(words)
+            if at is not None:
+                self.column.reveal(view.y() + at - ABOVE_HIT)
+                self.column.reveal(view.y() + at + ABOVE_HIT)
+
+    def _views(self) -> list[MessageView]:
+        return [view for view in self.column.live.values() if isinstance(view, MessageView)]
 
     def _message_added(self, row: int) -> None:
         if self.bench.chat.path[row].role == "user":

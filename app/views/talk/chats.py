@@ -6,14 +6,16 @@ from typing import Any
 
 from PySide6.QtCore import (
     QAbstractListModel,
+    QEvent,
     QModelIndex,
+    QObject,
     QPersistentModelIndex,
     QPoint,
     QRect,
     QSize,
     Qt,
 )
-from PySide6.QtGui import QColor, QKeySequence, QPainter, QShortcut
+from PySide6.QtGui import QColor, QKeyEvent, QKeySequence, QPainter, QShortcut
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFileDialog,
@@ -169,7 +171,8 @@ class ChatsView(QWidget):
         self.search.setPlaceholderText("Search chats")
         self.search.setAccessibleName("Search chats")
         self.search.setClearButtonEnabled(True)
-        self.search.textChanged.connect(self._chats.search)
+        self.search.textChanged.connect(self._search)
+        self.search.installEventFilter(self)
         self._model = ChatsModel(self)
         self._model.rename = self._chats.rename
         self.list = QListView()
@@ -205,6 +208,23 @@ class ChatsView(QWidget):
         self._chat.path_changed.connect(self._mark)
         self._chat.details_changed.connect(self._mark)
         self.refresh()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        """Esc clears the search, before the window's own use of it."""
+        escape = isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape
+        if escape and watched is self.search and self.search.text():
+            if event.type() == QEvent.Type.ShortcutOverride:
+                event.accept()
+                return True
+            if event.type() == QEvent.Type.KeyPress:
+                self.search.clear()
+                return True
+        return False
+
+    def _search(self, query: str) -> None:
+        self._chats.search(query)
+        if not query:
+            self._chat.found.emit(None, [])
 
     def refresh(self) -> None:
         rows = self._chats.rows
@@ -265,7 +285,11 @@ class ChatsView(QWidget):
 
     def _open(self, index: QModelIndex) -> None:
         item = self._model.items[index.row()]
-        if isinstance(item, ChatRow) and item.id != self._chat.chat_id:
+        if not isinstance(item, ChatRow):
+            return
+        if self._chats.query:
+            self._chat.open_at(item.id, item.hit, self._chats.query.split())
+        elif item.id != self._chat.chat_id:
             self._chat.open(item.id)
 
     def _mark(self) -> None:

@@ -141,6 +141,11 @@ class MessageView(Row):
     def sizeHint(self) -> QSize:  # noqa: N802
         return QSize(self.width(), self.heightForWidth(self.width()))
 
+    def mark(self, words: list[str]) -> int | None:
+        """Mark words in the text; where the first stands in this widget."""
+        at = self.body.mark(words) if self.body is not None else None
+        return None if at is None or self.body is None else self.body.y() + at
+
     def mark_at(self, y: int) -> object:
         """A place in the text, or below the message's top."""
         body = self.body

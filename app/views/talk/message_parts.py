@@ -75,6 +75,7 @@ class MessageButtons(QWidget):
             self.again = IconButton("retry", "Regenerate", row.regenerate, 16)
             self.on = IconButton("continue", "Continue", row.continue_answer, 16)
             buttons += [self.again, self.on]
+        buttons.append(IconButton("trash", "Delete from here on", row.delete, 16))
         self.stops: list[QWidget] = [self.before, self.after, *buttons]  # in the order of Tab
         self._buttons = QWidget()
         self._buttons.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)

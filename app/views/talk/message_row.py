@@ -100,6 +100,10 @@ class MessageRow(QObject):
     def continue_answer(self) -> None:
         self._bench.chat.continue_answer(self.number)
 
+    def delete(self) -> None:
+        """Take it out with all that follows."""
+        self._bench.chat.delete_message(self.number)
+
     def rewrite(self, text: str) -> bool:
         """Put another text in its place, as a branch; a question is asked again."""
         done = self._bench.chat.edit_and_resend(self.number, text)

@@ -1,5 +1,7 @@
 """A block of Markdown laid out for a width: one text document and where it stands."""
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import (
     QAbstractTextDocumentLayout,
@@ -177,8 +179,27 @@ class Laid:
         top = line.y() + line.height() - ascent - descent
         return QRectF(corner.x() + x, corner.y() + top, 1, ascent + descent).translated(self.origin)
 
-    def paint(self, painter: QPainter, selected: tuple[int, int] | None) -> None:
-        """Draw it with its bars, marker and frame."""
+    def places_of(self, words: Sequence[str]) -> list[tuple[int, int]]:
+        """Where words stand in it, whatever their case."""
+        found = []
+        for word in words:
+            cursor = self.document.find(word, 0)
+            while not cursor.isNull():
+                found.append((cursor.selectionStart(), cursor.selectionEnd()))
+                cursor = self.document.find(word, cursor)
+        return sorted(found)
+
+    def y_of(self, position: int) -> int:
+        """Where the line of a position begins in the widget."""
+        block = self.document.findBlock(position)
+        line = block.layout().lineForTextPosition(position - block.position())
+        corner = self.document.documentLayout().blockBoundingRect(block).topLeft()
+        return round(self.origin.y() + corner.y() + (line.y() if line.isValid() else 0))
+
+    def paint(
+        self, painter: QPainter, selected: tuple[int, int] | None, marked: Sequence[str] = ()
+    ) -> None:
+        """Draw it with its bars, marker and frame; `marked` words have another background."""
         now = tokens()
         painter.setPen(Qt.PenStyle.NoPen)
         for n in range(self.block.quotes):
@@ -195,8 +216,14 @@ class Laid:
         self._paint_marker(painter)
         context = QAbstractTextDocumentLayout.PaintContext()
         context.palette.setColor(QPalette.ColorRole.Text, QColor(now.text))
+        look = QTextCharFormat()
+        look.setBackground(QColor(now.on("warn", 0.35)))
+        parts = [self._part(*place, look) for place in (self.places_of(marked) if marked else ())]
         if selected is not None:
-            context.selections = [self._selection(*selected)]
+            look.setBackground(QColor(now.accent))
+            look.setForeground(QColor(now.accent_text))
+            parts.append(self._part(*selected, look))
+        context.selections = parts
         painter.save()
         if self.block.kind == "code":
             inside = QRectF(self.left + 1, self.top, self.width - 2, self.height)
@@ -226,15 +253,14 @@ class Laid:
         x = right - metrics.horizontalAdvance(self.block.marker)
         painter.drawText(QPointF(x, base), self.block.marker)
 
-    def _selection(self, start: int, end: int) -> QAbstractTextDocumentLayout.Selection:
+    def _part(
+        self, start: int, end: int, look: QTextCharFormat
+    ) -> QAbstractTextDocumentLayout.Selection:
         made = QAbstractTextDocumentLayout.Selection()
         cursor = QTextCursor(self.document)
         cursor.setPosition(min(start, self.length))
         cursor.setPosition(min(end, self.length), QTextCursor.MoveMode.KeepAnchor)
-        look = QTextCharFormat()
-        look.setBackground(QColor(tokens().accent))
-        look.setForeground(QColor(tokens().accent_text))
-        made.cursor, made.format = cursor, look
+        made.cursor, made.format = cursor, QTextCharFormat(look)
         return made
 
 

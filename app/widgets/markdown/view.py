@@ -1,7 +1,7 @@
 """Markdown as a widget: blocks below each other, one selection across them, links, code to copy."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from time import perf_counter
 
@@ -63,6 +63,7 @@ class MarkdownView(QWidget):
         self._live = False
         self._height = self._width = 0
         self._drawing: Work | None = None
+        self._marked: Sequence[str] = ()
         self._pressed_link = ""
         self.selection = TextSelection()
         self._timer = QTimer(self, singleShot=True)
@@ -165,6 +166,19 @@ class MarkdownView(QWidget):
             self.height_changed.emit()
         self.update()
 
+    def mark(self, words: Sequence[str]) -> int | None:
+        """Mark words wherever they stand; where the first of them does, if any does."""
+        self._marked = words
+        self.update()
+        wanted = [word.casefold() for word in words]
+        for row, laid in enumerate(self.laid):
+            said = words_of(laid.block).casefold()
+            if any(word in said for word in wanted):
+                self._stack.measure([row])
+                places = laid.places_of(words)
+                return laid.y_of(places[0][0]) if places else laid.top
+        return None
+
     # Formulas
 
     def _ask_for_pictures(self, seen: Iterable[Laid]) -> None:
@@ -250,7 +264,7 @@ class MarkdownView(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         for n in rows:
-            self.laid[n].paint(painter, self.selection.within(n, END))
+            self.laid[n].paint(painter, self.selection.within(n, END), self._marked)
         if self._live and self.laid:
             place = self.laid[-1].end_rect()
             place.setWidth(CARET_WIDTH)

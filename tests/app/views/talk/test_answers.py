@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 
+import pytest
 from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.state.talk.message import Message
+from app.state.talk.store import ChatStore, StoreError
 from engine.protocol import Finished, Stats
 from tests.app.gui import Talk
 from tests.app.views.scripted import ScriptedEngine
@@ -59,3 +62,54 @@ def test_what_is_read_in_a_very_long_answer_stays_when_its_width_changes(
         qtbot.waitUntil(lambda: body.complete, timeout=60_000)
         QApplication.processEvents()
         assert abs(read() - before) <= 1
+
+
+def test_a_deleted_message_can_be_brought_back(
+    talk: Talk, ask: Ask, engine: ScriptedEngine, qtbot: QtBot
+) -> None:
+    chat = talk.bench.chat
+    ask("One", "first")
+    chat.regenerate(1)
+    engine.write("second", " answer")
+    engine.end(n=2)
+    ask("Two", "third")
+    before = [m.text for m in chat.path]
+    tops = [info.text for info in (chat.tokens(1)[n] for n in range(2))]
+    heard: list[int] = []
+    chat.message_deleted.connect(heard.append)
+    view(talk, 1).row.delete()
+    assert [m.text for m in chat.path] == ["One", "first"]
+    assert heard == [3]
+    assert chat.undo_delete_message()
+    assert [m.text for m in chat.path] == before
+    assert [chat.tokens(1)[n].text for n in range(2)] == tops
+    number = chat.chat_id
+    chat.open(None)
+    chat.open(number)
+    assert [m.text for m in chat.path] == before
+    assert chat.path[1].siblings == 2
+    assert not chat.undo_delete_message()
+
+
+def test_what_cannot_be_put_back_is_not_half_there(
+    talk: Talk, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = talk.bench.chat
+    ask("One", "first")
+    ask("Two", "second")
+    before = [m.text for m in chat.path]
+    assert chat.delete_message(1)
+
+    def fail(self: ChatStore, message: Message) -> None:
+        raise StoreError("chats.sqlite", "disk full")
+
+    monkeypatch.setattr(ChatStore, "choose", fail)
+    assert not chat.undo_delete_message()
+    assert [m.text for m in chat.path] == ["One"]
+    monkeypatch.undo()
+    number = chat.chat_id
+    assert chat.undo_delete_message()
+    assert [m.text for m in chat.path] == before
+    chat.open(None)
+    chat.open(number)
+    assert [m.text for m in chat.path] == before

@@ -1,0 +1,92 @@
+"""A search leads to the words that were searched for."""
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QColor
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.theme.theme import tokens
+from app.views.talk.chats import ChatsView
+from tests.app.gui import Talk
+from tests.app.views.scripted import ScriptedEngine
+from tests.app.views.talk.driving import view
+
+Ask = Callable[..., None]
+
+
+@pytest.fixture
+def chats(talk: Talk, ask: Ask) -> ChatsView:
+    """A long chat with one hit far above its end, and another chat that is open."""
+    for n in range(12):
+        words = "word " * 150
+        ask(f"Question {n}", f"{words}\n\nThe Zebra runs.\n\n{words}" if n == 3 else words)
+    talk.bench.chat.open(None)
+    ask("Something else", "Nothing.")
+    made = ChatsView(talk.bench)
+    layout = talk.layout()
+    assert layout is not None
+    layout.addWidget(made)
+    made.show()
+    QApplication.processEvents()
+    return made
+
+
+def open_first(chats: ChatsView) -> None:
+    index = chats.list.model().index(0, 0)
+    at = chats.list.visualRect(index).center()
+    QTest.mouseClick(chats.list.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    QApplication.processEvents()
+
+
+def test_a_hit_is_opened_where_it_is_and_marked(talk: Talk, chats: ChatsView, qtbot: QtBot) -> None:
+    QTest.keyClicks(chats.search, "zebra runs")
+    open_first(chats)
+    shown = view(talk, 7)
+    body, sight = shown.body, talk.chat.column.viewport()
+    assert body is not None
+    row = next(n for n, laid in enumerate(body.laid) if "Zebra" in laid.document.toPlainText())
+    hit = body.laid[row]
+    top = body.mapTo(sight, QPoint(0, hit.top)).y()
+    assert 0 < top < top + hit.height < sight.height()
+    image = body.grab().toImage()
+    mark = QColor(tokens().on("warn", 0.35))
+    seen = {
+        image.pixelColor(x, y).name()
+        for x in range(image.width())
+        for y in range(hit.top, hit.bottom)
+    }
+    assert mark.name() in seen
+    chats.search.clear()
+    image = body.grab().toImage()
+    assert mark.name() not in {
+        image.pixelColor(x, hit.top + 8).name() for x in range(image.width())
+    }
+
+
+def test_a_hit_in_another_branch_shows_that_branch(
+    talk: Talk, ask: Ask, engine: ScriptedEngine, chats: ChatsView
+) -> None:
+    chat = talk.bench.chat
+    chat.open(None)
+    ask("Q", "The giraffe.")
+    chat.regenerate(1)
+    engine.write("The other.")
+    engine.end()
+    assert chat.path[1].text == "The other."
+    QTest.keyClicks(chats.search, "giraffe")
+    open_first(chats)
+    assert chat.path[1].text == "The giraffe."
+
+
+def test_escape_clears_the_search_and_stops_no_answer(
+    talk: Talk, engine: ScriptedEngine, chats: ChatsView
+) -> None:
+    QTest.keyClicks(chats.search, "zebra")
+    count = len(talk.bench.chats.rows)
+    QTest.keyClick(chats.search, Qt.Key.Key_Escape)
+    assert chats.search.text() == ""
+    assert count == 1 < len(talk.bench.chats.rows)
