@@ -1,6 +1,6 @@
 // matmul_experts: y[m, u, t] = sum_k a[k, m, ids[u, t]] x[k, u mod step, t] of experts in row tiles,
-// one behind the other, and x in panels of one row; zeros for ids that no expert has. The sums are
-// those of tiled_sums.cl or tiled_floats.cl, which stand before this file.
+// one behind the other, and x in panels of one row; zeros for ids that no expert has. Defines, and
+// which files stand before this one: parts/tiled_lanes.cl.
 //
 // PANEL 1: item or group (g, p) makes rows of pair p, whose id is read. Else (g, e) makes rows of
 // all pairs of expert e, PANEL at once, as group_ids.cl has put them together.

@@ -1,6 +1,8 @@
-// matmul_tiled: y[m, n] = sum_k a[k, m] x[k, n] of quantised weights in row tiles and 12-bit activations
-// in panels, by the sums of tiled_sums.cl, which stands before this file in every program; or of
-// float weights, by those of tiled_floats.cl, and x in panels as it is.
+// matmul_tiled: y[m, n] = sum_k a[k, m] x[k, n] of weights in row tiles and activations in panels.
+//
+// Defines, and which files stand before this one: parts/tiled_lanes.cl. A tile's row of records is
+// summed up by add_record: in integers for quantised weights and 12-bit x (parts/tiled_sums.cl), in
+// floats for float weights and x as it is (parts/tiled_floats.cl).
 
 #ifndef ACT
 

@@ -2,7 +2,6 @@
 // and whose x stays f32. A record is 32 elements of K one after the other, each of all rows.
 #ifdef FLOATS
 
-  #define BLOCKS 1
   #define RECORD (32 * TILE * SIZE(FLOATS))
 
   #define LANES_AT(p, i, lane) CAT(lanes_, FLOATS)(p, i, lane)

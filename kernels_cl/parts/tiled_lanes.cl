@@ -1,6 +1,16 @@
-// tiled_lanes: what products of row tiles share, compiled before tiled_floats.cl, tiled_sums.cl and
-// the families: vectors by rows of `a` (lanes), and where the rows of x lie.
+// tiled_lanes: what products of row tiles share: the defines, vectors by rows of `a` (lanes), and
+// where the rows of x lie. A program is, in this order,
+//
+//   tiled_scattered.cl  of matmul_experts only: rows of x that are taken together lie apart
+//   tiled_lanes.cl      this
+//   tiled_floats.cl     add_record for weights that are floats      (FLOATS is defined)
+//   tiled_sums.cl       add_record for quantised weights, with one block worked through by hand
+//   matmul_tiled.cl     or matmul_experts.cl: kernels that call add_record and store the sums
+//
+// Each has kernels for vectors (LANES > 1: an item makes ROWS rows) and for lanes (LANES = 1: an
+// item makes one row, TILE x TEAM items a group).
 
+// How work is shared out: launches/matmul_tiled.py.
 #ifndef PANEL
   #define PANEL 1    // rows of x that an item makes at once: 1, 4 or 8
 #endif
@@ -16,10 +26,26 @@
 #ifndef TEAM
   #define TEAM 1     // items that share a row's records
 #endif
+// ACT: silu or gelu, by its macro in common.cl; defined for `gated`, which stands alone then.
 
-#define TILE 32
+// What a record holds: tiles/schemes.py; picture: tiles/layouts.py. FLOATS is the type of weights
+// that are floats, which need nothing else.
+#ifndef BLOCKS
+  #define BLOCKS 1   // blocks of 32 a record
+  #define HALVES 2   // halves at a record's head: d, or d and m, or a d for each of two sums
+  #define WORDS 4    // words a row and block: 2 of two bits an element, 4 of four, 8 of eight
+  #define HIGH 0     // words of further bits: 1 of a bit, 2 of two bits an element
+  #define SCALES 0   // bytes a row and block that scale d (and m)
+  #define SUMS 1     // sums a block: 1, or 2 of 16 elements, each with a scale of its own
+  #define BIAS 0     // what q is stored with too much
+  #define FACTOR 1.0f
+  #define BF16 0     // 1 where halves are of bf16
+#endif
+// TABLE: the sixteen numbers that q counts, where it does.
 
-// Vectors, by rows of `a` in each: types by lane, and with a pair of 16-bit numbers in every lane.
+#define TILE 32  // rows whose numbers stand side by side
+
+// LANES: rows of `a` in a vector. BY_LANE(float) is a vector of them: `floats`; `ints` likewise.
 // Compilers made of Clang also take vectors of 32 numbers, which OpenCL C does not have: 512 bits.
 #if ROWS == 1
   #define LANES 1
@@ -40,7 +66,7 @@
 typedef BY_LANE(int) ints;
 typedef BY_LANE(float) floats;
 
-// Vectors an item makes at once: with PANEL rows of x, at most as many sums as there are registers.
+// VECTORS an item makes at once: with PANEL rows of x, at most as many sums as there are registers.
 #define VECTORS (ROWS / LANES < 16 / PANEL ? ROWS / LANES : 16 / PANEL)
 
 // Number i of every lane's row, in a run of them: a half, or the upper half of a float.

@@ -9,21 +9,23 @@
 //
 // Lanes are rows of `a`. A word holds pairs of 16-bit halves, so that a product of vectors of pairs
 // with one broadcast pair of x is a multiply-add-pairs instruction where the processor has one.
+//
+// One block of one row by hand, of Q4_0 (WORDS 4, BIAS 8): d = 0.5, codes 9 8 8 8 8 ... 8, which mean
+// 1 0 0 0 0 ... 0 times d. Word j has the codes of elements 4j .. 4j+3 and, one nibble up, of 16 more:
+//
+//   word 0   bits  0-3: 9 (element 0)   4-7: 8 (16)    8-11: 8 (1)   12-15: 8 (17)
+//            bits 16-19: 8 (element 2) 20-23: 8 (18)  24-27: 8 (3)   28-31: 8 (19)
+//
+// As two halves, masked and shifted, it gives the pairs t = 0 .. 3: (9, 8) of elements (0, 2), (8, 8)
+// of (16, 18), (8, 8) of (1, 3), (8, 8) of (17, 19): numbers 0, 8, 1 and 9 of the block's 16, as x
+// has them (quantize.cl). Let x be 1 0 -0.5 0 0 ... 0: scale_x = 1/2047, its pair 0 is (2047, -1024),
+// the others (0, 0), and sum(x) = 1023. Then
+//
+//   sums = -8 * 1023                                   = -8184    before the first pair
+//        +  9 * 2047 + 8 * -1024                       =  2047    pair 0; the others add 0
+//   y   += 2047 * (scale_x * d) = 2047 * 0.5 / 2047    =   0.5    which is 1 * d * 1
 
 #ifndef FLOATS
-
-#ifndef BLOCKS
-  #define BLOCKS 1   // blocks of 32 a record
-  #define HALVES 2   // halves at a record's head: d, or d and m, or a d for each of two sums
-  #define WORDS 4    // words a row and block: 2 of two bits an element, 4 of four, 8 of eight
-  #define HIGH 0     // words of further bits: 1 of a bit, 2 of two bits an element
-  #define SCALES 0   // bytes a row and block that scale d (and m)
-  #define SUMS 1     // sums a block: 1, or 2 of 16 elements, each with a scale of its own
-  #define BIAS 0     // what q is stored with too much
-  #define FACTOR 1.0f
-  #define BF16 0     // 1 where halves are of bf16
-#endif
-// TABLE: the sixteen numbers that q counts, where it does.
 
 #define HEAD (2 * TILE * HALVES)
 #define BLOCK (TILE * (4 * (WORDS + HIGH) + SCALES))
