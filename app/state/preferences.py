@@ -70,6 +70,7 @@ class Preferences(msgspec.Struct, frozen=True):
     last_model: PathText | None = None
     recent: list[PathText] = []
     open_last_model: bool = True
+    last_chat: Annotated[int, msgspec.Meta(ge=1, lt=1 << 62)] | None = None
     models_folder: PathText | None = None
     default_ctx: Context | None = None
     probabilities_shown: bool = False

@@ -96,6 +96,8 @@ class Workbench(QObject):
             n for n in (self.preferences.notice, folder_problem, self._store.notice) if n
         ]
         self._closed = False
+        self._last_chat = self.preferences.value.last_chat
+        self.chat.details_changed.connect(self._remember_chat)
         self.chat.stored.connect(self.chats.refresh)
         self.chats.deleted.connect(self._on_deleted)
         self.chats.renamed.connect(self._on_renamed)
@@ -123,6 +125,11 @@ class Workbench(QObject):
             )
         self.session.open(path, options or self.options_for(path))
 
+    def reopen_chat(self) -> None:
+        """Show the chat that was open when the program ended, if there still is one."""
+        if self._last_chat is not None:
+            self.chat.open(self._last_chat)
+
     def close(self) -> None:
         """Save everything; end all jobs and threads; leave the engine. Harmless when done twice."""
         if self._closed:
@@ -148,6 +155,9 @@ class Workbench(QObject):
         if field == "models_folder":
             use_models_folder(self.preferences.value.models_folder)
             self.library.refresh()
+
+    def _remember_chat(self) -> None:
+        self.preferences.update(last_chat=self.chat.chat_id)
 
     def _on_deleted(self, chat: ChatRow) -> None:
         if self.chat.chat_id == chat.id:

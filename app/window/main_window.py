@@ -50,7 +50,8 @@ class MainWindow(QMainWindow):
         bench.library.refresh()
 
     def start(self, model: Path | None = None) -> None:
-        """Open a model, or the one that was open last, once the window is there."""
+        """Once the window is there: the last chat, and a model, or the one that was open last."""
+        self.bench.reopen_chat()
         self.opener.start(model)
         self.talk.focus_start()
 
