@@ -146,7 +146,15 @@ COMMANDS: tuple[Command[Desk], ...] = (
         run=lambda w: w.talk.composer.show_sampling(),
         menu="Chat",
         key="Ctrl+Shift+S",
-        icon="settings",
+        icon="sliders",
+        enabled=_has_model,
+    ),
+    Command(
+        id="chat.prompt",
+        title="Prompt with the chat template…",
+        run=lambda w: w.sheets.show_prompt(),
+        menu="Chat",
+        icon="info",
         enabled=_has_model,
     ),
     Command(

@@ -10,6 +10,7 @@ from app.state.workbench import Workbench
 from app.views.models.chooser import Chooser
 from app.views.models.terms import TermsView
 from app.views.preferences import PreferencesView
+from app.views.talk.prompt import PromptView
 from app.widgets.commands import Actions
 from app.widgets.sheet import Sheet
 from app.window.palette import Palette
@@ -24,6 +25,9 @@ class Sheets(QObject):
         self.terms = TermsView(bench.downloads)
         self.preferences = PreferencesView(bench.preferences)
         self.palette = Palette(commands)
+        self.prompt = PromptView(bench)
+        self._prompt = Sheet(parent, self.prompt, 720, 560)
+        self.prompt.done.connect(self._prompt.dismiss)
         self._chooser = Sheet(parent, self.chooser, 960, 640)
         self._terms = Sheet(parent, self.terms, 480)
         self._preferences = Sheet(parent, self.preferences, 560)
@@ -38,7 +42,7 @@ class Sheets(QObject):
     @property
     def front(self) -> Sheet | None:
         """The one that is open, or the upper one of two."""
-        sheets = (self._terms, self._palette, self._preferences, self._chooser)
+        sheets = (self._terms, self._palette, self._prompt, self._preferences, self._chooser)
         return next((sheet for sheet in sheets if sheet.isVisible()), None)
 
     def show_chooser(self) -> None:
@@ -52,6 +56,10 @@ class Sheets(QObject):
     def show_palette(self) -> None:
         self.palette.refresh()
         self._palette.open()
+
+    def show_prompt(self) -> None:
+        self.prompt.refresh()
+        self._prompt.open()
 
     def dismiss_chooser(self) -> None:
         self._chooser.dismiss()

@@ -140,3 +140,17 @@ class Generate(Request[Finished], frozen=True):
     prefix: str = ""
     prefix_tokens: list[int] = []
     watch: bool = False
+
+
+class Rendered(Reply, frozen=True):
+    """A chat as the model reads it, with its length; `chat` is as in `Loaded`."""
+
+    text: str
+    n_tokens: int
+    chat: str
+
+
+class Render(Request[Rendered], frozen=True):
+    """What the chat template makes of messages."""
+
+    messages: list[ChatMessage]

@@ -32,14 +32,27 @@ def make_prompt(
     elif not request.messages:
         raise BadSetting("prompt", "", "some text, or at least one message")
     elif template.source == "none":
-        text = "\n\n".join(m.content for m in request.messages)
-        prompt = _plain(tokenizer, text + begun)
+        prompt = _plain(tokenizer, prompt_text(template, request.messages) + begun)
     else:
         prompt = _chat(tokenizer, template, request.messages, begun)
     prompt.ids.extend(request.prefix_tokens)
     if not prompt.ids:
         raise BadSetting("prompt", "", "at least one token")
     return _fit(prompt, n_ctx, request.when_full)
+
+
+def prompt_text(template: ChatTemplate, messages: list[ChatMessage]) -> str:
+    """What the template makes of messages. Raises `BadSetting` without one, `TemplateError`."""
+    if not messages:
+        raise BadSetting("messages", "", "at least one message")
+    if template.source == "none":
+        return "\n\n".join(m.content for m in messages)
+    return template.render([{"role": m.role, "content": m.content} for m in messages])
+
+
+def encoded(tokenizer: Tokenizer, template: ChatTemplate, text: str) -> list[int]:
+    """Token ids of what `prompt_text` has made."""
+    return tokenizer.encode(text) if template.source == "none" else tokenizer.encode_prompt(text)
 
 
 def beyond_prefix(request: Generate, decoder: StreamDecoder) -> str:

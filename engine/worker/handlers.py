@@ -34,6 +34,8 @@ from engine.protocol import (
     Profile,
     ProfileDone,
     Progress,
+    Render,
+    Rendered,
     Reply,
     Request,
     StageName,
@@ -49,6 +51,7 @@ from engine.runner.loading import cache_format, load_model, name_of
 from engine.runner.perplexity import score
 from engine.runner.placement import Placed, place
 from engine.runner.profile import profile, roof_of
+from engine.runner.prompt import encoded, prompt_text
 from engine.runner.records import foreseen, held
 from engine.runner.stepper import MAX_BATCH
 from engine.worker.service import Service
@@ -144,6 +147,14 @@ def _generate(service: Service, request: Generate) -> Finished:
     finally:
         model.forget_rows()
     return finished
+
+
+@answers(Render)
+def _render(service: Service, request: Render) -> Rendered:
+    model, _ = service.model
+    text = prompt_text(model.template, request.messages)
+    n_tokens = len(encoded(model.tokenizer, model.template, text))
+    return Rendered(request.id, text, n_tokens, model.template.source)
 
 
 @answers(Perplexity)

@@ -15,6 +15,7 @@ import pytest
 from engine.errors import WorkerDied
 from engine.protocol import (
     Cancel,
+    ChatMessage,
     Devices,
     Failed,
     Finished,
@@ -26,6 +27,7 @@ from engine.protocol import (
     PerplexityDone,
     Piece,
     Progress,
+    Render,
     Reply,
     Sampling,
     Unload,
@@ -324,3 +326,14 @@ def test_perplexity_tells_how_far_it_is(loaded: Worker) -> None:
     assert progress[-1].estimate == done.perplexity
     assert len(done.tokens) == 4 * done.n_chunks * 64
     assert len(done.ids) == len(done.logp) == 4 * done.n_chunks * 31 * 3
+
+
+def test_the_prompt_of_a_chat_can_be_asked_for(loaded: Worker) -> None:
+    messages = [ChatMessage("system", "be brief"), ChatMessage("user", "hello")]
+    rendered = loaded.get(Render(0, messages))
+    assert "be brief" in rendered.text
+    assert rendered.text.index("be brief") < rendered.text.index("hello")
+    finished = loaded.get(Generate(0, messages=messages, max_tokens=1))
+    assert rendered.n_tokens == finished.stats.n_prompt
+    with pytest.raises(RemoteError, match="at least one message"):
+        loaded.get(Render(0, []))

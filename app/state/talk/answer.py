@@ -42,11 +42,9 @@ class Answer:
     def request(self, system: str, sampling: Sampling, limits: Limits = NONE) -> Generate:
         """What to ask the engine."""
         parent = None if self.message.parent is None else self.tree.messages[self.message.parent]
-        said = [ChatMessage("system", system)] if system else []
-        said += [ChatMessage(m.role, m.text) for m in self.tree.up_to(parent)]
         return Generate(
             0,
-            messages=said,
+            messages=said(system, self.tree.up_to(parent)),
             sampling=sampling,
             max_tokens=limits.max_tokens,
             stop=limits.stop,
@@ -87,6 +85,12 @@ class Answer:
         """Write all of it. Raises StoreError."""
         self.message.finish, self.message.problem = finish, problem
         store.finish(self.message, self.tokens)
+
+
+def said(system: str, messages: Sequence[Message]) -> list[ChatMessage]:
+    """What the engine is told of a chat."""
+    begun = [ChatMessage("system", system)] if system else []
+    return begun + [ChatMessage(m.role, m.text) for m in messages]
 
 
 def continued(message: Message, tokens: Tokens, by_ids: bool) -> tuple[str, Tokens]:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from engine.backends.opencl.drivers.device import list_devices
-from engine.errors import ContextFull
+from engine.errors import BadSetting, ContextFull
 from engine.protocol import ChatMessage, Finished, Generate, Piece, Sampling
 from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.generate import generate
-from engine.runner.prompt import make_prompt
+from engine.runner.prompt import encoded, make_prompt, prompt_text
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import bucket_of
 from tests.goldens.tiny import ARCHITECTURES, write_tiny
@@ -129,6 +129,22 @@ def test_the_middle_of_a_long_prompt_goes_where_that_is_chosen(tiny_path: Path) 
         assert 0 < whole.keep < head < room
         assert cut.ids == whole.ids[:head] + whole.ids[head - room :]
         assert (cut.keep, cut.n_truncated) == (whole.keep, len(whole.ids) - room)
+
+
+@pytest.mark.parametrize("system", [[], [ChatMessage("system", "be brief")]])
+def test_the_prompt_shown_is_the_one_that_is_read(
+    tiny_path: Path, system: list[ChatMessage]
+) -> None:
+    with load(tiny_path, device="host", ctx=N_CTX) as model:
+        tokenizer, template = model.loaded.tokenizer, model.loaded.template
+        chat = [*system, ChatMessage("user", "hello"), ChatMessage("assistant", "yes")]
+        chat.append(ChatMessage("user", "there"))
+        text = prompt_text(template, chat)
+        read = make_prompt(tokenizer, template, Generate(1, messages=chat), 4 * N_CTX)
+        assert encoded(tokenizer, template, text) == read.ids
+        assert all(message.content in text for message in chat)
+        with pytest.raises(BadSetting, match="at least one message"):
+            prompt_text(template, [])
 
 
 def test_a_common_prefix_is_not_computed_again(tiny_path: Path) -> None:

@@ -1,0 +1,96 @@
+"""The prompt as the model reads it: what the chat template adds to what was written."""
+
+from collections.abc import Iterator, Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
+
+from app.client import Latest
+from app.state.talk.answer import said
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.theme.theme import tokens
+from app.theme.tokens import GRID, PADDING
+from app.widgets.basics import Button, label
+from app.widgets.numbers import grouped
+from engine.protocol import ChatMessage, Failed, Render, Rendered
+
+
+class PromptView(QWidget):
+    """Asks the engine each time it is opened."""
+
+    done = Signal()
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self.setAccessibleName("Prompt with the chat template")
+        self._bench = bench
+        self._asked = Latest(bench.client)
+        self._messages: list[ChatMessage] = []
+        self._title = label("Prompt as the model reads it", size="strong")
+        self.facts = label("", tone="quiet", wrap=True)
+        self.text = QPlainTextEdit()
+        self.text.setReadOnly(True)
+        self.text.setUndoRedoEnabled(False)
+        self.text.setFont(fonts.mono())
+        self.text.setAccessibleName("Prompt")
+        self.setFocusProxy(self.text)
+        row = QHBoxLayout()
+        row.addStretch(1)
+        row.addWidget(Button("Close", self.done.emit))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        column.setSpacing(GRID)
+        column.addWidget(self._title)
+        column.addWidget(self.facts)
+        column.addWidget(self.text, 1)
+        column.addLayout(row)
+
+    def refresh(self) -> None:
+        """Ask for the prompt of the chat up to its last question, or to what is written now."""
+        chat = self._bench.chat
+        questions = [n for n, message in enumerate(chat.path) if message.role == "user"]
+        path = chat.path[: questions[-1] + 1] if questions else []
+        self._messages = said(chat.system, path)
+        if chat.draft.strip():
+            self._messages = [*said(chat.system, chat.path), ChatMessage("user", chat.draft)]
+        self.text.setFont(fonts.mono())
+        self.text.clear()
+        if not self._messages:
+            self.facts.setText("Nothing is written yet: type a message, then look again.")
+            return
+        busy = chat.busy
+        self.facts.setText("Shown when the answer is over." if busy else "Asking the engine…")
+        self._asked.ask(Render(0, messages=self._messages), self._show, self._failed)
+
+    def _show(self, rendered: Rendered) -> None:
+        kind = {"file": "the file's chat template", "chatml": "the ChatML template"}
+        by = kind.get(rendered.chat, "no template: this is a base model")
+        self.facts.setText(
+            f"{grouped(rendered.n_tokens)} tokens, by {by}. Coloured: what the template adds."
+        )
+        look, cursor = QTextCharFormat(), QTextCursor(self.text.document())
+        cursor.beginEditBlock()
+        for part, added in parts_of(rendered.text, [m.content for m in self._messages]):
+            look.setForeground(QColor(tokens().accent if added else tokens().text))
+            cursor.insertText(part, look)
+        cursor.endEditBlock()
+
+    def _failed(self, failed: Failed) -> None:
+        self.facts.setText(failed.message)
+
+
+def parts_of(text: str, contents: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """A prompt in pieces, each with whether the template has added it."""
+    at = 0
+    for content in contents:
+        content = content.strip()  # as most templates do
+        begin = text.find(content, at) if content else -1
+        if begin >= 0:
+            if begin > at:
+                yield text[at:begin], True
+            yield content, False
+            at = begin + len(content)
+    if at < len(text):
+        yield text[at:], True

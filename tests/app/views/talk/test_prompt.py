@@ -1,0 +1,51 @@
+"""What the chat template adds, shown."""
+
+from PySide6.QtWidgets import QApplication
+
+from app.theme.tokens import LIGHT
+from app.views.talk.prompt import PromptView, parts_of
+from engine.protocol import ChatMessage, Failed, Render, Rendered
+from tests.app.gui import Talk
+from tests.app.views.scripted import ScriptedEngine
+
+TEXT = "<|im_start|>user\nuser <b>x</b><|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_parts_of_a_prompt() -> None:
+    parts = list(parts_of(TEXT, [" user <b>x</b>\n"]))
+    assert parts == [
+        ("<|im_start|>user\n", True),
+        ("user <b>x</b>", False),
+        ("<|im_end|>\n<|im_start|>assistant\n", True),
+    ]
+    assert list(parts_of("abc", ["not there", ""])) == [("abc", True)]
+
+
+def test_the_template_of_the_draft_is_shown(talk: Talk, engine: ScriptedEngine) -> None:
+    chat = talk.bench.chat
+    view = PromptView(talk.bench)
+    view.refresh()
+    assert "type a message" in view.facts.text()
+    chat.set_system("Be brief.")
+    chat.set_draft("user <b>x</b>")
+    view.refresh()
+    request = engine.last
+    assert isinstance(request, Render)
+    assert request.messages == [
+        ChatMessage("system", "Be brief."),
+        ChatMessage("user", "user <b>x</b>"),
+    ]
+    text = f"<|im_start|>system\nBe brief.<|im_end|>\n{TEXT}"
+    engine.say(Rendered(request.id, text, 2024, "file"))
+    QApplication.processEvents()
+    assert view.text.toPlainText() == text
+    assert view.facts.text().startswith("2\u2009024 tokens, by the file's chat template.")
+    cursor = view.text.textCursor()
+    cursor.setPosition(text.index("Be brief") + 2)
+    assert cursor.charFormat().foreground().color().name().upper() == LIGHT.text
+    cursor.setPosition(2)
+    assert cursor.charFormat().foreground().color().name().upper() == LIGHT.accent
+    view.refresh()
+    engine.say(Failed(engine.last.id, "TemplateError", "the template refuses"))
+    QApplication.processEvents()
+    assert view.facts.text() == "the template refuses"
