@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.terminal.table import table
 from app.terminal.text import plain, print_json, whole
+from engine.errors import BadSetting
 from engine.units import MIB
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 NAME = "inspect"
 HELP = "show a model's metadata and tensors"
 
+MOST_DECIMALS = 1100  # a double has no more
 _WIDTH = 72  # characters of a metadata value
 
 
@@ -41,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
     from engine.gguf.reader import open_gguf
     from engine.gguf.summary import summarize
 
+    if args.precision > MOST_DECIMALS:
+        raise BadSetting("--precision", args.precision, f"0 to {MOST_DECIMALS}")
     with open_gguf(resolve(args.model)) as file:
         if args.tensor is not None:
             whole(_numbers(file, args))

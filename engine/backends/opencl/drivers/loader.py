@@ -5,9 +5,11 @@ no driver works; a driver that cannot be loaded is skipped by the loader and hur
 """
 
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,10 @@ os.environ.setdefault("POCL_CACHE_DIR", str(kept_folder("pocl")))
 import pyopencl as cl  # noqa: E402
 from pyopencl import invoker  # noqa: E402
 
-__all__ = ["cl", "platforms", "set_bytes"]
+__all__ = ["cl", "platforms", "set_bytes", "sweep"]
+
+PREFIX = "cutaway-icd-"
+ABANDONED = 3600.0  # seconds after which nobody loads drivers from a folder any more
 
 
 def _ignore(text: str) -> None:
@@ -71,8 +76,17 @@ def _environment(**values: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
+def sweep(temporary: Path) -> None:
+    """Remove the drivers' folders of programs that were killed while they loaded them."""
+    for folder in temporary.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            if not folder.is_symlink() and time.time() - folder.stat().st_mtime > ABANDONED:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
 def _load(drivers: Sequence[Driver]) -> list[cl.Platform]:
-    with tempfile.TemporaryDirectory(prefix="cutaway-icd-") as folder:
+    sweep(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
         for i, driver in enumerate(drivers):
             (Path(folder) / f"{i:02}-{driver.name}.icd").write_text(driver.library, "utf-8")
         # The loader looks beside PYOPENCL_HOME too; those drivers are in the folder already.
