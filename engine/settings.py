@@ -4,12 +4,13 @@ A variable that is unset or empty means its default; any other value must be rig
 """
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from engine.errors import BadSetting
+from engine.units import MIB
 
 T = TypeVar("T")
 
@@ -126,22 +127,109 @@ def log_folder() -> Path:
 
 KV_TYPES = ("f16", "q8_0", "q4_0", "f32")
 """What keys and values are kept in: half the memory with q8_0, a quarter with q4_0."""
+MOST = (1 << 31) - 1  # the engine counts in 32 bits
+
+
+@dataclass(frozen=True)
+class Option:
+    """How people write a field of `EngineOptions`: as `--flag`, and what it means.
+
+    `parse` raises ValueError with what it expected. What may be `repeated` is parts of a mapping;
+    what is `kept` is remembered for each model.
+    """
+
+    flag: str
+    metavar: str
+    help: str
+    parse: Callable[[str], Any] = str
+    repeated: bool = False
+    kept: bool = False
+
+    def read(self, text: str) -> Any:
+        """The value of a text. Raises `BadSetting`."""
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise BadSetting(f"--{self.flag}", text, str(error)) from None
+
+
+def _counts_from(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not text.isdecimal() or len(text) > 10 or not least <= int(text) <= MOST:
+            raise ValueError(f"a whole number from {least} to {MOST}")
+        return int(text)
+
+    return parse
+
+
+def _one_of(values: Mapping[str, Any]) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        if text not in values:
+            raise ValueError(f"one of {', '.join(values)}")
+        return values[text]
+
+    return parse
+
+
+def _budget(text: str) -> tuple[str, int]:
+    device, equals, mib = text.rpartition("=")
+    if not (device and equals and mib.isdecimal() and len(mib) < 10):
+        raise ValueError("DEVICE=MiB, such as intel:0=4096")
+    return device, int(mib) * MIB
+
+
+def _option(default: Any, *facts: Any, **more: Any) -> Any:
+    declared = {"option": Option(*facts, **more)}
+    if default == {}:
+        return field(default_factory=dict, metadata=declared)
+    return field(default=default, metadata=declared)
 
 
 @dataclass(frozen=True)
 class EngineOptions:
     """What a person chooses about one engine; None leaves the choice to the engine.
 
+    The one place where an option is declared: command lines, preferences and the Python API follow.
     `device` may name several, with commas. `ctx` counts tokens; `kv` is one of KV_TYPES; `budget`
     maps a device to its most bytes. `place` says where layers and weights go, in words of
     engine.memory.placement; `gpu_layers` is how many of them GPUs take, the output block being one.
     """
 
-    device: str | None = None
-    ctx: int | None = None
-    kv: str = "f16"
-    flash_attention: bool | None = None
-    threads: int | None = None
-    budget: dict[str, int] = field(default_factory=dict)
-    place: str = ""
-    gpu_layers: int | None = None
+    device: str | None = _option(
+        None, "device", "NAME", "devices to use, a,b, as `devices` names them", kept=True
+    )
+    ctx: int | None = _option(None, "ctx", "N", "tokens of context", _counts_from(1), kept=True)
+    kv: str = _option(
+        "f16",
+        *("kv", "TYPE", f"cache type: {', '.join(KV_TYPES)} (f16)"),
+        _one_of({name: name for name in KV_TYPES}),
+        kept=True,
+    )
+    flash_attention: bool | None = _option(
+        None,
+        *("flash-attn", "WHEN", "fused attention: on, off or auto (auto)"),
+        _one_of({"on": True, "off": False, "auto": None}),
+    )
+    threads: int | None = _option(None, "threads", "N", "cores of a CPU device", _counts_from(1))
+    budget: dict[str, int] = _option(
+        {},
+        *("budget", "DEVICE=MiB", "most memory to use on a device; may be repeated"),
+        _budget,
+        repeated=True,
+    )
+    place: str = _option(
+        "",
+        *("place", "WHERE"),
+        r"layers and weights: 0-11=intel:0,out=host,ffn_.*=pocl:0, or shares: 3,1",
+    )
+    gpu_layers: int | None = _option(
+        None,
+        *("gpu-layers", "N", "layers for GPUs, one being the output block"),
+        _counts_from(0),
+    )
+
+
+OPTIONS: Mapping[str, Option] = {f.name: f.metadata["option"] for f in fields(EngineOptions)}
+"""By the field's name."""
+KEPT = tuple(name for name, option in OPTIONS.items() if option.kept)
+"""The fields that are remembered for each model."""

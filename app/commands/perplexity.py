@@ -11,6 +11,7 @@ from engine.protocol import Loaded, Perplexity, PerplexityDone, Progress
 NAME = "perplexity"
 MOST_TEXT = 64 << 20
 HELP = "measure how well a model predicts a text"
+CHUNK = 512  # tokens, as llama-perplexity has it
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="the result, for programs")
     add_engine_options(parser)
-    parser.set_defaults(ctx=512)
+    parser.set_defaults(ctx=str(CHUNK))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     with Engine(resolve(args.model), options) as engine:
         loaded = engine.start()
         kept = args.top_k if args.out is not None else 0
-        request = Perplexity(engine.worker.new_id(), text, args.ctx, kept)
+        request = Perplexity(engine.worker.new_id(), text, options.ctx or CHUNK, kept)
         for reply in engine.ask(request, bar=args.json):
             if isinstance(reply, PerplexityDone):
                 done = reply

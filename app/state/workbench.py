@@ -21,7 +21,7 @@ from app.state.talk.chat import ChatState
 from app.state.talk.chats import ChatList, ChatRow
 from app.state.talk.store import ChatStore
 from app.work import close_jobs
-from engine.settings import MODELS, EngineOptions
+from engine.settings import KEPT, MODELS, EngineOptions
 
 
 def config_folder() -> Path:
@@ -114,14 +114,15 @@ class Workbench(QObject):
     def options_for(self, path: str | Path) -> EngineOptions:
         """What was chosen for a model before."""
         chosen = self.preferences.of_model(str(path))
-        ctx = chosen.ctx or self.preferences.value.default_ctx
-        return EngineOptions(device=chosen.device, ctx=ctx, kv=chosen.kv)
+        kept = {name: getattr(chosen, name) for name in KEPT}
+        kept["ctx"] = chosen.ctx or self.preferences.value.default_ctx
+        return EngineOptions(**kept)
 
     def open_model(self, path: str | Path, options: EngineOptions | None = None) -> None:
         """Load a model, with what was chosen for it before or with `options`, which it keeps."""
         if options is not None:
             self.preferences.update_model(
-                str(path), device=options.device, ctx=options.ctx, kv=options.kv
+                str(path), **{name: getattr(options, name) for name in KEPT}
             )
         self.session.open(path, options or self.options_for(path))
 

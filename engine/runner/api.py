@@ -1,8 +1,9 @@
 """The engine as a library: load a model, generate, read its numbers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Concatenate, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from engine.runner.loading import LoadedModel, load_model
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import Logits
 from engine.settings import EngineOptions
+
+P = ParamSpec("P")
 
 
 class Model:
@@ -70,17 +73,14 @@ class Model:
         self.close()
 
 
-def load(
-    path: str | Path,
-    *,
-    device: str | None = None,
-    ctx: int | None = None,
-    kv: str = "f16",
-    place: str = "",
-) -> Model:
-    """Open a GGUF file; `device` as `cutaway devices` spells it, None for the best ones.
+def _loading(options: Callable[P, EngineOptions]) -> Callable[Concatenate[str | Path, P], Model]:
+    """The function whose arguments are a path and those of `options`."""
 
-    `kv` is what keys and values are kept in, one of `engine.settings.KV_TYPES`; `place` is what
-    the command line's `--place` takes.
-    """
-    return Model(load_model(path, EngineOptions(device=device, ctx=ctx, kv=kv, place=place)))
+    def load(path: str | Path, /, *args: P.args, **kwargs: P.kwargs) -> Model:
+        return Model(load_model(path, options(*args, **kwargs)))
+
+    return load
+
+
+load = _loading(EngineOptions)
+"""Open a GGUF file: `load(path, ctx=2048)` takes the fields of `engine.settings.EngineOptions`."""

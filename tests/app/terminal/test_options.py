@@ -2,10 +2,11 @@
 
 import pytest
 
-from app.cli import Parser, UsageError
+from app.cli import Parser
+from app.state.preferences import ModelPreferences
 from app.terminal.options import add_engine_options, engine_options
 from engine.errors import BadSetting
-from engine.settings import KV_TYPES, EngineOptions
+from engine.settings import KEPT, KV_TYPES, OPTIONS, EngineOptions
 
 
 def parse(*words: str) -> EngineOptions:
@@ -49,5 +50,19 @@ def test_wrong_budgets(budget: str) -> None:
 
 @pytest.mark.parametrize("words", ["--ctx 0", "--ctx x", "--threads -1", "--flash-attn maybe"])
 def test_wrong_values(words: str) -> None:
-    with pytest.raises(UsageError, match=words.split()[0]):
+    with pytest.raises(BadSetting, match=f"{words.split()[0]}: .*expected "):
         parse(*words.split())
+
+
+def test_every_option_is_an_argument_with_help() -> None:
+    parser = Parser(prog="x")
+    add_engine_options(parser)
+    shown = " ".join(parser.format_help().split())
+    for option in OPTIONS.values():
+        assert f"--{option.flag} {option.metavar}" in shown
+        assert option.help in shown
+
+
+def test_what_is_kept_for_a_model_is_a_preference_with_the_same_default() -> None:
+    for name in KEPT:
+        assert getattr(ModelPreferences(), name) == getattr(EngineOptions(), name)
