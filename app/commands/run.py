@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from app.terminal.options import add_engine_options, count, engine_options
+from app.terminal.text import bounded
 from engine.errors import BadSetting, ModelNotFound
 from engine.protocol import ChatMessage, Generate, Sampling
 from engine.units import MIB
@@ -127,7 +128,8 @@ def _prompt(given: str | None) -> str:
         text = ""
     else:
         try:
-            text = sys.stdin.buffer.read().decode("utf-8").removesuffix("\n").removesuffix("\r")
+            text = bounded(sys.stdin.buffer, "stdin").decode("utf-8")
+            text = text.removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
             raise BadSetting("stdin", error.object[error.start], "UTF-8 text") from None
     if not text.strip():

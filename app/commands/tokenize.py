@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from app.terminal.text import print_json
+from app.terminal.text import bounded, print_json
 from engine.errors import TokenizerError
 
 NAME = "tokenize"
@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8")
+        with path.open("rb") as file:
+            return bounded(file, "--text-file").decode("utf-8")
     except UnicodeDecodeError as error:
         raise TokenizerError(f"{path}: byte {error.start} is not UTF-8 text") from None

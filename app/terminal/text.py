@@ -12,9 +12,12 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
+
+from engine.errors import BadSetting
 
 LONGEST = 2000  # characters of a line; longer ones lose their middle
+MOST_TEXT = 64 << 20  # bytes of text that a command takes in
 CONTROLS = re.compile(r"[\x7f-\x9f]")  # control characters that JSON does not escape by itself
 
 
@@ -119,6 +122,14 @@ def control(text: str) -> None:
     stream = _beneath(sys.stderr)
     stream.write(text)
     stream.flush()
+
+
+def bounded(file: BinaryIO, name: str) -> bytes:
+    """All of a file that may be a device without end. Raises BadSetting for more than MOST_TEXT."""
+    content = file.read(MOST_TEXT + 1)
+    if len(content) > MOST_TEXT:
+        raise BadSetting(name, getattr(file, "name", ""), f"at most {MOST_TEXT >> 20} MiB of text")
+    return content
 
 
 def interactive() -> bool:

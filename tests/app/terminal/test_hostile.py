@@ -201,3 +201,23 @@ def test_streams_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
             assert sys.stdout is inner
         monkeypatch.setattr(sys, "stderr", None)
     assert sys.stdout is before
+
+
+@pytest.mark.timeout(60)
+def test_texts_without_end(
+    tiny_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("app.terminal.text.MOST_TEXT", 1 << 20)
+    status, _, err = said(capsys, "tokenize", str(tiny_path), "--text-file", "/dev/zero")
+    assert (status, "at most 1 MiB" in err) == (1, True)
+    with open("/dev/zero", encoding="utf-8") as endless:
+        monkeypatch.setattr(sys, "stdin", endless)
+        status, _, err = said(capsys, "run", str(tiny_path), *HOST)
+    assert (status, "at most 1 MiB" in err) == (1, True)
+
+
+def test_decimals_without_end(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for decimals in ("9" * 30, "1000000000"):
+        words = ("inspect", str(good), "--tensor", "output_norm.weight", "--precision", decimals)
+        status, _, err = said(capsys, *words)
+        assert (status, "--precision" in err) == (1, True)
