@@ -127,7 +127,7 @@ MUTANTS = (
     Mutant(
         "prompt: one too long loses the kept part",
         "engine/runner/prompt.py",
-        "prompt.ids[:keep] + prompt.ids[keep + cut :]",
+        "prompt.ids[:begin] + prompt.ids[begin + cut :]",
         "prompt.ids[cut:]",
         "tests/engine/runner/test_context.py",
     ),

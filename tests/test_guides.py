@@ -134,8 +134,8 @@ def test_the_smoke_tier_is_chosen_and_does_without_models() -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.what)
 def test_mutants_still_fit_the_code(mutant: Mutant) -> None:
-    """They are run by hand; that they can be is seen here."""
-    assert (ROOT / mutant.file).read_text("utf-8").count(mutant.old) == 1
+    """They are run by hand; that they can be is seen here. Else give the fault its new lines."""
+    assert (ROOT / mutant.file).read_text("utf-8").count(mutant.old) == 1, mutant.old
     assert mutant.old != mutant.new
     for name in mutant.tests.split():
         assert (ROOT / name.split("::")[0]).exists(), name
