@@ -96,6 +96,15 @@ QT_PARTS = (
 )
 # The only modules that know that the window's engine is a process.
 LOCAL_ENGINE, KNOW_IT = "app.local_engine", {"app.window.program"}
+# Who starts which module as a process of its own: an edge as an import is, though no name is bound.
+STARTS = {
+    "engine.backends.opencl.diagnose": {"engine.backends.opencl.diagnose"},
+    "engine.worker.handle": {"engine.worker"},
+    "app.bench.against": {"app.bench.peer"},
+    "app.commands.doctor": {"engine.backends.opencl.diagnose"},
+    "app.commands.selftest": {"engine.selftest"},
+    "app.commands.tune": {"engine.tuner"},
+}
 # The one command that opens the window; the others know nothing of it.
 WINDOW_COMMAND = "app.commands.window"
 OF_THE_WINDOW = ("app.theme", "app.widgets", "app.state", "app.views", "app.window")
@@ -180,6 +189,23 @@ def test_imports_follow_the_order(name: str) -> None:
 def test_one_module_chooses_the_engine() -> None:
     """All others see an Engine: a remote one must fit without touching them."""
     assert {n for n in MODULES if LOCAL_ENGINE in imports(n, MODULES[n])} == KNOW_IT
+
+
+def test_what_runs_as_a_process_is_known() -> None:
+    """The name of a module in a text hides from the imports; what it starts must exist."""
+    found = {}
+    for name, path in MODULES.items():
+        texts = {
+            node.value
+            for node in ast.walk(ast.parse(path.read_text("utf-8")))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        if named := {text for text in texts if "." in text and text in MODULES}:
+            found[name] = named
+    assert found == STARTS
+    for program in set().union(*STARTS.values()):
+        main = MODULES.get(f"{program}.__main__", MODULES[program])
+        assert '__name__ == "__main__"' in main.read_text("utf-8")
 
 
 def may_import(name: str, own: str, other: str) -> bool:
