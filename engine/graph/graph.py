@@ -29,7 +29,7 @@ class Graph:
         nodes, leaves = _closure([*effects, *outputs])
         for i, tensor in enumerate(nodes):
             if not tensor.name:
-                tensor.named(f"node_{i}")
+                tensor.number(i)
         return cls(nodes, leaves, tuple(outputs), tuple(effects))
 
     @cached_property

@@ -5,7 +5,7 @@ dimensions, the missing ones 1.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import prod
 from types import MappingProxyType
@@ -48,9 +48,13 @@ class Tensor:
     name: str = ""
 
     def named(self, name: str, layer: int | None = None) -> "Tensor":
-        """Label this node `name` or `name-layer` and return it."""
-        object.__setattr__(self, "name", name if layer is None else f"{name}-{layer}")
-        return self
+        """A copy labelled `name` or `name-layer`: for what was just made and nobody uses yet."""
+        return replace(self, name=name if layer is None else f"{name}-{layer}")
+
+    def number(self, i: int) -> None:
+        """A graph's label for what was left nameless: all that is ever written later, once."""
+        assert not self.name, self
+        object.__setattr__(self, "name", f"node_{i}")
 
     @property
     def storage(self) -> "Tensor":

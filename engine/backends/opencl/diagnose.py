@@ -63,7 +63,7 @@ def check(driver: Driver) -> DriverCheck:
     from engine.backends.opencl.drivers.loader import platforms
 
     if not platforms():
-        return _failed(driver, _why_not_loaded(driver.library))
+        return _failed(driver, why_not_loaded(driver.library))
     devices, advice = [], ""
     for device in find_devices():
         start = time.perf_counter()
@@ -72,7 +72,7 @@ def check(driver: Driver) -> DriverCheck:
             try:
                 run_kernel(device)
             except CutawayError as error:
-                problem, advice = str(error), _advice(driver)
+                problem, advice = str(error), advice_for(driver)
         devices.append(DeviceCheck(device.info.title, time.perf_counter() - start, problem))
     if not devices:
         return _failed(driver, "it shows no CPU or GPU: its hardware is not here")
@@ -106,7 +106,7 @@ def run_kernel(device: "Device") -> None:
     backend.close()
 
 
-def _why_not_loaded(library: str) -> str:
+def why_not_loaded(library: str) -> str:
     try:
         ctypes.CDLL(library)
     except OSError as error:
@@ -115,10 +115,10 @@ def _why_not_loaded(library: str) -> str:
 
 
 def _failed(driver: Driver, problem: str) -> DriverCheck:
-    return DriverCheck(driver.library, driver.origin, problem=problem, advice=_advice(driver))
+    return DriverCheck(driver.library, driver.origin, problem=problem, advice=advice_for(driver))
 
 
-def _advice(driver: Driver) -> str:
+def advice_for(driver: Driver) -> str:
     if driver.origin in (*PACKAGES, "pocl-binary-distribution"):
         return f"pip install --force-reinstall {driver.origin}"
     return f"repair or remove the driver that {driver.origin} names"

@@ -7,6 +7,7 @@ from engine.errors import ShapeError
 from engine.gguf.formats import F16, F32, I32, Q4_K, Q8_0
 from engine.graph import ops
 from engine.graph.arrays import as_array
+from engine.graph.graph import Graph
 from engine.graph.op import Op
 from engine.graph.tensor import Role, Tensor, leaf
 
@@ -155,6 +156,18 @@ def test_names() -> None:
     assert x.permute(1, 0).name == "Qcur-3 (permuted)"
     assert x.view(0, (6,)).name == "Qcur-3 (view)"
     assert repr(x) == "<Qcur-3 F32 [6, 5]>"
+
+
+def test_a_name_is_given_to_a_copy_and_never_taken_back() -> None:
+    x = given(6, 5)
+    before = x.name
+    assert x.named("Qcur", 3) is not x
+    assert x.name == before
+    unnamed = ops.silu(x)
+    graph = Graph.of([unnamed])
+    assert unnamed.name == "node_0"
+    Graph.of([ops.add(ops.silu(x), unnamed), *graph.outputs])
+    assert unnamed.name == "node_0"
 
 
 def test_identity_is_the_object() -> None:

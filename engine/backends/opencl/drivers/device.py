@@ -147,7 +147,7 @@ def find_devices() -> list[Device]:
         for handle in _handles(platform):
             index = counts.get(family, 0)
             try:
-                info = _describe(f"{family}:{index}", platform, handle)
+                info = describe(f"{family}:{index}", platform, handle)
             except cl.Error:  # a driver that cannot describe its device cannot run it
                 continue
             counts[family] = index + 1
@@ -175,7 +175,7 @@ def _handles(platform: cl.Platform) -> Sequence[cl.Device]:
     return chosen
 
 
-def _describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
+def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
     extensions = tuple(sorted(handle.extensions.split()))
     is_cpu = bool(handle.type & cl.device_type.CPU)
     title, vector_ints = " ".join(handle.name.split()), handle.native_vector_width_int

@@ -49,7 +49,7 @@ def name_unknown_cpu(device: cl.Device) -> None:
 def rename(device: cl.Device, name: bytes) -> None:
     """Have a PoCL device compile for one of `KNOWN`."""
     given = device.version.rpartition(TARGET)[2].encode() + b"\0"
-    for address in _pointers_to(given, device.int_ptr, RECORD_BYTES):
+    for address in pointers_to(given, device.int_ptr, RECORD_BYTES):
         ctypes.c_void_p.from_address(address).value = ctypes.addressof(_names[name])
 
 
@@ -60,7 +60,7 @@ def known_cpu(cpuinfo: str) -> bytes:
     return next(name for name, needed in KNOWN if needed <= flags)
 
 
-def _pointers_to(text: bytes, start: int, size: int) -> list[int]:
+def pointers_to(text: bytes, start: int, size: int) -> list[int]:
     """Addresses in [start, start + size) of pointers to `text`. Never touches unmapped memory."""
     memory = os.open("/proc/self/mem", os.O_RDONLY)
     try:

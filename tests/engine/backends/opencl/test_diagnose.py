@@ -45,12 +45,12 @@ def test_a_hang_ends(monkeypatch):
 
 
 def test_no_library(monkeypatch):
-    assert "cannot open shared object file" in diagnose._why_not_loaded(STRANGER.library)
-    assert "no platform" in diagnose._why_not_loaded("libm.so.6")
+    assert "cannot open shared object file" in diagnose.why_not_loaded(STRANGER.library)
+    assert "no platform" in diagnose.why_not_loaded("libm.so.6")
 
 
 def test_advice_names_the_package():
-    assert diagnose._advice(Driver("x", "intel-opencl-rt")).endswith(" intel-opencl-rt")
+    assert diagnose.advice_for(Driver("x", "intel-opencl-rt")).endswith(" intel-opencl-rt")
 
 
 @pytest.mark.device

@@ -14,18 +14,18 @@ from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.drivers.unknown_cpu import rename
 from engine.runner import load
 
-_describe = device._describe
+describe = device.describe
 
 
 def described(name: str, platform: cl.Platform, handle: cl.Device) -> Any:
     """With the vectors of such a CPU."""
-    info = _describe(name, platform, handle)
+    info = describe(name, platform, handle)
     return replace(info, traits=replace(info.traits, vector_ints=8))
 
 
 def main(path: str, out: str, kv: str, *words: str) -> None:
     """A prompt, and the last token again by itself."""
-    device._describe = described
+    device.describe = described
     device.name_unknown_cpu = lambda handle: rename(handle, b"haswell")
     (only,) = device.list_devices()
     tokens = [int(word) for word in words]

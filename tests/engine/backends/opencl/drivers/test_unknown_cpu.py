@@ -13,7 +13,7 @@ import pytest
 from gguf import GGMLQuantizationType as Type
 
 from engine.backends.opencl.drivers.find import ONLY, find_drivers
-from engine.backends.opencl.drivers.unknown_cpu import KNOWN, _pointers_to, known_cpu
+from engine.backends.opencl.drivers.unknown_cpu import KNOWN, known_cpu, pointers_to
 from engine.runner import load
 from tests.goldens.tiny import tiny_tokens, write_tiny
 from tests.kernels.harness import nmse
@@ -36,7 +36,7 @@ def test_pointers_are_found_and_wild_ones_survived():
         0xFFFF_FFFF_FFFF_FFFF, ctypes.addressof(other), 8, ctypes.addressof(text), 1 << 46
     )
     start = ctypes.addressof(record)
-    assert _pointers_to(b"generic\0", start, ctypes.sizeof(record)) == [start + 24]
+    assert pointers_to(b"generic\0", start, ctypes.sizeof(record)) == [start + 24]
 
 
 @pytest.fixture(scope="module")
