@@ -1,5 +1,6 @@
 """The system's interface font in our sizes, and a monospaced one for names, types and code."""
 
+from PySide6.QtCore import QSize
 from PySide6.QtGui import QFont, QFontDatabase, QFontMetricsF
 
 from app.theme.tokens import BODY_PX, CHAT_COLUMN, CHAT_PX, ROW, ROW_COMPACT, SMALL_PX, TITLE_PX
@@ -17,6 +18,11 @@ def set_scale(scale: float, compact: bool = False) -> None:
 def px(length: float) -> int:
     """A length that grows with the text, such as the height of a row."""
     return round(length * _scale)
+
+
+def square(side: float) -> QSize:
+    """A picture's size, which grows with the text."""
+    return QSize(px(side), px(side))
 
 
 def row() -> int:

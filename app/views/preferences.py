@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 
 from app.state.preferences import PreferencesState
 from app.theme.tokens import GRID, PADDING
-from app.widgets.basics import Button, IconButton, divider, label
+from app.widgets.basics import Button, IconButton, divider, label, scrolled
 from app.widgets.elided import ElidedLabel
 from app.widgets.numbers import grouped
 from engine.settings import model_folders
@@ -45,9 +45,12 @@ class PreferencesView(QWidget):
         self.text_size = self._choice("Text size", SIZES, "font_scale")
         self.density = self._choice("Height of rows", DENSITIES, "density")
         self.context = self._choice("Context of models", CONTEXTS, "default_ctx")
-        self.motion = self._switch("Less motion", "reduced_motion")
-        self.open_last = self._switch("Open the last model at the start", "open_last_model")
-        form = QFormLayout()
+        self.motion = self._switch("Reduce motion", "reduced_motion")
+        self.open_last = self._switch("Reopen the last model", "open_last_model")
+        body = QWidget()
+        form = QFormLayout(body)
+        form.setContentsMargins(0, 0, GRID, 0)
+        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
         form.setHorizontalSpacing(3 * GRID)
         form.setVerticalSpacing(GRID + 4)
         form.setLabelAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
@@ -65,7 +68,7 @@ class PreferencesView(QWidget):
         column.setSpacing(12)
         column.addLayout(head)
         column.addWidget(divider())
-        column.addLayout(form)
+        column.addWidget(scrolled(body), 1)
         self.setFocusProxy(self.theme)
         preferences.changed.connect(self.refresh)
         self.refresh()

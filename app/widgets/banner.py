@@ -4,15 +4,16 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QBoxLayout, QGridLayout, QLabel, QSizePolicy, QWidget
 
 from app.theme import fonts
 from app.theme.icons import pixmap
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
-from app.widgets.basics import Button, IconButton, label
+from app.widgets.basics import LOOKS, Button, IconButton, label
 
 LEAST_TEXT = 320  # pixels for the words beside the steps
+LEAST_BESIDE = 48  # pixels on each side of the steps
 _PICTURES = {"good": "check", "warn": "warning", "bad": "error", "accent": "info"}
 
 
@@ -36,18 +37,21 @@ class Banner(QWidget):
         self._mark = QLabel()
         self._mark.setFixedSize(20, 20)
         self._text = label(text, wrap=True)
-        self._text.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self._text.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._steps = QWidget()
-        steps = QHBoxLayout(self._steps)
+        steps = self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self._steps)
         steps.setContentsMargins(0, 0, 0, 0)
         steps.setSpacing(GRID)
+        steps.setAlignment(Qt.AlignmentFlag.AlignLeft)
         if act is not None:
             steps.addWidget(Button(action, act))
         if instead is not None:
             steps.addWidget(Button(instead[0], instead[1], "link"))
         if details is not None:
             steps.addWidget(Button("Details", details, "link", name=f"Details: {text}"))
+        fixed = QSizePolicy.Policy.Fixed
+        self._steps.setSizePolicy(QSizePolicy.Policy.Preferred, fixed)
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(12, GRID // 2, GRID // 2, GRID // 2)
         self._grid.setHorizontalSpacing(GRID)
@@ -77,19 +81,27 @@ class Banner(QWidget):
         self.deleteLater()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """The steps stand below the text where both in one line would squeeze it."""
         super().resizeEvent(event)
-        below = self.width() < self._steps.sizeHint().width() + fonts.px(LEAST_TEXT)
-        left = Qt.AlignmentFlag.AlignLeft
-        if below:
-            self._grid.addWidget(self._steps, 1, 1, left)
-        else:
-            self._grid.addWidget(self._steps, 0, 2)
+        self._place_steps()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
+        if event.type() in LOOKS:
             self._tint()
+            self._place_steps()
+
+    def _place_steps(self) -> None:
+        """Below the text where one line would squeeze it, below each other if need be."""
+        wanted = sum(b.sizeHint().width() + GRID for b in self._steps.findChildren(Button))
+        beside = wanted <= self.width() - fonts.px(2 * LEAST_BESIDE)
+        way = QBoxLayout.Direction.LeftToRight if beside else QBoxLayout.Direction.TopToBottom
+        self._row.setDirection(way)
+        self._row.invalidate()
+        self._steps.updateGeometry()
+        if not beside or self.width() < wanted + fonts.px(LEAST_TEXT):
+            self._grid.addWidget(self._steps, 1, 1)
+        else:
+            self._grid.addWidget(self._steps, 0, 2)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         painter = QPainter(self)

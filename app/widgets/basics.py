@@ -3,18 +3,26 @@
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QPaintEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
     QLabel,
     QPushButton,
     QScrollArea,
+    QStyle,
+    QStyleOptionButton,
+    QStylePainter,
     QToolButton,
     QWidget,
 )
 
+from app.theme import fonts
 from app.theme.icons import icon
+
+LEAST_BUTTON = 72  # pixels at normal text
+LOOKS = (QEvent.Type.PaletteChange, QEvent.Type.FontChange, QEvent.Type.StyleChange)
+"""What happens to a widget when the theme or the size of text changes."""
 
 
 def label(text: str = "", tone: str = "", size: str = "", wrap: bool = False) -> QLabel:
@@ -74,7 +82,9 @@ def _enter_clicks(button: QAbstractButton, event: QKeyEvent) -> bool:
 
 
 class Button(QPushButton):
-    """A button with words; `kind` primary, flat or link."""
+    """A button with words; `kind` primary, flat or link. Words that do not fit are shortened."""
+
+    shortened = Qt.TextElideMode.ElideRight  # where words are left out
 
     def __init__(
         self,
@@ -97,20 +107,36 @@ class Button(QPushButton):
         self.setText(text)
         self.setAccessibleName(text)
 
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        hint = super().minimumSizeHint()
+        return QSize(min(hint.width(), fonts.px(LEAST_BUTTON)), hint.height())
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        option = QStyleOptionButton()
+        self.initStyleOption(option)
+        inside = QStyle.SubElement.SE_PushButtonContents
+        room = self.style().subElementRect(inside, option, self).width()
+        if not self.icon().isNull():
+            room -= self.iconSize().width() + 4
+        option.text = self.fontMetrics().elidedText(self.text(), self.shortened, room)
+        painter = QStylePainter(self)
+        painter.drawControl(QStyle.ControlElement.CE_PushButton, option)
+        painter.end()
+
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         if not _enter_clicks(self, event):
             super().keyPressEvent(event)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
+        if event.type() in LOOKS:
             self._tint()
 
     def _tint(self) -> None:
         if self._picture:
             tone = "accent_text" if self.property("kind") == "primary" else "text"
             self.setIcon(icon(self._picture, tone))
-            self.setIconSize(QSize(16, 16))
+            self.setIconSize(fonts.square(16))
 
 
 class IconButton(QToolButton):
@@ -120,9 +146,8 @@ class IconButton(QToolButton):
         self, picture: str, name: str, clicked: Callable[[], object] | None = None, size: int = 18
     ) -> None:
         super().__init__()
-        self._picture = picture
+        self._picture, self._size = picture, size
         self.setProperty("square", "true")
-        self.setIconSize(QSize(size, size))
         self.setAccessibleName(name)
         self.setToolTip(name)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -143,8 +168,9 @@ class IconButton(QToolButton):
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
+        if event.type() in LOOKS:
             self._tint()
 
     def _tint(self) -> None:
         self.setIcon(icon(self._picture, "quiet"))
+        self.setIconSize(fonts.square(self._size))

@@ -12,6 +12,7 @@ from app.theme.tokens import RADIUS_CONTROL
 from app.widgets.focus import has_focus
 
 HEIGHT, INSET = 36, 12
+MOST_ABOUT = 0.6  # of the width; where it takes more, the name alone is shown
 
 
 class Offer(QAbstractButton):
@@ -40,8 +41,10 @@ class Offer(QAbstractButton):
         middle = Qt.AlignmentFlag.AlignVCenter
         painter.setFont(fonts.small())
         painter.setPen(QColor(now.quiet))
-        painter.drawText(inside, middle | Qt.AlignmentFlag.AlignRight, self._about)
-        room = inside.width() - painter.fontMetrics().horizontalAdvance(self._about) - INSET
+        wanted = painter.fontMetrics().horizontalAdvance(self._about)
+        about = self._about if wanted < inside.width() * MOST_ABOUT else ""
+        painter.drawText(inside, middle | Qt.AlignmentFlag.AlignRight, about)
+        room = inside.width() - painter.fontMetrics().horizontalAdvance(about) - INSET
         painter.setFont(fonts.body())
         painter.setPen(QColor(now.text))
         metrics = painter.fontMetrics()

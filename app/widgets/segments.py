@@ -7,6 +7,7 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Signal
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPainterPath, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import mix
 
@@ -42,7 +43,7 @@ class SegmentBar(QWidget):
         self.update()
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        return QSize(self._width, HEIGHT)
+        return fonts.square(HEIGHT).expandedTo(QSize(fonts.px(self._width), 0))
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         painter, now = QPainter(self), tokens()

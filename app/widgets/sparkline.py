@@ -6,6 +6,7 @@ from PySide6.QtCore import QRectF, QSize
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import mix
 
@@ -28,7 +29,7 @@ class Sparkline(QWidget):
         self.update()
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        return QSize(self._most * (BAR + GAP) - GAP, 20)
+        return QSize(self._most * (BAR + GAP) - GAP, fonts.px(20))
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         painter, now = QPainter(self), tokens()

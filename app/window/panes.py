@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import structs
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
 from app.state.preferences import PreferencesState, WindowPreferences
+from app.theme import fonts
 from app.theme.tokens import INSPECTOR_SHARE, NARROW, TALK_SHARE
+from app.widgets.basics import LOOKS
 from app.widgets.focus import focus_first, has_focus
 from app.window.inspector import Inspector
 
@@ -91,11 +93,20 @@ class Panes(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
-        if (self.width() < NARROW) != self._is_narrow:
+        if self._narrow() != self._is_narrow:
             self._arrange()
 
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in LOOKS and self._narrow() != self._is_narrow:
+            self._arrange()
+
+    def _narrow(self) -> bool:
+        """Whether one pane at a time is shown; larger text needs a wider window for two."""
+        return self.width() < fonts.px(NARROW)
+
     def _arrange(self) -> None:
-        narrow = self.width() < NARROW
+        narrow = self._narrow()
         if narrow != self._is_narrow:
             self._is_narrow = narrow
             self._inspector.show_talk_tab(narrow)

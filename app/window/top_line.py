@@ -1,16 +1,21 @@
 """The line on top: model, device, vitals, context, settings."""
 
+from collections.abc import Callable
 from typing import Any
 
 from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QSizePolicy, QToolButton, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QToolButton, QWidget
 
 from app.state.workbench import Workbench
-from app.theme.icons import icon
+from app.theme import fonts
 from app.theme.tokens import GRID, TOP_LINE
-from app.widgets.basics import IconButton, divider, surface
+from app.widgets.basics import LOOKS, Button, IconButton, divider, surface
 from app.widgets.commands import Actions
 from app.window.vitals import ContextMeter, Vitals
+
+DEVICE_FROM, VITALS_FROM = 600, 720  # widths of the line, at normal text, that have room for them
+VITALS_SHARE = 1000  # of what is left; the rest keeps the others apart where there are none
 
 
 class TopLine(QWidget):
@@ -19,10 +24,9 @@ class TopLine(QWidget):
     def __init__(self, bench: Workbench, commands: Actions[Any], menu: QMenu) -> None:
         super().__init__()
         surface(self, "panel")
-        self.setFixedHeight(TOP_LINE)
         self._session, self._commands = bench.session, commands
-        self.model = self._chooser_button("model")
-        self.device = self._chooser_button("device")
+        self.model = self._chooser_button("model", 360)
+        self.device = self._chooser_button("device", 240)
         self.vitals = Vitals(bench)
         self.context = ContextMeter(bench)
         self.settings = IconButton(
@@ -39,7 +43,8 @@ class TopLine(QWidget):
         row.addWidget(self.device)
         self._after_device = _short_divider()
         row.addWidget(self._after_device)
-        row.addWidget(self.vitals, 1)
+        row.addWidget(self.vitals, VITALS_SHARE)
+        row.addStretch(1)
         row.addWidget(self.context)
         row.addWidget(self.settings)
         row.addWidget(self.menu)
@@ -55,33 +60,51 @@ class TopLine(QWidget):
             says = f"Model: {name}. Choose another"
         if session.status == "loading":
             name = f"{name} …"
-        self._label(self.model, name, says)
+        self.model.say(name, says)
         device = model.device_name or model.device if model is not None else "No device"
-        self._label(self.device, _plain_device(device), f"Device: {device}. Choose another")
-        self.device.setVisible(model is not None)
-        self._after_device.setVisible(model is not None)
+        self.device.say(_plain_device(device), f"Device: {device}. Choose another")
+        self._arrange()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """What there is room for: the model's name and the context come first."""
+        self.setFixedHeight(fonts.px(TOP_LINE))
+        shown = self._session.model is not None and self.width() >= fonts.px(DEVICE_FROM)
+        self.device.setVisible(shown)
+        self._after_device.setVisible(shown)
+        self.vitals.setVisible(self.width() >= fonts.px(VITALS_FROM))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
-            self.model.setIcon(icon("model", "quiet"))
-            self.device.setIcon(icon("device", "quiet"))
+        if event.type() in LOOKS:
+            self._arrange()
 
-    def _chooser_button(self, picture: str) -> QPushButton:
-        button = QPushButton()
-        button.setProperty("kind", "flat")
-        button.setIcon(icon(picture, "quiet"))
-        button.setIconSize(QSize(18, 18))
-        button.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        button.clicked.connect(lambda: self._commands.run("model.open"))
-        return button
+    def _chooser_button(self, picture: str, widest: int) -> "ChooserButton":
+        return ChooserButton(picture, widest, lambda: self._commands.run("model.open"))
 
-    def _label(self, button: QPushButton, text: str, says: str) -> None:
-        room = 320 if button is self.model else 200
-        short = button.fontMetrics().elidedText(text, Qt.TextElideMode.ElideMiddle, room)
-        button.setText(f"{short}  ▾")
-        button.setToolTip(says)
-        button.setAccessibleName(says)
+
+class ChooserButton(Button):
+    """A name with an arrow: it opens the chooser."""
+
+    shortened = Qt.TextElideMode.ElideMiddle
+
+    def __init__(self, picture: str, widest: int, clicked: Callable[[], object]) -> None:
+        super().__init__("", clicked, "flat", picture)
+        self._widest = widest
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+
+    def say(self, name: str, says: str) -> None:
+        """`says` is for the tool tip and for screen readers."""
+        self.setText(f"{name}  ▾")
+        self.setToolTip(says)
+        self.setAccessibleName(says)
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        hint = super().sizeHint()
+        return QSize(min(hint.width(), fonts.px(self._widest)), hint.height())
 
 
 def _short_divider() -> QWidget:

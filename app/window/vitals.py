@@ -11,7 +11,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID
 from app.views.talk.context_meter import ContextMeter
 from app.views.talk.statistics import stage_left, stage_percent, stage_title
-from app.widgets.basics import label
+from app.widgets.basics import LOOKS, label
 from app.widgets.elided import ElidedLabel
 from app.widgets.numbers import UNKNOWN, duration
 from app.widgets.sparkline import Sparkline
@@ -31,7 +31,6 @@ class Vitals(QWidget):
         self._line = Sparkline("Tokens a second, the last measurements", BARS)
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
-        self._bar.setFixedWidth(fonts.px(96))
         self._bar.setAccessibleName("Progress")
         self._rate = label()
         self._rate.setFont(fonts.strong())
@@ -51,6 +50,7 @@ class Vitals(QWidget):
         session.changed.connect(self.refresh)
         session.stage_changed.connect(self.refresh)
         session.vitals_changed.connect(self._later)
+        self._scale()
         self.refresh()
 
     def refresh(self) -> None:
@@ -75,8 +75,12 @@ class Vitals(QWidget):
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
-        if event.type() == QEvent.Type.StyleChange:
-            self._rate.setFont(fonts.strong())
+        if event.type() in LOOKS:
+            self._scale()
+
+    def _scale(self) -> None:
+        self._rate.setFont(fonts.strong())
+        self._bar.setFixedWidth(fonts.px(96))
 
     def _show_stage(self, stage: Stage | None) -> None:
         known = stage is not None and stage.total > 0

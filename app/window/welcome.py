@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QProgressBar, QVBoxLayout, QWidget
 
 from app.fetch.known import SMOLLM2
 from app.library import Stored
@@ -15,7 +16,7 @@ from app.theme.icons import pixmap
 from app.theme.theme import tokens
 from app.theme.tokens import GRID
 from app.views.talk.statistics import stage_left, stage_percent, stage_title
-from app.widgets.basics import Button, label, surface
+from app.widgets.basics import LOOKS, Button, label, scrolled, surface
 from app.widgets.commands import Actions
 from app.widgets.elided import ElidedLabel
 from app.widgets.focus import focus_first, has_focus
@@ -23,7 +24,7 @@ from app.widgets.numbers import duration, mib
 from app.widgets.offer import Offer
 
 FETCH_MB = round(sum(part.size for part in SMOLLM2.parts) / 1e6)
-PICTURE = 64
+PICTURE, WIDTH = 64, 416
 MOST = 4  # stored models offered here; the chooser has them all
 
 
@@ -37,8 +38,6 @@ class Welcome(QWidget):
         self._picture = QLabel()
         self._title = label(size="title", wrap=True)
         self._says = label(tone="quiet", wrap=True)
-        self._says.setFixedWidth(fonts.px(416))
-        self._title.setFixedWidth(fonts.px(416))
         self._work = _Progress(self._cancel)
         self.get = Button(
             f"Get SmolLM2, {FETCH_MB} MB", self._runs("model.get"), "primary", "download"
@@ -46,11 +45,11 @@ class Welcome(QWidget):
         self.open = Button("Open a file…", self._runs("model.open_file"), picture="folder")
         self._stored = QVBoxLayout()
         self._stored.setSpacing(2)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(GRID)
-        buttons.addWidget(self.get)
-        buttons.addWidget(self.open)
-        buttons.addStretch(1)
+        self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._buttons.setSpacing(GRID)
+        self._buttons.addWidget(self.get)
+        self._buttons.addWidget(self.open)
+        self._buttons.addStretch(1)
         block = QVBoxLayout()
         block.setSpacing(GRID)
         block.addWidget(self._picture)
@@ -58,17 +57,21 @@ class Welcome(QWidget):
         block.addWidget(self._title)
         block.addWidget(self._says)
         block.addSpacing(GRID)
-        block.addLayout(buttons)
+        block.addLayout(self._buttons)
         block.addLayout(self._stored)
         block.addWidget(self._work)
+        body = QWidget()
         across = QHBoxLayout()
         across.addStretch(1)
         across.addLayout(block)
         across.addStretch(1)
-        column = QVBoxLayout(self)
+        column = QVBoxLayout(body)
         column.addStretch(2)
         column.addLayout(across)
         column.addStretch(3)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.addWidget(scrolled(body))
         bench.session.changed.connect(self.refresh)
         bench.session.stage_changed.connect(self._show_work)
         bench.downloads.changed.connect(self.refresh)
@@ -81,8 +84,7 @@ class Welcome(QWidget):
         session = self._bench.session
         loading = session.status == "loading"
         if loading and session.path is not None:
-            whole = session.model_title.replace(" · ", "\u00a0·\u00a0")
-            self._title.setText(f"Opening {whole}")
+            self._title.setText(f"Opening {session.model_title}")
             self._says.setText("Weights go to the device; the inspector shows where.")
         elif self._bench.library.models:
             self._title.setText("Open a model")
@@ -99,13 +101,29 @@ class Welcome(QWidget):
         self._set_stored_visible(not busy)
         self._work.setVisible(busy)
         self._show_work()
+        self._arrange()
         if had and not has_focus(self):  # what had the keyboard is hidden now
             focus_first(self)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
+        if event.type() in LOOKS:
             self._tint()
+            self._arrange()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """As wide as there is room; the buttons below each other where they do not fit."""
+        width = max(0, min(fonts.px(WIDTH), self.width() - 2 * GRID))
+        for text in (self._says, self._title):
+            text.setFixedWidth(width)
+            text.setMinimumHeight(text.heightForWidth(width))
+        beside = self.get.sizeHint().width() + self.open.sizeHint().width() + GRID <= width
+        way = QBoxLayout.Direction.LeftToRight if beside else QBoxLayout.Direction.TopToBottom
+        self._buttons.setDirection(way)
 
     def _runs(self, command: str) -> Callable[[], None]:
         return lambda: self._commands.run(command)

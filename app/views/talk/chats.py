@@ -190,7 +190,7 @@ class ChatsView(QWidget):
         delete = QShortcut(QKeySequence(Qt.Key.Key_Delete), self.list)
         delete.setContext(Qt.ShortcutContext.WidgetShortcut)
         delete.activated.connect(self.delete_current)
-        self._empty = label("No chats yet.", "quiet")
+        self._empty = label("No chats yet.", "quiet", wrap=True)
         self._empty.setContentsMargins(GRID, GRID, 0, 0)
         self.new = IconButton("plus", "New chat", lambda: self._chat.open(None))
         head = QHBoxLayout()

@@ -14,6 +14,7 @@ from app.theme.tokens import GRID, PADDING, RADIUS_CARD
 from app.views.talk.overflow import Overflow
 from app.views.talk.sampling import SamplingPopover, in_words
 from app.widgets.basics import Button, IconButton, label, surface
+from app.widgets.elided import ElidedLabel
 from app.widgets.growing_edit import GrowingEdit
 from app.widgets.numbers import grouped
 
@@ -39,7 +40,8 @@ class Composer(QWidget):
         self.counter = DraftTokens(bench.session, self)
         self.counter.changed.connect(self._refresh)
         self.sampling = IconButton("sliders", "Sampling and system prompt", self.show_sampling)
-        self._settings = label("", "quiet", "small")
+        self._settings = ElidedLabel(size="small")
+        self._settings.setProperty("tone", "quiet")
         self._settings.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._count = label("", "quiet", "small")
         self.stop = Button("Stop", bench.chat.stop, "", "stop", name="Stop the answer")

@@ -11,7 +11,7 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CARD, ROW_COMPACT, mix
-from app.widgets.basics import label
+from app.widgets.basics import LOOKS, label
 from app.widgets.numbers import grouped
 from app.widgets.segments import Segment, SegmentBar
 
@@ -30,16 +30,16 @@ class ContextMeter(QWidget):
         self.bench = bench
         self.use = ContextUse((), 0)
         self._card: ContextCard | None = None
-        self.bar = SegmentBar(fonts.px(BAR))
+        self.bar = SegmentBar(BAR)
         self.bar.pointed.connect(self._pointed)
         self._percent = label("", "quiet")
-        self._percent.setMinimumWidth(fonts.px(34))
         self._percent.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         row = QHBoxLayout(self)
         row.setContentsMargins(GRID // 2, 0, GRID // 2, 0)
         row.setSpacing(GRID)
-        row.addWidget(label("context", "quiet"))
+        self._title = label("context", "quiet")
+        row.addWidget(self._title)
         row.addWidget(self.bar)
         row.addWidget(self._percent)
         self._soon = QTimer(self, singleShot=True, interval=REFRESH_MS)
@@ -65,6 +65,7 @@ class ContextMeter(QWidget):
         self.bar.show_segments(
             [self._segment(part, tight) for part in self.use.shares], model.n_ctx
         )
+        self._percent.setMinimumWidth(self._percent.fontMetrics().horizontalAdvance("100 %"))
         self._percent.setText(f"{self.share * 100:.0f} %")
         self.setAccessibleName(self.words)
         if self._card is not None and self._card.isVisible():
@@ -92,6 +93,11 @@ class ContextMeter(QWidget):
         who = "You" if message.role == "user" else "Answer"
         line = " ".join(message.text.split())
         return f"{who}: {line}" if line else who
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in LOOKS:
+            self.refresh()
 
     def enterEvent(self, event: QEnterEvent) -> None:  # noqa: N802
         self._show_card()

@@ -28,7 +28,7 @@ class Header(QWidget):
     def __init__(self, row: MessageRow, actions: QWidget | None) -> None:
         super().__init__()
         self._row = row
-        self._speaker = label()
+        self._speaker = ElidedLabel()
         self._speaker.setFont(fonts.strong())
         self._time = label("", "quiet", "small")
         line = QHBoxLayout(self)
