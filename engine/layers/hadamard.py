@@ -14,6 +14,9 @@ from engine.graph import ops
 from engine.graph.tensor import Tensor
 
 LARGEST = 64
+"""As llama.cpp has it. Perplexity of q4_0 over f16's at 1024 tokens, with 64 and with 32: SmolLM2
+1.045 and 1.069, gemma-3-270m 1.116 and 1.060.
+"""
 
 
 def block_size(dim: int) -> int:

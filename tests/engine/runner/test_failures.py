@@ -143,7 +143,7 @@ def test_a_failure_anywhere(model: Model, change: str) -> None:
 @pytest.mark.parametrize("new_plans", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_failure_at_each_step(model: Model, change: str, new_plans: bool) -> None:
-    check_failures(model, change, new_plans, trials=1000)
+    check_failures(model, change, new_plans, trials=150 if new_plans else 1000)
 
 
 def test_what_was_scored_is_not_seen_by_the_next_answer(model: Model) -> None:
