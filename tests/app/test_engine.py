@@ -150,8 +150,9 @@ def test_a_load_that_waits_its_turn_does_not_hang(
     """The worker is not killed under another client's answer."""
     monkeypatch.setattr("app.local_engine.PATIENCE", 0.0)
     window, server = Person(engine), Person(engine)
-    window.ends(window.client.ask(Load(0, str(tiny_path), HOST)))
+    first = window.client.ask(Load(0, str(tiny_path), HOST))
     pid = engine.pid
+    assert isinstance(window.ends(first), Loaded)  # nor a load that nobody cancelled
     endless = server.client.ask(FOREVER)
     server.until(lambda event: isinstance(event, Piece))
     loading = window.client.ask(Load(0, str(tiny_path), HOST))

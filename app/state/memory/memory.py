@@ -90,8 +90,6 @@ class MemoryState(QObject):
         self._refresh()
 
     def _on_failed(self, failed: Failed) -> None:
-        if self.died:
-            return
         if failed.kind == "NoMem":
             self.refusal = failed.message
         if failed.kind == "Cancelled":
