@@ -3,7 +3,7 @@
 import base64
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray
+from PySide6.QtCore import QByteArray, QEvent
 from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import QMainWindow, QVBoxLayout, QWidget
 
@@ -62,6 +62,11 @@ class MainWindow(QMainWindow):
 
     def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802
         return move_focus(self, forward)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.ActivationChange and self.isActiveWindow():
+            self.bench.chats.refresh_if_changed()  # another window may have written meanwhile
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         self.panes.keep(geometry=base64.b64encode(self.saveGeometry().data()).decode())
