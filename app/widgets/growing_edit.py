@@ -22,7 +22,7 @@ class GrowingEdit(QPlainTextEdit):
         self.submits_on_enter = True
         self._takes_escape = takes_escape
         self.setAccessibleName(name)
-        self.setFont(fonts.chat())
+        self._set_font()
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setProperty("plain", "true")
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -93,8 +93,15 @@ class GrowingEdit(QPlainTextEdit):
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
+        styled = event.type() == QEvent.Type.StyleChange
+        if styled and self.font().pixelSize() != fonts.chat().pixelSize():
+            self._set_font()  # the style sheet has put back the one it first saw
         if event.type() == QEvent.Type.FontChange:
             self._fit()
+
+    def _set_font(self) -> None:
+        self.setFont(fonts.chat())
+        self.viewport().setFont(fonts.chat())  # of the placeholder
 
     def _fit(self) -> None:
         lines = max(1, round(self.document().size().height()))

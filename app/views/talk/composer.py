@@ -89,7 +89,6 @@ class Composer(QWidget):
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
         if event.type() == QEvent.Type.StyleChange:
-            self.field.setFont(fonts.chat())
             self._card.setMaximumWidth(fonts.chat_width())
 
     def _lay_out(self) -> None:

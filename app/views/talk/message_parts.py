@@ -3,9 +3,16 @@
 import time
 from datetime import datetime
 
-from PySide6.QtCore import QRect, QTimer, Signal
-from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import QRect, Qt, QTimer, Signal
+from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QHBoxLayout,
+    QProgressBar,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.state.session import Stage
 from app.state.talk.reasoning import Said
@@ -102,6 +109,11 @@ class MessageButtons(QWidget):
         if not row.is_question:
             self.on.setVisible(bool(message.text) and message.finish != "died")
 
+    @property
+    def whole_width(self) -> int:
+        """How wide it is when all buttons are shown."""
+        return self._branches.sizeHint().width() + self._buttons.sizeHint().width()
+
     def set_shown(self, shown: bool) -> None:
         self._buttons.setVisible(shown)
 
@@ -126,17 +138,34 @@ class Footer(QWidget):
         self._step = Button("", lambda: row.next_step[1](), "link")
         self._step.hide()
         self.stops: list[QWidget] = [self._step]
-        line = QHBoxLayout(self)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.setSpacing(GRID)
-        line.addWidget(self._numbers, 1)
-        line.addWidget(self._step)
-        line.addWidget(buttons)
-        self.setFixedHeight(fonts.px(ROW_COMPACT + 6))
+        self._line = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._line.setContentsMargins(0, 0, 0, 0)
+        self._line.setSpacing(GRID)
+        self._line.addWidget(self._numbers, 1)
+        self._line.addWidget(self._step)
+        self._line.addWidget(buttons)
+        self._actions = buttons
+        self._arrange()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Two lines where one would cut off numbers, whether or not the buttons are shown."""
+        words = self._numbers.fontMetrics().horizontalAdvance(self._numbers.text())
+        narrow = self.width() < words + self._actions.whole_width + 3 * GRID
+        down, right = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
+        self._line.setDirection(down if narrow else right)
+        self._line.setAlignment(
+            self._actions, Qt.AlignmentFlag.AlignLeft if narrow else Qt.AlignmentFlag(0)
+        )
+        self.setFixedHeight(fonts.px(ROW_COMPACT + 6) * (2 if narrow else 1))
 
     def refresh(self) -> None:
         message = self._row.message
         self._numbers.setText("" if self._row.answering else summary(message))
+        self._arrange()
         # The window's banner says what became of the engine, with its own next steps.
         died = message.finish == "died"
         set_tone(self._numbers, "bad" if died else "quiet")

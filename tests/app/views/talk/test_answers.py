@@ -113,3 +113,19 @@ def test_what_cannot_be_put_back_is_not_half_there(
     chat.open(None)
     chat.open(number)
     assert [m.text for m in chat.path] == before
+
+
+def test_numbers_have_a_line_of_their_own_where_one_would_cut_them(
+    talk: Talk, ask: Ask, engine: ScriptedEngine
+) -> None:
+    ask("Q", *["a "] * 40, end=False)
+    engine.end("cancelled", seed=7)
+    for width in (900, 420, 900):
+        talk.resize(width, 800)
+        footer = view(talk, 1).footer
+        assert footer is not None
+        numbers = footer._numbers
+        needed = numbers.fontMetrics().horizontalAdvance(numbers.text())
+        assert numbers.text().startswith("stopped  ·  139 t/s")
+        assert numbers.width() >= min(needed, footer.width())
+        assert footer.height() >= numbers.height()

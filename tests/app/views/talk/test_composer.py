@@ -15,6 +15,7 @@ from app.state.presets import BUILT_IN
 from app.state.talk.message import Message
 from app.state.talk.store import ChatStore, StoreError
 from app.state.workbench import Workbench
+from app.theme.theme import Theme
 from app.views.talk.composer import Composer
 from app.views.talk.limits import stops_of
 from app.views.talk.sampling import SamplingPopover
@@ -315,3 +316,13 @@ def test_every_sampler_has_a_hint_with_its_range_and_default(talk: Talk) -> None
         assert "From " in hint
     for widget in (popover.seed, popover.limits.stops, popover.limits.length.field):
         assert "Default" in widget.accessibleDescription()
+
+
+def test_the_field_has_the_size_of_text_that_is_chosen(talk: Talk, theme: Theme) -> None:
+    field = talk.composer.field
+    sizes = []
+    for choice, scale in (("light", 1.0), ("dark", 2.0), ("light", 0.75)):
+        theme.choose(choice, scale)
+        QApplication.processEvents()
+        sizes.append((field.font().pixelSize(), field.viewport().font().pixelSize()))
+    assert sizes == [(15, 15), (30, 30), (11, 11)]
