@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from app.theme import fonts
 from app.theme.icons import icon
+from app.widgets.tips import set_tip
 
 LEAST_BUTTON = 72  # pixels at normal text
 LOOKS = (QEvent.Type.PaletteChange, QEvent.Type.FontChange, QEvent.Type.StyleChange)
@@ -149,7 +150,7 @@ class IconButton(QToolButton):
         self._picture, self._size = picture, size
         self.setProperty("square", "true")
         self.setAccessibleName(name)
-        self.setToolTip(name)
+        set_tip(self, name)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         if clicked is not None:
             self.clicked.connect(lambda: clicked())
@@ -159,7 +160,7 @@ class IconButton(QToolButton):
         """Another picture with another meaning."""
         self._picture = picture
         self.setAccessibleName(name)
-        self.setToolTip(name)
+        set_tip(self, name)
         self._tint()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802

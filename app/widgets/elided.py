@@ -4,6 +4,8 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy
 
+from app.widgets.tips import set_tip
+
 
 class ElidedLabel(QLabel):
     """One line; what does not fit is left out at `where`, and the tool tip has all of it."""
@@ -26,7 +28,7 @@ class ElidedLabel(QLabel):
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         text = self.fontMetrics().elidedText(self.text(), self._where, self.width())
-        self.setToolTip(self.text() if text != self.text() else "")
+        set_tip(self, self.text() if text != self.text() else "")
         painter = QPainter(self)
         painter.setPen(self.palette().color(self.foregroundRole()))
         painter.drawText(self.rect(), int(self.alignment()), text)

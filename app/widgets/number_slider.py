@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QDoubleSpinBox, QHBoxLayout, QLabel, QSlider, QWid
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import label
+from app.widgets.tips import set_tip
 
 STEPS = 1000
 NAME = 128  # pixels for what it is called
@@ -32,7 +33,7 @@ class NumberSlider(QWidget):
         self._low, self._high = low, high
         self._setting = False
         self.name: QLabel = label(name)
-        self.name.setToolTip(help)
+        set_tip(self.name, help)
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self.slider.setRange(0, STEPS)
         self.slider.setAccessibleName(f"{name}, slider")

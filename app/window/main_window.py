@@ -13,6 +13,7 @@ from app.views.talk.chats import ChatsView
 from app.widgets.basics import divider, surface
 from app.widgets.commands import Actions
 from app.widgets.focus import move_focus
+from app.widgets.guard import guard_overrides
 from app.window.commands import COMMANDS, MENUS
 from app.window.desk import Desk
 from app.window.drops import IMAGES, Drops
@@ -30,6 +31,7 @@ class MainWindow(QMainWindow):
 
     def __init__(self, bench: Workbench, theme: Theme) -> None:
         super().__init__()
+        guard_overrides()
         self.bench, self.looks = bench, Looks(bench.preferences, theme, self)
         self.setWindowTitle("Cutaway")
         self.setMinimumSize(640, 480)

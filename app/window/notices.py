@@ -1,5 +1,6 @@
 """Banners above the talk: what went wrong, with the next step."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from app.state.talk.chats import ChatRow
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
 from app.views.talk.statistics import stage_percent
-from app.widgets.banner import Banner
 from app.widgets.commands import Actions
+from app.widgets.guard import SOURCE
 from app.widgets.numbers import grouped, mib
+from app.widgets.overlays.banner import Banner
 
 # What the button of a problem says, and the command behind it.
 NEXT_STEPS = {
@@ -55,6 +57,7 @@ class Notices(QWidget):
         bench.session.stage_changed.connect(self._stage_changed)
         bench.session.refused.connect(lambda problem: self.problem("refused", problem))
         bench.session.opened.connect(lambda: self.drop("refused"))
+        bench.log.appended.connect(self._log_appended)
         for line in bench.notices:
             self.show_banner(line, Banner("warn", line))
         self._session_changed()
@@ -152,6 +155,14 @@ class Notices(QWidget):
             self.drop("session")
         elif shown is None or shown.text != error.text:
             self.problem("session", error)
+
+    def _log_appended(self, count: int) -> None:
+        """What failed inside the window is told once; the log has it all."""
+        lines = self._bench.log.lines[-count:]
+        if any(line.source == SOURCE and line.level >= logging.ERROR for line in lines):
+            text = "Something in this window failed. It goes on; the log says what it was."
+            details = self.details_wanted.emit
+            self.show_banner("unexpected", Banner("bad", text, details=details))
 
     def _chat_deleted(self, row: ChatRow) -> None:
         def undo() -> None:

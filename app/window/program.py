@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QApplication
 from app.local_engine import LocalEngine
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
+from app.widgets.guard import install_hooks
 from app.window.main_window import MainWindow
 
 
@@ -43,5 +44,6 @@ def open_window(model: Path | None = None, argv: Sequence[str] = ()) -> int:
     app = QApplication.instance() or QApplication([sys.argv[0], *argv])
     assert isinstance(app, QApplication)
     app.setDesktopFileName("cutaway")
+    install_hooks()
     with shown_window(app, model):
         return app.exec()

@@ -12,7 +12,7 @@ from app.views.models.terms import TermsView
 from app.views.preferences import PreferencesView
 from app.views.talk.prompt import PromptView
 from app.widgets.commands import Actions
-from app.widgets.sheet import Sheet
+from app.widgets.overlays.sheet import Sheet
 from app.window.palette import Palette
 
 

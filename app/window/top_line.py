@@ -12,6 +12,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID, TOP_LINE
 from app.widgets.basics import LOOKS, Button, IconButton, divider, surface
 from app.widgets.commands import Actions
+from app.widgets.tips import set_tip
 from app.window.vitals import ContextMeter, Vitals
 
 DEVICE_FROM, VITALS_FROM = 600, 720  # widths of the line, at normal text, that have room for them
@@ -99,7 +100,7 @@ class ChooserButton(Button):
     def say(self, name: str, says: str) -> None:
         """`says` is for the tool tip and for screen readers."""
         self.setText(f"{name}  ▾")
-        self.setToolTip(says)
+        set_tip(self, says)
         self.setAccessibleName(says)
 
     def sizeHint(self) -> QSize:  # noqa: N802

@@ -15,6 +15,7 @@ from app.widgets.basics import LOOKS, label
 from app.widgets.elided import ElidedLabel
 from app.widgets.numbers import UNKNOWN, duration
 from app.widgets.sparkline import Sparkline
+from app.widgets.tips import set_tip
 
 __all__ = ["ContextMeter", "Vitals"]
 
@@ -71,7 +72,7 @@ class Vitals(QWidget):
             self._say(f"{rate} t/s", f"·  TTFT {duration(vitals.first_token_s)}")
             says = f"{rate} tokens a second, first token after {duration(vitals.first_token_s)}"
             self.setAccessibleName(says)
-            self.setToolTip(says)
+            set_tip(self, says)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)

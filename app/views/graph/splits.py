@@ -13,7 +13,7 @@ from PySide6.QtGui import (
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip
+from PySide6.QtWidgets import QSizePolicy
 
 from app.theme import fonts
 from app.theme.devices import draw_swatch, fill_component, swatch_size
@@ -22,6 +22,7 @@ from app.theme.tokens import GRID, RADIUS_CONTROL
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import grouped, microseconds, milliseconds
 from app.widgets.painting import flow, paint_head
+from app.widgets.tips import show_tip
 from app.widgets.walk import Walk
 from engine.protocol import SplitRecord, StepTimes
 
@@ -102,7 +103,7 @@ class SplitBand(Walk):
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             found = self._under(QPointF(event.pos()))
             said = describe_split(found, self._splits()[found]) if found is not None else ""
-            QToolTip.showText(event.globalPos(), said, self)
+            show_tip(event.globalPos(), said, self)
             return True
         return super().event(event)
 

@@ -15,7 +15,7 @@ from PySide6.QtGui import (
     QPolygonF,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from app.state.memory.sums import Part, PoolSum
 from app.theme import fonts
@@ -26,6 +26,7 @@ from app.views.memory.cell import cross
 from app.views.memory.numbers import PoolNumbers
 from app.widgets.numbers import mib
 from app.widgets.painting import paint_head
+from app.widgets.tips import hide_tip, show_tip
 from app.widgets.walk import Walk
 
 HEAD, LINE, LENS, BAR = 28, 6, 12, 32
@@ -235,14 +236,14 @@ class PoolBar(Walk):
                 what = "mapped, not allocated" if part.mapped else "held"
                 text = f"{part.device} {part.component}: {planned}{mib(part.held)} MiB {what}"
                 text += ", then refused" if part.failed else ""
-                QToolTip.showText(event.globalPos(), text, self)
+                show_tip(event.globalPos(), text, self)
                 return
         if self._sum is not None and event.pos().y() < self._bar_area().top():
             other, free = mib(self._sum.other), mib(self._sum.pool.free)
             text = f"{mib(self._sum.pool.total)} MiB in all: others use {other}, {free} are free"
-            QToolTip.showText(event.globalPos(), text, self)
+            show_tip(event.globalPos(), text, self)
             return
-        QToolTip.hideText()
+        hide_tip()
 
 
 class PoolBars(QWidget):

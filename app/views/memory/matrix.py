@@ -21,6 +21,7 @@ from app.theme import fonts
 from app.theme.tokens import ROW_COMPACT
 from app.views.memory.cell import DeviceHeader, MemoryCell
 from app.widgets.numbers import mib
+from app.widgets.tips import plain_tip
 
 LEAST_WIDTH = 76
 CELL, SCALE = Qt.ItemDataRole.UserRole, Qt.ItemDataRole.UserRole + 1
@@ -99,8 +100,10 @@ class MatrixRows(QAbstractTableModel):
             return cell
         if role == SCALE:
             return self._scales.get(cell.kind, 0) if cell is not None else 0
-        if role in (_Role.AccessibleTextRole, _Role.ToolTipRole):
+        if role == _Role.AccessibleTextRole:
             return self.sentence(index)
+        if role == _Role.ToolTipRole:
+            return plain_tip(self.sentence(index))
         if role != _Role.DisplayRole:
             return None
         if not index.column():

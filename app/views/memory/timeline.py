@@ -15,7 +15,7 @@ from PySide6.QtGui import (
     QPolygonF,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from app.state.memory.allocations import Owner, Track
 from app.theme import fonts
@@ -27,6 +27,7 @@ from app.views.memory.cell import cross
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import mib
 from app.widgets.painting import flow, paint_head
+from app.widgets.tips import hide_tip, show_tip
 from app.widgets.walk import Walk
 from engine.protocol import MemoryEvent
 
@@ -104,9 +105,9 @@ class PoolTrack(Walk):
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             if self.stops() and self._chart().contains(QPointF(event.pos())):
                 said = describe_event(self._track.events[self._under(event.pos().x())])
-                QToolTip.showText(event.globalPos(), said, self)
+                show_tip(event.globalPos(), said, self)
             else:
-                QToolTip.hideText()
+                hide_tip()
             return True
         return super().event(event)
 

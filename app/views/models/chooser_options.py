@@ -24,6 +24,7 @@ from app.views.memory.bar import PoolBars
 from app.widgets.basics import Button, label, set_tone
 from app.widgets.elided import ElidedLabel
 from app.widgets.numbers import grouped, mib
+from app.widgets.tips import plain_tip
 from engine.protocol import Devices, PredictedMemory
 from engine.settings import KV_TYPES, EngineOptions
 
@@ -141,7 +142,7 @@ class OptionsView(QWidget):
             self.device.addItem(f"{row.id}   {row.name}", row.id)
             if row.note:
                 self.device.setItemData(
-                    self.device.count() - 1, row.note, Qt.ItemDataRole.ToolTipRole
+                    self.device.count() - 1, plain_tip(row.note), Qt.ItemDataRole.ToolTipRole
                 )
         _choose(self.device, now)
 

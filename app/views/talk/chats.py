@@ -37,6 +37,7 @@ from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
 from app.widgets.basics import IconButton, label, surface
 from app.widgets.numbers import local_time
+from app.widgets.tips import plain_tip
 
 _Index = QModelIndex | QPersistentModelIndex
 _Role = Qt.ItemDataRole
@@ -96,7 +97,7 @@ class ChatsModel(QAbstractListModel):
         if role == _Role.ToolTipRole and isinstance(item, ChatRow):
             moment = local_time(item.changed)
             when = moment.isoformat(" ", "minutes") if moment is not None else ""
-            return "\n".join(filter(None, [item.title, item.model, when]))
+            return plain_tip("\n".join(filter(None, [item.title, item.model, when])))
         return None
 
     def flags(self, index: _Index) -> Qt.ItemFlag:

@@ -17,6 +17,7 @@ from app.widgets.basics import Button, IconButton, label, surface
 from app.widgets.elided import ElidedLabel
 from app.widgets.growing_edit import GrowingEdit
 from app.widgets.numbers import grouped
+from app.widgets.tips import set_tip
 
 
 class Composer(QWidget):
@@ -133,7 +134,7 @@ class Composer(QWidget):
         if field == "send_key":
             on_enter = self.bench.preferences.value.send_key == "enter"
             self.field.submits_on_enter = on_enter
-            self.send_button.setToolTip("Enter" if on_enter else "Ctrl+Enter")
+            set_tip(self.send_button, "Enter" if on_enter else "Ctrl+Enter")
         elif field == "presets":
             self._refresh()
 
@@ -141,7 +142,7 @@ class Composer(QWidget):
         chat = self.bench.chat
         written = bool(self.field.text.strip())
         self.stop.setEnabled(chat.busy)
-        self.stop.setToolTip("Esc")
+        set_tip(self.stop, "Esc")
         self._settings.setText(in_words(self.bench))
         count = self.counter.count
         known = written and count is not None

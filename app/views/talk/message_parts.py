@@ -25,6 +25,7 @@ from app.widgets.basics import Button, IconButton, label, set_tone
 from app.widgets.elided import ElidedLabel
 from app.widgets.markdown.view import MarkdownView
 from app.widgets.numbers import duration, grouped, local_time
+from app.widgets.tips import set_tip
 
 SAID_MS = 1500
 
@@ -171,7 +172,7 @@ class Footer(QWidget):
         set_tone(self._numbers, "bad" if died else "quiet")
         self._step.setVisible(died)
         self._step.set_text(self._row.next_step[0])
-        self.setToolTip(details(message))
+        set_tip(self, details(message))
         self._numbers.setAccessibleDescription(details(message))
 
 

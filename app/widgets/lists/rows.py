@@ -9,6 +9,7 @@ from PySide6.QtGui import QColor
 
 from app.theme import fonts
 from app.theme.theme import tokens
+from app.widgets.tips import plain_tip
 
 R = TypeVar("R")
 _Index = QModelIndex | QPersistentModelIndex
@@ -101,7 +102,7 @@ class Rows(QAbstractTableModel, Generic[R]):
             return QColor(getattr(tokens(), tone)) if tone else None
         if role == _Role.ToolTipRole:
             text = column.text(row)
-            return text if len(text) > 24 else None
+            return plain_tip(text) if len(text) > 24 else None
         if role == _Role.DecorationRole and column.picture is not None:
             return column.picture(row)
         return None

@@ -20,7 +20,7 @@ from PySide6.QtGui import (
     QTextCursor,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from app.theme import fonts
 from app.theme.theme import tokens
@@ -33,6 +33,7 @@ from app.widgets.markdown.selection import Place, TextSelection
 from app.widgets.markdown.stack import KEPT, Stack
 from app.widgets.markdown.stream import Stream
 from app.widgets.markdown.typeset import Formula, Picture, typeset_all
+from app.widgets.tips import hide_tip, set_tip
 from app.work import Work
 
 BUDGET = 0.008  # seconds of laying out before the window is given its turn
@@ -305,9 +306,9 @@ class MarkdownView(QWidget):
         link = self._link_at(event.position())
         shape = Qt.CursorShape.PointingHandCursor if link else Qt.CursorShape.IBeamCursor
         self.setCursor(shape)
-        self.setToolTip(link)
+        set_tip(self, link)
         if not link:
-            QToolTip.hideText()
+            hide_tip()
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         link = self._link_at(event.position())

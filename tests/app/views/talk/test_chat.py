@@ -10,8 +10,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QProgressBar, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.widgets.banner import Banner
 from app.widgets.basics import IconButton
+from app.widgets.overlays.banner import Banner
 from engine.errors import WorkerDied
 from engine.protocol import Failed, Generate, Progress
 from tests.app.gui import Talk

@@ -1,0 +1,1 @@
+"""What lies over other widgets, or pushes them aside for a while."""

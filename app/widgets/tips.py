@@ -1,0 +1,37 @@
+"""Tool tips, letter by letter: what a file, a model or a person says is never markup."""
+
+import textwrap
+
+from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QToolTip, QWidget
+
+WIDTH = 100  # characters of a line
+MOST = 3000  # characters in all
+_NOTHING = "\u200b"  # takes no room
+
+
+def plain_tip(text: str) -> str:
+    """The text for a tip, also for ToolTipRole: shortened, in lines, and not taken for HTML.
+
+    Qt takes for HTML what has a tag or an entity in its first line; neither survives something
+    invisible within.
+    """
+    if not text:
+        return ""
+    shown = text if len(text) <= MOST else f"{text[:MOST]}…"
+    lines = (part for line in shown.splitlines() for part in textwrap.wrap(line, WIDTH) or [""])
+    return "\n".join(lines).replace("<", f"<{_NOTHING}").replace("&", f"&{_NOTHING}")
+
+
+def set_tip(widget: QWidget, text: str) -> None:
+    """What a widget says while the mouse rests on it."""
+    widget.setToolTip(plain_tip(text))
+
+
+def show_tip(place: QPoint, text: str, widget: QWidget) -> None:
+    """Show a tip at a place of the screen now; none where there is no text."""
+    QToolTip.showText(place, plain_tip(text), widget)
+
+
+def hide_tip() -> None:
+    QToolTip.hideText()
