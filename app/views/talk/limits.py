@@ -12,6 +12,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import label
 from app.widgets.number_slider import NAME, NumberSlider
+from app.widgets.tips import plain_tip, set_tip
 from engine.protocol import WhenFull
 
 WHEN_FULL: dict[WhenFull, tuple[str, str]] = {
@@ -33,7 +34,7 @@ class WhenFullChoice(QComboBox):
         self.view().setAccessibleName("When the context is full")
         for key, (words, hint) in WHEN_FULL.items():
             self.addItem(words, key)
-            self.setItemData(self.count() - 1, hint, Qt.ItemDataRole.ToolTipRole)
+            self.setItemData(self.count() - 1, plain_tip(hint), Qt.ItemDataRole.ToolTipRole)
         self.activated.connect(self._choose)
         self._chat.details_changed.connect(self.refresh)
         self.refresh()
@@ -43,7 +44,7 @@ class WhenFullChoice(QComboBox):
         now = self._chat.limits.when_full
         self.setCurrentIndex(self.findData(now))
         hint = WHEN_FULL[now][1]
-        self.setToolTip(hint)
+        set_tip(self, hint)
         self.setAccessibleDescription(hint)
 
     def _choose(self) -> None:
@@ -70,7 +71,7 @@ class LimitsForm(QWidget):
         self.stops = QPlainTextEdit()
         self.stops.setAccessibleName("Stop strings")
         self.stops.setAccessibleDescription(STOPS_HINT)
-        self.stops.setToolTip(STOPS_HINT)
+        set_tip(self.stops, STOPS_HINT)
         self.stops.setPlaceholderText("An answer ends before any of these, one per line")
         self.stops.setTabChangesFocus(True)
         self.stops.setFixedHeight(fonts.px(52))
@@ -84,7 +85,7 @@ class LimitsForm(QWidget):
             words = label(name)
             words.setFixedWidth(fonts.px(NAME))
             words.setBuddy(field)
-            words.setToolTip(field.toolTip())
+            set_tip(words, field.toolTip())
             form.addRow(words, field)
         bench.chat.details_changed.connect(self.refresh)
         self.refresh()

@@ -26,6 +26,7 @@ from app.theme.tokens import GRID, PADDING
 from app.views.talk.limits import LimitsForm
 from app.widgets.basics import Button, IconButton, label, surface
 from app.widgets.number_slider import NAME, NumberSlider
+from app.widgets.tips import set_tip
 from engine.protocol import Sampling
 
 CUSTOM = "Custom"
@@ -175,8 +176,8 @@ class SamplingPopover(QFrame):
         name = _named("Seed", self.seed)
         name.setFixedWidth(fonts.px(NAME))
         hint = "What the random draws begin with: equal seeds draw equally. Default: random"
-        name.setToolTip(hint)
-        self.seed.setToolTip(hint)
+        set_tip(name, hint)
+        set_tip(self.seed, hint)
         self.seed.setAccessibleDescription(hint)
         seeds.setSpacing(GRID)
         seeds.addWidget(name)
