@@ -20,7 +20,7 @@ from app.views.talk.composer import Composer
 from app.views.talk.limits import stops_of
 from app.views.talk.sampling import SamplingPopover
 from engine.gguf.reader import open_gguf
-from engine.protocol import Cancel, Generate, Sampling
+from engine.protocol import Cancel, Generate, Load, Sampling
 from engine.tokenizer import load_tokenizer
 from tests.app.gui import Talk
 from tests.app.views.scripted import ScriptedEngine
@@ -124,6 +124,8 @@ def test_the_drafts_tokens_are_counted_by_the_models_tokenizer(
 ) -> None:
     composer = Composer(bench)
     bench.open_model(smollm2_path)
+    looked = str(smollm2_path)  # the file is looked at before it is loaded
+    qtbot.waitUntil(lambda: getattr(engine.last_of(Load), "path", "") == looked, timeout=30_000)
     engine.load_done()
     text = "How many tokens has a naïve sentence, 你好?"
     composer.field.set_text(text)
