@@ -20,7 +20,7 @@ from app.widgets.elided import ElidedLabel
 from app.widgets.numbers import grouped
 from engine.settings import model_folders
 
-THEMES = {"As the system": "system", "Light": "light", "Dark": "dark", "High contrast": "contrast"}
+THEMES = {"Match system": "system", "Light": "light", "Dark": "dark", "High contrast": "contrast"}
 SEND_KEYS = {"Enter": "enter", "Ctrl+Enter": "ctrl+enter"}
 DENSITIES = {"Comfortable": "comfortable", "Compact": "compact"}
 CONTEXTS = {"Automatic": None} | {f"{grouped(n)} tokens": n for n in (2048, 4096, 8192, 16384)}

@@ -340,7 +340,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
         menu="Window",
         key="Ctrl+0",
     ),
-    _theme("system", "as the system"),
+    _theme("system", "match system"),
     _theme("light", "light"),
     _theme("dark", "dark"),
     _theme("contrast", "high contrast"),

@@ -1,4 +1,4 @@
-"""Rows below each other in a scroll area, of which only those near the sight are widgets."""
+"""Rows below each other in a scroll area, of which only those near the viewport are widgets."""
 
 from collections.abc import Callable
 from itertools import accumulate
@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
 from app.theme.tokens import GRID, PADDING
 from app.widgets.focus import OwnOrder, focusable, move_focus
 
-KEPT = 24  # widgets that stay when they are out of sight
-NEAR = 400  # pixels above and below the sight that are made ready
+KEPT = 24  # widgets that stay when they are out of view
+NEAR = 400  # pixels above and below the viewport that are made ready
 SLACK = 2 * GRID  # so far from the end, the end is still followed
 
 
@@ -99,7 +99,7 @@ class Column(QAbstractScrollArea, OwnOrder):
         self.arrange()
 
     def show_row(self, row: int) -> None:
-        """Bring a row into sight, if it is not."""
+        """Scroll so that a row becomes visible, if it is not."""
         tops = self._tops()
         bar = self.verticalScrollBar()
         if tops[row] < bar.value() or row not in self._live:
@@ -111,7 +111,7 @@ class Column(QAbstractScrollArea, OwnOrder):
         self.arrange()
 
     def reveal(self, y: int) -> None:
-        """Bring a height of the sight that may be above or below it into it."""
+        """Scroll so that viewport y becomes visible."""
         bar = self.verticalScrollBar()
         bar.setValue(bar.value() + min(0, y) + max(0, y - self.viewport().height()))
 
@@ -253,7 +253,7 @@ class Column(QAbstractScrollArea, OwnOrder):
             self.following_changed.emit(following)
 
     def _focus_moved(self, old: QWidget | None, now: QWidget | None) -> None:
-        """What gets the keyboard comes into sight."""
+        """What gets the keyboard is scrolled into view."""
         if now is None or not self.viewport().isAncestorOf(now):
             return
         area = now.rect().translated(now.mapTo(self.viewport(), now.rect().topLeft()))
