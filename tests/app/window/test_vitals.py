@@ -1,6 +1,7 @@
 """The top line's numbers, and the context by message."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QEvent, Qt
@@ -48,11 +49,12 @@ def test_speed_and_first_token_after_an_answer(qtbot: QtBot, talk: Talk, ask: As
 
 
 def test_loading_shows_how_far_it_is(
-    qtbot: QtBot, bench: Workbench, engine: ScriptedEngine
+    qtbot: QtBot, bench: Workbench, engine: ScriptedEngine, tiny_path: Path
 ) -> None:
     vitals = Vitals(bench)
     qtbot.addWidget(vitals)
-    bench.open_model("/models/other.gguf")
+    bench.open_model(tiny_path)
+    qtbot.waitUntil(lambda: getattr(engine.last, "path", "") == str(tiny_path))
     engine.say(Progress(engine.last.id, "load", 30, 120))
     qtbot.waitUntil(lambda: vitals._rate.text() == "25 %")
     assert vitals._bar.value() == 250

@@ -125,11 +125,11 @@ def test_the_drafts_tokens_are_counted_by_the_models_tokenizer(
     composer = Composer(bench)
     bench.open_model(smollm2_path)
     looked = str(smollm2_path)  # the file is looked at before it is loaded
-    qtbot.waitUntil(lambda: getattr(engine.last_of(Load), "path", "") == looked, timeout=30_000)
+    qtbot.waitUntil(lambda: getattr(engine.last_of(Load), "path", "") == looked)
     engine.load_done()
     text = "How many tokens has a naïve sentence, 你好?"
     composer.field.set_text(text)
-    qtbot.waitUntil(lambda: composer.counter.count is not None, timeout=30_000)
+    qtbot.waitUntil(lambda: composer.counter.count is not None)
     with open_gguf(smollm2_path) as file:
         expected = len(load_tokenizer(file.metadata).encode(text, add_special=False))
     assert composer.counter.count == expected
