@@ -13,20 +13,22 @@ from app.files import write_atomically
 from engine.errors import BadFile, CutawayError
 from engine.settings import cache_folder
 
-VERSION = 1
+VERSION = 2
 Stamp = list[tuple[int, int, int]]
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True):
     """Of a model's file: the quantisation as it calls it or else that of most bytes; `width` is
-    what both sides of a projector have: its output, or the language model's embedding. Where it
-    cannot be read `problem` says why, and the others are None.
+    what both sides of a projector have: its output, or the language model's embedding; `n_ctx` the
+    tokens of context it was trained for. Where it cannot be read `problem` says why, and the
+    others are None.
     """
 
     architecture: str | None = None
     quantization: str | None = None
     width: int | None = None
     problem: str | None = None
+    n_ctx: int | None = None
 
 
 class _Content(msgspec.Struct, array_like=True):
@@ -82,7 +84,9 @@ def read_header(path: Path) -> Header:
             architecture = file.metadata.architecture
             key = "vision.projection_dim" if architecture == "clip" else "embedding_length"
             width = file.metadata.get(f"{architecture}.{key}", int, None)
-            return Header(architecture, re.sub("^(ALL|MOSTLY)_", "", name), width)
+            n_ctx = file.metadata.get(f"{architecture}.context_length", int, None)
+            called_so = re.sub("^(ALL|MOSTLY)_", "", name)
+            return Header(architecture, called_so, width, n_ctx=n_ctx)
     except CutawayError as error:
         return Header(problem=str(error))
 

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -23,7 +23,8 @@ class Stored:
     """One model on disk. `paths` has every split in order; `size` is their bytes together.
 
     `architecture` and `quantization` are None where the header could not be read; `problem`
-    then says why. `projector` is the image encoder that lies beside it and fits it.
+    then says why. `projector` is the image encoder that lies beside it and fits it; `n_ctx` the
+    tokens of context it was trained for.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Stored:
     quantization: str | None = None
     problem: str | None = None
     projector: Path | None = None
+    n_ctx: int | None = None
 
 
 def resolve(name: str | Path) -> Path:
@@ -62,15 +64,17 @@ def resolve(name: str | Path) -> Path:
     raise ModelNotFound(name, _next_step(name))
 
 
-def list_models(stopped: Callable[[], bool] = lambda: False) -> list[Stored]:
+def list_models(
+    stopped: Callable[[], bool] = lambda: False, opened: Sequence[Path] = ()
+) -> list[Stored]:
     """Every model on this disk, each file once, broken ones with their problem; by name. Fewer
-    once `stopped`.
+    once `stopped`. `opened` are files that were opened from elsewhere.
 
     Of a file that the cache holds in several revisions, the newest; of one that several programs
     keep, the first place's.
     """
     headers = Headers()
-    found, stored = _look()
+    found, stored = _look(opened)
     copies = _copies(found)
     seen: set[object] = set()
     here: dict[object, list[_Described]] = {}  # by place
@@ -120,11 +124,11 @@ class _File:
         return self.place.name or self.place.root
 
 
-def _look() -> tuple[list[_File], list[Stored]]:
+def _look(opened: Sequence[Path] = ()) -> tuple[list[_File], list[Stored]]:
     """The files of all places, in their order; and what has a problem before it is read."""
     found: list[_File] = []
     broken: list[Stored] = []
-    for place in stores.places():
+    for place in (*stores.places(), *stores.opened_places(opened)):
         if place.problem:
             broken.append(Stored(place.name, (), 0, place.origin, False, problem=place.problem))
         groups = names.groups(place.files)
@@ -232,6 +236,7 @@ def _describe(file: _File, headers: Headers) -> _Described:
         header.architecture,
         header.quantization,
         header.problem,
+        n_ctx=header.n_ctx,
     )
     return _Described(stored, bool(file.place.name), folder, stem, header.width)
 

@@ -6,7 +6,7 @@ Layouts: Hugging Face's by its library; Ollama's manifests name blobs by digest;
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,7 @@ import platformdirs
 from app import names
 from engine.settings import model_folders
 
-Origin = Literal["own", "hugging face", "ollama", "lm studio", "gpt4all"]
+Origin = Literal["own", "hugging face", "ollama", "lm studio", "gpt4all", "opened"]
 
 OLLAMA_SERVICE = Path("/usr/share/ollama/.ollama/models")  # where its Linux service keeps them
 OLLAMA_DEFAULTS = ("registry.ollama.ai", "library")
@@ -52,6 +52,18 @@ def places() -> Iterator[Place]:
     yield from _ollama_places()
     folder = Path(platformdirs.user_data_dir()) / "nomic.ai" / "GPT4All"
     yield Place(folder, "gpt4all", "", _gguf_files(folder))
+
+
+def opened_places(paths: Sequence[Path]) -> Iterator[Place]:
+    """The folders of files that were opened by their paths, with all splits of each."""
+    for path in paths:
+        try:
+            beside = sorted(p.name for p in path.parent.iterdir() if names.is_gguf(p.name))
+        except OSError:
+            continue
+        groups = names.groups(tuple(beside) if path.name in beside else (path.name,))
+        files = next((group.files for group in groups if path.name in group.files), ())
+        yield Place(path.parent, "opened", "", tuple(files))
 
 
 def own_places() -> Iterator[Place]:

@@ -221,6 +221,7 @@ class EngineOptions:
         "",
         *("place", "WHERE"),
         r"layers and weights: 0-11=intel:0,out=host,ffn_.*=pocl:0, or shares: 3,1",
+        kept=True,
     )
     gpu_layers: int | None = _option(
         None,

@@ -41,6 +41,7 @@ class ModelPreferences(msgspec.Struct, frozen=True):
     device: Name | None = None
     ctx: Context | None = None
     kv: KvType = "f16"
+    place: Name = ""
     sampling: Sampling | None = None
     limits: Limits | None = None
     system: str | None = None

@@ -88,7 +88,7 @@ class Workbench(QObject):
         self.splits = SplitsState(self.client, self)
         self.chat = ChatState(self._store, self.session, self.preferences, self)
         self.chats = ChatList(self._store, self)
-        self.library = LibraryState(self)
+        self.library = LibraryState(lambda: self.preferences.value.recent, self)
         self.downloads = Downloads(self)
         self.file = ModelState(self.client, self)
         self.selection = Selection(self)
@@ -155,6 +155,7 @@ class Workbench(QObject):
     def _preference_changed(self, field: str) -> None:
         if field == "models_folder":
             use_models_folder(self.preferences.value.models_folder)
+        if field in ("models_folder", "recent"):
             self.library.refresh()
 
     def _remember_chat(self) -> None:

@@ -161,3 +161,15 @@ def test_a_folder_that_may_not_be_read(home: Path) -> None:
     (home / "data" / "nomic.ai").mkdir(parents=True)
     (home / "data" / "nomic.ai" / "GPT4All").symlink_to(home / "nowhere")
     assert list_models() == []
+
+
+def test_files_opened_from_elsewhere_come_last_and_once(home: Path) -> None:
+    own = put(home / "data" / "cutaway" / "models" / "own-Q4_0.gguf", 1)
+    elsewhere = put(home / "desk" / "some-Q4_0.gguf", 2)
+    put(home / "desk" / "other-Q4_0.gguf", 3)
+    opened = [elsewhere, own, elsewhere, home / "desk" / "gone.gguf", home / "no" / "x.gguf"]
+    listed = {model.name: (model.origin, model.paths) for model in list_models(opened=opened)}
+    assert listed == {
+        "own-Q4_0": ("own", (own,)),
+        "some-Q4_0": ("opened", (elsewhere,)),
+    }

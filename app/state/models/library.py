@@ -1,5 +1,8 @@
 """Models on this disk, and those that can be fetched."""
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
 from PySide6.QtCore import QObject, Signal
 
 from app.fetch.known import KNOWN, KnownModel
@@ -8,12 +11,17 @@ from app.work import Work
 
 
 class LibraryState(QObject):
-    """The lists of the chooser. `problem` is one line where the disk could not be read."""
+    """The lists of the chooser; `opened` gives files that a person opened from elsewhere. `problem`
+    is one line where the disk could not be read.
+    """
 
     changed = Signal()
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(
+        self, opened: Callable[[], Sequence[str]] = tuple, parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
+        self._opened = opened
         self.models: list[Stored] = []
         self.looking = False
         self.known = False  # whether the disk was looked at
@@ -33,7 +41,8 @@ class LibraryState(QObject):
             return
         self.looking = True
         self.changed.emit()
-        Work.polling(_list).then(self._on_models).fail(self._on_problem).start(self)
+        opened = [Path(path) for path in self._opened()]
+        Work.polling(_list, opened).then(self._on_models).fail(self._on_problem).start(self)
 
     def _on_models(self, models: list[Stored]) -> None:
         self.models, self.problem, self.known = models, "", True
@@ -51,5 +60,5 @@ class LibraryState(QObject):
             self.refresh()
 
 
-def _list(job: Work) -> list[Stored]:
-    return list_models(lambda: job.cancelled)
+def _list(job: Work, opened: Sequence[Path]) -> list[Stored]:
+    return list_models(lambda: job.cancelled, opened)

@@ -97,11 +97,11 @@ class PoolNumbers:
         """The width of the devices' column."""
         metrics = QFontMetricsF(fonts.body())
         names = max((metrics.horizontalAdvance(name) for name in self.rows), default=0.0)
-        return max(swatch_size() + names + 2 * GRID, float(fonts.px(96)))
+        return max(swatch_size() + names + 2 * GRID, float(fonts.px(80)))
 
     def _widest(self) -> float:
         """The width that every column needs."""
         small, body = QFontMetricsF(fonts.small()), QFontMetricsF(fonts.body())
         texts = [body.horizontalAdvance(text) for row in self.rows.values() for text in row]
         titles = [small.horizontalAdvance(title) for title in self.titles]
-        return max([*texts, *titles], default=0.0) + 1.5 * GRID
+        return max([*texts, *titles], default=0.0) + GRID

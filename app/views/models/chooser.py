@@ -25,6 +25,7 @@ ORIGINS = {
     "ollama": "Ollama",
     "lm studio": "LM Studio",
     "gpt4all": "GPT4All",
+    "opened": "Opened file",
 }
 
 
@@ -96,6 +97,8 @@ class Chooser(QWidget):
         column.addLayout(head)
         column.addWidget(divider())
         column.addWidget(scrolled(body), 1)
+        column.addWidget(divider())
+        column.addWidget(self.options.footer)
         self.table.chosen.connect(self.options.show_model)
         self.table.activated.connect(self._load)
         self.options.loading.connect(self.done)

@@ -21,10 +21,10 @@ from app.theme.icons import pixmap
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, PADDING
 from app.views.memory.bar import PoolBars
+from app.views.models.devices import DevicesChoice
 from app.widgets.basics import Button, label, set_tone
 from app.widgets.elided import ElidedLabel
 from app.widgets.numbers import grouped, mib
-from app.widgets.tips import plain_tip
 from engine.protocol import Devices, PredictedMemory
 from engine.settings import KV_TYPES, EngineOptions
 
@@ -33,7 +33,9 @@ WAIT_MS = 150  # after the last change, before the engine is asked
 
 
 class OptionsView(QWidget):
-    """Options of one stored model; they are kept with it when it is loaded."""
+    """Options of one stored model; they are kept with it when it is loaded. `footer` says whether it
+    fits and has the buttons: it stands where it is always in sight.
+    """
 
     loading = Signal()
 
@@ -45,7 +47,8 @@ class OptionsView(QWidget):
         self._asked_for: tuple[Path, EngineOptions] | None = None
         self._name = ElidedLabel(size="strong")
         self._says = label(tone="quiet", wrap=True)
-        self.device = _combo("Device", self._changed)
+        self.devices = DevicesChoice()
+        self.devices.changed.connect(self._changed)
         self.context = _combo("Tokens of context", self._changed)
         self.cache = _combo("Type of the KV cache", self._changed)
         self._form = QWidget()
@@ -56,7 +59,7 @@ class OptionsView(QWidget):
         form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         for text, box in (
-            ("Device", self.device),
+            ("Devices", self.devices),
             ("Context", self.context),
             ("KV cache", self.cache),
         ):
@@ -72,9 +75,11 @@ class OptionsView(QWidget):
         verdict.addWidget(self._fits, 1)
         self.load = Button("Load", self._load, "primary")
         self.unload = Button("Unload", bench.session.unload)
-        buttons = QHBoxLayout()
+        self.footer = QWidget()
+        buttons = QHBoxLayout(self.footer)
+        buttons.setContentsMargins(PADDING, GRID, PADDING, GRID)
         buttons.setSpacing(GRID)
-        buttons.addStretch(1)
+        buttons.addLayout(verdict, 1)
         buttons.addWidget(self.unload)
         buttons.addWidget(self.load)
         column = QVBoxLayout(self)
@@ -85,9 +90,7 @@ class OptionsView(QWidget):
         column.addWidget(self._form)
         column.addSpacing(GRID)
         column.addWidget(self._bars)
-        column.addLayout(verdict)
         column.addStretch(1)
-        column.addLayout(buttons)
         self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
         self._soon.timeout.connect(self._ask)
         bench.client.on(Devices, self._show_devices)
@@ -109,8 +112,10 @@ class OptionsView(QWidget):
             files = f" · {len(model.paths)} files" if len(model.paths) > 1 else ""
             self._says.setText(model.problem or f"{kind} · {mib(model.size)} MiB{files}")
             kept = self._bench.options_for(model.paths[0])
-            _choose(self.device, kept.device)
-            _choose(self.context, kept.ctx)
+            self.devices.choose(kept.device, kept.place)
+            self._offer_contexts(model.n_ctx)
+            wanted, trained = kept.ctx, model.n_ctx
+            _choose(self.context, min(wanted, trained) if wanted and trained else wanted)
             _choose(self.cache, kept.kv)
         set_tone(self._says, "bad" if model is not None and model.problem else "quiet")
         self._asked_for = None
@@ -121,30 +126,29 @@ class OptionsView(QWidget):
     def options(self) -> EngineOptions:
         """What is chosen now."""
         return EngineOptions(
-            device=self.device.currentData(),
+            device=self.devices.device,
+            place=self.devices.place.text().strip(),
             ctx=self.context.currentData(),
             kv=self.cache.currentData(),
         )
 
     def _fill(self) -> None:
-        self.device.addItem("Automatic", None)
-        self.context.addItem("Automatic", None)
-        for count in CONTEXTS:
-            self.context.addItem(f"{grouped(count)} tokens", count)
+        self._offer_contexts(None)
         for kind in KV_TYPES:
             self.cache.addItem(kind, kind)
 
+    def _offer_contexts(self, n_ctx: int | None) -> None:
+        """Up to what the model was trained for (None: nobody told)."""
+        self.context.clear()
+        self.context.addItem("Automatic", None)
+        for count in CONTEXTS:
+            if n_ctx is None or count < n_ctx:
+                self.context.addItem(f"{grouped(count)} tokens", count)
+        if n_ctx is not None:
+            self.context.addItem(f"{grouped(n_ctx)} tokens, all it was trained for", n_ctx)
+
     def _show_devices(self, devices: Devices) -> None:
-        now = self.device.currentData()
-        self.device.clear()
-        self.device.addItem("Automatic", None)
-        for row in devices.devices:
-            self.device.addItem(f"{row.id}   {row.name}", row.id)
-            if row.note:
-                self.device.setItemData(
-                    self.device.count() - 1, plain_tip(row.note), Qt.ItemDataRole.ToolTipRole
-                )
-        _choose(self.device, now)
+        self.devices.show_devices(devices.devices)
 
     def _changed(self) -> None:
         self._show_prediction()

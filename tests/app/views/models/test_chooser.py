@@ -97,21 +97,27 @@ def test_options_are_kept_with_the_model(
     window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedEngine
 ) -> None:
     options = window.sheets.chooser.options
-    row = DeviceRow("pocl:1", "PoCL", "x", "1", 1 << 30, 2, False)
-    client.answer(ListDevices, [row])
-    options.device.setCurrentIndex(options.device.findData("pocl:1"))
+    rows = [DeviceRow(f"pocl:{i}", "PoCL", "x", "1", 1 << 30, 2, False) for i in range(3)]
+    client.answer(ListDevices, rows)
+    assert options.options().device is None
+    assert not options.devices.place.isVisible()
+    for name in ("pocl:1", "pocl:2"):
+        QTest.keyClick(options.devices.boxes[name], Qt.Key.Key_Space)
+    QTest.keyClicks(options.devices.place, "3,1")
     options.context.setCurrentIndex(options.context.findData(2048))
     click(window, "Load")
     assert window.sheets.front is None
     (load,) = asked(Load)
     assert isinstance(load, Load)
-    assert (load.options.device, load.options.ctx) == ("pocl:1", 2048)
+    assert (load.options.device, load.options.ctx) == ("pocl:1,pocl:2", 2048)
+    assert load.options.place == "3,1"
     client.load_done()
     window.sheets.show_chooser()
     assert len(asked(ListDevices)) == 1
     window.sheets.chooser.options.show_model(models[1])
     window.sheets.chooser.options.show_model(models[0])
-    assert window.sheets.chooser.options.options().device == "pocl:1"
+    assert window.sheets.chooser.options.options().device == "pocl:1,pocl:2"
+    assert window.sheets.chooser.options.options().place == "3,1"
     assert window.sheets.chooser.options.options().ctx == 2048
     click(window, "Unload")
     assert len(asked(Unload)) == 1
@@ -187,3 +193,32 @@ def test_a_fetched_model_opens_by_itself(window: MainWindow, asked: Asked, tmp_p
     assert load.path == str(path)
     window.bench.downloads.finished.emit("gemma3-270m", tmp_path / "other.gguf")
     assert len(asked(Load)) == 1
+
+
+def test_contexts_end_where_the_training_did(window: MainWindow, tmp_path: Path) -> None:
+    options = window.sheets.chooser.options
+    path = tmp_path / "small.gguf"
+    window.bench.preferences.update_model(str(path), ctx=131072)
+    options.show_model(Stored("small", (path,), 5, "own", False, "llama", "F16", n_ctx=8192))
+    counts = [options.context.itemData(at) for at in range(options.context.count())]
+    assert counts == [None, 512, 1024, 2048, 4096, 8192]
+    assert options.options().ctx == 8192
+    assert options.context.currentText() == "8\u2009192 tokens, all it was trained for"
+
+
+def test_an_opened_file_is_in_the_list(
+    window: MainWindow, client: ScriptedEngine, tiny_path: Path, qtbot: QtBot
+) -> None:
+    """From wherever it was opened: it can be loaded anew with other options."""
+    window.bench.open_model(tiny_path)
+    qtbot.waitUntil(lambda: window.bench.session.status == "loading")
+    client.load_done()
+    window.sheets.show_chooser()
+    table = window.sheets.chooser.table
+    qtbot.waitUntil(lambda: any(tiny_path in m.paths for m in table.rows.shown))
+    (stored,) = [m for m in table.rows.shown if tiny_path in m.paths]
+    assert (stored.origin, stored.n_ctx, stored.problem) == ("opened", 256, None)
+    qtbot.waitUntil(lambda: window.sheets.chooser.options.load.text() == "Reload")
+    window.bench.preferences.remember_opened(str(tiny_path.with_name("gone.gguf")))
+    qtbot.waitUntil(lambda: not window.bench.library.looking)
+    assert all("gone" not in m.name for m in window.bench.library.models)

@@ -1,0 +1,84 @@
+"""Which devices a model is loaded to: automatic, one, or several with shares of its layers."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QVBoxLayout, QWidget
+
+from app.theme.tokens import GRID
+from app.widgets.basics import label
+from app.widgets.tips import set_tip
+from engine.protocol import DeviceRow
+
+
+class DevicesChoice(QWidget):
+    """A check box per device; none is checked where the engine is to choose. With several, `place`
+    may say how the layers are shared.
+    """
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName("Devices")
+        self._rows: Sequence[DeviceRow] = ()
+        self.boxes: dict[str, QCheckBox] = {}
+        self._says = label("Automatic: the fastest it fits on", "quiet", wrap=True)
+        self.place = QLineEdit()
+        self.place.setAccessibleName("Shares of the layers")
+        self.place.setPlaceholderText("Layers as they fit, or shares: 3,1")
+        self.place.editingFinished.connect(self.changed)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(GRID // 2)
+        self._column.addWidget(self._says)
+        self._column.addWidget(self.place)
+        self._show()
+
+    @property
+    def device(self) -> str | None:
+        """The checked ones, with commas, as the engine's options have them; None is automatic."""
+        chosen = [name for name, box in self.boxes.items() if box.isChecked()]
+        return ",".join(chosen) or None
+
+    def show_devices(self, rows: Sequence[DeviceRow]) -> None:
+        """Those there are; what is checked stays so."""
+        chosen = self.device
+        self._rows = rows
+        self._make_boxes([row.id for row in rows])
+        self.choose(chosen, self.place.text())
+
+    def choose(self, device: str | None, place: str) -> None:
+        """Check those of an option; one that is not there is shown as well, so it is not lost."""
+        wanted = device.split(",") if device else []
+        self._make_boxes(list(dict.fromkeys([*(row.id for row in self._rows), *wanted])))
+        for name, box in self.boxes.items():
+            box.setChecked(name in wanted)
+        self.place.setText(place)
+        self._show()
+
+    def _make_boxes(self, names: Sequence[str]) -> None:
+        if list(self.boxes) == list(names):
+            return
+        for box in self.boxes.values():
+            self._column.removeWidget(box)
+            box.deleteLater()
+        described = {row.id: row for row in self._rows}
+        self.boxes = {}
+        for at, name in enumerate(names):
+            row = described.get(name)
+            box = QCheckBox(f"{name}   {row.name}" if row is not None else name)
+            box.setAccessibleName(name)
+            set_tip(box, row.note if row is not None else "This device is not there now.")
+            box.clicked.connect(self._clicked)
+            self.boxes[name] = box
+            self._column.insertWidget(1 + at, box)
+
+    def _clicked(self) -> None:
+        self._show()
+        self.changed.emit()
+
+    def _show(self) -> None:
+        several = sum(box.isChecked() for box in self.boxes.values()) > 1
+        self._says.setVisible(self.device is None)
+        self.place.setVisible(several or bool(self.place.text()))
