@@ -33,7 +33,7 @@ WAIT_MS = 150  # after the last change, before the engine is asked
 
 
 class OptionsView(QWidget):
-    """Options of one stored model; they are kept with it when it is loaded. `footer` says whether it
+    """Options of one stored model, kept with it when it is loaded. `footer` says whether it
     fits and has the buttons: it stands where it is always in sight.
     """
 
