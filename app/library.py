@@ -65,16 +65,19 @@ def resolve(name: str | Path) -> Path:
 
 
 def list_models(
-    stopped: Callable[[], bool] = lambda: False, opened: Sequence[Path] = ()
+    stopped: Callable[[], bool] = lambda: False,
+    opened: Sequence[Path] = (),
+    preferred: Path | None = None,
 ) -> list[Stored]:
     """Every model on this disk, each file once, broken ones with their problem; by name. Fewer
-    once `stopped`. `opened` are files that were opened from elsewhere.
+    once `stopped`. `opened` are files that were opened from elsewhere; `preferred` is the models
+    folder that a person chose.
 
     Of a file that the cache holds in several revisions, the newest; of one that several programs
     keep, the first place's.
     """
     headers = Headers()
-    found, stored = _look(opened)
+    found, stored = _look(opened, preferred)
     copies = _copies(found)
     seen: set[object] = set()
     here: dict[object, list[_Described]] = {}  # by place
@@ -124,11 +127,13 @@ class _File:
         return self.place.name or self.place.root
 
 
-def _look(opened: Sequence[Path] = ()) -> tuple[list[_File], list[Stored]]:
+def _look(
+    opened: Sequence[Path] = (), preferred: Path | None = None
+) -> tuple[list[_File], list[Stored]]:
     """The files of all places, in their order; and what has a problem before it is read."""
     found: list[_File] = []
     broken: list[Stored] = []
-    for place in (*stores.places(), *stores.opened_places(opened)):
+    for place in (*stores.places(preferred), *stores.opened_places(opened)):
         if place.problem:
             broken.append(Stored(place.name, (), 0, place.origin, False, problem=place.problem))
         groups = names.groups(place.files)

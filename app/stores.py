@@ -44,9 +44,9 @@ class Place:
         return self.blobs.get(file, self.root / file)
 
 
-def places() -> Iterator[Place]:
-    """Our own folders, then the stores of others."""
-    yield from own_places()
+def places(preferred: Path | None = None) -> Iterator[Place]:
+    """Our own folders (`model_folders`), then the stores of others."""
+    yield from own_places(preferred)
     yield from _hub_places()
     yield from _lm_studio_places()
     yield from _ollama_places()
@@ -66,9 +66,9 @@ def opened_places(paths: Sequence[Path]) -> Iterator[Place]:
         yield Place(path.parent, "opened", "", tuple(files))
 
 
-def own_places() -> Iterator[Place]:
-    """The folders where `cutaway get` puts its files."""
-    for folder in model_folders():
+def own_places(preferred: Path | None = None) -> Iterator[Place]:
+    """Our own folders (`model_folders`); fetched models are put into the first."""
+    for folder in model_folders(preferred):
         yield Place(folder, "own", "", _gguf_files(folder))
 
 

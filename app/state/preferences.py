@@ -13,7 +13,7 @@ from app.state.limits import Limits
 from app.state.presets import BUILT_IN, Preset
 from engine.errors import CutawayError
 from engine.protocol import Sampling
-from engine.settings import KV_TYPES
+from engine.settings import KV_TYPES, usable_folder
 
 VERSION = 1
 SAVE_MS = 500
@@ -97,6 +97,21 @@ class PreferencesState(QObject):
         self.value = self._read()
         self._timer = QTimer(self, singleShot=True, interval=SAVE_MS)
         self._timer.timeout.connect(self.save)
+
+    @property
+    def models_folder(self) -> Path | None:
+        """The chosen folder of models; None where none is chosen, or `folder_problem`."""
+        chosen = self.value.models_folder
+        return usable_folder(chosen) if chosen and not self.folder_problem else None
+
+    @property
+    def folder_problem(self) -> str:
+        """One line where the chosen models folder cannot be used, else empty."""
+        try:
+            usable_folder(self.value.models_folder or ".")
+        except ValueError as error:
+            return f"the models folder is not used: expected {error}; choose one in the preferences"
+        return ""
 
     def update(self, **fields: Any) -> None:
         """Change fields of `Preferences`; what stays the same makes no noise."""

@@ -1,6 +1,5 @@
 """All state of one window, made and closed in one place."""
 
-import os
 from pathlib import Path
 
 import platformdirs
@@ -21,7 +20,7 @@ from app.state.talk.chat import ChatState
 from app.state.talk.chats import ChatList, ChatRow
 from app.state.talk.store import ChatStore
 from app.work import close_jobs
-from engine.settings import KEPT, MODELS, EngineOptions
+from engine.settings import KEPT, EngineOptions
 
 
 def config_folder() -> Path:
@@ -32,29 +31,6 @@ def config_folder() -> Path:
 def data_folder() -> Path:
     """Where the chats are."""
     return Path(platformdirs.user_data_dir("cutaway", appauthor=False))
-
-
-def use_models_folder(folder: str | None) -> str:
-    """Search models there first, and put fetched ones there; the engine's process does, too.
-
-    What the environment says on its own counts more. A file in the folder's place is not used;
-    then it returns one line that says so, else none.
-    """
-    global _folder_set
-    problem = ""
-    if folder is not None and os.path.exists(folder) and not os.path.isdir(folder):
-        problem = f"the models folder {folder} is a file; choose a folder in the preferences"
-        folder = None
-    if _folder_set or not os.environ.get(MODELS.name):
-        _folder_set = folder is not None
-        if folder is None:
-            os.environ.pop(MODELS.name, None)
-        else:
-            os.environ[MODELS.name] = folder
-    return problem
-
-
-_folder_set = False  # whether the variable is ours
 
 
 class Workbench(QObject):
@@ -79,7 +55,6 @@ class Workbench(QObject):
         super().__init__(parent)
         self.log = LogState(self)
         self.preferences = PreferencesState((config or config_folder()) / "preferences.json", self)
-        folder_problem = use_models_folder(self.preferences.value.models_folder)
         self._store = ChatStore((data or data_folder()) / "chats.sqlite")
         self.engine = engine
         self.client = EngineClient(engine, self)
@@ -88,13 +63,14 @@ class Workbench(QObject):
         self.splits = SplitsState(self.client, self)
         self.chat = ChatState(self._store, self.session, self.preferences, self)
         self.chats = ChatList(self._store, self)
-        self.library = LibraryState(lambda: self.preferences.value.recent, self)
-        self.downloads = Downloads(self)
+        self.library = LibraryState(
+            lambda: self.preferences.value.recent, lambda: self.preferences.models_folder, self
+        )
+        self.downloads = Downloads(lambda: self.preferences.models_folder, self)
         self.file = ModelState(self.client, self)
         self.selection = Selection(self)
-        self.notices = [
-            n for n in (self.preferences.notice, folder_problem, self._store.notice) if n
-        ]
+        notices = (self.preferences.notice, self.preferences.folder_problem, self._store.notice)
+        self.notices = [notice for notice in notices if notice]
         self._closed = False
         self._last_chat = self.preferences.value.last_chat
         self.chat.details_changed.connect(self._remember_chat)
@@ -153,8 +129,6 @@ class Workbench(QObject):
         self.preferences.remember_opened(str(self.session.path))
 
     def _preference_changed(self, field: str) -> None:
-        if field == "models_folder":
-            use_models_folder(self.preferences.value.models_folder)
         if field in ("models_folder", "recent"):
             self.library.refresh()
 

@@ -85,7 +85,7 @@ class PreferencesView(QWidget):
             box.setCurrentIndex(box.findData(now))
         self.motion.setChecked(value.reduced_motion)
         self.open_last.setChecked(value.open_last_model)
-        folder = str(model_folders()[0])
+        folder = str(model_folders(self._preferences.models_folder)[0])
         self._shown_folder.setText(folder)
         self._shown_folder.setAccessibleName(f"Models are kept in {folder}")
 

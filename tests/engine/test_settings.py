@@ -36,10 +36,11 @@ def test_folders_of_the_environment(
     own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (own,) = model_folders()
+    assert model_folders(tmp_path / "p") == [tmp_path / "p", own]
     monkeypatch.setenv("CUTAWAY_MODELS", str(tmp_path / "m"))
     monkeypatch.setenv("CUTAWAY_CACHE", "~/c")
     monkeypatch.setenv("CUTAWAY_LOG", "")
-    assert model_folders() == [tmp_path / "m", own]
+    assert model_folders() == model_folders(tmp_path / "p") == [tmp_path / "m", own]
     assert cache_folder() == own_home / "c"
     assert log_folder().name != ""
     monkeypatch.setenv("CUTAWAY_MODELS", str(own))

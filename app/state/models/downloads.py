@@ -1,6 +1,7 @@
 """Fetches under way and their ends."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -35,15 +36,21 @@ class Download:
 
 
 class Downloads(QObject):
-    """All fetches of this run, in the order they were asked for."""
+    """All fetches of this run, in the order they were asked for.
+
+    `folder` gives the models folder that was chosen, if any.
+    """
 
     changed = Signal(str)  # name; at most ten times a second while running
     finished = Signal(str, object)  # name, Path
     failed = Signal(str, str)  # name, one line
     terms_needed = Signal(str, object)  # name, fetch.known.Terms: ask, then start(accept_terms)
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(
+        self, folder: Callable[[], Path | None] = lambda: None, parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
+        self._folder = folder
         self.items: dict[str, Download] = {}
         self._stopping: set[str] = set()  # looked at by the fetching threads
         self._measured: dict[str, tuple[float, int]] = {}  # when, at how many bytes
@@ -61,7 +68,7 @@ class Downloads(QObject):
             return
         self.items[name] = Download(name, "running")
         self._measured.pop(name, None)
-        work = Work.polling(self._fetch, name, accept_terms)
+        work = Work.polling(self._fetch, name, accept_terms, self._folder())
         work.then(partial(self._on_done, name)).fail(partial(self._on_failed, name))
         work.progress(partial(self._on_progress, name)).start(self)
         log.info("fetching %s", name)
@@ -73,11 +80,11 @@ class Downloads(QObject):
             self._stopping.add(name)
             self._update(name, state="stopping", left_s=None)
 
-    def _fetch(self, job: Work, name: str, accept_terms: bool) -> Path:
+    def _fetch(self, job: Work, name: str, accept_terms: bool, folder: Path | None) -> Path:
         def stopped() -> bool:
             return job.cancelled or name in self._stopping
 
-        return fetch.fetch(name, job.report, stopped, accept_terms)
+        return fetch.fetch(name, job.report, stopped, accept_terms, folder)
 
     def _on_progress(self, name: str, progress: fetch.Progress) -> None:
         item, now = self.items[name], monotonic()

@@ -11,17 +11,21 @@ from app.work import Work
 
 
 class LibraryState(QObject):
-    """The lists of the chooser; `opened` gives files that a person opened from elsewhere. `problem`
-    is one line where the disk could not be read.
+    """The lists of the chooser. `opened` gives files that a person opened from elsewhere, `folder`
+    the models folder that was chosen, if any. `problem` is one line where the disk could not be
+    read.
     """
 
     changed = Signal()
 
     def __init__(
-        self, opened: Callable[[], Sequence[str]] = tuple, parent: QObject | None = None
+        self,
+        opened: Callable[[], Sequence[str]] = tuple,
+        folder: Callable[[], Path | None] = lambda: None,
+        parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._opened = opened
+        self._opened, self._folder = opened, folder
         self.models: list[Stored] = []
         self.looking = False
         self.known = False  # whether the disk was looked at
@@ -42,7 +46,8 @@ class LibraryState(QObject):
         self.looking = True
         self.changed.emit()
         opened = [Path(path) for path in self._opened()]
-        Work.polling(_list, opened).then(self._on_models).fail(self._on_problem).start(self)
+        work = Work.polling(_list, opened, self._folder())
+        work.then(self._on_models).fail(self._on_problem).start(self)
 
     def _on_models(self, models: list[Stored]) -> None:
         self.models, self.problem, self.known = models, "", True
@@ -60,5 +65,5 @@ class LibraryState(QObject):
             self.refresh()
 
 
-def _list(job: Work, opened: Sequence[Path]) -> list[Stored]:
-    return list_models(lambda: job.cancelled, opened)
+def _list(job: Work, opened: Sequence[Path], folder: Path | None) -> list[Stored]:
+    return list_models(lambda: job.cancelled, opened, folder)

@@ -106,8 +106,10 @@ def test_a_damaged_file_is_fetched_again(model: KnownModel) -> None:
 def test_models_folder_of_the_environment_comes_first(
     model: KnownModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    chosen = tmp_path / "chosen"
+    assert fetch("tiny", preferred=chosen) == chosen / model.file_name
     monkeypatch.setenv("CUTAWAY_MODELS", str(tmp_path / "mine"))
-    assert fetch("tiny") == tmp_path / "mine" / model.file_name
+    assert fetch("tiny", preferred=chosen) == tmp_path / "mine" / model.file_name
 
 
 def test_html_index_with_relative_links_and_a_login(

@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from app.state.preferences import Preferences, PreferencesState
-from app.state.workbench import Workbench, use_models_folder
+from app.state.workbench import Workbench
 from tests.app.mutate import mutated
+from tests.app.state.conftest import Until
 from tests.app.views.scripted import ScriptedEngine
 
 GOOD: dict[str, Any] = {
@@ -55,8 +56,8 @@ def assert_usable(state: PreferencesState) -> None:
             model.sampling.check()
     for folder in (value.models_folder, value.last_model, *value.recent):
         assert folder is None or not os.path.isdir(folder) or os.fsencode(folder)
-    assert use_models_folder(value.models_folder).count("\n") == 0
-    use_models_folder(None)
+    assert "\n" not in state.folder_problem
+    assert state.models_folder is None or not state.folder_problem
     state.update(theme="light" if value.theme == "dark" else "dark")
     state.remember_opened("/somewhere/c.gguf")
     state.update_model("/somewhere/c.gguf", ctx=128)
@@ -164,6 +165,33 @@ def test_recent_files(path: Path) -> None:
     state.forget_recent("/m/19.gguf")
     state.close()
     assert PreferencesState(path).value.recent[:2] == ["/m/15.gguf", "/m/18.gguf"]
+
+
+def test_the_chosen_folder_is_used_and_the_environment_left_alone(
+    path: Path, own_home: Path, tmp_path: Path, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = dict(os.environ)
+    config, chosen, fetched = tmp_path / "config", tmp_path / "chosen", []
+    chosen.mkdir()
+    (chosen / "mine.gguf").write_bytes(b"no model")
+    bench = Workbench(ScriptedEngine(), config, tmp_path / "data")
+    bench.library.refresh()
+    until(lambda: bench.library.known)
+    assert bench.library.models == []
+    bench.preferences.update(models_folder=str(chosen))
+    until(lambda: bench.library.models)
+    assert [model.name for model in bench.library.models] == ["mine"]
+
+    def fetch(*given: object) -> Path:
+        fetched.append(given[-1])
+        return chosen / "m.gguf"
+
+    monkeypatch.setattr("app.fetch.fetch", fetch)
+    bench.downloads.start("org/m")
+    until(lambda: bench.downloads.items["org/m"].state == "done")
+    assert fetched == [chosen]
+    assert dict(os.environ) == before
+    bench.close()
 
 
 @pytest.mark.parametrize("folder", ["/dev/null", "/proc/self/status"])

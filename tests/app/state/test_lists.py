@@ -142,7 +142,7 @@ def test_log(qapp: object, until: Until) -> None:
 def test_library(qapp: object, until: Until, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
 
-    def look(_: object) -> list[Stored]:
+    def look(*_: object) -> list[Stored]:
         looks.append(1)
         if len(looks) == 3:
             raise PermissionError("no")

@@ -16,7 +16,9 @@ from tests.app.state.conftest import Until
 Report, Stopped = Callable[[Progress], None], Callable[[], bool]
 
 
-def fake(name: str, progress: Report, cancelled: Stopped, accept_terms: bool) -> Path:
+def fake(
+    name: str, progress: Report, cancelled: Stopped, accept_terms: bool, preferred: Path | None
+) -> Path:
     """Behaves by its name, as the real one's contract has it."""
     if name == "broken":
         raise DownloadError(name, "no network")

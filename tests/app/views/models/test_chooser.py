@@ -145,8 +145,8 @@ def test_terms_come_before_the_fetch(
 ) -> None:
     fetched: list[tuple[str, bool]] = []
 
-    def fetch(name: str, *_: object) -> Path:
-        fetched.append((name, bool(_[-1])))
+    def fetch(name: str, _: object, __: object, accept_terms: bool, ___: object) -> Path:
+        fetched.append((name, accept_terms))
         return Path("/x/y.gguf")
 
     monkeypatch.setattr("app.fetch.fetch", fetch)
