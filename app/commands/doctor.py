@@ -123,7 +123,8 @@ def _print_rest(works: bool, packages: list[str]) -> None:
     if not works:
         print(NO_DRIVER)
     if packages:
-        print(f"--  the window, once there is one, needs {len(packages)} more system packages")
+        noun = "package" if len(packages) == 1 else "packages"
+        print(f"--  the window needs {len(packages)} more system {noun}")
         print(f"      next: {_next_steps(True, packages)[0]}")
     else:
         print("ok  system libraries of the window")

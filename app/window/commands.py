@@ -50,7 +50,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="model.get",
-        title="Get SmolLM2",
+        title="Download SmolLM2",
         run=lambda w: w.opener.get(),
         menu="Model",
         icon="download",

@@ -25,6 +25,16 @@ from app.window.sheets import Sheets
 from app.window.talk_pane import TalkPane
 from app.window.top_line import TopLine
 
+MOST_TITLE = 80  # characters of a chat's title
+
+
+def window_title(bench: Workbench) -> str:
+    """Chat, model and program, as far as there are any, as browsers name their windows."""
+    chat, session = bench.chat, bench.session
+    title = " ".join(chat.title.split())[:MOST_TITLE] if chat.chat_id is not None else ""
+    parts = " – ".join(part for part in (title, session.model_title, "Cutaway") if part)
+    return parts.replace("[*]", "[*][*]")  # alone it is Qt's mark of what is not saved
+
 
 class MainWindow(QMainWindow):
     """Everything the person sees of one workbench; the workbench is closed with it."""
@@ -33,7 +43,6 @@ class MainWindow(QMainWindow):
         super().__init__()
         guard_overrides()
         self.bench, self.looks = bench, Looks(bench.preferences, theme, self)
-        self.setWindowTitle("Cutaway")
         self.setMinimumSize(640, 480)
         self.commands = Actions[Desk](self, self, COMMANDS)
         self.chats, self.inspector = ChatsView(bench), Inspector(bench)
@@ -101,6 +110,12 @@ class MainWindow(QMainWindow):
             bench.selection.changed,
         ):
             signal.connect(self.commands.refresh)
+        bench.chat.details_changed.connect(self._show_title)
+        bench.session.changed.connect(self._show_title)
+        self._show_title()
+
+    def _show_title(self) -> None:
+        self.setWindowTitle(window_title(self.bench))
 
     def _restore_geometry(self) -> None:
         self.resize(1280, 800)

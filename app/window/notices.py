@@ -25,10 +25,11 @@ NEXT_STEPS = {
     "restart": ("Restart", "engine.restart"),
     "restart_less": ("Restart with half the context", "engine.restart_less"),
     "open": ("Choose a model", "model.open"),
-    "get": ("Get SmolLM2", "model.get"),
+    "get": ("Download SmolLM2", "model.get"),
     "retry": ("Try again", "engine.restart"),
 }
 MOST = 4
+PASSING = ("exported", "message", "drop")  # what is over when another chat is opened
 MANY_MESSAGES = 500  # whose import takes long enough to be told of
 
 
@@ -56,7 +57,8 @@ class Notices(QWidget):
         bench.downloads.changed.connect(self._download_changed)
         bench.session.stage_changed.connect(self._stage_changed)
         bench.session.refused.connect(lambda problem: self.problem("refused", problem))
-        bench.session.opened.connect(lambda: self.drop("refused"))
+        bench.session.opened.connect(self._model_opened)
+        bench.chat.opened.connect(self._chat_opened)
         bench.log.appended.connect(self._log_appended)
         for line in bench.notices:
             self.show_banner(line, Banner("warn", line))
@@ -134,7 +136,7 @@ class Notices(QWidget):
             self.drop(f"fetch {name}")
         else:
             amount = f": {mib(item.done)} of {mib(item.total)} MiB" if item.total else " …"
-            text = f"Fetching {name}{amount}"
+            text = f"Downloading {name}{amount}"
             self.progress(f"fetch {name}", text, lambda: downloads.cancel(name))
 
     def _transfer_changed(self) -> None:
@@ -147,8 +149,25 @@ class Notices(QWidget):
             part = 100 * transfer.done // transfer.total
             self.progress("transfer", f"{transfer.what}: {part} %", chats.cancel_transfer)
 
+    def _model_opened(self) -> None:
+        self.drop("refused")
+        session = self._bench.session
+        model, asked = session.model, session.context_cut
+        if model is not None and asked is not None:
+            why = ", all this model was trained for" if model.n_ctx >= model.n_ctx_train else ""
+            text = (
+                f"Context is {grouped(model.n_ctx)} tokens{why}; {grouped(asked)} were asked for."
+            )
+            self.news("context", text, "warn")
+
+    def _chat_opened(self) -> None:
+        for key in PASSING:
+            self.drop(key)
+
     def _session_changed(self) -> None:
         self._stage_changed()
+        if self._bench.session.model is None:
+            self.drop("context")
         error = self._bench.session.error
         shown = self._banners.get("session")
         if error is None:
@@ -175,11 +194,8 @@ class Notices(QWidget):
             self.drop("message")
             self._bench.chat.undo_delete_message()
 
-        if count:
-            what = "the message" if count == 1 else f"{grouped(count)} messages"
-            self.show_banner("message", Banner("accent", f"Deleted {what}.", "Undo", undo))
-        else:
-            self.drop("message")
+        what = "the message" if count == 1 else f"{grouped(count)} messages"
+        self.show_banner("message", Banner("accent", f"Deleted {what}.", "Undo", undo))
 
     def _exported(self, path: Path) -> None:
         def show() -> None:

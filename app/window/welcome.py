@@ -40,7 +40,7 @@ class Welcome(QWidget):
         self._says = label(tone="quiet", wrap=True)
         self._work = _Progress(self._cancel)
         self.get = Button(
-            f"Get SmolLM2, {FETCH_MB} MB", self._runs("model.get"), "primary", "download"
+            f"Download SmolLM2, {FETCH_MB} MB", self._runs("model.get"), "primary", "download"
         )
         self.open = Button("Open a file…", self._runs("model.open_file"), picture="folder")
         self._stored = QVBoxLayout()
@@ -216,7 +216,7 @@ class _Progress(QWidget):
         self._numbers.setText(numbers)
 
     def show_download(self, download: Download) -> None:
-        words = {"download": "Fetching", "verify": "Checking", "unpack": "Unpacking"}
+        words = {"download": "Downloading", "verify": "Checking", "unpack": "Unpacking"}
         text = f"{words.get(download.stage, download.stage.capitalize())} {download.name}"
         parts = [f"{mib(download.done)} of {mib(download.total)} MiB"] if download.total else []
         parts += [f"{mib(int(download.rate))} MiB/s"] if download.rate else []

@@ -32,6 +32,7 @@ class ChatState(QObject):
     engine return whether they could, with `problem` where not.
     """
 
+    opened = Signal()  # another chat, or a new one
     path_changed = Signal(int)  # rows from this one on are other messages now (0: another chat)
     message_added = Signal(int)  # row, at the end
     message_changed = Signal(int)  # row; while answering at most once a frame
@@ -39,7 +40,7 @@ class ChatState(QObject):
     busy_changed = Signal(bool)
     details_changed = Signal()  # title, system prompt, sampling, limits
     draft_changed = Signal(str)  # when not by set_draft: another chat, or it was sent
-    message_deleted = Signal(int)  # how many with it; 0: no longer to be undone
+    message_deleted = Signal(int)  # how many with it; to be undone until `opened`
     found = Signal(object, object)  # row that was searched for and the words, or None
     stored = Signal()  # the list of chats may look different
     problem = Signal(object)  # Problem of something the person just asked for
@@ -97,9 +98,7 @@ class ChatState(QObject):
             self.problem.emit(Problem(error.kind, str(error)))
             return
         self._kept_tokens.clear()
-        if self._removed is not None:
-            self._removed = None
-            self.message_deleted.emit(0)
+        self._removed = None
         if chat is None:
             self.chat_id, self.title = None, UNTITLED
             self.draft = self._preferences.value.draft
@@ -113,6 +112,7 @@ class ChatState(QObject):
         self.details_changed.emit()
         self.draft_changed.emit(self.draft)
         self._show_path(0)
+        self.opened.emit()
 
     def open_at(self, chat_id: int, message_id: int | None, words: list[str]) -> None:
         """Show a chat at the message in which words were found."""

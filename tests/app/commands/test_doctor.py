@@ -95,3 +95,16 @@ def test_devices_without_any(monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "* host" in out
     assert "cutaway[cpu]" in out
+
+
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [
+        (("libxcb-icccm.so.4",), "the window needs 1 more system package\n"),
+        (("libxcb-icccm.so.4", "libglib-2.0.so.0"), "the window needs 2 more system packages\n"),
+    ],
+)
+def test_missing_packages_are_counted(found, capsys, missing, says):
+    found([GOOD], missing)
+    main(["doctor"])
+    assert says in capsys.readouterr().out

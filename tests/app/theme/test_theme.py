@@ -16,6 +16,7 @@ from app.theme.icons import icon, pixmap
 from app.theme.theme import Theme, tokens
 from app.theme.tokens import THEMES
 
+MOST_SHARED = 0.75  # of the ink of two icons that mean two things
 ICONS = sorted(path.name.removesuffix(".svg") for path in (files("resources") / "icons").iterdir())
 
 
@@ -83,3 +84,13 @@ def test_no_device_has_the_hosts_letter() -> None:
     devices = [device_look(f"many:{i}").letter for i in range(26)]
     assert device_look("host").letter not in devices
     assert len(set(devices)) == 25
+
+
+def test_preferences_and_sampling_have_two_icons(qapp: QApplication) -> None:
+    def ink(name: str) -> set[tuple[int, int]]:
+        image = pixmap(name, "#000000", 24, 1).toImage()
+        places = [(x, y) for x in range(24) for y in range(24)]
+        return {place for place in places if image.pixelColor(*place).alpha() > 64}
+
+    one, other = ink("settings"), ink("sliders")
+    assert len(one & other) < MOST_SHARED * min(len(one), len(other))
