@@ -15,7 +15,7 @@ ROWS = 4
 
 
 @dataclass(frozen=True)
-class Split:
+class AttentionSplit:
     """Queries per tile, tiles per kv head, chunks of cells; `each` of all tiles per group."""
 
     rows: int
@@ -24,7 +24,7 @@ class Split:
     each: int
 
 
-def split_of(attention: Attention, traits: DeviceTraits) -> Split:
+def split_of(attention: Attention, traits: DeviceTraits) -> AttentionSplit:
     """The cut of attention on such a device. The number of cells in use plays no part."""
     _, heads, n_tokens, _ = attention.q.shape
     kv_heads, capacity = attention.k.shape[1:3]
@@ -40,5 +40,5 @@ def split_of(attention: Attention, traits: DeviceTraits) -> Split:
     tiles = -(-queries // rows)
     if traits.items_take_vectors and chunks > 1 and most >= 2 * traits.compute_units:
         # A core reads all heads of a chunk in one run: one after the other they jump in memory.
-        return Split(rows, tiles, most, tiles * kv_heads)
-    return Split(rows, tiles, chunks, 1)
+        return AttentionSplit(rows, tiles, most, tiles * kv_heads)
+    return AttentionSplit(rows, tiles, chunks, 1)

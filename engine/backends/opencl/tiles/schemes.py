@@ -46,7 +46,7 @@ class Scheme:
     take more bits here than in the file.
     """
 
-    split: words.Split
+    split: words.Splitter
     _: KW_ONLY
     blocks: int = 1
     halves: int = 1

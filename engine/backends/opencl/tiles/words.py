@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from engine.backends.base import Bytes
 
 Parts = tuple[Bytes, Bytes, Bytes]
-Split = Callable[[Bytes], Parts]
+Splitter = Callable[[Bytes], Parts]
 
 _Words = NDArray[np.uint32]
 
 LOW, FOUR = np.uint8(15), np.uint8(4)
 
 
-def flat(halves: int, high: int) -> Split:
+def flat(halves: int, high: int) -> Splitter:
     """Blocks of 32: halves, then a word of fifth bits or none, then the file's own words.
 
     Q4_0  | 0: half d | 2: 16 bytes, nibbles of i and 16 + i |    Q4_1 and Q5_1 have a half m at 2

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from engine.backends.opencl.attention_split import Split, split_of
+from engine.backends.opencl.attention_split import AttentionSplit, split_of
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.lowering.helpers import split_attention
 from engine.gguf.formats import F16, F32, I32
@@ -30,7 +30,7 @@ def attention(heads: int, kv_heads: int, n_tokens: int, capacity: int) -> Tensor
     return ops.attention(q, k, v, *visible, scale=0.125, softcap=30.0).named("kqv", 3)
 
 
-def split(node: Tensor, traits: DeviceTraits) -> Split:
+def split(node: Tensor, traits: DeviceTraits) -> AttentionSplit:
     return split_of(Attention.of(node), traits)
 
 
