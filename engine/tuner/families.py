@@ -99,7 +99,7 @@ def _group_fits(tuned: Tuned, traits: DeviceTraits) -> bool:
     return tuned.row_team <= traits.max_work_group
 
 
-FAMILIES = (
+TUNED_FAMILIES = (
     Family("decode", True, ("ahead", "tiles"), "GB/s", decode),
     Family("prefill", True, ("panel", "chunk"), "GFLOP/s", prefill, _panels_fit),
     Family("attention", True, ("cells",), "GB/s", attention),
@@ -113,4 +113,4 @@ FAMILIES = (
 
 def families_for(traits: DeviceTraits) -> list[Family]:
     """Those of a kind of device, in the order in which they are tuned."""
-    return [family for family in FAMILIES if family.for_vectors == traits.items_take_vectors]
+    return [family for family in TUNED_FAMILIES if family.for_vectors == traits.items_take_vectors]

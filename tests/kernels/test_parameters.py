@@ -7,7 +7,7 @@ import numpy as np
 from engine.backends.base import PLAIN, BufferType
 from engine.backends.opencl import roof
 from engine.backends.opencl.launch import Arg, DeviceTraits, Launch
-from engine.backends.opencl.launches import FAMILIES, launches_of
+from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.source import families
 from engine.backends.opencl.tiles.layouts import layout_for
@@ -49,7 +49,7 @@ def lowered(case: Case, traits: DeviceTraits, fused: bool) -> tuple[Tensor, ...]
         layout = layout_for(tensor.fmt, tensor.shape, traits) if tiled else PLAIN
         return BufferType("d", layout, 128, 1 << 40)
 
-    if not all(FAMILIES[t.op].supports(t, type_of) for t in nodes):
+    if not all(KERNEL_FAMILIES[t.op].supports(t, type_of) for t in nodes):
         return ()
     return lower(nodes, type_of, traits, frozenset([node.storage]) if fused else None)
 

@@ -21,7 +21,7 @@ from engine.backends.base import (
     Where,
 )
 from engine.backends.host.buffers import HostBuffer, MappedBuffer
-from engine.backends.host.families import FAMILIES
+from engine.backends.host.families import OPERATIONS
 from engine.backends.host.in_place import IN_PLACE
 from engine.backends.host.operand import Operand
 from engine.gguf.formats import Format
@@ -86,7 +86,7 @@ class HostBackend(Backend):
         to.buffer.write(to.offset, blocks)
 
     def supports(self, node: Tensor, type_of: TypeOf) -> bool:
-        return node.op in FAMILIES or node.op in VIEW_OPS
+        return node.op in OPERATIONS or node.op in VIEW_OPS
 
     def lower(
         self, nodes: Sequence[Tensor], type_of: TypeOf, kept: frozenset[Tensor] | None = None
@@ -101,7 +101,7 @@ class HostBackend(Backend):
         for node in nodes:
             if node.op not in VIEW_OPS:
                 sources = [None if s is None else _operand(s, where) for s in node.src]
-                call = partial(FAMILIES[node.op], node, _operand(node, where), *sources)
+                call = partial(OPERATIONS[node.op], node, _operand(node, where), *sources)
                 calls.append((node, call))
         return HostCommands(calls)
 

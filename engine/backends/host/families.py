@@ -17,7 +17,7 @@ from engine.backends.host import (
 )
 from engine.graph.op import Op
 
-FAMILIES: dict[Op, Callable[..., None]] = {
+OPERATIONS: dict[Op, Callable[..., None]] = {
     Op.ADD: arithmetic.add,
     Op.SUB: arithmetic.sub,
     Op.MUL: arithmetic.mul,

@@ -20,7 +20,7 @@ from engine.backends.opencl.commands import OpenCLCommands, prepare
 from engine.backends.opencl.drivers.device import Device
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.launch import Launch
-from engine.backends.opencl.launches import FAMILIES, launches_of
+from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
 from engine.backends.opencl.lowering.in_place import IN_PLACE
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.program import Programs
@@ -89,7 +89,7 @@ class OpenCLBackend(Backend):
             to.buffer.write(to.offset + start, piece)
 
     def supports(self, node: Tensor, type_of: TypeOf) -> bool:
-        family = FAMILIES.get(node.op)
+        family = KERNEL_FAMILIES.get(node.op)
         return family is not None and family.supports(node, type_of)
 
     def lower(

@@ -20,7 +20,7 @@ from engine.protocol import DeviceRow
 
 INSTALL = "pip install 'cutaway[cpu]'"
 LEAST_ALIGNMENT = 128
-FAMILIES = (
+DEVICE_FAMILIES = (
     (r"portable computing language", "pocl"),
     (r"nvidia", "nvidia"),
     (r"amd accelerated", "amd"),
@@ -157,7 +157,7 @@ def find_devices() -> list[Device]:
 
 def family_name(platform: str) -> str:
     """The first part of a device's spelling: a short word for a platform's name."""
-    for pattern, family in FAMILIES:
+    for pattern, family in DEVICE_FAMILIES:
         if re.search(pattern, platform, re.IGNORECASE):
             return family
     words = re.findall(r"[a-z0-9]+", platform.lower())

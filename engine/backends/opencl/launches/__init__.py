@@ -68,7 +68,7 @@ class Family(NamedTuple):
     make: MakeLaunches
 
 
-FAMILIES: dict[Op, Family] = {
+KERNEL_FAMILIES: dict[Op, Family] = {
     Op.ADD: Family(supports_arithmetic, binary),
     Op.SUB: Family(supports_arithmetic, binary),
     Op.MUL: Family(supports_arithmetic, binary),
@@ -133,5 +133,5 @@ def launches_of(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence
     """Of a lowered node; none of a RESULT, which the launch of the node before writes."""
     if node.op is Op.RESULT:
         return ()
-    make = LOWERED.get(node.op) or FAMILIES[node.op].make
+    make = LOWERED.get(node.op) or KERNEL_FAMILIES[node.op].make
     return make(node, type_of, traits)
