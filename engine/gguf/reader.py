@@ -13,7 +13,7 @@ from engine.errors import BadFile, ShapeError
 from engine.gguf.byteorder import swap_blocks
 from engine.gguf.dequantize import dequantize
 from engine.gguf.metadata import Metadata
-from engine.gguf.splits import Part, open_parts
+from engine.gguf.splits import FilePart, open_parts
 from engine.gguf.tensors import TensorInfo
 
 
@@ -29,7 +29,7 @@ def open_gguf(path: str | PathLike[str]) -> "GGUFFile":
 class GGUFFile:
     """An open model. Arrays from it stay valid after `close`; they keep the map alive."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[FilePart]) -> None:
         first = parts[0].header
         self.paths = tuple(part.path for part in parts)
         self.size = sum(len(part.data) for part in parts)

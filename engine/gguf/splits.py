@@ -19,7 +19,7 @@ _NAME = re.compile(r"(?P<prefix>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suf
 
 
 @dataclass(frozen=True)
-class Part:
+class FilePart:
     """A mapped file and its header."""
 
     path: Path
@@ -27,7 +27,7 @@ class Part:
     header: Header
 
 
-def open_parts(path: Path) -> tuple[Part, ...]:
+def open_parts(path: Path) -> tuple[FilePart, ...]:
     """The file at `path`, or all the parts it belongs to, in order. BadFile if any is wrong."""
     named = _open(path, 0)
     count = named.header.metadata.get("split.count", int, 0)
@@ -41,7 +41,7 @@ def open_parts(path: Path) -> tuple[Part, ...]:
     return parts
 
 
-def _open(path: Path, number: int) -> Part:
+def _open(path: Path, number: int) -> FilePart:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its other end
             raise BadFile(path, "not a file")
@@ -52,7 +52,7 @@ def _open(path: Path, number: int) -> Part:
             data = memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
     except OSError as error:
         raise BadFile(path, (error.strerror or str(error)).lower()) from None
-    return Part(path, data, read_header(str(path), data, number))
+    return FilePart(path, data, read_header(str(path), data, number))
 
 
 def _part_paths(path: Path, count: int) -> list[Path]:
@@ -75,7 +75,7 @@ def _part_paths(path: Path, count: int) -> list[Path]:
     return paths
 
 
-def _check_part(part: Part, i: int, parts: Sequence[Part]) -> None:
+def _check_part(part: FilePart, i: int, parts: Sequence[FilePart]) -> None:
     metadata, count = part.header.metadata, len(parts)
     number = metadata.get("split.no", int)
     if (number, metadata.get("split.count", int)) != (i, count):
@@ -88,8 +88,8 @@ def _check_part(part: Part, i: int, parts: Sequence[Part]) -> None:
         raise BadFile(part.path, "its byte order is not that of the first part")
 
 
-def _check_tensors(parts: Sequence[Part]) -> None:
-    owner: dict[str, Part] = {}
+def _check_tensors(parts: Sequence[FilePart]) -> None:
+    owner: dict[str, FilePart] = {}
     for part in parts:
         for tensor in part.header.tensors:
             if tensor.name in owner:

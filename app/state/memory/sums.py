@@ -14,7 +14,7 @@ Place = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Part:
+class MemoryPart:
     """Bytes of one component on one device, planned and held. Mapped pages are not allocated."""
 
     device: str
@@ -38,7 +38,7 @@ class PoolSum:
     """A pool with its parts, devices together and components in their order."""
 
     pool: PoolRow
-    parts: tuple[Part, ...]
+    parts: tuple[MemoryPart, ...]
 
     @property
     def held(self) -> int:
@@ -87,7 +87,7 @@ def in_order(found: Iterable[Place]) -> list[Place]:
     return sorted(found, key=lambda p: (p[0] == "host", devices[p[0]], ranks.get(p[1], len(ranks))))
 
 
-def _parts(cells: Iterable[Cell]) -> list[Part]:
+def _parts(cells: Iterable[Cell]) -> list[MemoryPart]:
     cells = list(cells)
     sums: dict[Place, list[int]] = {place: [0, 0, 0] for place in places(cells)}
     for cell in cells:
@@ -96,6 +96,6 @@ def _parts(cells: Iterable[Cell]) -> list[Part]:
         found[1] += cell.held
         found[2] |= cell.status == "failed"
     return [
-        Part(device, name, planned, held, bool(failed))
+        MemoryPart(device, name, planned, held, bool(failed))
         for (device, name), (planned, held, failed) in sums.items()
     ]

