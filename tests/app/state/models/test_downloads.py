@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from app import fetch
-from app.fetch.job import Cancelled, Progress
+from app.fetch.job import Cancelled, FetchProgress
 from app.state.models.downloads import Downloads
 from app.work import close_jobs
 from engine.errors import DownloadError
 from tests.app.state.conftest import Until
 
-Report, Stopped = Callable[[Progress], None], Callable[[], bool]
+Report, Stopped = Callable[[FetchProgress], None], Callable[[], bool]
 
 
 def fake(
@@ -27,9 +27,9 @@ def fake(
         if cancelled():
             raise Cancelled(name)
         done += 10 << 20
-        progress(Progress("download", done, total))
+        progress(FetchProgress("download", done, total))
         time.sleep(0.02)
-    progress(Progress("unpack", total, total))
+    progress(FetchProgress("unpack", total, total))
     return Path(f"/{name}-{accept_terms}.gguf")
 
 
