@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from engine.errors import NoMem
-from engine.memory.layout import FitDevice, GPULayers, Layout, Wish, assign_layers
+from engine.memory.layout import FitDevice, GPULayers, LayerLayout, Wish, assign_layers
 from engine.memory.records import BackendMemory
 from engine.units import MIB
 
@@ -54,12 +54,12 @@ class Problem:
 class Fitted:
     """Where the loop ended, by what is known of it; `failure` says why nothing fits."""
 
-    layout: Layout
+    layout: LayerLayout
     response: Response
     failure: NoMem | None = None
 
 
-Attempt = Callable[[Layout], Response]
+Attempt = Callable[[LayerLayout], Response]
 
 
 def fit(problem: Problem, operations: Sequence[Attempt]) -> Fitted:
@@ -98,7 +98,7 @@ class _Loop:
                 found = self._next()
             self.layout = found
 
-    def _between(self, attempt: Attempt, found: Layout) -> bool:
+    def _between(self, attempt: Attempt, found: LayerLayout) -> bool:
         """Where layouts jump between two counts, try those in between, from above."""
         if self.problem.wish.requested >= 0 or found.total - self.layout.total <= 1:
             return False
@@ -123,7 +123,7 @@ class _Loop:
             raise _with(failure, "memory layout cannot be allocated")
         self.backoff += BACKOFF
 
-    def _next(self, forced: int | None = None) -> Layout:
+    def _next(self, forced: int | None = None) -> LayerLayout:
         problem = self.problem
         if forced is not None:
             problem = replace(problem, wish=replace(problem.wish, requested=forced))
@@ -132,14 +132,14 @@ class _Loop:
         return made
 
 
-def build_layout(problem: Problem, response: Response, backoff: float = 0.0) -> Layout:
+def build_layout(problem: Problem, response: Response, backoff: float = 0.0) -> LayerLayout:
     """The best layout by what is known. Libraries are solved apart; the one with most layers wins.
 
     With nothing known all layers count as empty, so that one device gets them all.
     """
     sizes = _sizes(problem, response)
     ranked = sorted(problem.devices, key=lambda d: (d.integrated, -d.free))
-    best = Layout()
+    best = LayerLayout()
     for library in dict.fromkeys(d.library for d in ranked):
         group = [d for d in ranked if d.library == library]
         graphs = [_graph(d, response) for d in group]
@@ -151,7 +151,7 @@ def build_layout(problem: Problem, response: Response, backoff: float = 0.0) -> 
     return best
 
 
-def verify(problem: Problem, response: Response, layout: Layout) -> None:
+def verify(problem: Problem, response: Response, layout: LayerLayout) -> None:
     """Raises `NoMem` where the rest does not fit RAM, or all layers were to be on GPUs."""
     memory, system, wish = response.memory, problem.system, problem.wish
     sizes = _sizes(problem, response)
@@ -177,7 +177,7 @@ def verify(problem: Problem, response: Response, layout: Layout) -> None:
         raise NoMem(system.device, "what is not on GPUs", rest, available, detail)
 
 
-def explain(problem: Problem, response: Response, layout: Layout, n_layer: int) -> list[str]:
+def explain(problem: Problem, response: Response, layout: LayerLayout, n_layer: int) -> list[str]:
     """A sentence for every decision."""
     sizes = dict(zip(problem.movable, _sizes(problem, response), strict=True))
     said = []

@@ -42,7 +42,7 @@ class GPULayers:
 
 
 @dataclass(frozen=True)
-class Layout:
+class LayerLayout:
     """The layers of every device, lower layers first. Two are the same by `digest`."""
 
     devices: tuple[GPULayers, ...] = ()
@@ -65,9 +65,9 @@ class Layout:
         """Which of the devices has a layer."""
         return next((d.id for d in self.devices if layer in d.layers), None)
 
-    def numbered(self, layers: Sequence[int]) -> "Layout":
+    def numbered(self, layers: Sequence[int]) -> "LayerLayout":
         """The same with layer i called layers[i]."""
-        return Layout(
+        return LayerLayout(
             tuple(replace(d, layers=tuple(layers[i] for i in d.layers)) for d in self.devices)
         )
 
@@ -90,14 +90,14 @@ class Wish:
 
 def assign_layers(
     sizes: Sequence[int], devices: Sequence[FitDevice], wish: Wish, last_used: int = 0
-) -> Layout:
+) -> LayerLayout:
     """The most layers on the fewest of `devices` (sorted; `free` less everything reserved).
 
     Where not all fit, the output block is dropped and that second result counts, even when smaller.
     """
     if wish.requested >= 0 or wish.spread:
         devices = [replace(d, integrated=False) for d in devices]
-    layout = Layout()
+    layout = LayerLayout()
     for dropped in range(2 if wish.has_output else 1):
         tried = sizes[: len(sizes) - dropped]
         requested = min(len(tried), wish.requested)
@@ -116,7 +116,7 @@ def assign_layers(
 
 def best_fit(
     sizes: Sequence[int], devices: Sequence[FitDevice], requested: int, force: bool
-) -> Layout:
+) -> LayerLayout:
     """Greedy with the smallest share of every device's memory that places as many layers.
 
     Discrete devices take theirs from the end first, integrated ones what is left.
@@ -139,12 +139,12 @@ def best_fit(
         # Below 0 it means "as many as fit", which it must go on to mean.
         requested = requested - best.total if requested >= 0 else requested
         found = (*best.devices, *found)
-    return Layout(found)
+    return LayerLayout(found)
 
 
 def greedy(
     sizes: Sequence[int], devices: Sequence[FitDevice], capacity: float, requested: int = -1
-) -> Layout:
+) -> LayerLayout:
     """Layers from the last down, the last device first and never back to one that was left.
 
     Every device lends `capacity` of its free memory; at most `requested` layers, if not below 0.
@@ -167,8 +167,8 @@ def greedy(
     return _layout(taken)
 
 
-def _layout(taken: Iterable[tuple[FitDevice, list[int]]]) -> Layout:
+def _layout(taken: Iterable[tuple[FitDevice, list[int]]]) -> LayerLayout:
     lowest_first = reversed(list(taken))
-    return Layout(
+    return LayerLayout(
         tuple(GPULayers(d.id, tuple(reversed(layers)), d.library) for d, layers in lowest_first)
     )

@@ -15,7 +15,7 @@ from engine.memory.records import BackendMemory, Status
 from engine.models.build import BuiltModel
 from engine.protocol import MemoryRow
 from engine.runner.stepper import worst_cases
-from engine.scheduler.allocate import Layout
+from engine.scheduler.allocate import ArenaLayout
 from engine.scheduler.lifetimes import arena_type
 from engine.scheduler.outline import Outline, Peak, outline
 from engine.weights.load import Allocation, matmul_only, plan_weights
@@ -188,7 +188,7 @@ def _arenas(outlines: Sequence[Outline], backends: Sequence[Backend]) -> Iterato
         yield Wanted(host, arena_type(host), size, Owner(Component.STAGING))
 
 
-def _chunks(layouts: Sequence[Layout]) -> list[tuple[int, str]]:
+def _chunks(layouts: Sequence[ArenaLayout]) -> list[tuple[int, str]]:
     """Size and name of each chunk, the larger where several layouts have one."""
     pairs = (zip(layout.chunks, layout.names, strict=True) for layout in layouts)
     return [max(same) for same in zip_longest(*pairs, fillvalue=(0, ""))]

@@ -8,7 +8,7 @@ import psutil
 from engine.backends.base import Backend
 from engine.errors import NoMem
 from engine.memory.fit import Problem, Response, System, explain, fit, spans
-from engine.memory.layout import FitDevice, Layout, Wish
+from engine.memory.layout import FitDevice, LayerLayout, Wish
 from engine.memory.placement import Placement
 from engine.memory.pools import MeasuredPool, system_pool
 from engine.memory.records import now
@@ -60,7 +60,7 @@ class _Placing:
         """Run the fit loop if layers may go to several devices."""
         movable = tuple(i for i in range(self.built.n_layer + 1) if i not in self.fixed)
         if not (self.devices.fitted and movable):
-            dry = self._dry_run(Layout())
+            dry = self._dry_run(LayerLayout())
             failure = dry.refused()
             if failure is None and self.allocate is not None:
                 failure = self.allocate(dry)
@@ -80,7 +80,7 @@ class _Placing:
         placement = replace(dry.placement, reasons=(*said, *self._asked(dry)))
         return Placed(replace(dry, placement=placement), failure)
 
-    def _dry_run(self, layout: Layout) -> DryRun:
+    def _dry_run(self, layout: LayerLayout) -> DryRun:
         if layout.digest not in self._dry:
             layers = tuple(
                 self.fixed.get(i) or layout.device_of(i) or self.devices.rest
@@ -91,11 +91,11 @@ class _Placing:
             self._dry[layout.digest] = dry_run(self.built, self.devices.backends, placement, fused)
         return self._dry[layout.digest]
 
-    def _try_dry(self, layout: Layout) -> Response:
+    def _try_dry(self, layout: LayerLayout) -> Response:
         dry = self._dry_run(layout)
         return self._response(dry, dry.refused())
 
-    def _try_really(self, layout: Layout) -> Response:
+    def _try_really(self, layout: LayerLayout) -> Response:
         assert self.allocate is not None
         dry = self._dry_run(layout)
         return self._response(dry, self.allocate(dry))

@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class ArenaLayout:
     """Where each storage lies in one device's arena, and the sizes of its chunks. One that a single
     tensor needs for itself has that one's name in `names`, others none.
 
@@ -67,7 +67,7 @@ class Layout:
         return sum(self.chunks)
 
 
-def allocate(lives: Iterable[Lifetime], most: int, reserved: int = 0) -> Layout:
+def allocate(lives: Iterable[Lifetime], most: int, reserved: int = 0) -> ArenaLayout:
     """Places of storages in chunks of at most `most` bytes; what lives together never overlaps.
 
     One that is larger has a chunk of its size. The first chunk starts with `reserved` bytes that
@@ -86,7 +86,7 @@ def allocate(lives: Iterable[Lifetime], most: int, reserved: int = 0) -> Layout:
             sizes.append(life.size)
             names.append(life.storages[0].name)
     then = tuple(life for life in lives if life.first <= busiest <= life.last)
-    return Layout(places, tuple(sizes), tuple(names), reserved, bound, busiest, then)
+    return ArenaLayout(places, tuple(sizes), tuple(names), reserved, bound, busiest, then)
 
 
 def _alive(lives: Sequence[Lifetime]) -> list[int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from engine.backends.base import Backend, BufferType
 from engine.graph.graph import Graph
 from engine.graph.tensor import Role, Tensor
-from engine.scheduler.allocate import Layout, Place, allocate
+from engine.scheduler.allocate import ArenaLayout, Place, allocate
 from engine.scheduler.assign import NO_PINS, Assignment, Pins, assign
 from engine.scheduler.lifetimes import LoweredSplit, arena_type, timeline
 from engine.scheduler.places import Places
@@ -46,9 +46,9 @@ class Outline:
     input_offsets: Mapping[Tensor, int]
     input_block: int
     steps: tuple[Tensor | None, ...]
-    layouts: Mapping[str, Layout]
+    layouts: Mapping[str, ArenaLayout]
     places: Places
-    staging: Layout
+    staging: ArenaLayout
 
     def place(self, backend: Backend, storage: Tensor) -> Place:
         """Where an unplaced storage starts in the backend's arena."""

@@ -13,7 +13,7 @@ from engine.backends.base import Backend, Buffer, Component, Event, Location, Ow
 from engine.graph.arrays import as_array
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
-from engine.scheduler.allocate import Layout
+from engine.scheduler.allocate import ArenaLayout
 from engine.scheduler.assign import NO_PINS, Pins
 from engine.scheduler.lifetimes import arena_type
 from engine.scheduler.outline import Outline, outline
@@ -220,7 +220,7 @@ class Planner:
             self._staging = Staging(self._passage[0].view(0, size))
 
     def _grow_one(
-        self, backend: Backend, layout: Layout, arena: list[Buffer], component: Component
+        self, backend: Backend, layout: ArenaLayout, arena: list[Buffer], component: Component
     ) -> None:
         held = [chunk.size for chunk in arena]
         sizes = [max(two) for two in zip_longest(held, layout.chunks, fillvalue=0)]

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from engine.backends.base import BufferType
 from engine.graph.tensor import Tensor
-from engine.scheduler.allocate import Layout, Lifetime, allocate
+from engine.scheduler.allocate import ArenaLayout, Lifetime, allocate
 from engine.scheduler.split import Split
 
 
-def staging_layout(splits: Sequence[Split], kind: BufferType, inputs: int) -> Layout:
+def staging_layout(splits: Sequence[Split], kind: BufferType, inputs: int) -> ArenaLayout:
     """Places in one piece of host memory whose first `inputs` bytes hold a step's inputs.
 
     Time counts splits: a storage stays from the one that made it to the last that it is copied to.

@@ -18,7 +18,7 @@ from engine.memory.fit import (
     spans,
     verify,
 )
-from engine.memory.layout import FitDevice, GPULayers, Layout, Wish
+from engine.memory.layout import FitDevice, GPULayers, LayerLayout, Wish
 from engine.memory.records import BackendMemory, DeviceMemory, Entry
 
 SYSTEM = System(free=1000, swap=0, device="cpu")
@@ -40,7 +40,7 @@ class Model:
         self.names, self.graph = names, graph
         self.tried: list[int] = []
 
-    def memory(self, layout: Layout) -> BackendMemory:
+    def memory(self, layout: LayerLayout) -> BackendMemory:
         def entries(name: str | None) -> tuple[Entry, ...]:
             sizes = (20 if i == N - 1 else 7 for i in range(N))
             return tuple(Entry(s * (layout.device_of(i) == name)) for i, s in enumerate(sizes))
@@ -56,8 +56,8 @@ class Model:
         found = [record(name, name) for name in self.names]
         return BackendMemory(Entry(5), (*found, record("cpu", None)))
 
-    def attempt(self, fails: Callable[[Layout], NoMem | None] = lambda _: None) -> Attempt:
-        def attempt(layout: Layout) -> Response:
+    def attempt(self, fails: Callable[[LayerLayout], NoMem | None] = lambda _: None) -> Attempt:
+        def attempt(layout: LayerLayout) -> Response:
             self.tried.append(layout.total)
             return Response(self.memory(layout), fails(layout))
 
@@ -71,7 +71,7 @@ def total(fitted: Fitted) -> int:
 
 def test_everything_is_tried_on_the_first_device_when_nothing_is_known() -> None:
     first = build_layout(problem(device("small", 9), device("large", 99)), Response())
-    assert first == Layout((GPULayers("large", tuple(range(N))),))
+    assert first == LayerLayout((GPULayers("large", tuple(range(N))),))
     apart = problem(device("large", 99, library="x"), device("small", 9, library="y"))
     assert build_layout(apart, Response()) == first
 
@@ -104,7 +104,7 @@ def test_reserves(free: int, minimum: int, overhead: int, layers: int) -> None:
 def test_backoff_takes_a_tenth_more_each_time_until_it_succeeds() -> None:
     model = Model("a")
 
-    def fails(layout: Layout) -> NoMem | None:
+    def fails(layout: LayerLayout) -> NoMem | None:
         return NoMem("a", "weights", 1, 0) if layout.total > 2 else None
 
     # 55 bytes hold all 5 layers; a tenth less is 49 (4), 44, 39 (3), 33, 28 (2).
@@ -114,7 +114,7 @@ def test_backoff_takes_a_tenth_more_each_time_until_it_succeeds() -> None:
 
 
 def test_a_device_that_never_succeeds_ends_with_what_was_refused() -> None:
-    def fails(layout: Layout) -> NoMem | None:
+    def fails(layout: LayerLayout) -> NoMem | None:
         return NoMem("a", "graph", 77, 3)
 
     found = fit(problem(device("a", 55)), [Model("a").attempt(fails)])
@@ -140,7 +140,7 @@ def test_a_requested_count_that_cannot_be_allocated_is_an_error() -> None:
 def test_every_operation_is_settled_in_turn() -> None:
     dry, real = Model("a"), Model("a")
 
-    def fails(layout: Layout) -> NoMem | None:
+    def fails(layout: LayerLayout) -> NoMem | None:
         return NoMem("a", "weights", 1, 0) if layout.total > 3 else None
 
     found = fit(problem(device("a", 55)), [dry.attempt(), real.attempt(fails)])
@@ -152,7 +152,7 @@ def test_every_operation_is_settled_in_turn() -> None:
 class Swings(Model):
     """A graph that is small with three layers or fewer, so that layouts jump back and forth."""
 
-    def memory(self, layout: Layout) -> BackendMemory:
+    def memory(self, layout: LayerLayout) -> BackendMemory:
         self.graph = 0 if layout.total <= 3 else 25
         return super().memory(layout)
 
@@ -169,7 +169,7 @@ def test_between_two_layouts_that_alternate_the_steps_are_tried() -> None:
 class Grows(Model):
     """A graph that takes 30 only where all layers are: one layer less leaves room for itself."""
 
-    def memory(self, layout: Layout) -> BackendMemory:
+    def memory(self, layout: LayerLayout) -> BackendMemory:
         self.graph = 30 if layout.total >= 5 else 0
         return super().memory(layout)
 
@@ -192,7 +192,7 @@ def test_devices_of_two_libraries_are_never_mixed() -> None:
 
 
 def test_a_device_without_a_record_gets_nothing() -> None:
-    response = Response(Model("a").memory(Layout()))
+    response = Response(Model("a").memory(LayerLayout()))
     found = build_layout(problem(device("a", 20), device("unseen", 999)), response)
     assert found.device_of(N - 1) != "unseen"
     assert {d.id for d in found.devices if d.layers} == {"a"}
@@ -200,13 +200,13 @@ def test_a_device_without_a_record_gets_nothing() -> None:
 
 def test_devices_in_use_are_kept() -> None:
     model = Model("a", "b", graph=1)
-    both = Layout((GPULayers("a", (0, 1, 2)), GPULayers("b", (3, 4, 5))))
+    both = LayerLayout((GPULayers("a", (0, 1, 2)), GPULayers("b", (3, 4, 5))))
     found = build_layout(problem(device("a", 999), device("b", 990)), Response(model.memory(both)))
     assert {d.id for d in found.devices if d.layers} == {"a", "b"}
 
 
 def test_bytes_that_are_fixed_are_not_moved_but_take_room() -> None:
-    response = Response(Model("a").memory(Layout()), None, {"a": [0, 0, 0, 7, 7, 0]})
+    response = Response(Model("a").memory(LayerLayout()), None, {"a": [0, 0, 0, 7, 7, 0]})
     sizes = problem(device("a", 40))
     # Layers 3 and 4 have 3 movable bytes each, and 14 of the 40 are taken: 3 + 3 + 10 + 10.
     assert build_layout(sizes, response).devices == (GPULayers("a", (1, 2, 3, 4)),)
@@ -222,24 +222,26 @@ def test_a_full_offload_that_is_required_and_does_not_fit() -> None:
 
 
 def test_what_stays_must_fit_ram_and_swap() -> None:
-    response = Response(Model("a", graph=4).memory(Layout()))
+    response = Response(Model("a", graph=4).memory(LayerLayout()))
     # 5 layers of 10, the output block of 20, rows of 5 and a graph of 4.
     wanted = 5 * 10 + 20 + 5 + 4
     for free, swap, fits in ((wanted, 0, True), (wanted - 1, 1, True), (wanted - 2, 1, False)):
         stays = problem(device("a", 1), system=System(free, swap, "cpu"))
         if fits:
-            verify(stays, response, Layout())
+            verify(stays, response, LayerLayout())
         else:
             with pytest.raises(NoMem, match="requires more system memory") as refused:
-                verify(stays, response, Layout())
+                verify(stays, response, LayerLayout())
             assert (refused.value.wanted, refused.value.left) == (wanted, free + swap)
 
 
 def test_swap_does_not_count_where_a_full_offload_is_required() -> None:
-    response = Response(Model("a", graph=4).memory(Layout()))
+    response = Response(Model("a", graph=4).memory(LayerLayout()))
     wish = {"require_full": True, "requested": 0}
     with pytest.raises(NoMem, match="unable to load full model"):
-        verify(problem(device("a", 1), system=System(70, 99, "cpu"), **wish), response, Layout())
+        verify(
+            problem(device("a", 1), system=System(70, 99, "cpu"), **wish), response, LayerLayout()
+        )
 
 
 def test_every_decision_has_a_sentence() -> None:

@@ -5,7 +5,7 @@ import pytest
 from engine.memory.layout import (
     FitDevice,
     GPULayers,
-    Layout,
+    LayerLayout,
     Wish,
     assign_layers,
     best_fit,
@@ -17,7 +17,7 @@ def device(name: str, free: int, integrated: bool = False) -> FitDevice:
     return FitDevice(name, free, 0, integrated)
 
 
-def shown(layout: Layout) -> dict[str, tuple[int, ...]]:
+def shown(layout: LayerLayout) -> dict[str, tuple[int, ...]]:
     return {d.id: d.layers for d in layout.devices}
 
 
@@ -114,21 +114,21 @@ def test_requested_layers_ignore_which_devices_are_integrated() -> None:
 @pytest.mark.parametrize(
     ("layout", "text"),
     [
-        (Layout(), "[]"),
-        (Layout((GPULayers("a", (0, 1, 2)),)), "3[ID:a Layers:3(0..2)]"),
-        (Layout((GPULayers("a", (0, 2)), GPULayers("b", (7,)))),
+        (LayerLayout(), "[]"),
+        (LayerLayout((GPULayers("a", (0, 1, 2)),)), "3[ID:a Layers:3(0..2)]"),
+        (LayerLayout((GPULayers("a", (0, 2)), GPULayers("b", (7,)))),
          "3[ID:a Layers:2[0 2] ID:b Layers:1(7..7)]"),
-        (Layout((GPULayers("a"), GPULayers("b", (1,)))), "1[ ID:b Layers:1(1..1)]"),
+        (LayerLayout((GPULayers("a"), GPULayers("b", (1,)))), "1[ ID:b Layers:1(1..1)]"),
     ],
 )  # fmt: skip
-def test_printing(layout: Layout, text: str) -> None:
+def test_printing(layout: LayerLayout, text: str) -> None:
     assert str(layout) == text
 
 
 def test_layouts_are_the_same_whatever_devices_stay_empty() -> None:
-    one = Layout((GPULayers("a", (1, 2)),))
-    assert one.digest == Layout((GPULayers("b"), GPULayers("a", (1, 2)))).digest
-    assert one.digest != Layout((GPULayers("b", (1, 2)),)).digest
-    assert one.digest != Layout((GPULayers("a", (1, 3)),)).digest
-    assert one.digest != Layout((GPULayers("a", (1, 2), library="cuda"),)).digest
-    assert len({Layout().digest, Layout((GPULayers("a"),)).digest}) == 1
+    one = LayerLayout((GPULayers("a", (1, 2)),))
+    assert one.digest == LayerLayout((GPULayers("b"), GPULayers("a", (1, 2)))).digest
+    assert one.digest != LayerLayout((GPULayers("b", (1, 2)),)).digest
+    assert one.digest != LayerLayout((GPULayers("a", (1, 3)),)).digest
+    assert one.digest != LayerLayout((GPULayers("a", (1, 2), library="cuda"),)).digest
+    assert len({LayerLayout().digest, LayerLayout((GPULayers("a"),)).digest}) == 1
