@@ -16,14 +16,14 @@ from engine.units import MIB
 REPORT_EVERY = 0.1  # seconds
 SPACE_MARGIN = 16 << 20  # bytes a download leaves free, since others write to the disk too
 
-Stage = Literal["download", "unpack"]
+FetchStage = Literal["download", "unpack"]
 
 
 @dataclass(frozen=True)
 class FetchProgress:
     """How far one stage of a fetch is, in bytes over all its files."""
 
-    stage: Stage
+    stage: FetchStage
     done: int
     total: int
 
@@ -61,7 +61,7 @@ class Job:
         if self.cancelled():
             raise Cancelled(self.name)
 
-    def report(self, stage: Stage, done: int, total: int) -> None:
+    def report(self, stage: FetchStage, done: int, total: int) -> None:
         """Passes the progress on, some ten times a second and at the stage's end."""
         now = time.monotonic()
         if done >= total or now - self._last >= REPORT_EVERY:

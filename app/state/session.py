@@ -30,7 +30,7 @@ log = logging.getLogger("engine")
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageProgress:
     """How far a stage is (`load`, `compile`, `prefill`); `left_s` estimates the seconds left.
 
     `total` is 0 until the engine has told it.
@@ -43,7 +43,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Vitals:
+class AnswerSpeed:
     """The answer under way or the last one: tokens a second, seconds to the first token."""
 
     rate: float | None = None
@@ -82,8 +82,8 @@ class Session(QObject):
         self.model: Loaded | None = None
         self.path: Path | None = None
         self.options = EngineOptions()
-        self.stage: Stage | None = None
-        self.vitals = Vitals()
+        self.stage: StageProgress | None = None
+        self.vitals = AnswerSpeed()
         self.rates: deque[float] = deque(maxlen=HISTORY)
         self.error: Problem | None = None
         self.previous: Wanted | None = None
@@ -131,7 +131,7 @@ class Session(QObject):
         check = Work(check_model, wanted.path)
         self._check = check.then(lambda _: self._checked(wanted)).fail(self._refuse).start(self)
         self.path, self.options, self.error = wanted.path, wanted.options, None
-        self._set("loading", Stage("load", 0, 0, None))
+        self._set("loading", StageProgress("load", 0, 0, None))
 
     def open_previous(self) -> None:
         """Load again what was open before a load that failed."""
@@ -167,7 +167,7 @@ class Session(QObject):
         self.path, self.options = wanted.path, wanted.options
         self.model = self.error = None
         self._load_id = self.client.load(self.path, self.options)
-        self._set("loading", Stage("load", 0, 0, None))
+        self._set("loading", StageProgress("load", 0, 0, None))
         log.info("opening %s", self.path)
 
     def unload(self) -> None:
@@ -211,16 +211,16 @@ class Session(QObject):
         self._answer_id = request_id
         self._asked = self._counted_at = monotonic()
         self._counted = 0
-        self.vitals = Vitals()
-        self._set("answering", Stage("prefill", 0, 0, None))
+        self.vitals = AnswerSpeed()
+        self._set("answering", StageProgress("prefill", 0, 0, None))
         self.vitals_changed.emit()
 
-    def _set(self, status: Status, stage: Stage | None = None) -> None:
+    def _set(self, status: Status, stage: StageProgress | None = None) -> None:
         self.status = status
         self._set_stage(stage)
         self.changed.emit()
 
-    def _set_stage(self, stage: Stage | None) -> None:
+    def _set_stage(self, stage: StageProgress | None) -> None:
         if stage != self.stage:
             self.stage, self._stage_began = stage, monotonic()
             self.stage_changed.emit()
@@ -234,7 +234,7 @@ class Session(QObject):
         took = now - self._stage_began
         known = progress.done > 0 and took > 0.2
         left = took / progress.done * (progress.total - progress.done) if known else None
-        self.stage = Stage(progress.stage, progress.done, progress.total, left)
+        self.stage = StageProgress(progress.stage, progress.done, progress.total, left)
         self.stage_changed.emit()
 
     def _on_loaded(self, loaded: Loaded) -> None:
@@ -271,7 +271,7 @@ class Session(QObject):
             self.rates.append(rate)
         elif rate is None and n > self._counted:
             rate = (n - self._counted) / max(now - self._counted_at, 1e-3)
-        self.vitals = Vitals(rate, first, n)
+        self.vitals = AnswerSpeed(rate, first, n)
         self.vitals_changed.emit()
 
     def _on_finished(self, finished: Finished) -> None:
@@ -279,7 +279,7 @@ class Session(QObject):
             return
         self._answer_id = None
         stats = finished.stats
-        self.vitals = Vitals(
+        self.vitals = AnswerSpeed(
             stats.decode_rate or None,
             stats.first_token_s if stats.n_generated else None,
             stats.n_generated,
@@ -318,7 +318,7 @@ class Session(QObject):
         log.error("%s", error)
         self._forget_check()
         self._load_id = self._answer_id = self.model = None
-        self.vitals = Vitals()
+        self.vitals = AnswerSpeed()
         self.vitals_changed.emit()
         self.error = Problem(error.kind, str(error), "restart")
         self._set("died")

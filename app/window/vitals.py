@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, QTimer
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QWidget
 
-from app.state.session import Stage
+from app.state.session import StageProgress
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID
@@ -83,7 +83,7 @@ class Vitals(QWidget):
         self._rate.setFont(fonts.strong())
         self._bar.setFixedWidth(fonts.px(96))
 
-    def _show_stage(self, stage: Stage | None) -> None:
+    def _show_stage(self, stage: StageProgress | None) -> None:
         known = stage is not None and stage.total > 0
         self._bar.setRange(0, 1000 if known else 0)
         title, percent, left = stage_title(stage), "", ""

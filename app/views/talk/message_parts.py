@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.state.session import Stage
+from app.state.session import StageProgress
 from app.state.talk.reasoning import Said
 from app.theme import fonts
 from app.theme.theme import tokens
@@ -193,7 +193,7 @@ class AnswerProgress(QWidget):
         column.addWidget(self._bar)
         self.show_stage(None)
 
-    def show_stage(self, stage: Stage | None) -> None:
+    def show_stage(self, stage: StageProgress | None) -> None:
         if stage is None or stage.total <= 0:
             self._words.setText(stage_title(stage))
             self._bar.setRange(0, 1)

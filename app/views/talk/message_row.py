@@ -5,7 +5,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, Signal
 
 from app import names
-from app.state.session import Stage
+from app.state.session import StageProgress
 from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
 from app.state.workbench import Workbench
@@ -51,7 +51,7 @@ class MessageRow(QObject):
         return self._bench.chat.answering == self.number
 
     @property
-    def stage(self) -> Stage | None:
+    def stage(self) -> StageProgress | None:
         """How far the engine is with it, while it is being written."""
         return self._bench.session.stage
 

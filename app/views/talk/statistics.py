@@ -1,6 +1,6 @@
 """Numbers of an answer and of a stage of work, in words: one source for every place."""
 
-from app.state.session import Stage
+from app.state.session import StageProgress
 from app.state.talk.message import Message
 from app.widgets.numbers import duration, grouped
 from app.words import STAGES
@@ -33,19 +33,19 @@ def summary(message: Message) -> str:
     return "  ·  ".join(parts)
 
 
-def stage_title(stage: Stage | None) -> str:
+def stage_title(stage: StageProgress | None) -> str:
     """What is being done; without a stage, or once the prompt is read, the first token is due."""
     if stage is None or (stage.name == "prefill" and stage.done >= stage.total):
         return WAITING
     return STAGES[stage.name]
 
 
-def stage_percent(stage: Stage) -> str:
+def stage_percent(stage: StageProgress) -> str:
     """How far it is, rounded down so that 100 % means done; empty while that is not known."""
     return f"{100 * stage.done // stage.total} %" if stage.total > 0 else ""
 
 
-def stage_left(stage: Stage) -> str:
+def stage_left(stage: StageProgress) -> str:
     """The time it may take still; empty where that is not known, or under a second."""
     if stage.left_s is None or stage.left_s < 1:
         return ""

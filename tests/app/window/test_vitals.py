@@ -9,7 +9,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.state.session import Stage
+from app.state.session import StageProgress
 from app.state.workbench import Workbench
 from app.views.talk.context_meter import ContextMeter
 from app.window.main_window import MainWindow
@@ -134,7 +134,7 @@ def test_one_stage_has_one_percentage_and_one_time_left(
     client.write("A")
     client.end(n=1)
     bench.open_model("/models/other.gguf")
-    bench.session.stage = Stage("load", done, 1000, left_s)
+    bench.session.stage = StageProgress("load", done, 1000, left_s)
     bench.session.stage_changed.emit()
     vitals = window.findChild(Vitals)
     assert isinstance(vitals, Vitals)
