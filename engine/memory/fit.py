@@ -37,7 +37,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Problem:
+class FitProblem:
     """What is to be placed: the layers that a layout may move, and where to.
 
     `overhead` is left free on every device, beyond its minimum.
@@ -62,7 +62,7 @@ class Fitted:
 Attempt = Callable[[LayerLayout], Response]
 
 
-def fit(problem: Problem, operations: Sequence[Attempt]) -> Fitted:
+def fit(problem: FitProblem, operations: Sequence[Attempt]) -> Fitted:
     """Find a layout with which every operation succeeds: a dry run, then real allocation.
 
     Each is tried until its layout is stable. Layouts only lose layers, but for steps in between;
@@ -78,7 +78,7 @@ def fit(problem: Problem, operations: Sequence[Attempt]) -> Fitted:
 
 
 class _Loop:
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: FitProblem) -> None:
         self.problem = problem
         self.backoff = 0.0
         self.past: set[str] = set()
@@ -132,7 +132,7 @@ class _Loop:
         return made
 
 
-def build_layout(problem: Problem, response: Response, backoff: float = 0.0) -> LayerLayout:
+def build_layout(problem: FitProblem, response: Response, backoff: float = 0.0) -> LayerLayout:
     """The best layout by what is known. Libraries are solved apart; the one with most layers wins.
 
     With nothing known all layers count as empty, so that one device gets them all.
@@ -151,7 +151,7 @@ def build_layout(problem: Problem, response: Response, backoff: float = 0.0) -> 
     return best
 
 
-def verify(problem: Problem, response: Response, layout: LayerLayout) -> None:
+def verify(problem: FitProblem, response: Response, layout: LayerLayout) -> None:
     """Raises `NoMem` where the rest does not fit RAM, or all layers were to be on GPUs."""
     memory, system, wish = response.memory, problem.system, problem.wish
     sizes = _sizes(problem, response)
@@ -177,7 +177,9 @@ def verify(problem: Problem, response: Response, layout: LayerLayout) -> None:
         raise NoMem(system.device, "what is not on GPUs", rest, available, detail)
 
 
-def explain(problem: Problem, response: Response, layout: LayerLayout, n_layer: int) -> list[str]:
+def explain(
+    problem: FitProblem, response: Response, layout: LayerLayout, n_layer: int
+) -> list[str]:
     """A sentence for every decision."""
     sizes = dict(zip(problem.movable, _sizes(problem, response), strict=True))
     said = []
@@ -216,7 +218,7 @@ def spans(layers: Sequence[int], n_layer: int) -> str:
     return " and ".join(said)
 
 
-def _sizes(problem: Problem, response: Response) -> list[int]:
+def _sizes(problem: FitProblem, response: Response) -> list[int]:
     """Bytes of each movable layer that go where the layout says."""
     if response.memory is None:
         return [0] * len(problem.movable)
@@ -232,7 +234,7 @@ def _graph(device: FitDevice, response: Response) -> int:
     return record.graph.size if record is not None else 0
 
 
-def _room(device: FitDevice, problem: Problem, response: Response, backoff: float) -> int:
+def _room(device: FitDevice, problem: FitProblem, response: Response, backoff: float) -> int:
     """Bytes for layers; none on a device that the records do not know."""
     if response.memory is None or response.memory.device(device.id) is None:
         return 0

@@ -7,7 +7,7 @@ import psutil
 
 from engine.backends.base import Backend
 from engine.errors import NoMem
-from engine.memory.fit import Problem, Response, System, explain, fit, spans
+from engine.memory.fit import FitProblem, Response, System, explain, fit, spans
 from engine.memory.layout import FitDevice, LayerLayout, Wish
 from engine.memory.placement import Placement
 from engine.memory.pools import MeasuredPool, system_pool
@@ -65,7 +65,7 @@ class _Placing:
             if failure is None and self.allocate is not None:
                 failure = self.allocate(dry)
             return self._placed(dry, failure, self._simple(movable))
-        problem = Problem(
+        problem = FitProblem(
             movable, self._fit_devices(), self._system(), self._wish(movable), OVERHEAD.get() << 20
         )
         operations = [self._try_dry] if self.allocate is None else [self._try_dry, self._try_really]

@@ -8,8 +8,8 @@ import pytest
 from engine.errors import NoMem
 from engine.memory.fit import (
     Attempt,
+    FitProblem,
     Fitted,
-    Problem,
     Response,
     System,
     build_layout,
@@ -25,8 +25,8 @@ SYSTEM = System(free=1000, swap=0, device="cpu")
 N = 6  # the last one is the output block
 
 
-def problem(*devices: FitDevice, system: System = SYSTEM, **wish: object) -> Problem:
-    return Problem(tuple(range(N)), devices, system, Wish(**wish))  # type: ignore[arg-type]
+def problem(*devices: FitDevice, system: System = SYSTEM, **wish: object) -> FitProblem:
+    return FitProblem(tuple(range(N)), devices, system, Wish(**wish))  # type: ignore[arg-type]
 
 
 def device(name: str, free: int, **more: object) -> FitDevice:
