@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from app.terminal.options import add_engine_options, engine_options
 from app.terminal.table import table
 from app.terminal.text import plain, print_json
-from engine.protocol import ArenaRow, Plan, Planned, SplitRow
+from engine.protocol import ArenaRow, DescribePlan, Planned, SplitRow
 from engine.units import MIB
 
 NAME = "plan"
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     from engine.worker import Worker
 
     with Worker() as worker:
-        request = Plan(worker.new_id(), str(resolve(args.model)), options, args.nodes)
+        request = DescribePlan(worker.new_id(), str(resolve(args.model)), options, args.nodes)
         planned = worker.get(request)
     if args.json:
         import msgspec

@@ -72,7 +72,7 @@ class Planned(Reply, frozen=True):
     nodes: str = ""
 
 
-class Plan(Request[Planned], frozen=True):
+class DescribePlan(Request[Planned], frozen=True):
     """As `Predict`, with splits and, if asked, what runs every node."""
 
     path: str

@@ -1,6 +1,14 @@
 """A placement as `cutaway plan` shows it: splits, what crosses between devices, what fits."""
 
-from engine.protocol import ArenaRow, BudgetRow, CopyRow, Plan, Planned, PlannedMemory, SplitRow
+from engine.protocol import (
+    ArenaRow,
+    BudgetRow,
+    CopyRow,
+    DescribePlan,
+    Planned,
+    PlannedMemory,
+    SplitRow,
+)
 from engine.runner.dry_run import DryRun
 from engine.runner.placement import Placed
 from engine.runner.records import foreseen
@@ -10,7 +18,7 @@ from engine.scheduler.outline import Peak
 from engine.scheduler.print import text
 
 
-def describe_plan(request: Plan, placed: Placed, name: str) -> Planned:
+def describe_plan(request: DescribePlan, placed: Placed, name: str) -> Planned:
     """The plan of one decode step with an empty cache."""
     dry = placed.dry
     built = dry.built

@@ -18,6 +18,7 @@ from engine.models.build import build_model
 from engine.protocol import (
     Bench,
     BenchDone,
+    DescribePlan,
     Devices,
     Finished,
     Generate,
@@ -26,7 +27,6 @@ from engine.protocol import (
     Loaded,
     Perplexity,
     PerplexityDone,
-    Plan,
     Planned,
     PlannedMemory,
     Predict,
@@ -120,14 +120,14 @@ def _predict(service: Service, request: Predict) -> PredictedMemory:
         return foreseen(PredictedMemory, request.id, placed.dry, placed.failure)
 
 
-@answers(Plan)
-def _plan(service: Service, request: Plan) -> Planned:
+@answers(DescribePlan)
+def _plan(service: Service, request: DescribePlan) -> Planned:
     with _placed(request) as (file, placed):
         return describe_plan(request, placed, name_of(file))
 
 
 @contextmanager
-def _placed(request: Predict | Plan) -> Iterator[tuple[GGUFFile, Placed]]:
+def _placed(request: Predict | DescribePlan) -> Iterator[tuple[GGUFFile, Placed]]:
     """A model and where it would go, open for as long as that is looked at."""
     options = request.options
     with open_gguf(request.path) as file, ExitStack() as stack:

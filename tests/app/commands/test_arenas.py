@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from app.commands.plan import lines
-from engine.protocol import Plan, Planned
+from engine.protocol import DescribePlan, Planned
 from engine.settings import EngineOptions
 from engine.worker import Worker
 
@@ -11,7 +11,7 @@ from engine.worker import Worker
 def test_a_plan_names_what_fills_an_arena(tiny_path: Path) -> None:
     """Largest are 96 channels of a feed-forward times 512 tokens; gate and up are there at once."""
     with Worker() as worker:
-        request = Plan(worker.new_id(), str(tiny_path), EngineOptions(device="host"))
+        request = DescribePlan(worker.new_id(), str(tiny_path), EngineOptions(device="host"))
         (planned,) = (r for r in worker.ask(request) if isinstance(r, Planned))
     (arena,) = planned.arenas
     assert arena.device == "host"

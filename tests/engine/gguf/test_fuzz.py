@@ -11,7 +11,7 @@ from engine.gguf.dump import dump
 from engine.gguf.summary import summarize
 from engine.gguf.values import ValueType
 from engine.models.build import build_model
-from engine.protocol import Plan
+from engine.protocol import DescribePlan
 from engine.runner.describe import describe_plan
 from engine.runner.devices import open_devices
 from engine.runner.loading import name_of
@@ -45,7 +45,7 @@ def open_all_the_way(path: Path) -> None:
     with open_gguf(path) as file, ExitStack() as stack:
         built = build_model(file, OPTIONS.ctx, MAX_BATCH)
         placed = place(built, open_devices(OPTIONS, stack), OPTIONS)
-        describe_plan(Plan(1, str(path), OPTIONS), placed, name_of(file))
+        describe_plan(DescribePlan(1, str(path), OPTIONS), placed, name_of(file))
 
 
 def end_of(raw: bytes, path: Path) -> CutawayError | None:
