@@ -12,7 +12,7 @@ from app.views.talk.legend import Legend
 from app.views.talk.message import MessageView
 from app.views.talk.message_row import MessageRow
 from app.widgets.basics import IconButton, surface
-from app.widgets.lists.column import Column, Row
+from app.widgets.lists.scrolled import Row, ScrolledRows
 from app.widgets.tokens.bands import Measure
 
 TICK_MS = 250  # how often running times are told anew
@@ -33,7 +33,7 @@ class ChatView(QWidget):
         self._selected_token: tuple[int, int] | None = None
         self.setAccessibleName("Talk")
         surface(self, "canvas")
-        self.column = Column(self._make, self._estimate, fonts.chat_width())
+        self.column = ScrolledRows(self._make, self._estimate, fonts.chat_width())
         self.column.setAccessibleName("Messages")
         self.empty = EmptyTalk(bench, self.column)
         self.legend = Legend(self._set_measure)

@@ -11,7 +11,7 @@ from app.views.talk.message_edit import MessageEdit
 from app.views.talk.message_parts import AnswerProgress, Footer, Header, MessageButtons, Thought
 from app.views.talk.message_row import MessageRow
 from app.views.talk.probabilities import TokenAnswer
-from app.widgets.lists.column import Row
+from app.widgets.lists.scrolled import Row
 from app.widgets.markdown.view import MarkdownView
 from app.widgets.overlays.banner import Banner
 

@@ -32,7 +32,7 @@ class Row(QWidget):
         return mark
 
 
-class Column(QAbstractScrollArea, OwnOrder):
+class ScrolledRows(QAbstractScrollArea, OwnOrder):
     """Rows at most `widest` wide, centred. `make` gives a row's widget, which must know
     heightForWidth; `estimate` a height until then.
 
