@@ -14,6 +14,14 @@ class OwnOrder:
         raise NotImplementedError
 
 
+class Refuge:
+    """A window which says where the keyboard goes when what had it is hidden or disabled."""
+
+    def refuge(self, gone: QWidget | None) -> QWidget:
+        """Where it goes from there; None where nothing had the keyboard."""
+        raise NotImplementedError
+
+
 def focusable(root: QWidget) -> Iterator[QWidget]:
     """The widgets below `root` that Tab reaches now, in its order."""
     if isinstance(root, OwnOrder):
@@ -49,14 +57,28 @@ def _is_ordered_by_other(widget: QWidget, root: QWidget) -> bool:
 
 
 def move_focus(root: QWidget, forward: bool) -> bool:
-    """Tab within `root`, round and round; False where nothing takes the keyboard."""
-    inside, now = list(focusable(root)), QApplication.focusWidget()
+    """Tab within `root`, round and round; False where nothing takes the keyboard.
+
+    Qt asks for the same when what has the keyboard is hidden or disabled.
+    """
+    now = QApplication.focusWidget()
+    if isinstance(root, Refuge) and take_refuge(root, now):
+        return True
+    inside = list(focusable(root))
     if not inside:
         return False
     at = inside.index(now) if now in inside else -1 if forward else 0
     reason = Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason
     inside[(at + (1 if forward else -1)) % len(inside)].setFocus(reason)
     return True
+
+
+def take_refuge(root: Refuge, now: QWidget | None) -> bool:
+    """Move the keyboard where it cannot stay at `now`; whether it was moved."""
+    if now is not None and now.isVisible() and now.isEnabled():
+        return False
+    refuge = root.refuge(now)
+    return refuge.isVisible() and focus_first(refuge)
 
 
 def focus_first(root: QWidget, reason: Qt.FocusReason = Qt.FocusReason.OtherFocusReason) -> bool:

@@ -12,7 +12,7 @@ from app.theme.theme import Theme
 from app.views.talk.chats import ChatsView
 from app.widgets.basics import divider, surface
 from app.widgets.commands import Actions
-from app.widgets.focus import move_focus
+from app.widgets.focus import Refuge, move_focus, take_refuge
 from app.widgets.guard import guard_overrides
 from app.window.commands import COMMANDS, MENUS
 from app.window.desk import Desk
@@ -36,7 +36,7 @@ def window_title(bench: Workbench) -> str:
     return parts.replace("[*]", "[*][*]")  # alone it is Qt's mark of what is not saved
 
 
-class MainWindow(QMainWindow):
+class MainWindow(QMainWindow, Refuge):
     """Everything the person sees of one workbench; the workbench is closed with it."""
 
     def __init__(self, bench: Workbench, theme: Theme) -> None:
@@ -74,9 +74,17 @@ class MainWindow(QMainWindow):
     def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802
         return move_focus(self, forward)
 
+    def refuge(self, gone: QWidget | None) -> QWidget:
+        """The pane beside the talk that had the keyboard; else where one writes or begins."""
+        for pane in (self.chats, self.inspector):
+            if gone is not None and pane.isVisible() and pane.isAncestorOf(gone):
+                return pane
+        return self.talk.start
+
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
         if event.type() == QEvent.Type.ActivationChange and self.isActiveWindow():
+            take_refuge(self, self.focusWidget())  # what had the keyboard may have gone meanwhile
             self.bench.chats.refresh_if_changed()  # another window may have written meanwhile
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802

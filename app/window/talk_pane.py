@@ -9,7 +9,7 @@ from app.state.workbench import Workbench
 from app.views.talk.chat import ChatView
 from app.views.talk.composer import Composer
 from app.widgets.commands import Actions
-from app.widgets.focus import focus_first, has_focus
+from app.widgets.focus import focus_first
 from app.window.notices import Notices
 from app.window.welcome import Welcome
 
@@ -46,15 +46,19 @@ class TalkPane(QWidget):
     def refresh(self) -> None:
         """Show what there is."""
         talks = self._bench.has_talk
-        goes_on = talks and has_focus(self.welcome)
+        if talks:
+            self.composer.show()  # first, as what is hidden next may have the keyboard
         self.stack.setCurrentWidget(self.chat if talks else self.welcome)
         self.composer.setVisible(talks)
-        if goes_on:
-            focus_first(self.composer)
+
+    @property
+    def start(self) -> QWidget:
+        """Where one writes, or where one begins."""
+        return self.composer if self._bench.has_talk else self.welcome
 
     def focus_start(self) -> None:
         """Give the keyboard to where one begins."""
-        focus_first(self.composer if self._bench.has_talk else self.stack)
+        focus_first(self.start)
 
     def refuse_image(self, name: str) -> None:
         """Say that no image can be looked at."""
