@@ -67,7 +67,6 @@ class Preferences(msgspec.Struct, frozen=True):
     send_key: SendKey = "enter"
     font_scale: Annotated[float, msgspec.Meta(ge=0.5, le=4.0)] = 1.0
     density: Density = "comfortable"
-    reduced_motion: bool = False
     last_model: PathText | None = None
     recent: list[PathText] = []
     open_last_model: bool = True
@@ -136,10 +135,6 @@ class PreferencesState(QObject):
         """A model was opened: it is the last one, and the first of the recent ones."""
         others = [other for other in self.value.recent if other != path]
         self.update(last_model=path, recent=[path, *others][:MOST_RECENT])
-
-    def forget_recent(self, path: str) -> None:
-        """Take a file out of the recent ones."""
-        self.update(recent=[other for other in self.value.recent if other != path])
 
     def presets(self) -> list[Preset]:
         """The built-in ones, then the person's own."""

@@ -14,7 +14,6 @@ NARROW = 1100  # below this width the inspector is a tab
 TALK_SHARE, INSPECTOR_SHARE = 42, 58
 BODY_PX, CHAT_PX, SMALL_PX, TITLE_PX = 13, 15, 12, 20
 CHAT_COLUMN = 72  # characters
-MOTION_MS = 120
 
 # A device's colour by its place (Okabe and Ito's palette), told apart by everyone; host is grey.
 DEVICES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")

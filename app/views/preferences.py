@@ -45,7 +45,6 @@ class PreferencesView(QWidget):
         self.text_size = self._choice("Text size", SIZES, "font_scale")
         self.density = self._choice("Height of rows", DENSITIES, "density")
         self.context = self._choice("Context of models", CONTEXTS, "default_ctx")
-        self.motion = self._switch("Reduce motion", "reduced_motion")
         self.open_last = self._switch("Reopen the last model", "open_last_model")
         body = QWidget()
         form = QFormLayout(body)
@@ -59,7 +58,6 @@ class PreferencesView(QWidget):
         form.addRow(label("Text size", "quiet"), self.text_size)
         form.addRow(label("Rows", "quiet"), self.density)
         form.addRow(label("Send with", "quiet"), self.send_key)
-        form.addRow(label("Motion", "quiet"), self.motion)
         form.addRow(label("Models", "quiet"), self.open_last)
         form.addRow(label("Context", "quiet"), self.context)
         form.addRow(label("Folder", "quiet"), self._folder())
@@ -83,7 +81,6 @@ class PreferencesView(QWidget):
             (self.text_size, value.font_scale),
         ):
             box.setCurrentIndex(box.findData(now))
-        self.motion.setChecked(value.reduced_motion)
         self.open_last.setChecked(value.open_last_model)
         folder = str(model_folders(self._preferences.models_folder)[0])
         self._shown_folder.setText(folder)

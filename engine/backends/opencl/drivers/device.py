@@ -45,7 +45,6 @@ class DeviceInfo:
     vendor: str
     platform: str
     driver_version: str
-    cl_version: str
     memory: int
     max_allocation: int
     alignment: int
@@ -185,7 +184,6 @@ def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
         vendor=handle.vendor.strip(),
         platform=platform.name.strip(),
         driver_version=handle.driver_version.strip(),
-        cl_version=handle.version.strip(),
         memory=handle.global_mem_size,
         max_allocation=handle.max_mem_alloc_size,
         alignment=max(handle.mem_base_addr_align // 8, LEAST_ALIGNMENT),

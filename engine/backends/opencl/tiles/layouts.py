@@ -65,14 +65,11 @@ def matrix_bytes(fmt: Format, shape: Shape) -> int:
     return -(-shape[1] // TILE) * (shape[0] // scheme.elements) * scheme.record_bytes
 
 
-def pack(layout: str, fmt: Format, shape: Shape, blocks: Bytes) -> Bytes:
-    """GGUF blocks [rows, row_bytes] as the layout has them."""
-    packed = [piece for _, piece in pieces(layout, fmt, shape, blocks)]
-    return packed[0] if len(packed) == 1 else np.concatenate(packed)
-
-
 def pieces(layout: str, fmt: Format, shape: Shape, blocks: Bytes) -> Iterator[tuple[int, Bytes]]:
-    """`pack` in parts of a few MiB: the byte each starts at, and its bytes."""
+    """GGUF blocks [rows, row_bytes] as the layout has them, in pieces of a few MiB.
+
+    For each piece the byte it starts at, and its bytes.
+    """
     if layout == PLAIN:
         yield 0, np.ascontiguousarray(blocks).reshape(-1)
         return

@@ -27,7 +27,6 @@ CPU = DeviceInfo(
     vendor="",
     platform="",
     driver_version="",
-    cl_version="",
     memory=1 << 30,
     max_allocation=1 << 28,
     alignment=128,
