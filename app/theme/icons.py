@@ -17,19 +17,22 @@ def icon(name: str, tone: str = "text") -> QIcon:
     from app.theme.theme import tokens
 
     now = tokens()
-    colour = getattr(now, tone)
-    made = QIcon()
-    for size in SIZES:
-        for ratio in (1, 2):
-            made.addPixmap(_pixmap(name, colour, size, ratio))
-            faded = mix(colour, now.canvas, 0.4)
-            made.addPixmap(_pixmap(name, faded, size, ratio), QIcon.Mode.Disabled)
-    return made
+    return _icon(name, getattr(now, tone), now.canvas)
 
 
 def pixmap(name: str, colour: str, size: int, ratio: float) -> QPixmap:
     """One drawing, for a label of `size` pixels on a screen of that pixel ratio."""
     return _pixmap(name, colour, size, ratio)
+
+
+@cache  # a button asks a dozen times for each change of the theme
+def _icon(name: str, colour: str, canvas: str) -> QIcon:
+    made, faded = QIcon(), mix(colour, canvas, 0.4)
+    for size in SIZES:
+        for ratio in (1, 2):
+            made.addPixmap(_pixmap(name, colour, size, ratio))
+            made.addPixmap(_pixmap(name, faded, size, ratio), QIcon.Mode.Disabled)
+    return made
 
 
 @cache

@@ -94,3 +94,13 @@ def test_preferences_and_sampling_have_two_icons(qapp: QApplication) -> None:
 
     one, other = ink("settings"), ink("sliders")
     assert len(one & other) < MOST_SHARED * min(len(one), len(other))
+
+
+def test_an_icon_is_made_once_for_each_theme(theme: Theme) -> None:
+    theme.choose("light")
+    first = icon("copy").cacheKey()
+    assert icon("copy").cacheKey() == first
+    theme.choose("dark")
+    assert icon("copy").cacheKey() != first
+    theme.choose("light")
+    assert icon("copy").cacheKey() == first
