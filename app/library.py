@@ -177,7 +177,7 @@ def _copies(found: list[_File]) -> set[_File]:
 
 
 def _matches(name: str) -> list[Path]:
-    """Files that the name means, one a model, of the first place that has any."""
+    """Files that the name means, one per model, of the first place that has any."""
     wanted = names.stem(KNOWN[name].file_name if name in KNOWN else name).lower()
     repository = names.REPOSITORY.match(name)
     for place in stores.places():

@@ -109,7 +109,7 @@ def _lm_studio_places() -> Iterator[Place]:
 
 
 def _ollama_places() -> Iterator[Place]:
-    """One place a tag; its files are called as our own would be."""
+    """One place per tag; its files are called as our own would be."""
     own = os.environ.get("OLLAMA_MODELS")
     for root in (Path(own) if own else Path.home() / ".ollama" / "models", OLLAMA_SERVICE):
         for path in sorted((root / "manifests").glob("*/*/*/*")):

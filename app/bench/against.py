@@ -118,7 +118,7 @@ class Comparison:
         return self.ours[self.flash_attention]
 
     def as_json(self) -> dict[str, object]:
-        """Medians in tokens a second, their ratio (above 1 we are faster), that of each pair of
+        """Medians in tokens per second, their ratio (above 1 we are faster), that of each pair of
         turns, and all runs.
         """
         runs = {

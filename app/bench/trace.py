@@ -1,4 +1,4 @@
-"""A profile in Chrome's trace format, which Perfetto opens: one process a step, one row a device.
+"""A profile in Chrome's trace format, for Perfetto: one process per step, one row per device.
 
 Format: "Trace Event Format" of the Chromium project; complete events (ph X), times in microseconds.
 """

@@ -1,4 +1,4 @@
-"""`cutaway bench`: tokens a second by llama-bench's convention, beside llama.cpp on request, and
+"""`cutaway bench`: tokens per second by llama-bench's convention, beside llama.cpp on request, and
 where the time of a step goes.
 """
 

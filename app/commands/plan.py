@@ -83,7 +83,7 @@ def _devices(planned: Planned) -> Iterable[Sequence[str]]:
 
 
 def _layers(planned: Planned) -> Iterable[Sequence[str]]:
-    """A line a layer and device; most layers have one device."""
+    """One line per layer and device; most layers have one device."""
     shown = ("weights", "cache", "vision")
     yield ("layer", "device", *shown)
     for i in range(len(planned.layers)):

@@ -205,7 +205,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """The most a device does: bytes read and 32-bit float operations (FMA is two) a second."""
+    """The most a device does: bytes read and 32-bit float operations (FMA is two) per second."""
 
     bytes_per_s: float
     flops_per_s: float

@@ -100,7 +100,7 @@ class Metadata:
         if entry.raw.type not in accepted:
             self._wrong(key, f"array of {entry.raw.type}", f"{expected}, or an array of them")
         if len(entry.raw) != count:
-            self._wrong(key, f"array of {len(entry.raw)}", f"{count} values, one a layer")
+            self._wrong(key, f"array of {len(entry.raw)}", f"{count} values, one per layer")
         convert: Any = type  # the types are accepted above; only int to float changes a value
         return [convert(value) for value in entry.raw]
 

@@ -1,4 +1,4 @@
-"""Tables of cosines and sines, made once a step on the host in float64 (RoPE, Su et al. 2021).
+"""Tables of cosines and sines, made once per step on the host in float64 (RoPE, Su et al. 2021).
 
 YaRN follows Peng et al. 2023: frequencies are interpolated by a ramp over the dimensions. Positions
 in several dimensions follow Qwen2-VL (Wang et al. 2024) and Qwen3-VL, in ggml's terms.

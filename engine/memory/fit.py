@@ -52,7 +52,7 @@ class FitProblem:
 
 @dataclass(frozen=True)
 class Fitted:
-    """Where the loop ended, by what is known of it; `failure` says why nothing fits."""
+    """The result of the fit loop; `failure` says why no layout fits."""
 
     layout: LayerLayout
     response: Response
@@ -86,7 +86,7 @@ class _Loop:
         self.layout = self._next()
 
     def settle(self, attempt: Attempt) -> None:
-        """Until the layout for an operation does not change; raises `NoMem`."""
+        """Repeat an operation until its layout no longer changes. Raises `NoMem`."""
         while True:
             self.response = attempt(self.layout)
             self.past.add(self.layout.digest)
@@ -99,7 +99,7 @@ class _Loop:
             self.layout = found
 
     def _between(self, attempt: Attempt, found: LayerLayout) -> bool:
-        """Where layouts jump between two counts, try those in between, from above."""
+        """Where layouts jump between two counts of layers, try those between, highest first."""
         if self.problem.wish.requested >= 0 or found.total - self.layout.total <= 1:
             return False
         known = self.response
@@ -235,7 +235,7 @@ def _graph(device: FitDevice, response: Response) -> int:
 
 
 def _room(device: FitDevice, problem: FitProblem, response: Response, backoff: float) -> int:
-    """Bytes for layers; none on a device that the records do not know."""
+    """Bytes that a device has for layers; 0 for a device that is not in the records."""
     if response.memory is None or response.memory.device(device.id) is None:
         return 0
     reserved = int(device.free * backoff) + device.minimum + problem.overhead

@@ -25,7 +25,7 @@ class FitDevice:
 
 @dataclass(frozen=True)
 class GPULayers:
-    """A device's layers, rising."""
+    """A device's layers, in ascending order."""
 
     id: str
     layers: tuple[int, ...] = ()
@@ -54,7 +54,7 @@ class LayerLayout:
 
     @property
     def digest(self) -> str:
-        """Of devices and their layers; devices without layers do not count."""
+        """A hash of the devices and their layers; devices without layers do not count."""
         made = blake2b(digest_size=8)
         for device in self.devices:
             if device.layers:

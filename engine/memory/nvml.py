@@ -23,7 +23,7 @@ class _Memory(ctypes.Structure):
 
 
 def free_bytes(bus_id: str) -> int | None:
-    """Free bytes of the card at a place on the bus (`01:00.0`); None where nobody can tell."""
+    """Free bytes of the card at a PCI address (`01:00.0`); None if the driver cannot tell."""
     library = _library()
     if library is None:
         return None

@@ -142,7 +142,7 @@ def spell(device: str, gpus: Sequence[str], cpu: str | None) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """Cut at commas, but not within a pattern: a part goes on until it has named its device."""
+    """Split at commas, but not inside a pattern: a part ends only after it has named its device."""
     parts: list[str] = []
     for piece in text.replace("/", ",").split(",") if _is_shares(text) else text.split(","):
         if parts and parts[-1] and "=" not in parts[-1] and not _NUMBER.fullmatch(parts[-1]):

@@ -62,7 +62,7 @@ _listeners: list[Callable[[MemoryEvent], None]] = []
 
 
 def listen(listener: Callable[[MemoryEvent], None]) -> Callable[[], None]:
-    """Hear every change of this process's pools; what is returned ends it."""
+    """Tell the listener every change of this process's pools, until the result is called."""
     _listeners.append(listener)
     return lambda: _listeners.remove(listener)
 
@@ -88,7 +88,7 @@ _device_pools: dict[str, MeasuredPool] = {}
 def device_pool(key: str, size: int, *asks: Ask) -> MeasuredPool:
     """The pool of a device with memory of its own; devices of one `key` share it.
 
-    A key that is a place on the bus (`pci:01:00.0`) lets NVIDIA's library tell what is free.
+    A key that is a PCI address (`pci:01:00.0`) lets NVIDIA's library tell what is free.
     """
     if key not in _device_pools:
         reserve = min(RESERVE.get() << 20, size)

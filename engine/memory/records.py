@@ -115,7 +115,7 @@ class BackendMemory:
         return next((d for d in self.devices if d.name == name), None)
 
     def rows(self) -> list[MemoryRow]:
-        """Single records, of what is not empty."""
+        """One record per entry that is not empty."""
         found: list[tuple[str, Component, int | None, Entry]]
         found = [(self.devices[-1].name, Component.INPUT, None, self.input_weights)]
         for d in self.devices:

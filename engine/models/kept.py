@@ -43,7 +43,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Latent:
-    """Multi-head latent attention: one row a token for all heads, `rope_dim` turned channels and
+    """Multi-head latent attention: one row per token for all heads, `rope_dim` turned channels and
     then `rank` of a joint latent, which is the value as well (DeepSeek-V2).
     """
 

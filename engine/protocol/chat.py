@@ -100,12 +100,12 @@ class Stats(msgspec.Struct, frozen=True):
 
     @property
     def prefill_rate(self) -> float:
-        """Tokens a second while reading the prompt."""
+        """Tokens per second while reading the prompt."""
         return (self.n_prompt - self.n_cached) / self.prefill_s if self.prefill_s > 0 else 0.0
 
     @property
     def decode_rate(self) -> float:
-        """Tokens a second after the first."""
+        """Tokens per second after the first."""
         return (self.n_generated - 1) / self.decode_s if self.decode_s > 0 else 0.0
 
 

@@ -101,7 +101,7 @@ class DryRun:
         return None
 
     def fixed(self) -> dict[str, list[int]]:
-        """Bytes of each layer, by device, that patterns send there."""
+        """Bytes per layer that patterns put on each device."""
         sizes = {b.name: [0] * (self.built.n_layer + 1) for b in self.backends}
         for one in self.weights:
             if one.owner.layer is not None:
@@ -189,7 +189,7 @@ def _arenas(outlines: Sequence[Outline], backends: Sequence[Backend]) -> Iterato
 
 
 def _chunks(layouts: Sequence[ArenaLayout]) -> list[tuple[int, str]]:
-    """Size and name of each chunk, the larger where several layouts have one."""
+    """Size and name of each chunk: the largest over all layouts that have it."""
     pairs = (zip(layout.chunks, layout.names, strict=True) for layout in layouts)
     return [max(same) for same in zip_longest(*pairs, fillvalue=(0, ""))]
 
@@ -204,7 +204,7 @@ def _backend(
 def _caches(
     built: BuiltModel, backends: tuple[Backend, ...], placement: Placement
 ) -> tuple[Allocation, ...]:
-    """What a layer keeps lies where the layer lies."""
+    """Each layer's cache is on the layer's device."""
     by_name = {b.name: b for b in backends}
     return tuple(
         Allocation(home, kind, Owner(Component.CACHE, i), ((tensor, size),))

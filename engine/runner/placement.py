@@ -23,7 +23,7 @@ Allocate = Callable[[DryRun], NoMem | None]
 
 @dataclass(frozen=True)
 class Placed:
-    """The placement that was decided, with its price; `failure` names what found no room."""
+    """The placement that was decided, with its memory; `failure` names what did not fit."""
 
     dry: DryRun
     failure: NoMem | None

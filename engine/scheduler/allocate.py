@@ -28,11 +28,11 @@ class Lifetime:
 
     @property
     def first(self) -> int:
-        """The step from which on they are needed."""
+        """The first step that needs the bytes."""
         return self.births[0]
 
     def at(self, step: int) -> Tensor:
-        """Whose bytes they are then, the taker's where they are taken over."""
+        """The storage that owns the bytes at a step; at a step of `births` the new owner."""
         return self.storages[bisect_right(self.births, step) - 1]
 
 
@@ -45,12 +45,12 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class ArenaLayout:
-    """Where each storage lies in one device's arena, and the sizes of its chunks. One that a single
-    tensor needs for itself has that one's name in `names`, others none.
+    """Where each storage lies in one device's arena, and the sizes of its chunks. `names[i]`
+    names the tensor that chunk i was made for alone; empty for a shared chunk.
 
-    `bound` is what no layout can do without: the most bytes that are alive at one step, every
-    lifetime once and padded, with what is `reserved`. `busiest` is the first such step, `alive`
-    what lives then.
+    `bound` is a lower bound of every layout: the maximum, over all steps, of the padded bytes that
+    are alive, plus `reserved`. `busiest` is the first step that reaches it, `alive` the lifetimes
+    at that step.
     """
 
     places: Mapping[Tensor, Place]
@@ -90,7 +90,7 @@ def allocate(lives: Iterable[Lifetime], most: int, reserved: int = 0) -> ArenaLa
 
 
 def _alive(lives: Sequence[Lifetime]) -> list[int]:
-    """For every step, the bytes that are alive."""
+    """Bytes alive, per step."""
     changes = [0] * (2 + max((life.last for life in lives), default=-2))
     for life in lives:
         changes[life.first] += life.size
@@ -128,7 +128,7 @@ def _attempts(
 class _Stack:
     """An arena while it is filled: addresses run on from one chunk to the next.
 
-    `taken` has, for every step, the spans of bytes that are alive then.
+    `taken` has, per step, the spans of bytes that are alive.
     """
 
     def __init__(self, most: int, reserved: int) -> None:
@@ -143,7 +143,10 @@ class _Stack:
         return sum(self.sizes)
 
     def put(self, life: Lifetime, top: int) -> int:
-        """Place it in the first gap; below `top` if that is not 0 and it lives long. Its end."""
+        """Place the bytes in the first gap; below `top` if that is not 0 and they live long.
+
+        Returns the end address.
+        """
         start = self._gap(life, top if life.last > life.first + 1 else 0)
         end = start + life.size
         for step in range(life.first, life.last + 1):
@@ -166,7 +169,7 @@ class _Stack:
         return max(self._in_one_chunk(end, life.size), top - life.size)
 
     def _in_one_chunk(self, at: int, size: int) -> int:
-        """The next address from which on a chunk holds so much."""
+        """The next address where `size` bytes fit into one chunk."""
         limit = self._first
         if at >= limit:
             limit = at + self._most - (at - self._first) % self._most

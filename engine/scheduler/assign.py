@@ -169,7 +169,7 @@ class Passes:
             self._note(unit)
 
     def upgraded(self) -> None:
-        """From the host to the device that reads the result, where nothing has to be copied."""
+        """Move nodes from the host to the device that reads the result, if that needs no copy."""
         for unit in self._units:
             chosen = self.chosen[unit.storage]
             if not (chosen.backend.is_host and chosen.cause.startswith("1.wgt")):
@@ -224,7 +224,7 @@ class Passes:
         return None
 
     def _follow(self, unit: _Unit) -> bool:
-        """To who made a source: where the fewest bytes have to be copied."""
+        """Run it where a source was computed: where the fewest bytes have to be copied."""
         makers: dict[Backend, int] = {}
         for _, i, source in unit.reads:
             made = self.chosen.get(source.storage)
@@ -270,7 +270,7 @@ class Passes:
         return [a.backend for a in made if a is not None and not a.backend.is_host]
 
     def _note(self, unit: _Unit) -> None:
-        """What a node reads is from then on where it runs."""
+        """Record that what a node reads is also on the node's backend from now on."""
         made = self.chosen.get(unit.storage)
         if made is not None:
             self._there.update((s.storage, made.backend) for _, _, s in unit.reads)

@@ -20,9 +20,9 @@ from engine.scheduler.staging import staging_layout
 
 @dataclass(frozen=True)
 class Peak:
-    """A device's arena when most of it is in use: while `node` runs, or None while copies are made.
+    """A device's arena at its maximum use: while `node` runs, or None while copies are made.
 
-    `size` is the whole arena, `bound` what no layout can do without, `alive` the bytes that each
+    `size` is the whole arena, `bound` the lower bound of every layout, `alive` the bytes that each
     tensor takes then, the largest first; the graph's inputs, where the device reads them, are one.
     """
 
@@ -108,7 +108,7 @@ def outline(
 
 
 def _kept(graph: Graph, splits: Sequence[Split], own: Split) -> frozenset[Tensor]:
-    """Storages of a split that are read outside of it."""
+    """Storages that other splits, outputs or effects read."""
     read = [t.storage for t in (*graph.outputs, *graph.effects)]
     for other in splits:
         if other is not own:
@@ -117,7 +117,7 @@ def _kept(graph: Graph, splits: Sequence[Split], own: Split) -> frozenset[Tensor
 
 
 def _input_block(graph: Graph, kinds: Collection[BufferType]) -> tuple[dict[Tensor, int], int]:
-    """Offsets that suit every device, and where the last input ends."""
+    """Offsets of the inputs, aligned for every device, and the end of the last input."""
     offsets, end = {}, 0
     for tensor in graph.inputs:
         offsets[tensor] = end

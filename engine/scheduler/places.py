@@ -53,7 +53,7 @@ class Places:
         return lambda leaf: self.readable(leaf, backend)
 
     def origin(self, leaf: Tensor) -> Backend | None:
-        """Who can give a weight's or cache's plain bytes to another backend; None: nobody."""
+        """The backend that can give a weight's or cache's plain bytes; None if none can."""
         if leaf in self._mapped:
             return self.host
         kind = self._types.get(leaf)

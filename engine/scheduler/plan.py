@@ -105,7 +105,7 @@ class Plan:
         return as_array(data, tensor)
 
     def _settle(self) -> None:
-        """Wait until no device reads the host's memory any more."""
+        """Wait until no device is reading host memory."""
         while self._lent:
             self._lent.pop().wait()
 
@@ -130,7 +130,7 @@ class Plan:
 
 
 class Planner:
-    """Makes plans and keeps the most recent ones; all share one arena a device, in chunks.
+    """Makes plans and keeps the most recent ones; all share one arena per device, in chunks.
 
     A chunk that must grow drops every plan, since their commands name the old one.
     """

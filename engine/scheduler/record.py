@@ -38,7 +38,7 @@ class Moved:
 
     @property
     def ns(self) -> int:
-        """What the parts took together."""
+        """The sum of the parts' times."""
         return sum(end - start for start, end in self.parts)
 
 
@@ -46,10 +46,10 @@ class Recorder:
     """Records nothing: how every step runs unless somebody measures it."""
 
     def given(self, made: Outline, inputs: Values) -> None:
-        """A step so outlined begins with these inputs."""
+        """A step with this outline begins, with these inputs."""
 
     def done(self, name: str) -> None:
-        """The host has finished what it has done since the last such call."""
+        """The host has finished the work it began at the last call of `done`."""
 
     def moved(self, split: int, name: str, size: int, events: Sequence[Event]) -> None:
         """A copy for a split was queued, as these commands."""

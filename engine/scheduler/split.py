@@ -30,7 +30,7 @@ class Copy:
 
     @property
     def staged(self) -> bool:
-        """Whether it needs memory of the host on its way."""
+        """Whether the copy goes through host memory."""
         if self.origin is None or self.origin.is_host or self.target.is_host:
             return False
         return not self.target.reaches(self.origin)
@@ -61,7 +61,7 @@ def split(
 
 @dataclass
 class _Run:
-    """A split while it grows; it waits for what split `waits` makes, or for nothing (-1)."""
+    """A split being built; it waits for split number `waits`, or for none (-1)."""
 
     backend: Backend
     nodes: list[Tensor] = field(default_factory=list)
@@ -97,7 +97,7 @@ class _Cutter:
         self._made[node.storage] = self._there[node.storage, backend] = len(self.runs) - 1
 
     def _missing(self, node: Tensor, backend: Backend) -> dict[Tensor, int]:
-        """What it reads and its backend does not have yet, with the split that made it."""
+        """The sources that the backend does not have yet, each with the split that wrote it."""
         found = {}
         for _, source in sources(node):
             storage = source.storage

@@ -7,18 +7,18 @@ from engine.scheduler.split import Copy
 
 
 class Staging:
-    """Host memory that copies pass through. Who wants a part of it waits until it was let go."""
+    """Host memory that copies pass through. A span is reused once no device reads it any more."""
 
     def __init__(self, data: Bytes) -> None:
         self.data = data
         self._lent: list[tuple[int, int, Event]] = []
 
     def lend(self, start: int, end: int, until: Event) -> None:
-        """A device reads these bytes until the event."""
+        """Mark these bytes as read by a device until the event."""
         self._lent.append((start, end, until))
 
     def claim(self, start: int, end: int) -> Bytes:
-        """The bytes from `start` to `end`, once nobody reads them any more."""
+        """Wait until no device reads the bytes from `start` to `end`, and return them."""
         for first, last, until in self._lent:
             if first < end and start < last:
                 until.wait()
@@ -28,7 +28,7 @@ class Staging:
 
 @dataclass
 class Departure:
-    """Bytes that are final: on their way to staging, or marked for copies without the host."""
+    """Bytes with their final values: being copied to staging, or ready for a direct copy."""
 
     source: Location
     size: int
@@ -37,7 +37,7 @@ class Departure:
     left: Event | None = None
 
     def start(self) -> Event:
-        """Queued behind what made them; returns at once."""
+        """Queue the copy behind what computes the bytes; returns at once."""
         if self.staging is None:
             self.left = self.source.buffer.mark()
         else:
@@ -68,7 +68,7 @@ class Transfer:
         return self.departure is None and not self.copy.target.is_host
 
     def arrive(self) -> tuple[Event, ...]:
-        """Queue what is left to do, ahead of what reads the copy; all that was queued for it."""
+        """Queue the rest of the copy, before what reads it. Returns all commands of the copy."""
         to, offset = self.target.buffer, self.target.offset
         if self.departure is None:
             if self.lends:

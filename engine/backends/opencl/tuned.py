@@ -1,7 +1,7 @@
 """Numbers that launches on a device are made with: data, found by engine.tuner.
 
 A person's own measurement of a device comes first (`cutaway tune`, in the cache folder), then what
-`resources/tuning` has for it, a file a device; what neither names is in `default.json`.
+`resources/tuning` has for it, one file per device; what neither names is in `default.json`.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Rotary position embedding (Su et al. 2021), from tables made once a step on the host."""
+"""Rotary position embedding (Su et al. 2021), from tables made once per step on the host."""
 
 from dataclasses import KW_ONLY, dataclass
 

@@ -116,7 +116,7 @@ def supports_softmax(node: Tensor, type_of: TypeOf) -> bool:
 
 
 def softmax(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """A team of items a row."""
+    """One team of work-items per row."""
     given = Softmax.of(node)
     x, mask, rows = given.scores, given.mask, rows_in(given.scores.shape)
     team, per_group = team_size(traits), rows_per_group(rows, traits)

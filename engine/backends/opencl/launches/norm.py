@@ -28,7 +28,7 @@ def supports_norm(node: Tensor, type_of: TypeOf) -> bool:
 
 
 def norm(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """A team of items a row. The other norms are layer_norms that have less."""
+    """One team of work-items per row. The other norms are layer_norms that have less."""
     given = LayerNorm.of(node)
     x = given.x
     per_group, size, local, defines = row_teams(rows_in(x.shape), traits)

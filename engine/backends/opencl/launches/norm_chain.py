@@ -31,7 +31,7 @@ def supports_norm_chain(given: NormChain) -> bool:
 
 
 def norm_chain(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """A team of items a row."""
+    """One team of work-items per row."""
     given = NormChain.of(node)
     x, added, panels = given.x, given.added, given.panels
     rows = rows_in(x.shape)

@@ -27,7 +27,7 @@ def supports_reduce(node: Tensor, type_of: TypeOf) -> bool:
 
 
 def reduce(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """A team of items a row."""
+    """One team of work-items per row."""
     x = Unary.of(node).x
     per_group, size, local, defines = row_teams(rows_in(x.shape), traits)
     args: Args = {

@@ -32,7 +32,7 @@ def supports_rope_store(given: RopeStore) -> bool:
 
 
 def rope_store(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """An item a token where items take vectors; elsewhere W pairs an item."""
+    """One work-item per token where items take vectors; elsewhere one per W pairs."""
     given = RopeStore.of(node)
     q, k, v, table = given.q, given.k, given.v, given.table
     k_cache, v_cache = given.k_cache, given.v_cache

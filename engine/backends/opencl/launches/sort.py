@@ -33,7 +33,7 @@ def supports_argsort(node: Tensor, type_of: TypeOf) -> bool:
 
 
 def argsort(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """A group a block: a whole row, or a part of it."""
+    """One work-group per block: a whole row, or a part of it."""
     given = LoweredArgsort.of(node)
     x, (n0, n1, n2, _) = given.x, given.x.shape
     block = given.block or n0

@@ -19,7 +19,7 @@ P(2j+1) = (4j+1, 4j+3) of 32, as `quantize.cl` orders them:
     word of twos g   bits 2p and 2p+1: P(8g + p), second + 16; as words, or as two high words
     one high word    bit p: P(p), second + 16
 
-The first two are the file's own words in most formats of 32 elements. Bytes read a token are the
+The first two are the file's own words in most formats of 32 elements. Bytes read per token are the
 file's, but for some scales that take whole bytes (2 to 4 % more) and FP4's (6 to 11 %); formats
 with codebooks and base 3 are repacked, which takes 1.2 to 2.2 times the file's size.
 

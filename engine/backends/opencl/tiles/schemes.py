@@ -27,7 +27,7 @@ class Scheme:
     """A format in integers: `split` takes GGUF blocks apart (words.py, codebooks.py) into records
     of `blocks` x 32 elements (picture: layouts.py).
 
-        halves  at the head of a record, 2 bytes a row each: d, or d and m, or a d for each sum
+        halves  at the head of a record, 2 bytes per row each: d, or d and m, or a d for each sum
         words   of a block and row, 4 bytes each: 2 of codes of two bits, 4 of four, 8 of eight
         high    further words of a block and row: 1 of one bit more a code, 2 of two bits more
         scales  bytes of a block and row that scale d, and m
