@@ -34,7 +34,7 @@ def fetch(
     A known model goes into the first of `model_folders(preferred)`, a repository into the cache of
     Hugging Face.
 
-    Both callables are used from the calling thread, several times a second. Raises DownloadError,
+    Both callables are used from the calling thread, several times per second. Raises DownloadError,
     Cancelled, TermsNotAccepted, or ModelNotFound for a name that is neither.
     """
     job = Job(name, progress, cancelled)

@@ -44,7 +44,7 @@ class StageProgress:
 
 @dataclass(frozen=True)
 class AnswerSpeed:
-    """The answer under way or the last one: tokens a second, seconds to the first token."""
+    """The answer under way or the last one: tokens per second, seconds to the first token."""
 
     rate: float | None = None
     first_token_s: float | None = None
@@ -64,9 +64,9 @@ class Session(QObject):
     """Status, model, options, stage, vitals and error of the one engine.
 
     `path` is of the model that is open or being opened, `error` says why the status is failed or
-    died, `rates` are tokens a second, one a second of answering. A model that is open is given up
-    only for a file whose header was read and holds; where loading that fails all the same,
-    `previous` is the model that `open_previous` brings back.
+    died, `rates` are tokens per second, one value per second of answering. An open model is
+    given up only for a file whose header was read and holds; where loading that fails all the
+    same, `previous` is the model that `open_previous` brings back.
     """
 
     changed = Signal()  # status, model, options or error

@@ -38,7 +38,7 @@ class Workbench(QObject):
 
     A second instance of the program is a second window with a workbench and an engine of its own,
     on the same files: the database takes several writers, preferences are written field by field,
-    and a window that is activated looks what others have changed. So nothing has to listen for
+    and a window that is activated reads what others have changed. So nothing has to listen for
     other instances, and two models can be open side by side.
 
     `engine` is where models run; others may use it too, so it is not closed with this.
@@ -84,7 +84,7 @@ class Workbench(QObject):
 
     @property
     def has_talk(self) -> bool:
-        """Whether there is something to talk with or to read."""
+        """Whether a model is open or the open chat has messages."""
         return self.session.model is not None or bool(self.chat.path)
 
     def options_for(self, path: str | Path) -> EngineOptions:

@@ -81,7 +81,7 @@ class LogView(QWidget):
         self.refresh()
 
     def refresh(self) -> None:
-        """The lines that pass; the view stays at the end where it was there."""
+        """Show the lines that pass the filter; a view at the end stays at the end."""
         self._list_sources()
         least, source = LEVELS[self.level.currentText()], self.source.currentText()
         bar = self.table.view.verticalScrollBar()

@@ -49,7 +49,7 @@ class SelectionStrip(QWidget):
         return BETWEEN.join(part for part in self._parts(now) if part)
 
     def copy(self) -> None:
-        """Put it on the clipboard."""
+        """Put the selection's text on the clipboard."""
         if self.text:
             QGuiApplication.clipboard().setText(self.text)
 

@@ -56,7 +56,7 @@ def divider(vertical: bool = False) -> QFrame:
 
 
 def scrolled(content: QWidget) -> QScrollArea:
-    """As wide as there is room; where it does not fit in height, one scrolls."""
+    """Put a widget into a scroll area: as wide as there is room, scrolled vertically."""
     area = QScrollArea()
     area.setWidget(content)
     area.setWidgetResizable(True)
@@ -75,7 +75,7 @@ def surface(widget: QWidget, name: str) -> None:
 
 
 def _enter_clicks(button: QAbstractButton, event: QKeyEvent) -> bool:
-    """Outside of dialogs Qt clicks a button by Space alone."""
+    """Let Enter click a button; outside of dialogs Qt lets only Space."""
     enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
     if enter:
         button.click()

@@ -45,7 +45,7 @@ def search_chats(w: Desk) -> None:
 
 
 def memory_page(page: Page) -> Callable[[Desk], None]:
-    """Shows that page of the memory, or the layers again where it is shown."""
+    """Show a page of the memory view; the layers, if that page is shown already."""
 
     def show(w: Desk) -> None:
         w.inspector.memory.toggle_page(page)

@@ -70,7 +70,7 @@ class Drops(QObject):
 
 
 def _take(event: QDropEvent) -> bool:
-    """Accept it as what leaves the file alone, where that is on offer."""
+    """Accept the drop as a copy or a link, whichever is offered."""
     for action in (Qt.DropAction.CopyAction, Qt.DropAction.LinkAction):
         if event.possibleActions() & action:
             event.setDropAction(action)

@@ -55,7 +55,7 @@ class Inspector(QWidget):
 
     @property
     def tab(self) -> str:
-        """The id of the tab in front."""
+        """The id of the current tab."""
         return str(self._tabs.tabData(self._tabs.currentIndex()))
 
     def add(self, id: str, title: str, page: QWidget) -> None:
@@ -78,7 +78,7 @@ class Inspector(QWidget):
             self._tabs.removeTab(0)
 
     def take_bar(self) -> None:
-        """Have the line of tabs back, if it was put elsewhere."""
+        """Take the line of tabs back, if it was put elsewhere."""
         self._column.insertWidget(0, self.bar)
 
     def _show_tensors(self, layer: int | None) -> None:

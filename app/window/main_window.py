@@ -61,7 +61,7 @@ class MainWindow(QMainWindow, Refuge):
         bench.library.refresh()
 
     def start(self, model: Path | None = None) -> None:
-        """Once the window is there: the last chat, and a model, or the one that was open last."""
+        """Open the last chat, and `model` or the model that was open last."""
         self.bench.reopen_chat()
         self.opener.start(model)
         self.talk.focus_start()
@@ -75,7 +75,7 @@ class MainWindow(QMainWindow, Refuge):
         return move_focus(self, forward)
 
     def refuge(self, gone: QWidget | None) -> QWidget:
-        """The pane beside the talk that had the keyboard; else where one writes or begins."""
+        """The pane beside the talk that had the keyboard; else the composer or the welcome page."""
         for pane in (self.chats, self.inspector):
             if gone is not None and pane.isVisible() and pane.isAncestorOf(gone):
                 return pane

@@ -102,7 +102,7 @@ class Notices(QWidget):
         return [banner.text for banner in self._banners.values()]
 
     def progress(self, key: str, text: str, cancel: Callable[[], object]) -> None:
-        """Say how far something is; in place of what was said before."""
+        """Show the progress of something; replaces its banner."""
         shown = self._banners.get(key)
         if shown is None:
             self.show_banner(key, Banner("accent", text, "Cancel", cancel, closable=False))
@@ -121,7 +121,7 @@ class Notices(QWidget):
         self.setVisible(bool(self._banners))
 
     def _stage_changed(self) -> None:
-        """A load is told here while the talk is shown; else the talk's place tells it."""
+        """Show the progress of a load in a banner, unless the welcome page shows it."""
         session = self._bench.session
         if session.status != "loading" or not self._bench.has_talk:
             self.drop("load")
@@ -140,7 +140,7 @@ class Notices(QWidget):
             self.progress(f"fetch {name}", text, lambda: downloads.cancel(name))
 
     def _transfer_changed(self) -> None:
-        """A chat that goes in or out is told of where that takes a while."""
+        """Show the progress of a long import or export of chats."""
         chats = self._bench.chats
         transfer = chats.transfer
         if transfer is None:
@@ -176,7 +176,7 @@ class Notices(QWidget):
             self.problem("session", error)
 
     def _log_appended(self, count: int) -> None:
-        """What failed inside the window is told once; the log has it all."""
+        """Tell that something inside the window failed; the log has the details."""
         lines = self._bench.log.lines[-count:]
         if any(line.source == SOURCE and line.level >= logging.ERROR for line in lines):
             text = "Something in this window failed. It goes on; the log says what it was."

@@ -55,11 +55,11 @@ class Panes(QWidget):
 
     @property
     def kept(self) -> WindowPreferences:
-        """What the preferences say about the window."""
+        """The preferences of the window."""
         return self._preferences.value.window
 
     def keep(self, **fields: Any) -> None:
-        """Change what they say."""
+        """Change the preferences of the window."""
         self._preferences.update(window=structs.replace(self.kept, **fields))
 
     def show_tab(self, id: str) -> None:

@@ -41,7 +41,7 @@ class Sheets(QObject):
 
     @property
     def front(self) -> Sheet | None:
-        """The one that is open, or the upper one of two."""
+        """The open sheet, or the upper one of two."""
         sheets = (self._terms, self._palette, self._prompt, self._preferences, self._chooser)
         return next((sheet for sheet in sheets if sheet.isVisible()), None)
 

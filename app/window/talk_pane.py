@@ -53,11 +53,11 @@ class TalkPane(QWidget):
 
     @property
     def start(self) -> QWidget:
-        """Where one writes, or where one begins."""
+        """The composer, or the welcome page while there is no model."""
         return self.composer if self._bench.has_talk else self.welcome
 
     def focus_start(self) -> None:
-        """Give the keyboard to where one begins."""
+        """Give the keyboard to `start`."""
         focus_first(self.start)
 
     def refuse_image(self, name: str) -> None:

@@ -24,12 +24,12 @@ REFRESH_MS = 100
 
 
 class Vitals(QWidget):
-    """Tokens a second and the time to the first; while loading, how far that is."""
+    """Tokens per second and the time to the first; while loading, its progress."""
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self.bench = bench
-        self._line = Sparkline("Tokens a second, the last measurements", BARS)
+        self._line = Sparkline("Tokens per second, the last measurements", BARS)
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
         self._bar.setAccessibleName("Progress")
@@ -70,7 +70,7 @@ class Vitals(QWidget):
             rate = UNKNOWN if vitals.rate is None else f"{vitals.rate:.0f}"
             self._line.show_values(list(session.rates), session.status == "answering")
             self._say(f"{rate} t/s", f"·  TTFT {duration(vitals.first_token_s)}")
-            says = f"{rate} tokens a second, first token after {duration(vitals.first_token_s)}"
+            says = f"{rate} tokens per second, first token after {duration(vitals.first_token_s)}"
             self.setAccessibleName(says)
             set_tip(self, says)
 

@@ -116,7 +116,7 @@ class Welcome(QWidget):
         self._arrange()
 
     def _arrange(self) -> None:
-        """As wide as there is room; the buttons below each other where they do not fit."""
+        """Fit the width; the buttons go below each other where they do not fit side by side."""
         width = max(0, min(fonts.px(WIDTH), self.width() - 2 * GRID))
         for text in (self._says, self._title):
             text.setFixedWidth(width)

@@ -25,7 +25,7 @@ class Track:
 
     @cached_property
     def most(self) -> int:
-        """The most that was held, or wanted where it was refused."""
+        """The maximum that was held, or requested where it was refused."""
         refused = (e.used + e.size for e in self.events if e.kind == "refuse")
         return max((*(e.used for e in self.events), *refused), default=0)
 
@@ -44,7 +44,7 @@ class Allocations:
         self._before: dict[tuple[str, Owner], int] = {}
 
     def add(self, events: Iterable[MemoryEvent]) -> None:
-        """What happened since."""
+        """Append events."""
         self.events.extend(events)
         while len(self.events) > LONGEST:
             gone = self.events.popleft()
@@ -87,7 +87,7 @@ class Allocations:
         self.add(freed)
 
     def tracks(self) -> list[Track]:
-        """A track a pool."""
+        """One track per pool."""
         return [self._track(pool) for pool in dict.fromkeys(e.pool for e in self.events)]
 
     def _track(self, pool: str) -> Track:

@@ -51,7 +51,10 @@ def kind_of(row: Cell | MemoryRow) -> str:
 def cells(
     planned: Memory | None, held: Mapping[Key, int], latest: Memory | None = None
 ) -> list[Cell]:
-    """One a record of `planned` and of what is held; `latest` says what failed and is mapped."""
+    """One cell per record of `planned` and of what is held.
+
+    `latest` says what failed and what is mapped.
+    """
     plan = {key(row): row for row in _rows(planned)}
     now = {key(row): row for row in _rows(latest)}
     made = []
@@ -70,7 +73,7 @@ def cells(
 
 
 def key(row: MemoryRow | MemoryEvent) -> Key:
-    """Which cell it is about."""
+    """The cell that a record is about."""
     return row.device, row.component, row.layer
 
 

@@ -86,6 +86,6 @@ def next_step(cell: Cell) -> str:
 
 
 def _scale(sizes: list[int]) -> int:
-    """One far beyond the others (the output's) does not decide it."""
+    """The size that fills a cell; one far above the others (the output's) does not count."""
     usual = [size for size in sizes if size <= 4 * median(sizes)]
     return max(usual, default=0)

@@ -65,7 +65,7 @@ class MemoryState(QObject):
 
     @property
     def failed(self) -> Cell | None:
-        """Where memory ran out; the other cells are as they were then."""
+        """The cell where memory ran out; the other cells are as they were then."""
         return next((cell for cell in self.cells if cell.status == "failed"), None)
 
     def predict(self, path: str | Path, options: EngineOptions) -> None:
@@ -99,7 +99,7 @@ class MemoryState(QObject):
         self._refresh()
 
     def _note_refusal(self, memory: HeldMemory) -> None:
-        """What a dry run has refused is no event of any pool, but belongs among them."""
+        """Add what a dry run has refused to the events, since no pool tells it."""
         failed = next((row for row in memory.rows if row.status == "failed"), None)
         if failed is None:
             return

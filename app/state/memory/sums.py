@@ -29,7 +29,7 @@ class MemoryPart:
 
     @property
     def size(self) -> int:
-        """What it takes in the end."""
+        """Bytes when loading has ended."""
         return max(self.planned, self.held)
 
 
@@ -75,7 +75,7 @@ def pools(cells: Iterable[Cell], rows: Sequence[PoolRow]) -> list[PoolSum]:
 
 
 def places(cells: Iterable[Cell]) -> list[Place]:
-    """What devices hold, in order."""
+    """Devices with their components, in order."""
     return in_order((cell.device, cell.kind) for cell in cells)
 
 

@@ -22,7 +22,7 @@ log = logging.getLogger("fetch")
 
 @dataclass(frozen=True)
 class Download:
-    """One fetch. Bytes; `rate` bytes a second; `left_s` seconds, None while unknown."""
+    """One fetch. Bytes; `rate` bytes per second; `left_s` seconds, None while unknown."""
 
     name: str
     state: Literal["running", "stopping", "stopped", "failed", "done"]
@@ -41,7 +41,7 @@ class Downloads(QObject):
     `folder` gives the models folder that was chosen, if any.
     """
 
-    changed = Signal(str)  # name; at most ten times a second while running
+    changed = Signal(str)  # name; at most ten times per second while running
     finished = Signal(str, object)  # name, Path
     failed = Signal(str, str)  # name, one line
     terms_needed = Signal(str, object)  # name, fetch.known.Terms: ask, then start(accept_terms)

@@ -20,7 +20,7 @@ NONE = -1  # fills a row of alternatives that is shorter than the others
 class TokenData(msgspec.Struct, frozen=True):
     """How tokens are kept: little-endian columns, ids and ends i32, log-probabilities f32.
 
-    `top_ids` and `top_logprobs` have `k` entries a token. `texts` maps an id to its text.
+    `top_ids` and `top_logprobs` have `k` entries per token. `texts` maps an id to its text.
     """
 
     begin: int

@@ -30,7 +30,7 @@ _Role = Qt.ItemDataRole
 
 
 class MatrixRows(QAbstractTableModel):
-    """A row a layer; its number first, then a column for each component of each device."""
+    """One row per layer: its number, then one column per component of each device."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class MatrixRows(QAbstractTableModel):
         self._scales: dict[str, int] = {}
 
     def show_grid(self, grid: Grid, refusal: str) -> None:
-        """Where the shape stays, so does the cursor."""
+        """Show another grid; the cursor stays if rows and columns are the same."""
         same = (grid.layers, grid.columns) == (self.grid.layers, self.grid.columns)
         if not same:
             self.beginResetModel()
@@ -197,7 +197,7 @@ class MatrixView(QTableView):
         self.show_failure()
 
     def show_failure(self) -> None:
-        """What was refused is in sight."""
+        """Scroll to the refused cell."""
         failed = next((c for c in self.rows.grid.at.values() if c.status == "failed"), None)
         if failed is not None:
             self.scrollTo(self.rows.place_of(failed))

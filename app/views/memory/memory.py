@@ -192,7 +192,7 @@ class MemoryView(QWidget):
         if self._page == "timeline":
             return "Each step is one allocation; × marks a failed one."
         if self._page == "splits":
-            return "Solid is computing, hatched is copying; measured once a second."
+            return "Solid is computing, hatched is copying; measured once per second."
         if not memory.cells:
             return "Open a model to see what each device holds."
         if memory.died:
@@ -262,7 +262,7 @@ class MemoryView(QWidget):
         return layer_title(layer, self._memory.n_layer)
 
     def _show_failure(self) -> None:
-        """Where memory ran out is put before the eyes; the selection stays with the person."""
+        """Scroll to where memory ran out; the selection stays as it is."""
         failed = self._memory.failed
         if failed is None:
             self._tell_cell(self.matrix.currentIndex())

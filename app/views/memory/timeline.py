@@ -140,7 +140,7 @@ class PoolTrack(Walk):
         return self._chart().bottom() - self._scale() * size
 
     def _scale(self) -> float:
-        """Pixels of a byte."""
+        """Pixels per byte."""
         return fonts.px(CHART) * 0.94 / max(self._track.most, 1)
 
     def _under(self, x: float) -> int:

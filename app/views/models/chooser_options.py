@@ -34,7 +34,7 @@ WAIT_MS = 150  # after the last change, before the engine is asked
 
 class OptionsView(QWidget):
     """Options of one stored model, kept with it when it is loaded. `footer` says whether it
-    fits and has the buttons: it stands where it is always in sight.
+    fits and has the buttons: it is placed where it is always visible.
     """
 
     loading = Signal()
@@ -138,7 +138,7 @@ class OptionsView(QWidget):
             self.cache.addItem(kind, kind)
 
     def _offer_contexts(self, n_ctx: int | None) -> None:
-        """Up to what the model was trained for (None: nobody told)."""
+        """Offer contexts up to the one the model was trained with (None: unknown)."""
         self.context.clear()
         self.context.addItem("Automatic", None)
         for count in CONTEXTS:

@@ -155,7 +155,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _small_mib(size: int) -> str:
-    """Small tensors are there, too: no 0.0."""
+    """MiB of a tensor; never 0.0 for a small one."""
     return mib(size) if size >= 52429 else "< 0.1"
 
 

@@ -22,7 +22,7 @@ SAFE = ("http", "https")
 
 
 class ChatView(QWidget):
-    """Shows `bench.chat`; only messages near the sight are widgets."""
+    """Shows `bench.chat`; only messages near the viewport are widgets."""
 
     details_wanted = Signal()  # the log
 
@@ -152,7 +152,7 @@ class ChatView(QWidget):
         self._refresh_empty()
 
     def _refresh_above(self, row: int) -> None:
-        """The message above is no longer the last one, or is it again."""
+        """Refresh the message above, which has become the last one or has ceased to be it."""
         view = self.column.widget(row - 1)
         if isinstance(view, MessageView):
             view.refresh()

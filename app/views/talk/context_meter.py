@@ -86,7 +86,7 @@ class ContextMeter(QWidget):
         )
 
     def who(self, part: Share) -> str:
-        """Whose part it is."""
+        """The name of a part of the context."""
         if part.row is None:
             return "System prompt"
         message = self.bench.chat.path[part.row]
@@ -169,7 +169,7 @@ class ContextMeter(QWidget):
 
 
 class ContextCard(QWidget):
-    """Used and free, then a line a message; floats below the meter."""
+    """Used and free, then one line per message; floats below the meter."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)

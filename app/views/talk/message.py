@@ -17,7 +17,7 @@ from app.widgets.overlays.banner import Banner
 
 
 class MessageView(Row):
-    """Shows a row."""
+    """Shows a `MessageRow`."""
 
     height_changed = Signal()
     reveal_wanted = Signal(int)  # a y in this widget
@@ -270,7 +270,7 @@ class MessageView(Row):
         self._place.setContentsMargins(side, above, side, above)
 
     def _put(self, widget: QWidget, place: int = -1) -> None:
-        """Into the layout, which would else show it only in the next turn, and flicker."""
+        """Put a widget into the layout and show it at once, or it would flicker."""
         self._place.insertWidget(place, widget)
         widget.show()
 

@@ -47,7 +47,7 @@ class MessageRow(QObject):
 
     @property
     def answering(self) -> bool:
-        """Whether it is being written."""
+        """Whether the message is being written."""
         return self._bench.chat.answering == self.number
 
     @property
@@ -101,11 +101,11 @@ class MessageRow(QObject):
         self._bench.chat.continue_answer(self.number)
 
     def delete(self) -> None:
-        """Take it out with all that follows."""
+        """Delete the message with all that follows."""
         self._bench.chat.delete_message(self.number)
 
     def rewrite(self, text: str) -> bool:
-        """Put another text in its place, as a branch; a question is asked again."""
+        """Replace the text, as a branch; a question is asked again."""
         done = self._bench.chat.edit_and_resend(self.number, text)
         if done:
             self.rewritten.emit()

@@ -37,7 +37,7 @@ class Overflow(QWidget):
         return not self.isHidden() and self._policy == "stop"
 
     def show_question(self, tokens: int | None) -> None:
-        """A question of so many tokens; None where that is not known, or nothing is written."""
+        """Take the tokens of the question; None where unknown, or where nothing is written."""
         use = self._bench.chat.context
         needed = use.used + (tokens or 0)
         over = needed - (use.n_ctx - 1)  # one is for the answer

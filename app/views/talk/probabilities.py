@@ -30,7 +30,7 @@ def visible(text: str) -> str:
 
 
 def band(info: TokenInfo, measure: Measure) -> int | None:
-    """Where a token belongs; None where nothing was recorded."""
+    """The band of the legend that a token is in; None where nothing was recorded."""
     if info.logprob is None:
         return None
     if measure == "entropy":

@@ -54,7 +54,7 @@ def stage_left(stage: StageProgress) -> str:
 
 
 def details(message: Message) -> str:
-    """All of them, a line each."""
+    """All numbers of an answer, one per line."""
     stats = message.stats
     if stats is None:
         return ""

@@ -23,11 +23,11 @@ class Row(QWidget):
         return list(focusable(self))
 
     def mark_at(self, y: int) -> object:
-        """What stands at a height of it, so that it can be found when heights have changed."""
+        """What is displayed at y, so that `y_of` finds it after heights have changed."""
         return y
 
     def y_of(self, mark: object) -> int:
-        """Where that stands now."""
+        """The y of such a mark now."""
         assert isinstance(mark, int)
         return mark
 
@@ -63,7 +63,7 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
 
     @property
     def following(self) -> bool:
-        """Whether the end stays in sight."""
+        """Whether the end stays visible as rows grow."""
         return self._following
 
     @property
@@ -176,14 +176,14 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
         return list(accumulate(self._heights, initial=2 * GRID))
 
     def _scroll(self, tops: list[int]) -> int:
-        """Where the upper edge is, from the anchor or from the end."""
+        """The scroll position, from the anchor or from the end."""
         most = max(0, tops[-1] + GRID - self.viewport().height())
         row, mark = self._anchor
         wanted = most if self._following else tops[min(row, self.count)] + self._offset(row, mark)
         return min(max(0, wanted), most)
 
     def _set_anchor(self, row: int, offset: int) -> None:
-        """What is `offset` below the top of a row stays at the upper edge."""
+        """Keep the point `offset` below the top of a row at the upper edge of the viewport."""
         live = self._live.get(row)
         self._anchor = (row, offset if live is None else live.mark_at(offset))
 
@@ -201,7 +201,7 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
         return [r for r in range(self.count) if tops[r] < lower and tops[r + 1] > upper]
 
     def _measure(self) -> bool:
-        """Make what is near a widget and take its height; whether something moved by that."""
+        """Make widgets of the rows near the viewport and measure them; whether a row moved."""
         width, moved = self._row_width(), False
         tops = self._tops()
         near = set(self._in_sight(tops, NEAR))

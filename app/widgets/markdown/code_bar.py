@@ -60,7 +60,7 @@ class CodeBar(QWidget):
             )
 
     def scroll_by(self, by: int) -> bool:
-        """Move the code sideways; False where all of it is in sight."""
+        """Move the code sideways; False where all of it is visible."""
         if self._bar.maximum() == 0 or self._bar.isHidden():
             return False
         self._bar.setValue(self._bar.value() + by)
@@ -81,7 +81,7 @@ class CodeBar(QWidget):
 
 
 class CodeBars(QObject):
-    """The bars of all code in a widget; where there is very much, of that near the sight."""
+    """The bars of all code in a widget; where there is very much, only near the viewport."""
 
     copied = Signal(str)
 

@@ -62,7 +62,7 @@ class Laid:
         return self._document is not None
 
     def measure(self) -> bool:
-        """Make the height exact; whether it is another one now."""
+        """Make the height exact; whether it has changed."""
         before = self.height
         if not self.exact:
             self._document = self._document or document_of(self.block)
@@ -155,7 +155,7 @@ class Laid:
         return self.document.documentLayout().anchorAt(point - self.origin)
 
     def text(self, start: int, end: int) -> str:
-        """What stands between two positions."""
+        """The text between two positions."""
         if start == 0 and (end == END or end >= self.length):
             return words_of(self.block)
         cursor = QTextCursor(self.document)
@@ -180,7 +180,7 @@ class Laid:
         return QRectF(corner.x() + x, corner.y() + top, 1, ascent + descent).translated(self.origin)
 
     def places_of(self, words: Sequence[str]) -> list[tuple[int, int]]:
-        """Where words stand in it, whatever their case."""
+        """The positions of words in it, ignoring case."""
         found = []
         for word in words:
             cursor = self.document.find(word, 0)
@@ -265,7 +265,7 @@ class Laid:
 
 
 def cursor_x(line: QTextLine, position: int) -> float:
-    """Where a position of a line's paragraph stands."""
+    """The x of a position of a line's paragraph."""
     found: object = line.cursorToX(position)
     return float(found[0] if isinstance(found, tuple) else found)  # type: ignore[arg-type]
 
@@ -277,7 +277,7 @@ def _tabular(font: QFont) -> QFont:
 
 
 def words_of(block: Block) -> str:
-    """All of a block as it is copied."""
+    """The text that copying a whole block gives."""
     match block.kind:
         case "table":
             rows = [["".join(span.text for span in cell) for cell in row] for row in block.rows]

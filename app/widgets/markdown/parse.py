@@ -102,9 +102,7 @@ class Item(NamedTuple):
 
 
 class TopLevel(NamedTuple):
-    """What one top-level construct came to: the line it began on, its blocks, and, of a list,
-    its items.
-    """
+    """One top-level construct of CommonMark: its first line, its blocks and, of a list, items."""
 
     line: int
     blocks: list[Block]
@@ -131,7 +129,7 @@ def parse(
 
 
 def plain(text: str) -> list[Block]:
-    """A text as it was typed, so many lines to a block."""
+    """A text as it was typed, as blocks of several lines each."""
     lines = text.split("\n") if text else []
     parts = ["\n".join(lines[n : n + PLAIN_LINES]) for n in range(0, len(lines), PLAIN_LINES)]
     return [Block("plain", (Span(part),), close=n > 0) for n, part in enumerate(parts)]

@@ -1,4 +1,4 @@
-"""Blocks below each other, of which only those near the sight are kept laid out."""
+"""Blocks below each other, of which only those near the viewport are kept laid out."""
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
@@ -36,7 +36,7 @@ class Stack:
         return self._guessed == len(self.laid)
 
     def put(self, first: int, blocks: Sequence[Block]) -> None:
-        """From `first` on there are these blocks."""
+        """Replace the blocks from index `first` on."""
         for gone in self.laid[first:]:
             self._recent.pop(gone, None)
         del self.laid[first:]
@@ -57,7 +57,7 @@ class Stack:
         self._guessed = min([self._guessed, *again])
 
     def extend(self, row: int, block: Block) -> bool:
-        """Whether the block there could take what it has grown by."""
+        """Extend a block by what its text has grown by; False where it must be laid out anew."""
         grown = self.laid[row].extend(block)
         if grown:
             self._stack(row)
@@ -106,11 +106,11 @@ class Stack:
             self._stack(rows[0])
 
     def row_at(self, y: float) -> int:
-        """The block at a height, or the nearest one; there must be one."""
+        """The index of the block at y, or of the nearest one; there must be one."""
         return min(bisect_right(self.laid, y, key=_bottom), len(self.laid) - 1)
 
     def rows_in(self, top: float, bottom: float) -> range:
-        """The blocks that stand between two heights, at least in part."""
+        """The blocks that are between two y, at least in part."""
         return range(
             bisect_left(self.laid, top, key=_bottom), bisect_right(self.laid, bottom, key=_top)
         )

@@ -44,8 +44,8 @@ ROUNDS = 4
 
 
 class MarkdownView(QWidget):
-    """Shows a text that may grow. Only blocks that became others are laid out again, and only
-    those in sight are painted. A long text comes in slices between which the window stays alive;
+    """Shows a text that may grow. Only changed blocks are laid out again, and only visible
+    ones are painted. A long text comes in slices between which the window stays alive;
     what was not measured yet has a guessed height.
     """
 
@@ -129,7 +129,7 @@ class MarkdownView(QWidget):
         return self._text_of_selection()
 
     def _pump(self) -> None:
-        """Take in what is new, for a while; then let the window do something else."""
+        """Parse and measure for a few milliseconds; then let the window handle events."""
         began = perf_counter()
         while not self._stream.complete and perf_counter() - began < BUDGET:
             self._put(self._stream.step())
@@ -141,7 +141,7 @@ class MarkdownView(QWidget):
             self._timer.start(round(took * REST * 1000))
 
     def _put(self, first: int) -> None:
-        """Blocks from `first` on are other ones."""
+        """Replace the blocks from index `first` on."""
         if not self._width:
             return
         grows = self._live and first < min(len(self.laid), len(self.blocks))
@@ -229,12 +229,12 @@ class MarkdownView(QWidget):
             self._timer.start(1)
 
     def mark_at(self, y: int) -> tuple[int, int]:
-        """What stands at a height: a block, and how far below its top."""
+        """What is displayed at y: a block, and the distance below its top."""
         row = self._stack.row_at(y) if self.laid else 0
         return row, y - self.laid[row].top if self.laid else y
 
     def y_of(self, mark: tuple[int, int]) -> int:
-        """Where that is now."""
+        """The y of such a mark now."""
         row, below = mark
         return self.laid[row].top + below if row < len(self.laid) else below
 

@@ -45,7 +45,7 @@ def test_speed_and_first_token_after_an_answer(qtbot: QtBot, talk: Talk, ask: As
     ask("Q", *["a "] * 40)
     qtbot.waitUntil(lambda: vitals._rate.text() == "139 t/s")
     assert vitals._first.text() == "·  TTFT 213 ms"
-    assert vitals.accessibleName() == "139 tokens a second, first token after 213 ms"
+    assert vitals.accessibleName() == "139 tokens per second, first token after 213 ms"
 
 
 def test_loading_shows_how_far_it_is(
