@@ -88,7 +88,8 @@ def read_header(path: Path) -> Header:
             called_so = re.sub("^(ALL|MOSTLY)_", "", name)
             return Header(architecture, called_so, width, n_ctx=n_ctx)
     except CutawayError as error:
-        return Header(problem=str(error))
+        # A file's name may hold bytes that are no UTF-8, which could not be kept.
+        return Header(problem=str(error).encode("utf-8", "backslashreplace").decode())
 
 
 def check_model(path: Path) -> None:

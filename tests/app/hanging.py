@@ -1,8 +1,12 @@
-"""A worker whose loads of `hangs.gguf` never end and hear no Cancel: `python -m ... N`."""
+"""A worker whose loads of `hangs.gguf` never end and hear no Cancel: `python -m ... N`.
+
+A file `hangs.gguf.begun` beside it tells that such a load has begun.
+"""
 
 import sys
 import time
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 from engine.protocol import Load, Loaded
 from engine.worker.handlers import HANDLERS
@@ -14,6 +18,7 @@ load = HANDLERS[Load]
 
 def hang(service: Service, request: Load) -> Loaded:
     while request.path.endswith("hangs.gguf"):
+        Path(f"{request.path}.begun").touch()
         time.sleep(0.01)
     return load(service, request)  # type: ignore[return-value]
 

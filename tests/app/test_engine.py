@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import Queue
@@ -129,6 +130,8 @@ def test_a_load_that_ignores_cancel_gets_a_new_worker(
     engine = LocalEngine(lambda: Worker("tests.app.hanging"))
     person, other = Person(engine), Person(engine)
     hanging = person.client.ask(Load(0, str(tmp_path / "hangs.gguf"), HOST))
+    while not (tmp_path / "hangs.gguf.begun").exists():  # else it is cancelled while it waits
+        time.sleep(0.01)
     pid = engine.pid
     person.client.cancel(hanging)
     good = person.client.ask(Load(0, str(tiny_path), HOST))
