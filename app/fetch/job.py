@@ -33,7 +33,7 @@ class Cancelled(CutawayError):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"{name}: stopped; `cutaway get {name}` goes on from here")
+        super().__init__(f"{name}: stopped; `cutaway get {name}` resumes it")
 
 
 class TermsNotAccepted(CutawayError):

@@ -199,5 +199,5 @@ def _explain(source: Source, part: PartialFile, error: httpx.HTTPError) -> str:
     reason = str(error) or type(error).__name__
     return (
         f"the connection for {source.label} broke at {part.size / MIB:.1f} MiB ({reason}); "
-        "check the network and try again: it goes on from there"
+        "check the network and try again: the download resumes"
     )

@@ -179,7 +179,9 @@ class Notices(QWidget):
         """Tell that something inside the window failed; the log has the details."""
         lines = self._bench.log.lines[-count:]
         if any(line.source == SOURCE and line.level >= logging.ERROR for line in lines):
-            text = "Something in this window failed. It goes on; the log says what it was."
+            text = (
+                "Something in this window failed. The window still works; the log has the details."
+            )
             details = self.details_wanted.emit
             self.show_banner("unexpected", Banner("bad", text, details=details))
 

@@ -234,7 +234,7 @@ def test_ctrl_c_keeps_what_came(server: Server, own_home: Path) -> None:
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=30)
     assert (child.returncode, out) == (130, b"")
-    assert err == b"cutaway: org/repo: stopped; `cutaway get org/repo` goes on from here\n"
+    assert err == b"cutaway: org/repo: stopped; `cutaway get org/repo` resumes it\n"
     page.seconds_a_chunk = 0
     assert run("get", "org/repo").returncode == 0
     assert str(server.ranges_of(cdn(Q4))[-1]).startswith("bytes=")
@@ -242,7 +242,7 @@ def test_ctrl_c_keeps_what_came(server: Server, own_home: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 @pytest.mark.parametrize(
-    ("answer", "message"), [(b"n\n", b"--accept-terms"), (b"y\n", b"cannot be had")]
+    ("answer", "message"), [(b"n\n", b"--accept-terms"), (b"y\n", b"is not available")]
 )
 def test_terms_are_asked_on_a_terminal(server: Server, answer: bytes, message: bytes) -> None:
     ours, theirs = pty.openpty()

@@ -73,7 +73,7 @@ def describe(cell: Cell, title: str, refusal: str = "") -> str:
         "planned": f"{held} of {size} held" if cell.held else f"{size} planned",
         "allocated": f"{size} held" + (", as planned" if cell.planned == cell.held else ""),
         "mapped": f"{size} of the file's pages, mapped and not allocated",
-        "failed": f"{size} wanted, refused",
+        "failed": f"{size} requested, refused",
     }[cell.status]
     return f"{cell.device}, {cell.component}, {layer}: {said}"
 

@@ -1,4 +1,4 @@
-"""Told before a question is sent that does not fit: how much is left out, and of what."""
+"""A warning before a question is sent that does not fit: how much is left out, and of what."""
 
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
@@ -11,7 +11,7 @@ from app.widgets.numbers import grouped
 LOST = {
     "shift": "about {} of the oldest will be left out",
     "middle": "about {} in the middle will be left out",
-    "stop": "about {} too many to send",
+    "stop": "too long to send by about {}",
 }
 
 

@@ -290,7 +290,7 @@ def test_no_model_on_this_disk(own_home: Path) -> None:
         assert_one_line_error(ended, "on this disk", "`cutaway get smollm2-135m`")
 
 
-@pytest.mark.parametrize(("key", "message"), [("n", "cutaway get"), ("y", "cannot be had")])
+@pytest.mark.parametrize(("key", "message"), [("n", "cutaway get"), ("y", "is not available")])
 def test_a_terminal_is_offered_the_default_model(server: Server, key: str, message: str) -> None:
     with Terminal("run") as terminal:
         offer = terminal.expect("[y/N]")

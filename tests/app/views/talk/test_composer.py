@@ -273,7 +273,7 @@ def test_the_person_chooses_what_is_left_out(
     choice.activated.emit(row)
     QTest.keyClick(talk.composer.field, Qt.Key.Key_Return)
     if policy == "stop":
-        assert "too many to send" in talk.composer.overflow.words.text()
+        assert "too long to send" in talk.composer.overflow.words.text()
         assert not talk.composer.send_button.isEnabled()
         assert len(engine.asked) == count
         assert talk.composer.field.text.startswith("word")
