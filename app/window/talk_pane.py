@@ -9,7 +9,7 @@ from app.state.workbench import Workbench
 from app.views.talk.chat import ChatView
 from app.views.talk.composer import Composer
 from app.widgets.commands import Actions
-from app.widgets.focus import focus_first
+from app.widgets.focus import focus_first, has_focus
 from app.window.notices import Notices
 from app.window.welcome import Welcome
 
@@ -48,8 +48,11 @@ class TalkPane(QWidget):
         talks = self._bench.has_talk
         if talks:
             self.composer.show()  # first, as what is hidden next may have the keyboard
+        starts = talks and has_focus(self.welcome)
         self.stack.setCurrentWidget(self.chat if talks else self.welcome)
         self.composer.setVisible(talks)
+        if starts:  # the stack gives the keyboard to what it shows
+            self.focus_start()
 
     @property
     def start(self) -> QWidget:

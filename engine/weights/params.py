@@ -51,6 +51,8 @@ COUNT = Range(1, 1 << 16)
 """Of layers, heads, experts."""
 WIDTH = Range(1, 1 << 24)
 """Of a vector: elements."""
+TOKENS = Range(1, (1 << 31) - 1)
+"""Of a context or a window."""
 EPSILON = Range(1e-12, 1)
 """What a norm adds."""
 
