@@ -49,6 +49,9 @@ class Theme(QObject):
         global _now
         _now = self._wanted()
         fonts.set_scale(self._scale, self._compact)
+        # Replacing a sheet, Qt polishes each widget once for each one it lies in; setting it
+        # where there is none, once.
+        self._app.setStyleSheet("")
         self._app.setFont(fonts.body())
         self._app.setPalette(palette(_now))
         self._app.setStyleSheet(style_sheet(_now))

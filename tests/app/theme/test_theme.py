@@ -6,8 +6,9 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QEvent
 from PySide6.QtGui import QColor, QPalette
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 
 import app
 from app.theme import fonts
@@ -104,3 +105,24 @@ def test_an_icon_is_made_once_for_each_theme(theme: Theme) -> None:
     assert icon("copy").cacheKey() != first
     theme.choose("light")
     assert icon("copy").cacheKey() == first
+
+
+def test_a_widget_deep_in_others_hears_of_a_new_theme_as_often_as_one_on_top(
+    theme: Theme, qapp: QApplication
+) -> None:
+    class Widget(QWidget):
+        heard = 0
+
+        def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+            self.heard += event.type() == QEvent.Type.StyleChange
+
+    theme.choose("light")
+    top = within = Widget()
+    for _ in range(12):
+        within = Widget(parent=within)
+    top.show()
+    top.heard = within.heard = 0
+    theme.choose("dark")
+    assert 0 < within.heard <= 2
+    assert within.heard == top.heard
+    top.deleteLater()
