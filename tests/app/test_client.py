@@ -137,6 +137,7 @@ def test_load_and_answer(
     assert finished.stats.n_generated - len(tokens) in (0, 1)
 
     other = client.generate(LONG)
+    wait(qtbot, lambda: heard.pieces(other))
     client.load(smollm2_path, EngineOptions(ctx=256))  # in mid-answer
     wait(qtbot, lambda: len(heard.of("loaded")) == 2)
     assert [(f.id, f.reason) for f in heard.of("finished")[1:]] == [(other, "cancelled")]
