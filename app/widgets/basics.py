@@ -22,7 +22,9 @@ from app.theme.icons import icon
 from app.widgets.tips import set_tip
 
 LEAST_BUTTON = 72  # pixels at normal text
-LOOKS = (QEvent.Type.PaletteChange, QEvent.Type.FontChange, QEvent.Type.StyleChange)
+TEXT_SIZE = (QEvent.Type.FontChange, QEvent.Type.StyleChange)
+"""What happens to a widget when the size of text changes."""
+LOOKS = (QEvent.Type.PaletteChange, *TEXT_SIZE)
 """What happens to a widget when the theme or the size of text changes."""
 
 

@@ -20,6 +20,7 @@ from app.state.memory.matrix import Grid, describe
 from app.theme import fonts
 from app.theme.tokens import ROW_COMPACT
 from app.views.memory.cell import DeviceHeader, MemoryCell
+from app.widgets.basics import TEXT_SIZE
 from app.widgets.numbers import mib
 from app.widgets.tips import plain_tip
 
@@ -204,7 +205,7 @@ class MatrixView(QTableView):
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
-        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+        if event.type() in TEXT_SIZE:
             self._fit()
 
     def _fit(self) -> None:

@@ -18,7 +18,7 @@ from app.views.graph.splits import SPLITS, Numbered, SplitBand, describe_split
 from app.views.memory.bar import PoolBars
 from app.views.memory.matrix import MatrixView
 from app.views.memory.timeline import WHAT, PoolTracks, describe_event, event_columns
-from app.widgets.basics import IconButton, divider, label, scrolled, set_tone
+from app.widgets.basics import TEXT_SIZE, IconButton, divider, label, scrolled, set_tone
 from app.widgets.elided import ElidedLabel
 from app.widgets.lists.rows import Column, Rows
 from app.widgets.lists.table import Table
@@ -234,7 +234,7 @@ class MemoryView(QWidget):
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
-        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+        if event.type() in TEXT_SIZE:
             self._scale()
 
     def _scale(self) -> None:

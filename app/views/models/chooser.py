@@ -10,7 +10,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID, PADDING, ROW
 from app.views.models.chooser_fetch import FetchView
 from app.views.models.chooser_options import OptionsView
-from app.widgets.basics import Button, IconButton, divider, label, scrolled
+from app.widgets.basics import TEXT_SIZE, Button, IconButton, divider, label, scrolled
 from app.widgets.lists.rows import Column, Rows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import mib
@@ -123,7 +123,7 @@ class Chooser(QWidget):
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
-        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+        if event.type() in TEXT_SIZE:
             self.table.setMinimumHeight(fonts.px(LEAST_ROWS * ROW))
 
     def _show_models(self) -> None:

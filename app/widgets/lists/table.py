@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
 
 from app.theme import fonts
 from app.theme.tokens import GRID
-from app.widgets.basics import IconButton, label
+from app.widgets.basics import TEXT_SIZE, IconButton, label
 from app.widgets.lists.rows import Rows
 from app.widgets.numbers import grouped
 
@@ -131,7 +131,7 @@ class Table(QWidget):
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
-        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+        if event.type() in TEXT_SIZE:
             self.view.verticalHeader().setDefaultSectionSize(fonts.row())
             self._fit_columns()
 
