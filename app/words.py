@@ -5,6 +5,8 @@ from engine.protocol import StageName
 STAGES: dict[StageName, str] = {
     "load": "Loading the model",
     "compile": "Building kernels",
+    "decode": "Opening the picture",
+    "encode": "Looking at the picture",
     "prefill": "Reading the prompt",
     "score": "Scoring the text",
     "bench": "Measuring",

@@ -197,6 +197,7 @@ class EngineOptions:
     `device` may name several, with commas. `ctx` counts tokens; `kv` is one of KV_TYPES; `budget`
     maps a device to its most bytes. `place` says where layers and weights go, in words of
     engine.memory.placement; `gpu_layers` is how many of them GPUs take, the output block being one.
+    `mmproj` is a path, "none" for text alone, or empty for a file in the model's folder.
     """
 
     device: str | None = _option(
@@ -231,6 +232,16 @@ class EngineOptions:
         None,
         *("gpu-layers", "N", "layers for GPUs, one being the output block"),
         _counts_from(0),
+    )
+    mmproj: str = _option(
+        "",
+        *("mmproj", "FILE", "what makes the model see, or none (a file beside the model)"),
+        kept=True,
+    )
+    image_tokens: int | None = _option(
+        None,
+        *("image-tokens", "N", "most tokens that a picture takes (the model's own limit)"),
+        _counts_from(1),
     )
 
 

@@ -42,6 +42,7 @@ class ModelPreferences(msgspec.Struct, frozen=True):
     ctx: Context | None = None
     kv: KvType = "f16"
     place: Name = ""
+    mmproj: Name = ""
     sampling: Sampling | None = None
     limits: Limits | None = None
     system: str | None = None

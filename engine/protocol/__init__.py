@@ -12,6 +12,7 @@ from engine.protocol.load import *
 from engine.protocol.measure import *
 from engine.protocol.memory import *
 from engine.protocol.message import *
+from engine.protocol.picture import *
 from engine.protocol.plan import *
 from engine.protocol.selftest import *
 from engine.protocol.tune import *

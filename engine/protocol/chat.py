@@ -6,6 +6,7 @@ import msgspec
 
 from engine.errors import BadSetting
 from engine.protocol.message import Reply, Request, StageName
+from engine.protocol.picture import PictureStats, PlacedRows
 
 WhenFull = Literal["shift", "middle", "stop"]
 
@@ -52,11 +53,36 @@ class Sampling(msgspec.Struct, frozen=True):
             raise BadSetting("seed", self.seed, "a whole number from 0 to 2^64 - 1")
 
 
+class TextPart(msgspec.Struct, frozen=True, tag="text"):
+    """A part of a message that is text."""
+
+    text: str
+
+
+class PicturePart(msgspec.Struct, frozen=True, tag="picture"):
+    """A picture that was brought with `PutPicture`, at its place in a message."""
+
+    digest: str
+
+
 class ChatMessage(msgspec.Struct, frozen=True):
-    """One turn: `role` is system, user or assistant."""
+    """One turn: `role` is system, user or assistant; `content` a text, or parts in their order."""
 
     role: str
-    content: str
+    content: str | list[TextPart | PicturePart]
+
+    @property
+    def text(self) -> str:
+        """What it says, without its pictures."""
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(part.text for part in self.content if isinstance(part, TextPart))
+
+    @property
+    def pictures(self) -> list[str]:
+        """The digests of its pictures, in their order."""
+        parts = [] if isinstance(self.content, str) else self.content
+        return [part.digest for part in parts if isinstance(part, PicturePart)]
 
 
 class Alternative(msgspec.Struct, frozen=True):
@@ -84,7 +110,12 @@ class Piece(Reply, frozen=True):
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """Counts and seconds of one answer. `prefill` covers the tokens not taken from the cache."""
+    """Counts and seconds of one answer. `prefill` covers the tokens not taken from the cache.
+
+    Rows of pictures count as tokens. `encode_s` is the time of the tower, not in `prefill_s`;
+    `n_image_rows` are the prompt's rows, `pictures` the prompt's pictures, `notes` what became of
+    those that did not fit.
+    """
 
     n_prompt: int
     n_cached: int
@@ -97,6 +128,10 @@ class Stats(msgspec.Struct, frozen=True):
     n_context: int
     n_shifts: int = 0
     n_truncated: int = 0
+    encode_s: float = 0.0
+    n_image_rows: int = 0
+    pictures: list[PictureStats] = []
+    notes: list[str] = []
 
     @property
     def prefill_rate(self) -> float:
@@ -143,11 +178,16 @@ class Generate(Request[Finished], frozen=True):
 
 
 class Rendered(Reply, frozen=True):
-    """A chat as the model reads it, with its length; `chat` is as in `Loaded`."""
+    """A chat as the model reads it, with its length; `chat` is as in `Loaded`.
+
+    `rows` tell which of the tokens are rows of pictures; in `text` the template's own marks stand
+    for these.
+    """
 
     text: str
     n_tokens: int
     chat: str
+    rows: list[PlacedRows] = []
 
 
 class Render(Request[Rendered], frozen=True):

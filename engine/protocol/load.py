@@ -1,13 +1,27 @@
 """A model is opened and closed."""
 
+import msgspec
+
 from engine.protocol.message import Reply, Request
 from engine.settings import EngineOptions
+
+
+class Vision(msgspec.Struct, frozen=True):
+    """What makes a model see: the projector's kind, the file it came from and its bytes there.
+
+    `path` is the model's own where one file holds both.
+    """
+
+    kind: str
+    path: str
+    size: int
 
 
 class Loaded(Reply, frozen=True):
     """A model is open. `chat` says how messages become text: file, chatml or none.
 
-    `details` are for the log: why layers lie where they do, and the memory records.
+    `vision` is None where it reads text only. `details` are for the log: why layers lie where they
+    do, and the memory records.
     """
 
     path: str
@@ -21,6 +35,7 @@ class Loaded(Reply, frozen=True):
     chat: str
     notes: list[str] = []
     details: list[str] = []
+    vision: Vision | None = None
 
 
 class Load(Request[Loaded], frozen=True):

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 import msgspec
 
-StageName = Literal["load", "compile", "prefill", "score", "bench"]
+StageName = Literal["load", "compile", "decode", "encode", "prefill", "score", "bench"]
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):
@@ -51,16 +51,26 @@ class Shutdown(Order, frozen=True):
 
 
 class Failed(Reply, frozen=True):
-    """A request ended with an error; `kind` is its class in `engine.errors`."""
+    """A request ended with an error; `kind` is its class in `engine.errors`.
+
+    `pictures` are digests that it named and the engine does not hold: bring them, then ask again.
+    """
 
     kind: str
     message: str
+    pictures: list[str] = []
 
 
 class Progress(Reply, frozen=True):
-    """How far a stage of a request is. `estimate` is the perplexity so far, while scoring."""
+    """How far a stage of a request is. `estimate` is the perplexity so far, while scoring.
+
+    While pictures are encoded, `picture` is the number of the one and how many the prompt has, and
+    `view` the number of its view and how many it has, all from 1.
+    """
 
     stage: StageName
     done: int
     total: int
     estimate: float | None = None
+    picture: tuple[int, int] | None = None
+    view: tuple[int, int] | None = None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import takewhile
 
-from engine.errors import BadSetting, ContextFull
+from engine.errors import BadSetting, ContextFull, NotSupported
 from engine.protocol import ChatMessage, Generate, WhenFull
 from engine.tokenizer import ChatTemplate, Tokenizer
 from engine.tokenizer.decode import StreamDecoder
@@ -46,8 +46,8 @@ def prompt_text(template: ChatTemplate, messages: list[ChatMessage]) -> str:
     if not messages:
         raise BadSetting("messages", "", "at least one message")
     if template.source == "none":
-        return "\n\n".join(m.content for m in messages)
-    return template.render([{"role": m.role, "content": m.content} for m in messages])
+        return "\n\n".join(m.text for m in messages)
+    return template.render(_turns(messages))
 
 
 def encoded(tokenizer: Tokenizer, template: ChatTemplate, text: str) -> list[int]:
@@ -76,7 +76,7 @@ def _plain(tokenizer: Tokenizer, text: str) -> Prompt:
 def _chat(
     tokenizer: Tokenizer, template: ChatTemplate, messages: list[ChatMessage], begun: str
 ) -> Prompt:
-    turns = [{"role": m.role, "content": m.content} for m in messages]
+    turns = _turns(messages)
     ids = tokenizer.encode_prompt(template.render(turns) + begun)
     keep = _bos(tokenizer, ids)
     if turns[0]["role"] == "system" and len(turns) > 1:
@@ -85,6 +85,12 @@ def _chat(
         pairs = zip(ids, tokenizer.encode_prompt(template.render(other)), strict=False)
         keep = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     return Prompt(ids, keep)
+
+
+def _turns(messages: list[ChatMessage]) -> list[dict[str, str]]:
+    if any(message.pictures for message in messages):
+        raise NotSupported("showing pictures to this model")
+    return [{"role": m.role, "content": m.text} for m in messages]
 
 
 def _bos(tokenizer: Tokenizer, ids: list[int]) -> int:

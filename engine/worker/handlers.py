@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from engine.backends.opencl.drivers.device import list_devices
-from engine.errors import NoMem
+from engine.errors import NoMem, NotSupported
 from engine.gguf import GGUFFile, open_gguf
 from engine.memory.records import BackendMemory
 from engine.models.build import build_model
@@ -27,17 +27,23 @@ from engine.protocol import (
     Loaded,
     Perplexity,
     PerplexityDone,
+    PictureInfo,
+    PicturePlans,
+    PictureSeen,
     Planned,
     PlannedMemory,
+    PlanPictures,
     Predict,
     PredictedMemory,
     Profile,
     ProfileDone,
     Progress,
+    PutPicture,
     Render,
     Rendered,
     Reply,
     Request,
+    ShowPicture,
     StageName,
     Unload,
     Unloaded,
@@ -155,6 +161,21 @@ def _render(service: Service, request: Render) -> Rendered:
     text = prompt_text(model.template, request.messages)
     n_tokens = len(encoded(model.tokenizer, model.template, text))
     return Rendered(request.id, text, n_tokens, model.template.source)
+
+
+@answers(PutPicture)
+def _put_picture(service: Service, request: PutPicture) -> PictureInfo:
+    raise NotSupported("showing pictures to this model")
+
+
+@answers(PlanPictures)
+def _plan_pictures(service: Service, request: PlanPictures) -> PicturePlans:
+    raise NotSupported("showing pictures to this model")
+
+
+@answers(ShowPicture)
+def _show_picture(service: Service, request: ShowPicture) -> PictureSeen:
+    raise NotSupported("showing pictures to this model")
 
 
 @answers(Perplexity)

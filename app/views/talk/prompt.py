@@ -72,7 +72,7 @@ class PromptView(QWidget):
         )
         look, cursor = QTextCharFormat(), QTextCursor(self.text.document())
         cursor.beginEditBlock()
-        for part, added in parts_of(rendered.text, [m.content for m in self._messages]):
+        for part, added in parts_of(rendered.text, [m.text for m in self._messages]):
             look.setForeground(QColor(tokens().accent if added else tokens().text))
             cursor.insertText(part, look)
         cursor.endEditBlock()
