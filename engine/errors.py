@@ -42,6 +42,14 @@ class BadFile(CutawayError):
         super().__init__(f"{path}: {problem}")
 
 
+class BadPicture(CutawayError):
+    """A picture that cannot be read, or is too large."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name, self.problem = name, problem
+        super().__init__(f"{name}: {problem}")
+
+
 class ModelNotFound(CutawayError):
     """A model's name that leads to no file, or to several."""
 

@@ -1,0 +1,1 @@
+"""Pictures before any device: decoded, planned, resized, cut into patches."""

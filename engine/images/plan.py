@@ -1,0 +1,154 @@
+"""What a picture becomes before anything runs: the views that a tower sees, the pieces of a prompt.
+
+All of it follows from the picture's size; no pixels and no tensors. Sizes are width x height, in
+pixels unless something else is said. The types are messages too: they travel as they are.
+"""
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+
+class Size(NamedTuple):
+    """Width and height."""
+
+    w: int
+    h: int
+
+    def __str__(self) -> str:
+        return f"{self.w}x{self.h}"
+
+
+class Box(NamedTuple):
+    """A rectangle from (left, top) to (right, bottom), which it ends before."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a person or the context allows a picture to take.
+
+    `rows` is the most rows of embeddings (None: the model's own number); a family that cannot make
+    fewer ignores it. `one_view` asks families with tiles for the whole picture alone.
+    """
+
+    rows: int | None = None
+    one_view: bool = False
+
+
+class View(msgspec.Struct, frozen=True):
+    """One picture that the tower sees.
+
+    The original is resized to each of `steps` in turn. The last result lies on the view with its
+    upper left corner at `offset`, which is negative for tiles that begin further right or down;
+    what it does not cover is padding. Rows come out in raster order of `grid`, after `extras` rows
+    that stand for no place of their own: a class row, the queries of a resampler.
+    """
+
+    original: Size
+    steps: tuple[Size, ...]
+    offset: tuple[int, int]
+    size: Size
+    grid: Size
+    role: Literal["whole", "tile", "overview"] = "whole"
+    row: int = 0
+    col: int = 0
+    extras: int = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows of embeddings the tower makes of it."""
+        return self.extras + self.grid.w * self.grid.h
+
+    @property
+    def content(self) -> Box:
+        """Where in the view the picture is; the rest is padding."""
+        (x, y), resized = self.offset, self.steps[-1]
+        return Box(
+            *(max(x, 0), max(y, 0)),
+            *(min(x + resized.w, self.size.w), min(y + resized.h, self.size.h)),
+        )
+
+    @property
+    def source(self) -> Box:
+        """The rectangle of the original that it shows."""
+        return self.in_original(self.content)
+
+    def cell(self, row: int) -> Box:
+        """The rectangle of the view that one of its rows stands for; all of it for an extra row."""
+        if not 0 <= row < self.rows:
+            raise IndexError(f"row {row} of a view that has {self.rows}")
+        if row < self.extras:
+            return Box(0, 0, *self.size)
+        y, x = divmod(row - self.extras, self.grid.w)
+        w, h = self.size.w / self.grid.w, self.size.h / self.grid.h
+        return Box(x * w, y * h, (x + 1) * w, (y + 1) * h)
+
+    def in_original(self, box: Box) -> Box:
+        """A rectangle of the view in the original's pixels, padding cut off; empty if all of it."""
+        (x, y), resized = self.offset, self.steps[-1]
+        w, h = self.original.w / resized.w, self.original.h / resized.h
+
+        def inside(value: float, most: int) -> float:
+            return min(max(value, 0), most)
+
+        return Box(
+            inside((box.left - x) * w, self.original.w),
+            inside((box.top - y) * h, self.original.h),
+            inside((box.right - x) * w, self.original.w),
+            inside((box.bottom - y) * h, self.original.h),
+        )
+
+
+class Piece(msgspec.Struct, frozen=True, tag=True):
+    """One part of what stands for a picture in the prompt."""
+
+
+class Text(Piece, frozen=True):
+    """Joined with the text around it before that becomes tokens."""
+
+    text: str
+
+
+class Rows(Piece, frozen=True):
+    """`count` rows of a view, from row `first` on; `view` is its index in the plan."""
+
+    view: int
+    first: int
+    count: int
+
+
+class Learned(Piece, frozen=True):
+    """One row that is a weight of the projector, by name: `image_newline`."""
+
+    name: str
+
+
+class ImagePlan(msgspec.Struct, frozen=True):
+    """Everything about one picture that its size decides.
+
+    `cross`: rows go to the cross-attention cache, and the pieces hold text only. `causal` False:
+    the rows see one another, so a batch holds all of them. `advance`: how many places the picture
+    takes where places have several axes (M-RoPE); None: as many as it has rows.
+    """
+
+    views: tuple[View, ...]
+    pieces: tuple[Text | Rows | Learned, ...]
+    cross: bool = False
+    causal: bool = True
+    advance: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Rows of embeddings in the prompt, learned ones included; of all views where `cross`."""
+        if self.cross:
+            return sum(view.rows for view in self.views)
+        return sum(
+            piece.count if isinstance(piece, Rows) else 1
+            for piece in self.pieces
+            if not isinstance(piece, Text)
+        )
