@@ -147,10 +147,10 @@ MUTANTS = (
     ),
     Mutant(
         "view: a bar that stays at a tenth",
-        "app/window/vitals.py",
+        "app/window/panes/vitals.py",
         "round(1000 * stage.done / stage.total)",
         "round(100 * stage.done / stage.total)",
-        "tests/app/window/test_vitals.py",
+        "tests/app/window/panes/test_vitals.py",
     ),
 )
 

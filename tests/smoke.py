@@ -52,7 +52,7 @@ SMOKE = (
     "tests/app/theme",
     "tests/app/views/talk/test_composer.py",
     "tests/app/views/talk/test_selecting_text.py",
-    "tests/app/window/test_vitals.py",
+    "tests/app/window/panes/test_vitals.py",
     "tests/app/window/test_window.py::test_the_palette_finds_and_runs",
     "tests/app/widgets",
     # The command line

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 from app.state.preferences import PreferencesState
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button, IconButton, divider, label, scrolled
-from app.widgets.elided import ElidedLabel
+from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import grouped
 from engine.settings import model_folders
 

@@ -8,7 +8,7 @@ from app.state.workbench import Workbench
 from app.theme.devices import device_look
 from app.theme.tokens import GRID
 from app.widgets.basics import IconButton, set_tone, surface
-from app.widgets.elided import ElidedLabel
+from app.widgets.controls.elided import ElidedLabel
 
 BETWEEN = " › "
 NOTHING = "Nothing selected"

@@ -7,12 +7,12 @@ from app.state.workbench import Workbench
 from app.views.memory.memory import Page
 from app.views.talk.chats import ChatsView
 from app.widgets.focus import focus_first
-from app.window.inspector import Inspector
 from app.window.looks import Looks
 from app.window.model_opener import ModelOpener
-from app.window.panes import Panes
+from app.window.panes.inspector import Inspector
+from app.window.panes.panes import Panes
+from app.window.panes.talk_pane import TalkPane
 from app.window.sheets import Sheets
-from app.window.talk_pane import TalkPane
 
 
 class Desk(Protocol):

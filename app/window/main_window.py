@@ -17,13 +17,13 @@ from app.widgets.guard import guard_overrides
 from app.window.commands import COMMANDS, MENUS
 from app.window.desk import Desk
 from app.window.drops import IMAGES, Drops
-from app.window.inspector import Inspector
 from app.window.looks import Looks
 from app.window.model_opener import ModelOpener
-from app.window.panes import Panes
+from app.window.panes.inspector import Inspector
+from app.window.panes.panes import Panes
+from app.window.panes.talk_pane import TalkPane
+from app.window.panes.top_line import TopLine
 from app.window.sheets import Sheets
-from app.window.talk_pane import TalkPane
-from app.window.top_line import TopLine
 
 MOST_TITLE = 80  # characters of a chat's title
 

@@ -19,11 +19,11 @@ from app.theme import fonts
 from app.theme.devices import draw_swatch, fill_component, swatch_size
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
+from app.widgets.charts.painting import flow, paint_head
+from app.widgets.charts.walk import Walk
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import grouped, microseconds, milliseconds
-from app.widgets.painting import flow, paint_head
 from app.widgets.tips import show_tip
-from app.widgets.walk import Walk
 from engine.protocol import SplitRecord, StepTimes
 
 REST = "host and waiting"

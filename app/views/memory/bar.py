@@ -24,10 +24,10 @@ from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL, mix
 from app.views.memory.cell import cross
 from app.views.memory.numbers import PoolNumbers
+from app.widgets.charts.painting import paint_head
+from app.widgets.charts.walk import Walk
 from app.widgets.numbers import mib
-from app.widgets.painting import paint_head
 from app.widgets.tips import hide_tip, show_tip
-from app.widgets.walk import Walk
 
 HEAD, LINE, LENS, BAR = 28, 6, 12, 32
 IDLE: Mapping[str, int] = MappingProxyType({})

@@ -19,7 +19,7 @@ from app.views.memory.bar import PoolBars
 from app.views.memory.matrix import MatrixView
 from app.views.memory.timeline import WHAT, PoolTracks, describe_event, event_columns
 from app.widgets.basics import TEXT_SIZE, IconButton, divider, label, scrolled, set_tone
-from app.widgets.elided import ElidedLabel
+from app.widgets.controls.elided import ElidedLabel
 from app.widgets.lists.rows import Column, Rows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import mib

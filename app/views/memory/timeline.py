@@ -24,11 +24,11 @@ from app.theme.theme import tokens
 from app.theme.tokens import GRID, mix
 from app.views.memory.bar import pool_name
 from app.views.memory.cell import cross
+from app.widgets.charts.painting import flow, paint_head
+from app.widgets.charts.walk import Walk
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import mib
-from app.widgets.painting import flow, paint_head
 from app.widgets.tips import hide_tip, show_tip
-from app.widgets.walk import Walk
 from engine.protocol import MemoryEvent
 
 HEAD, CHART, TIMES, LEGEND = 28, 112, 20, 24

@@ -8,7 +8,7 @@ from app.state.models.downloads import Download
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
 from app.widgets.basics import Button
-from app.widgets.elided import ElidedLabel
+from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import duration, mib
 
 

@@ -23,7 +23,7 @@ from app.theme.tokens import GRID, PADDING
 from app.views.memory.bar import PoolBars
 from app.views.models.devices import DevicesChoice
 from app.widgets.basics import Button, label, set_tone
-from app.widgets.elided import ElidedLabel
+from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import grouped, mib
 from engine.protocol import Devices, PredictedMemory
 from engine.settings import KV_TYPES, EngineOptions

@@ -11,7 +11,7 @@ from app.views.models.difference import DifferencePage
 from app.views.models.tables import MetadataPage, TensorsPage
 from app.views.models.tokenizer import TokenizerPage
 from app.widgets.basics import label, set_tone
-from app.widgets.elided import ElidedLabel
+from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import grouped, mib
 from engine.protocol import FileContent
 

@@ -14,8 +14,8 @@ from app.theme.tokens import GRID, PADDING, RADIUS_CARD
 from app.views.talk.overflow import Overflow
 from app.views.talk.sampling import SamplingPopover, in_words
 from app.widgets.basics import Button, IconButton, label, surface
-from app.widgets.elided import ElidedLabel
-from app.widgets.growing_edit import GrowingEdit
+from app.widgets.controls.elided import ElidedLabel
+from app.widgets.controls.growing_edit import GrowingEdit
 from app.widgets.numbers import grouped
 from app.widgets.tips import set_tip
 

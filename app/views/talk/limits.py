@@ -11,7 +11,7 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import label
-from app.widgets.number_slider import NAME, NumberSlider
+from app.widgets.controls.number_slider import NAME, NumberSlider
 from app.widgets.tips import plain_tip, set_tip
 from engine.protocol import WhenFull
 

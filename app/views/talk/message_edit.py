@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 from app.state.talk.message import Message
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, surface
-from app.widgets.growing_edit import GrowingEdit
+from app.widgets.controls.growing_edit import GrowingEdit
 
 
 class MessageEdit(QFrame):

@@ -22,7 +22,7 @@ from app.theme.tokens import GRID, ROW_COMPACT
 from app.views.talk.message_row import MessageRow
 from app.views.talk.statistics import details, stage_left, stage_title, summary
 from app.widgets.basics import Button, IconButton, label, set_tone
-from app.widgets.elided import ElidedLabel
+from app.widgets.controls.elided import ElidedLabel
 from app.widgets.markdown.view import MarkdownView
 from app.widgets.numbers import duration, grouped, local_time
 from app.widgets.tips import set_tip

@@ -25,7 +25,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.views.talk.limits import LimitsForm
 from app.widgets.basics import Button, IconButton, label, surface
-from app.widgets.number_slider import NAME, NumberSlider
+from app.widgets.controls.number_slider import NAME, NumberSlider
 from app.widgets.tips import set_tip
 from engine.protocol import Sampling
 

@@ -16,7 +16,7 @@ from PySide6.QtGui import (
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import DEVICES, RADIUS_CONTROL, mix
-from app.widgets.walk import Walk
+from app.widgets.charts.walk import Walk
 
 GAP, HEIGHT = 3, 42
 MOST = 5000  # chips painted; more say how many are left out

@@ -13,7 +13,7 @@ from app.theme import fonts
 from app.theme.tokens import INSPECTOR_SHARE, NARROW, TALK_SHARE
 from app.widgets.basics import LOOKS
 from app.widgets.focus import focus_first, has_focus
-from app.window.inspector import Inspector
+from app.window.panes.inspector import Inspector
 
 CHATS_WIDTH = 208
 

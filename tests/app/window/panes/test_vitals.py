@@ -13,7 +13,7 @@ from app.state.session import StageProgress
 from app.state.workbench import Workbench
 from app.views.talk.context_meter import ContextMeter
 from app.window.main_window import MainWindow
-from app.window.vitals import Vitals
+from app.window.panes.vitals import Vitals
 from engine.protocol import Finished, Progress, Stats
 from tests.app.gui import Talk
 from tests.app.views.scripted import ScriptedEngine

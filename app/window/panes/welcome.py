@@ -18,10 +18,10 @@ from app.theme.tokens import GRID
 from app.views.talk.statistics import stage_left, stage_percent, stage_title
 from app.widgets.basics import LOOKS, Button, label, scrolled, surface
 from app.widgets.commands import Actions
-from app.widgets.elided import ElidedLabel
+from app.widgets.controls.elided import ElidedLabel
+from app.widgets.controls.offer import Offer
 from app.widgets.focus import focus_first, has_focus
 from app.widgets.numbers import duration, mib
-from app.widgets.offer import Offer
 
 FETCH_MB = round(sum(part.size for part in SMOLLM2.parts) / 1e6)
 PICTURE, WIDTH = 64, 416

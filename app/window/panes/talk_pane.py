@@ -10,8 +10,8 @@ from app.views.talk.chat import ChatView
 from app.views.talk.composer import Composer
 from app.widgets.commands import Actions
 from app.widgets.focus import focus_first, has_focus
-from app.window.notices import Notices
-from app.window.welcome import Welcome
+from app.window.panes.notices import Notices
+from app.window.panes.welcome import Welcome
 
 
 class TalkPane(QWidget):

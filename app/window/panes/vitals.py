@@ -12,9 +12,9 @@ from app.theme.tokens import GRID
 from app.views.talk.context_meter import ContextMeter
 from app.views.talk.statistics import stage_left, stage_percent, stage_title
 from app.widgets.basics import LOOKS, label
-from app.widgets.elided import ElidedLabel
+from app.widgets.charts.sparkline import Sparkline
+from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import UNKNOWN, duration
-from app.widgets.sparkline import Sparkline
 from app.widgets.tips import set_tip
 
 __all__ = ["ContextMeter", "Vitals"]

@@ -13,7 +13,7 @@ from app.theme.tokens import GRID, TOP_LINE
 from app.widgets.basics import LOOKS, Button, IconButton, divider, surface
 from app.widgets.commands import Actions
 from app.widgets.tips import set_tip
-from app.window.vitals import ContextMeter, Vitals
+from app.window.panes.vitals import ContextMeter, Vitals
 
 DEVICE_FROM, VITALS_FROM = 600, 720  # widths of the line, at normal text, that have room for them
 VITALS_SHARE = 1000  # of what is left; the rest keeps the others apart where there are none

@@ -1,0 +1,1 @@
+"""What charts are painted with, small charts, and walking over their parts by keyboard."""

@@ -1,0 +1,1 @@
+"""Labels, fields and buttons beyond the basic ones."""
