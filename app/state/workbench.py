@@ -73,7 +73,7 @@ class Workbench(QObject):
         self.notices = [notice for notice in notices if notice]
         self._closed = False
         self._last_chat = self.preferences.value.last_chat
-        self.chat.details_changed.connect(self._remember_chat)
+        self.chat.details.changed.connect(self._remember_chat)
         self.chat.stored.connect(self.chats.refresh)
         self.chats.deleted.connect(self._on_deleted)
         self.chats.renamed.connect(self._on_renamed)

@@ -31,7 +31,7 @@ MOST_TITLE = 80  # characters of a chat's title
 def window_title(bench: Workbench) -> str:
     """Chat, model and program, as far as there are any, as browsers name their windows."""
     chat, session = bench.chat, bench.session
-    title = " ".join(chat.title.split())[:MOST_TITLE] if chat.chat_id is not None else ""
+    title = " ".join(chat.details.title.split())[:MOST_TITLE] if chat.chat_id is not None else ""
     parts = " – ".join(part for part in (title, session.model_title, "Cutaway") if part)
     return parts.replace("[*]", "[*][*]")  # alone it is Qt's mark of what is not saved
 
@@ -118,7 +118,7 @@ class MainWindow(QMainWindow, Refuge):
             bench.selection.changed,
         ):
             signal.connect(self.commands.refresh)
-        bench.chat.details_changed.connect(self._show_title)
+        bench.chat.details.changed.connect(self._show_title)
         bench.session.changed.connect(self._show_title)
         self._show_title()
 

@@ -207,7 +207,7 @@ class ChatsView(QWidget):
         self._chats.changed.connect(self.refresh)
         self._chats.arrived.connect(self._chat.open)
         self._chat.path_changed.connect(self._mark)
-        self._chat.details_changed.connect(self._mark)
+        self._chat.details.changed.connect(self._mark)
         self.refresh()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
@@ -256,7 +256,7 @@ class ChatsView(QWidget):
         chat = self._here()
         if chat is None:
             return
-        title = self._chat.title or UNTITLED
+        title = self._chat.details.title or UNTITLED
         name = "".join(c if c.isalnum() or c in " -_" else "_" for c in title)[:60].strip()
         path, _ = QFileDialog.getSaveFileName(
             self, "Export the chat", f"{name}.md", "Markdown (*.md);;Whole tree (*.json)"

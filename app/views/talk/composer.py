@@ -51,13 +51,13 @@ class Composer(QWidget):
         self._popover: SamplingPopover | None = None
         self._lay_out()
         chat = bench.chat
-        chat.draft_changed.connect(self._draft_changed)
+        chat.details.draft_changed.connect(self._draft_changed)
         chat.busy_changed.connect(self._refresh)
-        chat.details_changed.connect(self._refresh)
+        chat.details.changed.connect(self._refresh)
         bench.session.changed.connect(self._refresh)
         bench.preferences.changed.connect(self._preference_changed)
         self._preference_changed("send_key")
-        self._draft_changed(chat.draft)
+        self._draft_changed(chat.details.draft)
         self._refresh()
 
     def send(self) -> None:
@@ -121,8 +121,8 @@ class Composer(QWidget):
 
     def _typed(self) -> None:
         text = self.field.text
-        if text != self.bench.chat.draft:
-            self.bench.chat.set_draft(text)
+        if text != self.bench.chat.details.draft:
+            self.bench.chat.details.set_draft(text)
         self.counter.set_text(text)
         self._refresh()
 

@@ -47,7 +47,7 @@ class ContextMeter(QWidget):
         chat, session = bench.chat, bench.session
         for signal in (chat.path_changed, chat.message_added, chat.message_changed):
             signal.connect(self._later)
-        chat.details_changed.connect(self._later)
+        chat.details.changed.connect(self._later)
         session.changed.connect(self.refresh)
         self.refresh()
 
@@ -60,7 +60,7 @@ class ContextMeter(QWidget):
             return
         if self.parent() is not None:  # before, it would be a window
             self.show()
-        self.use = context_use(chat.path, chat.system, model.n_ctx)
+        self.use = context_use(chat.path, chat.details.system, model.n_ctx)
         tight = self.share >= FULL
         self.bar.show_segments(
             [self._segment(part, tight) for part in self.use.shares], model.n_ctx

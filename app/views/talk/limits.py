@@ -36,12 +36,12 @@ class WhenFullChoice(QComboBox):
             self.addItem(words, key)
             self.setItemData(self.count() - 1, plain_tip(hint), Qt.ItemDataRole.ToolTipRole)
         self.activated.connect(self._choose)
-        self._chat.details_changed.connect(self.refresh)
+        self._chat.details.changed.connect(self.refresh)
         self.refresh()
 
     def refresh(self) -> None:
         """Show what is kept."""
-        now = self._chat.limits.when_full
+        now = self._chat.details.limits.when_full
         self.setCurrentIndex(self.findData(now))
         hint = WHEN_FULL[now][1]
         set_tip(self, hint)
@@ -49,7 +49,7 @@ class WhenFullChoice(QComboBox):
 
     def _choose(self) -> None:
         chosen = cast(WhenFull, self.currentData())
-        self._chat.set_limits(structs.replace(self._chat.limits, when_full=chosen))
+        self._chat.details.set_limits(structs.replace(self._chat.details.limits, when_full=chosen))
 
 
 class LimitsForm(QWidget):
@@ -87,12 +87,12 @@ class LimitsForm(QWidget):
             words.setBuddy(field)
             set_tip(words, field.toolTip())
             form.addRow(words, field)
-        bench.chat.details_changed.connect(self.refresh)
+        bench.chat.details.changed.connect(self.refresh)
         self.refresh()
 
     def refresh(self) -> None:
         """Show what is kept."""
-        limits = self._chat.limits
+        limits = self._chat.details.limits
         self.length.set_value(limits.max_tokens or 0)
         if stops_of(self.stops.toPlainText()) != limits.stop:
             self.stops.setPlainText("\n".join(_escaped(text) for text in limits.stop))
@@ -100,8 +100,8 @@ class LimitsForm(QWidget):
     def save(self) -> None:
         """Keep the stop strings as they are written now."""
         stops = stops_of(self.stops.toPlainText())
-        if stops != self._chat.limits.stop:
-            self._set(structs.replace(self._chat.limits, stop=stops))
+        if stops != self._chat.details.limits.stop:
+            self._set(structs.replace(self._chat.details.limits, stop=stops))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         if event.type() == QEvent.Type.FocusOut:
@@ -109,11 +109,11 @@ class LimitsForm(QWidget):
         return False
 
     def _set_length(self, value: float) -> None:
-        self._set(structs.replace(self._chat.limits, max_tokens=round(value) or None))
+        self._set(structs.replace(self._chat.details.limits, max_tokens=round(value) or None))
 
     def _set(self, limits: Limits) -> None:
-        if limits != self._chat.limits:
-            self._chat.set_limits(limits)
+        if limits != self._chat.details.limits:
+            self._chat.details.set_limits(limits)
 
 
 def stops_of(text: str) -> list[str]:

@@ -50,4 +50,4 @@ class Overflow(QWidget):
 
     @property
     def _policy(self) -> str:
-        return self._bench.chat.limits.when_full
+        return self._bench.chat.details.limits.when_full

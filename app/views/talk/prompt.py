@@ -52,9 +52,12 @@ class PromptView(QWidget):
         chat = self._bench.chat
         questions = [n for n, message in enumerate(chat.path) if message.role == "user"]
         path = chat.path[: questions[-1] + 1] if questions else []
-        self._messages = said(chat.system, path)
-        if chat.draft.strip():
-            self._messages = [*said(chat.system, chat.path), ChatMessage("user", chat.draft)]
+        self._messages = said(chat.details.system, path)
+        if chat.details.draft.strip():
+            self._messages = [
+                *said(chat.details.system, chat.path),
+                ChatMessage("user", chat.details.draft),
+            ]
         self.text.setFont(fonts.mono())
         self.text.clear()
         if not self._messages:

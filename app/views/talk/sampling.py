@@ -55,19 +55,19 @@ NUMBERS: tuple[tuple[str, str, str, float, float, float, int, str], ...] = (
 
 def in_words(bench: Workbench) -> str:
     """The sampling in a few words, by its preset where it has one."""
-    drawn = bench.chat.sampling
+    drawn = bench.chat.details.sampling
     name = preset_of(bench)
     words = [name] if name else [f"T {drawn.temperature:g}"]
     if drawn.seed is not None:
         words.append(f"seed {drawn.seed}")
-    if bench.chat.system:
+    if bench.chat.details.system:
         words.append("system prompt")
     return "  ·  ".join(words)
 
 
 def preset_of(bench: Workbench) -> str:
     """The preset that draws as the chat does, if there is one; a seed makes no difference."""
-    drawn = structs.replace(bench.chat.sampling, seed=None)
+    drawn = structs.replace(bench.chat.details.sampling, seed=None)
     for preset in bench.preferences.presets():
         if structs.replace(preset.sampling, seed=None) == drawn:
             return preset.name
@@ -112,7 +112,7 @@ class SamplingPopover(QFrame):
         self.seed.editingFinished.connect(self._seed_entered)
         self.limits = LimitsForm(bench)
         self._lay_out()
-        bench.chat.details_changed.connect(self._fill)
+        bench.chat.details.changed.connect(self._fill)
         self._fill()
 
     def show_above(self, place: QWidget) -> None:
@@ -139,7 +139,9 @@ class SamplingPopover(QFrame):
     def save_as(self, name: str) -> None:
         """Keep sampling and system prompt under a name."""
         chat = self._bench.chat
-        preset = Preset(name, structs.replace(chat.sampling, seed=None), chat.system or None)
+        preset = Preset(
+            name, structs.replace(chat.details.sampling, seed=None), chat.details.system or None
+        )
         self._bench.preferences.save_preset(preset)
         self._fill()
 
@@ -195,19 +197,24 @@ class SamplingPopover(QFrame):
 
     def _set(self, **fields: Any) -> None:
         if not self._filling:
-            self._bench.chat.set_sampling(structs.replace(self._bench.chat.sampling, **fields))
+            self._bench.chat.details.set_sampling(
+                structs.replace(self._bench.chat.details.sampling, **fields)
+            )
 
     def _fill(self) -> None:
         """Show what the chat has."""
         self._filling = True
-        drawn: Sampling = self._bench.chat.sampling
+        drawn: Sampling = self._bench.chat.details.sampling
         for field, number in self.numbers.items():
             number.set_value(float(getattr(drawn, field)))
         seed = "" if drawn.seed is None else str(drawn.seed)
         if self.seed.text() != seed:
             self.seed.setText(seed)
-        if not self._soon.isActive() and self.system.toPlainText() != self._bench.chat.system:
-            self.system.setPlainText(self._bench.chat.system)
+        if (
+            not self._soon.isActive()
+            and self.system.toPlainText() != self._bench.chat.details.system
+        ):
+            self.system.setPlainText(self._bench.chat.details.system)
         names = [preset.name for preset in self._bench.preferences.presets()]
         now = preset_of(self._bench)
         self.presets.clear()
@@ -220,10 +227,10 @@ class SamplingPopover(QFrame):
         name = self.presets.currentText()
         for preset in self._bench.preferences.presets():
             if preset.name == name:
-                seed = self._bench.chat.sampling.seed
+                seed = self._bench.chat.details.sampling.seed
                 self._set(**structs.asdict(structs.replace(preset.sampling, seed=seed)))
                 if preset.system is not None:
-                    self._bench.chat.set_system(preset.system)
+                    self._bench.chat.details.set_system(preset.system)
         self._fill()
 
     def _delete_preset(self) -> None:
@@ -237,7 +244,7 @@ class SamplingPopover(QFrame):
     def _save_system(self) -> None:
         if self._soon.isActive():
             self._soon.stop()
-            self._bench.chat.set_system(self.system.toPlainText())
+            self._bench.chat.details.set_system(self.system.toPlainText())
 
     def _seed_entered(self) -> None:
         text = self.seed.text().strip()

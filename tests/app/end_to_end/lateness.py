@@ -84,7 +84,7 @@ def load_and_answer(window: MainWindow, watch: Watch, model: Path, seconds: floa
     bench.open_model(model)
     spin(120, lambda: bench.session.status == "ready")
     watch.tell("loading")
-    bench.chat.set_sampling(ENDLESS)
+    bench.chat.details.set_sampling(ENDLESS)
     assert bench.chat.send("Tell me a story. zzzzzzzz")
     spin(seconds / 2)
     watch.tell("answering")

@@ -56,7 +56,7 @@ class Hand(QObject):
     def _ask(self, window: MainWindow) -> None:
         if window.bench.session.status == "ready":
             self._asked = True
-            window.bench.chat.set_sampling(SAMPLING[self._moment])
+            window.bench.chat.details.set_sampling(SAMPLING[self._moment])
             QTest.keyClicks(window.talk.composer.field, "What is the capital of France? zzzzzzzz")
             QTest.keyClick(window.talk.composer.field, Qt.Key.Key_Return)
 

@@ -133,7 +133,7 @@ def test_what_does_not_fit_and_what_does(
 
     # And what each split takes, as planned, while an answer is written
     window.inspector.memory.show_page("splits")
-    window.bench.chat.set_sampling(Sampling(temperature=0))
+    window.bench.chat.details.set_sampling(Sampling(temperature=0))
     person.click("Message")
     person.type("What is a bit?")
     person.key(Qt.Key.Key_Return)

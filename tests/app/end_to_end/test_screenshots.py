@@ -25,7 +25,7 @@ MUCH = 80  # tokens
 
 
 def ask(person: Person, question: str) -> None:
-    person.bench.chat.set_sampling(Sampling(temperature=0))
+    person.bench.chat.details.set_sampling(Sampling(temperature=0))
     person.click("Message")
     person.type(question)
     person.key(Qt.Key.Key_Return)

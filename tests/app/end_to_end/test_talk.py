@@ -25,7 +25,7 @@ ENDLESS = Sampling(temperature=0, frequency_penalty=-100)
 
 def ask(person: Person, question: str, sampling: Sampling = LIKELIEST) -> None:
     """Type it and press Enter; the answer is on its way then, a short one may be there."""
-    person.bench.chat.set_sampling(sampling)
+    person.bench.chat.details.set_sampling(sampling)
     person.click("Message")
     person.type(question)
     person.key(Qt.Key.Key_Return)
@@ -97,7 +97,7 @@ def test_stop(person: Person, by: str) -> None:
 def test_regenerate_edit_and_branches(person: Person) -> None:
     first = ask_to_end(person, "Name a colour.")
     drawn = Sampling(temperature=1.5, seed=4)
-    person.bench.chat.set_sampling(drawn)
+    person.bench.chat.details.set_sampling(drawn)
     person.click_in(person.message(1), "Regenerate")
     second = answered(person)
     assert second != first
@@ -108,7 +108,7 @@ def test_regenerate_edit_and_branches(person: Person) -> None:
     person.click_in(person.message(1), "Next branch")
     assert texts(person)[1] == second
 
-    person.bench.chat.set_sampling(LIKELIEST)
+    person.bench.chat.details.set_sampling(LIKELIEST)
     person.click_in(person.message(0), "Edit")
     field = person.see("Edit the message")
     assert QApplication.focusWidget() is field

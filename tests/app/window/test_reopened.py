@@ -36,6 +36,14 @@ def test_the_last_chat_is_open_again(tmp_path: Path, qapp: object) -> None:
     third.close()
 
 
+def test_what_was_typed_before_any_chat_is_there_again(tmp_path: Path, qapp: object) -> None:
+    for found in ("", "half a question"):
+        bench = Workbench(ScriptedEngine(), tmp_path / "config", tmp_path / "data")
+        assert bench.chat.details.draft == found
+        bench.chat.details.set_draft("half a question")
+        bench.close()
+
+
 def test_a_finished_export_is_shown_in_its_folder(
     window: MainWindow, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:

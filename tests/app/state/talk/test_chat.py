@@ -16,8 +16,8 @@ GREEDY = Sampling(temperature=0.0)
 
 @pytest.fixture
 def chat_bench(open_bench: Workbench) -> Workbench:
-    open_bench.chat.set_system("")
-    open_bench.chat.set_sampling(GREEDY)
+    open_bench.chat.details.set_system("")
+    open_bench.chat.details.set_sampling(GREEDY)
     return open_bench
 
 
@@ -69,9 +69,9 @@ def test_send(chat_bench: Workbench, until: Until) -> None:
         assert tokens[n].text == answer.text[tokens.start(n) : tokens.end(n)]
         assert len(tokens[n].top) == 10
         assert tokens[n].top[0].token == tokens[n].token  # greedy
-    assert (chat.title, chat.answering) == ("What is the capital of France?", None)
+    assert (chat.details.title, chat.answering) == ("What is the capital of France?", None)
     assert kept(chat_bench) == texts(chat_bench)
-    assert chat_bench.chats.rows[0].title == chat.title
+    assert chat_bench.chats.rows[0].title == chat.details.title
     assert chat_bench.session.vitals.n_context == answer.stats.n_context
     assert chat.context.used == answer.stats.n_prompt + answer.n_tokens
     assert chat.context.counted
@@ -85,7 +85,7 @@ def test_regenerate_and_choose(chat_bench: Workbench, until: Until) -> None:
     ask(chat_bench, until, "And another.")
     connection = chat.path_changed.connect(changed.append)
     first = chat.path[1].text
-    chat.set_sampling(Sampling(temperature=2.0, seed=5))
+    chat.details.set_sampling(Sampling(temperature=2.0, seed=5))
     assert chat.regenerate(1)
     assert (len(chat.path), chat.path[1].place, chat.path[1].siblings) == (2, 1, 2)
     until(lambda: not chat.busy or chat.path[1].n_tokens > 8)
@@ -203,21 +203,26 @@ def test_drafts_and_details_are_kept(chat_bench: Workbench, until: Until) -> Non
     chat, drafts = chat_bench.chat, []
     ask(chat_bench, until, "first")
     first = chat.chat_id
-    chat.set_system("Be brief.")
-    chat.set_draft("half a")
-    connection = chat.draft_changed.connect(drafts.append)
+    chat.details.set_system("Be brief.")
+    chat.details.set_draft("half a")
+    connection = chat.details.draft_changed.connect(drafts.append)
     chat.open(None)
-    chat.set_draft("unsent")
-    assert (chat.system, chat.sampling) == ("Be brief.", GREEDY)  # usual for this model now
+    chat.details.set_draft("unsent")
+    # Usual for this model now.
+    assert (chat.details.system, chat.details.sampling) == ("Be brief.", GREEDY)
     chat.open(first)
     chat.set_title("named")
     chat.open(None)
     chat.disconnect(connection)
     assert drafts == ["", "half a", "unsent"]
     assert chat_bench.preferences.value.draft == "unsent"
-    chat.set_draft("")
+    chat.details.set_draft("")
     chat.open(first)
-    assert (chat.title, chat.system, chat.draft) == ("named", "Be brief.", "half a")
+    assert (chat.details.title, chat.details.system, chat.details.draft) == (
+        "named",
+        "Be brief.",
+        "half a",
+    )
     assert chat_bench.chats.rows[0].title == "named"
 
 
@@ -241,7 +246,7 @@ def test_the_open_chat_renamed_and_deleted_in_the_list(chat_bench: Workbench, un
     number = chat.chat_id
     assert number is not None
     chats.rename(number, "other")
-    assert chat.title == "other"
+    assert chat.details.title == "other"
     chats.delete(number)
     assert (chat.chat_id, chat.path) == (None, [])
     assert chats.undo_delete() == number
@@ -256,10 +261,10 @@ def test_nothing_to_say(chat_bench: Workbench) -> None:
 
 def test_an_error_of_the_engine_stays_with_the_answer(chat_bench: Workbench, until: Until) -> None:
     chat = chat_bench.chat
-    chat.set_sampling(Sampling(temperature=-5.0))
+    chat.details.set_sampling(Sampling(temperature=-5.0))
     assert chat.send("hi")
     until(lambda: not chat.busy)
-    chat.set_sampling(GREEDY)
+    chat.details.set_sampling(GREEDY)
     assert chat.path[1].finish == "failed"
     assert "temperature" in chat.path[1].problem
     assert chat_bench.session.status == "ready"

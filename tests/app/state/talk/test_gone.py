@@ -33,14 +33,14 @@ def test_deleted_by_another_window(
     if for_good:
         other.close()
     asking.open_model(tmp_path / "gone.gguf")
-    chat.set_draft("second")
+    chat.details.set_draft("second")
     assert not chat.send("second")
     assert "deleted in another window; what you wrote is kept" in problems[-1].text
     assert "constraint" not in problems[-1].text.lower()
-    assert (chat.chat_id, chat.path, chat.draft) == (None, [], "second")
+    assert (chat.chat_id, chat.path, chat.details.draft) == (None, [], "second")
     assert chat.send("second")
     assert [message.text for message in chat.path] == ["second", ""]
-    assert chat.draft == ""
+    assert chat.details.draft == ""
     assert [row.title for row in asking.chats.rows] == ["second"]
     other.close()
 
@@ -57,7 +57,7 @@ def test_a_chat_that_cannot_be_begun(
     connection.close()
     assert not chat.send("hello")
     assert "make room" in problems[-1].text
-    assert (chat.chat_id, chat.path, chat.draft, chat.busy) == (None, [], "hello", False)
+    assert (chat.chat_id, chat.path, chat.details.draft, chat.busy) == (None, [], "hello", False)
     asking.chats.refresh()
     assert asking.chats.rows == []
     with sqlite3.connect(path) as connection:

@@ -159,7 +159,9 @@ def test_sliders_and_fields_set_the_sampling(
     popover.seed.setText("42")
     popover.seed.editingFinished.emit()
     popover.hide()
-    assert talk.bench.chat.sampling == Sampling(temperature=1.5, top_k=10, min_p=0.0, seed=42)
+    assert talk.bench.chat.details.sampling == Sampling(
+        temperature=1.5, top_k=10, min_p=0.0, seed=42
+    )
     assert "seed 42" in talk.composer._settings.text()
     talk.bench.chat.send("Q")
     request = engine.last
@@ -171,7 +173,7 @@ def test_nonsense_is_no_seed(talk: Talk, popover: SamplingPopover) -> None:
     for text in ("abc", "-1", str(1 << 64)):
         popover.seed.setText(text)
         popover.seed.editingFinished.emit()
-        assert talk.bench.chat.sampling.seed is None
+        assert talk.bench.chat.details.sampling.seed is None
         assert popover.seed.text() == ""
 
 
@@ -179,7 +181,7 @@ def test_presets_are_chosen_kept_and_deleted(talk: Talk, popover: SamplingPopove
     precise = BUILT_IN[1]
     popover.presets.setCurrentText(precise.name)
     popover.presets.activated.emit(popover.presets.currentIndex())
-    assert talk.bench.chat.sampling == precise.sampling
+    assert talk.bench.chat.details.sampling == precise.sampling
     assert not popover._remove.isEnabled()
     popover.numbers["temperature"].field.setValue(0.31)
     assert popover.presets.currentText() == "Custom"
@@ -216,7 +218,7 @@ def test_a_sent_question_does_not_come_back_as_a_draft(
     assert field.text == ""
     engine.end()
     chat.open(None)
-    assert (chat.draft, field.text) == ("", "")
+    assert (chat.details.draft, field.text) == ("", "")
     assert talk.bench.preferences.value.draft == ""
 
 
@@ -227,11 +229,11 @@ def test_a_question_that_cannot_be_kept_stays_in_the_field(
         raise StoreError("chats.sqlite", sqlite3.OperationalError("disk full"))
 
     QTest.keyClicks(talk.composer.field, "What is a cat?")
-    talk.bench.chat.set_draft("What is a cat?")
+    talk.bench.chat.details.set_draft("What is a cat?")
     monkeypatch.setattr(ChatStore, "add", fail)
     talk.composer.send()
     assert talk.composer.field.text == "What is a cat?"
-    assert talk.bench.chat.draft == "What is a cat?"
+    assert talk.bench.chat.details.draft == "What is a cat?"
     monkeypatch.undo()
     talk.composer.send()
     assert [m.text for m in talk.bench.chat.path] == ["What is a cat?", ""]
@@ -284,7 +286,7 @@ def test_the_person_chooses_what_is_left_out(
         assert isinstance(request, Generate)
         assert request.when_full == policy
     talk.bench.chat.open(None)
-    assert talk.bench.chat.limits.when_full == policy
+    assert talk.bench.chat.details.limits.when_full == policy
 
 
 def test_limits_go_with_every_question(talk: Talk, engine: ScriptedEngine) -> None:

@@ -1,0 +1,104 @@
+"""The messages of one chat as they are kept: their tree, the path shown through it, tokens."""
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from app.state.talk.message import Message, Role, title_of
+from app.state.talk.removed import Removed, put_back, take_out
+from app.state.talk.store import ChatStore
+from app.state.talk.tokens import Tokens
+from app.state.talk.tree import Tree
+from engine.protocol import Sampling
+
+
+class Thread:
+    """One chat's messages in memory and in the store. `chat_id` is None until `begin`.
+
+    Every change is written before it is made here. Where the store raises StoreError, nothing has
+    changed. `path` is as it was until `follow`, so that who shows it can tell what is new.
+    """
+
+    def __init__(self, store: ChatStore, chat_id: int | None = None, tree: Tree | None = None):
+        self._store, self.chat_id, self.tree = store, chat_id, tree or Tree()
+        self.path = self.tree.path()
+        self._tokens: dict[int, Tokens] = {}
+        self._removed: Removed | None = None
+
+    def begin(self, text: str, system: str, sampling: Sampling) -> Message:
+        """Keep the chat from here on, with its first question, which also gives its title."""
+        with self._store.together():
+            chat_id = self._store.create(title_of(text), system, sampling)
+            question = Message(0, chat_id, None, "user", text, created=time.time())
+            self._store.add(question)
+        self.chat_id = chat_id
+        self.tree.add(question)
+        return question
+
+    def add(self, role: Role, parent: Message | None, text: str, **fields: Any) -> Message:
+        """A message below another; it becomes the chosen one there."""
+        assert self.chat_id is not None
+        above = parent.id if parent is not None else None
+        message = Message(0, self.chat_id, above, role, text, created=time.time(), **fields)
+        self._store.add(message)
+        self.tree.add(message)
+        return message
+
+    def append(self, message: Message) -> None:
+        """A message that was added below the last one goes to the end of the path."""
+        message.place, message.siblings = 0, 1
+        self.path.append(message)
+
+    def follow(self) -> None:
+        """Take the path that is chosen now."""
+        self.path = self.tree.path()
+
+    def choose(self, message: Message) -> None:
+        """Have the path go through a message; shown even where it cannot be stored."""
+        self.tree.choose(message)
+        self._store.choose(message)
+
+    def delete(self, row: int) -> int:
+        """Remove a message with all that follows it; how many they were."""
+        self._removed = take_out(self._store, self.tree, self.path[row])
+        return len(self._removed.messages)
+
+    @property
+    def can_put_back(self) -> bool:
+        """Whether something was deleted since this chat was opened."""
+        return self._removed is not None
+
+    def put_back(self) -> None:
+        """Undo the last `delete`."""
+        assert self._removed is not None
+        put_back(self._store, self.tree, self._removed)
+        self._removed = None
+
+    def parent(self, message: Message) -> Message | None:
+        """The message that this one answers or follows."""
+        return None if message.parent is None else self.tree.messages[message.parent]
+
+    def sibling(self, row: int, step: int) -> Message | None:
+        """The next (+1) or the previous (-1) message beside the one at `row`; None at the ends."""
+        siblings = self.tree.siblings(self.path[row])
+        place = siblings.index(self.path[row]) + step
+        return siblings[place] if 0 <= place < len(siblings) else None
+
+    def row(self, message: Message) -> int | None:
+        """Where a message stands in the path; None where it does not."""
+        rows: Iterable[int] = range(len(self.path) - 1, -1, -1)  # most often the last
+        return next((row for row in rows if self.path[row] is message), None)
+
+    def tokens(self, row: int) -> Tokens:
+        """The tokens of the answer at `row`, read when first asked for."""
+        message = self.path[row]
+        if message.id not in self._tokens:
+            self._tokens[message.id] = self._store.tokens(message)
+        return self._tokens[message.id]
+
+    def keep_tokens(self, message: Message, tokens: Tokens | None) -> None:
+        """Tokens of an answer that is written in full; None where it goes on."""
+        if tokens is None:
+            self._tokens.pop(message.id, None)
+        else:
+            self._tokens[message.id] = tokens
