@@ -45,8 +45,8 @@ SMOKE = (
     "tests/engine/test_worker.py::test_models_come_and_go",
     "tests/engine/test_worker.py::test_cancel_while_answering",
     # The window's state, and the window
-    "tests/app/state/talk/test_exchange.py",
-    "tests/app/state/talk/test_store.py",
+    "tests/app/state/talk/disk/test_exchange.py",
+    "tests/app/state/talk/disk/test_store.py",
     "tests/app/state/talk/test_tree.py",
     "tests/app/state/test_preferences.py",
     "tests/app/theme",

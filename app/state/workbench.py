@@ -18,7 +18,7 @@ from app.state.selection import Selection
 from app.state.session import Session
 from app.state.talk.chat import ChatState
 from app.state.talk.chats import ChatList, ChatRow
-from app.state.talk.store import ChatStore
+from app.state.talk.disk.store import ChatStore
 from app.work import close_jobs
 from engine.settings import KEPT, EngineOptions
 

@@ -6,8 +6,8 @@ from time import monotonic
 from msgspec.structs import replace
 
 from app.state.limits import NONE, Limits
+from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message
-from app.state.talk.store import ChatStore
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
 from engine.protocol import ChatMessage, Generate, Piece, Sampling, Stats, TokenInfo

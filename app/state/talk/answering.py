@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject, Signal
 from app.state.problem import Problem
 from app.state.session import Session
 from app.state.talk.answer import Answer
-from app.state.talk.store import ChatStore, StoreError
+from app.state.talk.disk.store import ChatStore, StoreError
 from engine.errors import CutawayError
 from engine.protocol import Failed, Finished, Generate, Piece
 

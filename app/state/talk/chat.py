@@ -13,8 +13,8 @@ from app.state.talk.answer import Answer, branched, continued
 from app.state.talk.answering import Answering
 from app.state.talk.context import ContextUse, context_use
 from app.state.talk.details import Details
+from app.state.talk.disk.store import ChatGone, ChatStore, StoreError
 from app.state.talk.message import Message, title_of
-from app.state.talk.store import ChatGone, ChatStore, StoreError
 from app.state.talk.thread import Thread
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree

@@ -9,8 +9,8 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from app.state.problem import Problem
-from app.state.talk.exchange import duplicate_chat, export_chat, import_chat
-from app.state.talk.store import ChatRow, ChatStore
+from app.state.talk.disk.exchange import duplicate_chat, export_chat, import_chat
+from app.state.talk.disk.store import ChatRow, ChatStore
 from app.work import Work
 from engine.errors import CutawayError
 

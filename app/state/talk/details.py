@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.state.limits import Limits
 from app.state.preferences import PreferencesState
 from app.state.session import Session
-from app.state.talk.store import UNTITLED, ChatRow
+from app.state.talk.disk.store import UNTITLED, ChatRow
 from engine.protocol import Sampling
 
 DRAFT_MS = 500

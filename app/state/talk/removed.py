@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message
-from app.state.talk.store import ChatStore
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
 

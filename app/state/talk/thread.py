@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message, Role, title_of
 from app.state.talk.removed import Removed, put_back, take_out
-from app.state.talk.store import ChatStore
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
 from engine.protocol import Sampling

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.local_engine import LocalEngine
 from app.state.problem import Problem
-from app.state.talk.store import ChatStore
+from app.state.talk.disk.store import ChatStore
 from app.state.workbench import Workbench
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")

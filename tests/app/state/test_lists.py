@@ -17,7 +17,7 @@ from app.state.models.library import LibraryState
 from app.state.problem import Problem
 from app.state.selection import Selection
 from app.state.talk.chats import ChatList
-from app.state.talk.store import ChatRow, ChatStore
+from app.state.talk.disk.store import ChatRow, ChatStore
 from app.work import close_jobs
 from engine.errors import WorkerDied
 from engine.protocol import Failed, HeldMemory, MemoryRow, PlannedMemory, Unloaded

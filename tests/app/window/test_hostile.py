@@ -84,7 +84,7 @@ def test_a_file_of_chats_that_another_program_writes_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """There is something to delete for good, which has to wait."""
-    monkeypatch.setattr("app.state.talk.database.BUSY_S", 0.1)
+    monkeypatch.setattr("app.state.talk.disk.database.BUSY_S", 0.1)
     bench = bench_of_a_script()
     bench._store.create("kept")
     bench._store.create("old")

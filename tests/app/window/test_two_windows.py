@@ -5,7 +5,7 @@ from pathlib import Path
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from app.state.talk.store import ChatStore
+from app.state.talk.disk.store import ChatStore
 from app.window.main_window import MainWindow
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.state.problem import Problem
-from app.state.talk.store import ChatStore
+from app.state.talk.disk.store import ChatStore
 from app.state.workbench import Workbench
 from tests.app.state.conftest import Until
 

@@ -7,8 +7,8 @@ from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.state.talk.disk.store import ChatStore, StoreError
 from app.state.talk.message import Message
-from app.state.talk.store import ChatStore, StoreError
 from engine.protocol import Finished, Stats
 from tests.app.gui import Talk
 from tests.app.views.scripted import ScriptedEngine

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.state.presets import BUILT_IN
+from app.state.talk.disk.store import ChatStore, StoreError
 from app.state.talk.message import Message
-from app.state.talk.store import ChatStore, StoreError
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
 from app.views.talk.composer import Composer

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
 
+from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message
-from app.state.talk.store import ChatStore
 from app.views.talk.chats import ChatsView
 from tests.app.gui import Talk
 

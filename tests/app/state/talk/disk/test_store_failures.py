@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from app.state.talk import database
-from app.state.talk.database import Database
+from app.state.talk.disk.database import Database
+from app.state.talk.disk.store import ChatGone, ChatStore, StoreError
 from app.state.talk.message import Message
-from app.state.talk.store import ChatGone, ChatStore, StoreError
 from app.state.talk.tokens import Tokens
-from tests.app.state.talk.test_store import say, titles
+from tests.app.state.talk.disk.test_store import say, titles
 
 
 def chain(store: ChatStore, chat: int, n: int) -> list[Message]:
@@ -182,8 +182,8 @@ def test_long_messages_are_found_beyond_what_the_index_takes(tmp_path: Path) -> 
 KILLED = """
 import sys
 from pathlib import Path
-from app.state.talk.exchange import import_chat
-from app.state.talk.store import ChatStore
+from app.state.talk.disk.exchange import import_chat
+from app.state.talk.disk.store import ChatStore
 store = ChatStore(Path(sys.argv[1]))
 print("begins", flush=True)
 while True:

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from app.files import write_atomically
-from app.state.talk.chat_file import (
+from app.state.talk.disk.chat_file import (
     LATEST,
     LONGEST_NAME,
     VERSION,
@@ -18,9 +18,9 @@ from app.state.talk.chat_file import (
     read_chat_file,
     silent,
 )
+from app.state.talk.disk.store import UNTITLED, ChatGone, ChatStore
 from app.state.talk.message import Message
 from app.state.talk.reasoning import split_reasoning
-from app.state.talk.store import UNTITLED, ChatGone, ChatStore
 from app.state.talk.tokens import Tokens
 from engine.errors import Cancelled
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from app.state.talk.exchange import (
+from app.state.talk.disk.exchange import (
     BadChatFile,
     as_json,
     duplicate_chat,
     export_chat,
     import_chat,
 )
+from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message
-from app.state.talk.store import ChatStore
 from app.state.talk.tokens import Tokens
 from engine.protocol import Alternative, Sampling, Stats, TokenInfo
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from app.state.talk.database import CANDIDATES, Database, StoreError
+from app.state.talk.disk.database import CANDIDATES, Database, StoreError
 from app.state.talk.message import Message
 from app.state.talk.tokens import TokenData, Tokens
 from app.state.talk.tree import Tree

@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.state.talk import exchange
 from app.state.talk.answer import Answer
-from app.state.talk.chat_file import BadChatFile, read_chat_file
 from app.state.talk.chats import ChatList
 from app.state.talk.context import context_use
-from app.state.talk.exchange import as_json, as_markdown, import_chat
-from app.state.talk.store import ChatStore
+from app.state.talk.disk import exchange
+from app.state.talk.disk.chat_file import BadChatFile, read_chat_file
+from app.state.talk.disk.exchange import as_json, as_markdown, import_chat
+from app.state.talk.disk.store import ChatStore
 from app.views.talk.chats import period
 from app.widgets.numbers import duration, local_time, mib
 from engine.errors import Cancelled

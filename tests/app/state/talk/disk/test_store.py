@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from app.state.talk import database
-from app.state.talk.database import MIGRATIONS, Database
+from app.state.talk.disk.database import MIGRATIONS, Database
+from app.state.talk.disk.store import ChatStore, StoreError
 from app.state.talk.message import Message, Role
-from app.state.talk.store import ChatStore, StoreError
 from app.state.talk.tokens import Tokens
 from engine.protocol import Alternative, Sampling, Stats, TokenInfo
 

@@ -1,0 +1,1 @@
+"""Chats on disk: the database, what its rows mean, chats as files."""
