@@ -1,0 +1,32 @@
+"""The families by name, and their files; everything done for each family takes them from here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+from gguf import GGMLQuantizationType as Kind
+
+from tests.goldens.vision.store import load_state
+
+FAMILIES = ("gemma3",)
+SINGLE = ("gemma3",)
+"""Those that also have Ollama's layout: one file with both parts."""
+
+
+def write_pair(folder: Path, family: str, tower: Kind = Kind.F32) -> tuple[Path, Path]:
+    """llama.cpp's two files, text (in F32) and mmproj, with matrices of `tower` in the latter."""
+    files, state = _files(family), load_state(family)
+    text = files.text(state).write(folder / f"{family}.gguf")
+    return text, files.mmproj(state).write(folder / f"mmproj-{family}.gguf", tower)
+
+
+def write_single(folder: Path, family: str, kind: Kind = Kind.F32) -> Path:
+    """Ollama's single file, all matrices of `kind`."""
+    path = folder / f"{family}-single.gguf"
+    written: Path = _files(family).single(load_state(family)).write(path, kind)
+    return written
+
+
+def _files(family: str):  # type: ignore[no-untyped-def]
+    return import_module(f"tests.goldens.vision.files.{family}")

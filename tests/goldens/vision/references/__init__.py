@@ -1,0 +1,1 @@
+"""One module a family: the model in transformers, its prompts, and how its inputs are made."""
