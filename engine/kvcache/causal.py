@@ -45,8 +45,12 @@ class CausalCache:
         """One more than the highest cell in use."""
         self._n_used = 0
 
-    def start(self, positions: Ints, sequence: int) -> CacheStep:
-        """Take a cell for each of a sequence's `positions`, which rise. Raises `ContextFull`."""
+    def start(self, positions: Ints, sequence: int, ends: Ints | None = None) -> CacheStep:
+        """Take a cell for each of a sequence's `positions`, which rise. Raises `ContextFull`.
+
+        `ends` [T] are the last positions that each sees, where some see further than to themselves:
+        up to the end of a group whose members all see each other, all of it in this step.
+        """
         n = len(positions)
         if self._n_used + n > self.n_cells and self.window is not None:
             self._slide(sequence, int(positions[0]))
@@ -61,7 +65,7 @@ class CausalCache:
         self.cells[ids, BITS] = 1 << sequence
         self._n_used += n
         self.n_kv = max(self.n_kv, int(ids[-1]) + 1)
-        return CacheStep(ids, self._spans(positions, sequence), self.cells, self.n_kv)
+        return CacheStep(ids, self._spans(positions, sequence, ends), self.cells, self.n_kv)
 
     def remove(self, sequence: int, begin: int, end: int | None = None) -> Ints | None:
         """Forget the positions from `begin` up to `end` (None: all that follow).
@@ -120,10 +124,10 @@ class CausalCache:
                 following = first if other == sequence else int(position[mine].max()) + 1
                 self._release(mine & (position <= following - self.window), other)
 
-    def _spans(self, positions: Ints, sequence: int) -> Ints:
+    def _spans(self, positions: Ints, sequence: int, ends: Ints | None) -> Ints:
         spans = np.zeros((len(positions), 4), np.int32)
         spans[:, 0] = 1 << sequence
         if self.window is not None:
             spans[:, 1] = np.maximum(0, positions - self.window + 1)
-        spans[:, 2] = positions
+        spans[:, 2] = positions if ends is None else ends
         return spans

@@ -11,10 +11,10 @@ class CacheGroup:
     def __init__(self, caches: Sequence[CausalCache]) -> None:
         self.caches = tuple(caches)
 
-    def start(self, positions: Ints, sequence: int) -> list[CacheStep]:
+    def start(self, positions: Ints, sequence: int, ends: Ints | None = None) -> list[CacheStep]:
         """Start a step in every cache; if one fails, all forget it. Raises `ContextFull`."""
         try:
-            return [cache.start(positions, sequence) for cache in self.caches]
+            return [cache.start(positions, sequence, ends) for cache in self.caches]
         except BaseException:
             self.remove(sequence, int(positions[0]))
             raise

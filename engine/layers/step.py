@@ -21,12 +21,18 @@ Array = NDArray[np.generic]
 class Step:
     """What one step computes, padded to its plan's bucket: tokens and positions 0, ids and
     outputs -1, spans without a bit.
+
+    Where a row of a picture stands, the token is -1 and `rows` has the row, followed by those that
+    are added after the first layers; elsewhere it is zeros. `places` are what keys and queries turn
+    by where these are not the positions.
     """
 
     tokens: NDArray[np.int32]  # [T]
     positions: NDArray[np.int32]  # [T]
     outputs: NDArray[np.int32]  # [n_outputs]: which tokens' logits are wanted
     caches: tuple[CacheStep, ...]
+    rows: NDArray[np.float32] | None = None  # [T, E * planes]
+    places: NDArray[np.int32] | None = None  # [4, T]: time, height, width and a fourth
 
 
 Fill = Callable[[Step], Array]
@@ -53,16 +59,25 @@ class LayerCache:
 class Pass:
     """One forward pass: its size, and the inputs it has asked for so far.
 
-    `cells[i]` is how many cells of cache i attention may look at (the plan's KV bucket).
+    `cells[i]` is how many cells of cache i attention may look at (the plan's KV bucket). `planes`
+    counts the rows that a picture brings for each place: none where all are tokens, one, and one
+    more for each of the first layers that adds its own (`deepstack`).
     """
 
     def __init__(
-        self, n_tokens: int, n_outputs: int, cells: Sequence[int], fused_attention: bool = True
+        self,
+        n_tokens: int,
+        n_outputs: int,
+        cells: Sequence[int],
+        fused_attention: bool = True,
+        planes: int = 0,
     ) -> None:
         self.n_tokens = n_tokens
         self.n_outputs = n_outputs
         self.cells = tuple(cells)
         self.fused_attention = fused_attention
+        self.planes = planes
+        self._width = 0
         self._inputs: dict[Hashable, tuple[Tensor, Fill]] = {}
 
     def fill(self, step: Step) -> dict[Tensor, Array]:
@@ -74,6 +89,28 @@ class Pass:
         """i32 [T]."""
         return self._input("inp_tokens", I32, (self.n_tokens,), lambda s: s.tokens)
 
+    def with_pictures(self, x: Tensor) -> Tensor:
+        """Embeddings of tokens x [E, T], as they enter the first layer, and the rows of pictures
+        where the token is -1 and x therefore zero.
+        """
+        if not self.planes:
+            return x
+        self._width = x.shape[0]
+        return ops.add(x, self._plane(0)).named("inp_embd")
+
+    def deepstack(self, k: int) -> Tensor | None:
+        """f32 [E, T]: what pictures add after layer k, zero at tokens; None where nothing is."""
+        return self._plane(k + 1) if k + 1 < self.planes else None
+
+    def _plane(self, i: int) -> Tensor:
+        start, end = i * self._width, (i + 1) * self._width
+
+        def fill(s: Step) -> Array:
+            assert s.rows is not None
+            return s.rows[:, start:end]
+
+        return self._input(f"inp_rows_{i}", F32, (self._width, self.n_tokens), fill)
+
     @property
     def out_ids(self) -> Tensor:
         """i32 [n_outputs]."""
@@ -84,12 +121,14 @@ class Pass:
         return x if self.n_outputs == self.n_tokens else ops.rows(x, self.out_ids)
 
     def rope(self, x: Tensor, params: RopeParams) -> Tensor:
-        """Rotate x [D, H, T] by the step's positions; layers with equal params share a table."""
+        """Rotate x [D, H, T] by the step's positions, or its places where there are sections;
+        layers with equal params share a table.
+        """
         table = self._input(
             params,
             F32,
             (params.n_rot, self.n_tokens),
-            lambda s: _rope_rows(params, s.positions),
+            lambda s: _rope_table(params, s),
             name=f"inp_rope_{params.base:g}",
         )
         return ops.rope(x, table, params.neox)
@@ -152,6 +191,15 @@ _BLOCK = 256
 @lru_cache(maxsize=32)
 def _rope_block(params: RopeParams, block: int) -> NDArray[np.float32]:
     return params.table(np.arange(block * _BLOCK, (block + 1) * _BLOCK, dtype=np.int32))
+
+
+def _rope_table(params: RopeParams, step: Step) -> NDArray[np.float32]:
+    places = step.places
+    if params.sections is None or places is None:
+        return _rope_rows(params, step.positions)
+    if (places == places[0]).all():  # text alone
+        return _rope_rows(params, places[0])
+    return params.table(places)
 
 
 def _rope_rows(params: RopeParams, positions: NDArray[np.int32]) -> NDArray[np.float32]:

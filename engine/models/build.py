@@ -28,7 +28,8 @@ class BuiltModel:
     """An architecture ready to make graphs.
 
     `sources` gives the file's tensor behind each leaf, `owners` whose bytes it is; `layers[i]` is
-    what layer i keeps, None for nothing.
+    what layer i keeps, None for nothing. `planes` counts the rows that a picture brings for each of
+    its places, 0 where the model sees none.
     """
 
     arch: str
@@ -38,6 +39,7 @@ class BuiltModel:
     caches: CacheGroup
     layers: Sequence[LayerCache | None]
     n_ctx: int
+    planes: int = 0
 
     @property
     def n_layer(self) -> int:
@@ -71,9 +73,12 @@ class BuiltModel:
         cells: tuple[int, ...],
         fused_attention: bool = True,
         output: Output = Output.LOGITS,
+        planes: int = 0,
     ) -> tuple[Pass, Graph]:
-        """The graph of one forward pass: logits [V, n_outputs] or embeddings [E, n_outputs]."""
-        p = Pass(n_tokens, n_outputs, cells, fused_attention)
+        """The graph of one forward pass: logits [V, n_outputs] or embeddings [E, n_outputs];
+        with `planes` of rows where pictures are among the tokens (engine/layers/step.py).
+        """
+        p = Pass(n_tokens, n_outputs, cells, fused_attention, planes)
         x = self.model.hidden(p, self.layers)
         return p, Graph.of([self.model.logits(x) if output is Output.LOGITS else x])
 

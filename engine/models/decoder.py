@@ -130,7 +130,7 @@ class Decoder(TextModel[P, W]):
         return None
 
     def embed(self, p: Pass) -> Tensor:
-        """What enters the first block [E, T]."""
+        """What enters the first block for tokens [E, T]; zero where a token is -1."""
         return self.weights.embedding(p.tokens)
 
     def kept(self) -> Sequence[Kept]:
@@ -143,7 +143,7 @@ class Decoder(TextModel[P, W]):
 
     def hidden(self, p: Pass, caches: Sequence[LayerCache | None]) -> Tensor:
         """[E, n_outputs]."""
-        x, blocks = self.embed(p), self.weights.blocks
+        x, blocks = p.with_pictures(self.embed(p)), self.weights.blocks
         for i, block in enumerate(blocks):
             x = block(x, i, p, self.spec(i), caches[i], last=i == len(blocks) - 1)
         return self.weights.norm(x, self.params.rms_eps, "result_norm")

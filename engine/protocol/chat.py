@@ -6,7 +6,7 @@ import msgspec
 
 from engine.errors import BadSetting
 from engine.protocol.message import Reply, Request, StageName
-from engine.protocol.picture import PictureStats, PlacedRows
+from engine.protocol.picture import PictureLimits, PictureStats, PlacedRows
 
 WhenFull = Literal["shift", "middle", "stop"]
 
@@ -63,6 +63,7 @@ class PicturePart(msgspec.Struct, frozen=True, tag="picture"):
     """A picture that was brought with `PutPicture`, at its place in a message."""
 
     digest: str
+    limits: PictureLimits = PictureLimits()
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
@@ -79,10 +80,10 @@ class ChatMessage(msgspec.Struct, frozen=True):
         return "".join(part.text for part in self.content if isinstance(part, TextPart))
 
     @property
-    def pictures(self) -> list[str]:
-        """The digests of its pictures, in their order."""
+    def pictures(self) -> list[PicturePart]:
+        """Its pictures in their order."""
         parts = [] if isinstance(self.content, str) else self.content
-        return [part.digest for part in parts if isinstance(part, PicturePart)]
+        return [part for part in parts if isinstance(part, PicturePart)]
 
 
 class Alternative(msgspec.Struct, frozen=True):

@@ -14,13 +14,24 @@ Box = tuple[float, float, float, float]
 """Left, top, right and bottom, in pixels."""
 
 
+class PictureLimits(msgspec.Struct, frozen=True):
+    """What one picture may take, within what the engine's options and the context allow.
+
+    `rows` is the most embeddings of it (None: no limit of its own); `one_view` leaves out the tiles
+    of a picture. Models that cannot do with less take no notice.
+    """
+
+    rows: int | None = None
+    one_view: bool = False
+
+
 class PictureView(msgspec.Struct, frozen=True):
     """One image that the tower sees: all of a picture, or a tile of it.
 
     It is `width` x `height` with its padding; inside `content` lies what `source` is in the
     picture. `role` is whole, tile or overview, `row` and `column` are a tile's place among the
-    tiles. Row i of its embeddings stands for the cell (i // columns, i % columns) of `rows` x
-    `columns` that cover it.
+    tiles. Its first `extras` embeddings stand for no place; embedding extras + i is that of the
+    cell (i // columns, i % columns) of `rows` x `columns` that cover it.
     """
 
     width: int
@@ -32,6 +43,7 @@ class PictureView(msgspec.Struct, frozen=True):
     column: int
     columns: int
     rows: int
+    extras: int = 0
 
 
 class TextPiece(msgspec.Struct, frozen=True, tag="text"):
@@ -106,6 +118,7 @@ class PlanPictures(Request[PicturePlans], frozen=True):
     """
 
     sizes: list[tuple[int, int]]
+    limits: PictureLimits = PictureLimits()
 
 
 class SeenView(msgspec.Struct, frozen=True):
@@ -130,6 +143,7 @@ class ShowPicture(Request[PictureSeen], frozen=True):
     stage: ClassVar[StageName] = "decode"
 
     digest: str
+    limits: PictureLimits = PictureLimits()
 
 
 class PictureStats(msgspec.Struct, frozen=True):

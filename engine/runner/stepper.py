@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,23 @@ LOGITS_BYTES = 64 << 20
 SHORT_PROMPT = 32
 
 Logits = NDArray[np.float32]
+Number = TypeVar("Number", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What pictures add to the tokens of a step, of which those at their rows are -1.
+
+    `rows` and `places` are as in `Step`; `ends` [T] is the last position that each token sees.
+    """
+
+    rows: NDArray[np.float32] | None = None
+    places: Ints | None = None
+    ends: Ints | None = None
+
+
+TEXT = Extras()
+"""Nothing but tokens, each at the place of its position."""
 
 
 @dataclass
@@ -38,13 +56,14 @@ class Stepper:
         outputs: Sequence[int],
         sequence: int = 0,
         recorder: Recorder = UNRECORDED,
+        extras: Extras = TEXT,
     ) -> Logits:
         """Compute tokens at consecutive positions. Returns the logits [len(outputs), V] after the
         tokens whose indices are in `outputs`.
 
         Raises `ContextFull` before anything is computed.
         """
-        return self.start(tokens, first_position, outputs, sequence, recorder)()
+        return self.start(tokens, first_position, outputs, sequence, recorder, extras)()
 
     def start(
         self,
@@ -53,13 +72,14 @@ class Stepper:
         outputs: Sequence[int],
         sequence: int = 0,
         recorder: Recorder = UNRECORDED,
+        extras: Extras = TEXT,
     ) -> Callable[[], Logits]:
         """Start a step. Returns a function that waits for its logits; call it before the next."""
         last = first_position + len(tokens)
         positions = np.arange(first_position, last, dtype=np.int32)
         with self._undone(sequence, first_position):
-            steps = self.built.caches.start(positions, sequence)
-            plan = self._start(tokens, positions, outputs, steps, recorder)
+            steps = self.built.caches.start(positions, sequence, extras.ends)
+            plan = self._start(tokens, positions, outputs, steps, recorder, extras)
 
         def finish() -> Logits:
             with self._undone(sequence, first_position):
@@ -85,15 +105,19 @@ class Stepper:
         outputs: Sequence[int],
         steps: Sequence[CacheStep],
         recorder: Recorder,
+        extras: Extras,
     ) -> Plan:
         bucket, n_outputs = bucket_of(len(tokens)), bucket_of(len(outputs))
         cells = self.built.buckets([s.n_kv for s in steps])
-        plan, p = self._plan(bucket, n_outputs, cells)
+        planes = 0 if extras.rows is None else self.built.planes
+        plan, p = self._plan(bucket, n_outputs, cells, planes)
         step = Step(
             _padded(np.asarray(tokens, np.int32), bucket, 0),
             _padded(positions, bucket, 0),
             _padded(np.asarray(outputs, np.int32), n_outputs, -1),
             tuple(_padded_step(s, bucket) for s in steps),
+            None if extras.rows is None else _longer(extras.rows, bucket, 0),
+            None if extras.places is None else _longer(extras.places, bucket, 1),
         )
         inputs = p.fill(step)
         recorder.done("prepare")
@@ -138,10 +162,14 @@ class Stepper:
         plan, _ = self._plan(1, 1, self.built.buckets([0] * len(self.built.caches.caches)))
         return plan.outline
 
-    def _plan(self, n_tokens: int, n_outputs: int, cells: tuple[int, ...]) -> tuple[Plan, Pass]:
+    def _plan(
+        self, n_tokens: int, n_outputs: int, cells: tuple[int, ...], planes: int = 0
+    ) -> tuple[Plan, Pass]:
         return self.planner.plan_with(
-            (n_tokens, n_outputs, cells),
-            lambda: self.built.build(n_tokens, n_outputs, cells, self.fused_attention),
+            (n_tokens, n_outputs, cells, planes),
+            lambda: self.built.build(
+                n_tokens, n_outputs, cells, self.fused_attention, planes=planes
+            ),
         )
 
     def _turn(self, cache: int, distances: Ints) -> None:
@@ -173,7 +201,7 @@ def worst_cases(built: BuiltModel, fused_attention: bool = True) -> list[Graph]:
     each cache.
     """
     cells = tuple(c.n_cells for c in built.caches.caches)
-    _, batch = built.build(MAX_BATCH, 1, cells, fused_attention)
+    _, batch = built.build(MAX_BATCH, 1, cells, fused_attention, planes=built.planes)
     return [batch, *(shift_of(built, cache).graph for cache in with_rope(built))]
 
 
@@ -187,6 +215,12 @@ def _padded(values: Ints, size: int, filler: int) -> Ints:
     out = np.full(size, filler, np.int32)
     out[: len(values)] = values
     return out
+
+
+def _longer(values: NDArray[Number], size: int, axis: int) -> NDArray[Number]:
+    """With zeros behind the last along an axis."""
+    missing = [(0, size - n if i == axis else 0) for i, n in enumerate(values.shape)]
+    return np.pad(values, missing)
 
 
 def _padded_step(step: CacheStep, size: int) -> CacheStep:
