@@ -7,9 +7,9 @@ branch shown. Tokens, where kept, are columns (see `tokens.TokenData`), in base6
 
 import math
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -138,8 +138,19 @@ def _check(message: ChatFileMessage, place: int) -> None:
 
 
 def _check_stats(stats: Stats) -> None:
-    for name in stats.__struct_fields__:
-        value = getattr(stats, name)
+    for name, value in _numbers(stats):
         most = (1 << 64) - 1 if name == "seed" else LONGEST_S
         if not 0 <= value <= most or not math.isfinite(value):
             raise ValueError(f"{name} is {value:.6g}")
+
+
+def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
+    """All numbers in a structure, by the name of the field that they stand in."""
+    if isinstance(value, msgspec.Struct):
+        for field in value.__struct_fields__:
+            yield from _numbers(getattr(value, field), field)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _numbers(item, name)
+    elif isinstance(value, int | float):
+        yield name, value

@@ -56,7 +56,11 @@ def good() -> Json:
                 "stats": {
                     "n_prompt": 3, "n_cached": 0, "n_generated": 2, "tokenize_s": 0.1,
                     "prefill_s": 0.1, "first_token_s": 0.1, "decode_s": 0.1, "seed": 5,
-                    "n_context": 5,
+                    "n_context": 5, "notes": ["a picture was left out"],
+                    "pictures": [{
+                        "number": 1, "digest": "0f", "width": 64, "height": 48, "n_tokens": 258,
+                        "n_rows": 256, "views": [[64, 48]], "encode_s": 0.1,
+                    }],
                 },
                 "tokens": {
                     "begin": 0, "k": 1, "ids": column("i", 4, 5), "ends": column("i", 2, 6),
@@ -95,6 +99,8 @@ REFUSED = {
     "a count below 0": changed(M, 1, S, "n_prompt", to=-1),
     "a count of 70 bits": changed(M, 1, S, "n_generated", to=1 << 70),
     "seconds without end": changed(M, 1, S, "decode_s", to=1e300),
+    "a picture's width of 70 bits": changed(M, 1, S, "pictures", 0, "width", to=1 << 70),
+    "a picture's view below 0": changed(M, 1, S, "pictures", 0, "views", to=[[64, -1]]),
     "a parent of 70 bits": changed(M, 1, "parent", to=1 << 70),
     "a parent that comes later": changed(M, 1, "parent", to=3),
     "a long title": changed("title", to="x" * 1001),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.state.talk import database
+from app.state.talk.disk import database
 from app.state.talk.disk.database import Database
 from app.state.talk.disk.store import ChatGone, ChatStore, StoreError
 from app.state.talk.message import Message
