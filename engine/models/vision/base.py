@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.graph.tensor import Tensor
-from engine.images.decode import Picture
+from engine.images.patches import Floats
 from engine.images.plan import ImagePlan, Limits, Size
-from engine.images.resize import Colour
+from engine.images.resize import Colour, Filter, Rule
 from engine.layers.tower import TowerPass, TowerStep
 from engine.models.constants import Constant, Values
 from engine.weights.params import COUNT, EPSILON, Meta, Range
@@ -119,6 +119,10 @@ class Tower(ABC, Generic[P, W]):
     """What chat templates print for a picture; the whole text is replaced by the plan's pieces."""
     ignored: ClassVar[tuple[str, ...]] = ()
     """Tensors that may be in the file and are not needed."""
+    filter: ClassVar[Filter] = "bilinear"
+    """How its pictures are resized."""
+    fill: ClassVar[tuple[int, int, int]] = (0, 0, 0)
+    """The colour of padding."""
 
     def __init__(
         self,
@@ -148,9 +152,14 @@ class Tower(ABC, Generic[P, W]):
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
         """What a picture of this size becomes. Needs no pixels and no device."""
 
+    @property
+    def rule(self) -> Rule:
+        """From the picture to a view's float32 pixels."""
+        return Rule(self.filter, self.params.mean, self.params.std, self.fill)
+
     @abstractmethod
-    def prepare(self, picture: Picture, plan: ImagePlan, view: int) -> TowerStep:
-        """The inputs for one view of a plan of this picture."""
+    def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
+        """What the forward pass asks for: of one view's pixels [h, w, 3], made by `rule`."""
 
     @abstractmethod
     def forward(self, p: TowerPass) -> Tensor:
