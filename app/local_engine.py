@@ -4,6 +4,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 from time import monotonic
 from typing import Any
 
@@ -34,6 +35,7 @@ class LocalEngine(Engine):
         self._start = start
         self._worker: Worker | None = None
         self._reader: _Reader | None = None
+        self._writer: _Writer | None = None
         self._open: dict[int, Request[Any]] = {}  # what the worker has not ended, in its order
         self._cancelled: set[int] = set()
         self._ignores: tuple[int, float] | None = None  # a cancelled load, and since when it runs
@@ -86,7 +88,8 @@ class LocalEngine(Engine):
     def close(self) -> None:
         with self.lock:
             self._closed = True
-            reader, self._worker, self._reader = self._reader, None, None
+            reader = self._reader
+            self._worker = self._reader = self._writer = None
         if reader is not None:
             reader.join()
         for job in self._reading:
@@ -142,10 +145,8 @@ class LocalEngine(Engine):
         return isinstance(request, Load) and request.id in self._cancelled
 
     def _hand_over(self, message: Request[Any] | Cancel) -> None:
-        # Of a worker that died the reader tells, once.
-        with contextlib.suppress(WorkerDied):
-            if self._worker is not None:
-                self._worker.send(message)
+        if self._writer is not None:
+            self._writer.messages.put(message)
 
     def _start_worker(self) -> bool:
         try:
@@ -153,7 +154,9 @@ class LocalEngine(Engine):
         except OSError as error:
             self.died(None, WorkerDied(None, f"it could not be started: {error}"))
             return False
-        self._reader = _Reader(self, self._worker)
+        self._writer = _Writer(self._worker)
+        self._reader = _Reader(self, self._worker, self._writer)
+        self._writer.start()
         self._reader.start()
         return True
 
@@ -161,7 +164,7 @@ class LocalEngine(Engine):
         """Have no worker any more, its reader takes it down; what it has not answered."""
         if self._worker is not None:
             self._worker.kill()
-        self._worker = self._reader = self._ignores = None
+        self._worker = self._reader = self._writer = self._ignores = None
         lost, self._open = self._open, {}
         self._cancelled.clear()
         return lost
@@ -171,12 +174,36 @@ class LocalEngine(Engine):
             self.tell(Failed(number, error.kind, str(error)))
 
 
+class _Writer(threading.Thread):
+    """Hands messages to one worker, so that nobody waits for one that does not read: a picture is
+    more than a pipe holds. Of a worker that died the reader tells, once.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        super().__init__(name="engine writer", daemon=True)
+        self.messages: SimpleQueue[Request[Any] | Cancel | None] = SimpleQueue()
+        self._worker = worker
+
+    def run(self) -> None:
+        with contextlib.suppress(WorkerDied):
+            while (message := self.messages.get()) is not None:
+                self._worker.send(message)
+
+    def end(self) -> None:
+        """Send what there is; a worker that still does not read is killed."""
+        self.messages.put(None)
+        self.join(POLL)
+        if self.is_alive():
+            self._worker.kill()
+            self.join()
+
+
 class _Reader(threading.Thread):
     """Hears one worker until it dies or is no longer wanted, and takes it down then."""
 
-    def __init__(self, engine: LocalEngine, worker: Worker) -> None:
+    def __init__(self, engine: LocalEngine, worker: Worker, writer: _Writer) -> None:
         super().__init__(name="engine reader", daemon=True)
-        self._engine, self._worker = engine, worker
+        self._engine, self._worker, self._writer = engine, worker, writer
 
     def run(self) -> None:
         engine, worker = self._engine, self._worker
@@ -190,4 +217,5 @@ class _Reader(threading.Thread):
             engine.died(worker, error)
         except msgspec.MsgspecError as error:
             engine.died(worker, WorkerDied(None, f"it sent what is no message: {error}"))
+        self._writer.end()
         worker.close()

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from app.local_files import LocalFiles
 from engine.errors import WorkerDied
 from engine.protocol import (
     Cancel,
+    Devices,
     Failed,
     Finished,
     Generate,
@@ -25,6 +27,7 @@ from engine.protocol import (
     Loaded,
     MemoryEvents,
     Piece,
+    PutPicture,
     Reply,
     Request,
     Sampling,
@@ -34,7 +37,7 @@ from engine.protocol import (
 from engine.protocol.wire import kinds
 from engine.settings import EngineOptions
 from engine.worker import Worker
-from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.views.scripted import ScriptedEngine
 
 pytestmark = [pytest.mark.smoke, pytest.mark.usefixtures("nothing_left")]
 HOST = EngineOptions(device="host", ctx=64)
@@ -127,7 +130,7 @@ def test_a_load_that_ignores_cancel_gets_a_new_worker(
 ) -> None:
     """Nobody has to wait for it: neither who asked for it nor what was asked after it."""
     monkeypatch.setattr("app.local_engine.PATIENCE", 0.3)
-    engine = LocalEngine(lambda: Worker("tests.app.helpers.hanging"))
+    engine = LocalEngine(lambda: Worker("tests.app.hanging"))
     person, other = Person(engine), Person(engine)
     hanging = person.client.ask(Load(0, str(tmp_path / "hangs.gguf"), HOST))
     while not (tmp_path / "hangs.gguf.begun").exists():  # else it is cancelled while it waits
@@ -206,3 +209,17 @@ def test_any_engine_routes_alike() -> None:
 def test_all_that_is_asked_about_files_is_answered() -> None:
     requests = {kind for kind in kinds(Request) if kind.__module__ == file.__name__}
     assert LocalFiles().answers == requests
+
+
+def test_nobody_waits_for_a_worker_that_does_not_read(engine: LocalEngine) -> None:
+    """A picture is more than a pipe holds."""
+    window = Person(engine)
+    window.client.ask(ListDevices(0))
+    window.until(lambda e: isinstance(e, Devices))
+    assert engine.pid is not None
+    os.kill(engine.pid, signal.SIGSTOP)
+    put = PutPicture(0, bytes(4 << 20))
+    asking = threading.Thread(target=window.client.ask, args=(put,), daemon=True)
+    asking.start()
+    asking.join(30)
+    assert not asking.is_alive()
