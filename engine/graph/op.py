@@ -26,7 +26,6 @@ class Op(StrEnum):
 
     SILU = "silu"
     GELU = "gelu"
-    GELU_ERF = "gelu_erf"
     QUICK_GELU = "quick_gelu"
     RELU = "relu"
     TANH = "tanh"

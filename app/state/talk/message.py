@@ -1,5 +1,6 @@
 """One message of a chat."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,6 +10,16 @@ Role = Literal["user", "assistant"]
 TITLE = 48  # characters of a title made from the first question
 
 
+@dataclass(frozen=True)
+class Picture:
+    """A picture that a chat keeps: `hash` is the SHA-256, in hex, of its file's bytes; `name` what
+    the file was called, for people only.
+    """
+
+    hash: str
+    name: str
+
+
 @dataclass
 class Message:
     """A node of a chat's tree. `text` is all of it, a reasoning block included.
@@ -16,6 +27,7 @@ class Message:
     `finish` is why an answer ended: stop, length, context, cancelled, failed, died, edited; empty
     while it is written (or where the program ended meanwhile). `place` counts from 0 among its
     `siblings`. `problem` is the error of a failed answer. `n_tokens` are those of the answer.
+    `pictures` come before the text.
     """
 
     id: int
@@ -31,6 +43,7 @@ class Message:
     n_tokens: int = 0
     place: int = 0
     siblings: int = 1
+    pictures: tuple[Picture, ...] = ()
 
     @property
     def seed(self) -> int | None:
@@ -38,7 +51,8 @@ class Message:
         return self.stats.seed if self.stats is not None else None
 
 
-def title_of(question: str) -> str:
+def title_of(question: str, pictures: Sequence[Picture] = ()) -> str:
     """What a chat is called that begins with this."""
-    line = question.strip().splitlines()[0].strip()
+    said = question.strip() or (pictures[0].name if pictures else "")
+    line = said.splitlines()[0].strip() if said else "Picture"
     return line if len(line) <= TITLE else line[: TITLE - 1].rstrip() + "…"

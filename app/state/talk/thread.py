@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from app.state.talk.disk.store import ChatStore
-from app.state.talk.message import Message, Role, title_of
+from app.state.talk.message import Message, Picture, Role, title_of
 from app.state.talk.removed import Removed, put_back, take_out
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
@@ -25,24 +25,42 @@ class Thread:
         self._tokens: dict[int, Tokens] = {}
         self._removed: Removed | None = None
 
-    def begin(self, text: str, system: str, sampling: Sampling) -> Message:
+    def begin(
+        self, text: str, system: str, sampling: Sampling, pictures: tuple[Picture, ...] = ()
+    ) -> Message:
         """Keep the chat from here on, with its first question, which also gives its title."""
         with self._store.together():
-            chat_id = self._store.create(title_of(text), system, sampling)
-            question = Message(0, chat_id, None, "user", text, created=time.time())
+            chat_id = self._store.create(title_of(text, pictures), system, sampling)
+            question = Message(
+                0, chat_id, None, "user", text, created=time.time(), pictures=pictures
+            )
             self._store.add(question)
+            self._store.pictures.set_draft(None, ())
         self.chat_id = chat_id
+        self.tree.add(question)
+        return question
+
+    def ask(self, text: str, pictures: tuple[Picture, ...]) -> Message:
+        """A question at the end of the path; the draft's pictures are now its."""
+        with self._store.together():
+            last = self.path[-1] if self.path else None
+            question = self._make("user", last, text, pictures=pictures)
+            self._store.add(question)
+            self._store.pictures.set_draft(self.chat_id, ())
         self.tree.add(question)
         return question
 
     def add(self, role: Role, parent: Message | None, text: str, **fields: Any) -> Message:
         """A message below another; it becomes the chosen one there."""
-        assert self.chat_id is not None
-        above = parent.id if parent is not None else None
-        message = Message(0, self.chat_id, above, role, text, created=time.time(), **fields)
+        message = self._make(role, parent, text, **fields)
         self._store.add(message)
         self.tree.add(message)
         return message
+
+    def _make(self, role: Role, parent: Message | None, text: str, **fields: Any) -> Message:
+        assert self.chat_id is not None
+        above = parent.id if parent is not None else None
+        return Message(0, self.chat_id, above, role, text, created=time.time(), **fields)
 
     def append(self, message: Message) -> None:
         """A message that was added below the last one goes to the end of the path."""

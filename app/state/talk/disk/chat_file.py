@@ -2,7 +2,9 @@
 
 The JSON is `{"format": "cutaway-chat", "version": 1, "title", "system", "sampling", "messages"}`;
 a message names its parent by its place in the list, which comes before it, and `chosen` marks the
-branch shown. Tokens, where kept, are columns (see `tokens.TokenData`), in base64.
+branch shown. Tokens, where kept, are columns (see `tokens.TokenData`), in base64. With pictures
+it is version 2: a message names its `pictures` by hash, and `pictures` of the file has the bytes
+of each, in base64.
 """
 
 import math
@@ -13,17 +15,19 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from app.state.talk.message import Role
+from app.state.talk.disk.packed_pictures import check_named
+from app.state.talk.message import Picture, Role
 from app.state.talk.tokens import TokenData, Tokens
 from engine.errors import CutawayError
 from engine.protocol import Sampling, Stats
 
-VERSION = 1
+VERSION = 2
 LARGEST = 256 << 20  # bytes of a file that is taken in
 LATEST = 253402128000.0  # seconds since the epoch: the year 9999, where calendars end
 LONGEST_S = 1e9  # seconds that anything in an answer may have taken
 LONGEST_TEXT = 1 << 22  # characters; a million tokens or so
 LONGEST_NAME = 1000  # characters of a title, a model's name, a reason
+MOST_PICTURES = 1000  # of a message
 REPORT_EVERY = 200  # messages
 
 Text = Annotated[str, msgspec.Meta(max_length=LONGEST_TEXT)]
@@ -39,6 +43,13 @@ class BadChatFile(CutawayError):
         super().__init__(f"{path}: {problem}")
 
 
+class ChatFilePicture(msgspec.Struct, omit_defaults=True):
+    """A picture of a message."""
+
+    hash: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    name: Name = ""
+
+
 class ChatFileMessage(msgspec.Struct, omit_defaults=True):
     """One node; `parent` is an index into the list of messages."""
 
@@ -52,6 +63,12 @@ class ChatFileMessage(msgspec.Struct, omit_defaults=True):
     problem: Text = ""
     stats: Stats | None = None
     tokens: TokenData | None = None
+    pictures: Annotated[list[ChatFilePicture], msgspec.Meta(max_length=MOST_PICTURES)] = []
+
+    @property
+    def shown(self) -> tuple[Picture, ...]:
+        """Its pictures, as the store names them."""
+        return tuple(Picture(picture.hash, picture.name) for picture in self.pictures)
 
 
 class ChatFile(msgspec.Struct):
@@ -63,6 +80,7 @@ class ChatFile(msgspec.Struct):
     system: Text = ""
     sampling: Sampling = Sampling()
     messages: list[msgspec.Raw] = []
+    pictures: dict[str, msgspec.Raw] = {}
 
 
 def never() -> bool:
@@ -105,6 +123,7 @@ def read_chat_file(
         try:
             message = decoder.decode(raw)
             _check(message, place)
+            check_named(message.shown, file.pictures)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
             problem = f"holds no chat of Cutaway (message {place}: {error})"
             raise BadChatFile(path, problem) from error

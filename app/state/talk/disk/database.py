@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from engine.errors import CutawayError
 
@@ -29,6 +30,15 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE tokens (
             message INTEGER PRIMARY KEY REFERENCES messages ON DELETE CASCADE,
             data BLOB NOT NULL)""",
+    ),
+    (  # a picture of a message, or where that is NULL of the draft; that of no chat yet has neither
+        """CREATE TABLE pictures (
+            chat INTEGER REFERENCES chats ON DELETE CASCADE,
+            message INTEGER REFERENCES messages ON DELETE CASCADE,
+            place INTEGER NOT NULL, hash TEXT NOT NULL, name TEXT NOT NULL)""",
+        "CREATE INDEX pictures_by_chat ON pictures (chat)",
+        "CREATE INDEX pictures_by_message ON pictures (message)",
+        "CREATE INDEX pictures_by_hash ON pictures (hash)",
     ),
 )
 VERSION = len(MIGRATIONS)
@@ -66,7 +76,8 @@ class StoreError(CutawayError):
 
 
 class Database:
-    """One connection. `notice` says what had to be done to open the file.
+    """One connection. `notice` says what had to be done to open the file, `pictures` is the folder
+    beside it.
 
     Several windows may have the same file open: WAL lets them read while one writes, and a write
     waits BUSY_S for another's. Another thread writes through `elsewhere`.
@@ -74,7 +85,9 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self.path: Path | None = path
+        self.pictures = path.with_name("pictures")
         self.notice = ""
+        self._passing: TemporaryDirectory[str] | None = None
         self._lock = threading.RLock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,6 +105,8 @@ class Database:
     def close(self) -> None:
         """Harmless when done twice."""
         self.connection.close()
+        if self._passing is not None:
+            self._passing.cleanup()
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -189,6 +204,8 @@ class Database:
     def _in_memory(self, problem: str) -> sqlite3.Connection:
         self.notice = f"chats are not kept this time: {self.path}: {problem}"
         self.path = None
+        self._passing = TemporaryDirectory(prefix="cutaway-")
+        self.pictures = Path(self._passing.name)
         return self._open(":memory:")
 
     def _add_search(self) -> bool:

@@ -1,7 +1,8 @@
 """Chats in and out: Markdown for people, JSON for programs (and for `import_chat`)."""
 
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,18 +15,22 @@ from app.state.talk.disk.chat_file import (
     BadChatFile,
     ChatFile,
     ChatFileMessage,
+    ChatFilePicture,
     never,
     read_chat_file,
     silent,
 )
+from app.state.talk.disk.packed_pictures import BadPicture, packed, unpack, write_beside
 from app.state.talk.disk.store import UNTITLED, ChatGone, ChatStore
-from app.state.talk.message import Message
+from app.state.talk.message import Message, Picture
 from app.state.talk.reasoning import split_reasoning
 from app.state.talk.tokens import Tokens
 from engine.errors import Cancelled
 
 BATCH = 100  # messages written in one transaction
+WITHOUT_PICTURES = 1  # the version that every Cutaway reads
 BATCH_TEXT = 1 << 16  # characters of them, likewise
+NO_LINKS: Mapping[Picture, str] = {}
 PAUSE_S = 0.005  # between transactions, so that the window may write
 
 
@@ -36,15 +41,21 @@ def export_chat(
     report: Callable[[int, int], None] = silent,
     stopped: Callable[[], bool] = never,
 ) -> None:
-    """Write a chat: whole as JSON where the name ends so, else its path shown as Markdown.
+    """Write a chat: whole as JSON where the name ends so, else its path shown as Markdown with the
+    pictures in a folder beside it.
 
-    Raises StoreError, Cancelled once `stopped`, and BadChatFile where it cannot be written.
+    Raises StoreError, PictureError, Cancelled once `stopped`, and BadChatFile where it cannot be
+    written.
     """
-    as_file = as_json if path.suffix.lower() == ".json" else as_markdown
-    text = as_file(store, chat_id)
-    if stopped():
-        raise Cancelled("exporting a chat")
     try:
+        if path.suffix.lower() == ".json":
+            text = as_json(store, chat_id)
+        else:
+            path_shown = store.tree(chat_id).path()
+            links = write_beside(store.pictures.files, path_shown, path)
+            text = as_markdown(store, chat_id, links)
+        if stopped():
+            raise Cancelled("exporting a chat")
         write_atomically(path, text)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         problem = error.strerror if isinstance(error, OSError) else str(error)
@@ -59,9 +70,14 @@ def import_chat(
 ) -> int:
     """Take in a chat of `export_chat`'s JSON; the new chat's id.
 
-    Raises BadChatFile, StoreError, and Cancelled once `stopped`; then nothing was taken in.
+    Raises BadChatFile, StoreError, PictureError, and Cancelled once `stopped`; then nothing was
+    taken in.
     """
     file, messages = read_chat_file(path, report, stopped)
+    try:
+        unpack(store.pictures, file.pictures, stopped)
+    except BadPicture as error:
+        raise BadChatFile(path, f"holds no chat of Cutaway ({error})") from error
     return _insert(store, file, messages, report, stopped)
 
 
@@ -78,14 +94,22 @@ def duplicate_chat(
 
 
 def as_json(store: ChatStore, chat_id: int) -> bytes:
-    """The whole chat."""
+    """The whole chat, its pictures included. Raises PictureError."""
     file, messages = _file(store, chat_id)
+    pictures = [picture for message in messages for picture in message.shown]
     whole = msgspec.structs.asdict(file) | {"messages": messages}
-    return msgspec.json.format(msgspec.json.encode(whole), indent=1)
+    del whole["pictures"]
+    if not pictures:
+        whole["version"] = WITHOUT_PICTURES
+    text = msgspec.json.format(msgspec.json.encode(whole), indent=1)
+    if not pictures:
+        return text
+    pieces = packed(store.pictures.files, pictures)
+    return b"".join([text[:-2], b',\n "pictures": {', *pieces, b"\n }\n}"])
 
 
-def as_markdown(store: ChatStore, chat_id: int) -> bytes:
-    """The path shown, with who speaks; a reasoning block as a quotation."""
+def as_markdown(store: ChatStore, chat_id: int, links: Mapping[Picture, str] = NO_LINKS) -> bytes:
+    """The path shown, with who speaks; a reasoning block as a quotation, a picture as a link."""
     chat = store.chat(chat_id)
     if chat is None:
         raise ChatGone
@@ -96,7 +120,8 @@ def as_markdown(store: ChatStore, chat_id: int) -> bytes:
         speaker = "You" if message.role == "user" else message.model or "Assistant"
         said = split_reasoning(message.text)
         thought = "\n".join(f"> {line}".rstrip() for line in said.thought.splitlines())
-        parts.append("\n\n".join(p for p in (f"**{speaker}**", thought, said.answer) if p))
+        shown = "\n".join(f"![{_label(p.name)}](<{links.get(p, '')}>)" for p in message.pictures)
+        parts.append("\n\n".join(p for p in (f"**{speaker}**", shown, thought, said.answer) if p))
     return ("\n\n".join(parts) + "\n").encode()
 
 
@@ -120,6 +145,7 @@ def _file(store: ChatStore, chat_id: int) -> tuple[ChatFile, list[ChatFileMessag
                 problem=message.problem,
                 stats=message.stats,
                 tokens=tokens.data() if len(tokens) else None,
+                pictures=[ChatFilePicture(p.hash, p.name[:LONGEST_NAME]) for p in message.pictures],
             )
         )
     title = chat.title[:LONGEST_NAME]
@@ -188,7 +214,13 @@ def _message(chat_id: int, said: ChatFileMessage) -> Message:
         said.problem,
         said.stats,
         len(said.tokens.ids) // 4 if said.tokens else 0,
+        pictures=said.shown,
     )
+
+
+def _label(name: str) -> str:
+    """What a stranger called a picture, as plain text in Markdown."""
+    return re.sub(r"[\[\]\\`*_<>!\s]+", " ", name).strip()
 
 
 def _tokens(said: ChatFileMessage) -> Tokens | None:

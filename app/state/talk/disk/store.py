@@ -13,7 +13,9 @@ from typing import Any
 import msgspec
 
 from app.state.talk.disk.database import CANDIDATES, Database, StoreError
-from app.state.talk.message import Message
+from app.state.talk.disk.picture_files import PictureFiles
+from app.state.talk.disk.picture_rows import PictureRows
+from app.state.talk.message import Message, Picture
 from app.state.talk.tokens import TokenData, Tokens
 from app.state.talk.tree import Tree
 from engine.errors import CutawayError
@@ -68,14 +70,18 @@ class ChatStore:
     """Reads and writes chats. For the window's thread; all methods raise StoreError, but those
     that open and close: what was deleted may also go another time.
 
-    `notice` is one line if the file had to be set aside or cannot be used.
+    `notice` is one line if the file had to be set aside or cannot be used; `pictures` are those
+    of messages and drafts.
     """
 
     def __init__(self, source: Path | Database) -> None:
         self._db = source if isinstance(source, Database) else Database(source)
         self.notice = self._db.notice
+        self.pictures = PictureRows(self._db, PictureFiles(self._db.pictures))
         self._deleted: list[int] = []
         self._purge("deleted < ?", time.time() - PURGE_AFTER)
+        if isinstance(source, Path):
+            self.pictures.collect(PURGE_AFTER)
 
     def close(self) -> None:
         """Remove for good what was deleted. Harmless when done twice."""
@@ -166,7 +172,8 @@ class ChatStore:
         for (head,) in self._db.read("SELECT head FROM chats WHERE id = ?", chat_id):
             if head is not None:
                 chosen[None] = head
-        return Tree([_message(row) for row in rows], chosen)
+        pictures = self.pictures.of_chat(chat_id)
+        return Tree([_message(row, pictures.get(row["id"], ())) for row in rows], chosen)
 
     def add(self, message: Message) -> None:
         """Write a new message as the chosen one of its parent, and set its `id`; the chat moves
@@ -175,7 +182,7 @@ class ChatStore:
         with self._db.transaction():
             if self.chat(message.chat) is None:
                 raise ChatGone
-            number = self._insert(*_insertion(message))
+            number = self._insert_message(message)
             self._choose(message, number)
             self.update(message.chat)
         message.id = number
@@ -187,7 +194,7 @@ class ChatStore:
         with self._db.transaction():
             for message, parent, tokens in new:
                 message.parent = parent.id if parent is not None else None
-                message.id = self._insert(*_insertion(message))
+                message.id = self._insert_message(message)
                 if tokens:
                     self.save_tokens(message, tokens)
 
@@ -223,6 +230,7 @@ class ChatStore:
         """Delete a message and all below it; `following` takes its place in the path."""
         with self._db.transaction() as connection:
             rows = connection.execute(BELOW, (message.id,)).fetchall()
+            self.pictures.release([row[0] for row in rows])
             for first in range(0, len(rows), DELETED_AT_ONCE):
                 numbers = [row[0] for row in rows[first : first + DELETED_AT_ONCE]]
                 marks = ", ".join("?" * len(numbers))
@@ -273,6 +281,7 @@ class ChatStore:
             marks = ", ".join(map(str, self._deleted))
             self._deleted.clear()
             self._purge(f"deleted IS NOT NULL AND id IN ({marks})")
+        self.pictures.collect()
 
     def _purge(self, condition: str, *values: object) -> None:
         """Delete chats for good, some messages at a time, so that others may write in between.
@@ -281,6 +290,7 @@ class ChatStore:
         """
         try:
             for (chat,) in self._db.read(f"SELECT id FROM chats WHERE {condition}", *values):
+                self.pictures.release_chat(chat)
                 left = True
                 while left:
                     with self._db.transaction() as connection:
@@ -289,6 +299,12 @@ class ChatStore:
                     connection.execute("DELETE FROM chats WHERE id = ?", (chat,))
         except StoreError as error:
             log.warning("deleted chats are still in the file: %s", error)
+
+    def _insert_message(self, message: Message) -> int:
+        number = self._insert(*_insertion(message))
+        with self._db.transaction() as connection:
+            self.pictures.write(connection, message.chat, number, message.pictures)
+        return number
 
     def _insert(self, statement: str, values: tuple[object, ...]) -> int:
         with self._db.transaction() as connection:
@@ -340,7 +356,7 @@ def _chat(row: sqlite3.Row, snippet: str = "", hit: int | None = None) -> ChatRo
     )
 
 
-def _message(row: sqlite3.Row) -> Message:
+def _message(row: sqlite3.Row, pictures: tuple[Picture, ...]) -> Message:
     try:
         stats = msgspec.json.decode(row["stats"], type=Stats) if row["stats"] else None
     except msgspec.MsgspecError:  # of another version
@@ -357,6 +373,7 @@ def _message(row: sqlite3.Row) -> Message:
         row["problem"],
         stats,
         row["n_tokens"],
+        pictures=pictures,
     )
 
 

@@ -98,7 +98,7 @@ def test_files_that_are_no_chats(store: ChatStore, chat: int, tmp_path: Path) ->
         "holds no chat": "not json",
         "holds no chat of": [],
         "holds no": {"format": "other", "version": 1},
-        "of version 7, this Cutaway reads up to 1": good | {"version": 7},
+        "of version 7, this Cutaway reads up to 2": good | {"version": 7},
         "message 0: it names parent 0": good | {"messages": [message | {"parent": 0}]},
         "message 0: it names parent -1": good | {"messages": [message | {"parent": -1}]},
         "no chat of Cutaway": good | {"messages": [message | {"role": "system"}]},

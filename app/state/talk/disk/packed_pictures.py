@@ -1,0 +1,97 @@
+"""Pictures in a chat's file: in base64 under their hashes, or as files beside a Markdown text."""
+
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from app.files import write_atomically
+from app.state.talk.disk.picture_files import LARGEST, PictureFiles, hash_of
+from app.state.talk.disk.picture_rows import PictureRows
+from app.state.talk.message import Message, Picture
+
+STRIDE = 3 << 18  # bytes encoded at once, so that the window's thread gets its turn
+LONGEST_STEM = 60  # characters of a file's name
+
+
+class BadPicture(ValueError):
+    """What a chat's file says of a picture is not so."""
+
+
+def packed(files: PictureFiles, pictures: Sequence[Picture]) -> Iterator[bytes]:
+    """The members of a JSON object, without its braces. Raises PictureError."""
+    named = {picture.hash: picture for picture in pictures}
+    for at, picture in enumerate(named.values()):
+        data = files.read(picture.hash, picture.name)
+        yield f'{"," if at else ""}\n  "{picture.hash}": "'.encode()
+        for first in range(0, len(data), STRIDE):
+            yield b64encode(data[first : first + STRIDE])
+        yield b'"'
+
+
+def unpack(
+    rows: PictureRows, packed: Mapping[str, msgspec.Raw], stopped: Callable[[], bool]
+) -> None:
+    """Keep all of a file's pictures; those that no message comes to use go with the store.
+
+    Raises BadPicture, and PictureError where one cannot be written.
+    """
+    for hash, raw in packed.items():
+        if stopped():
+            return
+        data = _decoded(bytes(raw))
+        if hash_of(data) != hash:
+            raise BadPicture(f"picture {hash[:12]} is damaged")
+        rows.keep(data, f"picture {hash[:12]}")
+
+
+def check_named(pictures: Sequence[Picture], packed: Mapping[str, object]) -> None:
+    """Raises BadPicture where a message names a picture that the file does not hold."""
+    for picture in pictures:
+        if picture.hash not in packed:
+            raise BadPicture(f"its picture {picture.hash[:12]} is not in the file")
+
+
+def write_beside(
+    files: PictureFiles, messages: Sequence[Message], path: Path
+) -> dict[Picture, str]:
+    """Write the pictures of messages into a folder beside a Markdown file; how the text links to
+    them. Raises PictureError and OSError.
+    """
+    folder = path.with_name(f"{path.stem}-pictures")
+    links: dict[Picture, str] = {}
+    for message in messages:
+        for picture in message.pictures:
+            if picture not in links:
+                name = f"{len(links) + 1}-{_plain(picture.name)}"
+                write_atomically(folder / name, files.read(picture.hash, picture.name))
+                links[picture] = f"{folder.name}/{name}"
+    return links
+
+
+def _decoded(text: bytes) -> bytes:
+    """Of a string in JSON. Raises BadPicture."""
+    if text[:1] != b'"' or text[-1:] != b'"':
+        raise BadPicture("a picture is no text")
+    if len(text) // 4 * 3 > LARGEST + 3:
+        raise BadPicture(f"a picture has more than {LARGEST >> 20} MiB")
+    body, stride = memoryview(text)[1:-1], STRIDE // 3 * 4
+    try:
+        pieces = [
+            b64decode(body[first : first + stride], validate=True)
+            for first in range(0, len(body), stride)
+        ]
+    except NotBase64 as error:
+        raise BadPicture(f"a picture is no base64: {error}") from error
+    return b"".join(pieces)
+
+
+def _plain(name: str) -> str:
+    """A file's name of what a stranger called a picture."""
+    stem, _, ending = name.rpartition(".")
+    ending = ending if stem and re.fullmatch(r"[A-Za-z0-9]{1,5}", ending) else ""
+    stem = re.sub(r"[^\w-]+", "_", stem if ending else name)[:LONGEST_STEM].strip("_")
+    return f"{stem or 'picture'}{'.' if ending else ''}{ending}"

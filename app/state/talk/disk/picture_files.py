@@ -1,0 +1,98 @@
+"""The files of pictures, each under the hash of its bytes: equal pictures are one file."""
+
+import os
+import time
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+from app.files import write_atomically
+from engine.errors import CutawayError
+
+LARGEST = 64 << 20  # bytes of a picture's file
+CHUNK = 1 << 20  # bytes hashed at once, so that the window's thread gets its turn
+
+
+class PictureError(CutawayError):
+    """A picture could not be kept or read."""
+
+    def __init__(self, name: object, problem: str) -> None:
+        self.name = str(name)
+        super().__init__(f"{name}: {problem}")
+
+
+class PictureFiles:
+    """One folder. Writes and removals of other windows are kept apart by the database's lock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, hash: str) -> Path:
+        """Where the picture is, if it is kept."""
+        return self.folder / hash
+
+    def has(self, hash: str) -> bool:
+        return self.path(hash).is_file()
+
+    def keep(self, data: bytes, name: str) -> str:
+        """Write a picture's file, if there is none yet; its hash. Raises PictureError."""
+        hash = hash_of(data)
+        try:
+            if self.has(hash):
+                self.touch(hash)
+            else:
+                write_atomically(self.path(hash), data)
+        except OSError as error:
+            raise PictureError(name, f"could not be kept: {error.strerror}") from error
+        return hash
+
+    def read(self, hash: str, name: str) -> bytes:
+        """A kept picture's file. Raises PictureError."""
+        try:
+            return self.path(hash).read_bytes()
+        except OSError as error:
+            raise PictureError(name, f"is no longer kept: {error.strerror}") from error
+
+    def touch(self, hash: str) -> None:
+        """It was used just now."""
+        os.utime(self.path(hash))
+
+    def remove(self, hash: str) -> None:
+        """Harmless when done twice. Raises OSError."""
+        self.path(hash).unlink(missing_ok=True)
+
+    def idle(self, seconds: float) -> Iterator[str]:
+        """The names of files that nobody wrote or touched for so long. Raises OSError."""
+        if not self.folder.is_dir():
+            return
+        latest = time.time() - seconds
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                if entry.is_file(follow_symlinks=False) and entry.stat().st_mtime < latest:
+                    yield entry.name
+
+
+def hash_of(data: bytes) -> str:
+    """What a picture's file is called."""
+    digest = sha256()
+    for first in range(0, len(data), CHUNK):
+        digest.update(data[first : first + CHUNK])
+    return digest.hexdigest()
+
+
+def read_picture(path: Path) -> bytes:
+    """The bytes of a file that a person gave. Raises PictureError with the reason."""
+    try:
+        if not path.is_file():  # a pipe or a device may never end
+            raise PictureError(path.name, "is no file" if path.exists() else "no such file")
+        size = path.stat().st_size
+        if size > LARGEST:
+            raise PictureError(
+                path.name, f"has {size >> 20} MiB; pictures of up to {LARGEST >> 20} MiB are read"
+            )
+        if size == 0:
+            raise PictureError(path.name, "is empty")
+        return path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        problem = error.strerror if isinstance(error, OSError) else str(error)
+        raise PictureError(path.name, f"could not be read: {problem}") from error

@@ -1,0 +1,115 @@
+"""Which pictures belong to which message or draft, and the removal of those that none uses."""
+
+import logging
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from app.state.talk.disk.database import Database, StoreError
+from app.state.talk.disk.picture_files import PictureFiles
+from app.state.talk.message import Picture
+
+log = logging.getLogger("chats")
+
+OF_DRAFT = "chat IS ? AND message IS NULL"
+
+
+class PictureRows:
+    """The rows of one database. A row is written only where its file is there, and a file removed
+    only where no row names it, both under the database's lock: so no message names a picture that
+    is gone, whatever other windows do.
+    """
+
+    def __init__(self, database: Database, files: PictureFiles) -> None:
+        self._db, self.files = database, files
+        self._released: set[str] = set()
+
+    def write(
+        self, connection: sqlite3.Connection, chat: int, message: int, pictures: Sequence[Picture]
+    ) -> None:
+        """Those of a new message."""
+        self._insert(connection, chat, message, pictures)
+
+    def of_chat(self, chat: int) -> dict[int, tuple[Picture, ...]]:
+        """Those of all messages of a chat, in their order."""
+        found: dict[int, list[Picture]] = defaultdict(list)
+        query = "SELECT message, hash, name FROM pictures WHERE chat = ? AND message IS NOT NULL"
+        for message, hash, name in self._db.read(f"{query} ORDER BY place", chat):
+            found[message].append(Picture(hash, name))
+        return {message: tuple(pictures) for message, pictures in found.items()}
+
+    def of_draft(self, chat: int | None) -> tuple[Picture, ...]:
+        """Those of a draft; of None those of the chat that is not begun."""
+        query = f"SELECT hash, name FROM pictures WHERE {OF_DRAFT} ORDER BY place"
+        return tuple(Picture(*row) for row in self._db.read(query, chat))
+
+    def set_draft(self, chat: int | None, pictures: Sequence[Picture]) -> None:
+        """Replace those of a draft."""
+        with self._db.transaction() as connection:
+            before = {picture.hash for picture in self.of_draft(chat)}
+            connection.execute(f"DELETE FROM pictures WHERE {OF_DRAFT}", (chat,))
+            self._insert(connection, chat, None, pictures)
+        self._released |= before
+
+    def keep(self, data: bytes, name: str) -> str:
+        """A picture's file; it goes with the store where no row has come to name it. Its hash.
+
+        Raises PictureError.
+        """
+        hash = self.files.keep(data, name)
+        self._released.add(hash)
+        return hash
+
+    def add_to_draft(self, chat: int | None, data: bytes, name: str) -> Picture:
+        """Keep a picture as the last of a draft. Raises PictureError."""
+        picture = Picture(self.keep(data, name), name)
+        with self._db.transaction() as connection:
+            if not self.files.has(picture.hash):  # removed meanwhile, by another window
+                self.files.keep(data, name)
+            self._insert(connection, chat, None, [picture], len(self.of_draft(chat)))
+        return picture
+
+    def release(self, messages: Iterable[int]) -> None:
+        """These messages are about to go; their pictures may, too, when the store is closed."""
+        for message in messages:
+            for (hash,) in self._db.read("SELECT hash FROM pictures WHERE message = ?", message):
+                self._released.add(hash)
+                if self.files.has(hash):
+                    self.files.touch(hash)  # until then the message may be put back
+
+    def release_chat(self, chat: int) -> None:
+        """Likewise for a chat."""
+        rows = self._db.read("SELECT DISTINCT hash FROM pictures WHERE chat = ?", chat)
+        self._released |= {hash for (hash,) in rows}
+
+    def collect(self, idle: float | None = None) -> None:
+        """Remove files that nothing uses any more: of what was released here, or where `idle` is
+        given all that nobody touched for so many seconds. What fails goes another time.
+        """
+        try:
+            names = self._released if idle is None else set(self.files.idle(idle))
+            for name in sorted(names):
+                with self._db.transaction():
+                    if not self._db.read("SELECT 1 FROM pictures WHERE hash = ? LIMIT 1", name):
+                        self.files.remove(name)
+            self._released -= names
+        except (OSError, StoreError) as error:
+            log.warning("pictures that no chat uses are still kept: %s", error)
+
+    def _insert(
+        self,
+        connection: sqlite3.Connection,
+        chat: int | None,
+        message: int | None,
+        pictures: Sequence[Picture],
+        first: int = 0,
+    ) -> None:
+        for place, picture in enumerate(pictures, first):
+            if not self.files.has(picture.hash):
+                raise StoreError(
+                    self.files.folder, f"{picture.name} is no longer there; add it again"
+                )
+            connection.execute(
+                "INSERT INTO pictures VALUES (?, ?, ?, ?, ?)",
+                (chat, message, place, picture.hash, picture.name),
+            )
