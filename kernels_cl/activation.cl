@@ -1,7 +1,7 @@
 // activation: out = act(gate), or act(gate) * up.
 //
 // Items as in arithmetic.cl. out is packed and of gate's type. A is gate's type, B is up's: f32, f16
-// or bf16. OP, one of those below, has a program of its own; SILU and GELU: common.cl.
+// or bf16. OP, one of those below, has a program of its own; SILU and what GELUs there are: common.cl.
 
 #ifndef A
   #define A f32
@@ -15,7 +15,8 @@
 
 #define silu_of(v, u) (SILU(v) * (u))
 #define gelu_of(v, u) (GELU(v) * (u))
-#define quick_gelu_of(v, u) ((v) / (1.0f + exp(-1.702f * (v))) * (u))
+#define gelu_erf_of(v, u) (GELU_ERF(v) * (u))
+#define quick_gelu_of(v, u) (QUICK_GELU(v) * (u))
 #define relu_of(v, u) (((v) < 0.0f ? 0.0f : (v)) * (u))
 #define tanh_of(v, u) (tanh(v) * (u))
 #define sigmoid_of(v, u) ((u) / (1.0f + exp(-(v))))

@@ -65,7 +65,7 @@ class MatmulAdd(Arguments):
 
 @dataclass(frozen=True)
 class MatmulGated(Arguments):
-    """act(gate x) * (up x) in panels, x being a QUANTIZE. `act` is silu or gelu."""
+    """act(gate x) * (up x) in panels, x being a QUANTIZE. `act`: silu or a gelu."""
 
     gate: Tensor
     x: Tensor
@@ -112,7 +112,7 @@ class NormChain(Arguments):
 
 @dataclass(frozen=True)
 class ActivationQuantize(Arguments):
-    """act(gate), times `up` where given, in panels. `act` is silu or gelu."""
+    """act(gate), times `up` where given, in panels. `act`: silu or a gelu."""
 
     gate: Tensor
     up: Tensor | None

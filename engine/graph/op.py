@@ -26,6 +26,7 @@ class Op(StrEnum):
 
     SILU = "silu"
     GELU = "gelu"
+    GELU_ERF = "gelu_erf"
     QUICK_GELU = "quick_gelu"
     RELU = "relu"
     TANH = "tanh"

@@ -70,6 +70,24 @@ class RopeParams:
         return np.hstack([np.cos(angle), np.sin(angle)])
 
 
+def grid_table(
+    first: Ints, second: Ints, head_dim: int, base: float = 1e4, *, staggered: bool = False
+) -> NDArray[np.float32]:
+    """[T, head_dim], for `ops.rope`: 2-D rope of patches at the places `first` and `second` [T].
+
+    The first head_dim/4 pairs turn by `first`, the others by `second`: pair j of either at the
+    frequency base^(-4j/head_dim). `staggered`: the second's at base^(-(4j+2)/head_dim), so that
+    all frequencies of a head differ (Pixtral). (y, x) in Qwen2-VL and Pixtral, (x + 1, y + 1) in
+    Llama 4, whose class row stands at (0, 0).
+    """
+    exponent = -4.0 * np.arange(head_dim // 4) / head_dim
+    shift = 2.0 / head_dim if staggered else 0.0
+    angle = np.hstack(
+        [np.outer(first, base**exponent), np.outer(second, base ** (exponent - shift))]
+    )
+    return np.hstack([np.cos(angle), np.sin(angle)]).astype(np.float32)
+
+
 @dataclass(frozen=True)
 class Yarn:
     """YaRN's constants; `context` is the length the model was trained for before scaling."""

@@ -11,32 +11,14 @@ Most architectures are a `Decoder` (engine/models/decoder.py) and say only what 
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Generic, Protocol, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from engine.errors import NotSupported
 from engine.graph.tensor import Tensor
 from engine.layers.step import LayerCache, Pass
+from engine.models.constants import Constant, Values
 from engine.models.kept import Kept
-from engine.weights.params import Range
-
-Values = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A small tensor of the file that the host reads while the model is made; it may be absent.
-
-    Its header must say exactly `shape` (ggml's order) before a byte of it is read.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    allowed: Range
 
 
 class TextParams(Protocol):

@@ -12,11 +12,12 @@ from engine.errors import BadFile, ShapeError, UnsupportedModel
 from engine.gguf import GGUFFile
 from engine.gguf.formats import F16, Format
 from engine.graph.graph import Graph
-from engine.graph.tensor import Role, Tensor, leaf, pad_shape
+from engine.graph.tensor import Role, Tensor, leaf
 from engine.kvcache.group import CacheGroup
 from engine.layers.step import LayerCache, Pass
 from engine.models import text
-from engine.models.base import Architecture, Output, TextModel, TextParams, TextWeights, Values
+from engine.models.base import Architecture, Output, TextModel, TextParams, TextWeights
+from engine.models.constants import read_constants
 from engine.models.kept import CELL_STEP, make_caches
 from engine.models.vision import is_vision
 from engine.weights.bind import Bound, bind
@@ -110,7 +111,7 @@ def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int, kv: Format = F1
     if problem := params.problem():
         raise BadFile(path, f"metadata: {arch}.{problem}")
     bound, vision = _bind(module, file, params)
-    constants = _constants(params, file)
+    constants = read_constants(params.constants(), file)
     try:
         model = module.Model(params, bound.weights, constants)
         wanted = min(n_ctx or min(4096, params.n_ctx_train), params.n_ctx_train)
@@ -139,23 +140,3 @@ def _bind(
         problem = f"block_count is {params.n_layer} but the tensors make"
         raise BadFile(file.paths[0], f"{problem} {len(bound.weights.blocks)} blocks")
     return bound, {leaf(n, t.fmt, t.shape, Role.WEIGHT): n for n, t in seeing.items()}
-
-
-def _constants(params: TextParams, file: GGUFFile) -> dict[str, Values]:
-    """Those that are in the file; their shape is checked before they are read."""
-    constants: dict[str, Values] = {}
-    for wanted in params.constants():
-        info = file.tensors.get(wanted.name)
-        if info is None:
-            continue
-        if info.shape != pad_shape(wanted.name, wanted.shape):
-            shape = list(info.shape[: info.n_dims])
-            problem = f"{wanted.name} is {shape}; expected {list(wanted.shape)}"
-            raise BadFile(file.paths[0], problem)
-        values = file.array(wanted.name)
-        for value in (float(values.min()), float(values.max())):  # both NaN where one is
-            if not wanted.allowed.has(value):
-                problem = f"{wanted.name} holds {value:g}; expected {wanted.allowed}"
-                raise BadFile(file.paths[0], problem)
-        constants[wanted.name] = values
-    return constants

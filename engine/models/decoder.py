@@ -16,7 +16,8 @@ from engine.layers.blocks import BlockSpec
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams, Yarn
 from engine.layers.step import LayerCache, Pass
-from engine.models.base import Constant, Output, TextModel, TextWeights
+from engine.models.base import Output, TextModel, TextWeights
+from engine.models.constants import Constant
 from engine.models.kept import Cells, Kept
 from engine.weights.params import COUNT, EPSILON, WIDTH, Meta, OneOf, Range
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from engine.gguf.formats import BF16, F16, F32, Q4_0, Q8_0, Format
+from engine.gguf.formats import BF16, F16, F32, I32, Q4_0, Q8_0, Format
 from engine.graph import ops
 from engine.graph.tensor import Role, Tensor
 from engine.selftest.case import (
@@ -28,6 +28,7 @@ ROWS = (
 )
 KV_TYPES = (F16, F32, Q8_0, Q4_0)
 HEAD_SIZES = (40, 64, 72, 80, 96, 128, 192, 256, 320, 512)
+TOWERS = (64, 72, 80, 88, 96, 128)
 GROUPS = (1, 4, 8, 12, 16, 20, 32)
 # Heads and how many of their elements rotate.
 ROTATED = ((128, 128), (80, 32), (80, 20), (64, 64), (36, 20), (256, 256), (512, 512))
@@ -55,8 +56,13 @@ def attending() -> Iterator[Case]:
                     yield _attention(kv, (dim, 4, heads), n_kv, tokens, quick=quick)
     for kv in KV_TYPES:
         yield from _more_attention(kv)
+    for dim in TOWERS:
+        for patches in (70, 729):
+            for windows in (1, 9):
+                yield _tower(dim, patches, windows, quick=(dim, patches) == (72, 70))
     for tokens in (1, 512):
         yield _attention(F16, (64, 3, 3), 4096, tokens, speed=True)
+    yield _tower(72, 1024, 1, speed=True)
 
 
 def _more_attention(kv: Format) -> Iterator[Case]:
@@ -166,3 +172,19 @@ def _attention(
     extras = f"{' softcap' * bool(softcap)}{' sinks' * sinks}{' window' * bool(window)}"
     extras += f" values {values}" if values else ""
     return Case("attention", label + extras, build, most, quick, speed=speed)
+
+
+def _tower(dim: int, patches: int, windows: int, quick: bool = False, speed: bool = False) -> Case:
+    """Patches of a picture that see their window; the last ones are padding and see nothing."""
+
+    def build(o: Operands) -> Tensor:
+        q, k, v = (o.make(F32, dim, 2, patches) for _ in range(3))
+        real = np.arange(patches) < patches - 5
+        window = np.arange(patches) % windows
+        spans = np.stack([real, window, window, 0 * window], axis=1)
+        cells = np.stack([real, window], axis=1)
+        seen = (o.put(I32, spans), o.put(I32, cells), o.put(I32, np.array([patches])))
+        return ops.attention(q, k, v, *seen, scale=dim**-0.5)
+
+    label = f"{dims(dim, 2, patches)} patches in {windows} windows"
+    return Case("attention", label, build, ATTENTION_MOST, quick, speed=speed)

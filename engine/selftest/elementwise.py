@@ -22,6 +22,7 @@ UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "softcap": lambda x: ops.softcap(x, 2.0),
     "silu": ops.silu,
     "gelu": ops.gelu,
+    "gelu_erf": ops.gelu_erf,
     "quick_gelu": ops.quick_gelu,
     "relu": ops.relu,
     "tanh": ops.tanh,
@@ -31,6 +32,7 @@ UNARY: dict[str, Callable[[Tensor], Tensor]] = {
 GATED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "silu": ops.silu,
     "gelu": ops.gelu,
+    "gelu_erf": ops.gelu_erf,
     "quick_gelu": ops.quick_gelu,
     "relu": ops.relu,
     "swiglu_limit 1.702": lambda g, u: ops.swiglu_limit(g, u, 1.702, 7.0),

@@ -13,6 +13,8 @@ from engine.selftest.operands import Operands, turned, visible
 
 ROWS = (1, 8, 70)
 
+Activation = Callable[..., Tensor]
+
 
 def fused() -> Iterator[Case]:
     """Norms, sums and activations before and after products; all between products and attention."""
@@ -69,8 +71,8 @@ def _gated_product(o: Operands, fmt: Format, rows: int) -> Tensor:
     return ops.matmul(_weight(o, fmt), gated)
 
 
-def _activation_product(o: Operands, fmt: Format, rows: int) -> Tensor:
-    return ops.matmul(_weight(o, fmt), ops.gelu(o.make(F32, 512, rows)))
+def _activation_product(o: Operands, act: Activation, fmt: Format, rows: int) -> Tensor:
+    return ops.matmul(_weight(o, fmt), act(o.make(F32, 512, rows)))
 
 
 def _product_add(o: Operands, fmt: Format, rows: int) -> Tensor:
@@ -83,10 +85,10 @@ def _product_bias(o: Operands, fmt: Format, rows: int) -> Tensor:
     return ops.add(product, o.make(F32, 193))
 
 
-def _gate_and_up(o: Operands, fmt: Format, rows: int) -> Tensor:
+def _gate_and_up(o: Operands, act: Activation, fmt: Format, rows: int) -> Tensor:
     x = o.make(F32, 512, rows)
     gate, up = (ops.matmul(_weight(o, fmt, 512), x) for _ in range(2))
-    return ops.matmul(_weight(o, fmt), ops.gelu(gate, up))
+    return ops.matmul(_weight(o, fmt), act(gate, up))
 
 
 def _attention_product(o: Operands, fmt: Format, rows: int) -> Tensor:
@@ -99,10 +101,13 @@ PRODUCTS: dict[str, Callable[..., Tensor]] = {
     "norm_chain: norm, product": _norm_product,
     "norm_chain: norm, add, norm, product": _norm_add_norm_product,
     "activation_quantize: silu, product": _gated_product,
-    "activation_quantize: gelu, product": _activation_product,
+    "activation_quantize: gelu, product": bound(_activation_product, act=ops.gelu),
+    "activation_quantize: gelu_erf, product": bound(_activation_product, act=ops.gelu_erf),
+    "activation_quantize: quick_gelu, product": bound(_activation_product, act=ops.quick_gelu),
     "matmul_add: product, add": _product_add,
     "matmul_add: product, bias": _product_bias,
-    "matmul_gated: two products, gelu, product": _gate_and_up,
+    "matmul_gated: two products, gelu, product": bound(_gate_and_up, act=ops.gelu),
+    "matmul_gated: two products, gelu_erf, product": bound(_gate_and_up, act=ops.gelu_erf),
     "attention: then product": _attention_product,
 }
 

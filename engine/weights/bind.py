@@ -24,14 +24,15 @@ ROWS = Owner(Component.INPUT)
 
 @dataclass(frozen=True)
 class Name:
-    """A component of a tensor's name. `alt` is tried when nothing stands under `name`.
+    """A component of a tensor's name. `alt` is tried when nothing stands under `name`, or each of
+    several in turn.
 
     `rows` marks tables of which single rows are looked up: the host reads them in the mapped file,
     and they belong to no layer.
     """
 
     name: str
-    alt: str | None = None
+    alt: str | tuple[str, ...] = ()
     rows: bool = False
 
 
@@ -107,10 +108,17 @@ class _Binder:
         kind, name = _marker(hint)
         if name is None:
             return self.value(kind, at)
-        here = at.below(name.name)
-        if name.alt and not self.exists(here):
-            here = replace(at.below(name.alt), alias=here.path)
+        here = self.below(at, name)
         return self.value(kind, replace(here, owner=ROWS) if name.rows else here)
+
+    def below(self, at: _At, name: Name) -> _At:
+        """Where the marker leads: to `name`, or to the first alternative that the file has."""
+        here = at.below(name.name)
+        if self.exists(here):
+            return here
+        others = (name.alt,) if isinstance(name.alt, str) else name.alt
+        there = next((a for a in map(at.below, others) if self.exists(a)), None)
+        return here if there is None else replace(there, alias=here.alias or here.path)
 
     def value(self, kind: Any, at: _At) -> Any:
         options = [o for o in _union(kind) if o is not NoneType]
@@ -143,7 +151,7 @@ class _Binder:
             return self.exists(at)
         for hint in _hints(kind).values():
             base, name = _marker(hint)
-            here = at.below(name.name) if name else at
+            here = self.below(at, name) if name else at
             options = _union(base)
             if NoneType not in options and not any(self.complete(o, here) for o in options):
                 return False

@@ -1,8 +1,9 @@
 """Metadata of a file to a dataclass of hyperparameters, each checked against its range.
 
 A field `n_head: Annotated[int, Meta("attention.head_count", COUNT)]` is read from that key within
-the architecture; a field with a default may be absent. What a file says is never trusted further
-than its range, so that nothing behind this divides by zero or walks a range without end.
+the architecture; a field with a default may be absent, and a tuple is an array. What a file says is
+never trusted further than its range, so that nothing behind this divides by zero or walks a range
+without end.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 
 from engine.errors import BadFile
 from engine.gguf import GGUFFile
+from engine.gguf.values import Array
 
 T = TypeVar("T")
 
@@ -57,12 +59,20 @@ EPSILON = Range(1e-12, 1)
 """What a norm adds."""
 
 
+MOST_VALUES = 4096
+"""Of an array whose length a field leaves open."""
+
+
 @dataclass(frozen=True)
 class Meta:
-    """A metadata key, without the architecture, and what its value may be."""
+    """A metadata key, without the architecture, and what its value may be, or each of an array's.
+
+    The keys of `alt` are tried in turn where `key` is absent.
+    """
 
     key: str
     allowed: Range | OneOf
+    alt: tuple[str, ...] = ()
 
 
 def read_params(kind: type[T], file: GGUFFile) -> T:
@@ -73,16 +83,32 @@ def read_params(kind: type[T], file: GGUFFile) -> T:
     values: dict[str, Any] = {}
     wrong: list[str] = []
     for name, base, meta, optional in _declared(kind):
-        if optional and meta.key not in file.metadata:
+        key = next((k for k in (meta.key, *meta.alt) if k in file.metadata), meta.key)
+        if optional and key not in file.metadata:
             continue
-        value = file.metadata.get(meta.key, _plain(base))
-        values[name] = value
-        if not meta.allowed.has(value):
-            shown = repr(value[:64]) if isinstance(value, str) else value
-            wrong.append(f"{file.metadata.full(meta.key)!r} is {shown}; expected {meta.allowed}")
+        value = values[name] = _value(file, key, _plain(base))
+        outside = [
+            v for v in (value if isinstance(value, tuple) else (value,)) if not meta.allowed.has(v)
+        ]
+        if outside:
+            shown = repr(outside[0][:64]) if isinstance(outside[0], str) else outside[0]
+            wrong.append(f"{file.metadata.full(key)!r} is {shown}; expected {meta.allowed}")
     if wrong:
         raise BadFile(file.paths[0], f"metadata {'; '.join(wrong)}")
     return kind(**values)
+
+
+def _value(file: GGUFFile, key: str, kind: Any) -> object:
+    """A scalar, or for `tuple[int, int]` or `tuple[int, ...]` an array's elements."""
+    if get_origin(kind) is not tuple:
+        return file.metadata.get(key, kind)
+    element, *rest = get_args(kind)
+    length, is_open = len(file.metadata.get(key, Array)), Ellipsis in rest
+    if length > MOST_VALUES if is_open else length != len(rest) + 1:
+        expected = f"at most {MOST_VALUES}" if is_open else str(len(rest) + 1)
+        problem = f"metadata {file.metadata.full(key)!r} has {length} values; expected {expected}"
+        raise BadFile(file.paths[0], problem)
+    return tuple(file.metadata.each(key, element, length))
 
 
 def _declared(kind: type) -> Iterator[tuple[str, Any, Meta, bool]]:
@@ -97,11 +123,10 @@ def _declared(kind: type) -> Iterator[tuple[str, Any, Meta, bool]]:
                 yield field.name, base, meta, field.default is not MISSING
 
 
-def _plain(kind: Any) -> type:
+def _plain(kind: Any) -> Any:
+    """Without its `None`."""
     options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    chosen = next(o for o in options if o is not NoneType)
-    assert isinstance(chosen, type)
-    return chosen
+    return next(o for o in options if o is not NoneType)
 
 
 def _number(value: float) -> str:

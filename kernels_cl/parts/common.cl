@@ -99,6 +99,9 @@ static float max_of16(float16 v) { return max_of8(fmax(v.lo, v.hi)); }
 #define SILU(x) ((x) / (1.0f + exp(-(x))))
 // 2 sqrt(2/pi) = 1.5957691216
 #define GELU(x) ((x) / (1.0f + exp(-1.5957691216f * (x) * (1.0f + 0.044715f * (x) * (x)))))
+#define QUICK_GELU(x) ((x) / (1.0f + exp(-1.702f * (x))))
+// 1 / sqrt(2) = 0.7071067812
+#define GELU_ERF(x) (0.5f * (x) * (1.0f + erf(0.7071067812f * (x))))
 
 // Activations in panels, for products of row tiles: 32 elements in 12 bits (quantize.cl has the
 // picture), or as they are where weights are floats.

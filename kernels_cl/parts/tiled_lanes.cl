@@ -26,7 +26,7 @@
 #ifndef TEAM
   #define TEAM 1     // items that share a row's records
 #endif
-// ACT: silu or gelu, by its macro in common.cl; defined for `gated`, which stands alone then.
+// ACT: silu or one of the gelus, by its macro in common.cl; defined for `gated`, which stands alone then.
 
 // What a record holds: tiles/schemes.py; picture: tiles/layouts.py. FLOATS is the type of weights
 // that are floats, which need nothing else.

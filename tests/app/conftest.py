@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from tests.app.no_network import refused
-from tests.app.server import Server, serve
+from tests.app.helpers.no_network import refused
+from tests.app.helpers.server import Server, serve
 
 __all__ = ["refused"]
 

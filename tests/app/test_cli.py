@@ -17,7 +17,7 @@ from app.commands import get, models
 from app.version import version
 from engine.errors import CutawayError
 from tests.app.fetch.test_hub import Q4, cdn, publish
-from tests.app.server import Page, Server
+from tests.app.helpers.server import Page, Server
 from tests.app.test_library import put
 
 ROOT = Path(__file__).parents[2]

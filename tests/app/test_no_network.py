@@ -26,7 +26,15 @@ def test_reaching_for_the_network(does: str, fails: bool, tmp_path: Path) -> Non
     test.write_text(
         f"def test_it():\n    try:\n        exec({does!r}, {{}})\n    except OSError: pass"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.app.no_network", str(test)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "tests.app.helpers.no_network",
+        str(test),
+    ]
     ended = subprocess.run(
         [*command, "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "-c", os.devnull],
         cwd=ROOT,

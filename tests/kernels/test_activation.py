@@ -1,6 +1,7 @@
 """Activations, alone and gated, against NumPy."""
 
 from collections.abc import Callable
+from math import erfc
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ def swiglu_limit(gate: Floats, up: Floats, alpha: float, limit: float) -> Floats
 ACTIVATIONS: dict[Callable[..., Tensor], Callable[[Floats], Floats]] = {
     ops.silu: lambda x: x * sigmoid(x),
     ops.gelu: gelu,
+    ops.gelu_erf: lambda x: x / 2 * np.vectorize(erfc, otypes=[float])(-x / np.sqrt(2)),
     ops.quick_gelu: lambda x: x * sigmoid(1.702 * x),
     ops.relu: lambda x: np.maximum(x, 0),
 }
@@ -100,7 +102,7 @@ def test_stride_in_dimension_0(either: OpenCLBackend, op: Callable[..., Tensor])
     assert nmse(run(either, op(x), made.values), ALONE[op](made.exact(x))) < 1e-12
 
 
-@pytest.mark.parametrize("op", [ops.silu, ops.gelu, ops.quick_gelu, ops.relu])
+@pytest.mark.parametrize("op", list(ACTIVATIONS))
 def test_far_from_zero(either: OpenCLBackend, op: Callable[..., Tensor]) -> None:
     """x where it is large, 0 where it is far below, and no NaN on the way."""
     made = Operands()

@@ -101,8 +101,11 @@ def test_norm_add_norm_quantize(either: OpenCLBackend, weighted: bool, rows: int
     check(either, made, [total, product], [Op.NORM_CHAIN, Op.MATMUL_TILED], "12 bits")
 
 
+GATES = [ops.silu, ops.gelu, ops.gelu_erf, ops.quick_gelu]
+
+
 @pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.parametrize("act", [ops.silu, ops.gelu], ids=lambda op: op.__name__)
+@pytest.mark.parametrize("act", GATES, ids=lambda op: op.__name__)
 def test_activation_quantize(either: OpenCLBackend, act: object, rows: int) -> None:
     made = Operands()
     gate, up = strided_rows(made, 1056, rows), strided_rows(made, 1056, rows)

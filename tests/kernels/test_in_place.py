@@ -81,6 +81,7 @@ CASES: dict[Op, list[Make]] = {
     Op.ADD_ID: [add_id],
     Op.SILU: binary(ops.silu),
     Op.GELU: binary(ops.gelu),
+    Op.GELU_ERF: binary(ops.gelu_erf),
     Op.QUICK_GELU: binary(ops.quick_gelu),
     Op.RELU: binary(ops.relu),
     Op.SWIGLU_LIMIT: binary(lambda gate, up: ops.swiglu_limit(gate, up, 1.7, 0.9)),

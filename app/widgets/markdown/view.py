@@ -1,281 +1,44 @@
-"""Markdown as a widget: blocks below each other, one selection across them, links, code to copy."""
+"""Markdown as a widget to read: one selection across its blocks, links, code to copy."""
 
-import math
-from collections.abc import Iterable, Sequence
 from functools import partial
-from time import perf_counter
 
-from PySide6.QtCore import QEvent, QPointF, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import (
-    QColor,
     QContextMenuEvent,
     QFocusEvent,
     QGuiApplication,
     QKeyEvent,
     QKeySequence,
     QMouseEvent,
-    QMoveEvent,
-    QPainter,
-    QPaintEvent,
     QTextCursor,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
+from PySide6.QtWidgets import QMenu
 
-from app.theme import fonts
-from app.theme.theme import tokens
-from app.theme.tokens import CHAT_PX
-from app.widgets.markdown.code_bar import CodeBars
-from app.widgets.markdown.laid import END, Laid, words_of
-from app.widgets.markdown.parse import Block, plain
-from app.widgets.markdown.pictures import pictures
-from app.widgets.markdown.selection import Place, TextSelection
-from app.widgets.markdown.stack import KEPT, Stack
-from app.widgets.markdown.stream import Stream
-from app.widgets.markdown.typeset import Formula, Picture, typeset_all
+from app.widgets.markdown.laid import END
+from app.widgets.markdown.selection import Place
+from app.widgets.markdown.text import MarkdownText
 from app.widgets.tips import hide_tip, set_tip
-from app.work import Work
-
-BUDGET = 0.008  # seconds of laying out before the window is given its turn
-REST = 3  # times as long as a change took, the next one waits at least
-CHARACTERS_A_LINE = 70
-CARET_WIDTH = 8
-ROUNDS = 4
 
 
-class MarkdownView(QWidget):
-    """Shows a text that may grow. Only changed blocks are laid out again, and only visible
-    ones are painted. A long text comes in slices between which the window stays alive;
-    what was not measured yet has a guessed height.
-    """
+class MarkdownView(MarkdownText):
+    """What a person does with a text: select, copy, follow links, scroll code sideways."""
 
-    height_changed = Signal()
     link_clicked = Signal(str)
     dragged = Signal(int)  # the height at which a selection is being drawn
     copied = Signal(str)  # what went to the clipboard
 
     def __init__(self, name: str) -> None:
-        super().__init__()
-        self._stream = Stream()
-        self._plain: list[Block] | None = None
-        self._stack = Stack()
-        self.bars = CodeBars(self, self._stack)
-        self.bars.copied.connect(self.copied)
-        self._live = False
-        self._height = self._width = 0
-        self._drawing: Work | None = None
-        self._marked: Sequence[str] = ()
+        super().__init__(name)
         self._pressed_link = ""
-        self.selection = TextSelection()
-        self._timer = QTimer(self, singleShot=True)
-        self._timer.timeout.connect(self._pump)
-        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-        policy.setHeightForWidth(True)
-        self.setSizePolicy(policy)
+        self.bars.copied.connect(self.copied)
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName(name)
-
-    # The text
-
-    def set_text(self, text: str, live: bool = False) -> None:
-        """Show a text; `live` says that it grows, which a caret behind it tells."""
-        if self._live != live:
-            self._live = live
-            last = len(self.laid) - 1
-            if not live and last >= 0 and self.laid[last].block.kind == "code":
-                self._stack.renew([last])  # with the colours of the whole
-            self.update()
-        self._stream.set_text(text)
-        if not self._timer.isActive():
-            self._pump()
-
-    def set_plain(self, text: str) -> None:
-        """Show a text as it was typed."""
-        self._plain = plain(text)
-        self._put(0)
-        self._settle()
-
-    def finish(self) -> None:
-        """Take all of the text now, however long that takes."""
-        while not self._stream.complete:
-            self._put(self._stream.step())
-        self._stack.measure_more(math.inf)
-        self._settle()
-
-    @property
-    def blocks(self) -> list[Block]:
-        """What is shown."""
-        return self._stream.blocks if self._plain is None else self._plain
-
-    @property
-    def laid(self) -> list[Laid]:
-        """Its blocks as they stand in this widget; none before it has a width."""
-        return self._stack.laid
-
-    @property
-    def complete(self) -> bool:
-        """Whether all is taken in, and every height exact."""
-        return self._stream.complete and self._stack.complete
-
-    @property
-    def text(self) -> str:
-        """All that is shown, as plain text."""
-        return "\n\n".join(words_of(block) for block in self.blocks)
 
     @property
     def selected_text(self) -> str:
         """What is selected, as plain text."""
         return self._text_of_selection()
-
-    def _pump(self) -> None:
-        """Parse and measure for a few milliseconds; then let the window handle events."""
-        began = perf_counter()
-        while not self._stream.complete and perf_counter() - began < BUDGET:
-            self._put(self._stream.step())
-        self._settle()
-        took = perf_counter() - began
-        if not self.complete:
-            self._timer.start(1)
-        elif self._live:
-            self._timer.start(round(took * REST * 1000))
-
-    def _put(self, first: int) -> None:
-        """Replace the blocks from index `first` on."""
-        if not self._width:
-            return
-        grows = self._live and first < min(len(self.laid), len(self.blocks))
-        grown = grows and self._stack.extend(first, self.blocks[first])
-        kept = first + 1 if grown else first
-        self._stack.put(kept, self.blocks[kept:])
-        if not self.selection.empty and self.selection.bounds[1].block >= first:
-            self.selection.clear()
-
-    def _settle(self) -> None:
-        """Heights, bars of code and the picture follow the blocks."""
-        if self._width:
-            self._stack.measure_more(BUDGET)
-        self.bars.place()
-        self._ask_for_pictures(self.laid[:KEPT])
-        height = self._stack.height
-        if self._stream.left and self.laid:
-            line = fonts.px(CHAT_PX) * 3 // 2
-            height += self._stream.left // CHARACTERS_A_LINE * line
-        if height != self._height:
-            self._height = height
-            self.updateGeometry()
-            self.height_changed.emit()
-        self.update()
-
-    def mark(self, words: Sequence[str]) -> int | None:
-        """Mark words wherever they stand; where the first of them does, if any does."""
-        self._marked = words
-        self.update()
-        wanted = [word.casefold() for word in words]
-        for row, laid in enumerate(self.laid):
-            said = words_of(laid.block).casefold()
-            if any(word in said for word in wanted):
-                self._stack.measure([row])
-                places = laid.places_of(words)
-                return laid.y_of(places[0][0]) if places else laid.top
-        return None
-
-    # Formulas
-
-    def _ask_for_pictures(self, seen: Iterable[Laid]) -> None:
-        """Have formulas of these blocks drawn, beside the window's work."""
-        if self._drawing is None:
-            unknown = {formula for laid in seen for formula in laid.unknown}
-            if unknown:
-                work = Work(typeset_all, tuple(unknown)).then(self._pictures_made)
-                self._drawing = work.start(self)
-
-    def _pictures_made(self, made: dict[Formula, Picture | None]) -> None:
-        pictures.keep(made)
-        self._drawing = None
-        drawn = {formula for formula, picture in made.items() if picture is not None}
-        rows = [n for n, laid in enumerate(self.laid) if not drawn.isdisjoint(laid.formulas)]
-        self._stack.renew(rows)
-        self._stack.measure(rows)
-        self.selection.clear()
-        self._settle()
-
-    # Size
-
-    def hasHeightForWidth(self) -> bool:  # noqa: N802
-        return True
-
-    def heightForWidth(self, width: int) -> int:  # noqa: N802
-        self._set_width(width)
-        return self._height
-
-    def sizeHint(self) -> QSize:  # noqa: N802
-        return QSize(self._width or 400, self._height)
-
-    def minimumSizeHint(self) -> QSize:  # noqa: N802
-        return QSize(120, 0)
-
-    def _set_width(self, width: int) -> None:
-        if width == self._width or width <= 0:
-            return
-        fresh, self._width = not self._width, width
-        self._stack.set_width(width)
-        if fresh:
-            self._put(0)
-        self._stack.measure_more(0)
-        self._height = self._stack.height
-        self.bars.place()
-        if not self._stack.complete:
-            self._timer.start(1)
-
-    def mark_at(self, y: int) -> tuple[int, int]:
-        """What is displayed at y: a block, and the distance below its top."""
-        row = self._stack.row_at(y) if self.laid else 0
-        return row, y - self.laid[row].top if self.laid else y
-
-    def y_of(self, mark: tuple[int, int]) -> int:
-        """The y of such a mark now."""
-        row, below = mark
-        return self.laid[row].top + below if row < len(self.laid) else below
-
-    def moveEvent(self, event: QMoveEvent) -> None:  # noqa: N802
-        super().moveEvent(event)
-        if self.bars.some_missing:
-            self.bars.place()
-
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        super().changeEvent(event)
-        kind = event.type()
-        if kind in (QEvent.Type.PaletteChange, QEvent.Type.FontChange) and self._width:
-            self._stack.release()  # else they would keep their old colours
-            if kind == QEvent.Type.FontChange:
-                self._stack.set_width(self._width)
-            self._settle()
-
-    # Drawing
-
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        seen = event.rect()
-        moved = False
-        for _ in range(ROUNDS):  # what is measured brings other blocks into sight
-            rows = self._stack.rows_in(seen.top(), seen.bottom())
-            if not self._stack.measure(rows):
-                break
-            moved = True
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        for n in rows:
-            self.laid[n].paint(painter, self.selection.within(n, END), self._marked)
-        if self._live and self.laid:
-            place = self.laid[-1].end_rect()
-            place.setWidth(CARET_WIDTH)
-            painter.fillRect(place.translated(2, 0), QColor(tokens().accent))
-        painter.end()
-        self._ask_for_pictures(self.laid[n] for n in rows)
-        if moved and not self._timer.isActive():
-            self._timer.start(0)
-
-    # Mouse and keyboard
 
     def _place_at(self, point: QPointF) -> Place:
         if not self.laid:

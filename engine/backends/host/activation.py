@@ -1,6 +1,6 @@
 """Activations, gated where `up` is given."""
 
-from math import pi, sqrt
+from math import erf, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from engine.graph.tensor import Tensor
 _TANH_FACTOR = np.float32(sqrt(2 / pi))
 _CUBE_FACTOR = np.float32(0.044715)
 _QUICK_FACTOR = np.float32(1.702)
+_ERF = np.vectorize(erf, otypes=[float])
 
 
 def silu(node: Tensor, out: Operand, gate: Operand, up: Operand | None) -> None:
@@ -26,6 +27,13 @@ def gelu(node: Tensor, out: Operand, gate: Operand, up: Operand | None) -> None:
     x = gate.load()
     inner = _TANH_FACTOR * (x + _CUBE_FACTOR * x * x * x)
     _store(out, np.float32(0.5) * x * (1 + np.tanh(inner)), up)
+
+
+def gelu_erf(node: Tensor, out: Operand, gate: Operand, up: Operand | None) -> None:
+    """0.5 x (1 + erf(x / sqrt(2))), times up; in float64, as NumPy has no erf."""
+    x = gate.load()
+    exact = 0.5 * x * (1 + _ERF(x.astype(np.float64) / sqrt(2)))
+    _store(out, exact.astype(np.float32), up)
 
 
 def quick_gelu(node: Tensor, out: Operand, gate: Operand, up: Operand | None) -> None:

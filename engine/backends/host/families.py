@@ -32,6 +32,7 @@ OPERATIONS: dict[Op, Callable[..., None]] = {
     Op.ADD_ID: arithmetic.add_id,
     Op.SILU: activation.silu,
     Op.GELU: activation.gelu,
+    Op.GELU_ERF: activation.gelu_erf,
     Op.QUICK_GELU: activation.quick_gelu,
     Op.RELU: activation.relu,
     Op.TANH: activation.tanh,

@@ -6,7 +6,8 @@ IN_PLACE = frozenset(
     {
         *(Op.ADD, Op.SUB, Op.MUL, Op.DIV),
         *(Op.SCALE, Op.CLAMP, Op.SQR, Op.SQRT, Op.SIN, Op.COS, Op.SOFTCAP),
-        *(Op.SILU, Op.GELU, Op.QUICK_GELU, Op.RELU, Op.TANH, Op.SIGMOID, Op.SWIGLU_LIMIT),
+        *(Op.SILU, Op.GELU, Op.GELU_ERF, Op.QUICK_GELU, Op.RELU),
+        *(Op.TANH, Op.SIGMOID, Op.SWIGLU_LIMIT),
         *(Op.RMS_NORM, Op.LAYER_NORM, Op.L2_NORM, Op.SOFTMAX),
     }
 )

@@ -1,6 +1,15 @@
 """The operation set: one function a node, one file a family; shapes are checked when it is made."""
 
-from engine.graph.ops.activation import gelu, quick_gelu, relu, sigmoid, silu, swiglu_limit, tanh
+from engine.graph.ops.activation import (
+    gelu,
+    gelu_erf,
+    quick_gelu,
+    relu,
+    sigmoid,
+    silu,
+    swiglu_limit,
+    tanh,
+)
 from engine.graph.ops.arithmetic import (
     add,
     add_id,
@@ -56,6 +65,7 @@ __all__ = [
     "div",
     "duplicate",
     "gelu",
+    "gelu_erf",
     "im2col",
     "im2col_3d",
     "interpolate",

@@ -36,6 +36,11 @@ def gelu(gate: Tensor, up: Tensor | None = None) -> Tensor:
     return _gated(Op.GELU, gate, up)
 
 
+def gelu_erf(gate: Tensor, up: Tensor | None = None) -> Tensor:
+    """0.5 x (1 + erf(x / sqrt(2))), which `gelu` approximates, times `up` where given."""
+    return _gated(Op.GELU_ERF, gate, up)
+
+
 def quick_gelu(gate: Tensor, up: Tensor | None = None) -> Tensor:
     """x * sigmoid(1.702 x), times `up` where given."""
     return _gated(Op.QUICK_GELU, gate, up)

@@ -12,7 +12,7 @@ from engine.errors import UnsupportedModel
 from engine.layers.blocks import BlockSpec, PreNormBlock
 from engine.layers.feed_forward import SWIGLU
 from engine.layers.linear import Embedding, Linear, RMSNorm
-from engine.models.base import Constant, Values
+from engine.models.constants import Constant, Values
 from engine.models.decoder import Decoder, DecoderParams
 from engine.weights.bind import Name
 from engine.weights.params import Meta, Range

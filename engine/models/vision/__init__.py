@@ -1,10 +1,6 @@
-"""Vision towers: one module each is to come, found by the projector's type.
+"""Vision towers: a module each, found by the projector's type or a single file's architecture."""
 
-Until then the tensors of a tower inside a text model's file are told apart, so that memory records
-name them and the user hears that pictures are not read.
-"""
-
-PREFIXES = ("v.", "mm.", "s.")
+PREFIXES = ("v.", "mm.", "s.", "a.", "resampler.", "adapter.")
 
 
 def is_vision(name: str) -> bool:

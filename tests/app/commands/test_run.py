@@ -13,7 +13,7 @@ import pytest
 
 from app import cli
 from app.library import resolve
-from tests.app.server import Server
+from tests.app.helpers.server import Server
 from tests.program import (
     ENDLESS,
     REPEATS,

@@ -14,7 +14,7 @@ from app.fetch.known import SMOLLM2
 from app.window.main_window import MainWindow
 from engine.protocol import Sampling
 from tests.app.end_to_end.person import Person
-from tests.app.server import Page, Server
+from tests.app.helpers.server import Page, Server
 
 pytestmark = [pytest.mark.model_file, pytest.mark.device, pytest.mark.usefixtures("nothing_left")]
 

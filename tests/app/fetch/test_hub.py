@@ -10,7 +10,7 @@ import pytest
 from app.fetch import Cancelled, FetchProgress, fetch, transfer
 from app.library import resolve
 from engine.errors import DownloadError, ModelNotFound
-from tests.app.server import Page, Server
+from tests.app.helpers.server import Page, Server
 
 COMMIT = "c" * 40
 Q4, Q8 = b"four bits " * 80_000, b"eight bits " * 90_000

@@ -16,7 +16,7 @@ import pytest
 from app.fetch import KNOWN, Cancelled, FetchProgress, TermsNotAccepted, fetch, transfer
 from app.fetch.known import KnownModel, Terms, WheelPart
 from engine.errors import DownloadError, ModelNotFound
-from tests.app.server import Page, Server
+from tests.app.helpers.server import Page, Server
 
 DATA = bytes(range(256)) * 12_000  # 3 MB
 HALF = len(DATA) // 2

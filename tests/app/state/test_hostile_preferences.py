@@ -11,9 +11,9 @@ import pytest
 
 from app.state.preferences import Preferences, PreferencesState
 from app.state.workbench import Workbench
-from tests.app.mutate import mutated
+from tests.app.helpers.mutate import mutated
+from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.state.conftest import Until
-from tests.app.views.scripted import ScriptedEngine
 
 GOOD: dict[str, Any] = {
     "version": 1, "theme": "dark", "send_key": "enter", "font_scale": 1.25, "density": "compact",

@@ -22,8 +22,8 @@ from app.work import close_jobs
 from engine.errors import WorkerDied
 from engine.protocol import Failed, HeldMemory, MemoryRow, PlannedMemory, Unloaded
 from engine.settings import EngineOptions
+from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.state.conftest import Until
-from tests.app.views.scripted import ScriptedEngine
 
 
 def titles(chats: ChatList) -> list[str]:

@@ -9,9 +9,9 @@ from app.state.problem import Problem
 from app.state.workbench import Workbench
 from engine import protocol
 from engine.settings import EngineOptions
+from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.state.conftest import Until
 from tests.app.test_library import put
-from tests.app.views.scripted import ScriptedEngine
 
 
 @pytest.fixture

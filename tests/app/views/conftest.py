@@ -1,5 +1,15 @@
 """Views before a scripted engine."""
 
-from tests.app.gui import ask, bench, engine, one_theme, quiet, small_heap, talk, theme, window
+from tests.app.helpers.gui import (
+    ask,
+    bench,
+    engine,
+    one_theme,
+    quiet,
+    small_heap,
+    talk,
+    theme,
+    window,
+)
 
 __all__ = ["ask", "bench", "engine", "one_theme", "quiet", "small_heap", "talk", "theme", "window"]

@@ -25,8 +25,8 @@ from PySide6.QtWidgets import (
 
 from app.window.main_window import MainWindow
 from engine.protocol import Memory
-from tests.app.views.records import memory
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.records import memory
+from tests.app.helpers.scripted import ScriptedEngine
 
 DOES_SOMETHING = (
     QAbstractButton,

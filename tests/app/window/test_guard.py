@@ -41,7 +41,7 @@ from pytestqt.qtbot import QtBot
 
 from app.widgets.guard import SOURCE, guard, install_hooks, instead, overrides, report, seen
 from app.window.main_window import MainWindow
-from tests.app.gui import forget_widgets
+from tests.app.helpers.gui import forget_widgets
 
 NONE, LEFT = Qt.KeyboardModifier.NoModifier, Qt.MouseButton.LeftButton
 

@@ -14,8 +14,8 @@ from pytestqt.qtbot import QtBot
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
 from app.window.main_window import MainWindow
-from tests.app.gui import forget_widgets
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.gui import forget_widgets
+from tests.app.helpers.scripted import ScriptedEngine
 
 PREFERENCES: dict[str, Any] = {
     "deep": "[" * 100_000,

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 from app.views.talk.message import MessageView
 from app.widgets.focus import has_focus
 from app.window.main_window import MainWindow
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.scripted import ScriptedEngine
 
 NONE = Qt.KeyboardModifier.NoModifier
 

@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtTest import QTest
 
 from app.window.main_window import MainWindow
-from tests.app.views.painted import faults, overlapping
+from tests.app.helpers.painted import faults, overlapping
 from tests.app.window import test_screenshots as scenes
 
 SCALES = (0.75, 1.0, 2.0)

@@ -9,7 +9,7 @@ from app.widgets.numbers import grouped
 from app.widgets.overlays.banner import Banner
 from app.window.main_window import MainWindow
 from engine.settings import EngineOptions
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.scripted import ScriptedEngine
 
 
 def scripted(window: MainWindow) -> ScriptedEngine:

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from app.state.workbench import Workbench
 from app.widgets.basics import Button
 from app.window.main_window import MainWindow
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.scripted import ScriptedEngine
 
 
 def test_the_last_chat_is_open_again(tmp_path: Path, qapp: object) -> None:

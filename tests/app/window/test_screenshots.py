@@ -12,8 +12,8 @@ from app.state.models.downloads import Download
 from app.state.problem import Problem
 from app.window.main_window import MainWindow
 from engine.protocol import DeviceRow, Failed, ListDevices, MemoryEvents, Predict, Progress
-from tests.app.views.records import MIB, events, memory, refused, step_times
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.records import MIB, events, memory, refused, step_times
+from tests.app.helpers.scripted import ScriptedEngine
 
 SIZES = ((1600, 1000), (1100, 700))
 THEMES = ("light", "dark")

@@ -15,8 +15,8 @@ from app.widgets.lists.table import Table
 from app.widgets.tokens.text import TokenText
 from app.window.main_window import MainWindow
 from engine.protocol import MemoryEvents
-from tests.app.views.records import events, memory, step_times
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.records import events, memory, step_times
+from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.window.selecting import SOURCES, answer, click, place, split_row_by_mouse, tensors
 
 LEFT, ALT = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.AltModifier

@@ -16,7 +16,7 @@ from app.widgets.focus import has_focus
 from app.window.commands import COMMANDS, MENUS
 from app.window.main_window import MainWindow
 from engine.errors import WorkerDied
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.scripted import ScriptedEngine
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier

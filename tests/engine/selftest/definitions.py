@@ -1,6 +1,7 @@
 """Each operation as its definition reads, in float64; arrays have the reversed shape."""
 
 from collections.abc import Callable
+from math import erfc as erfc_of
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -37,6 +38,9 @@ def _tiled(t: Tensor, x: Array) -> Array:
 
 def _sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
+
+
+_erfc = np.vectorize(erfc_of, otypes=[float])
 
 
 def _gelu(x: Array) -> Array:
@@ -223,6 +227,7 @@ OPS: dict[Op, Callable[..., Array]] = {
     Op.ADD_ID: _add_id,
     Op.SILU: _gated(lambda x: x * _sigmoid(x)),
     Op.GELU: _gated(_gelu),
+    Op.GELU_ERF: _gated(lambda x: x * 0.5 * _erfc(-x / np.sqrt(2))),
     Op.QUICK_GELU: _gated(lambda x: x * _sigmoid(1.702 * x)),
     Op.RELU: _gated(lambda x: np.maximum(x, 0)),
     Op.TANH: _gated(np.tanh),

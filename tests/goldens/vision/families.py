@@ -9,8 +9,8 @@ from gguf import GGMLQuantizationType as Kind
 
 from tests.goldens.vision.store import load_state
 
-FAMILIES = ("gemma3",)
-SINGLE = ("gemma3",)
+FAMILIES = ("gemma3", "idefics3", "mistral3", "llava")
+SINGLE = ("gemma3", "mistral3")
 """Those that also have Ollama's layout: one file with both parts."""
 
 

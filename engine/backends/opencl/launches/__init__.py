@@ -83,6 +83,7 @@ KERNEL_FAMILIES: dict[Op, Family] = {
     Op.ADD_ID: Family(supports_add_id, add_id),
     Op.SILU: Family(supports_activation, activation),
     Op.GELU: Family(supports_activation, activation),
+    Op.GELU_ERF: Family(supports_activation, activation),
     Op.QUICK_GELU: Family(supports_activation, activation),
     Op.RELU: Family(supports_activation, activation),
     Op.TANH: Family(supports_activation, activation),

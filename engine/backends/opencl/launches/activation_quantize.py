@@ -15,7 +15,11 @@ from engine.backends.opencl.launches.sizes import (
 )
 from engine.gguf.formats import F32
 from engine.graph.lowered import ActivationQuantize
+from engine.graph.op import Op
 from engine.graph.tensor import Tensor
+
+IN_PANELS = (Op.SILU, Op.GELU, Op.GELU_ERF, Op.QUICK_GELU)
+"""Activations that can be made in panels."""
 
 # Blocks of a row that an item makes where it takes vectors.
 _EACH = 16
@@ -44,5 +48,5 @@ def activation_quantize(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> 
         **ints(panel=given.panels.rows, each=each),
     }
     size, local = (-(-blocks // each), rows), (1, 1) if traits.items_take_vectors else None
-    defines = {"W": vector_width(traits), **panel_defines(given.panels)}
-    return [Launch("activation_quantize", given.act, args, size, local, defines)]
+    defines = {"W": vector_width(traits), "ACT": given.act.upper(), **panel_defines(given.panels)}
+    return [Launch("activation_quantize", "activation_quantize", args, size, local, defines)]

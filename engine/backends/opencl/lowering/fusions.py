@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
-from engine.backends.opencl.launches.activation_quantize import supports_activation_quantize
+from engine.backends.opencl.launches.activation_quantize import (
+    IN_PANELS,
+    supports_activation_quantize,
+)
 from engine.backends.opencl.launches.matmul_tiled import supports_matmul_add
 from engine.backends.opencl.launches.norm_chain import supports_norm_chain
 from engine.backends.opencl.launches.quantize import BLOCK
@@ -85,7 +88,7 @@ def activation_quantize(nodes: NodeList, i: int) -> Fusion | None:
     if node.op is not Op.QUANTIZE:
         return None
     wanted = Quantize.of(node)
-    act = nodes.maker(Gated, wanted.x, i, Op.SILU, Op.GELU)
+    act = nodes.maker(Gated, wanted.x, i, *IN_PANELS)
     if act is None or wanted.x.shape != act.node.shape:
         return None
     given = act.given

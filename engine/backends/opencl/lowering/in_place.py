@@ -15,7 +15,8 @@ IN_PLACE: Mapping[Op, tuple[int, ...]] = {
     **dict.fromkeys((Op.SCALE, Op.SOFTCAP, Op.CLAMP, Op.ADD_ID), (0,)),
     **dict.fromkeys((Op.SQR, Op.SQRT, Op.SIN, Op.COS), (0,)),
     # up as well as gate
-    **dict.fromkeys((Op.SILU, Op.GELU, Op.QUICK_GELU, Op.RELU, Op.SWIGLU_LIMIT), (0, 1)),
+    **dict.fromkeys((Op.SILU, Op.GELU, Op.GELU_ERF, Op.QUICK_GELU), (0, 1)),
+    **dict.fromkeys((Op.RELU, Op.SWIGLU_LIMIT), (0, 1)),
     **dict.fromkeys((Op.TANH, Op.SIGMOID), (0,)),
     **dict.fromkeys((Op.RMS_NORM, Op.LAYER_NORM, Op.L2_NORM), (0,)),
     Op.SOFTMAX: (0,),

@@ -21,7 +21,7 @@ from engine.protocol import (
     PlannedMemory,
     PoolRow,
 )
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.scripted import ScriptedEngine
 from tests.bounds import slowness
 
 pytestmark = [pytest.mark.usefixtures("small_heap"), pytest.mark.alone]

@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QTableView
 from app.window.main_window import MainWindow
 from engine.errors import WorkerDied
 from engine.protocol import Failed, MemoryEvents, Unloaded
-from tests.app.views.records import events, memory, refused, step_times
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.records import events, memory, refused, step_times
+from tests.app.helpers.scripted import ScriptedEngine
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier

@@ -15,8 +15,8 @@ from app.state.models.downloads import Download
 from app.window.main_window import MainWindow
 from engine.protocol import DeviceRow, ListDevices, Load, Message, Predict, Unload
 from engine.settings import KV_TYPES
-from tests.app.views.records import MIB, memory
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.records import MIB, memory
+from tests.app.helpers.scripted import ScriptedEngine
 
 Asked = Callable[[type[Message]], list[Message]]
 

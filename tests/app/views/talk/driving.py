@@ -5,7 +5,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 
 from app.views.talk.message import MessageView
-from tests.app.gui import Talk
+from tests.app.helpers.gui import Talk
 
 
 def view(talk: Talk, row: int) -> MessageView:

@@ -10,8 +10,8 @@ from pytestqt.qtbot import QtBot
 from app.state.talk.disk.store import ChatStore, StoreError
 from app.state.talk.message import Message
 from engine.protocol import Finished, Stats
-from tests.app.gui import Talk
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.gui import Talk
+from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.views.talk.driving import view
 
 Ask = Callable[..., None]

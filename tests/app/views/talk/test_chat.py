@@ -14,8 +14,8 @@ from app.widgets.basics import IconButton
 from app.widgets.overlays.banner import Banner
 from engine.errors import WorkerDied
 from engine.protocol import Failed, Generate, Progress
-from tests.app.gui import Talk
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.gui import Talk
+from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.views.talk.driving import button, click, view
 
 Ask = Callable[..., None]

@@ -22,8 +22,8 @@ from app.views.talk.sampling import SamplingPopover
 from engine.gguf.reader import open_gguf
 from engine.protocol import Cancel, Generate, Load, Sampling
 from engine.tokenizer import load_tokenizer
-from tests.app.gui import Talk
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.gui import Talk
+from tests.app.helpers.scripted import ScriptedEngine
 
 CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
 

@@ -13,8 +13,8 @@ import pytest
 from PySide6.QtCore import QEventLoop, Qt, QTimer
 from PySide6.QtWidgets import QApplication
 
-from tests.app.gui import Talk
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.gui import Talk
+from tests.app.helpers.scripted import ScriptedEngine
 from tests.bounds import slowness
 
 pytestmark = [pytest.mark.usefixtures("small_heap"), pytest.mark.alone]

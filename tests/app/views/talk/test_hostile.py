@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QApplication
 from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message
 from app.views.talk.chats import ChatsView
-from tests.app.gui import Talk
+from tests.app.helpers.gui import Talk
 
 
 def test_times_that_no_calendar_holds(talk: Talk, tmp_path: Path, qapp: QApplication) -> None:

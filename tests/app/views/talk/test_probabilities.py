@@ -22,8 +22,8 @@ from app.widgets.tokens.bands import (
     band_pen,
 )
 from engine.protocol import Alternative, Generate, Piece, TokenInfo
-from tests.app.gui import Talk
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.gui import Talk
+from tests.app.helpers.scripted import ScriptedEngine
 
 Ask = Callable[..., None]
 

@@ -5,8 +5,8 @@ from PySide6.QtWidgets import QApplication
 from app.theme.tokens import LIGHT
 from app.views.talk.prompt import PromptView, parts_of
 from engine.protocol import ChatMessage, Failed, Render, Rendered
-from tests.app.gui import Talk
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.gui import Talk
+from tests.app.helpers.scripted import ScriptedEngine
 
 TEXT = "<|im_start|>user\nuser <b>x</b><|im_end|>\n<|im_start|>assistant\n"
 

@@ -11,8 +11,8 @@ from pytestqt.qtbot import QtBot
 
 from app.theme.theme import tokens
 from app.views.talk.chats import ChatsView
-from tests.app.gui import Talk
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.gui import Talk
+from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.views.talk.driving import view
 
 Ask = Callable[..., None]

@@ -5,7 +5,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from tests.app.gui import Talk
+from tests.app.helpers.gui import Talk
 from tests.app.views.talk.driving import view
 from tests.app.views.talk.test_chat import MANY, Ask
 

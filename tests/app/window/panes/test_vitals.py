@@ -15,8 +15,8 @@ from app.views.talk.context_meter import ContextMeter
 from app.window.main_window import MainWindow
 from app.window.panes.vitals import Vitals
 from engine.protocol import Finished, Progress, Stats
-from tests.app.gui import Talk
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.gui import Talk
+from tests.app.helpers.scripted import ScriptedEngine
 
 Ask = Callable[..., None]
 

@@ -1,6 +1,6 @@
 """Activations, element by element in float64."""
 
-from math import exp, pi, sqrt, tanh
+from math import erfc, exp, pi, sqrt, tanh
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from tests.kernels.values import Operands
 GATED = {
     ops.silu: lambda x: x / (1 + exp(-x)),
     ops.gelu: lambda x: 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))),
+    ops.gelu_erf: lambda x: x / 2 * erfc(-x / sqrt(2)),
     ops.quick_gelu: lambda x: x / (1 + exp(-1.702 * x)),
     ops.relu: lambda x: max(x, 0.0),
 }

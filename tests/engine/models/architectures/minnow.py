@@ -13,7 +13,7 @@ from engine.layers.blocks import BlockSpec, PreNormBlock
 from engine.layers.feed_forward import GEGLU, FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.step import LayerCache, Pass
-from engine.models.base import Constant
+from engine.models.constants import Constant
 from engine.models.decoder import Decoder, DecoderParams
 from engine.models.kept import Kept, Nothing
 from engine.weights.bind import Name

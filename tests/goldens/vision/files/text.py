@@ -1,13 +1,14 @@
-"""What text models have in common: keys of sizes, and names of tensors in GGUF."""
+"""What text models have in common: sizes, and names of tensors in GGUF."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from tests.goldens.vision.layout import Names
+from tests.goldens.vision.layout import File, Names, State, adjacent, renamed
+from tests.goldens.vision.words import Vocabulary
 
-LAYER = r"(?:model\.)?(?:language|text)_model\.(?:model\.)?layers\.(\d+)"
 OUTSIDE = r"(?:model\.)?(?:language|text)_model\.(?:model\.)?"
+LAYER = rf"{OUTSIDE}layers\.(\d+)"
 TEXT_NAMES: Names = (
     (rf"{OUTSIDE}embed_tokens\.weight", r"token_embd.weight"),
     (rf"{OUTSIDE}norm\.weight", r"output_norm.weight"),
@@ -21,30 +22,61 @@ TEXT_NAMES: Names = (
 )
 
 
-def text_metadata(
-    architecture: str,
-    embedding: int,
-    layers: int,
-    heads: int,
-    kv_heads: int,
-    head: int,
-    feed_forward: int,
-    eps: float,
-    base: float,
-) -> dict[str, Any]:
-    """The keys that all text models have."""
-    keys = {
-        "context_length": 1024,
-        "embedding_length": embedding,
-        "block_count": layers,
-        "attention.head_count": heads,
-        "attention.head_count_kv": kv_heads,
-        "attention.key_length": head,
-        "attention.value_length": head,
-        "attention.layer_norm_rms_epsilon": eps,
-        "feed_forward_length": feed_forward,
-        "rope.dimension_count": head,
-        "rope.freq_base": base,
-    }
-    own = {f"{architecture}.{key}": value for key, value in keys.items()}
-    return {"general.name": "tiny"} | own
+class TextSizes(NamedTuple):
+    """The numbers of a text model, for its file and for its reference."""
+
+    layers: int = 3
+    embedding: int = 64
+    heads: int = 4
+    kv_heads: int = 2
+    head: int = 16
+    feed_forward: int = 96
+    eps: float = 1e-5
+    base: float = 1e4
+
+    def metadata(self, architecture: str) -> dict[str, Any]:
+        """The keys that all text models have."""
+        keys = {
+            "context_length": 1024,
+            "embedding_length": self.embedding,
+            "block_count": self.layers,
+            "attention.head_count": self.heads,
+            "attention.head_count_kv": self.kv_heads,
+            "attention.key_length": self.head,
+            "attention.value_length": self.head,
+            "attention.layer_norm_rms_epsilon": self.eps,
+            "feed_forward_length": self.feed_forward,
+            "rope.dimension_count": self.head,
+            "rope.freq_base": self.base,
+        }
+        own = {f"{architecture}.{key}": value for key, value in keys.items()}
+        return {"general.name": "tiny"} | own
+
+    def config(self, vocabulary: Vocabulary) -> dict[str, Any]:
+        """What transformers' configuration says of it."""
+        return {
+            "vocab_size": len(vocabulary),
+            "hidden_size": self.embedding,
+            "intermediate_size": self.feed_forward,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.kv_heads,
+            "head_dim": self.head,
+            "rms_norm_eps": self.eps,
+            "rope_parameters": {"rope_type": "default", "rope_theta": self.base},
+            "pad_token_id": None,
+            "tie_word_embeddings": False,
+        }
+
+
+def llama(
+    state: State, sizes: TextSizes, vocabulary: Vocabulary, architecture: str = "llama"
+) -> File:
+    """A text model of Llama's kind, whose queries and keys turn neighbours."""
+    tensors = dict(renamed(state, TEXT_NAMES))
+    for name in tensors:
+        if name.endswith("attn_q.weight"):
+            tensors[name] = adjacent(tensors[name], sizes.heads)
+        elif name.endswith("attn_k.weight"):
+            tensors[name] = adjacent(tensors[name], sizes.kv_heads)
+    return File(architecture, sizes.metadata(architecture) | vocabulary.metadata(), tensors)

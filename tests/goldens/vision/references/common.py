@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from jinja2 import Environment
+from PIL import Image
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -133,8 +134,8 @@ def words(count: int) -> str:
     return ", ".join(WORDS[i % len(WORDS)] for i in range(count))
 
 
-def tokenizer(vocabulary: Vocabulary) -> Tokenizer:
-    """The vocabulary in Hugging Face's `tokenizers`."""
+def tokenizer(vocabulary: Vocabulary, placeholder: str) -> Tokenizer:
+    """The vocabulary in Hugging Face's `tokenizers`; `placeholder` may be a token beyond it."""
     ids = {token: i for i, token in enumerate(vocabulary.tokens)}
     if vocabulary.sentencepiece:
         pieces = sorted(ids, key=lambda t: (-vocabulary.scores()[ids[t]], ids[t]))
@@ -154,7 +155,8 @@ def tokenizer(vocabulary: Vocabulary) -> Tokenizer:
                 pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
             ]
         )
-    made.add_special_tokens([AddedToken(token, normalized=False) for token in vocabulary.special])
+    special = dict.fromkeys([*vocabulary.special, placeholder])
+    made.add_special_tokens([AddedToken(token, normalized=False) for token in special])
     return made
 
 
@@ -176,6 +178,40 @@ def normalised(views: np.ndarray, mean: Sequence[float], std: Sequence[float]) -
     return torch.from_numpy(np.ascontiguousarray(values.transpose(0, 3, 1, 2), np.float32))
 
 
+def tiles(picture: np.ndarray, side: int) -> np.ndarray:
+    """A picture whose sides are multiples of `side` cut into squares, row by row."""
+    height, width = picture.shape[:2]
+    rows = picture.reshape(height // side, side, width // side, side, 3)
+    return rows.swapaxes(1, 2).reshape(-1, side, side, 3)
+
+
+def overview(picture: np.ndarray, side: int, filter_: Image.Resampling) -> np.ndarray:
+    """The whole picture stretched to one square, by Pillow: uint8 [1, side, side, 3]."""
+    return np.asarray(Image.fromarray(picture).resize((side, side), filter_))[None]
+
+
+def replaced(text: str, printed: str, marks: Sequence[str]) -> str:
+    """Each occurrence of `printed` replaced by the next of `marks`."""
+    first, *rest = text.split(printed)
+    if len(rest) != len(marks):
+        raise ValueError(f"{len(rest)} times {printed} in a text for {len(marks)} pictures")
+    return first + "".join(mark + piece for mark, piece in zip(marks, rest, strict=True))
+
+
+def merged_logits(
+    rows: Callable[[Any, Tensor], Tensor], placeholder: int
+) -> Callable[[Any, Tensor, Sequence[Tensor]], Tensor]:
+    """For families that see pictures one at a time: rows stand in for what the words would be."""
+
+    def logits(model: Any, ids: Tensor, pixels: Sequence[Tensor]) -> Tensor:
+        is_row = ids == placeholder
+        embeddings = model.get_input_embeddings()(ids.masked_fill(is_row, 0))
+        embeddings[is_row] = torch.cat([rows(model, values) for values in pixels])
+        return model(inputs_embeds=embeddings).logits[0]
+
+    return logits
+
+
 def compute(reference: Reference, model: PreTrainedModel, name: str) -> Case:
     """Everything of one case."""
     messages = reference.cases[name]
@@ -185,8 +221,9 @@ def compute(reference: Reference, model: PreTrainedModel, name: str) -> Case:
     pixels = [normalised(v, reference.mean, reference.std) for v in views]
     with torch.no_grad():
         rows = [reference.rows(model, values).numpy() for values in pixels]
-        text = reference.expand(rendered(reference.vocabulary, messages), [*views])
-        ids = tokenizer(reference.vocabulary).encode(text, add_special_tokens=False).ids
+        text = reference.expand(rendered(reference.vocabulary, messages), pictures)
+        words = tokenizer(reference.vocabulary, reference.placeholder)
+        ids = words.encode(text, add_special_tokens=False).ids
         sequence, margins = list(ids), []
         for step in range(ANSWER):
             logits = reference.logits(model, torch.tensor([sequence]), pixels)
@@ -195,7 +232,7 @@ def compute(reference: Reference, model: PreTrainedModel, name: str) -> Case:
             first, second = logits[-1].topk(2).values.tolist()
             margins.append(first - second)
             sequence.append(int(logits[-1].argmax()))
-    placeholder = reference.vocabulary.id(reference.placeholder)
+    placeholder = words.token_to_id(reference.placeholder)
     told = np.array([-1 if i == placeholder else i for i in ids], np.int32)
     return Case(
         name,

@@ -14,53 +14,37 @@ import torch
 from torch import Tensor
 from transformers import Gemma3Config, Gemma3ForConditionalGeneration, PreTrainedModel
 
-from tests.goldens.vision.files import gemma3 as sizes
-from tests.goldens.vision.references.common import Reference, eager, parts, words
+from tests.goldens.vision.files.gemma3 import ROWS, TEXT, TOWER, VOCABULARY, WINDOW
+from tests.goldens.vision.files.tower import HALF
+from tests.goldens.vision.references.common import Reference, eager, parts, replaced, words
 
-SQUARE = (sizes.SIDE, sizes.SIDE)
+SQUARE = (TOWER.side, TOWER.side)
+SOFT = "<image_soft_token>"
 
 
 def _model() -> PreTrainedModel:
-    text = {
-        "vocab_size": len(sizes.VOCABULARY),
-        "hidden_size": sizes.E,
-        "intermediate_size": sizes.F,
-        "num_hidden_layers": sizes.LAYERS,
-        "num_attention_heads": sizes.HEADS,
-        "num_key_value_heads": sizes.KV_HEADS,
-        "head_dim": sizes.HEAD,
-        "query_pre_attn_scalar": sizes.HEAD,
-        "sliding_window": sizes.WINDOW,
+    text = TEXT.config(VOCABULARY) | {
+        "query_pre_attn_scalar": TEXT.head,
+        "sliding_window": WINDOW,
         "layer_types": ["sliding_attention"] * 5 + ["full_attention", "sliding_attention"],
         "rope_parameters": {
-            "full_attention": {"rope_type": "default", "rope_theta": 1e6},
+            "full_attention": {"rope_type": "default", "rope_theta": TEXT.base},
             "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
         },
-        "rms_norm_eps": 1e-6,
-    }
-    vision = {
-        "hidden_size": sizes.D,
-        "intermediate_size": sizes.VISION_F,
-        "num_hidden_layers": sizes.BLOCKS,
-        "num_attention_heads": sizes.VISION_HEADS,
-        "image_size": sizes.SIDE,
-        "patch_size": sizes.PATCH,
-        "layer_norm_eps": 1e-6,
-        "vision_use_head": False,
+        "tie_word_embeddings": True,
     }
     config = Gemma3Config(
         text_config=text,
-        vision_config=vision,
-        mm_tokens_per_image=sizes.ROWS,
-        image_token_id=sizes.VOCABULARY.id("<image_soft_token>"),
+        vision_config=TOWER.config() | {"vision_use_head": False},
+        mm_tokens_per_image=ROWS,
+        image_token_id=VOCABULARY.id(SOFT),
     )
     return eager(Gemma3ForConditionalGeneration, config)
 
 
-def _expand(text: str, views: Sequence[np.ndarray]) -> str:
-    rows = "<image_soft_token>" * sizes.ROWS
-    whole = f"\n\n<start_of_image>{rows}<end_of_image>\n\n"
-    return text.replace("<start_of_image>", whole)
+def _expand(text: str, pictures: Sequence[np.ndarray]) -> str:
+    whole = f"\n\n<start_of_image>{SOFT * ROWS}<end_of_image>\n\n"
+    return replaced(text, "<start_of_image>", [whole] * len(pictures))
 
 
 def _rows(model: Any, pixels: Tensor) -> Tensor:
@@ -74,13 +58,11 @@ def _logits(model: Any, ids: Tensor, pixels: Sequence[Tensor]) -> Tensor:
 
 REFERENCE = Reference(
     model=_model,
-    vocabulary=sizes.VOCABULARY,
-    cases={
-        "two": parts(words(9), SQUARE, "and " + words(2), SQUARE, words(1)),
-    },
-    placeholder="<image_soft_token>",
-    mean=sizes.IMAGE_MEAN,
-    std=sizes.IMAGE_STD,
+    vocabulary=VOCABULARY,
+    cases={"two": parts(words(9), SQUARE, "and " + words(2), SQUARE, words(1))},
+    placeholder=SOFT,
+    mean=HALF,
+    std=HALF,
     views=lambda picture: picture[None],
     expand=_expand,
     rows=_rows,

@@ -25,7 +25,7 @@ from app.state.talk.disk.store import ChatStore
 from app.views.talk.chats import period
 from app.widgets.numbers import duration, local_time, mib
 from engine.errors import Cancelled
-from tests.app.mutate import mutated
+from tests.app.helpers.mutate import mutated
 from tests.app.state.conftest import Until
 
 Json = dict[str, Any]

@@ -122,6 +122,9 @@ def test_a_norm_added_to_itself() -> None:
 def test_activation() -> None:
     gated = ops.silu(x(64, 3), x(64, 3))
     assert launched(ops.matmul(w(64, 8), gated)) == ["activation_quantize", "matmul_tiled"]
+    for act in (ops.gelu, ops.gelu_erf, ops.quick_gelu):
+        product = ops.matmul(w(64, 8), act(x(64, 3)))
+        assert launched(product) == ["activation_quantize", "matmul_tiled"]
     across = ops.silu(x(3, 64).permute(1, 0))
     assert launched(ops.matmul(w(64, 8), across)) == ["silu", "quantize", "matmul_tiled"]
     halves = x(2, 64, fmt=F16).permute(1, 0)  # four bytes apart, as f32 without gaps

@@ -1,6 +1,6 @@
 """Sockets refused: whoever reaches for any host but the test's own server fails the test.
 
-A plug-in of pytest (`-p tests.app.no_network`); children of the test refuse as well.
+A plug-in of pytest (`-p tests.app.helpers.no_network`); children of the test refuse as well.
 """
 
 import json

@@ -16,7 +16,7 @@ from app.theme.theme import Theme
 from app.views.talk.chat import ChatView
 from app.views.talk.composer import Composer
 from app.window.main_window import MainWindow
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.scripted import ScriptedEngine
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 HARMLESS = ("This plugin does not support",)

@@ -1,0 +1,46 @@
+"""Small tensors that become numbers of the forward pass instead of weights."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import BadFile
+from engine.gguf import GGUFFile
+from engine.graph.tensor import pad_shape
+from engine.weights.params import Range
+
+Values = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A small tensor of the file that the host reads while the model is made; it may be absent.
+
+    Its header must say exactly `shape` (ggml's order) before a byte of it is read.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    allowed: Range
+
+
+def read_constants(wanted: Iterable[Constant], file: GGUFFile) -> Mapping[str, Values]:
+    """Those that are in the file, by name, in reversed (NumPy) shape. Raises `BadFile`."""
+    constants: dict[str, Values] = {}
+    for constant in wanted:
+        info = file.tensors.get(constant.name)
+        if info is None:
+            continue
+        if info.shape != pad_shape(constant.name, constant.shape):
+            shape = list(info.shape[: info.n_dims])
+            problem = f"{constant.name} is {shape}; expected {list(constant.shape)}"
+            raise BadFile(file.paths[0], problem)
+        values = file.array(constant.name)
+        for value in (float(values.min()), float(values.max())):  # both NaN where one is
+            if not constant.allowed.has(value):
+                problem = f"{constant.name} holds {value:g}; expected {constant.allowed}"
+                raise BadFile(file.paths[0], problem)
+        constants[constant.name] = values
+    return constants
