@@ -9,8 +9,11 @@ from gguf import GGMLQuantizationType as Kind
 
 from tests.goldens.vision.store import load_state
 
-FAMILIES = ("gemma3", "idefics3", "mistral3", "llava")
-SINGLE = ("gemma3", "mistral3")
+FAMILIES = (
+    *("gemma3", "idefics3", "mistral3", "llava"),
+    *("qwen2vl", "qwen25vl", "qwen3vl"),
+)
+SINGLE = ("gemma3", "mistral3", "qwen25vl", "qwen3vl")
 """Those that also have Ollama's layout: one file with both parts."""
 
 

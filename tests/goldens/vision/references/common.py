@@ -44,8 +44,9 @@ class Reference:
     `views` cuts a picture into what the tower sees, uint8 [v, h, w, 3]. `expand` replaces what the
     template printed for the pictures by the marks and as many `placeholder` tokens as rows follow.
     `rows` computes the rows of one picture from float32 [v, 3, h, w]; `logits` those of a whole
-    sequence with all its pictures. `gains` scales what `weights` draws, or shifts norms, by a
-    pattern of names.
+    sequence with all its pictures. `gains` scales what `weights` draws, or shifts norms, by
+    a pattern of names. `seed` is one with which no greedy token is the placeholder, which
+    transformers would take for a picture's row.
     """
 
     model: Callable[[], PreTrainedModel]
