@@ -18,11 +18,11 @@ from tests.engine.models.vision.definition import (
 from tests.engine.models.vision.running import host_of, running
 from tests.goldens.tiny import Draws
 from tests.goldens.vision.families import write_pair, write_single
-from tests.goldens.vision.files.gemma3 import BLOCKS, PATCH, SIDE, VISION_HEADS, E
+from tests.goldens.vision.files.gemma3 import TEXT, TOWER
 from tests.truth.compare import nmse
 
-HOST = host_of("gemma3", E)
-GRID, POOL, EPS = SIDE // PATCH, 4, 1e-6
+HOST = host_of("gemma3", TEXT.embedding)
+SIDE, GRID, POOL, EPS = TOWER.side, TOWER.side // TOWER.patch, 4, 1e-6
 VIEW = ((Draws(5).uniform(SIDE, SIDE, 3) + 1) * 127.5).astype(np.uint8)
 
 
@@ -35,11 +35,11 @@ def by_definition(w: dict[str, np.ndarray], view: np.ndarray) -> np.ndarray:
     """Rows [16, E] of a picture, in float64."""
     x = convolved(view / 127.5 - 1, w["v.patch_embd.weight"], w["v.patch_embd.bias"])
     x = x + w["v.position_embd.weight"]
-    for i in range(BLOCKS):
+    for i in range(TOWER.blocks):
         at = f"v.blk.{i}."
         h = layer_norm(x, w[f"{at}ln1.weight"], w[f"{at}ln1.bias"], EPS)
         q, k, v = (
-            linear(h, w, f"{at}attn_{part}").reshape(len(x), VISION_HEADS, -1) for part in "qkv"
+            linear(h, w, f"{at}attn_{part}").reshape(len(x), TOWER.heads, -1) for part in "qkv"
         )
         x = x + linear(attention(q, k, v), w, f"{at}attn_out")
         h = layer_norm(x, w[f"{at}ln2.weight"], w[f"{at}ln2.bias"], EPS)

@@ -1,0 +1,98 @@
+"""Towers of every family against float32 transformers, on the same pixels.
+
+Rows in float32 on the host differ by what adding in another order does; a device may keep its
+results in float16 where it says so. `KNOWN` are the families whose tower is there.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gguf import GGMLQuantizationType as Kind
+
+from engine.backends.opencl.drivers.device import list_devices
+from engine.images.plan import Limits, Size
+from tests.engine.models.vision.running import Running, host_of, running
+from tests.goldens.vision.families import SINGLE, host_sizes, write_pair, write_single
+from tests.goldens.vision.store import Case, Seen, load_cases
+from tests.truth.compare import nmse
+
+KNOWN = {"gemma3": "gemma3"}
+"""By family, the architecture of its text model."""
+
+FILES = [(f, False) for f in KNOWN] + [(f, True) for f in SINGLE if f in KNOWN]
+OPENCL = [pytest.param(i.name, marks=pytest.mark.device, id=i.name) for i in list_devices()]
+
+
+@contextmanager
+def tower_of(
+    family: str, folder: Path, is_single: bool = False, device: str = "host", kind: Kind = Kind.F32
+) -> Iterator[Running]:
+    """The family's tower from one of its layouts."""
+    sizes = host_sizes(family)
+    host = host_of(family if is_single else KNOWN[family], sizes.embedding, sizes.eps)
+    if is_single:
+        path = write_single(folder, family, kind)
+    else:
+        _, path = write_pair(folder, family, kind)
+    with running(path, host, device) as made:
+        yield made
+
+
+def rows_of(tower: Running, seen: Seen) -> np.ndarray:
+    """Rows of all views of a picture, f32 [rows, E]."""
+    height, width = seen.picture.shape[:2]
+    plan = tower.built.tower.plan(Size(width, height), Limits())
+    assert [v.size for v in plan.views] == [(v.shape[1], v.shape[0]) for v in seen.views]
+    passes = tower.built.tower.passes(plan)
+    return np.concatenate([tower.rows(seen.views[i], plan, i) for i in passes])
+
+
+def errors(tower: Running, family: str) -> dict[str, float]:
+    """NMSE of each picture's rows, by case and number."""
+    return {
+        f"{case.name} {i}": nmse(rows_of(tower, seen), seen.rows)
+        for case in load_cases(family).values()
+        for i, seen in enumerate(case.seen)
+    }
+
+
+def worst(found: dict[str, float]) -> float:
+    print({name: f"{error:.1e}" for name, error in found.items()})
+    return max(found.values())
+
+
+@pytest.mark.parametrize(("family", "is_single"), FILES)
+def test_rows_are_transformers(family: str, is_single: bool, tmp_path: Path) -> None:
+    with tower_of(family, tmp_path, is_single) as tower:
+        assert worst(errors(tower, family)) < 1e-9
+
+
+@pytest.mark.parametrize("family", KNOWN)
+@pytest.mark.parametrize("device", OPENCL)
+def test_rows_on_devices(device: str, family: str, tmp_path: Path) -> None:
+    with tower_of(family, tmp_path, device=device, kind=Kind.F16) as tower:
+        assert worst(errors(tower, family)) < 1e-5
+
+
+@pytest.mark.parametrize("family", KNOWN)
+@pytest.mark.parametrize("device", OPENCL)
+def test_rows_of_q8_0_on_devices(device: str, family: str, tmp_path: Path) -> None:
+    """Against the host on the same file: what blocks of 8 bits lose is not the device's doing."""
+    with (
+        tower_of(family, tmp_path, kind=Kind.Q8_0) as exact,
+        tower_of(family, tmp_path, device=device, kind=Kind.Q8_0) as tower,
+    ):
+        case = next(iter(load_cases(family).values()))
+        assert nmse(rows_of(tower, case.seen[0]), rows_of(exact, case.seen[0])) < 1e-5
+
+
+def test_f16_holds_the_weights_exactly(tmp_path: Path) -> None:
+    case: Case = load_cases("gemma3")["two"]
+    with (
+        tower_of("gemma3", tmp_path, kind=Kind.F16) as half,
+        tower_of("gemma3", tmp_path / "f32") as whole,
+    ):
+        assert np.array_equal(rows_of(half, case.seen[0]), rows_of(whole, case.seen[0]))
