@@ -28,6 +28,10 @@ class Box(NamedTuple):
     bottom: float
 
 
+def _inside(value: float, most: int) -> float:
+    return min(max(value, 0.0), float(most))
+
+
 class Limits(msgspec.Struct, frozen=True):
     """What a person or the context allows a picture to take.
 
@@ -39,21 +43,28 @@ class Limits(msgspec.Struct, frozen=True):
     one_view: bool = False
 
 
+Role = Literal["whole", "tile", "overview"]
+
+
 class View(msgspec.Struct, frozen=True):
     """One picture that the tower sees.
 
-    The original is resized to each of `steps` in turn. The last result lies on the view with its
-    upper left corner at `offset`, which is negative for tiles that begin further right or down;
-    what it does not cover is padding. Rows come out in raster order of `grid`, after `extras` rows
-    that stand for no place of their own: a class row, the queries of a resampler.
+    The original, with a `margin` of padding (left, top, right, bottom) in its own pixels, is
+    resized to each of `steps` in turn. The last result lies on the view with its upper left corner
+    at `offset`, which is negative for tiles that begin further right or down; what it does not
+    cover is padding too.
+
+    Rows come out in raster order of `grid`, after `extras` rows that stand for no place of their
+    own: a class row, the queries of a resampler. `row` and `col` count tiles.
     """
 
     original: Size
     steps: tuple[Size, ...]
-    offset: tuple[int, int]
     size: Size
     grid: Size
-    role: Literal["whole", "tile", "overview"] = "whole"
+    offset: tuple[int, int] = (0, 0)
+    margin: tuple[int, int, int, int] = (0, 0, 0, 0)
+    role: Role = "whole"
     row: int = 0
     col: int = 0
     extras: int = 0
@@ -64,12 +75,22 @@ class View(msgspec.Struct, frozen=True):
         return self.extras + self.grid.w * self.grid.h
 
     @property
+    def _scale(self) -> tuple[float, float]:
+        """Pixels of the view per pixel of the original."""
+        left, top, right, bottom = self.margin
+        resized, w, h = self.steps[-1], *self.original
+        return resized.w / (left + w + right), resized.h / (top + h + bottom)
+
+    @property
     def content(self) -> Box:
         """Where in the view the picture is; the rest is padding."""
-        (x, y), resized = self.offset, self.steps[-1]
+        (sx, sy), (x, y), (left, top) = self._scale, self.offset, self.margin[:2]
+
         return Box(
-            *(max(x, 0), max(y, 0)),
-            *(min(x + resized.w, self.size.w), min(y + resized.h, self.size.h)),
+            _inside(x + left * sx, self.size.w),
+            _inside(y + top * sy, self.size.h),
+            _inside(x + (left + self.original.w) * sx, self.size.w),
+            _inside(y + (top + self.original.h) * sy, self.size.h),
         )
 
     @property
@@ -82,24 +103,20 @@ class View(msgspec.Struct, frozen=True):
         if not 0 <= row < self.rows:
             raise IndexError(f"row {row} of a view that has {self.rows}")
         if row < self.extras:
-            return Box(0, 0, *self.size)
+            return Box(0.0, 0.0, float(self.size.w), float(self.size.h))
         y, x = divmod(row - self.extras, self.grid.w)
         w, h = self.size.w / self.grid.w, self.size.h / self.grid.h
         return Box(x * w, y * h, (x + 1) * w, (y + 1) * h)
 
     def in_original(self, box: Box) -> Box:
-        """A rectangle of the view in the original's pixels, padding cut off; empty if all of it."""
-        (x, y), resized = self.offset, self.steps[-1]
-        w, h = self.original.w / resized.w, self.original.h / resized.h
-
-        def inside(value: float, most: int) -> float:
-            return min(max(value, 0), most)
+        """A rectangle of the view in the original's pixels, without padding; empty if only that."""
+        (sx, sy), (x, y), (left, top) = self._scale, self.offset, self.margin[:2]
 
         return Box(
-            inside((box.left - x) * w, self.original.w),
-            inside((box.top - y) * h, self.original.h),
-            inside((box.right - x) * w, self.original.w),
-            inside((box.bottom - y) * h, self.original.h),
+            _inside((box.left - x) / sx - left, self.original.w),
+            _inside((box.top - y) / sy - top, self.original.h),
+            _inside((box.right - x) / sx - left, self.original.w),
+            _inside((box.bottom - y) / sy - top, self.original.h),
         )
 
 

@@ -1,0 +1,241 @@
+"""Sizes, canvases and grids: arithmetic on widths and heights, as the families' processors have it.
+
+Where a rule rounds, the order of its floating-point operations is the published processor's. Grids
+and arrangements of tiles are (rows, columns).
+"""
+
+from collections.abc import Sequence
+from math import ceil, floor, log, sqrt
+
+import numpy as np
+
+from engine.errors import BadPicture
+from engine.images.plan import Size, View
+
+MOST_ASPECT = 200  # of Qwen's processors, which refuse longer pictures
+
+Arrangement = tuple[int, int]
+
+
+def fit(size: Size, box: Size) -> Size:
+    """The largest size of the same aspect within a box; the shorter side is cut off, at least 1."""
+    by_w, by_h = box.w / size.w, box.h / size.h
+    if by_w < by_h:
+        return Size(box.w, max(min(floor(size.h * by_w), box.h), 1))
+    return Size(max(min(floor(size.w * by_h), box.w), 1), box.h)
+
+
+def fit_up(size: Size, box: Size) -> Size:
+    """As `fit`, with the shorter side rounded up (LLaVA 1.6)."""
+    by_w, by_h = box.w / size.w, box.h / size.h
+    if by_w < by_h:
+        return Size(box.w, min(ceil(size.h * by_w), box.h))
+    return Size(min(ceil(size.w * by_h), box.w), box.h)
+
+
+def up_to(value: int, unit: int) -> int:
+    """The next multiple."""
+    return -(-value // unit) * unit
+
+
+def within_edge(size: Size, longest: int) -> Size:
+    """Reduced until no side is longer than `longest` (Pixtral); sides are cut off, at least 1."""
+    ratio = max(size.h / longest, size.w / longest)
+    if ratio <= 1:
+        return size
+    return Size(max(floor(size.w / ratio), 1), max(floor(size.h / ratio), 1))
+
+
+def smart_resize(size: Size, unit: int, least: int, most: int) -> Size:
+    """Sides in multiples of `unit`, rounded half to even; least <= pixels <= most (Qwen).
+
+    Raises `BadPicture` where one side is more than 200 times the other.
+    """
+    w, h = size
+    if max(w, h) > MOST_ASPECT * min(w, h):
+        raise BadPicture(
+            f"picture of {size}",
+            f"one side is {max(w, h) / min(w, h):.0f} times the other; this model takes up to"
+            f" {MOST_ASPECT}: cut it",
+        )
+    new = Size(round(w / unit) * unit, round(h / unit) * unit)
+    if new.w * new.h > most:
+        factor = sqrt(h * w / most)
+        return Size(
+            max(unit, floor(w / factor / unit) * unit), max(unit, floor(h / factor / unit) * unit)
+        )
+    if new.w * new.h < least:
+        factor = sqrt(least / (h * w))
+        return Size(ceil(w * factor / unit) * unit, ceil(h * factor / unit) * unit)
+    return new
+
+
+def fill_budget(size: Size, unit: int, cells: int) -> Size:
+    """The largest size in multiples of `unit` whose area is at most `cells` of them (Gemma 4)."""
+    factor = sqrt(cells * unit**2 / (size.h * size.w))
+    w = floor(factor * size.w / unit)
+    h = floor(factor * size.h / unit)
+    if h == 0:
+        w, h = min(size.w // size.h, cells), 1
+    elif w == 0:
+        w, h = 1, min(size.h // size.w, cells)
+    return Size(w * unit, h * unit)
+
+
+def arrangements(most: int) -> list[Arrangement]:
+    """All of up to `most` tiles, rows first; the index + 1 is mllama's aspect id."""
+    return [
+        (rows, cols)
+        for rows in range(1, most + 1)
+        for cols in range(1, most + 1)
+        if rows * cols <= most
+    ]
+
+
+def aspect_id(arrangement: Arrangement, most: int) -> int:
+    """The number that mllama's tile embeddings know an arrangement of up to `most` tiles by."""
+    return arrangements(most).index(arrangement) + 1
+
+
+def roomiest(size: Size, tile: int, most: int, kind: type[np.floating] = np.float64) -> Arrangement:
+    """The canvas that shrinks a picture least, else enlarges it least; then the smallest.
+
+    Scales are computed and compared as `kind`: of two that differ in the last bit one wins.
+    """
+    canvases = arrangements(most)
+    scales = [
+        min(kind(tile * cols) / kind(size.w), kind(tile * rows) / kind(size.h))
+        for rows, cols in canvases
+    ]
+    enlarging = [scale for scale in scales if scale >= 1]
+    best = min(enlarging) if enlarging else max(scales)
+    fitting = [canvas for canvas, scale in zip(canvases, scales, strict=True) if scale == best]
+    return min(fitting, key=lambda canvas: canvas[0] * canvas[1])
+
+
+def on_canvas(size: Size, tile: int, arrangement: Arrangement) -> Size:
+    """How large a picture lies on its canvas: not enlarged beyond one tile (mllama, llama4)."""
+    rows, cols = arrangement
+    box = Size(min(max(size.w, tile), tile * cols), min(max(size.h, tile), tile * rows))
+    return fit(size, box)
+
+
+def closest_aspect(size: Size, tile: int, most: int) -> Arrangement:
+    """The arrangement whose aspect is nearest to the picture's (InternVL).
+
+    Of equally near ones the larger, as long as the picture has half its pixels.
+    """
+    aspect, best, least = size.w / size.h, (1, 1), float("inf")
+    canvases = [(rows, cols) for cols, rows in arrangements(most)]  # by columns, then rows
+    for rows, cols in sorted(canvases, key=lambda canvas: canvas[0] * canvas[1]):
+        away = abs(aspect - cols / rows)
+        if away < least or (away == least and size.w * size.h > 0.5 * tile * tile * rows * cols):
+            best, least = (rows, cols), away
+    return best
+
+
+def to_longest(size: Size, longest: int) -> Size:
+    """The longer side becomes `longest`, the other one even (Idefics 3)."""
+    aspect = size.w / size.h
+    if size.w >= size.h:
+        h = int(longest / aspect)
+        return Size(longest, max(h + h % 2, 1))
+    w = int(longest * aspect)
+    return Size(max(w + w % 2, 1), longest)
+
+
+def to_tiles(size: Size, tile: int) -> Size:
+    """The longer side up to a multiple of `tile`, the other by the aspect, then up (Idefics 3)."""
+    aspect = size.w / size.h
+    if size.w >= size.h:
+        w = up_to(size.w, tile)
+        return Size(w, up_to(max(int(w / aspect), 1), tile))
+    h = up_to(size.h, tile)
+    return Size(up_to(max(int(h * aspect), 1), tile), h)
+
+
+def pinpoint(size: Size, choices: Sequence[Size]) -> Size:
+    """The canvas that keeps most of a picture's pixels, then wastes least (LLaVA 1.6)."""
+
+    def value(canvas: Size) -> tuple[int, int]:
+        scale = min(canvas.w / size.w, canvas.h / size.h)
+        kept = min(int(size.w * scale) * int(size.h * scale), size.w * size.h)
+        return kept, kept - canvas.w * canvas.h
+
+    return max(choices, key=value)
+
+
+def unpadded(size: Size, grid: Size) -> tuple[range, range]:
+    """Which rows and columns of a canvas's grid hold the picture that lies in its middle."""
+    if size.w / size.h > grid.w / grid.h:
+        inner = int(round(size.h * (grid.w / size.w), 7))
+        away = (grid.h - inner) // 2
+        return range(away, grid.h - away), range(grid.w)
+    inner = int(round(size.w * (grid.h / size.h), 7))
+    away = (grid.w - inner) // 2
+    return range(grid.h), range(away, grid.w - away)
+
+
+def near_square(w: float, h: float, edge: int, unit: int, enlarge: bool) -> Size:
+    """About the area of a square of `edge`, sides rounded to multiples of `unit` (MiniCPM-V)."""
+    if w * h > edge * edge or enlarge:
+        aspect = w / h
+        h = int(edge / sqrt(aspect))
+        w = int(h * aspect)
+    return Size(_to_unit(w, unit), _to_unit(h, unit))
+
+
+def slices(size: Size, edge: int, most: int) -> Arrangement | None:
+    """How many slices of about `edge` squared there are (MiniCPM-V); None: only the whole."""
+    wanted = min(ceil(size.w * size.h / (edge * edge)), most)
+    if wanted <= 1:
+        return None
+    choices = [
+        (rows, count // rows)
+        for count in (wanted - 1, wanted, wanted + 1)
+        if 1 < count <= most
+        for rows in range(1, count + 1)
+        if count % rows == 0
+    ]
+    aspect = log(size.w / size.h)
+    return min(choices, key=lambda c: (abs(aspect - log(c[1] / c[0])), -c[0]))
+
+
+def sliced(size: Size, arrangement: Arrangement, edge: int, unit: int) -> Size:
+    """The size of a picture that is cut into slices of about `edge` squared (MiniCPM-V)."""
+    rows, cols = arrangement
+    w, h = _to_unit(size.w, cols) / cols, _to_unit(size.h, rows) / rows
+    one = near_square(w, h, edge, unit, enlarge=True)
+    return Size(one.w * cols, one.h * rows)
+
+
+def _to_unit(length: float, unit: int) -> int:
+    return max(round(length / unit) * unit, unit)
+
+
+def cut(
+    original: Size,
+    steps: tuple[Size, ...],
+    tile: Size,
+    arrangement: Arrangement,
+    grid: Size,
+    at: tuple[int, int] = (0, 0),
+    extras: int = 0,
+) -> tuple[View, ...]:
+    """The tiles of a canvas in raster order; on it the resized picture's corner lies at `at`."""
+    rows, cols = arrangement
+    return tuple(
+        View(
+            original=original,
+            steps=steps,
+            size=tile,
+            grid=grid,
+            offset=(at[0] - col * tile.w, at[1] - row * tile.h),
+            role="tile" if rows * cols > 1 else "whole",
+            row=row,
+            col=col,
+            extras=extras,
+        )
+        for row in range(rows)
+        for col in range(cols)
+    )

@@ -1,0 +1,37 @@
+"""Every family's plan with the numbers of its published models."""
+
+from collections.abc import Callable
+
+from engine.images.layouts.canvas import llama4, mllama
+from engine.images.layouts.idefics3 import idefics3
+from engine.images.layouts.internvl import internvl
+from engine.images.layouts.llava_next import llava_next
+from engine.images.layouts.minicpmv import minicpmv
+from engine.images.layouts.native import gemma4, pixtral, qwen
+from engine.images.layouts.single import gemma3, llava
+from engine.images.plan import ImagePlan, Limits, Size
+
+Plan = Callable[[Size, Limits], ImagePlan]
+
+CANVASES = [Size(w, h) for h, w in ((336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008))]
+FAMILIES: dict[str, Plan] = {
+    "gemma3": lambda size, limits: gemma3(size, limits, edge=896, tokens=256),
+    "pixtral-12b": lambda size, limits: pixtral(size, limits, longest=1024, cell=16),
+    "mistral3": lambda size, limits: pixtral(size, limits, longest=1540, cell=28),
+    "qwen2.5-vl": lambda size, limits: qwen(size, limits, cell=28, least=3136, most=12845056),
+    "qwen3-vl": lambda size, limits: qwen(size, limits, cell=32, least=65536, most=16777216),
+    "mllama": lambda size, limits: mllama(size, limits, edge=560, most=4, patch=14),
+    "llama4": lambda size, limits: llama4(size, limits, edge=336, most=16, cell=28),
+    "smolvlm": lambda size, limits: idefics3(size, limits, edge=512, longest=2048, cell=64),
+    "idefics3-8b": lambda size, limits: idefics3(size, limits, edge=364, longest=1456, cell=28),
+    "smolvlm-2.2b": lambda size, limits: idefics3(size, limits, edge=384, longest=1536, cell=42),
+    "llava-1.5": lambda size, limits: llava(size, limits, edge=336, patch=14),
+    "llava-1.6": lambda size, limits: llava_next(
+        size, limits, edge=336, patch=14, canvases=CANVASES
+    ),
+    "internvl": lambda size, limits: internvl(size, limits, edge=448, most=12, cell=28),
+    "minicpm-v": lambda size, limits: minicpmv(size, limits, edge=448, unit=14, most=9, queries=64),
+    "gemma4": lambda size, limits: gemma4(size, limits, cell=48, tokens=280, causal=False),
+    "gemma4-70": lambda size, limits: gemma4(size, limits, cell=48, tokens=70, causal=True),
+    "gemma4-1120": lambda size, limits: gemma4(size, limits, cell=48, tokens=1120, causal=True),
+}
