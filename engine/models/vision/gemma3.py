@@ -11,8 +11,9 @@ from typing import Annotated
 from engine.gguf.formats import F32
 from engine.graph import ops
 from engine.graph.tensor import Tensor
+from engine.images.layouts import single
 from engine.images.patches import Floats, cut, neighbours
-from engine.images.plan import ImagePlan, Limits, Rows, Size, Text, View
+from engine.images.plan import ImagePlan, Limits, Size
 from engine.layers.linear import RMSNorm
 from engine.layers.tower import TowerPass, TowerStep
 from engine.layers.vision import Block, BlockSpec, LayerNorm, Patches, Positions, pooled
@@ -74,11 +75,9 @@ class Model(Tower[Params, Weights]):
     markers = ("<start_of_image>",)
 
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
-        side = self.params.image_size
-        square, grid = Size(side, side), self.params.side // self.params.pool
-        view = View(size, (square,), (0, 0), square, Size(grid, grid))
-        start, end = Text("\n\n<start_of_image>"), Text("<end_of_image>\n\n")
-        return ImagePlan((view,), (start, Rows(0, 0, view.rows), end), causal=False)
+        params = self.params
+        tokens = (params.side // params.pool) ** 2
+        return single.gemma3(size, limits, edge=params.image_size, tokens=tokens)
 
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
         side, pool = self.params.side, self.params.pool
