@@ -10,12 +10,16 @@ from gguf import GGMLQuantizationType as Kind
 from tests.goldens.vision.files.text import TextSizes
 from tests.goldens.vision.store import load_state
 
-FAMILIES = (
+PAIR = (
     *("gemma3", "idefics3", "mistral3", "llava"),
     *("qwen2vl", "qwen25vl", "qwen3vl"),
 )
-SINGLE = ("gemma3", "mistral3", "qwen25vl", "qwen3vl")
-"""Those that also have Ollama's layout: one file with both parts."""
+"""Those with llama.cpp's layout: the text's file and the tower's."""
+
+SINGLE = ("gemma3", "mistral3", "qwen25vl", "qwen3vl", "mllama")
+"""Those with Ollama's layout: one file with both parts."""
+
+FAMILIES = tuple(dict.fromkeys(PAIR + SINGLE))
 
 
 def write_pair(folder: Path, family: str, tower: Kind = Kind.F32) -> tuple[Path, Path]:

@@ -15,14 +15,14 @@ from gguf import GGMLQuantizationType as Kind
 from engine.backends.opencl.drivers.device import list_devices
 from engine.images.plan import Limits, Size
 from tests.engine.models.vision.running import Running, host_of, running
-from tests.goldens.vision.families import SINGLE, host_sizes, write_pair, write_single
+from tests.goldens.vision.families import PAIR, SINGLE, host_sizes, write_pair, write_single
 from tests.goldens.vision.store import Case, Seen, load_cases
 from tests.truth.compare import nmse
 
 KNOWN = {"gemma3": "gemma3"}
 """By family, the architecture of its text model."""
 
-FILES = [(f, False) for f in KNOWN] + [(f, True) for f in SINGLE if f in KNOWN]
+FILES = [(f, False) for f in PAIR if f in KNOWN] + [(f, True) for f in SINGLE if f in KNOWN]
 OPENCL = [pytest.param(i.name, marks=pytest.mark.device, id=i.name) for i in list_devices()]
 
 

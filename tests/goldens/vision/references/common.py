@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from tests.goldens.tiny import Draws
 from tests.goldens.vision.store import Case, Seen
 from tests.goldens.vision.words import MERGES, Vocabulary
 
-LOGITS, ANSWER = 64, 16
+LOGITS, ANSWER = 40, 16
 """Positions whose logits are kept, and tokens of the greedy continuation."""
 
 WORDS = (
@@ -37,14 +37,22 @@ QWEN = (
 GPT2 = r"\p{N}|'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
+class Shown(NamedTuple):
+    """A picture's width and height, and its views normalised: float32 [v, 3, h, w]."""
+
+    width: int
+    height: int
+    pixels: Tensor
+
+
 @dataclass(frozen=True)
 class Reference:
     """A family as `make.py` wants it.
 
     `views` cuts a picture into what the tower sees, uint8 [v, h, w, 3]. `expand` replaces what the
     template printed for the pictures by the marks and as many `placeholder` tokens as rows follow.
-    `rows` computes the rows of one picture from float32 [v, 3, h, w]; `logits` those of a whole
-    sequence with all its pictures. `gains` scales what `weights` draws, or shifts norms, by
+    `rows` computes the rows of one picture, `logits` those of a whole sequence with all its
+    pictures. `gains` scales what `weights` draws, or shifts norms, by
     a pattern of names. `seed` is one with which no greedy token is the placeholder, which
     transformers would take for a picture's row.
     """
@@ -52,13 +60,13 @@ class Reference:
     model: Callable[[], PreTrainedModel]
     vocabulary: Vocabulary
     cases: Mapping[str, Sequence[Mapping[str, Any]]]
-    placeholder: str
+    placeholder: str | None
     mean: Sequence[float]
     std: Sequence[float]
     views: Callable[[np.ndarray], np.ndarray]
     expand: Callable[[str, Sequence[np.ndarray]], str]
-    rows: Callable[[Any, Tensor], Tensor]
-    logits: Callable[[Any, Tensor, Sequence[Tensor]], Tensor]
+    rows: Callable[[Any, Shown], Tensor]
+    logits: Callable[[Any, Tensor, Sequence[Shown]], Tensor]
     gains: Mapping[str, float] = field(default_factory=dict)
     seed: int = 1
 
@@ -135,7 +143,7 @@ def words(count: int) -> str:
     return ", ".join(WORDS[i % len(WORDS)] for i in range(count))
 
 
-def tokenizer(vocabulary: Vocabulary, placeholder: str) -> Tokenizer:
+def tokenizer(vocabulary: Vocabulary, placeholder: str | None) -> Tokenizer:
     """The vocabulary in Hugging Face's `tokenizers`; `placeholder` may be a token beyond it."""
     ids = {token: i for i, token in enumerate(vocabulary.tokens)}
     if vocabulary.sentencepiece:
@@ -156,7 +164,7 @@ def tokenizer(vocabulary: Vocabulary, placeholder: str) -> Tokenizer:
                 pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
             ]
         )
-    special = dict.fromkeys([*vocabulary.special, placeholder])
+    special = dict.fromkeys([*vocabulary.special, placeholder or vocabulary.eos])
     made.add_special_tokens([AddedToken(token, normalized=False) for token in special])
     return made
 
@@ -200,14 +208,14 @@ def replaced(text: str, printed: str, marks: Sequence[str]) -> str:
 
 
 def merged_logits(
-    rows: Callable[[Any, Tensor], Tensor], placeholder: int
-) -> Callable[[Any, Tensor, Sequence[Tensor]], Tensor]:
+    rows: Callable[[Any, Shown], Tensor], placeholder: int
+) -> Callable[[Any, Tensor, Sequence[Shown]], Tensor]:
     """For families that see pictures one at a time: rows stand in for what the words would be."""
 
-    def logits(model: Any, ids: Tensor, pixels: Sequence[Tensor]) -> Tensor:
+    def logits(model: Any, ids: Tensor, shown: Sequence[Shown]) -> Tensor:
         is_row = ids == placeholder
         embeddings = model.get_input_embeddings()(ids.masked_fill(is_row, 0))
-        embeddings[is_row] = torch.cat([rows(model, values) for values in pixels])
+        embeddings[is_row] = torch.cat([rows(model, picture) for picture in shown])
         return model(inputs_embeds=embeddings).logits[0]
 
     return logits
@@ -219,21 +227,24 @@ def compute(reference: Reference, model: PreTrainedModel, name: str) -> Case:
     content = [part for message in messages for part in message["content"]]
     pictures = [part["picture"] for part in content if "picture" in part]
     views = [reference.views(picture) for picture in pictures]
-    pixels = [normalised(v, reference.mean, reference.std) for v in views]
+    shown = [
+        Shown(picture.shape[1], picture.shape[0], normalised(v, reference.mean, reference.std))
+        for picture, v in zip(pictures, views, strict=True)
+    ]
     with torch.no_grad():
-        rows = [reference.rows(model, values).numpy() for values in pixels]
+        rows = [reference.rows(model, each).numpy() for each in shown]
         text = reference.expand(rendered(reference.vocabulary, messages), pictures)
         words = tokenizer(reference.vocabulary, reference.placeholder)
         ids = words.encode(text, add_special_tokens=False).ids
         sequence, margins = list(ids), []
         for step in range(ANSWER):
-            logits = reference.logits(model, torch.tensor([sequence]), pixels)
+            logits = reference.logits(model, torch.tensor([sequence]), shown)
             if step == 0:
                 kept = logits[-LOGITS:].numpy()
             first, second = logits[-1].topk(2).values.tolist()
             margins.append(first - second)
             sequence.append(int(logits[-1].argmax()))
-    placeholder = words.token_to_id(reference.placeholder)
+    placeholder = words.token_to_id(reference.placeholder or "")
     told = np.array([-1 if i == placeholder else i for i in ids], np.int32)
     return Case(
         name,

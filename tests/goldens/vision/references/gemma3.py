@@ -16,7 +16,7 @@ from transformers import Gemma3Config, Gemma3ForConditionalGeneration, PreTraine
 
 from tests.goldens.vision.files.gemma3 import ROWS, TEXT, TOWER, VOCABULARY, WINDOW
 from tests.goldens.vision.files.tower import HALF
-from tests.goldens.vision.references.common import Reference, eager, parts, replaced, words
+from tests.goldens.vision.references.common import Reference, Shown, eager, parts, replaced, words
 
 SQUARE = (TOWER.side, TOWER.side)
 SOFT = "<image_soft_token>"
@@ -47,13 +47,14 @@ def _expand(text: str, pictures: Sequence[np.ndarray]) -> str:
     return replaced(text, "<start_of_image>", [whole] * len(pictures))
 
 
-def _rows(model: Any, pixels: Tensor) -> Tensor:
-    return model.get_image_features(pixels).pooler_output.flatten(0, 1)
+def _rows(model: Any, shown: Shown) -> Tensor:
+    return model.get_image_features(shown.pixels).pooler_output.flatten(0, 1)
 
 
-def _logits(model: Any, ids: Tensor, pixels: Sequence[Tensor]) -> Tensor:
+def _logits(model: Any, ids: Tensor, shown: Sequence[Shown]) -> Tensor:
     kinds = (ids == model.config.image_token_id).long()
-    return model(ids, pixel_values=torch.cat(list(pixels)), token_type_ids=kinds).logits[0]
+    pixels = torch.cat([picture.pixels for picture in shown])
+    return model(ids, pixel_values=pixels, token_type_ids=kinds).logits[0]
 
 
 REFERENCE = Reference(

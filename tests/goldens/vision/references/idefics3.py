@@ -19,6 +19,7 @@ from tests.goldens.vision.files.idefics3 import ROWS, SCALE, TEXT, TOWER, VOCABU
 from tests.goldens.vision.files.tower import HALF
 from tests.goldens.vision.references.common import (
     Reference,
+    Shown,
     eager,
     overview,
     parts,
@@ -65,12 +66,13 @@ def _marks(height: int, width: int) -> str:
     return f"{marks}\n{WHOLE}"
 
 
-def _rows(model: Any, pixels: Tensor) -> Tensor:
-    return torch.cat(list(model.get_image_features(pixels[None]).pooler_output))
+def _rows(model: Any, shown: Shown) -> Tensor:
+    return torch.cat(list(model.get_image_features(shown.pixels[None]).pooler_output))
 
 
-def _logits(model: Any, ids: Tensor, pixels: Sequence[Tensor]) -> Tensor:
-    return model(ids, pixel_values=torch.cat(list(pixels))[None]).logits[0]
+def _logits(model: Any, ids: Tensor, shown: Sequence[Shown]) -> Tensor:
+    pixels = torch.cat([picture.pixels for picture in shown])
+    return model(ids, pixel_values=pixels[None]).logits[0]
 
 
 REFERENCE = Reference(

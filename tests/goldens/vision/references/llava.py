@@ -17,6 +17,7 @@ from tests.goldens.vision.files.llava import TEXT, TOWER, VOCABULARY
 from tests.goldens.vision.files.tower import CLIP_MEAN, CLIP_STD
 from tests.goldens.vision.references.common import (
     Reference,
+    Shown,
     eager,
     merged_logits,
     parts,
@@ -47,8 +48,8 @@ def _views(picture: np.ndarray) -> np.ndarray:
     return square[None]
 
 
-def _rows(model: Any, pixels: Tensor) -> Tensor:
-    return torch.cat(list(model.get_image_features(pixels).pooler_output))
+def _rows(model: Any, shown: Shown) -> Tensor:
+    return torch.cat(list(model.get_image_features(shown.pixels).pooler_output))
 
 
 REFERENCE = Reference(

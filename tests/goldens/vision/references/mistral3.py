@@ -14,6 +14,7 @@ from tests.goldens.vision.files.mistral3 import MERGE, TEXT, TOWER, VOCABULARY
 from tests.goldens.vision.files.tower import CLIP_MEAN, CLIP_STD
 from tests.goldens.vision.references.common import (
     Reference,
+    Shown,
     eager,
     merged_logits,
     parts,
@@ -41,9 +42,9 @@ def marks(pictures: Sequence[np.ndarray], cell: int) -> list[str]:
     return [("[IMG_BREAK]".join(["[IMG]" * w] * h)) + "[IMG_END]" for h, w in sizes]
 
 
-def _rows(model: Any, pixels: Tensor) -> Tensor:
-    sizes = torch.tensor([pixels.shape[2:]])
-    return model.get_image_features(pixels, image_sizes=sizes).pooler_output[0]
+def _rows(model: Any, shown: Shown) -> Tensor:
+    sizes = torch.tensor([[shown.height, shown.width]])
+    return model.get_image_features(shown.pixels, image_sizes=sizes).pooler_output[0]
 
 
 REFERENCE = Reference(

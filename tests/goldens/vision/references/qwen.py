@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tests.goldens.vision.files.qwen import MERGE, VOCABULARY
 from tests.goldens.vision.files.tower import TowerSizes
-from tests.goldens.vision.references.common import Reference, replaced
+from tests.goldens.vision.references.common import Reference, Shown, replaced
 
 PAD = "<|image_pad|>"
 IDS = {
@@ -48,15 +48,15 @@ def reference(
     """All that is left is the model and its pictures."""
     cell = tower.patch * MERGE
 
-    def rows(model: Any, pixels: Tensor) -> Tensor:
-        made = model.get_image_features(*patches(pixels, tower.patch))
+    def rows(model: Any, shown: Shown) -> Tensor:
+        made = model.get_image_features(*patches(shown.pixels, tower.patch))
         further = [
             torch.cat(list(part)) for part in getattr(made, "deepstack_features", None) or ()
         ]
         return torch.cat([torch.cat(list(made.pooler_output)), *further], dim=-1)
 
-    def logits(model: Any, ids: Tensor, pixels: Sequence[Tensor]) -> Tensor:
-        values, grids = zip(*(patches(p, tower.patch) for p in pixels), strict=True)
+    def logits(model: Any, ids: Tensor, shown: Sequence[Shown]) -> Tensor:
+        values, grids = zip(*(patches(s.pixels, tower.patch) for s in shown), strict=True)
         return model(
             ids,
             pixel_values=torch.cat(values),
