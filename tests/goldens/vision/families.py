@@ -13,10 +13,11 @@ from tests.goldens.vision.store import load_state
 PAIR = (
     *("gemma3", "idefics3", "mistral3", "llava"),
     *("qwen2vl", "qwen25vl", "qwen3vl"),
+    "llama4",
 )
 """Those with llama.cpp's layout: the text's file and the tower's."""
 
-SINGLE = ("gemma3", "mistral3", "qwen25vl", "qwen3vl", "mllama")
+SINGLE = ("gemma3", "mistral3", "qwen25vl", "qwen3vl", "mllama", "llama4")
 """Those with Ollama's layout: one file with both parts."""
 
 FAMILIES = tuple(dict.fromkeys(PAIR + SINGLE))

@@ -101,7 +101,8 @@ def _draw(draws: Draws, name: str, shape: tuple[int, ...], gain: float | None) -
         return (values * (gain or 0.5)).astype(np.float16)
     if gain is None:
         gain = 2.0 if re.search(r"(?<!cross_attn\.)[qk]_proj\.weight", name) else 1.0
-    columns = int(np.prod(shape[1:]))
+    # Llama 4's experts are stored as [experts, in, out], all others as [out, in ...].
+    columns = shape[1] if "experts" in name else int(np.prod(shape[1:]))
     return (values * gain * np.sqrt(3 / columns)).astype(np.float16)
 
 
