@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Annotated
 
+from engine.errors import ShapeError
 from engine.graph import ops
 from engine.graph.tensor import Tensor
 from engine.layers.linear import Linear, RMSNorm
@@ -188,13 +189,16 @@ class Patches:
 
 @dataclass(frozen=True)
 class Positions:
-    """weight [E, N]: a learned row for each place."""
+    """weight [E, N]: a learned row for each place, those of classes included."""
 
     weight: Annotated[Tensor, Name("weight")]
 
-    def __call__(self, p: TowerPass) -> Tensor:
-        """The rows [E, n] that the input `positions` chooses."""
-        return ops.rows(self.weight, p.ints("positions", p.n)).named("v/pos_embed")
+    def __call__(self, p: TowerPass, classes: int = 0) -> Tensor:
+        """The rows [E, N] in the order of the input `positions`: N is n and the classes."""
+        n = p.n + classes
+        if self.weight.shape[1] != n:
+            raise ShapeError(self.weight.name, f"there are {n} places", self.weight.shape)
+        return ops.rows(self.weight, p.ints("positions", n)).named("v/pos_embed")
 
 
 def matrix(kernel: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ from engine.protocol import (
 from engine.protocol.wire import kinds
 from engine.settings import EngineOptions
 from engine.worker import Worker
-from tests.app.views.scripted import ScriptedEngine
+from tests.app.helpers.scripted import ScriptedEngine
 
 pytestmark = [pytest.mark.smoke, pytest.mark.usefixtures("nothing_left")]
 HOST = EngineOptions(device="host", ctx=64)

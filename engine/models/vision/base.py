@@ -30,6 +30,8 @@ SIDE = Range(1, 1 << 14)
 """Of a picture or a patch, in pixels."""
 CHANNELS = Range(1, 1 << 16)
 """Of a tower's vectors."""
+CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
+CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 COLOUR = Range(-16, 16)
 SPREAD = Range(1e-3, 16)
 
@@ -64,12 +66,20 @@ class TowerParams:
         float,
         Meta("vision.attention.layer_norm_epsilon", EPSILON, alt=("vision.layer_norm_epsilon",)),
     ] = 1e-6
+    head_size: Annotated[
+        int,
+        Meta(
+            "vision.attention.head_dim",
+            Range(1, 1 << 16, or_zero=True),
+            alt=("vision.attention.key_length",),
+        ),
+    ] = 0
     mean: Annotated[Colour, Meta("vision.image_mean", COLOUR)] = (0.5, 0.5, 0.5)
     std: Annotated[Colour, Meta("vision.image_std", SPREAD)] = (0.5, 0.5, 0.5)
 
     @property
     def head_dim(self) -> int:
-        return self.n_embd // self.n_head
+        return self.head_size or self.n_embd // self.n_head
 
     @property
     def side(self) -> int:
@@ -78,7 +88,7 @@ class TowerParams:
 
     def problem(self) -> str:
         """What does not go together, naming the keys; empty where all does."""
-        if self.n_embd % self.n_head:
+        if not self.head_size and self.n_embd % self.n_head:
             key = f"vision.embedding_length {self.n_embd}"
             return f"{key} is no multiple of vision.attention.head_count {self.n_head}"
         if self.image_size < self.patch:
@@ -123,6 +133,8 @@ class Tower(ABC, Generic[P, W]):
     """How its pictures are resized."""
     fill: ClassVar[tuple[int, int, int]] = (0, 0, 0)
     """The colour of padding."""
+    learned: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Rows that pieces name (`Learned`): what the tensor [E] may be called in the file."""
 
     def __init__(
         self,
@@ -137,11 +149,6 @@ class Tower(ABC, Generic[P, W]):
         self.constants = constants
         self.host = host
         self.is_single = is_single
-
-    @property
-    def learned(self) -> Mapping[str, Values]:
-        """Rows [E] that pieces name (`Learned`): "image_newline"."""
-        return {}
 
     @property
     def deepstack(self) -> int:

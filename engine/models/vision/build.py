@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import chain
 from pkgutil import iter_modules
 from typing import cast
 
@@ -13,16 +14,18 @@ from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
 from engine.layers.tower import TowerPass
 from engine.models import vision
-from engine.models.constants import read_constants
+from engine.models.constants import Constant, Values, read_constants
 from engine.models.vision import is_vision
 from engine.models.vision.base import Family, TextHost, Tower, TowerParams, TowerWeights
 from engine.weights.bind import Bound, bind
-from engine.weights.params import read_params
+from engine.weights.params import Range, read_params
 
 MMPROJ = "clip"
 FRAME = ("base", "build")
 IGNORED = ("a.", "mm.a.")
 """What hears, in files that also see."""
+VALUES = Range(-1e6, 1e6)
+"""Of a learned row."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,15 @@ class BuiltTower:
     """A tower ready to make graphs.
 
     `kind` is the projector's type, or a single file's architecture. `sources` gives the file's
-    tensor behind each leaf, `owners` whose bytes it is.
+    tensor behind each leaf, `owners` whose bytes it is; `learned` are rows f32 [E] that pieces of
+    a plan name.
     """
 
     kind: str
     tower: Tower[TowerParams, TowerWeights]
     sources: Mapping[Tensor, str]
     owners: Mapping[Tensor, Owner]
+    learned: Mapping[str, Values]
 
     def build(self, n: int) -> tuple[TowerPass, Graph]:
         """The graph of one pass over n patches: rows [E * (1 + deepstack), rows]."""
@@ -105,12 +110,17 @@ def build_tower(file: GGUFFile, host: TextHost) -> BuiltTower:
     if problem := params.problem():
         raise BadFile(path, f"metadata: {problem}")
     constants = params.constants()
-    bound = _bind(family, file, kind, params, [constant.name for constant in constants])
+    rows = [
+        Constant(name, (host.n_embd,), VALUES) for name in chain(*family.Model.learned.values())
+    ]
+    others = [constant.name for constant in (*constants, *rows)]
+    bound = _bind(family, file, kind, params, others)
     numbers = read_constants(constants, file)
     try:
         tower = family.Model(params, bound.weights, numbers, host, is_single)
         owners = dict.fromkeys(bound.sources, Owner(Component.VISION, host.n_layer))
-        built = BuiltTower(kind, tower, bound.sources, owners)
+        learned = _learned(family.Model, read_constants(rows, file))
+        built = BuiltTower(kind, tower, bound.sources, owners, learned)
         _, graph = built.build(tower.bucket(1))
     except ShapeError as error:
         raise BadFile(path, f"its tensors do not fit {kind}: {error}") from error
@@ -133,15 +143,24 @@ def _check_host(family: Family, file: GGUFFile, kind: str, host: TextHost) -> No
         raise BadFile(file.paths[0], f"{problem}: it belongs to another model")
 
 
+def _learned(
+    model: type[Tower[TowerParams, TowerWeights]], rows: Mapping[str, Values]
+) -> Mapping[str, Values]:
+    """By the names that pieces have."""
+    named = ((piece, rows[n]) for piece, names in model.learned.items() for n in names if n in rows)
+    return dict(named)
+
+
 def _bind(
     family: Family, file: GGUFFile, kind: str, params: TowerParams, others: list[str]
 ) -> Bound[TowerWeights]:
     """Nothing walks `block_count` before it is compared with the blocks that are there."""
     skipped = (*IGNORED, *family.Model.ignored)
+    is_mmproj = file.metadata.architecture == MMPROJ
     tensors = {
         name: info
         for name, info in upright(file.tensors, params.n_embd).items()
-        if is_vision(name) and not name.startswith(skipped)
+        if (is_mmproj or is_vision(name)) and not name.startswith(skipped)
     }
     bound = bind(family.Weights, tensors, kind, 0, others)
     if len(bound.weights.blocks) != params.n_layer:

@@ -19,7 +19,14 @@ from tests.goldens.vision.families import PAIR, SINGLE, host_sizes, write_pair, 
 from tests.goldens.vision.store import Case, Seen, load_cases
 from tests.truth.compare import nmse
 
-KNOWN = {"gemma3": "gemma3"}
+KNOWN = {
+    "gemma3": "gemma3",
+    "idefics3": "llama",
+    "mistral3": "llama",
+    "llava": "llama",
+    "qwen2vl": "qwen2vl",
+    "qwen25vl": "qwen2vl",
+}
 """By family, the architecture of its text model."""
 
 FILES = [(f, False) for f in PAIR if f in KNOWN] + [(f, True) for f in SINGLE if f in KNOWN]
@@ -44,7 +51,8 @@ def tower_of(
 def rows_of(tower: Running, seen: Seen) -> np.ndarray:
     """Rows of all views of a picture, f32 [rows, E]."""
     height, width = seen.picture.shape[:2]
-    plan = tower.built.tower.plan(Size(width, height), Limits())
+    limits = Limits(one_view=len(seen.views) == 1)
+    plan = tower.built.tower.plan(Size(width, height), limits)
     assert [v.size for v in plan.views] == [(v.shape[1], v.shape[0]) for v in seen.views]
     passes = tower.built.tower.passes(plan)
     return np.concatenate([tower.rows(seen.views[i], plan, i) for i in passes])

@@ -28,7 +28,7 @@ CELL = TOWER.patch * MERGE
 def _model() -> PreTrainedModel:
     config = Mistral3Config(
         text_config=TEXT.config(VOCABULARY) | {"model_type": "mistral", "sliding_window": None},
-        vision_config=TOWER.config() | {"model_type": "pixtral"},
+        vision_config=TOWER.config() | {"model_type": "pixtral", "hidden_act": "silu"},
         image_token_index=VOCABULARY.id("[IMG]"),
         spatial_merge_size=MERGE,
         tie_word_embeddings=False,
