@@ -4,7 +4,7 @@ Rows in float32 on the host differ by what adding in another order does; a devic
 results in float16 where it says so. `KNOWN` are the families whose tower is there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import pytest
 from gguf import GGMLQuantizationType as Kind
 
 from engine.backends.opencl.drivers.device import list_devices
-from engine.images.plan import Limits, Size
+from engine.images.plan import Learned, Limits, Rows, Size, Text
 from tests.engine.models.vision.running import Running, host_of, running
 from tests.goldens.vision.families import PAIR, SINGLE, host_sizes, write_pair, write_single
 from tests.goldens.vision.store import Case, Seen, load_cases
@@ -26,6 +26,9 @@ KNOWN = {
     "llava": "llama",
     "qwen2vl": "qwen2vl",
     "qwen25vl": "qwen2vl",
+    "pixtral": "llama",
+    "llava_next": "llama",
+    "internvl": "qwen2",
 }
 """By family, the architecture of its text model."""
 
@@ -49,13 +52,28 @@ def tower_of(
 
 
 def rows_of(tower: Running, seen: Seen) -> np.ndarray:
-    """Rows of all views of a picture, f32 [rows, E]."""
+    """A picture's rows as its plan's pieces have them, f32 [rows, E]; where pieces have none, those
+    of all views.
+    """
     height, width = seen.picture.shape[:2]
     limits = Limits(one_view=len(seen.views) == 1)
     plan = tower.built.tower.plan(Size(width, height), limits)
     assert [v.size for v in plan.views] == [(v.shape[1], v.shape[0]) for v in seen.views]
-    passes = tower.built.tower.passes(plan)
-    return np.concatenate([tower.rows(seen.views[i], plan, i) for i in passes])
+    made = {i: tower.rows(seen.views[i], plan, i) for i in tower.built.tower.passes(plan)}
+    if plan.cross:
+        return np.concatenate(list(made.values()))
+    return np.concatenate([piece_rows(tower, made, piece) for piece in plan.pieces])
+
+
+def piece_rows(
+    tower: Running, made: Mapping[int, np.ndarray], piece: Text | Rows | Learned
+) -> np.ndarray:
+    """The rows that stand for a piece; none for text."""
+    if isinstance(piece, Rows):
+        return made[piece.view][piece.first :][: piece.count]
+    if isinstance(piece, Learned):
+        return np.asarray(tower.built.learned[piece.name], np.float32)[None]
+    return np.empty((0, made[0].shape[1]), np.float32)
 
 
 def errors(tower: Running, family: str) -> dict[str, float]:

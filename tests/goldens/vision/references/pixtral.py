@@ -25,7 +25,7 @@ from tests.goldens.vision.references.mistral3 import marks
 def _model() -> PreTrainedModel:
     config = LlavaConfig(
         text_config=TEXT.config(VOCABULARY) | {"model_type": "mistral", "sliding_window": None},
-        vision_config=TOWER.config() | {"model_type": "pixtral"},
+        vision_config=TOWER.config() | {"model_type": "pixtral", "hidden_act": "silu"},
         image_token_index=VOCABULARY.id("[IMG]"),
         vision_feature_layer=-1,
         vision_feature_select_strategy="full",
