@@ -54,25 +54,9 @@ static void mix_values(__global float *out[ROWS], const float shrink[ROWS],
 }
 
 __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(
-    __global char *out_buf, long out_off, __global char *x_buf, long x_off,
-    const __global char *q_buf, long q_off, const __global char *k_buf, long k_off,
-    const __global char *v_buf, long v_off, const __global char *spans_buf, long spans_off,
-    const __global char *cells_buf, long cells_off, const __global char *n_kv_buf, long n_kv_off,
-    const __global char *sinks_buf, long sinks_off, int dim, int dim_v, int kv_heads, int group,
-    int tokens, int capacity, int chunks, int each, long q1, long q2, long k1, long k2, long v1,
-    long v2, int has_sinks, int panel, float scale, float cap) {
-  const Attention a = {out_buf + out_off,
-                       x_buf + x_off,
-                       q_buf + q_off,
-                       k_buf + k_off,
-                       v_buf + v_off,
-                       (const __global int *)(spans_buf + spans_off),
-                       (const __global float *)(sinks_buf + sinks_off),
-                       dim_v, kv_heads, group, tokens, chunks, has_sinks, panel,
-                       q1, q2, k1, v1};
-  const Share share =
-      share_of(get_group_id(0), &a, (const __global int *)(n_kv_buf + n_kv_off), capacity, each);
-  const __global int *cells = (const __global int *)(cells_buf + cells_off);
+    ATTENTION) {
+  const Attention a = ATTENTION_GIVEN;
+  const Share share = SHARE_GIVEN(&a);
   const Unit u = unit_of(&a, &share, share.first);
   __local float p[ROWS][LOCAL];
   int me = get_local_id(0);
@@ -94,7 +78,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(
   for (int start = share.from; start < share.to; start += LOCAL) {
     int n = min(LOCAL, share.to - start), seen[ROWS], any_seen = 0;
     EACH_ROW {
-      seen[r] = me < n && sees(span[r], vload2(min(start + me, share.to - 1), cells));
+      seen[r] = me < n && sees(span[r], vload2(min(start + me, share.to - 1), a.cells));
       any_seen |= seen[r];
     }
     float s[ROWS];

@@ -8,30 +8,6 @@ static float16 fold(float16 a, float16 b) {  // sums of neighbours: a's, then b'
   return (float16)(a.even, b.even) + (float16)(a.odd, b.odd);
 }
 
-// The cells of a block: n of them, filled up with blind ones to a multiple of 16.
-typedef struct {
-  int n, list[BLOCK], bits[BLOCK], positions[BLOCK];
-} Cells;
-
-// The next cells from c on that share a bit with `all` and lie in its span; returns where to go on.
-static int take_cells(Cells *block, const __global int *cells, int c, int end, int4 all) {
-  int n = 0;
-  for (; c < end && n < BLOCK; c++) {
-    int2 cell = vload2(c, cells);
-    block->list[n] = c;
-    block->bits[n] = cell.x;
-    block->positions[n] = cell.y;
-    n += sees(all, cell);
-  }
-  for (int i = n; n && i % 16; i++) {
-    block->list[i] = block->list[n - 1];
-    block->bits[i] = 0;
-    block->positions[i] = 0;
-  }
-  block->n = n;
-  return c;
-}
-
 // In decode memory is the limit. All heads of a cell lie together: the first group of a chunk fetches
 // the block to come, also that of the next chunk, a piece with every two cells.
 typedef struct {
@@ -176,25 +152,9 @@ static int4 begin_share(const Attention *a, const Share *share) {
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void attention(
-    __global char *out_buf, long out_off, __global char *x_buf, long x_off,
-    const __global char *q_buf, long q_off, const __global char *k_buf, long k_off,
-    const __global char *v_buf, long v_off, const __global char *spans_buf, long spans_off,
-    const __global char *cells_buf, long cells_off, const __global char *n_kv_buf, long n_kv_off,
-    const __global char *sinks_buf, long sinks_off, int dim, int dim_v, int kv_heads, int group,
-    int tokens, int capacity, int chunks, int each, long q1, long q2, long k1, long k2, long v1,
-    long v2, int has_sinks, int panel, float scale, float cap) {
-  const Attention a = {out_buf + out_off,
-                       x_buf + x_off,
-                       q_buf + q_off,
-                       k_buf + k_off,
-                       v_buf + v_off,
-                       (const __global int *)(spans_buf + spans_off),
-                       (const __global float *)(sinks_buf + sinks_off),
-                       dim_v, kv_heads, group, tokens, chunks, has_sinks, panel,
-                       q1, q2, k1, v1};
-  const Share share =
-      share_of(get_group_id(0), &a, (const __global int *)(n_kv_buf + n_kv_off), capacity, each);
-  const __global int *cells = (const __global int *)(cells_buf + cells_off);
+    ATTENTION) {
+  const Attention a = ATTENTION_GIVEN;
+  const Share share = SHARE_GIVEN(&a);
   const int4 all = begin_share(&a, &share);
   // Of a unit: its maximum and its sum so far, kept where its share has them.
   float top[ROWS], total[ROWS], shrink[ROWS], p[ROWS][BLOCK];
@@ -208,7 +168,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void attention(
   Cells block;
   int fresh = 1;
   for (int c = share.from; c < share.to;) {
-    c = take_cells(&block, cells, c, share.to, all);
+    c = take_cells(&block, a.cells, c, share.to, all);
     if (block.n == 0) break;
     Ahead ahead = {chunks > 1 && share.first == 0 && c < share.n_kv, a.k + c * k2, a.v + c * v2,
                    piece_k, piece_v};

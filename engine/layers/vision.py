@@ -180,10 +180,11 @@ class Patches:
     weight: Annotated[Tensor, Name("weight")]
     bias: Annotated[Tensor | None, Name("bias")]
 
-    def __call__(self, p: TowerPass, size: int) -> Tensor:
+    def __call__(self, p: TowerPass) -> Tensor:
         """The input `patches` [3*P*P, n], channel by channel and row by row -> [E, n]."""
-        kernel = matrix(self.weight, size)
-        return Linear(kernel, self.bias)(p.floats("patches", kernel.shape[0], p.n), "v/inp")
+        return Linear(matrix(self.weight), self.bias)(
+            p.floats("patches", matrix(self.weight).shape[0], p.n), "v/inp"
+        )
 
 
 @dataclass(frozen=True)
@@ -200,12 +201,10 @@ class Positions:
         return ops.rows(self.weight, p.ints("positions", n)).named("v/pos_embed")
 
 
-def matrix(kernel: Tensor, size: int) -> Tensor:
-    """A convolution's kernel [P, P, 3, E] whose step is its `size`, as the matrix [3*P*P, E]."""
+def matrix(kernel: Tensor) -> Tensor:
+    """A convolution's kernel [P, P, C, E] whose step is its size, as the matrix [P*P*C, E]."""
     w, h, channels, out = kernel.shape
-    if (w, h, channels) != (size, size, 3):
-        raise ShapeError(kernel.name, f"patches are {size} x {size} in 3 colours", kernel.shape)
-    return kernel.reshape(3 * size * size, out)
+    return kernel.reshape(w * h * channels, out)
 
 
 def merged(x: Tensor, cells: int) -> Tensor:

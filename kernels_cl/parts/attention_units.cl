@@ -1,5 +1,5 @@
 // attention_units: what attention computes and how it is shared out, compiled before
-// attention_vectors.cl and attention_lanes.cl.
+// attention_vectors.cl, attention_tiles.cl and attention_lanes.cl.
 //
 //   out[:, h, t] = softmax over cells of (scale k.q, masked) . v, without a mask tensor
 //
@@ -37,15 +37,35 @@
 #define EACH(i, n) _Pragma("unroll") for (int i = 0; i < n; i++)
 #define EACH_ROW EACH(r, ROWS)
 
-// What all units have in common.
+// The kernels take the same arguments.
+#define ATTENTION                                                                                 \
+  __global char *out_buf, long out_off, __global char *x_buf, long x_off,                         \
+      const __global char *q_buf, long q_off, const __global char *k_buf, long k_off,             \
+      const __global char *v_buf, long v_off, const __global char *spans_buf, long spans_off,     \
+      const __global char *cells_buf, long cells_off, const __global char *n_kv_buf,              \
+      long n_kv_off, const __global char *sinks_buf, long sinks_off, int dim, int dim_v,          \
+      int kv_heads, int group, int tokens, int capacity, int chunks, int each, long q1, long q2,  \
+      long k1, long k2, long v1, long v2, int has_sinks, int panel, float scale, float cap
+
+// What all units have in common, of these arguments.
 typedef struct {
   __global char *out, *x;
   const __global char *q, *k, *v;
-  const __global int *spans;
+  const __global int *spans, *cells;
   const __global float *sinks;
   int dim_v, kv_heads, group, tokens, chunks, has_sinks, panel;
   long q1, q2, k1, v1;
 } Attention;
+#define ATTENTION_GIVEN                                                                           \
+  (Attention) {                                                                                   \
+    out_buf + out_off, x_buf + x_off, q_buf + q_off, k_buf + k_off, v_buf + v_off,                \
+        (const __global int *)(spans_buf + spans_off),                                            \
+        (const __global int *)(cells_buf + cells_off),                                            \
+        (const __global float *)(sinks_buf + sinks_off), dim_v, kv_heads, group, tokens, chunks,  \
+        has_sinks, panel, q1, q2, k1, v1                                                          \
+  }
+#define SHARE_GIVEN(a)                                                                            \
+  share_of(get_group_id(0), a, (const __global int *)(n_kv_buf + n_kv_off), capacity, each)
 
 // A group's units from `first` to `last`, and its chunk of the cells, from `from` to `to`.
 typedef struct {

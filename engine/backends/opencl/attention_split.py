@@ -8,20 +8,31 @@ chunks' shares (lowering/helpers.py).
 from dataclasses import dataclass
 
 from engine.backends.opencl.launch import DeviceTraits
+from engine.backends.opencl.launches.quantize import has_wide_vectors
 from engine.graph.ops.attention import Attention
 
 ROWS = 4
 """Most queries of a tile: 4 queries times 4 cells are what registers hold."""
 
+LARGEST_HEAD = 256
+"""Where queries are lanes an item holds queries, keys and values: some 250 KiB for such heads."""
+
+LANE_VECTORS = 3
+"""Vectors of queries of a tile where these are lanes: times 8 cells, what registers hold."""
+
 
 @dataclass(frozen=True)
 class AttentionSplit:
-    """Queries per tile, tiles per kv head, chunks of cells; `each` of all tiles per group."""
+    """Queries per tile, tiles per kv head, chunks of cells; `each` of all tiles per group.
+
+    `lanes`: queries are the lanes of vectors, for which there must be many (attention_tiles.cl).
+    """
 
     rows: int
     tiles: int
     chunks: int
     each: int
+    lanes: bool = False
 
 
 def split_of(attention: Attention, traits: DeviceTraits) -> AttentionSplit:
@@ -29,6 +40,9 @@ def split_of(attention: Attention, traits: DeviceTraits) -> AttentionSplit:
     _, heads, n_tokens, _ = attention.q.shape
     kv_heads, capacity = attention.k.shape[1:3]
     queries = n_tokens * heads // kv_heads
+    rows = _rows_of_lanes(attention, traits)
+    if rows:
+        return AttentionSplit(rows, -(-queries // rows), 1, 1, lanes=True)
     wanted = traits.compute_units * (8 if traits.items_take_vectors else 4)
     tiles = -(-queries // ROWS)
     fewest = traits.tuned.cells if traits.items_take_vectors else traits.tuned.lane_cells
@@ -42,3 +56,25 @@ def split_of(attention: Attention, traits: DeviceTraits) -> AttentionSplit:
         # A core reads all heads of a chunk in one run: one after the other they jump in memory.
         return AttentionSplit(rows, tiles, most, tiles * kv_heads)
     return AttentionSplit(rows, tiles, chunks, 1)
+
+
+def lane_width(traits: DeviceTraits) -> int:
+    """Lanes of a vector of queries."""
+    return 16 if has_wide_vectors(traits) else 8
+
+
+def _rows_of_lanes(attention: Attention, traits: DeviceTraits) -> int:
+    """Queries of an item where they are lanes: those of several tiles, as keys and values are
+    brought for all of them; 0 where there are too few to keep lanes and cores busy.
+    """
+    dim, heads, n_tokens, _ = attention.q.shape
+    dim_v, kv_heads = attention.v.shape[:2]
+    size, queries = max(dim, dim_v), n_tokens * heads // kv_heads
+    tile = LANE_VECTORS * lane_width(traits)
+    if not traits.items_take_vectors or dim % 8 or dim_v % 8 or size > LARGEST_HEAD:
+        return 0
+    for tiles in range(min(4, LARGEST_HEAD // size), 0, -1):
+        items = -(-queries // (tiles * tile)) * kv_heads
+        if queries >= tile and items >= (4 if tiles > 1 else 2) * traits.compute_units:
+            return tiles * tile
+    return 0

@@ -13,7 +13,8 @@ OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
 
 PARTS: Mapping[str, tuple[str, ...]] = {
     "attention_lanes": ("blocks", "attention_units"),
-    "attention_vectors": ("blocks", "attention_units"),
+    "attention_tiles": ("blocks", "attention_units", "attention_cells"),
+    "attention_vectors": ("blocks", "attention_units", "attention_cells"),
     "copy": ("blocks", "block_grids", "block_formats"),
     "matmul_experts": ("tiled_scattered", "tiled_lanes", "tiled_floats", "tiled_sums"),
     "matmul_plain": ("blocks", "block_grids", "block_formats"),

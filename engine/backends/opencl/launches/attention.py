@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
-from engine.backends.opencl.attention_split import split_of
+from engine.backends.opencl.attention_split import lane_width, split_of
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.quantize import panel_defines
 from engine.backends.opencl.launches.sizes import (
@@ -84,6 +84,9 @@ def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
         **panel_defines(panels),
     }
     family = "attention_vectors" if team == 1 else "attention_lanes"
+    if split.lanes:
+        family = "attention_tiles"
+        defines = {**defines, "W": lane_width(traits), "DIM": dim, "DIM_V": v.shape[0]}
     return [Launch(family, "attention", args, size, local, defines)]
 
 
