@@ -22,6 +22,7 @@ SMOKE = (
     "tests/engine/tokenizer/test_chat.py::test_templates_render",
     # Graphs, and the plans that run them
     "tests/engine/graph",
+    "tests/engine/images/test_layouts.py",
     "tests/engine/kvcache",
     "tests/engine/layers",
     "tests/engine/memory",

@@ -101,11 +101,14 @@ def padded(values: Array, tensor: Tensor) -> Array:
     return np.concatenate([values, np.zeros((missing, *values.shape[1:]), values.dtype)])
 
 
-def bucket_of(n: int, least: int = 16) -> int:
-    """The smallest of 1 and 1.5 times the powers of two from `least` on that holds n patches."""
-    size = least
-    while size < n:
-        if size * 3 // 2 >= n:
-            return size * 3 // 2
+def bucket_of(n: int, cells: int) -> int:
+    """The smallest plan that holds n patches: runs of `cells` patches, 4, 6, 8, 12, 16 ... of them.
+
+    So that padding is at most half of what is there, from 4 runs on.
+    """
+    runs, size = -(-n // cells), 4
+    while size < runs:
+        if size * 3 // 2 >= runs:
+            return size * 3 // 2 * cells
         size *= 2
-    return size
+    return size * cells

@@ -180,11 +180,10 @@ class Patches:
     weight: Annotated[Tensor, Name("weight")]
     bias: Annotated[Tensor | None, Name("bias")]
 
-    def __call__(self, p: TowerPass) -> Tensor:
+    def __call__(self, p: TowerPass, size: int) -> Tensor:
         """The input `patches` [3*P*P, n], channel by channel and row by row -> [E, n]."""
-        return Linear(matrix(self.weight), self.bias)(
-            p.floats("patches", matrix(self.weight).shape[0], p.n), "v/inp"
-        )
+        kernel = matrix(self.weight, size)
+        return Linear(kernel, self.bias)(p.floats("patches", kernel.shape[0], p.n), "v/inp")
 
 
 @dataclass(frozen=True)
@@ -201,10 +200,12 @@ class Positions:
         return ops.rows(self.weight, p.ints("positions", n)).named("v/pos_embed")
 
 
-def matrix(kernel: Tensor) -> Tensor:
-    """A convolution's kernel [P, P, C, E] whose step is its size, as the matrix [P*P*C, E]."""
+def matrix(kernel: Tensor, size: int) -> Tensor:
+    """A convolution's kernel [P, P, 3, E] whose step is its `size`, as the matrix [3*P*P, E]."""
     w, h, channels, out = kernel.shape
-    return kernel.reshape(w * h * channels, out)
+    if (w, h, channels) != (size, size, 3):
+        raise ShapeError(kernel.name, f"patches are {size} x {size} in 3 colours", kernel.shape)
+    return kernel.reshape(3 * size * size, out)
 
 
 def merged(x: Tensor, cells: int) -> Tensor:

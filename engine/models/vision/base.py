@@ -150,6 +150,12 @@ class Tower(ABC, Generic[P, W]):
         self.host = host
         self.is_single = is_single
 
+    def missing(self, learned: Mapping[str, Values]) -> Sequence[str]:
+        """Tensors that may be absent, but not beside what else this file holds; `learned` are the
+        rows that it does.
+        """
+        return ()
+
     @property
     def deepstack(self) -> int:
         """How many further rows each place has, to be added after the text's first layers."""

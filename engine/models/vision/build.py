@@ -8,7 +8,7 @@ from pkgutil import iter_modules
 from typing import cast
 
 from engine.backends.base import Component, Owner
-from engine.errors import BadFile, ShapeError, UnsupportedModel
+from engine.errors import BadFile, ShapeError, TensorMismatch, UnsupportedModel
 from engine.gguf import GGUFFile, TensorInfo
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
@@ -120,6 +120,8 @@ def build_tower(file: GGUFFile, host: TextHost) -> BuiltTower:
         tower = family.Model(params, bound.weights, numbers, host, is_single)
         owners = dict.fromkeys(bound.sources, Owner(Component.VISION, host.n_layer))
         learned = _learned(family.Model, read_constants(rows, file))
+        if missing := tower.missing(learned):
+            raise TensorMismatch(kind, missing, ())
         built = BuiltTower(kind, tower, bound.sources, owners, learned)
         _, graph = built.build(tower.bucket(1))
     except ShapeError as error:

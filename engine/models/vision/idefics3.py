@@ -87,7 +87,7 @@ class Model(Tower[Params, Weights]):
     def forward(self, p: TowerPass) -> Tensor:
         params, w = self.params, self.weights
         spec = BlockSpec(params.n_head, params.head_dim, params.eps, ops.gelu)
-        x = ops.add(w.patches(p), w.positions(p))
+        x = ops.add(w.patches(p, params.patch), w.positions(p))
         for i, block in enumerate(w.blocks):
             x = block(x, i, p, spec)
         x = w.post_norm(x, params.eps, "v/post_ln")

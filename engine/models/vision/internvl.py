@@ -4,6 +4,7 @@ Chen et al. 2024. The tower of 6B normalises by root mean square, and queries an
 full width; the one of 300M does neither.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -29,6 +30,7 @@ from engine.layers.vision import (
     RMSBlock,
     merged,
 )
+from engine.models.constants import Values
 from engine.models.vision.base import COLOUR, SPREAD, Tower, TowerParams
 from engine.weights.bind import Name
 from engine.weights.params import Meta, Range
@@ -83,6 +85,17 @@ class ViTBlock(RMSBlock):
     ls1: Annotated[Tensor, Name("ls1.weight", alt="ls1")]
     ls2: Annotated[Tensor, Name("ls2.weight", alt="ls2")]
 
+    @property
+    def optional(self) -> set[str]:
+        """Names of those tensors that not each tower has, but each block of it."""
+        there = {
+            "attn_q_norm.weight": self.attn.q_norm is not None,
+            "attn_k_norm.weight": self.attn.k_norm is not None,
+            "ln1.bias": isinstance(self.ln1, LayerNorm),
+            "ln2.bias": isinstance(self.ln2, LayerNorm),
+        }
+        return {name for name, is_there in there.items() if is_there}
+
     def scaled(self, h: Tensor, first: bool) -> Tensor:
         """h [E, T]."""
         return ops.mul(h, self.ls1 if first else self.ls2)
@@ -110,6 +123,12 @@ class Model(Tower[Params, Weights]):
     markers = ("<IMG_CONTEXT>", "<image>")
     filter = "bicubic"
 
+    def missing(self, learned: Mapping[str, Values]) -> Sequence[str]:
+        """What one block has and another lacks."""
+        names = [block.optional for block in self.weights.blocks]
+        everywhere = set().union(*names)
+        return [f"v.blk.{i}.{name}" for i, own in enumerate(names) for name in everywhere - own]
+
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
         params = self.params
         cell = params.patch * params.scale
@@ -125,7 +144,7 @@ class Model(Tower[Params, Weights]):
     def forward(self, p: TowerPass) -> Tensor:
         params, w = self.params, self.weights
         spec = BlockSpec(params.n_head, params.head_dim, params.eps, ops.gelu_erf)
-        x = w.patches(p)
+        x = w.patches(p, params.patch)
         x = ops.concat(ops.cast(w.cls.reshape(params.n_embd, 1), x.fmt), x, 1)
         x = ops.add(x, w.positions(p, classes=1))
         for i, block in enumerate(w.blocks):

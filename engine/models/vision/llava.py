@@ -4,9 +4,11 @@ Liu et al. 2023, 2024. Version 1.6 cuts a picture into tiles, with a learned row
 line of them.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+import msgspec
 import numpy as np
 
 from engine.graph import ops
@@ -15,10 +17,11 @@ from engine.images.layouts import single
 from engine.images.layouts.llava_next import llava_next
 from engine.images.patches import Floats, cut
 from engine.images.plan import ImagePlan, Limits, Size
-from engine.images.resize import Colour
+from engine.images.resize import Colour, Rule
 from engine.layers.linear import Linear
 from engine.layers.tower import TowerPass, TowerStep
 from engine.layers.vision import Block, BlockSpec, LayerNorm, Patches, Positions
+from engine.models.constants import Values
 from engine.models.vision.base import (
     CLIP_MEAN,
     CLIP_STD,
@@ -31,6 +34,7 @@ from engine.models.vision.base import (
 from engine.weights.bind import Name
 from engine.weights.params import COUNT, EPSILON, Meta, Range
 
+MEAN_COLOUR = (122, 116, 104)
 TILES = 64
 """Of a canvas at most."""
 
@@ -99,6 +103,17 @@ class Model(Tower[Params, Weights]):
         """Rows before those of patches."""
         return 0 if self.weights.cls is None else 1
 
+    @property
+    def rule(self) -> Rule:
+        """Version 1.5 pads with the mean colour, version 1.6 with black."""
+        fill = (0, 0, 0) if self.params.pinpoints else MEAN_COLOUR
+        return msgspec.structs.replace(super().rule, fill=fill)
+
+    def missing(self, learned: Mapping[str, Values]) -> Sequence[str]:
+        newline = "image_newline"
+        is_tiled = bool(self.params.pinpoints)
+        return [self.learned[newline][0]] if is_tiled and newline not in learned else []
+
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
         edge, patch = self.params.image_size, self.params.patch
         if not self.params.pinpoints:
@@ -115,7 +130,7 @@ class Model(Tower[Params, Weights]):
         params, w = self.params, self.weights
         activation = ops.gelu if params.use_gelu else ops.quick_gelu
         spec = BlockSpec(params.n_head, params.head_dim, params.eps, activation)
-        x = w.patches(p)
+        x = w.patches(p, params.patch)
         if w.cls is not None:
             x = ops.concat(ops.cast(w.cls.reshape(params.n_embd, 1), x.fmt), x, 1)
         x = ops.add(x, w.positions(p, classes=self.classes))

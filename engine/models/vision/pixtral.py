@@ -33,6 +33,9 @@ from engine.models.vision.base import (
 from engine.weights.bind import Name
 from engine.weights.params import EPSILON, Meta, Range
 
+MOST_PATCHES = 1024
+"""Along a side."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Params(TowerParams):
@@ -53,6 +56,9 @@ class Params(TowerParams):
 
     def problem(self) -> str:
         """What does not go together."""
+        if self.longest > MOST_PATCHES * self.patch:
+            most = f"{MOST_PATCHES} times vision.patch_size {self.patch}"
+            return f"a picture's longest side {self.longest} is above {most}"
         if self.head_dim % 4 and not super().problem():
             return f"heads of {self.head_dim} cannot turn by rows and columns: no multiple of 4"
         return super().problem()
@@ -94,7 +100,9 @@ class Model(Tower[Params, Weights]):
     def merge(self) -> int:
         """Patches along a side that become one row."""
         merger = self.weights.merger
-        return 1 if merger is None else isqrt(merger.matrix.weight.shape[0] // self.params.n_embd)
+        if merger is None:
+            return 1
+        return max(1, isqrt(merger.matrix.weight.shape[0] // self.params.n_embd))
 
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
         cell = self.params.patch * self.merge
@@ -114,7 +122,7 @@ class Model(Tower[Params, Weights]):
         # llama.cpp's converter moves the channels of a pair next to each other.
         pairs = "neox" if self.is_single else "adjacent"
         spec = BlockSpec(params.n_head, params.head_dim, params.eps, ops.silu, pairs)
-        x = w.pre_norm(w.patches(p), params.eps, "v/pre_ln")
+        x = w.pre_norm(w.patches(p, params.patch), params.eps, "v/pre_ln")
         for i, block in enumerate(w.blocks):
             x = block(x, i, p, spec)
         if w.merger is not None:
@@ -134,8 +142,8 @@ class Model(Tower[Params, Weights]):
         return merger.matrix(runs.reshape(size * cells, n), "v/mm_merged")
 
     def bucket(self, n: int) -> int:
-        return bucket_of(n)
+        return bucket_of(n, self.merge**2)
 
     def worst(self, limits: Limits) -> int:
         side = -(-self.params.longest // (self.params.patch * self.merge)) * self.merge
-        return bucket_of(side * side)
+        return self.bucket(side * side)

@@ -7,6 +7,7 @@ frames; a picture is the same frame twice. Its rows stand at places of three axe
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isqrt
 from typing import Annotated, Protocol, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from engine.images.layouts import native
 from engine.images.patches import Floats, cut, neighbours
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.resize import Colour
+from engine.images.tiles import MOST_ASPECT
 from engine.layers.linear import Linear, RMSNorm
 from engine.layers.rope import grid_table
 from engine.layers.tower import EVERYTHING, TowerPass, TowerStep, bucket_of
@@ -123,7 +125,8 @@ class QwenTower(Tower[P, W]):
 
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
         params = self.params
-        return native.qwen(size, limits, cell=params.cell, least=params.least, most=params.most)
+        least = max(params.least, params.cell**2)
+        return native.qwen(size, limits, cell=params.cell, least=least, most=params.most)
 
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
         params = self.params
@@ -136,7 +139,8 @@ class QwenTower(Tower[P, W]):
 
     def embedded(self, p: TowerPass) -> Tensor:
         """[E, n]: a picture is the same frame twice."""
-        kernels = matrix(self.weights.first), matrix(self.weights.second)
+        w, size = self.weights, self.params.patch
+        kernels = matrix(w.first, size), matrix(w.second, size)
         patches = p.floats("patches", kernels[0].shape[0], p.n)
         return ops.add(*(ops.matmul(kernel, patches) for kernel in kernels)).named("v/inp")
 
@@ -149,12 +153,17 @@ class QwenTower(Tower[P, W]):
         return w.down(ops.gelu_erf(w.up(x, "v/mm_up")).named("v/mm_act"))
 
     def bucket(self, n: int) -> int:
-        return bucket_of(n)
+        return bucket_of(n, self.params.merge**2)
 
     def worst(self, limits: Limits) -> int:
         params = self.params
-        rows = params.most // params.cell**2
-        return bucket_of(min(rows, limits.rows or rows) * params.merge**2)
+        most = params.most // params.cell**2
+        most = min(most, limits.rows or most)
+        # Of the longest pictures a side cannot shrink below a cell; enlarging rounds up.
+        least = min(-(-params.least // params.cell**2), most)
+        enlarged = least + isqrt((MOST_ASPECT + 3) * least) + 2
+        rows = max(most, isqrt(MOST_ASPECT * most), enlarged)
+        return self.bucket(rows * params.merge**2)
 
     def places(self, plan: ImagePlan, start: int) -> Places:
         grid = plan.views[0].grid

@@ -11,6 +11,7 @@ from engine.backends.base import Backend, Location
 from engine.gguf import open_gguf
 from engine.graph.tensor import Tensor
 from engine.images.plan import ImagePlan, Limits, Size
+from engine.images.resize import normalised
 from engine.models.vision.base import TextHost
 from engine.models.vision.build import BuiltTower, build_tower
 from engine.runner.devices import open_devices
@@ -36,9 +37,7 @@ class Running:
         tower = self.built.tower
         h, w, _ = view.shape
         plan = plan or tower.plan(Size(w, h), Limits())
-        rule = tower.rule
-        pixels = (view / np.float32(255) - np.float32(rule.mean)) / np.float32(rule.std)
-        step = tower.inputs(pixels.astype(np.float32), plan, index)
+        step = tower.inputs(normalised(view, tower.rule), plan, index)
         n = tower.bucket(step.n)
         made, p = self.planner.plan_with(n, lambda: self.built.build(n))
         (rows,) = made.run(p.fill(step))

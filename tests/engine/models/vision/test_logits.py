@@ -1,0 +1,123 @@
+"""Text models behind pictures against float32 transformers, on the golden's own rows.
+
+`KNOWN` are the families whose text model is there. Two pictures stand in one prompt; Gemma's first
+one begins behind more text than its window holds.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.backends.opencl.drivers.device import list_devices
+from engine.runner import load
+from engine.runner.api import Model
+from tests.engine.models.vision.prompts import TOGETHER, Prompt, prompt_of, seeing
+from tests.goldens.vision.families import PAIR, SINGLE, write_pair, write_single
+from tests.goldens.vision.store import Case, load_cases
+from tests.truth.compare import nmse
+
+KNOWN = ("gemma3", "idefics3", "mistral3", "llava", "pixtral", "llava_next")
+KNOWN_SINGLE = ("gemma3",)
+OPENCL = [pytest.param(i.name, marks=pytest.mark.device, id=i.name) for i in list_devices()]
+NEAR = 0.01
+"""Logits that are nearer are not asked for their order."""
+
+CASES = [
+    pytest.param(family, name, id=f"{family}-{name}")
+    for family in KNOWN
+    for name in load_cases(family)
+]
+
+
+@contextmanager
+def opened(
+    folder: Path,
+    family: str,
+    case: Case,
+    is_single: bool = False,
+    device: str = "host",
+    kv: str = "f32",
+    place: str = "",
+) -> Iterator[tuple[Model, Prompt]]:
+    """The text model of one of the family's layouts, and the prompt of a case."""
+    path = write_single(folder, family) if is_single else write_pair(folder, family)[0]
+    prompt = prompt_of(family, case)
+    with load(path, device=device, ctx=512, kv=kv, place=place) as model:
+        width = model.tensor("token_embd.weight").shape[1]
+        yield seeing(model, prompt.rows.shape[1] // width), prompt
+
+
+def run(model: Model, prompt: Prompt, keep: int, size: int = 512) -> np.ndarray:
+    """Logits f32 [keep, V] of the last positions of a fresh context, fed in parts of `size`."""
+    stepper = model.loaded.stepper
+    stepper.forget(0)
+    made = []
+    for start in range(0, len(prompt.tokens), size):
+        tokens, extras = prompt.part(start, start + size)
+        logits = stepper.step(tokens, start, range(len(tokens)), extras=extras)
+        made.append(logits[: len(tokens)].copy())
+    return np.concatenate(made)[-keep:]
+
+
+def error(found: np.ndarray, case: Case) -> float:
+    total = nmse(found, case.logits)
+    worst = max(nmse(*pair) for pair in zip(found, case.logits, strict=True))
+    print(f"{case.name}: {total:.1e}, worst position {worst:.1e}")
+    return total
+
+
+def check_answer(found: np.ndarray, case: Case) -> None:
+    """Each token of the answer is the largest logit, where the reference's lead is clear."""
+    clear = case.margins > NEAR
+    assert clear.sum() >= len(clear) - 4
+    np.testing.assert_array_equal(found.argmax(axis=1)[clear], case.greedy[clear])
+
+
+@pytest.mark.parametrize(("family", "name"), CASES)
+def test_logits_and_answers_are_transformers(family: str, name: str, tmp_path: Path) -> None:
+    case = load_cases(family)[name]
+    with opened(tmp_path, family, case) as (model, prompt):
+        assert error(run(model, prompt, len(case.logits)), case) < 1e-9
+        whole = prompt.followed(case.greedy[:-1])
+        check_answer(run(model, whole, len(case.greedy)), case)
+
+
+@pytest.mark.parametrize("family", [f for f in SINGLE if f in KNOWN_SINGLE])
+def test_both_layouts_give_the_same_logits(family: str, tmp_path: Path) -> None:
+    case = list(load_cases(family).values())[-1]
+    made = []
+    for is_single in (False, True)[family not in PAIR :]:
+        with opened(tmp_path, family, case, is_single) as (model, prompt):
+            made.append(run(model, prompt, len(case.logits)))
+    assert error(made[-1], case) < 1e-9
+    np.testing.assert_array_equal(made[0], made[-1])
+
+
+@pytest.mark.parametrize("size", [7, 64])
+@pytest.mark.parametrize("family", [f for f in KNOWN if f not in TOGETHER])
+def test_a_prompt_may_come_in_parts(family: str, size: int, tmp_path: Path) -> None:
+    case = list(load_cases(family).values())[-1]
+    with opened(tmp_path, family, case) as (model, prompt):
+        assert error(run(model, prompt, len(case.logits), size), case) < 1e-9
+
+
+@pytest.mark.parametrize("family", KNOWN)
+@pytest.mark.parametrize("device", OPENCL)
+def test_logits_on_devices(device: str, family: str, tmp_path: Path) -> None:
+    case = list(load_cases(family).values())[-1]
+    with opened(tmp_path, family, case, device=device, kv="f16") as (model, prompt):
+        assert error(run(model, prompt, len(case.logits)), case) < 1e-4
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("family", KNOWN)
+def test_logits_on_two_devices(family: str, tmp_path: Path) -> None:
+    names = [info.name for info in list_devices()]
+    first, second = names[0], [*names[1:], "host"][0]
+    case = list(load_cases(family).values())[-1]
+    place = f"0-1={first},2={second}"
+    with opened(tmp_path, family, case, device=first, kv="f16", place=place) as (model, prompt):
+        assert error(run(model, prompt, len(case.logits)), case) < 1e-4
