@@ -1,5 +1,6 @@
 """Where the keyboard is when what had it is gone: never on a button that opens something."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
+from pytestqt.qtbot import QtBot
 
 from app.views.talk.message import MessageView
 from app.widgets.focus import has_focus
@@ -133,6 +135,34 @@ def test_without_a_talk_it_goes_to_how_one_begins(
     window.bench.session.unload()
     QApplication.processEvents()
     assert has_focus(window.talk.welcome)
+
+
+def opens_a_model(window: MainWindow, tmp_path: Path) -> None:
+    window.bench.open_model(tmp_path / "SmolLM2.gguf")
+    QApplication.processEvents()
+    assert has_focus(window.talk.welcome)  # on Cancel: the button pressed is gone
+    engine = window.bench.engine
+    assert isinstance(engine, ScriptedEngine)
+    engine.load_done()
+
+
+def opens_a_chat(window: MainWindow, tmp_path: Path) -> None:
+    file = tmp_path / "cats.json"
+    messages = [{"role": "user", "text": "What?"}, {"role": "assistant", "text": "A.", "parent": 0}]
+    content = {"format": "cutaway-chat", "version": 1, "title": "Cats", "messages": messages}
+    file.write_text(json.dumps(content))
+    window.bench.chats.import_file(file)  # it is opened when it has come
+
+
+@pytest.mark.parametrize("do", [opens_a_model, opens_a_chat])
+def test_it_goes_from_the_welcome_page_to_the_composer(
+    window: MainWindow, tmp_path: Path, qtbot: QtBot, do: Callable[[MainWindow, Path], None]
+) -> None:
+    assert has_focus(window.talk.welcome)
+    do(window, tmp_path)
+    qtbot.waitUntil(lambda: window.talk.stack.currentWidget() is window.talk.chat)
+    QApplication.processEvents()
+    assert has_focus(window.talk.composer.field)
 
 
 def test_it_comes_back_to_a_window_whose_button_went_meanwhile(
