@@ -57,7 +57,7 @@ QPushButton[kind="flat"], QToolButton {
 QToolButton[square="true"] { padding: 0; min-width: ${inner}px; max-width: ${inner}px; }
 QPushButton[kind="flat"]:hover, QToolButton:hover { background: $hover; }
 QPushButton[kind="flat"]:focus, QToolButton:focus { border-color: $accent; }
-QToolButton:checked { background: $selection; }
+QToolButton:checked, QPushButton[kind="flat"]:checked { background: $selection; }
 QToolButton::menu-indicator, QPushButton::menu-indicator { image: none; width: 0; }
 
 QLineEdit, QSpinBox, QDoubleSpinBox {

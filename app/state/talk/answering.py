@@ -8,6 +8,7 @@ from app.state.problem import Problem
 from app.state.session import Session
 from app.state.talk.answer import Answer
 from app.state.talk.disk.store import ChatStore, StoreError
+from app.state.talk.message import Message
 from engine.errors import CutawayError
 from engine.protocol import Failed, Finished, Generate, Piece
 
@@ -25,6 +26,7 @@ class Answering(QObject):
         self._store, self._session = store, session
         self._request = Generate(0)
         self.current: Answer | None = None
+        self.latest: Message | None = None  # the one under way or the one before
         session.changed.connect(self._on_session)
         session.client.pieces.connect(self._on_pieces)
         session.client.on(Finished, self._on_finished)
@@ -42,6 +44,7 @@ class Answering(QObject):
     def begin(self, answer: Answer, request: Generate) -> None:
         """Ask for an answer; where the engine has died, restart it first."""
         self.current, self._request = answer, request
+        self.latest = answer.message
         self.busy_changed.emit(True)
         if self._session.status == "died":
             self._session.restart()

@@ -74,6 +74,11 @@ class ChatState(QObject):
         return self._answering.current is not None
 
     @property
+    def latest(self) -> Message | None:
+        """The answer under way or the one before, maybe of another chat: whose speed is told."""
+        return self._answering.latest
+
+    @property
     def answering(self) -> int | None:
         """The row of the answer under way, None if it is not in the path shown."""
         running = self._answering.current
@@ -95,9 +100,9 @@ class ChatState(QObject):
             self.problem.emit(Problem(error.kind, str(error)))
             return
         running = self._answering.current
-        if running is not None and running.message.chat == chat_id:
+        if chat is not None and running is not None and running.message.chat == chat.id:
             tree = running.tree
-        self._thread = Thread(self._store, chat_id, tree)
+        self._thread = Thread(self._store, chat.id if chat is not None else None, tree)
         self.details.take(chat)
         self._take_usual()
         self.details.changed.emit()

@@ -9,14 +9,15 @@ OPEN, CLOSE = "<think>", "</think>"
 class Said:
     """`thought` and `answer` are without the marks and the empty lines around them.
 
-    `answer_start` is where the answer begins in the whole text. `thinking` says that the block is
-    open still: what comes next may be part of it.
+    `answer_start` and `thought_start` are where they begin in the whole text. `thinking` says that
+    the block is open still: what comes next may be part of it.
     """
 
     thought: str
     answer: str
     answer_start: int = 0
     thinking: bool = False
+    thought_start: int = 0
 
 
 def split_reasoning(text: str, writing: bool = False) -> Said:
@@ -26,7 +27,7 @@ def split_reasoning(text: str, writing: bool = False) -> Said:
     answer without the first mark has a thought only where its last mark is there: some templates
     put the first one into the prompt. Text without marks is all answer.
     """
-    begin = len(text) - len(text.lstrip())
+    begin = _blank(text)
     rest = text[begin:]
     if writing and rest and len(rest) < len(OPEN) and OPEN.startswith(rest):
         return Said("", "", len(text))
@@ -37,9 +38,16 @@ def split_reasoning(text: str, writing: bool = False) -> Said:
         return Said("", text)
     if end < 0:
         held = _begun(text) if writing else 0
-        return Said(text[start : len(text) - held].strip(), "", len(text), writing)
-    answer = text[end + len(CLOSE) :].lstrip()
-    return Said(text[start:end].strip(), answer, len(text) - len(answer))
+        thought = text[start : len(text) - held]
+        return Said(thought.strip(), "", len(text), writing, start + _blank(thought))
+    answer, thought = text[end + len(CLOSE) :].lstrip(), text[start:end]
+    begins = start + _blank(thought)
+    return Said(thought.strip(), answer, len(text) - len(answer), thought_start=begins)
+
+
+def _blank(text: str) -> int:
+    """Length of the white space that a text begins with."""
+    return len(text) - len(text.lstrip())
 
 
 def _begun(text: str) -> int:

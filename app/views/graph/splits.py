@@ -5,21 +5,20 @@ from collections.abc import Callable, Iterator, Sequence
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
-    QFontMetricsF,
     QHelpEvent,
     QMouseEvent,
     QPainter,
     QPaintEvent,
     QPen,
-    QResizeEvent,
 )
-from PySide6.QtWidgets import QSizePolicy
+from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from app.theme import fonts
 from app.theme.devices import draw_swatch, fill_component, swatch_size
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
-from app.widgets.charts.painting import flow, paint_head
+from app.widgets.charts.legend import ChartLegend, LegendEntry
+from app.widgets.charts.painting import paint_head
 from app.widgets.charts.walk import Walk
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import grouped, microseconds, milliseconds
@@ -27,8 +26,7 @@ from app.widgets.tips import show_tip
 from engine.protocol import SplitRecord, StepTimes
 
 REST = "host and waiting"
-HEAD, BAND, LEGEND, LEAST = 28, 32, 24, 3.0
-_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+HEAD, BAND, LEAST = 28, 32, 3.0
 _CENTER = Qt.AlignmentFlag.AlignCenter
 
 Numbered = tuple[int, SplitRecord]
@@ -87,12 +85,7 @@ class SplitBand(Walk):
         self.pointed.emit(self.at)
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        lines = 1 + max((line for *_, line in self._legend()), default=0)
-        return QSize(fonts.px(280), fonts.px(HEAD + BAND + lines * LEGEND))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        super().resizeEvent(event)
-        self.updateGeometry()
+        return QSize(fonts.px(280), fonts.px(HEAD + BAND))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         found = self._under(event.position())
@@ -123,7 +116,6 @@ class SplitBand(Walk):
             for number, (copied, computed) in enumerate(self._places()):
                 self._paint_split(painter, number, copied, computed)
             self._paint_rest(painter, times)
-            self._paint_legend(painter)
         painter.end()
 
     def _paint_split(
@@ -157,28 +149,6 @@ class SplitBand(Walk):
             if painter.fontMetrics().horizontalAdvance(said) <= rest.width() - GRID:
                 painter.drawText(rest, _CENTER, said)
                 return
-
-    def _paint_legend(self, painter: QPainter) -> None:
-        top, height = self._band().bottom() + 2, fonts.px(LEGEND)
-        painter.setFont(fonts.small())
-        painter.setPen(QColor(tokens().quiet))
-        for device, text, left, line in self._legend():
-            y = top + line * height
-            if device:
-                draw_swatch(painter, left, y + height / 2, device)
-                left += swatch_size() + GRID
-            painter.drawText(QRectF(left, y, self.width() - left, height), _LEFT, text)
-
-    def _legend(self) -> list[tuple[str, str, float, int]]:
-        """The devices and the rest: device, text, left edge and line of each."""
-        if self._times is None:
-            return []
-        said = [(device, device) for device in dict.fromkeys(s.device for s in self._splits())]
-        said.append(("", f"{REST}: {milliseconds(rest_ns(self._times))} ms"))
-        metrics, swatch = QFontMetricsF(fonts.small()), swatch_size() + GRID
-        widths = [swatch * bool(d) + metrics.horizontalAdvance(text) for d, text in said]
-        places = flow(widths, self.width())
-        return [(*entry, *place) for entry, place in zip(said, places, strict=True)]
 
     # Where things are
 
@@ -216,6 +186,43 @@ class SplitBand(Walk):
         if not self.stops():
             return said
         return f"{said}. {describe_split(self.at, self._splits()[self.at])}"
+
+
+class SplitsChart(QWidget):
+    """The band, and below it the devices that its colours stand for."""
+
+    pointed = Signal(int)  # the place of a split
+    device_picked = Signal(object)  # str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.band = SplitBand()
+        self.legend = ChartLegend("Devices of the splits", _draw_device, swatch_size)
+        self.band.pointed.connect(self.pointed)
+        self.legend.picked.connect(self.device_picked)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(2)
+        column.addWidget(self.band)
+        column.addWidget(self.legend)
+
+    def show_times(self, times: StepTimes | None) -> None:
+        self.band.show_times(times)
+        entries: list[LegendEntry] = []
+        if times is not None:
+            devices = dict.fromkeys(split.device for split in times.splits)
+            entries = [LegendEntry(device, device) for device in devices]
+            entries.append(LegendEntry(None, f"{REST}: {milliseconds(rest_ns(times))} ms"))
+        self.legend.show_entries(entries)
+
+    def show_selected(self, number: int | None, device: str | None) -> None:
+        """Mark the split and the device that are selected."""
+        self.band.show_selected(number)
+        self.legend.show_selected(() if device is None else (device,))
+
+
+def _draw_device(painter: QPainter, area: QRectF, device: object) -> None:
+    draw_swatch(painter, area.left(), area.center().y(), str(device))
 
 
 def rest_ns(times: StepTimes) -> int:

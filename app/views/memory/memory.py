@@ -14,10 +14,10 @@ from app.state.selection import Selected
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING, ROW
-from app.views.graph.splits import SPLITS, Numbered, SplitBand, describe_split
+from app.views.graph.splits import SPLITS, Numbered, SplitsChart, describe_split
 from app.views.memory.bar import PoolBars
 from app.views.memory.matrix import MatrixView
-from app.views.memory.timeline import WHAT, PoolTracks, describe_event, event_columns
+from app.views.memory.timeline import WHAT, PoolTracks, describe_event, event_columns, is_of
 from app.widgets.basics import TEXT_SIZE, IconButton, divider, label, scrolled, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.lists.rows import Column, Rows
@@ -69,6 +69,7 @@ class MemoryView(QWidget):
         self.bars.inspected.connect(self._part_chosen)
         self.bars.device_inspected.connect(self._selection.select_device)
         self.tracks.pointed.connect(self._event_pointed)
+        self.tracks.owner_picked.connect(lambda owner: self._selection.select_device(*owner))
         self.matrix = MatrixView()
         self.matrix.pointed.connect(self._cell_pointed)
         self.matrix.opened.connect(self._cell_opened)
@@ -77,9 +78,10 @@ class MemoryView(QWidget):
         self.records.picked.connect(self._record_picked)
         self.records.activated.connect(lambda row: self.tensors_wanted.emit(row.layer))
         self.events.picked.connect(self._event_pointed)
-        self.band = SplitBand()
+        self.split_chart = SplitsChart()
         self.splits = Table(Rows(SPLITS, self), "Splits")
-        self.band.pointed.connect(self._split_pointed)
+        self.split_chart.pointed.connect(self._split_pointed)
+        self.split_chart.device_picked.connect(self._selection.select_device)
         self.splits.chosen.connect(self._split_chosen)
         self.splits.picked.connect(self._split_picked)
         self._choices = {page: self._choice(page, name) for page, name in PAGES.items()}
@@ -144,7 +146,7 @@ class MemoryView(QWidget):
         if self._page == "timeline":
             self._refresh_past()
         elif self._page == "splits":
-            self.band.show_times(self._splits.latest)
+            self.split_chart.show_times(self._splits.latest)
             self.splits.rows.show_rows(list(enumerate(self._splits.splits)))
             self._show_split()
         self._show_parts()
@@ -158,6 +160,7 @@ class MemoryView(QWidget):
         self.events.rows.show_rows(list(events))
         if events:
             self.events.view.scrollToBottom()
+        self._show_past()
 
     def _arrange(self) -> None:
         picture = "chart" if self._as_table else "table"
@@ -181,7 +184,7 @@ class MemoryView(QWidget):
         self.bars.setVisible(layers)
         self._line.setVisible(layers and some)
         self.tracks.setVisible(chart and self._page == "timeline")
-        self.band.setVisible(chart and self._page == "splits")
+        self.split_chart.setVisible(chart and self._page == "splits")
         self._stack.setVisible(full[self._page])
         self._copy.setVisible(layers and some)
         for widget in (self._switch, *self._choices.values()):
@@ -221,7 +224,7 @@ class MemoryView(QWidget):
         inside = QVBoxLayout(body)
         inside.setContentsMargins(0, 0, 0, 0)
         inside.setSpacing(GRID)
-        for widget in (self.bars, self.tracks, self.band, self._line):
+        for widget in (self.bars, self.tracks, self.split_chart, self._line):
             inside.addWidget(widget)
         inside.addWidget(self._stack, 1)
         inside.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -317,11 +320,17 @@ class MemoryView(QWidget):
         self.bars.show_selected(now.device, now.component)
         if (now.layer, now.device) != (None, None):
             self.records.choose_first(lambda row: _matches(row, now))
+        self._show_past()
         self._show_split()
+
+    def _show_past(self) -> None:
+        now = self._selection.now
+        self.tracks.show_selected(now)
+        self.events.choose_first(lambda event: is_of(event, now))
 
     def _show_split(self) -> None:
         split = self._splits.place_of(self._selection.now)
-        self.band.show_selected(split)
+        self.split_chart.show_selected(split, self._selection.now.device)
         if split is not None:
             self.splits.choose_first(lambda numbered: numbered[0] == split)
 

@@ -2,36 +2,39 @@
 
 from collections.abc import Callable, Sequence
 from time import localtime, strftime
+from typing import cast
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
-    QFontMetricsF,
     QHelpEvent,
     QMouseEvent,
     QPainter,
     QPaintEvent,
     QPen,
     QPolygonF,
-    QResizeEvent,
 )
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from app.state.memory.allocations import Owner, Track
+from app.state.selection import Selected
 from app.theme import fonts
 from app.theme.devices import component_brushes, device_look, fill_component
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, mix
 from app.views.memory.bar import pool_name
 from app.views.memory.cell import cross
-from app.widgets.charts.painting import flow, paint_head
+from app.widgets.charts.legend import ChartLegend, LegendEntry
+from app.widgets.charts.painting import paint_head
 from app.widgets.charts.walk import Walk
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import mib
 from app.widgets.tips import hide_tip, show_tip
 from engine.protocol import MemoryEvent
 
-HEAD, CHART, TIMES, LEGEND = 28, 112, 20, 24
+HEAD, CHART, TIMES = 28, 112, 20
+MARK = 3  # pixels of the line that marks what is selected
+BOX = 10  # pixels of a legend's box
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 MARKED = {"refuse": "refused"}
 
@@ -68,6 +71,8 @@ class PoolTrack(Walk):
     def __init__(self) -> None:
         super().__init__()
         self._track = Track("", (), {})
+        self._now = Selected()
+        self.selected: list[int] = []  # places of the events of what is selected
         self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
@@ -77,9 +82,17 @@ class PoolTrack(Walk):
         self._track = track
         if followed:
             self._at = max(0, len(track.events) - 1)
+        self._seek()
         self.setAccessibleName(f"Allocations in {track.pool} memory")
         self._tell()
         self.updateGeometry()
+        self.update()
+
+    def show_selected(self, now: Selected) -> None:
+        """Mark the events of what is selected, and go to the first, unless at one of them."""
+        self._now = now
+        self._seek()
+        self._tell()
         self.update()
 
     def stops(self) -> int:
@@ -90,12 +103,7 @@ class PoolTrack(Walk):
         self.pointed.emit(self._track.events[self.at])
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        rows = 1 + max((row for *_, row in self._legend()), default=0)
-        return QSize(360, fonts.px(HEAD + CHART + TIMES + rows * LEGEND))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        super().resizeEvent(event)
-        self.updateGeometry()
+        return QSize(360, fonts.px(HEAD + CHART + TIMES))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         if self.stops():
@@ -120,7 +128,7 @@ class PoolTrack(Walk):
         self._paint_stack(painter)
         self._paint_pauses(painter)
         self._paint_refusals(painter)
-        self._paint_legend(painter)
+        self._paint_selected(painter)
         if self.stops():
             x = self._x(self.at + 1)
             painter.setPen(QPen(QColor(tokens().accent if self.hasFocus() else tokens().text), 1))
@@ -222,25 +230,19 @@ class PoolTrack(Walk):
             painter.drawRect(wanted)
             cross(painter, wanted.center(), 4)
 
-    def _paint_legend(self, painter: QPainter) -> None:
-        top, height = self._chart().bottom() + fonts.px(TIMES), fonts.px(LEGEND)
-        painter.setFont(fonts.small())
-        for owner, left, row in self._legend():
-            y = top + row * height
-            box = QRectF(left, y + (height - 10) / 2, 10, 10)
-            fill_component(painter, box, *owner)
-            painter.setPen(QPen(QColor(device_look(owner[0]).colour), 1))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRect(box.adjusted(0.5, 0.5, -0.5, -0.5))
-            painter.setPen(QColor(tokens().quiet))
-            painter.drawText(QRectF(left + 16, y, self.width(), height), _LEFT, " ".join(owner))
+    def _paint_selected(self, painter: QPainter) -> None:
+        """A line below the events of what is selected."""
+        accent, bottom = QColor(tokens().accent), self._chart().bottom()
+        for at in self.selected:
+            left = self._x(at)
+            width = max(self._x(at + 1) - left, 2.0)
+            painter.fillRect(QRectF(left, bottom - MARK, width, MARK), accent)
 
-    def _legend(self) -> list[tuple[Owner, float, int]]:
-        """Owners with where each is, in as many rows as they take."""
-        metrics, owners = QFontMetricsF(fonts.small()), list(self._track.heights)
-        widths = [16 + metrics.horizontalAdvance(" ".join(owner)) for owner in owners]
-        places = flow(widths, self.width())
-        return [(owner, *place) for owner, place in zip(owners, places, strict=True)]
+    def _seek(self) -> None:
+        events = self._track.events
+        self.selected = [at for at, event in enumerate(events) if is_of(event, self._now)]
+        if self.selected and self.at not in self.selected:
+            self._at = self.selected[0]
 
     def _tell(self) -> None:
         events = self._track.events
@@ -252,23 +254,70 @@ class PoolTracks(QWidget):
     """A track for each pool, one below the other."""
 
     pointed = Signal(object)  # MemoryEvent
+    owner_picked = Signal(object)  # Owner
 
     def __init__(self) -> None:
         super().__init__()
+        self._now = Selected()
         self.tracks: list[PoolTrack] = []
+        self.legends: list[ChartLegend] = []
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(GRID)
 
     def show_tracks(self, tracks: Sequence[Track]) -> None:
         while len(self.tracks) < len(tracks):
-            self.tracks.append(PoolTrack())
-            self.tracks[-1].pointed.connect(self.pointed)
-            self._column.addWidget(self.tracks[-1])
-        for at, widget in enumerate(self.tracks):
+            self._add_track()
+        for at, (widget, legend) in enumerate(zip(self.tracks, self.legends, strict=True)):
+            shown = tracks[at] if at < len(tracks) else Track("", (), {})
             widget.setVisible(at < len(tracks))
-            if at < len(tracks):
-                widget.show_track(tracks[at])
+            widget.show_track(shown)
+            legend.setAccessibleName(f"What is in {shown.pool} memory")
+            legend.show_entries([LegendEntry(owner, " ".join(owner)) for owner in shown.heights])
+        self.show_selected(self._now)
+
+    def show_selected(self, now: Selected) -> None:
+        """Mark what is selected, in every chart and legend."""
+        changed, self._now = now != self._now, now
+        for track, legend in zip(self.tracks, self.legends, strict=True):
+            if changed:
+                track.show_selected(now)
+            legend.show_selected([owner for owner in legend.keys if _owns(owner, now)])
+
+    def _add_track(self) -> None:
+        track = PoolTrack()
+        legend = ChartLegend("", _draw_owner, lambda: BOX)
+        track.pointed.connect(self.pointed)
+        legend.picked.connect(self.owner_picked)
+        track.show_selected(self._now)
+        self.tracks.append(track)
+        self.legends.append(legend)
+        self._column.addWidget(track)
+        self._column.addWidget(legend)
+
+
+def _owns(owner: object, now: Selected) -> bool:
+    device, component = cast(Owner, owner)
+    return device == now.device and now.component in (component, None)
+
+
+def _draw_owner(painter: QPainter, area: QRectF, owner: object) -> None:
+    device, component = cast(Owner, owner)
+    fill_component(painter, area, device, component)
+    painter.setPen(QPen(QColor(device_look(device).colour), 1))
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.drawRect(area.adjusted(0.5, 0.5, -0.5, -0.5))
+
+
+def is_of(event: MemoryEvent, now: Selected) -> bool:
+    """Whether an event is of what is selected; none is where no place is."""
+    if (now.layer, now.device) == (None, None):
+        return False
+    return (
+        now.layer in (event.layer, None)
+        and now.device in (event.device, None)
+        and now.component in (event.component, None)
+    )
 
 
 def clock(time_ns: int) -> str:

@@ -36,7 +36,7 @@ class ChatView(QWidget):
         self.column = ScrolledRows(self._make, self._estimate, fonts.chat_width())
         self.column.setAccessibleName("Messages")
         self.empty = EmptyTalk(bench, self.column)
-        self.legend = Legend(self._set_measure)
+        self.legend = Legend(self._set_measure, self.select_next_of)
         self.latest = IconButton("arrow-down", "Jump to the latest message", self.column.follow)
         self.latest.setProperty("floating", "true")
         self.latest.setParent(self)
@@ -92,6 +92,25 @@ class ChatView(QWidget):
     def toggle_probabilities(self) -> None:
         """Paint answers by token, or show them as text again."""
         self.bench.preferences.update(probabilities_shown=not self.paints_tokens)
+
+    def select_next_of(self, band: int) -> bool:
+        """Select the next token of a band after the selected one, among the messages in sight and
+        near, round and round; False where there is none.
+        """
+        found = [
+            (row, n)
+            for row, view in sorted(self.column.live.items())
+            if isinstance(view, MessageView) and view.tokens is not None
+            for n, other in enumerate(view.tokens.bands)
+            if other == band
+        ]
+        token = self.bench.selection.now.token
+        row = self.bench.chat.row_of(token[0]) if token is not None else None
+        now = (row, token[1]) if row is not None and token is not None else (-1, -1)
+        place = next((place for place in found if place > now), found[0] if found else None)
+        if place is not None:
+            self.bench.selection.select_token(self.bench.chat.path[place[0]].id, place[1])
+        return place is not None
 
     def choose_sibling(self, row: int, step: int) -> None:
         """Show another branch, and keep the keyboard on its arrows."""

@@ -3,13 +3,15 @@
 from collections.abc import Callable
 
 from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import divider, surface
+from app.widgets.charts.walk import Walk
+from app.widgets.tips import show_tip
 from app.widgets.tokens.bands import BANDS, Measure, band_colour, band_pen
 
 PROBABILITIES = ("≥ 90 %", "60–90", "30–60", "10–30", "< 10 %")
@@ -17,14 +19,16 @@ ENTROPIES = ("≤ 0.5 bit", "0.5–1.2", "1.2–2", "2–3", "> 3 bit")
 
 
 class Legend(QWidget):
-    """`choose` is told which measure is wanted."""
+    """`choose` is told which measure is wanted. `seek` selects the next token of a band and says
+    whether there is one.
+    """
 
-    def __init__(self, choose: Callable[[Measure], None]) -> None:
+    def __init__(self, choose: Callable[[Measure], None], seek: Callable[[int], bool]) -> None:
         super().__init__()
         self._choose = choose
         surface(self, "panel")
         self.setAccessibleName("Legend of the probabilities")
-        self._scale = _Scale()
+        self.scale = BandScale(seek)
         self._by_probability = self._switch("Probability", "probability")
         self._by_entropy = self._switch("Entropy", "entropy")
         row = QHBoxLayout()
@@ -33,7 +37,7 @@ class Legend(QWidget):
         row.addWidget(self._by_probability)
         row.addWidget(self._by_entropy)
         row.addSpacing(GRID)
-        row.addWidget(self._scale, 1)
+        row.addWidget(self.scale, 1)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -53,22 +57,49 @@ class Legend(QWidget):
     def _pick(self, measure: Measure) -> None:
         self._by_probability.setChecked(measure == "probability")
         self._by_entropy.setChecked(measure == "entropy")
-        self._scale.show_words(PROBABILITIES if measure == "probability" else ENTROPIES)
+        self.scale.show_words(PROBABILITIES if measure == "probability" else ENTROPIES)
         self._choose(measure)
 
 
-class _Scale(QWidget):
-    """The bands with their limits."""
+class BandScale(Walk):
+    """The bands with their limits; a click or Enter goes to the next token of one."""
 
-    def __init__(self) -> None:
+    def __init__(self, seek: Callable[[int], bool]) -> None:
         super().__init__()
+        self._seek = seek
         self._words: tuple[str, ...] = PROBABILITIES
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
 
     def show_words(self, words: tuple[str, ...]) -> None:
         self._words = words
         self.setAccessibleName("From sure to surprised: " + ", ".join(words))
+        self.walked()
         self.update()
+
+    def stops(self) -> int:
+        return len(BANDS)
+
+    def walked(self) -> None:
+        self.setAccessibleDescription(f"{self._words[self.at]}: Enter goes to the next such token")
+
+    def chosen(self) -> bool:
+        if not self._seek(self.at):
+            place = self.mapToGlobal(self.area(self.at).bottomLeft().toPoint())
+            show_tip(place, "No such token in sight.", self)
+        return True
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        bands = range(len(BANDS))
+        found = next((n for n in bands if self.area(n).contains(event.position())), None)
+        if found is not None:
+            self.go(found)
+            self.chosen()
+
+    def area(self, band: int) -> QRectF:
+        """Where a band is painted."""
+        width = min(self.width() / len(BANDS), fonts.px(72))
+        return QRectF(band * width, 3, width - 4, self.height() - 8)
 
     def sizeHint(self) -> QSize:  # noqa: N802
         return QSize(fonts.px(66) * len(BANDS), fonts.px(24))
@@ -76,9 +107,8 @@ class _Scale(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         painter = QPainter(self)
         painter.setFont(fonts.small())
-        width = min(self.width() / len(BANDS), fonts.px(72))
         for n, words in enumerate(self._words):
-            area = QRectF(n * width, 3, width - 4, self.height() - 8)
+            area = self.area(n)
             if BANDS[n].share:
                 painter.fillRect(area, QColor(band_colour(n)))
             pen = band_pen(n)
@@ -87,4 +117,6 @@ class _Scale(QWidget):
                 painter.drawLine(area.bottomLeft(), area.bottomRight())
             painter.setPen(QColor(tokens().text))
             painter.drawText(area, int(Qt.AlignmentFlag.AlignCenter), words)
+            if self.hasFocus() and n == self.at:
+                painter.drawRect(area.adjusted(0, -1, 0, 1))
         painter.end()

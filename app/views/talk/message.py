@@ -4,9 +4,10 @@ from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 
-from app.state.talk.reasoning import split_reasoning
+from app.state.talk.reasoning import Said, split_reasoning
+from app.theme import fonts
 from app.theme.theme import tokens
-from app.theme.tokens import GRID, PADDING, RADIUS_CARD
+from app.theme.tokens import CHAT_PX, GRID, PADDING, RADIUS_CARD
 from app.views.talk.message_edit import MessageEdit
 from app.views.talk.message_parts import AnswerProgress, Footer, Header, MessageButtons, Thought
 from app.views.talk.message_row import MessageRow
@@ -78,11 +79,24 @@ class MessageView(Row):
             self.tokens.append(first)
 
     def show_selected(self) -> QRect | None:
-        """Mark the selected token; where it is, if it is in this message and can be seen."""
-        area = self.tokens.show_selected() if self.tokens is not None else None
-        if area is None or self.tokens is None:
-            return None
-        return area.translated(self.tokens.mapTo(self, QPoint(0, 0)))
+        """Mark the selected token; where it is, if it is in this message."""
+        if self.tokens is None:
+            return self._point()
+        area = self.tokens.show_selected()
+        return None if area is None else area.translated(self.tokens.mapTo(self, QPoint(0, 0)))
+
+    def _point(self) -> QRect | None:
+        """Mark the selected token in the answer or the thought, shown as text."""
+        part, at = self.row.selected_part, None
+        said = split_reasoning(self.row.message.text, self.row.answering) if part else Said("", "")
+        thinks = part is not None and part[0] < said.answer_start
+        if self.thought is not None:
+            y = self.thought.point(_moved(part, said.thought_start) if thinks else None)
+            at = self.thought.y() + y if thinks else None
+        if self.body is not None:
+            below = self.body.point(None if thinks else _moved(part, said.answer_start))
+            at = at if below is None else self.body.y() + below
+        return None if at is None else QRect(0, at, 1, fonts.px(CHAT_PX) * 3 // 2)
 
     def begin_edit(self) -> None:
         """Put a field in place of the text."""
@@ -213,6 +227,7 @@ class MessageView(Row):
             self.body.set_text(answer, live=self.row.answering and bool(answer))
             if not self.row.answering:
                 self.body.setAccessibleDescription(answer)
+            self._point()
 
     def stops(self) -> list[QWidget]:
         """Tab goes from the text to what can be done with it."""
@@ -278,3 +293,8 @@ class MessageView(Row):
         self._place.removeWidget(widget)
         widget.hide()
         widget.deleteLater()
+
+
+def _moved(part: tuple[int, int] | None, by: int) -> tuple[int, int] | None:
+    """A range of the message as one of a text that begins further on in it."""
+    return None if part is None else (max(part[0] - by, 0), max(part[1] - by, 0))

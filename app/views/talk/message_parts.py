@@ -240,6 +240,16 @@ class Thought(QWidget):
         if self._text is not None:
             self._text.set_text(said.thought, live=said.thinking and self._row.answering)
 
+    @property
+    def text(self) -> MarkdownView | None:
+        """What was thought, where it is unfolded."""
+        return self._text
+
+    def point(self, part: tuple[int, int] | None) -> int:
+        """Mark a part of the thought; where it stands, or where it would unfold."""
+        at = self._text.point(part) if self._text is not None else None
+        return self._fold.y() if at is None or self._text is None else self._text.y() + at
+
     def tick(self) -> None:
         """The time goes on."""
         if self._said.thinking and self._row.answering:

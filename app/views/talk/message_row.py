@@ -66,6 +66,14 @@ class MessageRow(QObject):
         return token[1] if token is not None and token[0] == self.message.id else None
 
     @property
+    def selected_part(self) -> tuple[int, int] | None:
+        """Where the selected one of its tokens stands in its text."""
+        index, known = self.selected_token, self.tokens
+        if index is None or index >= len(known):
+            return None
+        return known.start(index), known.end(index)
+
+    @property
     def painted(self) -> bool:
         """Whether it is shown as its tokens."""
         wanted = self._bench.preferences.value.probabilities_shown

@@ -83,6 +83,11 @@ class TokenAnswer(QWidget):
             return None
         return self.painter.token_rect(index).toAlignedRect().translated(self.painter.pos())
 
+    @property
+    def bands(self) -> list[int | None]:
+        """Of each token the band of the legend that it is in."""
+        return self._bands
+
     def append(self, first: int) -> None:
         """Tokens from `first` on are new; `refresh` shows them."""
         del self._bands[first:], self._ends[first:]

@@ -112,8 +112,8 @@ class ScrolledRows(QAbstractScrollArea, OwnOrder):
 
     def reveal(self, y: int) -> None:
         """Scroll so that viewport y becomes visible."""
-        bar = self.verticalScrollBar()
-        bar.setValue(bar.value() + min(0, y) + max(0, y - self.viewport().height()))
+        bar, last = self.verticalScrollBar(), self.viewport().height() - 1
+        bar.setValue(bar.value() + min(0, y) + max(0, y - last))
 
     def arrange(self) -> None:
         """Put everything where it belongs; to be called when a row's height has changed."""

@@ -197,9 +197,15 @@ class Laid:
         return round(self.origin.y() + corner.y() + (line.y() if line.isValid() else 0))
 
     def paint(
-        self, painter: QPainter, selected: tuple[int, int] | None, marked: Sequence[str] = ()
+        self,
+        painter: QPainter,
+        selected: tuple[int, int] | None,
+        marked: Sequence[str] = (),
+        pointed: tuple[int, int] | None = None,
     ) -> None:
-        """Draw it with its bars, marker and frame; `marked` words have another background."""
+        """Draw it with its bars, marker and frame; `marked` words have another background, and so
+        has the range that is `pointed` at.
+        """
         now = tokens()
         painter.setPen(Qt.PenStyle.NoPen)
         for n in range(self.block.quotes):
@@ -219,6 +225,9 @@ class Laid:
         look = QTextCharFormat()
         look.setBackground(QColor(now.on("warn", 0.35)))
         parts = [self._part(*place, look) for place in (self.places_of(marked) if marked else ())]
+        if pointed is not None:
+            look.setBackground(QColor(now.on("accent", 0.35)))
+            parts.append(self._part(*pointed, look))
         if selected is not None:
             look.setBackground(QColor(now.accent))
             look.setForeground(QColor(now.accent_text))

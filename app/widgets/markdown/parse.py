@@ -8,7 +8,7 @@ indentation, for code that nobody fenced.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from linkify_it import LinkifyIt
@@ -78,7 +78,8 @@ class Block:
     `indent` counts lists around it, `quotes` quotations; `marker` is the list's, before its first
     line. `level` is a heading's. `close` says that little space is above, as in a dense list.
     `plain` is text as it was typed. Code has `language` and `code`, a table `rows` of cells, the
-    first row its head.
+    first row its head. `line` is the source's on which it begins; blocks that differ in nothing
+    else are the same.
     """
 
     kind: Literal["text", "plain", "heading", "code", "table", "rule", "math"]
@@ -92,6 +93,7 @@ class Block:
     code: str = ""
     rows: tuple[tuple[Spans, ...], ...] = ()
     aligns: tuple[Align, ...] = ()
+    line: int = field(default=0, compare=False)
 
 
 class Item(NamedTuple):
@@ -110,10 +112,10 @@ class TopLevel(NamedTuple):
 
 
 def parse(
-    text: str, env: dict[str, Any] | None = None, within: Item | None = None
+    text: str, env: dict[str, Any] | None = None, within: Item | None = None, above: int = 0
 ) -> list[TopLevel]:
     """The top-level constructs of a text. `env` keeps link definitions for the next call;
-    `within` says that the text begins in a list, with this item.
+    `within` says that the text begins in a list, with this item. `above` lines stand before it.
     """
     tokens = _parser.parse(text, {} if env is None else env)
     parts: list[TopLevel] = []
@@ -121,7 +123,7 @@ def parse(
     for end, token in enumerate(tokens, 1):
         if token.level == 0 and token.nesting <= 0:
             resumed = within if not parts and token.type.endswith("_list_close") else None
-            blocks = list(_blocks(tokens[start:end], resumed))
+            blocks = list(_blocks(tokens[start:end], resumed, above))
             items = _items(tokens[start:end], resumed)
             parts.append(TopLevel(_line(tokens[start]), blocks, items))
             start = end
@@ -149,12 +151,13 @@ def _items(tokens: list[Token], resumed: Item | None) -> list[Item]:
     return [Item(_line(token), first + n if ordered else 0) for n, token in enumerate(begun)]
 
 
-def _blocks(tokens: list[Token], resumed: Item | None) -> Iterator[Block]:
+def _blocks(tokens: list[Token], resumed: Item | None, above: int) -> Iterator[Block]:
     lists: list[int | None] = []  # the next number of each list around, None for bullets
-    quotes, marker = 0, ""
+    quotes, marker, line = 0, "", above
     after_item = resumed is not None  # the next block follows one of the same list
     for at, token in enumerate(tokens):
-        base = Block("text", indent=len(lists), quotes=quotes, marker=marker)
+        line = max(line, above + _line(token))
+        base = Block("text", indent=len(lists), quotes=quotes, marker=marker, line=line)
         made: Block | None = None
         match token.type:
             case "bullet_list_open":

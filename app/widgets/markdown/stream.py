@@ -1,5 +1,6 @@
 """Blocks of a text that grows: what stands before its last construct is never parsed again."""
 
+from bisect import bisect_right
 from typing import Any
 
 from app.widgets.markdown.parse import Block, Item, TopLevel, parse
@@ -20,7 +21,8 @@ class Stream:
         self.blocks: list[Block] = []
         self._text = ""
         self._read = 0  # characters of the text that are in `blocks`
-        self._start = 0  # where the last construct begins, and the first of its blocks
+        self._start = 0  # where the last construct begins, its line, and the first of its blocks
+        self._line = 0
         self._first = 0
         self._within: Item | None = None  # the list that goes on there
         self._env: dict[str, Any] = {}
@@ -39,9 +41,31 @@ class Stream:
         """The text now; what does not continue the one before begins anew."""
         if not text.startswith(self._text[: self._read]):
             self.blocks, self._env = [], {}
-            self._read = self._start = self._first = 0
+            self._read = self._start = self._line = self._first = 0
             self._within = None
         self._text = text
+
+    def block_at(self, position: int) -> tuple[int, int, str] | None:
+        """The block that a position of the text is in, or the next one where that is between two;
+        where its source begins, and its source. None where it is not taken in yet.
+        """
+        while position < self._read and self._text[position].isspace():
+            position += 1
+        if position >= self._read or not self.blocks:
+            return None
+        line = self._text.count("\n", 0, position)
+        index = max(bisect_right(self.blocks, line, key=_first_line) - 1, 0)
+        start = position
+        for _ in range(line - self.blocks[index].line + 1):
+            start = self._text.rfind("\n", 0, start)
+        start += 1
+        following = self.blocks[index + 1].line if index + 1 < len(self.blocks) else None
+        if following is None:
+            return index, start, self._text[start:]
+        end = start
+        for _ in range(max(1, following - self.blocks[index].line)):
+            end = self._text.find("\n", end) + 1
+        return index, start, self._text[start:end]
 
     def step(self) -> int:
         """Take the next piece; the index of the first block that is another one now."""
@@ -49,7 +73,7 @@ class Stream:
         if end < len(self._text):  # at the end of a line, if there is one
             end = self._text.rfind("\n", self._read, end) + 1 or end
         text = self._text[self._start : end]
-        parts = parse(text, self._env, self._within)
+        parts = parse(text, self._env, self._within, self._line)
         fresh = [block for part in parts for block in part.blocks]
         changed = self._first
         for old, new in zip(self.blocks[self._first :], fresh, strict=False):
@@ -70,6 +94,7 @@ class Stream:
     def _go_on_at(self, text: str, line: int, block: int) -> None:
         lines = text.split("\n", line)
         self._start += len(text) - len(lines[-1])
+        self._line += line
         self._first += block
 
     def _go_on_in_list(self, text: str, part: TopLevel) -> None:
@@ -78,6 +103,10 @@ class Stream:
         tail = len(_until(part, item, text))
         self._go_on_at(text, item.line, len(part.blocks) - tail)
         self._within = item
+
+
+def _first_line(block: Block) -> int:
+    return block.line
 
 
 def _until(part: TopLevel, item: Item, text: str) -> list[Block]:

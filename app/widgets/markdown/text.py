@@ -20,6 +20,7 @@ from app.widgets.markdown.code_bar import CodeBars
 from app.widgets.markdown.laid import END, Laid, words_of
 from app.widgets.markdown.parse import Block, plain
 from app.widgets.markdown.pictures import pictures
+from app.widgets.markdown.places import shown_part
 from app.widgets.markdown.selection import TextSelection
 from app.widgets.markdown.stack import KEPT, Stack
 from app.widgets.markdown.stream import Stream
@@ -51,6 +52,7 @@ class MarkdownText(QWidget):
         self._height = self._width = 0
         self._drawing: Work | None = None
         self._marked: Sequence[str] = ()
+        self._pointed: tuple[int, int] | None = None  # of the source
         self.selection = TextSelection()
         self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._pump)
@@ -158,6 +160,33 @@ class MarkdownText(QWidget):
                 return laid.y_of(places[0][0]) if places else laid.top
         return None
 
+    def point(self, part: tuple[int, int] | None) -> int | None:
+        """Mark what is shown of a part of the text that was set; where it stands, if it does."""
+        if part != self._pointed:
+            self._pointed = part
+            self.update()
+        for row, (first, _) in self._pointed_in(range(len(self.laid))).items():
+            self._stack.measure([row])
+            return self.laid[row].y_of(first)
+        return None
+
+    @property
+    def pointed_text(self) -> str:
+        """What is marked by `point`, as it is shown."""
+        for row, place in self._pointed_in(range(len(self.laid))).items():
+            return self.laid[row].document.toRawText()[slice(*place)]
+        return ""
+
+    def _pointed_in(self, rows: range) -> dict[int, tuple[int, int]]:
+        """The one of these blocks that is pointed at, with the range in its document."""
+        found = self._stream.block_at(self._pointed[0]) if self._pointed is not None else None
+        if self._pointed is None or found is None or found[0] not in rows:
+            return {}
+        row, start, source = found
+        first, last = self._pointed
+        shown = self.laid[row].document.toRawText()
+        return {row: shown_part(source, shown, first - start, last - start)}
+
     # Formulas
 
     def _ask_for_pictures(self, seen: Iterable[Laid]) -> None:
@@ -240,10 +269,11 @@ class MarkdownText(QWidget):
             if not self._stack.measure(rows):
                 break
             moved = True
+        parts = self._pointed_in(rows)
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         for n in rows:
-            self.laid[n].paint(painter, self.selection.within(n, END), self._marked)
+            self.laid[n].paint(painter, self.selection.within(n, END), self._marked, parts.get(n))
         if self._live and self.laid:
             place = self.laid[-1].end_rect()
             place.setWidth(CARET_WIDTH)

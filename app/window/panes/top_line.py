@@ -13,6 +13,7 @@ from app.theme.tokens import GRID, TOP_LINE
 from app.widgets.basics import LOOKS, Button, IconButton, divider, surface
 from app.widgets.commands import Actions
 from app.widgets.tips import set_tip
+from app.window.panes.device_line import DeviceLine
 from app.window.panes.vitals import ContextMeter, Vitals
 
 DEVICE_FROM, VITALS_FROM = 600, 720  # widths of the line, at normal text, that have room for them
@@ -25,9 +26,9 @@ class TopLine(QWidget):
     def __init__(self, bench: Workbench, commands: Actions[Any], menu: QMenu) -> None:
         super().__init__()
         surface(self, "panel")
-        self._session, self._commands = bench.session, commands
-        self.model = self._chooser_button("model", 360)
-        self.device = self._chooser_button("device", 240)
+        self._session = bench.session
+        self.model = ChooserButton("model", 360, lambda: commands.run("model.open"))
+        self.device = DeviceLine(bench, commands)
         self.vitals = Vitals(bench)
         self.context = ContextMeter(bench)
         self.settings = IconButton(
@@ -53,7 +54,7 @@ class TopLine(QWidget):
         self.refresh()
 
     def refresh(self) -> None:
-        session, model = self._session, self._session.model
+        session = self._session
         if session.path is None:
             name, says = "Choose a model", "Choose a model"
         else:
@@ -62,8 +63,6 @@ class TopLine(QWidget):
         if session.status == "loading":
             name = f"{name} …"
         self.model.say(name, says)
-        device = model.device_name or model.device if model is not None else "No device"
-        self.device.say(_plain_device(device), f"Device: {device}. Choose another")
         self._arrange()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
@@ -82,9 +81,6 @@ class TopLine(QWidget):
         super().changeEvent(event)
         if event.type() in LOOKS:
             self._arrange()
-
-    def _chooser_button(self, picture: str, widest: int) -> "ChooserButton":
-        return ChooserButton(picture, widest, lambda: self._commands.run("model.open"))
 
 
 class ChooserButton(Button):
@@ -112,10 +108,3 @@ def _short_divider() -> QWidget:
     line = divider(vertical=True)
     line.setFixedHeight(20)
     return line
-
-
-def _plain_device(name: str) -> str:
-    """A processor's name without what its vendor adds for lawyers."""
-    for noise in ("(R)", "(TM)", "(tm)", "(r)"):
-        name = name.replace(noise, "")
-    return " ".join(name.split("@")[0].replace(" CPU ", " ").split())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QTimer
+from PySide6.QtCore import QEvent, Qt, QTimer
+from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QWidget
 
 from app.state.session import StageProgress
+from app.state.talk.message import Message
 from app.state.workbench import Workbench
 from app.theme import fonts
-from app.theme.tokens import GRID
+from app.theme.theme import tokens
+from app.theme.tokens import GRID, RADIUS_CONTROL
 from app.views.talk.context_meter import ContextMeter
 from app.views.talk.statistics import stage_left, stage_percent, stage_title
 from app.widgets.basics import LOOKS, label
@@ -24,7 +27,11 @@ REFRESH_MS = 100
 
 
 class Vitals(QWidget):
-    """Tokens per second and the time to the first; while loading, its progress."""
+    """Tokens per second and the time to the first; while loading, its progress.
+
+    They are those of the latest answer: a click or Enter selects its last token. While a token of
+    it is selected, they are marked.
+    """
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
@@ -39,7 +46,7 @@ class Vitals(QWidget):
         self._first.setProperty("tone", "quiet")
         self._first.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
+        row.setContentsMargins(GRID // 2, 0, GRID // 2, 0)
         row.setSpacing(GRID)
         row.addWidget(self._line)
         row.addWidget(self._bar)
@@ -51,12 +58,18 @@ class Vitals(QWidget):
         session.changed.connect(self.refresh)
         session.stage_changed.connect(self.refresh)
         session.vitals_changed.connect(self._later)
+        bench.selection.changed.connect(self.update)
         self._scale()
         self.refresh()
 
     def refresh(self) -> None:
         """Show the session as it is now."""
         session = self.bench.session
+        there = self._latest() is not None
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus if there else Qt.FocusPolicy.NoFocus)
+        shape = Qt.CursorShape.PointingHandCursor if there else Qt.CursorShape.ArrowCursor
+        self.setCursor(shape)
+        self.setAccessibleDescription("Enter selects the last token" if there else "")
         stage = session.stage
         busy = session.status == "loading" or stage is not None
         self._line.setVisible(not busy and session.model is not None)
@@ -73,6 +86,45 @@ class Vitals(QWidget):
             says = f"{rate} tokens per second, first token after {duration(vitals.first_token_s)}"
             self.setAccessibleName(says)
             set_tip(self, says)
+
+    @property
+    def marked(self) -> bool:
+        """Whether a token of the answer that was measured is selected."""
+        token, latest = self.bench.selection.now.token, self._latest()
+        return token is not None and latest is not None and token[0] == latest.id
+
+    def select(self) -> None:
+        """Select the last token of the answer that was measured, in whatever chat it is."""
+        chat, latest = self.bench.chat, self._latest()
+        if latest is None:
+            return
+        if chat.row_of(latest.id) is None:
+            chat.open_at(latest.chat, latest.id, [])
+        if chat.row_of(latest.id) is not None:
+            self.bench.selection.select_token(latest.id, latest.n_tokens - 1)
+
+    def _latest(self) -> Message | None:
+        latest = self.bench.chat.latest
+        return latest if latest is not None and latest.n_tokens else None
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        self.select()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space):
+            self.select()
+        else:
+            super().keyPressEvent(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        painter, now = QPainter(self), tokens()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        area = self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
+        painter.setPen(QColor(now.accent) if self.hasFocus() else Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(now.selection) if self.marked else Qt.BrushStyle.NoBrush)
+        if self.hasFocus() or self.marked:
+            painter.drawRoundedRect(area, RADIUS_CONTROL, RADIUS_CONTROL)
+        painter.end()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)

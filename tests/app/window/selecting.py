@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QAbstractItemView, QApplication, QWidget
 
 from app.state.selection import Selected
 from app.views.talk.message import MessageView
+from app.widgets.charts.legend import ChartLegend
 from app.widgets.lists.table import Table
 from app.widgets.tokens.text import TokenText
 from app.window.main_window import MainWindow
@@ -149,7 +150,7 @@ def track_by_mouse(window: MainWindow) -> None:
 def split_by_mouse(window: MainWindow) -> None:
     window.panes.show_tab("memory")
     window.inspector.memory.show_page("splits")
-    band = window.inspector.memory.band
+    band = window.inspector.memory.split_chart.band
     _, computed = list(band._places())[1]
     QTest.mouseClick(band, LEFT, pos=computed.center().toPoint())
 
@@ -157,7 +158,7 @@ def split_by_mouse(window: MainWindow) -> None:
 def split_by_keys(window: MainWindow) -> None:
     window.panes.show_tab("memory")
     window.inspector.memory.show_page("splits")
-    walk(window.inspector.memory.band, Qt.Key.Key_Home, Qt.Key.Key_Right)
+    walk(window.inspector.memory.split_chart.band, Qt.Key.Key_Home, Qt.Key.Key_Right)
 
 
 def split_row_by_mouse(window: MainWindow) -> None:
@@ -173,6 +174,47 @@ def split_row_by_keys(window: MainWindow) -> None:
     table = window.inspector.memory.splits
     table.choose(0)
     walk(table.view, Qt.Key.Key_Down)
+
+
+def owners(window: MainWindow) -> ChartLegend:
+    allocation(window)
+    QApplication.processEvents()
+    return window.inspector.memory.tracks.legends[1]
+
+
+def owner_by_mouse(window: MainWindow) -> None:
+    legend = owners(window)
+    QTest.mouseClick(legend, LEFT, pos=legend.place_of(("nvidia:0", "cache")).center().toPoint())
+
+
+def owner_by_keys(window: MainWindow) -> None:
+    legend = owners(window)
+    steps = legend.keys.index(("nvidia:0", "cache"))
+    walk(legend, Qt.Key.Key_Home, *[Qt.Key.Key_Right] * steps, Qt.Key.Key_Return)
+
+
+def devices_of_splits(window: MainWindow) -> ChartLegend:
+    window.panes.show_tab("memory")
+    window.inspector.memory.show_page("splits")
+    QApplication.processEvents()
+    return window.inspector.memory.split_chart.legend
+
+
+def device_of_splits_by_mouse(window: MainWindow) -> None:
+    legend = devices_of_splits(window)
+    QTest.mouseClick(legend, LEFT, pos=legend.place_of("nvidia:0").center().toPoint())
+
+
+def device_of_splits_by_keys(window: MainWindow) -> None:
+    walk(devices_of_splits(window), Qt.Key.Key_Home, Qt.Key.Key_Right, Qt.Key.Key_Return)
+
+
+def top_device_by_mouse(window: MainWindow) -> None:
+    QTest.mouseClick(window.top.device.buttons["nvidia:0"], LEFT)
+
+
+def top_device_by_keys(window: MainWindow) -> None:
+    walk(window.top.device.buttons["nvidia:0"], Qt.Key.Key_Return)
 
 
 TENSOR = "blk.1.attn_norm.weight"
@@ -199,6 +241,7 @@ def tensor_by_keys(window: MainWindow) -> None:
 CELL = Selected(layer=9, device="nvidia:0", component="cache")
 LAYER = Selected(layer=1)
 PART = Selected(device="nvidia:0", component="cache")
+DEVICE = Selected(device="nvidia:0")
 SPLIT = Selected(split=1, device="nvidia:0")
 SOURCES: list[tuple[Callable[[MainWindow], None], Selected]] = [
     (matrix_by_mouse, CELL),
@@ -213,7 +256,13 @@ SOURCES: list[tuple[Callable[[MainWindow], None], Selected]] = [
     (layer_by_keys, LAYER),
     (part_by_mouse, PART),
     (part_by_keys, PART),
-    (device_by_mouse, Selected(device="nvidia:0")),
+    (owner_by_mouse, PART),
+    (owner_by_keys, PART),
+    (device_by_mouse, DEVICE),
+    (device_of_splits_by_mouse, DEVICE),
+    (device_of_splits_by_keys, DEVICE),
+    (top_device_by_mouse, DEVICE),
+    (top_device_by_keys, DEVICE),
     (split_by_mouse, SPLIT),
     (split_by_keys, SPLIT),
     (split_row_by_mouse, SPLIT),

@@ -45,6 +45,14 @@ def test_deleted_by_another_window(
     other.close()
 
 
+def test_a_chat_that_is_gone_opens_as_a_new_one(asking: Workbench) -> None:
+    chat = asking.chat
+    chat.open(77)
+    assert (chat.chat_id, chat.path) == (None, [])
+    assert chat.send("hello")
+    assert [row.title for row in asking.chats.rows] == ["hello"]
+
+
 def test_a_chat_that_cannot_be_begun(
     asking: Workbench, problems: list[Problem], tmp_path: Path
 ) -> None:

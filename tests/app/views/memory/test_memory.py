@@ -118,18 +118,18 @@ def test_splits_are_walked_and_listed(window: MainWindow, client: ScriptedEngine
     QTest.keyClick(window.windowHandle(), Qt.Key.Key_L, CTRL | SHIFT)
     view = window.inspector.memory
     assert view.page == "splits"
-    assert "Nothing" in view.band.accessibleDescription()
+    assert "Nothing" in view.split_chart.band.accessibleDescription()
     assert not view.splits.isVisible()
     for token in (1, 2):
         client.say(step_times(token))
     assert [n for n, _ in view.splits.rows.shown] == [0, 1, 2]
     assert [s for _, s in view.splits.rows.shown] == step_times(2).splits
-    view.band.setFocus()
-    QTest.keyClick(view.band, Qt.Key.Key_Right)
+    view.split_chart.band.setFocus()
+    QTest.keyClick(view.split_chart.band, Qt.Key.Key_Right)
     said = view.details.text()
     assert "Split 1 on nvidia:0: 66 nodes, attn_norm-8 – result_output" in said
     assert "computes for 1.12 ms after 2 copies of 6.8 KiB in 74 µs" in said
-    assert said in view.band.accessibleDescription()
+    assert said in view.split_chart.band.accessibleDescription()
     client.say(step_times(3))  # what is chosen stays in sight
     assert view.details.text() == said
     QTest.keyClick(window.windowHandle(), Qt.Key.Key_L, CTRL | SHIFT)
