@@ -1,10 +1,13 @@
 """How a person selects in each view of the window: by mouse, by keyboard."""
 
 from collections.abc import Callable
+from pathlib import Path
 
+import pytest
 from PySide6.QtCore import QModelIndex, QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractItemView, QApplication, QWidget
+from pytestqt.qtbot import QtBot
 
 from app.state.selection import Selected
 from app.views.talk.message import MessageView
@@ -12,8 +15,35 @@ from app.widgets.charts.legend import ChartLegend
 from app.widgets.lists.table import Table
 from app.widgets.tokens.text import TokenText
 from app.window.main_window import MainWindow
+from engine.protocol import MemoryEvents
+from tests.app.helpers.records import events, memory, step_times
+from tests.app.helpers.scripted import ScriptedEngine
 
-LEFT = Qt.MouseButton.LeftButton
+LEFT, ALT = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.AltModifier
+
+
+@pytest.fixture
+def client(window: MainWindow, tiny_path: Path, qtbot: QtBot) -> ScriptedEngine:
+    """A model is open, an answer of tokens is there, memory and splits are known."""
+    client = window.bench.engine
+    assert isinstance(client, ScriptedEngine)
+    window.bench.preferences.update(probabilities_shown=True)
+    window.bench.open_model(tiny_path)
+    client.say(memory("planned"), MemoryEvents(0, events()), memory("allocated"))
+    client.load_done()
+    assert window.bench.chat.send("Hello")
+    client.write(*(f" word{n}" for n in range(400)))
+    client.end(n=400)
+    client.say(step_times())
+    qtbot.waitUntil(lambda: window.bench.file.content is not None)
+    window.bench.selection.forget()
+    QApplication.processEvents()
+    return client
+
+
+def press(window: MainWindow, key: Qt.Key, modifiers: Qt.KeyboardModifier = ALT) -> None:
+    QTest.keyClick(window.windowHandle(), key, modifiers)
+    QApplication.processEvents()
 
 
 def click(view: QAbstractItemView, index: QModelIndex) -> None:
