@@ -61,6 +61,10 @@ def test_its_sizes_are_those_of_the_code() -> None:
         *((name, "layers/attention.py") for name in ("NormedAttention",)),
         *((name, "models/kept.py") for name in ("make_caches",)),
         *((name, "layers/step.py") for name in ("LayerCache",)),
+        *((name, "models/vision/base.py") for name in ("TowerParams", "Tower")),
+        *((name, "layers/tower.py") for name in ("groups",)),
+        *((name, "layers/rope.py") for name in ("grid_table",)),
+        *((name, "images/patches.py") for name in ("neighbours",)),
     ],
 )
 def test_names_of_the_recipe_are_those_of_the_code(name: str, where: str) -> None:
