@@ -19,8 +19,11 @@ from tests.goldens.vision.families import PAIR, SINGLE, write_pair, write_single
 from tests.goldens.vision.store import Case, load_cases
 from tests.truth.compare import nmse
 
-KNOWN = ("gemma3", "idefics3", "mistral3", "llava", "pixtral", "llava_next")
-KNOWN_SINGLE = ("gemma3",)
+KNOWN = (
+    *("gemma3", "idefics3", "mistral3", "llava", "pixtral", "llava_next", "internvl"),
+    *("qwen2vl", "qwen25vl", "qwen3vl"),
+)
+KNOWN_SINGLE = ("gemma3", "qwen25vl", "qwen3vl")
 OPENCL = [pytest.param(i.name, marks=pytest.mark.device, id=i.name) for i in list_devices()]
 NEAR = 0.01
 """Logits that are nearer are not asked for their order."""

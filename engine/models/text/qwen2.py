@@ -1,0 +1,47 @@
+"""Qwen2 and 2.5, also the text of InternVL: biases of queries, keys and values, NeoX pairs.
+
+Qwen Team 2024; tensor names and keys by the GGUF spec.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from engine.layers.blocks import BlockSpec, PreNormBlock
+from engine.layers.feed_forward import SWIGLU
+from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.rope import RopeParams
+from engine.models.constants import Values
+from engine.models.decoder import Decoder, DecoderParams
+from engine.weights.bind import Name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params(DecoderParams):
+    """Hyperparameters by their GGUF keys."""
+
+    def turned(self) -> RopeParams:
+        """How queries and keys turn."""
+        return self.rope(neox=True)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The whole model's tensors."""
+
+    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
+    blocks: Annotated[list[PreNormBlock], Name("blk")]
+    norm: Annotated[RMSNorm, Name("output_norm")]
+    output: Annotated[Linear, Name("output", alt="token_embd")]
+
+
+class Model(Decoder[Params, Weights]):
+    """All layers are alike."""
+
+    def __init__(self, params: Params, weights: Weights, constants: Mapping[str, Values]) -> None:
+        super().__init__(params, weights, constants)
+        attention = params.attention(params.turned())
+        self._spec = BlockSpec(attention, SWIGLU, params.rms_eps)
+
+    def spec(self, i: int) -> BlockSpec:
+        return self._spec

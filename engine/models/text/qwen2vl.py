@@ -1,0 +1,49 @@
+"""Qwen2-VL and 2.5-VL, text: Qwen2 whose pairs turn by time, height and width.
+
+Wang et al. 2024; tensor names and keys by the GGUF spec.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from engine.layers.rope import RopeParams, Sections
+from engine.models.decoder import HEAD
+from engine.models.text import qwen2
+from engine.models.text.qwen2 import Weights
+from engine.weights.params import Meta
+
+__all__ = ["Model", "Params", "Weights"]
+
+
+def sections_problem(sections: tuple[int, ...], n_pairs: int) -> str:
+    """Why pairs cannot be shared out so; empty where they can."""
+    if len(sections) in (3, 4) and sum(sections) == n_pairs:
+        return ""
+    shown = list(sections[:8])
+    return f"rope.dimension_sections are {shown}; expected 3 or 4 whose sum is {n_pairs}"
+
+
+def four(sections: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """Pairs by time, height, width, and a fourth that files may leave out."""
+    time, height, width, fourth = (*sections, 0)[:4]
+    return time, height, width, fourth
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params(qwen2.Params):
+    """Hyperparameters by their GGUF keys."""
+
+    sections: Annotated[
+        tuple[int, ...], Meta("rope.dimension_sections", HEAD, alt=("rope.mrope_section",))
+    ]
+
+    def problem(self) -> str:
+        """What does not go together."""
+        return super().problem() or sections_problem(self.sections, self.rope_dim // 2)
+
+    def turned(self) -> RopeParams:
+        return replace(super().turned(), sections=Sections(four(self.sections)))
+
+
+class Model(qwen2.Model):
+    """All layers are alike."""

@@ -1,0 +1,65 @@
+"""Qwen3-VL, text: norms of queries and keys, places by turns, rows added behind the first layers.
+
+Qwen Team 2025; tensor names and keys by the GGUF spec.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from engine.graph import ops
+from engine.graph.tensor import Tensor
+from engine.layers.attention import NormedAttention
+from engine.layers.blocks import BlockSpec, PreNormBlock
+from engine.layers.feed_forward import SWIGLU
+from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.rope import RopeParams, Sections
+from engine.layers.step import LayerCache, Pass
+from engine.models.decoder import Decoder
+from engine.models.text import qwen2vl
+from engine.models.text.qwen2vl import four
+from engine.weights.bind import Name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params(qwen2vl.Params):
+    """Hyperparameters by their GGUF keys."""
+
+    def turned(self) -> RopeParams:
+        sections = Sections(four(self.sections), "interleaved")
+        return replace(super().turned(), sections=sections)
+
+
+@dataclass(frozen=True)
+class Block(PreNormBlock):
+    """As in Qwen3."""
+
+    attn: NormedAttention
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The whole model's tensors."""
+
+    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
+    blocks: Annotated[list[Block], Name("blk")]
+    norm: Annotated[RMSNorm, Name("output_norm")]
+    output: Annotated[Linear, Name("output", alt="token_embd")]
+
+
+class Model(Decoder[Params, Weights]):
+    """All layers are alike."""
+
+    def spec(self, i: int) -> BlockSpec:
+        params = self.params
+        return BlockSpec(params.attention(params.turned()), SWIGLU, params.rms_eps)
+
+    def hidden(self, p: Pass, caches: Sequence[LayerCache | None]) -> Tensor:
+        """[E, n_outputs]; what pictures bring for layer i is added behind it."""
+        x, blocks = p.with_pictures(self.embed(p)), self.weights.blocks
+        for i, block in enumerate(blocks):
+            last = i == len(blocks) - 1
+            x = block(x, i, p, self.spec(i), caches[i], last)
+            if (more := p.deepstack(i)) is not None:
+                x = ops.add(x, p.prune(more) if last else more).named("deepstack_out", i)
+        return self.weights.norm(x, self.params.rms_eps, "result_norm")
