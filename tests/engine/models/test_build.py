@@ -12,6 +12,7 @@ from engine.graph.op import Op
 from engine.models.build import build_model, find, supported
 from engine.weights.load import matmul_only
 from tests.goldens.tiny import ARCHITECTURES, write_tiny
+from tests.goldens.vision.families import TEXTS
 
 
 @pytest.mark.model_file
@@ -69,7 +70,7 @@ def test_a_wrong_shape_is_one_line(tmp_path: Path) -> None:
 
 
 def test_unknown_architecture_lists_what_there_is() -> None:
-    assert set(supported()) == set(ARCHITECTURES)  # each has its row in the tests
+    assert set(supported()) == {*ARCHITECTURES, *TEXTS}  # each has its row in the tests
     with pytest.raises(UnsupportedModel, match=r"mamba.*gemma3.*llama"):
         find("mamba")
     with pytest.raises(UnsupportedModel):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from math import inf, nan
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import get_args, get_origin, get_type_hints
 
 import gguf
 import numpy as np
@@ -22,6 +22,7 @@ from engine.models.build import BuiltModel, build_model, find
 from engine.runner import load
 from engine.weights.params import Meta, OneOf
 from tests.goldens.tiny import ARCHITECTURES, Value, write_tiny
+from tests.goldens.vision.families import TEXTS, write_text
 
 UINT64, FLOAT, STRING = (
     gguf.GGUFValueType.UINT64,
@@ -37,12 +38,13 @@ KINDS = {int: ValueType.INT64, float: ValueType.FLOAT64, str: ValueType.STRING}
 
 
 def keys(architecture: str) -> Iterator[tuple[type, Meta]]:
-    """Type and marker of every metadata key that its params declare."""
+    """Type and marker of every metadata key that its params declare, but those of arrays."""
     params = find(architecture).Params
     hints = get_type_hints(params, include_extras=True)
     for field in fields(params):  # type: ignore[arg-type]
         kind, *extra = get_args(hints[field.name])
-        yield kind, next(e for e in extra if isinstance(e, Meta))
+        if get_origin(kind) is not tuple:
+            yield kind, next(e for e in extra if isinstance(e, Meta))
 
 
 def values(kind: type, meta: Meta) -> list[object]:
@@ -65,7 +67,8 @@ def with_values(file: GGUFFile, **values: object) -> Metadata:
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     folder = tmp_path_factory.mktemp("tiny")
-    return {name: write_tiny(folder / f"{name}.gguf", name) for name in ARCHITECTURES}
+    tiny = {name: write_tiny(folder / f"{name}.gguf", name) for name in ARCHITECTURES}
+    return tiny | {name: write_text(folder / f"{name}.gguf", name) for name in TEXTS}
 
 
 def turned(built: BuiltModel) -> Iterator[np.ndarray]:
@@ -80,7 +83,7 @@ def turned(built: BuiltModel) -> Iterator[np.ndarray]:
     ("architecture", "kind", "meta"),
     [
         pytest.param(architecture, kind, meta, id=f"{architecture}-{meta.key}")
-        for architecture in ARCHITECTURES
+        for architecture in (*ARCHITECTURES, *TEXTS)
         for kind, meta in keys(architecture)
     ],
 )

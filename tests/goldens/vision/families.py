@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from gguf import GGMLQuantizationType as Kind
 
@@ -20,12 +21,20 @@ PAIR = (
 SINGLE = ("gemma3", "mistral3", "qwen25vl", "qwen3vl", "mllama", "llama4")
 """Those with Ollama's layout: one file with both parts."""
 
+TEXTS = {
+    "qwen2": ("internvl", False),
+    "qwen2vl": ("qwen2vl", False),
+    "qwen25vl": ("qwen25vl", True),
+    "qwen3vl": ("qwen3vl", False),
+}
+"""Architectures of text models that these files alone have, and whether a single one has it."""
+
 FAMILIES = tuple(dict.fromkeys(PAIR + SINGLE))
 
 
 def write_pair(folder: Path, family: str, tower: Kind = Kind.F32) -> tuple[Path, Path]:
     """llama.cpp's two files, text (in F32) and mmproj, with matrices of `tower` in the latter."""
-    files, state = _files(family), load_state(family)
+    files, state = files_of(family), load_state(family)
     folder.mkdir(exist_ok=True)
     text = files.text(state).write(folder / f"{family}.gguf")
     return text, files.mmproj(state).write(folder / f"mmproj-{family}.gguf", tower)
@@ -35,15 +44,25 @@ def write_single(folder: Path, family: str, kind: Kind = Kind.F32) -> Path:
     """Ollama's single file, all matrices of `kind`."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{family}-single.gguf"
-    written: Path = _files(family).single(load_state(family)).write(path, kind)
+    written: Path = files_of(family).single(load_state(family)).write(path, kind)
+    return written
+
+
+def write_text(path: Path, architecture: str) -> Path:
+    """A file of one of TEXTS; a single one has its tower too."""
+    family, is_single = TEXTS[architecture]
+    files, state = files_of(family), load_state(family)
+    file = files.single(state) if is_single else files.text(state)
+    written: Path = file.write(path)
     return written
 
 
 def host_sizes(family: str) -> TextSizes:
     """The numbers of its text model."""
-    sizes: TextSizes = _files(family).TEXT
+    sizes: TextSizes = files_of(family).TEXT
     return sizes
 
 
-def _files(family: str):  # type: ignore[no-untyped-def]
+def files_of(family: str) -> Any:
+    """The module that lays its files out."""
     return import_module(f"tests.goldens.vision.files.{family}")

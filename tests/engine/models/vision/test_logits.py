@@ -6,17 +6,19 @@ one begins behind more text than its window holds.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from engine.backends.opencl.drivers.device import list_devices
+from engine.errors import BadFile
 from engine.runner import load
 from engine.runner.api import Model
 from tests.engine.models.vision.prompts import TOGETHER, Prompt, prompt_of, seeing
-from tests.goldens.vision.families import PAIR, SINGLE, write_pair, write_single
-from tests.goldens.vision.store import Case, load_cases
+from tests.goldens.vision.families import PAIR, SINGLE, TEXTS, files_of, write_pair, write_single
+from tests.goldens.vision.store import Case, load_cases, load_state
 from tests.truth.compare import nmse
 
 KNOWN = (
@@ -86,6 +88,19 @@ def test_logits_and_answers_are_transformers(family: str, name: str, tmp_path: P
         assert error(run(model, prompt, len(case.logits)), case) < 1e-9
         whole = prompt.followed(case.greedy[:-1])
         check_answer(run(model, whole, len(case.greedy)), case)
+
+
+@pytest.mark.parametrize("sections", [[1], [9] * 5, [4, 4, 4], [-1, 5, 4], [1 << 30, 0, 0]])
+@pytest.mark.parametrize("architecture", ["qwen2vl", "qwen3vl"])
+def test_sections_are_shares_of_the_pairs(
+    architecture: str, sections: list[int], tmp_path: Path
+) -> None:
+    family, _ = TEXTS[architecture]
+    file = files_of(family).text(load_state(family))
+    keys = dict(file.metadata) | {f"{architecture}.rope.dimension_sections": sections}
+    path = replace(file, metadata=keys).write(tmp_path / "odd.gguf")
+    with pytest.raises(BadFile, match=r"rope\.dimension_sections"):
+        load(path, device="host", ctx=64).close()
 
 
 @pytest.mark.parametrize("family", [f for f in SINGLE if f in KNOWN_SINGLE])
