@@ -35,7 +35,7 @@ class ChatView(QWidget):
         surface(self, "canvas")
         self.column = ScrolledRows(self._make, self._estimate, fonts.chat_width())
         self.column.setAccessibleName("Messages")
-        self.empty = EmptyTalk(bench, self.column)
+        self.empty = EmptyTalk(bench, self.column.viewport())
         self.legend = Legend(self._set_measure, self.select_next_of)
         self.latest = IconButton("arrow-down", "Jump to the latest message", self.column.follow)
         self.latest.setProperty("floating", "true")
@@ -248,7 +248,6 @@ class ChatView(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
         self._place_latest()
-        self.empty.setGeometry(self.column.viewport().rect())
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)

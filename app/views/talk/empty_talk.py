@@ -1,6 +1,7 @@
 """A chat before its first message: which model listens, and the keys worth knowing."""
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from app.state.workbench import Workbench
@@ -17,11 +18,12 @@ KEYS = (
 
 
 class EmptyTalk(QWidget):
-    """Lies over the empty talk, and takes no mouse."""
+    """Lies over `ground` while nothing is said, as large as it, and takes no mouse."""
 
-    def __init__(self, bench: Workbench, parent: QWidget) -> None:
-        super().__init__(parent)
+    def __init__(self, bench: Workbench, ground: QWidget) -> None:
+        super().__init__(ground)
         self._bench = bench
+        ground.installEventFilter(self)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._name = _middle(label(wrap=True))
         self._name.setFont(fonts.title())
@@ -39,6 +41,11 @@ class EmptyTalk(QWidget):
         column.addStretch(3)
         self.setAccessibleName("Empty chat")
         self.refresh()
+
+    def eventFilter(self, ground: QObject, event: QEvent) -> bool:  # noqa: N802
+        if isinstance(event, QResizeEvent):
+            self.resize(event.size())
+        return False
 
     def refresh(self) -> None:
         """Tell of the model that is open."""

@@ -54,6 +54,16 @@ def test_every_command_is_in_the_menu_or_the_palette(window: MainWindow) -> None
     assert in_menus == {command.title for command in COMMANDS if command.menu}
 
 
+def test_the_empty_talk_is_as_large_as_its_pane(window: MainWindow, tmp_path: Path) -> None:
+    open_model(window, tmp_path)
+    ground = window.talk.chat.column.viewport()
+    for width in (1600, 1200, 1400):
+        window.resize(width, 800)
+        QApplication.processEvents()
+        assert window.talk.chat.empty.isVisible()
+        assert window.talk.chat.empty.size() == ground.size()
+
+
 def test_the_palette_finds_and_runs(window: MainWindow) -> None:
     press(window, Qt.Key.Key_P, CTRL | SHIFT)
     assert has_focus(window.sheets.palette.query)
