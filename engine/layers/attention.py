@@ -6,7 +6,7 @@ from typing import Annotated
 from engine.graph.tensor import Tensor
 from engine.layers.linear import Linear, RMSNorm
 from engine.layers.rope import RopeParams
-from engine.layers.step import LayerCache, Pass
+from engine.layers.step import LayerCache, Pass, Temperature
 from engine.weights.bind import Name
 
 
@@ -14,7 +14,8 @@ from engine.weights.bind import Name
 class AttentionSpec:
     """The numbers of one layer's attention; `rope` None leaves queries and keys as they are.
 
-    `scale` multiplies scores, `eps` belongs to the norms of queries and keys.
+    `scale` multiplies scores, `eps` belongs to the norms of queries and keys; queries are
+    multiplied by their `temperature` last.
     """
 
     n_head: int
@@ -23,6 +24,7 @@ class AttentionSpec:
     scale: float
     eps: float
     rope: RopeParams | None
+    temperature: Temperature | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class Attention:
         if spec.rope is not None:
             q = p.rope(q, spec.rope).named("Qcur", i)
             k = p.rope(k, spec.rope).named("Kcur", i)
+        if spec.temperature is not None:
+            q = p.tempered(q, spec.temperature).named("Qcur_scaled", i)
         mixed = p.attend(q, k, v, cache, spec.scale).named("kqv_out", i)  # [D*H, T]
         return self.o(mixed, "attn_out", i)
 

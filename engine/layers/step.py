@@ -56,6 +56,22 @@ class LayerCache:
         return self.k, self.v
 
 
+@dataclass(frozen=True)
+class Temperature:
+    """What queries far back in a long context are multiplied by: at position p
+    1 + rise * ln(1 + floor((p + offset) / length)) (Llama 4, Ministral 3).
+    """
+
+    rise: float
+    length: int
+    offset: int = 0
+
+    def factors(self, positions: NDArray[np.int32]) -> NDArray[np.float32]:
+        """For positions [T]: [T, 1, 1]."""
+        steps = (positions.astype(np.int64) + self.offset) // self.length
+        return (1 + self.rise * np.log1p(steps)).astype(np.float32)[:, None, None]
+
+
 class Pass:
     """One forward pass: its size, and the inputs it has asked for so far.
 
@@ -132,6 +148,17 @@ class Pass:
             name=f"inp_rope_{params.base:g}",
         )
         return ops.rope(x, table, params.neox)
+
+    def tempered(self, q: Tensor, temperature: Temperature) -> Tensor:
+        """Queries [D, H, T] times what the step's positions make of the temperature."""
+        factors = self._input(
+            temperature,
+            F32,
+            (1, 1, self.n_tokens),
+            lambda s: temperature.factors(s.positions),
+            name="inp_attn_scale",
+        )
+        return ops.mul(q, factors)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, cache: LayerCache, scale: float) -> Tensor:
         """Write k and v [D, K, T] into the cache, then attend: q [D, H, T] -> [Dv * H, T].

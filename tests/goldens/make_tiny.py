@@ -1,10 +1,11 @@
-"""Makes the goldens of the tiny models: python -m tests.goldens.make_tiny
+"""Makes the goldens of the tiny models: python -m tests.goldens.make_tiny [NAME ...]
 
 Needs torch and transformers.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,7 +18,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    for architecture in ARCHITECTURES:
+    for architecture in sys.argv[1:] or ARCHITECTURES:
         tokens = tiny_tokens(architecture)
         with TemporaryDirectory() as folder:
             path = write_tiny(Path(folder) / "tiny.gguf", architecture)

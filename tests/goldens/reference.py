@@ -3,7 +3,7 @@
 Nothing of the engine is used: `gguf` reads and dequantises, transformers computes (eager attention,
 float32). Two conversions undo what the writers of GGUF files do to the weights:
 
-- llama: the rows of q and k are stored so that rotation pairs are neighbours (2i, 2i + 1);
+- llama, mistral3: the rows of q and k are stored so that rotation pairs are neighbours (2i, 2i+1);
   transformers rotates halves (i, i + d/2), so the rows of every head are put back.
 - gemma3: norm weights are stored with their + 1; transformers adds it again, so it is taken off.
 
@@ -25,6 +25,8 @@ from transformers import (
     Gemma3TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
+    Ministral3Config,
+    Ministral3ForCausalLM,
     PreTrainedModel,
 )
 
@@ -47,6 +49,7 @@ IN_BLOCK = {
 }
 NORMS = {
     "llama": {"ffn_norm": "post_attention_layernorm"},
+    "mistral3": {"ffn_norm": "post_attention_layernorm"},
     "gemma3": {
         "post_attention_norm": "post_attention_layernorm",
         "ffn_norm": "pre_feedforward_layernorm",
@@ -80,7 +83,7 @@ def load_reference(path: Path) -> PreTrainedModel:
     factors = tensors.pop("rope_freqs.weight", None)
     tied = "output.weight" not in tensors
     vocabulary = tensors["token_embd.weight"].shape[0]
-    build = {"llama": _llama, "gemma3": _gemma3}[meta.architecture]
+    build = {"llama": _llama, "gemma3": _gemma3, "mistral3": _mistral3}[meta.architecture]
     model = build(meta, vocabulary, tied)
     if factors is not None:
         _divide_frequencies(model, factors)
@@ -117,6 +120,22 @@ def _llama(meta: Metadata, vocabulary: int, tied: bool) -> PreTrainedModel:
         attention_bias=False,
     )
     return _empty(LlamaForCausalLM, config)
+
+
+def _mistral3(meta: Metadata, vocabulary: int, tied: bool) -> PreTrainedModel:
+    rope = {
+        "rope_type": "yarn",
+        "rope_theta": meta("rope.freq_base"),
+        "factor": meta("rope.scaling.factor"),
+        "original_max_position_embeddings": meta("rope.scaling.original_context_length"),
+        "beta_fast": meta("rope.scaling.yarn_beta_fast"),
+        "beta_slow": meta("rope.scaling.yarn_beta_slow"),
+        "mscale": 1.0,
+        "mscale_all_dim": 1.0,
+        "llama_4_scaling_beta": meta("attention.temperature_scale"),
+    }
+    config = Ministral3Config(**_sizes(meta, vocabulary, tied), rope_parameters=rope)
+    return _empty(Ministral3ForCausalLM, config)
 
 
 def _gemma3(meta: Metadata, vocabulary: int, tied: bool) -> PreTrainedModel:
@@ -179,7 +198,9 @@ def _their_name(name: str, architecture: str) -> str:
 def _their_weight(name: str, data: np.ndarray, meta: Metadata) -> torch.Tensor:
     if meta.architecture == "gemma3" and name.endswith("_norm.weight"):
         data = data - 1
-    if meta.architecture == "llama" and name.endswith(("attn_q.weight", "attn_k.weight")):
+    if meta.architecture in ("llama", "mistral3") and name.endswith(
+        ("attn_q.weight", "attn_k.weight")
+    ):
         key = "attention.head_count" if "attn_q" in name else "attention.head_count_kv"
         data = _halves(data, meta(key))
     return torch.from_numpy(np.ascontiguousarray(data))

@@ -1,9 +1,10 @@
-"""Tiny random models as real GGUF files: every path of the two architectures, nothing to download.
+"""Tiny random models as real GGUF files: every path of three architectures, nothing to download.
 
 `tiny-<architecture>.npz` holds `tokens` int32 [40] and the float32 reference's `logits` [40, 320]
 (made by make_tiny.py). Weights come from raw PCG64 draws, which are the same in every NumPy.
 
 - llama: grouped heads, rope factors as in Llama 3, an output matrix of its own, byte-level BPE.
+- mistral3: YaRN beyond 16 tokens, and queries that rise every 16.
 - gemma3: six local layers around a window of 8 and one global one, query and key norms, capped
   logits, tied embeddings, SentencePiece.
 """
@@ -129,6 +130,29 @@ def _llama(writer: gguf.GGUFWriter) -> None:
         _feed_forward(writer, draws, f"blk.{i}", f)
 
 
+def _mistral3(writer: gguf.GGUFWriter) -> None:
+    draws, layers, heads, kv_heads, d, f = Draws(4), 3, 4, 2, 32, 64
+    _sizes(writer, layers, heads, kv_heads, f)
+    writer.add_key_length(d)
+    writer.add_value_length(d)
+    writer.add_rope_dimension_count(d)
+    writer.add_rope_freq_base(1000.0)
+    writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+    writer.add_rope_scaling_factor(8.0)
+    writer.add_rope_scaling_orig_ctx_len(16)
+    writer.add_float32("mistral3.rope.scaling.yarn_beta_fast", 1.0)
+    writer.add_float32("mistral3.rope.scaling.yarn_beta_slow", 0.25)
+    writer.add_float32("mistral3.attention.temperature_scale", 0.3)
+    writer.add_layer_norm_rms_eps(1e-5)
+    byte_level_vocabulary(writer)
+    writer.add_tensor("token_embd.weight", draws.matrix(V, E, gain=8))
+    writer.add_tensor("output.weight", draws.matrix(V, E, gain=3))
+    writer.add_tensor("output_norm.weight", draws.norm(E))
+    for i in range(layers):
+        _attention(writer, draws, f"blk.{i}", heads * d, kv_heads * d, gain=1.3)
+        _feed_forward(writer, draws, f"blk.{i}", f)
+
+
 def _gemma3(writer: gguf.GGUFWriter) -> None:
     draws, layers, heads, kv_heads, d, f = Draws(2), 7, 4, 1, 32, 96
     _sizes(writer, layers, heads, kv_heads, f)
@@ -227,5 +251,9 @@ def _sentencepiece_vocabulary(writer: gguf.GGUFWriter) -> None:
 
 
 # A row for each architecture: every test of tiny models takes them all.
-WRITERS: Mapping[str, Callable[[gguf.GGUFWriter], None]] = {"llama": _llama, "gemma3": _gemma3}
+WRITERS: Mapping[str, Callable[[gguf.GGUFWriter], None]] = {
+    "llama": _llama,
+    "gemma3": _gemma3,
+    "mistral3": _mistral3,
+}
 ARCHITECTURES = tuple(WRITERS)

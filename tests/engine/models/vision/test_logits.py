@@ -25,7 +25,7 @@ KNOWN = (
     *("gemma3", "idefics3", "mistral3", "llava", "pixtral", "llava_next", "internvl"),
     *("qwen2vl", "qwen25vl", "qwen3vl"),
 )
-KNOWN_SINGLE = ("gemma3", "qwen25vl", "qwen3vl")
+KNOWN_SINGLE = ("gemma3", "mistral3", "qwen25vl", "qwen3vl")
 OPENCL = [pytest.param(i.name, marks=pytest.mark.device, id=i.name) for i in list_devices()]
 NEAR = 0.01
 """Logits that are nearer are not asked for their order."""

@@ -1,0 +1,64 @@
+"""Ministral 3 and newer Mistral Small: Llama with YaRN, and queries that rise with their position.
+
+Mistral AI 2025; tensor names and keys by the GGUF spec. Pairs are (2i, 2i+1): the converter
+permutes q and k.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import log
+from typing import Annotated
+
+from engine.layers.blocks import BlockSpec
+from engine.layers.feed_forward import SWIGLU
+from engine.layers.rope import RopeParams
+from engine.layers.step import Temperature
+from engine.models.constants import Values
+from engine.models.decoder import Decoder, DecoderParams
+from engine.models.text.llama import Weights
+from engine.weights.params import Meta, Range
+
+__all__ = ["Model", "Params", "Weights"]
+
+TURNS = Range(1e-3, 1e6)
+"""Of a pair within the context that YaRN's ramp begins or ends at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params(DecoderParams):
+    """Hyperparameters by their GGUF keys."""
+
+    rise: Annotated[
+        float, Meta("attention.temperature_scale", Range(0, 1e3), alt=("rope.scaling_beta",))
+    ] = 0.0
+    beta_fast: Annotated[float, Meta("rope.scaling.yarn_beta_fast", TURNS)] = 32.0
+    beta_slow: Annotated[float, Meta("rope.scaling.yarn_beta_slow", TURNS)] = 1.0
+
+    def turned(self) -> RopeParams:
+        """Scaled by YaRN without its magnitude."""
+        rope = self.rope(neox=False)
+        if rope.yarn is None:
+            return rope
+        magnitude = 1 / (1 + 0.1 * log(self.rope_factor or 1.0))
+        yarn = replace(
+            rope.yarn, attention=magnitude, beta_fast=self.beta_fast, beta_slow=self.beta_slow
+        )
+        return replace(rope, yarn=yarn)
+
+    def temperature(self) -> Temperature | None:
+        """Counted in lengths of the context before scaling; files without one have none."""
+        if not self.rise or not self.rope_original:
+            return None
+        return Temperature(self.rise, self.rope_original)
+
+
+class Model(Decoder[Params, Weights]):
+    """All layers are alike."""
+
+    def __init__(self, params: Params, weights: Weights, constants: Mapping[str, Values]) -> None:
+        super().__init__(params, weights, constants)
+        attention = replace(params.attention(params.turned()), temperature=params.temperature())
+        self._spec = BlockSpec(attention, SWIGLU, params.rms_eps)
+
+    def spec(self, i: int) -> BlockSpec:
+        return self._spec
