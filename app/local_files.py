@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.errors import BadSetting, CutawayError
 from engine.gguf import open_gguf
-from engine.gguf.metadata import Entry
+from engine.gguf.metadata import MetadataEntry
 from engine.gguf.reader import GGUFFile
 from engine.gguf.tensors import TensorInfo
 from engine.gguf.values import Array, ValueType
@@ -133,7 +133,7 @@ def _tensor(tensor: TensorInfo) -> TensorRow:
     return TensorRow(tensor.name, tensor.fmt.name, shape, tensor.elements, tensor.nbytes, *place)
 
 
-def _meta(key: str, entry: Entry) -> MetaRow:
+def _meta(key: str, entry: MetadataEntry) -> MetaRow:
     array = entry.raw
     if not isinstance(array, Array):
         return MetaRow(key, str(entry.type), _text(entry.value, entry.type)[:LONGEST])

@@ -19,7 +19,7 @@ MAX_TENSORS = 1 << 17
 
 
 @dataclass(frozen=True)
-class Header:
+class FileHeader:
     """What one file says before its data. `order` is "<" or ">"."""
 
     version: int
@@ -29,7 +29,7 @@ class Header:
     tensors: tuple[TensorInfo, ...]
 
 
-def read_header(path: str, data: memoryview, part: int = 0) -> Header:
+def read_header(path: str, data: memoryview, part: int = 0) -> FileHeader:
     """The header of a mapped file that is number `part` among its split files.
 
     BadFile for everything that does not hold; no count or length is trusted with memory.
@@ -43,7 +43,7 @@ def read_header(path: str, data: memoryview, part: int = 0) -> Header:
     alignment = _alignment(cursor, metadata)
     start = -(-cursor.pos // alignment) * alignment
     tensors = place(path, infos, part, start, alignment, size=len(data))
-    return Header(version, cursor.order, alignment, metadata, tensors)
+    return FileHeader(version, cursor.order, alignment, metadata, tensors)
 
 
 def _read_version(cursor: Cursor) -> int:

@@ -34,7 +34,7 @@ _ACCEPTED: dict[type, tuple[tuple[ValueType, ...], str]] = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class MetadataEntry:
     """A value and its type in the file; strings as their undecoded bytes."""
 
     type: ValueType
@@ -49,7 +49,7 @@ class Entry:
 class Metadata:
     """The key-value pairs of a file, by exact key or by the name within the architecture."""
 
-    def __init__(self, path: str, entries: Mapping[str, Entry]) -> None:
+    def __init__(self, path: str, entries: Mapping[str, MetadataEntry]) -> None:
         self.path = path
         self._entries = entries
 
@@ -62,7 +62,7 @@ class Metadata:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __getitem__(self, key: str) -> Entry:
+    def __getitem__(self, key: str) -> MetadataEntry:
         """The pair of exactly that key; KeyError where there is none."""
         return self._entries[key]
 

@@ -1,7 +1,7 @@
 """The key-value pairs of a header, read without decoding what may never be asked for."""
 
 from engine.gguf.cursor import Cursor
-from engine.gguf.metadata import Entry
+from engine.gguf.metadata import MetadataEntry
 from engine.gguf.values import CODES, Array, ValueType
 
 LONGEST_KEY = (1 << 16) - 1  # by the specification
@@ -18,9 +18,9 @@ class PairReader:
         self.strings_left = MAX_STRINGS
         self.nested_left = MAX_NESTED
 
-    def read(self, count: int) -> dict[str, Entry]:
+    def read(self, count: int) -> dict[str, MetadataEntry]:
         """`count` pairs by key. BadFile for a key that comes twice."""
-        entries: dict[str, Entry] = {}
+        entries: dict[str, MetadataEntry] = {}
         for _ in range(count):
             key = self.cursor.name("metadata key", LONGEST_KEY)
             if key in entries:
@@ -28,13 +28,13 @@ class PairReader:
             entries[key] = self._entry(key)
         return entries
 
-    def _entry(self, key: str) -> Entry:
+    def _entry(self, key: str) -> MetadataEntry:
         type = self._type(key)
         if type == ValueType.STRING:
-            return Entry(type, self.cursor.string(f"metadata {key!r}"))
+            return MetadataEntry(type, self.cursor.string(f"metadata {key!r}"))
         if type == ValueType.ARRAY:
-            return Entry(type, self._array(key, depth=1))
-        return Entry(type, self.cursor.number(CODES[type][0], f"metadata {key!r}"))
+            return MetadataEntry(type, self._array(key, depth=1))
+        return MetadataEntry(type, self.cursor.number(CODES[type][0], f"metadata {key!r}"))
 
     def _type(self, key: str) -> ValueType:
         number = self.cursor.integer("I", f"the type of metadata {key!r}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import BadFile
-from engine.gguf.header import Header, read_header
+from engine.gguf.header import FileHeader, read_header
 
 _NAME = re.compile(r"(?P<prefix>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.gguf)", re.I)
 
@@ -24,7 +24,7 @@ class FilePart:
 
     path: Path
     data: memoryview
-    header: Header
+    header: FileHeader
 
 
 def open_parts(path: Path) -> tuple[FilePart, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.gguf.metadata import Entry
+from engine.gguf.metadata import MetadataEntry
 from engine.gguf.reader import GGUFFile
 from engine.gguf.tensors import TensorInfo
 from engine.gguf.values import Array, ValueType
@@ -56,7 +56,7 @@ def _tensor(tensor: TensorInfo) -> dict[str, Any]:
     }
 
 
-def _entry(entry: Entry) -> Any:
+def _entry(entry: MetadataEntry) -> Any:
     if isinstance(entry.raw, memoryview):
         return str(entry.raw[:LONGEST], "utf-8", "replace")
     return _value(entry.raw, entry.type)

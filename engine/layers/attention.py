@@ -28,7 +28,7 @@ class AttentionSpec:
 
 
 @dataclass(frozen=True)
-class Attention:
+class SelfAttention:
     """Grouped-query attention (Ainslie et al. 2023); biases where the file has them."""
 
     q: Annotated[Linear, Name("attn_q")]
@@ -60,7 +60,7 @@ class Attention:
 
 
 @dataclass(frozen=True)
-class NormedAttention(Attention):
+class NormedAttention(SelfAttention):
     """Queries and keys are normalised per head before they are turned (Henry et al. 2020)."""
 
     q_norm: Annotated[RMSNorm, Name("attn_q_norm")]

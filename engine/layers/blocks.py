@@ -8,8 +8,8 @@ from typing import Annotated
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.layers.attention import Attention, AttentionSpec, NormedAttention
-from engine.layers.feed_forward import FeedForward, Gated
+from engine.layers.attention import AttentionSpec, NormedAttention, SelfAttention
+from engine.layers.feed_forward import FeedForward, GatedActivation
 from engine.layers.linear import RMSNorm
 from engine.layers.step import LayerCache, Pass
 from engine.weights.bind import Name
@@ -20,7 +20,7 @@ class BlockSpec:
     """The numbers of one block; `eps` belongs to its norms."""
 
     attention: AttentionSpec
-    gated: Gated
+    gated: GatedActivation
     eps: float
 
 
@@ -29,7 +29,7 @@ class PreNormBlock:
     """x += A(norm x); x += F(norm x), as in Llama (Touvron et al. 2023)."""
 
     attn_norm: Annotated[RMSNorm, Name("attn_norm")]
-    attn: Attention
+    attn: SelfAttention
     ffn_norm: Annotated[RMSNorm, Name("ffn_norm")]
     ffn: FeedForward
 

@@ -11,15 +11,15 @@ from engine.weights.bind import Name
 
 
 @dataclass(frozen=True)
-class Gated:
+class GatedActivation:
     """An activation of gate and up, f32 [F, T] each, and what its result is called."""
 
     activation: Callable[[Tensor, Tensor], Tensor]
     name: str
 
 
-SWIGLU = Gated(ops.silu, "ffn_swiglu")
-GEGLU = Gated(ops.gelu, "ffn_geglu")
+SWIGLU = GatedActivation(ops.silu, "ffn_swiglu")
+GEGLU = GatedActivation(ops.gelu, "ffn_geglu")
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class FeedForward:
     up: Annotated[Linear, Name("ffn_up")]
     down: Annotated[Linear, Name("ffn_down")]
 
-    def __call__(self, x: Tensor, i: int, gated: Gated) -> Tensor:
+    def __call__(self, x: Tensor, i: int, gated: GatedActivation) -> Tensor:
         """x [E, T] -> [E, T] in layer i."""
         gate, up = self.gate(x, "ffn_gate", i), self.up(x, "ffn_up", i)
         return self.down(gated.activation(gate, up).named(gated.name, i), "ffn_out", i)

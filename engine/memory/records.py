@@ -33,7 +33,7 @@ LETTERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MemoryEntry:
     """Bytes and their status. Printed as `1024A`."""
 
     size: int = 0
@@ -42,15 +42,15 @@ class Entry:
     def __str__(self) -> str:
         return f"{self.size}{LETTERS[self.status]}"
 
-    def __add__(self, other: "Entry") -> "Entry":
+    def __add__(self, other: "MemoryEntry") -> "MemoryEntry":
         """Both together: failed if one is, then unallocated, allocated, mapped."""
         if not (self.size and other.size):
             return self if self.size else other
         order = (Status.FAILED, Status.UNALLOCATED, Status.ALLOCATED, Status.MAPPED)
-        return Entry(self.size + other.size, min(self.status, other.status, key=order.index))
+        return MemoryEntry(self.size + other.size, min(self.status, other.status, key=order.index))
 
 
-NOTHING = Entry()
+NOTHING = MemoryEntry()
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class DeviceMemory:
     """One device: `weights` and `cache` by layer (the last entry is the output block's)."""
 
     name: str
-    weights: tuple[Entry, ...]
-    cache: tuple[Entry, ...]
-    vision: Entry = NOTHING
-    graph: Entry = NOTHING
-    staging: Entry = NOTHING
+    weights: tuple[MemoryEntry, ...]
+    cache: tuple[MemoryEntry, ...]
+    vision: MemoryEntry = NOTHING
+    graph: MemoryEntry = NOTHING
+    staging: MemoryEntry = NOTHING
 
     def layer(self, i: int) -> int:
         """Bytes that move with layer i; the vision part goes with the output block."""
@@ -83,17 +83,17 @@ class BackendMemory:
     `devices` are by priority, the host last.
     """
 
-    input_weights: Entry
+    input_weights: MemoryEntry
     devices: tuple[DeviceMemory, ...]
 
     @classmethod
     def of(cls, rows: Iterable[MemoryRow], names: Sequence[str], n_layer: int) -> "BackendMemory":
         """From single records."""
-        sums: dict[tuple[str, str, int | None], Entry] = defaultdict(Entry)
+        sums: dict[tuple[str, str, int | None], MemoryEntry] = defaultdict(MemoryEntry)
         for row in rows:
-            sums[row.device, row.component, row.layer] += Entry(row.size, Status(row.status))
+            sums[row.device, row.component, row.layer] += MemoryEntry(row.size, Status(row.status))
 
-        def column(name: str, component: Component) -> tuple[Entry, ...]:
+        def column(name: str, component: Component) -> tuple[MemoryEntry, ...]:
             return tuple(sums[name, component, i] for i in range(n_layer + 1))
 
         devices = tuple(
@@ -116,7 +116,7 @@ class BackendMemory:
 
     def rows(self) -> list[MemoryRow]:
         """One record per entry that is not empty."""
-        found: list[tuple[str, Component, int | None, Entry]]
+        found: list[tuple[str, Component, int | None, MemoryEntry]]
         found = [(self.devices[-1].name, Component.INPUT, None, self.input_weights)]
         for d in self.devices:
             last = len(d.weights) - 1

@@ -92,7 +92,7 @@ class DecoderParams:
         return RopeParams(self.rope_dim, self.rope_base, neox, scale, factors, yarn)
 
 
-class Block(Protocol):
+class DecoderBlock(Protocol):
     """As those of engine/layers/blocks.py."""
 
     def __call__(
@@ -106,7 +106,7 @@ class DecoderWeights(TextWeights, Protocol):
     @property
     def embedding(self) -> Embedding: ...
     @property
-    def blocks(self) -> Sequence[Block]: ...
+    def blocks(self) -> Sequence[DecoderBlock]: ...
     @property
     def norm(self) -> RMSNorm: ...
     @property

@@ -10,7 +10,7 @@ from engine.protocol import (
     SplitRow,
 )
 from engine.runner.dry_run import DryRun
-from engine.runner.placement import Placed
+from engine.runner.placement import DecidedPlacement
 from engine.runner.records import foreseen
 from engine.scheduler.costs import costs
 from engine.scheduler.lifetimes import LoweredSplit
@@ -18,7 +18,7 @@ from engine.scheduler.outline import Peak
 from engine.scheduler.print import text
 
 
-def describe_plan(request: DescribePlan, placed: Placed, name: str) -> Planned:
+def describe_plan(request: DescribePlan, placed: DecidedPlacement, name: str) -> Planned:
     """The plan of one decode step with an empty cache."""
     dry = placed.dry
     built = dry.built

@@ -17,7 +17,7 @@ HOST = "host"
 
 
 @dataclass(frozen=True)
-class Devices:
+class OpenedDevices:
     """`backends` by priority, the host last. Layers are fitted to the devices named in `fitted`;
     `rest` takes all others. `pins` are what `--place` says, in these names.
     """
@@ -32,7 +32,7 @@ class Devices:
         return next(b for b in self.backends if b.name == name)
 
 
-def open_devices(options: EngineOptions, stack: ExitStack) -> Devices:
+def open_devices(options: EngineOptions, stack: ExitStack) -> OpenedDevices:
     """Open what the options name; without a name GPUs and the best CPU device, else the host.
 
     Limits are measured anew. Raises `BadSetting`, `DeviceError`.
@@ -57,7 +57,7 @@ def open_devices(options: EngineOptions, stack: ExitStack) -> Devices:
         cpus = {d.info.name for d in found if d.info.traits.is_cpu}
         rest = next((name for name in reversed(layered) if name in cpus), layered[-1])
         fitted = [name for name in layered if name != rest or (name not in cpus and layered[1:])]
-    return Devices((*opened.values(), host), tuple(fitted), rest, pins)
+    return OpenedDevices((*opened.values(), host), tuple(fitted), rest, pins)
 
 
 def _open(names: list[str], needed: set[str], options: EngineOptions) -> list[OpenCLBackend]:

@@ -22,7 +22,7 @@ from engine.weights.load import Allocation, matmul_only, plan_weights
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedBuffer:
     """One buffer to be allocated."""
 
     backend: Backend
@@ -48,7 +48,7 @@ class DryRun:
     caches: tuple[Allocation, ...]
     mapped: tuple[tuple[Tensor, Owner], ...]
     pins: dict[Tensor | str, Backend]
-    arenas: tuple[Wanted, ...]
+    arenas: tuple[WantedBuffer, ...]
     peaks: tuple[tuple[Backend, Peak], ...]
     fused: bool
 
@@ -70,10 +70,10 @@ class DryRun:
         mapped = self.built.sources.keys()
         return outline(graph, self.backends, types, pins=self.pins, mapped=mapped)
 
-    def wanted(self) -> Iterator[Wanted]:
+    def wanted(self) -> Iterator[WantedBuffer]:
         """Every buffer, in order."""
         for one in (*self.weights, *self.caches):
-            yield Wanted(one.backend, one.type, one.size, one.owner)
+            yield WantedBuffer(one.backend, one.type, one.size, one.owner)
         yield from self.arenas
 
     def memory(self) -> BackendMemory:
@@ -177,15 +177,15 @@ def _pins(
     return pins
 
 
-def _arenas(outlines: Sequence[Outline], backends: Sequence[Backend]) -> Iterator[Wanted]:
+def _arenas(outlines: Sequence[Outline], backends: Sequence[Backend]) -> Iterator[WantedBuffer]:
     """What a planner allocates for graphs that share their arenas."""
     for backend in backends:
         for size, name in _chunks([one.layouts[backend.name] for one in outlines]):
             owner = Owner(Component.GRAPH, name=name)
-            yield Wanted(backend, arena_type(backend), size, owner)
+            yield WantedBuffer(backend, arena_type(backend), size, owner)
     host = backends[-1]
     for size, _ in _chunks([one.staging for one in outlines]):
-        yield Wanted(host, arena_type(host), size, Owner(Component.STAGING))
+        yield WantedBuffer(host, arena_type(host), size, Owner(Component.STAGING))
 
 
 def _chunks(layouts: Sequence[ArenaLayout]) -> list[tuple[int, str]]:

@@ -13,7 +13,7 @@ from engine.memory.placement import Placement
 from engine.memory.pools import MeasuredPool, system_pool
 from engine.memory.records import now
 from engine.models.build import BuiltModel
-from engine.runner.devices import HOST, Devices
+from engine.runner.devices import HOST, OpenedDevices
 from engine.runner.dry_run import DryRun, dry_run
 from engine.settings import FULL_OFFLOAD, OVERHEAD, SPREAD, EngineOptions
 from engine.units import MIB
@@ -22,7 +22,7 @@ Allocate = Callable[[DryRun], NoMem | None]
 
 
 @dataclass(frozen=True)
-class Placed:
+class DecidedPlacement:
     """The placement that was decided, with its memory; `failure` names what did not fit."""
 
     dry: DryRun
@@ -31,10 +31,10 @@ class Placed:
 
 def place(
     built: BuiltModel,
-    devices: Devices,
+    devices: OpenedDevices,
     options: EngineOptions,
     allocate: Allocate | None = None,
-) -> Placed:
+) -> DecidedPlacement:
     """Decide, by dry runs and then by really allocating where `allocate` is given.
 
     It is called with one dry run after another until it says None. Raises `BadSetting`.
@@ -46,7 +46,7 @@ class _Placing:
     def __init__(
         self,
         built: BuiltModel,
-        devices: Devices,
+        devices: OpenedDevices,
         options: EngineOptions,
         allocate: Allocate | None,
     ) -> None:
@@ -56,7 +56,7 @@ class _Placing:
         self.fixed = devices.pins.of_layers(built.n_layer, shared)
         self._dry: dict[str, DryRun] = {}
 
-    def decide(self) -> Placed:
+    def decide(self) -> DecidedPlacement:
         """Run the fit loop if layers may go to several devices."""
         movable = tuple(i for i in range(self.built.n_layer + 1) if i not in self.fixed)
         if not (self.devices.fitted and movable):
@@ -74,11 +74,11 @@ class _Placing:
         said = explain(problem, fitted.response, fitted.layout, self.built.n_layer)
         return self._placed(dry, fitted.failure, said)
 
-    def _placed(self, dry: DryRun, failure: NoMem | None, said: list[str]) -> Placed:
+    def _placed(self, dry: DryRun, failure: NoMem | None, said: list[str]) -> DecidedPlacement:
         if failure is not None and failure.memory is None:
             failure.memory = now(dry.memory(), (), failure)
         placement = replace(dry.placement, reasons=(*said, *self._asked(dry)))
-        return Placed(replace(dry, placement=placement), failure)
+        return DecidedPlacement(replace(dry, placement=placement), failure)
 
     def _dry_run(self, layout: LayerLayout) -> DryRun:
         if layout.digest not in self._dry:

@@ -10,7 +10,7 @@ from engine.backends.base import Backend, Ran
 from engine.errors import BadSetting, Cancelled, NoMem
 from engine.graph.graph import is_numbered
 from engine.graph.tensor import Role
-from engine.graph.work import Work, work_of
+from engine.graph.work import NodeWork, work_of
 from engine.protocol import Cost, HostRecord, LaunchRecord, StepProfile
 from engine.runner.bench import fill, random_ids
 from engine.runner.loading import LoadedModel
@@ -119,7 +119,7 @@ def _launches(recording: Recording) -> list[LaunchRecord]:
     records, before = [], None
     for split, device, ran in recording.launches():
         # Count a node's work once, though it may take several launches.
-        work = Work(0, 0) if ran.node is before else work_of(ran.node, recording.inputs)
+        work = NodeWork(0, 0) if ran.node is before else work_of(ran.node, recording.inputs)
         before = ran.node
         records.append(
             LaunchRecord(

@@ -36,7 +36,7 @@ class Lifetime:
         return self.storages[bisect_right(self.births, step) - 1]
 
 
-class Place(NamedTuple):
+class ArenaPlace(NamedTuple):
     """A chunk of a device's arena, and bytes from its start."""
 
     chunk: int
@@ -53,7 +53,7 @@ class ArenaLayout:
     at that step.
     """
 
-    places: Mapping[Tensor, Place]
+    places: Mapping[Tensor, ArenaPlace]
     chunks: tuple[int, ...]
     names: tuple[str, ...]
     reserved: int
@@ -82,7 +82,7 @@ def allocate(lives: Iterable[Lifetime], most: int, reserved: int = 0) -> ArenaLa
     names = [""] * len(sizes)
     for life in lives:
         if life.size > most:
-            places.update(dict.fromkeys(life.storages, Place(len(sizes), 0)))
+            places.update(dict.fromkeys(life.storages, ArenaPlace(len(sizes), 0)))
             sizes.append(life.size)
             names.append(life.storages[0].name)
     then = tuple(life for life in lives if life.first <= busiest <= life.last)
@@ -132,7 +132,7 @@ class _Stack:
     """
 
     def __init__(self, most: int, reserved: int) -> None:
-        self.places: dict[Tensor, Place] = {}
+        self.places: dict[Tensor, ArenaPlace] = {}
         self.sizes = [reserved] if reserved else []
         self._most, self._first = most, max(most, reserved)
         self._reserved = reserved
@@ -175,8 +175,8 @@ class _Stack:
             limit = at + self._most - (at - self._first) % self._most
         return at if at + size <= limit else limit
 
-    def _place(self, at: int) -> Place:
+    def _place(self, at: int) -> ArenaPlace:
         if at < self._first:
-            return Place(0, at)
+            return ArenaPlace(0, at)
         chunk, offset = divmod(at - self._first, self._most)
-        return Place(chunk + 1, offset)
+        return ArenaPlace(chunk + 1, offset)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from engine.backends.base import Backend, BufferType
 from engine.graph.graph import Graph
 from engine.graph.tensor import Role, Tensor
-from engine.scheduler.allocate import ArenaLayout, Place, allocate
+from engine.scheduler.allocate import ArenaLayout, ArenaPlace, allocate
 from engine.scheduler.assign import NO_PINS, Assignment, Pins, assign
 from engine.scheduler.lifetimes import LoweredSplit, arena_type, timeline
 from engine.scheduler.places import Places
@@ -50,10 +50,10 @@ class Outline:
     places: Places
     staging: ArenaLayout
 
-    def place(self, backend: Backend, storage: Tensor) -> Place:
+    def place(self, backend: Backend, storage: Tensor) -> ArenaPlace:
         """Where an unplaced storage starts in the backend's arena."""
         if storage in self.input_offsets:
-            return Place(0, self.input_offsets[storage])
+            return ArenaPlace(0, self.input_offsets[storage])
         return self.layouts[backend.name].places[storage]
 
     def peak(self, backend: Backend) -> Peak:

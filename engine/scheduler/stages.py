@@ -7,7 +7,7 @@ from engine.backends.base import Backend, Commands, Where
 from engine.graph.tensor import Tensor
 from engine.scheduler.outline import Outline
 from engine.scheduler.split import Copy
-from engine.scheduler.transfer import Departure, Staging, Transfer
+from engine.scheduler.transfer import Departure, ResolvedCopy, Staging
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Stage:
     """One split, ready to run."""
 
     backend: Backend
-    arrivals: tuple[Transfer, ...]
+    arrivals: tuple[ResolvedCopy, ...]
     commands: Commands
     departures: tuple[Departure, ...]
 
@@ -33,9 +33,9 @@ def stages(made: Outline, where_on: Callable[[Backend], Where], staging: Staging
             one.staging, one.offset = staging, made.staging.places[copy.source].offset
         return one
 
-    def transfers(copies: Sequence[Copy]) -> tuple[Transfer, ...]:
+    def transfers(copies: Sequence[Copy]) -> tuple[ResolvedCopy, ...]:
         return tuple(
-            Transfer(
+            ResolvedCopy(
                 copy,
                 where_on(copy.origin)(copy.source),
                 where_on(copy.target)(copy.source),

@@ -47,7 +47,7 @@ class Departure:
 
 
 @dataclass(frozen=True)
-class Transfer:
+class ResolvedCopy:
     """A copy with both ends resolved, in one of four ways: into the host's memory, from there,
     straight from device to device, or through staging.
     """

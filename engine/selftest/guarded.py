@@ -71,11 +71,11 @@ def prepared(
 ) -> Iterator[Ready]:
     """As `run_all`, before the run; the memory is freed at the end."""
     graph = Graph.of(wanted)
-    placed: dict[Tensor, Placed] = {}
+    placed: dict[Tensor, GuardedStorage] = {}
     try:
         for tensor in graph.leaves:
             packed = matmul_only and tensor.role is Role.WEIGHT
-            placed[tensor] = Placed(backend, tensor, packed)
+            placed[tensor] = GuardedStorage(backend, tensor, packed)
             placed[tensor].fill(backend, tensor, as_bytes(tensor, values[tensor]))
         nodes = tuple(t for t in graph.nodes if t.op not in VIEW_OPS)
         if lower:
@@ -85,7 +85,7 @@ def prepared(
         for tensor in nodes:
             for used in (tensor, *tensor.src):
                 if used is not None and used.storage not in placed:
-                    placed[used.storage] = Placed(backend, used.storage)
+                    placed[used.storage] = GuardedStorage(backend, used.storage)
         written = {t.storage for t in nodes}
 
         def check() -> None:
@@ -117,7 +117,7 @@ def refused(
     return None
 
 
-class Placed:
+class GuardedStorage:
     """A storage in a buffer of its own, poisoned, with guards on both sides."""
 
     def __init__(self, backend: Backend, tensor: Tensor, packed: bool = False) -> None:

@@ -10,10 +10,10 @@ import msgspec
 from msgspec import structs
 
 from engine.backends.opencl.drivers.device import Device, open_device
-from engine.backends.opencl.tuned import Stored, default, own_folder, read
+from engine.backends.opencl.tuned import TuningFile, default, own_folder, read
 from engine.errors import BadSetting, CutawayError
 from engine.protocol import TrialResult, Tune, TunePlan, TuneResult
-from engine.tuner.families import Family, families_for
+from engine.tuner.families import TuningFamily, families_for
 from engine.tuner.search import Contest
 
 
@@ -41,7 +41,7 @@ def main(text: str) -> None:
         _tell(TuneResult(str(path), stored.values, stored.gains))
 
 
-def _wanted(name: str, device: Device) -> list[Family]:
+def _wanted(name: str, device: Device) -> list[TuningFamily]:
     families = families_for(device.info.traits)
     names = [family.name for family in families]
     if name and name not in names:
@@ -49,7 +49,7 @@ def _wanted(name: str, device: Device) -> list[Family]:
     return [family for family in families if name in ("", family.name)]
 
 
-def _tune(device: Device, families: list[Family]) -> Stored:
+def _tune(device: Device, families: list[TuningFamily]) -> TuningFile:
     """From the default on; what a family found counts only where it holds once more."""
     base, gains = default(), {}
     for family in families:
@@ -67,7 +67,7 @@ def _tune(device: Device, families: list[Family]) -> Stored:
     names = [name for family in families for name in family.names]
     values = {name: value for name, value in structs.asdict(base).items() if name in names}
     info = device.info
-    return Stored(values, info.title, f"{info.platform} {info.driver_version}", gains)
+    return TuningFile(values, info.title, f"{info.platform} {info.driver_version}", gains)
 
 
 def _tell(result: TunePlan | TrialResult | TuneResult) -> None:

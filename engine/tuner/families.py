@@ -26,7 +26,7 @@ def _any(tuned: Tuned, traits: DeviceTraits) -> bool:
 
 
 @dataclass(frozen=True)
-class Family:
+class TuningFamily:
     """`names` are tried in all combinations that are `valid`; `make` gives the nodes that are run.
 
     A family is for CPUs, whose items take vectors, or for devices whose items are lanes.
@@ -100,17 +100,17 @@ def _group_fits(tuned: Tuned, traits: DeviceTraits) -> bool:
 
 
 TUNED_FAMILIES = (
-    Family("decode", True, ("ahead", "tiles"), "GB/s", decode),
-    Family("prefill", True, ("panel", "chunk"), "GFLOP/s", prefill, _panels_fit),
-    Family("attention", True, ("cells",), "GB/s", attention),
-    Family("rows", True, ("elements",), "GB/s", rows),
-    Family("decode", False, ("lane_team",), "GB/s", decode, _team_fits),
-    Family("prefill", False, ("lane_panel",), "GFLOP/s", prefill, _team_fits),
-    Family("attention", False, ("lane_cells",), "GB/s", attention),
-    Family("rows", False, ("row_team",), "GB/s", rows, _group_fits),
+    TuningFamily("decode", True, ("ahead", "tiles"), "GB/s", decode),
+    TuningFamily("prefill", True, ("panel", "chunk"), "GFLOP/s", prefill, _panels_fit),
+    TuningFamily("attention", True, ("cells",), "GB/s", attention),
+    TuningFamily("rows", True, ("elements",), "GB/s", rows),
+    TuningFamily("decode", False, ("lane_team",), "GB/s", decode, _team_fits),
+    TuningFamily("prefill", False, ("lane_panel",), "GFLOP/s", prefill, _team_fits),
+    TuningFamily("attention", False, ("lane_cells",), "GB/s", attention),
+    TuningFamily("rows", False, ("row_team",), "GB/s", rows, _group_fits),
 )
 
 
-def families_for(traits: DeviceTraits) -> list[Family]:
+def families_for(traits: DeviceTraits) -> list[TuningFamily]:
     """Those of a kind of device, in the order in which they are tuned."""
     return [family for family in TUNED_FAMILIES if family.for_vectors == traits.items_take_vectors]

@@ -15,7 +15,7 @@ from engine.graph.op import VIEW_OPS
 from engine.graph.work import work_of
 from engine.selftest.guarded import prepared
 from engine.selftest.operands import Operands
-from engine.tuner.families import Family
+from engine.tuner.families import TuningFamily
 
 WORTH = 1.02
 """What is not faster by so much may be so by chance."""
@@ -39,7 +39,7 @@ class Trial:
 class Contest:
     """A family's work on a device. Its methods raise what the device raises."""
 
-    def __init__(self, device: Device, family: Family) -> None:
+    def __init__(self, device: Device, family: TuningFamily) -> None:
         self.device, self.family = device, family
         self.operands = Operands()
         self.nodes = family.make(self.operands)

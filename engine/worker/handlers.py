@@ -55,7 +55,7 @@ from engine.runner.dry_run import DryRun
 from engine.runner.generate import generate
 from engine.runner.loading import cache_format, load_model, name_of
 from engine.runner.perplexity import score
-from engine.runner.placement import Placed, place
+from engine.runner.placement import DecidedPlacement, place
 from engine.runner.profile import profile, roof_of
 from engine.runner.prompt import encoded, prompt_text
 from engine.runner.records import foreseen, held
@@ -133,7 +133,7 @@ def _plan(service: Service, request: DescribePlan) -> Planned:
 
 
 @contextmanager
-def _placed(request: Predict | DescribePlan) -> Iterator[tuple[GGUFFile, Placed]]:
+def _placed(request: Predict | DescribePlan) -> Iterator[tuple[GGUFFile, DecidedPlacement]]:
     """A model and where it would go, open for as long as that is looked at."""
     options = request.options
     with open_gguf(request.path) as file, ExitStack() as stack:

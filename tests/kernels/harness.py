@@ -12,9 +12,9 @@ import numpy as np
 from engine.backends.base import Backend
 from engine.graph.tensor import Tensor
 from engine.selftest import guarded
-from engine.selftest.guarded import Array, Placed, as_bytes, read, refused
+from engine.selftest.guarded import Array, GuardedStorage, as_bytes, read, refused
 
-__all__ = ["Array", "Placed", "as_bytes", "nmse", "product_error", "read", "run", "run_all"]
+__all__ = ["Array", "GuardedStorage", "as_bytes", "nmse", "product_error", "read", "run", "run_all"]
 
 
 def run(

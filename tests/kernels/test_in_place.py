@@ -12,7 +12,7 @@ from engine.graph import ops
 from engine.graph.graph import Graph
 from engine.graph.op import VIEW_OPS, Op
 from engine.graph.tensor import Role, Tensor
-from tests.kernels.harness import Array, Placed, as_bytes, read
+from tests.kernels.harness import Array, GuardedStorage, as_bytes, read
 from tests.kernels.test_fuse import weight
 from tests.kernels.values import Operands
 
@@ -117,10 +117,10 @@ CASES: dict[Op, list[Make]] = {
 def ran(backend: OpenCLBackend, made: Operands, wanted: Tensor, op: Op, at: int | None) -> Array:
     """The values of `wanted`, where the node of `op` lies on its source `at`, or on nothing."""
     graph = Graph.of([wanted])
-    placed: dict[Tensor, Placed] = {}
+    placed: dict[Tensor, GuardedStorage] = {}
     try:
         for tensor in graph.leaves:
-            placed[tensor] = Placed(backend, tensor, tensor.role is Role.WEIGHT)
+            placed[tensor] = GuardedStorage(backend, tensor, tensor.role is Role.WEIGHT)
             placed[tensor].fill(backend, tensor, as_bytes(tensor, made.values[tensor]))
         types = {t: place.location.buffer.type for t, place in placed.items()}
         nodes = [t for t in graph.nodes if t.op not in VIEW_OPS]
@@ -132,7 +132,7 @@ def ran(backend: OpenCLBackend, made: Operands, wanted: Tensor, op: Op, at: int 
                 assert at in backend.in_place(node)
                 placed[node.storage] = placed[source.storage]
             if node.storage not in placed:
-                placed[node.storage] = Placed(backend, node.storage)
+                placed[node.storage] = GuardedStorage(backend, node.storage)
         commands = backend.compile(lowered, lambda t: placed[t.storage].location)
         commands.run()
         backend.synchronize()

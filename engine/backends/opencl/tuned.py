@@ -63,7 +63,7 @@ class Tuned(msgspec.Struct, frozen=True):
     row_team: int
 
 
-class Stored(msgspec.Struct, frozen=True):
+class TuningFile(msgspec.Struct, frozen=True):
     """A file: what was measured, on which device with which driver, and what it was worth: by
     family the new speed over the default's.
     """
@@ -101,15 +101,15 @@ def own_folder() -> Path:
     return kept_folder("tuning")
 
 
-def read(path: Path | Traversable) -> Stored | None:
+def read(path: Path | Traversable) -> TuningFile | None:
     """What a file holds; None where there is none that can be read."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Stored)
+        return msgspec.json.decode(path.read_bytes(), type=TuningFile)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
-def _over(stored: Stored) -> Tuned:
+def _over(stored: TuningFile) -> Tuned:
     """The default with what is stored; other versions' names and numbers are left out."""
     values = msgspec.structs.asdict(default())
     values |= {k: v for k, v in stored.values.items() if v in CHOICES.get(k, ())}

@@ -19,7 +19,7 @@ from engine.memory.fit import (
     verify,
 )
 from engine.memory.layout import FitDevice, GPULayers, LayerLayout, Wish
-from engine.memory.records import BackendMemory, DeviceMemory, Entry
+from engine.memory.records import BackendMemory, DeviceMemory, MemoryEntry
 
 SYSTEM = System(free=1000, swap=0, device="cpu")
 N = 6  # the last one is the output block
@@ -41,20 +41,24 @@ class Model:
         self.tried: list[int] = []
 
     def memory(self, layout: LayerLayout) -> BackendMemory:
-        def entries(name: str | None) -> tuple[Entry, ...]:
+        def entries(name: str | None) -> tuple[MemoryEntry, ...]:
             sizes = (20 if i == N - 1 else 7 for i in range(N))
-            return tuple(Entry(s * (layout.device_of(i) == name)) for i, s in enumerate(sizes))
+            return tuple(
+                MemoryEntry(s * (layout.device_of(i) == name)) for i, s in enumerate(sizes)
+            )
 
-        def cache(name: str | None) -> tuple[Entry, ...]:
-            return tuple(Entry(3 * (layout.device_of(i) == name and i < N - 1)) for i in range(N))
+        def cache(name: str | None) -> tuple[MemoryEntry, ...]:
+            return tuple(
+                MemoryEntry(3 * (layout.device_of(i) == name and i < N - 1)) for i in range(N)
+            )
 
         def record(name: str, key: str | None) -> DeviceMemory:
             weights = entries(key)
             used = key is None or any(e.size for e in weights)
-            return DeviceMemory(name, weights, cache(key), graph=Entry(self.graph * used))
+            return DeviceMemory(name, weights, cache(key), graph=MemoryEntry(self.graph * used))
 
         found = [record(name, name) for name in self.names]
-        return BackendMemory(Entry(5), (*found, record("cpu", None)))
+        return BackendMemory(MemoryEntry(5), (*found, record("cpu", None)))
 
     def attempt(self, fails: Callable[[LayerLayout], NoMem | None] = lambda _: None) -> Attempt:
         def attempt(layout: LayerLayout) -> Response:

@@ -4,7 +4,7 @@ import pytest
 
 from engine.backends.base import Component, MemoryPool, Owner
 from engine.errors import NoMem
-from engine.memory.records import BackendMemory, Entry, Status, now
+from engine.memory.records import BackendMemory, MemoryEntry, Status, now
 from engine.protocol import MemoryRow
 
 MIB = 1 << 20
@@ -65,10 +65,10 @@ def test_printing_names_only_devices_with_something() -> None:
 
 
 def test_entries_add_up_to_the_worst_status() -> None:
-    allocated, failed = Entry(3, Status.ALLOCATED), Entry(4, Status.FAILED)
+    allocated, failed = MemoryEntry(3, Status.ALLOCATED), MemoryEntry(4, Status.FAILED)
     assert str(allocated + failed) == "7F"
-    assert str(allocated + Entry(4)) == "7U"
-    assert allocated + Entry() == Entry() + allocated == allocated
+    assert str(allocated + MemoryEntry(4)) == "7U"
+    assert allocated + MemoryEntry() == MemoryEntry() + allocated == allocated
 
 
 def test_a_layer_is_its_weights_and_cache_and_the_output_block_has_the_vision_part(
@@ -98,4 +98,4 @@ def test_what_becomes_of_a_plan(planned: BackendMemory) -> None:
     own.take("gpu:0", Owner(Component.GRAPH, name="b"), 4 * MIB)  # it has grown
     gpu = now(planned, (own, ram)).devices[0]
     assert gpu.weights[1].status is Status.ALLOCATED
-    assert gpu.graph == Entry(9 * MIB, Status.ALLOCATED)
+    assert gpu.graph == MemoryEntry(9 * MIB, Status.ALLOCATED)

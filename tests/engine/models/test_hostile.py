@@ -15,7 +15,7 @@ import pytest
 from engine.errors import BadFile, CutawayError, TensorMismatch
 from engine.gguf import GGUFFile, open_gguf
 from engine.gguf.formats import FORMATS, UNREADABLE
-from engine.gguf.metadata import Entry, Metadata
+from engine.gguf.metadata import Metadata, MetadataEntry
 from engine.gguf.tensors import TensorInfo
 from engine.gguf.values import ValueType
 from engine.models.build import BuiltModel, build_model, find
@@ -60,7 +60,7 @@ def with_values(file: GGUFFile, **values: object) -> Metadata:
     for key, value in values.items():
         raw = memoryview(value.encode()) if isinstance(value, str) else value
         full = f"{metadata.architecture}.{key}"
-        entries[full] = Entry(KINDS[type(value)], raw)  # type: ignore[arg-type]
+        entries[full] = MetadataEntry(KINDS[type(value)], raw)  # type: ignore[arg-type]
     return Metadata(metadata.path, entries)
 
 

@@ -16,7 +16,7 @@ from engine.models.build import build_model
 from engine.runner.devices import open_devices
 from engine.runner.dry_run import DryRun
 from engine.runner.loading import Room, cache_format
-from engine.runner.placement import Placed, place
+from engine.runner.placement import DecidedPlacement, place
 from engine.runner.records import pools_of
 from engine.runner.stepper import MAX_BATCH, Stepper, worst_cases
 from engine.settings import EngineOptions
@@ -41,14 +41,14 @@ def two_devices() -> tuple[str, str]:
 
 
 @contextmanager
-def allocated(path: Path, options: EngineOptions) -> Iterator[Placed]:
+def allocated(path: Path, options: EngineOptions) -> Iterator[DecidedPlacement]:
     """A model with all of its memory allocated, but nothing loaded into it."""
     with roomed(path, options) as (placed, _):
         yield placed
 
 
 @contextmanager
-def roomed(path: Path, options: EngineOptions) -> Iterator[tuple[Placed, Room]]:
+def roomed(path: Path, options: EngineOptions) -> Iterator[tuple[DecidedPlacement, Room]]:
     """As `allocated`, with what holds the memory."""
     with ExitStack() as stack:
         file = stack.enter_context(open_gguf(path))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from engine.gguf.formats import I8
 from engine.graph.tensor import Role, Tensor, leaf
-from engine.scheduler.allocate import ArenaLayout, Lifetime, Place, allocate
+from engine.scheduler.allocate import ArenaLayout, ArenaPlace, Lifetime, allocate
 
 MOST = 1 << 20
 
@@ -19,7 +19,7 @@ def lifetime(size: int, first: int, last: int) -> Lifetime:
     return Lifetime((tensor(),), (first,), last, size)
 
 
-def place(layout: ArenaLayout, life: Lifetime) -> Place:
+def place(layout: ArenaLayout, life: Lifetime) -> ArenaPlace:
     return layout.places[life.storages[0]]
 
 

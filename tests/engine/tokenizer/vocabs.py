@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.gguf.metadata import Entry, Metadata
+from engine.gguf.metadata import Metadata, MetadataEntry
 from engine.gguf.values import Array, ValueType
 
 _SCALARS = {bool: ValueType.BOOL, int: ValueType.UINT32, float: ValueType.FLOAT32}
@@ -17,12 +17,12 @@ def metadata(values: dict[str, Any]) -> Metadata:
     return Metadata("test.gguf", {key: _entry(key, value) for key, value in values.items()})
 
 
-def _entry(key: str, value: Any) -> Entry:
+def _entry(key: str, value: Any) -> MetadataEntry:
     if isinstance(value, str):
-        return Entry(ValueType.STRING, memoryview(value.encode()))
+        return MetadataEntry(ValueType.STRING, memoryview(value.encode()))
     if isinstance(value, list):
-        return Entry(ValueType.ARRAY, _array(key, value))
-    return Entry(_SCALARS[type(value)], value)
+        return MetadataEntry(ValueType.ARRAY, _array(key, value))
+    return MetadataEntry(_SCALARS[type(value)], value)
 
 
 def _array(key: str, values: list[Any]) -> Array:

@@ -11,7 +11,7 @@ from engine.backends.opencl.launches.norm_chain import supports_norm_chain
 from engine.backends.opencl.launches.quantize import BLOCK
 from engine.backends.opencl.launches.rope_store import supports_rope_store
 from engine.backends.opencl.lowering.helpers import in_place_of, result
-from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern, Placed
+from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern, PlacedNode
 from engine.backends.opencl.tiles.schemes import TILE
 from engine.graph.lowered import (
     ActivationQuantize,
@@ -132,10 +132,10 @@ def rope_store(nodes: NodeList, i: int) -> Fusion | None:
 
 def _fit(
     attention: LoweredAttention,
-    rope_q: Placed[Rope],
-    rope_k: Placed[Rope],
-    set_k: Placed[SetRows],
-    set_v: Placed[SetRows],
+    rope_q: PlacedNode[Rope],
+    rope_k: PlacedNode[Rope],
+    set_k: PlacedNode[SetRows],
+    set_v: PlacedNode[SetRows],
 ) -> bool:
     """Whether q and k are turned alike, and k and v stored alike, as heads of the same tokens."""
     q, k, values = rope_q.given, rope_k.given, set_v.given.values
@@ -147,7 +147,7 @@ def _fit(
     return values.is_contiguous and values.shape == (dim_v * heads, tokens, 1, 1)
 
 
-def _norm_of_heads(nodes: NodeList, rope: Placed[Rope]) -> Placed[RmsNorm] | None:
+def _norm_of_heads(nodes: NodeList, rope: PlacedNode[Rope]) -> PlacedNode[RmsNorm] | None:
     """The norm with a weight that made what is turned, head by head."""
     norm = nodes.maker(RmsNorm, rope.given.x, rope.place, Op.RMS_NORM)
     if norm is None or norm.node.shape != rope.given.x.shape or norm.given.weight is None:

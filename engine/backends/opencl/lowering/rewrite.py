@@ -23,7 +23,7 @@ class Fusion:
 
 
 @dataclass(frozen=True)
-class Placed(Generic[A]):
+class PlacedNode(Generic[A]):
     """A node of the list, its place, and what it is computed from."""
 
     place: int
@@ -64,16 +64,16 @@ class NodeList:
         left = [node for node in self._nodes if node is not None]
         return tuple(t for node in left for t in (node, *results(node)))
 
-    def writer(self, kind: type[A], tensor: Tensor, before: int, *ops: Op) -> Placed[A] | None:
+    def writer(self, kind: type[A], tensor: Tensor, before: int, *ops: Op) -> PlacedNode[A] | None:
         """The node that wrote the storage last before this place, if that is one of `ops`."""
         places = self._touching.get(tensor.storage, set())
         wrote = (p for p in places if p < before and tensor.storage in self._touched(p).written)
         place = max(wrote, default=None)
         if place is None or self[place].op not in ops:
             return None
-        return Placed(place, self[place], kind.of(self[place]))
+        return PlacedNode(place, self[place], kind.of(self[place]))
 
-    def maker(self, kind: type[A], tensor: Tensor, before: int, *ops: Op) -> Placed[A] | None:
+    def maker(self, kind: type[A], tensor: Tensor, before: int, *ops: Op) -> PlacedNode[A] | None:
         """The node, one of `ops`, whose whole result `tensor` is, in any packed shape."""
         found = self.writer(kind, tensor, before, *ops)
         if found is None or not tensor.is_contiguous:

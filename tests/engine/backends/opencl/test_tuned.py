@@ -8,7 +8,15 @@ from msgspec import structs
 
 from engine.backends.opencl import tuned
 from engine.backends.opencl.drivers.device import list_devices
-from engine.backends.opencl.tuned import CHOICES, Stored, Tuned, default, key_of, read, tuned_for
+from engine.backends.opencl.tuned import (
+    CHOICES,
+    Tuned,
+    TuningFile,
+    default,
+    key_of,
+    read,
+    tuned_for,
+)
 
 SHIPPED = Path(__file__).parents[4] / "resources" / "tuning"
 
@@ -57,7 +65,7 @@ def test_the_default_and_all_that_is_shipped_are_choices() -> None:
     assert CHOICES.keys() == set(Tuned.__struct_fields__)
     for path in (SHIPPED / "default.json", *shipped()):
         stored = read(path)
-        assert isinstance(stored, Stored), path
+        assert isinstance(stored, TuningFile), path
         assert stored.values, path
         assert all(value in CHOICES[name] for name, value in stored.values.items()), path
 

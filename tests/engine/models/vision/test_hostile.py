@@ -11,7 +11,7 @@ import pytest
 
 from engine.errors import BadFile, CutawayError, TensorMismatch, UnsupportedModel
 from engine.gguf import GGUFFile, open_gguf
-from engine.gguf.metadata import Entry, Metadata
+from engine.gguf.metadata import Metadata, MetadataEntry
 from engine.gguf.values import ValueType
 from engine.images.plan import Limits, Size
 from engine.models.vision.base import TextHost
@@ -77,7 +77,7 @@ def with_value(file: GGUFFile, key: str, value: Any) -> Metadata:
     """The metadata of a file with another value, by the full key."""
     entries = {key: file.metadata[key] for key in file.metadata}
     raw = memoryview(value.encode()) if isinstance(value, str) else value
-    entries[f"clip.{key}"] = Entry(KINDS[type(value)], raw)
+    entries[f"clip.{key}"] = MetadataEntry(KINDS[type(value)], raw)
     return Metadata(file.metadata.path, entries)
 
 
