@@ -1,8 +1,9 @@
 """Names in a GGUF file to fields of a model, declared by annotations and strict both ways.
 
 A field `q: Annotated[Linear, Name("attn_q")]` adds `attn_q` to the path; a field without a marker
-groups and adds nothing; `list[Block]` adds an index; `X | None` is optional; a `Tensor` field ends
-the path. The first index on its path is the layer that a tensor belongs to.
+groups and adds nothing; `list[Block]` adds an index, `dict[int, Block]` one that skips numbers;
+`X | None` is optional; a `Tensor` field ends the path. The first index on its path is the layer
+that a tensor belongs to.
 """
 
 from collections.abc import Collection, Mapping
@@ -128,6 +129,9 @@ class _Binder:
         if get_origin(chosen) is list:
             (item,) = get_args(chosen)
             return [self.value(item, at.item(i)) for i in self.items(at)]
+        if get_origin(chosen) is dict:
+            _, item = get_args(chosen)
+            return {i: self.value(item, at.item(i)) for i in self.indices(at)}
         return self.leaf(at) if chosen is Tensor else self.build(chosen, at)
 
     def leaf(self, at: _At) -> Tensor | None:
@@ -162,15 +166,19 @@ class _Binder:
 
         A file may call its only block 99999999, so no range is walked.
         """
-        prefix = at.name + "."
-        rests = (n[len(prefix) :] for n in self.tensors if n.startswith(prefix))
-        indices = {rest.split(".")[0] for rest in rests}
-        there = sorted(int(i) for i in indices if i.isdecimal() and str(int(i)) == i)
+        prefix, there = at.name + ".", self.indices(at)
         for before, after in pairwise([-1, *there]):
             if after - before > 1:
                 first, last = f"{prefix}{before + 1}", f"{prefix}{after - 1}"
                 self.missing.append(first if first == last else f"{first} to {last}")
         return there
+
+    def indices(self, at: _At) -> list[int]:
+        """The numbers that follow, rising."""
+        prefix = at.name + "."
+        rests = (n[len(prefix) :] for n in self.tensors if n.startswith(prefix))
+        indices = {rest.split(".")[0] for rest in rests}
+        return sorted(int(i) for i in indices if i.isdecimal() and str(int(i)) == i)
 
 
 @lru_cache(maxsize=256)

@@ -43,7 +43,7 @@ class TextHost:
     """What a tower must know of the text model that reads its rows.
 
     `rms_eps` is what that model's norms add; `n_layer` its output block's number, to which a
-    tower's memory is counted.
+    tower's memory is counted; `n_deepstack` how many of its layers add further rows.
     """
 
     arch: str
@@ -51,6 +51,7 @@ class TextHost:
     n_layer: int
     rms_eps: float
     has_token: Callable[[str], bool]
+    n_deepstack: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

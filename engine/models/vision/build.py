@@ -126,11 +126,20 @@ def build_tower(file: GGUFFile, host: TextHost) -> BuiltTower:
         _, graph = built.build(tower.bucket(1))
     except ShapeError as error:
         raise BadFile(path, f"its tensors do not fit {kind}: {error}") from error
-    width = host.n_embd * (1 + tower.deepstack)
-    if (made := graph.outputs[0].shape[0]) != width:
-        problem = f"its rows are {made} wide, those of the text model {width}"
-        raise BadFile(path, f"{problem}: it belongs to another model")
+    _check_width(file, graph.outputs[0].shape[0], tower.deepstack, host)
     return built
+
+
+def _check_width(file: GGUFFile, width: int, deepstack: int, host: TextHost) -> None:
+    problem = ""
+    if deepstack != host.n_deepstack:
+        layers = f"the text model adds such in {host.n_deepstack} layers"
+        problem = f"it makes {deepstack} further rows for each place, {layers}"
+    elif width != host.n_embd * (1 + deepstack):
+        wanted = host.n_embd * (1 + deepstack)
+        problem = f"its rows are {width} wide, those of the text model {wanted}"
+    if problem:
+        raise BadFile(file.paths[0], f"{problem}: it belongs to another model")
 
 
 def _check_host(family: Family, file: GGUFFile, kind: str, host: TextHost) -> None:

@@ -10,11 +10,11 @@ from engine.graph.tensor import Tensor
 from engine.images.patches import Floats
 from engine.images.plan import ImagePlan
 from engine.layers.linear import Linear, RMSNorm
-from engine.layers.tower import EVERYTHING, TowerStep, groups
+from engine.layers.tower import EVERYTHING, TowerPass, TowerStep, groups
 from engine.layers.vision import BlockSpec, GatedBlock
 from engine.models.vision import qwen2vl
 from engine.models.vision.base import SIDE
-from engine.models.vision.qwen2vl import QwenTower
+from engine.models.vision.qwen2vl import Frames, QwenTower
 from engine.weights.bind import Name
 from engine.weights.params import COUNT, Meta, Range
 
@@ -55,8 +55,7 @@ class Params(qwen2vl.Params):
 class Weights:
     """The tower's and the projector's tensors."""
 
-    first: Annotated[Tensor, Name("v.patch_embd.weight", alt="v.patch_embd_0.weight")]
-    second: Annotated[Tensor, Name("v.patch_embd.weight.1", alt="v.patch_embd_1.weight")]
+    frames: Frames
     blocks: Annotated[list[GatedBlock], Name("v.blk")]
     norm: Annotated[RMSNorm, Name("v.post_ln", alt="v.merger.ln_q")]
     up: Annotated[Linear, Name("mm.0", alt="v.merger.mlp.0")]
@@ -69,6 +68,9 @@ class Model(QwenTower[Params, Weights]):
     projectors = ("qwen2.5vl_merger", "qwen2.5o")
     architectures = ("qwen25vl",)
     hosts = ("qwen2vl", "qwen25vl")
+
+    def embedded(self, p: TowerPass) -> Tensor:
+        return self.weights.frames(p, self.params.patch)
 
     @property
     def spec(self) -> BlockSpec:

@@ -75,11 +75,24 @@ class Params(TowerParams):
 
 
 @dataclass(frozen=True)
-class Weights:
-    """The tower's and the projector's tensors."""
+class Frames:
+    """Kernels [P, P, 3, E] of two frames; a picture is the same one twice."""
 
     first: Annotated[Tensor, Name("v.patch_embd.weight", alt="v.patch_embd_0.weight")]
     second: Annotated[Tensor, Name("v.patch_embd.weight.1", alt="v.patch_embd_1.weight")]
+
+    def __call__(self, p: TowerPass, size: int) -> Tensor:
+        """The input `patches` [3*P*P, n] -> [E, n]."""
+        kernels = matrix(self.first, size), matrix(self.second, size)
+        patches = p.floats("patches", kernels[0].shape[0], p.n)
+        return ops.add(*(ops.matmul(kernel, patches) for kernel in kernels)).named("v/inp")
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The tower's and the projector's tensors."""
+
+    frames: Frames
     blocks: Annotated[list[Block], Name("v.blk")]
     norm: Annotated[LayerNorm, Name("v.post_ln")]
     up: Annotated[Linear, Name("mm.0")]
@@ -89,10 +102,6 @@ class Weights:
 class QwenWeights(Protocol):
     """Tensors that the towers of this line have in common."""
 
-    @property
-    def first(self) -> Tensor: ...
-    @property
-    def second(self) -> Tensor: ...
     @property
     def blocks(self) -> Sequence[RMSBlock]: ...
     @property
@@ -105,6 +114,11 @@ class QwenWeights(Protocol):
 
 P = TypeVar("P", bound=Params)
 W = TypeVar("W", bound=QwenWeights)
+
+
+def bent(up: Linear, down: Linear, x: Tensor) -> Tensor:
+    """down(gelu(up(x))): [E, rows] of merged patches."""
+    return down(ops.gelu_erf(up(x, "v/mm_up")).named("v/mm_act"))
 
 
 class QwenTower(Tower[P, W]):
@@ -137,12 +151,9 @@ class QwenTower(Tower[P, W]):
         inputs = {"patches": cut(pixels, params.patch)[order], "rope": rope}
         return TowerStep(len(order), len(order) // params.merge**2, inputs)
 
+    @abstractmethod
     def embedded(self, p: TowerPass) -> Tensor:
-        """[E, n]: a picture is the same frame twice."""
-        w, size = self.weights, self.params.patch
-        kernels = matrix(w.first, size), matrix(w.second, size)
-        patches = p.floats("patches", kernels[0].shape[0], p.n)
-        return ops.add(*(ops.matmul(kernel, patches) for kernel in kernels)).named("v/inp")
+        """What enters the first block [E, n]."""
 
     def forward(self, p: TowerPass) -> Tensor:
         params, w = self.params, self.weights
@@ -150,7 +161,7 @@ class QwenTower(Tower[P, W]):
         for i, block in enumerate(w.blocks):
             x = block(x, i, p, self.spec, self.sight(i))
         x = merged(w.norm(x, params.eps, "v/post_ln"), params.merge**2)
-        return w.down(ops.gelu_erf(w.up(x, "v/mm_up")).named("v/mm_act"))
+        return bent(w.up, w.down, x)
 
     def bucket(self, n: int) -> int:
         return bucket_of(n, self.params.merge**2)
@@ -177,6 +188,9 @@ class Model(QwenTower[Params, Weights]):
 
     projectors = ("qwen2vl_merger",)
     hosts = ("qwen2vl",)
+
+    def embedded(self, p: TowerPass) -> Tensor:
+        return self.weights.frames(p, self.params.patch)
 
     @property
     def spec(self) -> BlockSpec:

@@ -29,8 +29,11 @@ KNOWN = {
     "pixtral": "llama",
     "llava_next": "llama",
     "internvl": "qwen2",
+    "qwen3vl": "qwen3vl",
 }
 """By family, the architecture of its text model."""
+DEEPSTACK = {"qwen3vl": 2}
+"""How many of its layers add further rows."""
 
 FILES = [(f, False) for f in PAIR if f in KNOWN] + [(f, True) for f in SINGLE if f in KNOWN]
 OPENCL = [pytest.param(i.name, marks=pytest.mark.device, id=i.name) for i in list_devices()]
@@ -42,7 +45,8 @@ def tower_of(
 ) -> Iterator[Running]:
     """The family's tower from one of its layouts."""
     sizes = host_sizes(family)
-    host = host_of(family if is_single else KNOWN[family], sizes.embedding, sizes.eps)
+    arch = family if is_single else KNOWN[family]
+    host = host_of(arch, sizes.embedding, sizes.eps, DEEPSTACK.get(family, 0))
     if is_single:
         path = write_single(folder, family, kind)
     else:

@@ -19,7 +19,7 @@ from engine.models.vision.build import build_tower, find
 from engine.weights.params import MOST_VALUES, Meta, Range
 from tests.engine.models.test_hostile import odd
 from tests.engine.models.vision.running import host_of
-from tests.engine.models.vision.test_goldens import KNOWN
+from tests.engine.models.vision.test_goldens import DEEPSTACK, KNOWN
 from tests.goldens.vision.families import host_sizes, write_pair
 from tests.goldens.vision.files import llava
 from tests.goldens.vision.store import load_state
@@ -49,7 +49,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 def host(family: str) -> TextHost:
     sizes = host_sizes(family)
-    return host_of(KNOWN[family], sizes.embedding, sizes.eps)
+    return host_of(KNOWN[family], sizes.embedding, sizes.eps, DEEPSTACK.get(family, 0))
 
 
 def kind_in(file: GGUFFile) -> str:
