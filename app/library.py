@@ -109,7 +109,7 @@ def first_usable() -> Path | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _File:
+class _ModelFile:
     """A model's files as they lie in a place, unread."""
 
     place: Place
@@ -129,9 +129,9 @@ class _File:
 
 def _look(
     opened: Sequence[Path] = (), preferred: Path | None = None
-) -> tuple[list[_File], list[Stored]]:
+) -> tuple[list[_ModelFile], list[Stored]]:
     """The files of all places, in their order; and what has a problem before it is read."""
-    found: list[_File] = []
+    found: list[_ModelFile] = []
     broken: list[Stored] = []
     for place in (*stores.places(preferred), *stores.opened_places(opened)):
         if place.problem:
@@ -143,7 +143,7 @@ def _look(
                 stats = tuple(path.stat() for path in paths)
             except OSError:
                 continue  # a dangling link, or deleted meanwhile
-            found.append(_File(place, group, _name(place, group, label), paths, stats))
+            found.append(_ModelFile(place, group, _name(place, group, label), paths, stats))
     return found, broken
 
 
@@ -157,12 +157,12 @@ def _name(place: Place, group: names.Group, label: str) -> str:
     return called.get(group.files[0].lower(), group.stem)
 
 
-def _copies(found: list[_File]) -> set[_File]:
+def _copies(found: list[_ModelFile]) -> set[_ModelFile]:
     """Files that an earlier place has as well. Only files of one size are compared."""
-    sizes: dict[int, list[_File]] = {}
+    sizes: dict[int, list[_ModelFile]] = {}
     for file in found:
         sizes.setdefault(file.size, []).append(file)
-    copies: set[_File] = set()
+    copies: set[_ModelFile] = set()
     for alike in sizes.values():
         if len({file.where for file in alike}) == 1:
             continue
@@ -226,7 +226,7 @@ class _Described:
     width: int | None
 
 
-def _describe(file: _File, headers: Headers) -> _Described:
+def _describe(file: _ModelFile, headers: Headers) -> _Described:
     group = file.group
     folder, _, stem = group.stem.rpartition("/")
     header = Header(problem=f"{group.missing} of {group.count} splits are missing")

@@ -8,13 +8,13 @@ from statistics import mean, median, stdev
 from typing import Any
 
 import app
-from app.terminal.engine import Engine
+from app.terminal.engine import CommandEngine
 from app.version import version
 from engine.gguf.reader import open_gguf
 from engine.protocol import BenchTest, ListDevices, Loaded
 
 
-def facts_of(engine: Engine, loaded: Loaded) -> dict[str, Any]:
+def facts_of(engine: CommandEngine, loaded: Loaded) -> dict[str, Any]:
     """The same for all tests: the program, the model, the device, the settings."""
     options = engine.options
     devices = [

@@ -18,7 +18,7 @@ from engine.protocol import BenchTest
 
 if TYPE_CHECKING:
     from app.bench.against import PeerProcess
-    from app.terminal.engine import Engine
+    from app.terminal.engine import CommandEngine
 
 NAME = "bench"
 HELP = "measure how fast a model reads and writes"
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     from app.bench.facts import facts_of
     from app.bench.tables import head, row
     from app.library import resolve
-    from app.terminal.engine import Engine
+    from app.terminal.engine import CommandEngine
 
     path = resolve(args.model)
     with ExitStack() as stack:
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
             peer = stack.enter_context(PeerProcess(path))
             result["peer"] = {"name": args.against, **peer.about}
-        engine = stack.enter_context(Engine(path, options))
+        engine = stack.enter_context(CommandEngine(path, options))
         facts = facts_of(engine, engine.start())
         if peer is not None:
             from app.bench.against import busy
@@ -101,7 +101,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _measure(
-    engine: "Engine", peer: "PeerProcess | None", test: BenchTest, repetitions: int, threads: int
+    engine: "CommandEngine",
+    peer: "PeerProcess | None",
+    test: BenchTest,
+    repetitions: int,
+    threads: int,
 ) -> dict[str, object]:
     """The row of a test."""
     from app.bench.facts import statistics
@@ -119,13 +123,15 @@ def _measure(
     return statistics(test, compared.samples_ns) | compared.as_json()
 
 
-def _time(engine: "Engine", test: BenchTest, repetitions: int, warm_up: bool) -> list[int]:
+def _time(engine: "CommandEngine", test: BenchTest, repetitions: int, warm_up: bool) -> list[int]:
     from engine.protocol import Bench
 
     return engine.get(Bench(engine.worker.new_id(), test, repetitions, warm_up)).samples_ns
 
 
-def _profile(engine: "Engine", tests: list[BenchTest], args: argparse.Namespace) -> dict[str, Any]:
+def _profile(
+    engine: "CommandEngine", tests: list[BenchTest], args: argparse.Namespace
+) -> dict[str, Any]:
     """Of a batch and of a token at every depth, where the tests have one: shown and stored."""
     from app.bench.tables import profile_lines
     from app.bench.trace import trace

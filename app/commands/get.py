@@ -26,11 +26,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fetches the model and prints where it is."""
-    from app.fetch import Cancelled
+    from app.fetch import FetchStopped
 
     try:
         path = fetch_with_progress(args.name, args.accept_terms)
-    except Cancelled as stopped:
+    except FetchStopped as stopped:
         print(f"cutaway: {stopped}", file=sys.stderr)
         return 130
     if args.json:
@@ -44,10 +44,10 @@ def run(args: argparse.Namespace) -> int:
 def fetch_with_progress(name: str, accept_terms: bool = False) -> Path:
     """Fetches a model with a bar on the terminal, asking there about its terms.
 
-    Raises what app.fetch.fetch raises; KeyboardInterrupt becomes Cancelled, which says that the
+    Raises what app.fetch.fetch raises; KeyboardInterrupt becomes FetchStopped, which says that the
     next try goes on.
     """
-    from app.fetch import Cancelled, FetchProgress, fetch
+    from app.fetch import FetchProgress, FetchStopped, fetch
 
     with Bar() as bar:
 
@@ -58,7 +58,7 @@ def fetch_with_progress(name: str, accept_terms: bool = False) -> Path:
         try:
             return fetch(name, show, accept_terms=accept_terms or _ask(name))
         except KeyboardInterrupt:
-            raise Cancelled(name) from None
+            raise FetchStopped(name) from None
 
 
 def _ask(name: str) -> bool:

@@ -40,9 +40,9 @@ def run(args: argparse.Namespace) -> int:
         raise BadSetting("--out", str(args.out), "a file in a folder that exists")
 
     from app.library import resolve
-    from app.terminal.engine import Engine
+    from app.terminal.engine import CommandEngine
 
-    with Engine(resolve(args.model), options) as engine:
+    with CommandEngine(resolve(args.model), options) as engine:
         loaded = engine.start()
         kept = args.top_k if args.out is not None else 0
         request = Perplexity(engine.worker.new_id(), text, options.ctx or CHUNK, kept)

@@ -75,10 +75,10 @@ def run(args: argparse.Namespace) -> int:
 
     from app.terminal.answer import answer, as_json, logprob_table, tell
     from app.terminal.chat import Chat
-    from app.terminal.engine import Engine
+    from app.terminal.engine import CommandEngine
     from app.terminal.text import print_json, whole
 
-    with Engine(path, options) as engine:
+    with CommandEngine(path, options) as engine:
         loaded = engine.start()
         if prompt is None:
             Chat(engine, loaded, template, system).run()

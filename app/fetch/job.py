@@ -28,7 +28,7 @@ class FetchProgress:
     total: int
 
 
-class Cancelled(CutawayError):
+class FetchStopped(CutawayError):
     """A fetch that was told to stop; what it has stays on disk for the next try."""
 
     def __init__(self, name: str) -> None:
@@ -57,9 +57,9 @@ class Job:
     _last: float = field(default=0.0, init=False)
 
     def check(self) -> None:
-        """Raises Cancelled once the fetch has been told to stop."""
+        """Raises FetchStopped once the fetch has been told to stop."""
         if self.cancelled():
-            raise Cancelled(self.name)
+            raise FetchStopped(self.name)
 
     def report(self, stage: FetchStage, done: int, total: int) -> None:
         """Passes the progress on, some ten times a second and at the stage's end."""

@@ -88,7 +88,7 @@ def download(
     """Fetches `source` to `target`; `on_size` is told how many bytes are there.
 
     A broken connection is tried again, each time from where it stopped. Raises DownloadError or
-    Cancelled; both leave the part for the next try, except a full disk and a wrong hash.
+    FetchStopped; both leave the part for the next try, except a full disk and a wrong hash.
     """
     path = target.with_name(f"{target.name}.part")
     try:

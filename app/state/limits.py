@@ -11,7 +11,7 @@ MOST_STOPS = 16
 StopText = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
-class Limits(msgspec.Struct, frozen=True):
+class AnswerLimits(msgspec.Struct, frozen=True):
     """Of all chats with a model. `max_tokens` None sets none; answers end before any of `stop`."""
 
     max_tokens: Annotated[int, msgspec.Meta(ge=1, le=LONGEST)] | None = None
@@ -19,4 +19,4 @@ class Limits(msgspec.Struct, frozen=True):
     when_full: WhenFull = "shift"
 
 
-NONE = Limits()  # but the context itself
+NONE = AnswerLimits()  # but the context itself

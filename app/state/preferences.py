@@ -9,7 +9,7 @@ import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.files import write_atomically
-from app.state.limits import Limits
+from app.state.limits import AnswerLimits
 from app.state.presets import BUILT_IN, Preset
 from engine.errors import CutawayError
 from engine.protocol import Sampling
@@ -44,7 +44,7 @@ class ModelPreferences(msgspec.Struct, frozen=True):
     place: Name = ""
     mmproj: Name = ""
     sampling: Sampling | None = None
-    limits: Limits | None = None
+    limits: AnswerLimits | None = None
     system: str | None = None
     preset: Name | None = None
 

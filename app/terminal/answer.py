@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from app.terminal.engine import Engine, Interrupt
+from app.terminal.engine import CommandEngine, Interrupt
 from app.terminal.text import aside, note, raw, whole
 from engine.protocol import ChatMessage, Finished, Generate, Loaded, Piece, TokenInfo
 
@@ -15,7 +15,7 @@ ENDINGS = {"length": "token limit", "context": "context full", "cancelled": "sto
 
 
 @dataclass
-class Answer:
+class PrintedAnswer:
     """What came; `finished` is there once the request has ended."""
 
     text: str = ""
@@ -29,15 +29,15 @@ class Answer:
 
 
 def answer(
-    engine: Engine, template: Generate, messages: Sequence[ChatMessage], quiet: bool = False
-) -> Answer:
+    engine: CommandEngine, template: Generate, messages: Sequence[ChatMessage], quiet: bool = False
+) -> PrintedAnswer:
     """Asks for an answer by the template's settings and prints it as it comes, unless `quiet`.
 
     The first Ctrl+C stops it and is no error. Raises RemoteError, WorkerDied, and
     KeyboardInterrupt for the second.
     """
     request = msgspec.structs.replace(template, id=engine.worker.new_id(), messages=list(messages))
-    made, watched = Answer(), sys.stdout.isatty()
+    made, watched = PrintedAnswer(), sys.stdout.isatty()
     try:
         with Interrupt() as interrupt:
             for reply in engine.ask(request, interrupt):
@@ -54,7 +54,7 @@ def answer(
     return made
 
 
-def as_json(made: Answer, loaded: Loaded) -> dict[str, Any]:
+def as_json(made: PrintedAnswer, loaded: Loaded) -> dict[str, Any]:
     """Everything about an answer."""
     assert made.finished is not None
     stats = made.finished.stats
@@ -87,7 +87,7 @@ def logprob_table(tokens: Iterable[TokenInfo]) -> Iterable[str]:
             yield f"{info.token:>8}  {info.logprob:>8.3f}  {info.text!r}; {others}"
 
 
-def tell(made: Answer, loaded: Loaded) -> None:
+def tell(made: PrintedAnswer, loaded: Loaded) -> None:
     """What was left out or cut, to everyone; the statistics, in one line, to a terminal."""
     assert made.finished is not None
     stats, reason = made.finished.stats, made.finished.reason

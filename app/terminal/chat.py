@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from app.terminal.answer import answer, logprob_table, tell
-from app.terminal.engine import Engine
+from app.terminal.engine import CommandEngine
 from app.terminal.text import aside, note, whole
 from engine.errors import CutawayError, WorkerDied
 from engine.protocol import ChatMessage, Generate, Loaded
@@ -28,7 +28,7 @@ Ctrl+C stops an answer, drops a line, and leaves where there is neither."""
 class Chat:
     """A conversation. `unanswered` is a message whose answer failed or was stopped unborn."""
 
-    engine: Engine
+    engine: CommandEngine
     loaded: Loaded
     template: Generate
     system: str | None = None

@@ -37,7 +37,7 @@ class Interrupt:
         self.heard = True
 
 
-class Engine:
+class CommandEngine:
     """A worker process with `path` loaded, from `start` to `close`."""
 
     def __init__(self, path: Path, options: EngineOptions) -> None:

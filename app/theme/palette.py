@@ -2,12 +2,12 @@
 
 from PySide6.QtGui import QColor, QPalette
 
-from app.theme.tokens import Tokens, mix
+from app.theme.tokens import ThemeTokens, mix
 
 _Role = QPalette.ColorRole
 
 
-def palette(tokens: Tokens) -> QPalette:
+def palette(tokens: ThemeTokens) -> QPalette:
     made = QPalette()
     for role, colour in {
         _Role.Window: tokens.canvas,

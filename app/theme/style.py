@@ -10,7 +10,7 @@ from app.theme.tokens import (
     ROW,
     SMALL_PX,
     TITLE_PX,
-    Tokens,
+    ThemeTokens,
     mix,
     readable,
 )
@@ -154,7 +154,7 @@ QProgressBar::chunk { background: $accent; border-radius: 2px; }
 """)
 
 
-def style_sheet(tokens: Tokens) -> str:
+def style_sheet(tokens: ThemeTokens) -> str:
     """The application's style sheet."""
     values = {name: getattr(tokens, name) for name in tokens.__dataclass_fields__}
     return _SHEET.substitute(

@@ -7,12 +7,12 @@ from PySide6.QtWidgets import QApplication
 from app.theme import fonts
 from app.theme.palette import palette
 from app.theme.style import style_sheet
-from app.theme.tokens import DARK, LIGHT, THEMES, Tokens
+from app.theme.tokens import DARK, LIGHT, THEMES, ThemeTokens
 
 _now = LIGHT
 
 
-def tokens() -> Tokens:
+def tokens() -> ThemeTokens:
     """The colours now; widgets that paint ask at each paint, others on `changeEvent`'s
     PaletteChange.
     """
@@ -57,7 +57,7 @@ class Theme(QObject):
         self._app.setStyleSheet(style_sheet(_now))
         self.changed.emit()
 
-    def _wanted(self) -> Tokens:
+    def _wanted(self) -> ThemeTokens:
         if self._choice in THEMES:
             return THEMES[self._choice]
         scheme = QGuiApplication.styleHints().colorScheme()

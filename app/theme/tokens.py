@@ -21,7 +21,7 @@ HOST = "#8A8F99"
 
 
 @dataclass(frozen=True)
-class Tokens:
+class ThemeTokens:
     """Colours as `#RRGGBB`. `faint` and `divider` are for lines and marks, never for text.
 
     `accent` is for surfaces and lines; text of its kind is `link`, or `accent_text` upon it.
@@ -54,7 +54,7 @@ class Tokens:
         return mix(getattr(self, tone), self.panel, share)
 
 
-LIGHT = Tokens(
+LIGHT = ThemeTokens(
     name="light",
     dark=False,
     canvas="#FBFAF8",
@@ -78,7 +78,7 @@ LIGHT = Tokens(
     code_comment="#5B606B",
 )
 
-DARK = Tokens(
+DARK = ThemeTokens(
     name="dark",
     dark=True,
     canvas="#16181D",
@@ -102,7 +102,7 @@ DARK = Tokens(
     code_comment="#A4ABB8",
 )
 
-CONTRAST = Tokens(
+CONTRAST = ThemeTokens(
     name="contrast",
     dark=True,
     canvas="#000000",

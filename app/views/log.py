@@ -8,7 +8,7 @@ from app.state.log import LogLine, LogState
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button
-from app.widgets.lists.rows import Column, Rows
+from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import local_time
 
@@ -57,7 +57,7 @@ class LogView(QWidget):
         self.source = QComboBox()
         self.source.setAccessibleName("Source of lines")
         self.source.addItem(ALL)
-        self.table = Table(Rows(COLUMNS, self), "Log")
+        self.table = Table(TableRows(COLUMNS, self), "Log")
         self.table.head.insertWidget(1, self.level)
         self.table.head.insertWidget(2, self.source)
         self.table.head.addWidget(Button("Clear", log.clear, name="Clear the log"))

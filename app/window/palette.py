@@ -26,7 +26,7 @@ COMMAND_ROLE = Qt.ItemDataRole.UserRole
 _ARROWS = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
 
 
-class _Delegate(QStyledItemDelegate):
+class _CommandDelegate(QStyledItemDelegate):
     """Title on the left, key on the right."""
 
     def paint(
@@ -71,7 +71,7 @@ class Palette(QWidget):
         self.query.installEventFilter(self)
         self.list = QListWidget()
         self.list.setAccessibleName("Commands")
-        self.list.setItemDelegate(_Delegate(self.list))
+        self.list.setItemDelegate(_CommandDelegate(self.list))
         self.list.setUniformItemSizes(True)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         column = QVBoxLayout(self)

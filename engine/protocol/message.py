@@ -7,7 +7,7 @@ import msgspec
 StageName = Literal["load", "compile", "decode", "encode", "prefill", "score", "bench"]
 
 
-class Message(msgspec.Struct, frozen=True, tag=True):
+class WireMessage(msgspec.Struct, frozen=True, tag=True):
     """Base of all messages; `id` is the request's. On the wire the class's name tells them apart.
 
     A subclass that is a base of others is never sent.
@@ -16,7 +16,7 @@ class Message(msgspec.Struct, frozen=True, tag=True):
     id: int
 
 
-class Reply(Message, frozen=True):
+class Reply(WireMessage, frozen=True):
     """What the engine says about a request, or with `id` 0 to everybody."""
 
 
@@ -24,7 +24,7 @@ R = TypeVar("R", bound=Reply)
 R_co = TypeVar("R_co", bound=Reply, covariant=True)
 
 
-class Request(Message, Generic[R_co], frozen=True):
+class Request(WireMessage, Generic[R_co], frozen=True):
     """What is asked. It ends with exactly one reply of the class `ends`, or with `Failed`.
 
     `stage` is what the engine does first for it, until a `Progress` says more.
@@ -38,7 +38,7 @@ class Request(Message, Generic[R_co], frozen=True):
         (cls.ends,) = get_args(cls.__orig_bases__[0])  # type: ignore[attr-defined]
 
 
-class Order(Message, frozen=True):
+class Order(WireMessage, frozen=True):
     """What is told to the engine and not answered."""
 
 

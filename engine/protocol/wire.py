@@ -5,7 +5,7 @@ from typing import Any, Union, cast
 
 import msgspec
 
-from engine.protocol.message import Message, Order, Reply, Request
+from engine.protocol.message import Order, Reply, Request, WireMessage
 
 encode = msgspec.msgpack.encode
 
@@ -20,7 +20,7 @@ def decoder_of_replies() -> Callable[[bytes], Reply]:
     return cast(Callable[[bytes], Reply], _decoder(Reply))
 
 
-def kinds(base: type[Message]) -> Iterator[type[Message]]:
+def kinds(base: type[WireMessage]) -> Iterator[type[WireMessage]]:
     """The classes below `base` that can be sent: those that are no base of others."""
     for kind in base.__subclasses__():
         if kind.__subclasses__():
@@ -29,6 +29,6 @@ def kinds(base: type[Message]) -> Iterator[type[Message]]:
             yield kind
 
 
-def _decoder(*bases: type[Message]) -> Callable[[bytes], Any]:
+def _decoder(*bases: type[WireMessage]) -> Callable[[bytes], Any]:
     sent: Any = tuple(kind for base in bases for kind in kinds(base))
     return msgspec.msgpack.Decoder(Union[sent]).decode  # noqa: UP007

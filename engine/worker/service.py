@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 
 from engine.errors import BadSetting
 from engine.memory.trim import trim
-from engine.protocol import Message, Reply
+from engine.protocol import Reply, WireMessage
 from engine.runner.loading import LoadedModel
 from engine.runner.sequence import Sequenced
 
@@ -38,6 +38,6 @@ class Service:
             self._open = None
             trim()
 
-    def asked_to_stop(self, request: Message) -> Callable[[], bool]:
+    def asked_to_stop(self, request: WireMessage) -> Callable[[], bool]:
         """Whether the request was cancelled by now; may be called from any thread."""
         return lambda: request.id in self._cancelled

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine import protocol
-from engine.protocol import Failed, Loaded, Message, Order, Progress, Reply, Request, file
+from engine.protocol import Failed, Loaded, Order, Progress, Reply, Request, WireMessage, file
 from engine.protocol.wire import decoder_of_replies, decoder_of_requests, encode, kinds
 from engine.worker import RemoteError, Worker
 from engine.worker.handlers import HANDLERS
@@ -67,4 +67,4 @@ def test_bytes_are_read_as_what_they_were() -> None:
 def test_names_on_the_wire_are_unique() -> None:
     names = [kind.__name__ for base in (Request, Order, Reply) for kind in kinds(base)]
     assert len(names) == len(set(names))
-    assert all(issubclass(kind, Message) for kind in kinds(Message))
+    assert all(issubclass(kind, WireMessage) for kind in kinds(WireMessage))

@@ -18,12 +18,12 @@ from engine.protocol import (
     Memory,
     MemoryEvent,
     MemoryEvents,
-    Message,
     PlannedMemory,
     Reply,
     Sampling,
     Unload,
     Unloaded,
+    WireMessage,
 )
 from engine.settings import EngineOptions
 from engine.worker import Worker
@@ -41,7 +41,7 @@ def worker(nothing_left: None) -> Iterator[Worker]:
         yield running
 
 
-def told(worker: Worker, request: Message) -> list[Reply]:
+def told(worker: Worker, request: WireMessage) -> list[Reply]:
     """Everything up to the end of a request."""
     worker.send(request)  # type: ignore[arg-type]
     replies: list[Reply] = []

@@ -5,7 +5,7 @@ from time import monotonic
 
 from msgspec.structs import replace
 
-from app.state.limits import NONE, Limits
+from app.state.limits import NONE, AnswerLimits
 from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
@@ -39,7 +39,7 @@ class Answer:
         self._before_first = True
         self._saved = monotonic()
 
-    def request(self, system: str, sampling: Sampling, limits: Limits = NONE) -> Generate:
+    def request(self, system: str, sampling: Sampling, limits: AnswerLimits = NONE) -> Generate:
         """What to ask the engine."""
         parent = None if self.message.parent is None else self.tree.messages[self.message.parent]
         return Generate(

@@ -5,7 +5,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.state.limits import Limits
+from app.state.limits import AnswerLimits
 from app.state.preferences import PreferencesState
 from app.state.session import Session
 from app.state.talk.disk.store import UNTITLED, ChatRow
@@ -69,11 +69,11 @@ class Details(QObject):
         self._save(sampling=sampling)
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> AnswerLimits:
         """What ends answers."""
-        return self._preferences.of_model(str(self._session.path or "")).limits or Limits()
+        return self._preferences.of_model(str(self._session.path or "")).limits or AnswerLimits()
 
-    def set_limits(self, limits: Limits) -> None:
+    def set_limits(self, limits: AnswerLimits) -> None:
         """What ends answers from now on."""
         if self._session.path is not None:
             self._preferences.update_model(str(self._session.path), limits=limits)

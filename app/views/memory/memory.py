@@ -20,7 +20,7 @@ from app.views.memory.matrix import MatrixView
 from app.views.memory.timeline import WHAT, PoolTracks, describe_event, event_columns, is_of
 from app.widgets.basics import TEXT_SIZE, IconButton, divider, label, scrolled, set_tone
 from app.widgets.controls.elided import ElidedLabel
-from app.widgets.lists.rows import Column, Rows
+from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import mib
 from engine.protocol import MemoryEvent, MemoryRow
@@ -73,13 +73,13 @@ class MemoryView(QWidget):
         self.matrix = MatrixView()
         self.matrix.pointed.connect(self._cell_pointed)
         self.matrix.opened.connect(self._cell_opened)
-        self.records = Table(Rows(record_columns(self._title), self), "Records", stretch=(1,))
-        self.events = Table(Rows(event_columns(self._title), self), "Events", stretch=(WHAT,))
+        self.records = Table(TableRows(record_columns(self._title), self), "Records", stretch=(1,))
+        self.events = Table(TableRows(event_columns(self._title), self), "Events", stretch=(WHAT,))
         self.records.picked.connect(self._record_picked)
         self.records.activated.connect(lambda row: self.tensors_wanted.emit(row.layer))
         self.events.picked.connect(self._event_pointed)
         self.split_chart = SplitsChart()
-        self.splits = Table(Rows(SPLITS, self), "Splits")
+        self.splits = Table(TableRows(SPLITS, self), "Splits")
         self.split_chart.pointed.connect(self._split_pointed)
         self.split_chart.device_picked.connect(self._selection.select_device)
         self.splits.chosen.connect(self._split_chosen)

@@ -11,7 +11,7 @@ from app.theme.tokens import GRID, PADDING, ROW
 from app.views.models.chooser_fetch import FetchView
 from app.views.models.chooser_options import OptionsView
 from app.widgets.basics import TEXT_SIZE, Button, IconButton, divider, label, scrolled
-from app.widgets.lists.rows import Column, Rows
+from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import mib
 from engine.protocol import ListDevices
@@ -62,7 +62,7 @@ class Chooser(QWidget):
         self.setAccessibleName("Choose a model")
         self._bench = bench
         self._asked_devices = False
-        self.table = Table(Rows(MODELS, self), "Models", stretch=(0,))
+        self.table = Table(TableRows(MODELS, self), "Models", stretch=(0,))
         self.options = OptionsView(bench)
         self.fetch = FetchView(bench)
         self._empty = label(tone="quiet", wrap=True)

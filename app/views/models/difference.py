@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
 from app.state.models.model import Difference, ModelState
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button, label, set_tone
-from app.widgets.lists.rows import Column, Rows
+from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import grouped
 
@@ -29,7 +29,7 @@ class DifferencePage(QWidget):
         self._state = state
         self._says = label(tone="quiet", wrap=True)
         self.choose = Button("Compare with…", self._choose, picture="compare")
-        self.table = Table(Rows(COLUMNS, self), "Differences", stretch=(3, 4))
+        self.table = Table(TableRows(COLUMNS, self), "Differences", stretch=(3, 4))
         row = QHBoxLayout()
         row.setSpacing(GRID)
         row.addWidget(self._says, 1)

@@ -11,7 +11,7 @@ from app.state.selection import layer_of
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import label
-from app.widgets.lists.rows import Column, Rows
+from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import grouped, mib
 from app.work import Work
@@ -52,8 +52,8 @@ class MetadataPage(QWidget):
     def __init__(self, state: ModelState) -> None:
         super().__init__()
         self._state = state
-        self.table = Table(Rows(META, self), "Metadata")
-        self.items = Table(Rows(ITEMS, self), "Values of the array")
+        self.table = Table(TableRows(META, self), "Metadata")
+        self.items = Table(TableRows(ITEMS, self), "Values of the array")
         self._heading = label(tone="quiet")
         self._below = QWidget()
         below = QVBoxLayout(self._below)
@@ -104,7 +104,7 @@ class TensorsPage(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._bench = bench
-        self.table = Table(Rows(TENSORS, self), "Tensors", stretch=(0,))
+        self.table = Table(TableRows(TENSORS, self), "Tensors", stretch=(0,))
         _fill(self, self.table)
         self.table.picked.connect(self._picked)
         self.table.activated.connect(lambda _: self.place_wanted.emit())

@@ -113,7 +113,7 @@ class ChatsModel(QAbstractListModel):
         return True
 
 
-class _Delegate(QStyledItemDelegate):
+class _ChatDelegate(QStyledItemDelegate):
     """A title, or a heading in small quiet letters; under a search also where it was found."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:  # noqa: N802
@@ -179,7 +179,7 @@ class ChatsView(QWidget):
         self.list = QListView()
         self.list.setAccessibleName("Chats")
         self.list.setModel(self._model)
-        self.list.setItemDelegate(_Delegate(self.list))
+        self.list.setItemDelegate(_ChatDelegate(self.list))
         self.list.setMouseTracking(True)
         self.list.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

@@ -6,7 +6,7 @@ from msgspec import structs
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtWidgets import QComboBox, QFormLayout, QPlainTextEdit, QWidget
 
-from app.state.limits import LONGEST, MOST_STOPS, Limits
+from app.state.limits import LONGEST, MOST_STOPS, AnswerLimits
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID
@@ -111,7 +111,7 @@ class LimitsForm(QWidget):
     def _set_length(self, value: float) -> None:
         self._set(structs.replace(self._chat.details.limits, max_tokens=round(value) or None))
 
-    def _set(self, limits: Limits) -> None:
+    def _set(self, limits: AnswerLimits) -> None:
         if limits != self._chat.details.limits:
             self._chat.details.set_limits(limits)
 

@@ -9,7 +9,13 @@ from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import CHAT_PX, GRID, PADDING, RADIUS_CARD
 from app.views.talk.message_edit import MessageEdit
-from app.views.talk.message_parts import AnswerProgress, Footer, Header, MessageButtons, Thought
+from app.views.talk.message_parts import (
+    AnswerProgress,
+    MessageButtons,
+    MessageFooter,
+    MessageHeader,
+    Thought,
+)
 from app.views.talk.message_row import MessageRow
 from app.views.talk.probabilities import TokenAnswer
 from app.widgets.lists.scrolled import Row
@@ -37,8 +43,8 @@ class MessageView(Row):
         row.edit_wanted.connect(self.begin_edit)
         user = row.is_question
         self.buttons = MessageButtons(row)
-        self.header = Header(row, self.buttons if user else None)
-        self.footer = None if user else Footer(row, self.buttons)
+        self.header = MessageHeader(row, self.buttons if user else None)
+        self.footer = None if user else MessageFooter(row, self.buttons)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, GRID // 2, 0, GRID * 2)
         self._column.setSpacing(GRID // 2)

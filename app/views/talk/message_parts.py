@@ -30,7 +30,7 @@ from app.widgets.tips import set_tip
 SAID_MS = 1500
 
 
-class Header(QWidget):
+class MessageHeader(QWidget):
     """Who speaks, and when."""
 
     def __init__(self, row: MessageRow, actions: QWidget | None) -> None:
@@ -127,7 +127,7 @@ class MessageButtons(QWidget):
         self._copy.set_picture("copy", "Copy the message")
 
 
-class Footer(QWidget):
+class MessageFooter(QWidget):
     """Statistics on the left, actions on the right."""
 
     def __init__(self, row: MessageRow, buttons: MessageButtons) -> None:

@@ -34,7 +34,7 @@ class Column(Generic[R]):
     picture: Callable[[R], Any] | None = None
 
 
-class Rows(QAbstractTableModel, Generic[R]):
+class TableRows(QAbstractTableModel, Generic[R]):
     """Rows, filtered and sorted as plain lists: quick with hundreds of thousands of them."""
 
     def __init__(self, columns: Sequence[Column[R]], parent: QObject | None = None) -> None:

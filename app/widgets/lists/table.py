@@ -28,7 +28,7 @@ from PySide6.QtWidgets import (
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import TEXT_SIZE, IconButton, label
-from app.widgets.lists.rows import Rows
+from app.widgets.lists.rows import TableRows
 from app.widgets.numbers import grouped
 
 MEASURED = 100  # rows whose content decides a column's width
@@ -49,7 +49,7 @@ class Table(QWidget):
     picked = Signal(object)  # a row that the person went to, by mouse or keyboard
     activated = Signal(object)
 
-    def __init__(self, rows: Rows[Any], name: str, stretch: Sequence[int] = ()) -> None:
+    def __init__(self, rows: TableRows[Any], name: str, stretch: Sequence[int] = ()) -> None:
         super().__init__()
         self.rows, self._name = rows, name.lower()
         self._chosen: Any = None
@@ -202,7 +202,7 @@ class _View(QTableView):
             super().keyPressEvent(event)
 
 
-def _view(rows: Rows[Any], name: str) -> _View:
+def _view(rows: TableRows[Any], name: str) -> _View:
     view = _View()
     view.setAccessibleName(name)
     view.setModel(rows)
@@ -223,7 +223,7 @@ def _view(rows: Rows[Any], name: str) -> _View:
     return view
 
 
-def _widths(view: QTableView, rows: Rows[Any]) -> tuple[dict[int, int], dict[int, int]]:
+def _widths(view: QTableView, rows: TableRows[Any]) -> tuple[dict[int, int], dict[int, int]]:
     """The least width per column, and what its first rows need: no title and no number is cut."""
     header = view.horizontalHeader()
     least, wanted = {}, {}

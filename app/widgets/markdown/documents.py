@@ -21,7 +21,7 @@ from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import BODY_PX, CHAT_PX
 from app.widgets.markdown.highlight import highlight
-from app.widgets.markdown.parse import Block, Spans
+from app.widgets.markdown.parse import Spans, TextBlock
 from app.widgets.markdown.pictures import insert_picture, pictures
 
 _HEADINGS = (0, 21, 18, 16, CHAT_PX, CHAT_PX, CHAT_PX)
@@ -41,7 +41,7 @@ _ALIGNS = {
 }
 
 
-def document_of(block: Block) -> QTextDocument:
+def document_of(block: TextBlock) -> QTextDocument:
     """Make the document of a block."""
     document = QTextDocument()
     document.setUndoRedoEnabled(False)
@@ -61,13 +61,13 @@ def document_of(block: Block) -> QTextDocument:
     return document
 
 
-def trailing(block: Block) -> float:
+def trailing(block: TextBlock) -> float:
     """The space that Qt leaves below the last line, as below every other."""
     lines = 100 if block.kind == "math" and _draws(block) else _HEIGHTS.get(block.kind, 100)
     return QFontMetricsF(_font(block)).height() * (lines - 100) / 100
 
 
-def _font(block: Block) -> QFont:
+def _font(block: TextBlock) -> QFont:
     if block.kind == "code":
         return fonts.mono(BODY_PX)
     font = fonts.chat()
@@ -77,7 +77,7 @@ def _font(block: Block) -> QFont:
     return font
 
 
-def _paragraph(block: Block) -> QTextBlockFormat:
+def _paragraph(block: TextBlock) -> QTextBlockFormat:
     made = _lines(_HEIGHTS.get(block.kind, 100))
     if not _draws(block):
         return made
@@ -89,7 +89,7 @@ def _paragraph(block: Block) -> QTextBlockFormat:
     return made
 
 
-def _draws(block: Block) -> bool:
+def _draws(block: TextBlock) -> bool:
     """Whether a formula in its text is drawn."""
     named = (span.formula for span in block.spans if span.formula is not None)
     return any(pictures.get(formula) is not None for formula in named)
@@ -128,7 +128,7 @@ def _insert(cursor: QTextCursor, spans: Spans, font: QFont, bold: bool = False) 
         cursor.insertText(span.text.replace("\n", "\u2028"), look)
 
 
-def _insert_code(cursor: QTextCursor, block: Block) -> None:
+def _insert_code(cursor: QTextCursor, block: TextBlock) -> None:
     option = QTextOption()
     option.setWrapMode(QTextOption.WrapMode.NoWrap)
     option.setTabStopDistance(4 * cursor.document().defaultFont().pixelSize() * 0.6)
@@ -138,7 +138,7 @@ def _insert_code(cursor: QTextCursor, block: Block) -> None:
     _highlight(cursor, block, 0)
 
 
-def extend_code(document: QTextDocument, old: Block, new: Block) -> bool:
+def extend_code(document: QTextDocument, old: TextBlock, new: TextBlock) -> bool:
     """Append what code has grown by, with its colours; False where it is other code.
 
     Colours are found from some lines above on, which is wrong only within a longer string or
@@ -161,7 +161,7 @@ def extend_code(document: QTextDocument, old: Block, new: Block) -> bool:
     return True
 
 
-def extend_table(document: QTextDocument, old: Block, new: Block) -> bool:
+def extend_table(document: QTextDocument, old: TextBlock, new: TextBlock) -> bool:
     """Append the rows that a table has grown by; False where it is another table."""
     same = old.kind == new.kind == "table" and old.aligns == new.aligns
     whole = len(old.rows) - 1  # the last row may be another by now
@@ -178,7 +178,7 @@ def extend_table(document: QTextDocument, old: Block, new: Block) -> bool:
     return True
 
 
-def _highlight(cursor: QTextCursor, block: Block, first: int) -> None:
+def _highlight(cursor: QTextCursor, block: TextBlock, first: int) -> None:
     """Colour the code from a character on."""
     code = block.code[first:]
     ahead, wide = _units(block.code[:first]), not code.isascii()
@@ -201,7 +201,7 @@ def _units(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
-def _insert_table(cursor: QTextCursor, block: Block) -> None:
+def _insert_table(cursor: QTextCursor, block: TextBlock) -> None:
     columns = max((len(row) for row in block.rows), default=1)
     shape = QTextTableFormat()
     shape.setBorder(0)
@@ -213,7 +213,7 @@ def _insert_table(cursor: QTextCursor, block: Block) -> None:
     _fill_rows(table, block, 0, cursor.document().defaultFont())
 
 
-def _fill_rows(table: QTextTable, block: Block, first: int, font: QFont) -> None:
+def _fill_rows(table: QTextTable, block: TextBlock, first: int, font: QFont) -> None:
     now = tokens()
     for r, row in enumerate(block.rows[first:], first):
         for c, spans in enumerate(row[: table.columns()]):

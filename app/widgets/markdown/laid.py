@@ -19,7 +19,7 @@ from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import CHAT_PX, GRID, RADIUS_CARD
 from app.widgets.markdown.documents import document_of, extend_code, extend_table, trailing
-from app.widgets.markdown.parse import Block
+from app.widgets.markdown.parse import TextBlock
 from app.widgets.markdown.pictures import OBJECT, pictures, with_sources
 from app.widgets.markdown.typeset import Formula
 
@@ -39,7 +39,7 @@ class Laid:
     for, and may be released.
     """
 
-    def __init__(self, block: Block, above: Block | None, width: int) -> None:
+    def __init__(self, block: TextBlock, above: TextBlock | None, width: int) -> None:
         self.block, self.shift = block, 0
         self._document: QTextDocument | None = None
         self.gap = 0 if above is None else _gap(block, above)
@@ -85,7 +85,7 @@ class Laid:
         parts = (self.block.spans, *cells)
         return [span.formula for part in parts for span in part if span.formula is not None]
 
-    def extend(self, block: Block) -> bool:
+    def extend(self, block: TextBlock) -> bool:
         """Become a block that is this one with more code or rows; False where it is another."""
         old = self.block
         if old.kind != block.kind or old.kind not in ("code", "table"):
@@ -285,7 +285,7 @@ def _tabular(font: QFont) -> QFont:
     return marker
 
 
-def words_of(block: Block) -> str:
+def words_of(block: TextBlock) -> str:
     """The text that copying a whole block gives."""
     match block.kind:
         case "table":
@@ -296,11 +296,11 @@ def words_of(block: Block) -> str:
     return _marked(block, "".join(span.text for span in block.spans))
 
 
-def _marked(block: Block, words: str) -> str:
+def _marked(block: TextBlock, words: str) -> str:
     return f"{'  ' * max(0, block.indent - 1)}{block.marker} {words}" if block.marker else words
 
 
-def guess(block: Block, width: int) -> int:
+def guess(block: TextBlock, width: int) -> int:
     """About how high a block will be, without laying it out."""
     px = fonts.px(CHAT_PX)
     match block.kind:
@@ -315,7 +315,7 @@ def guess(block: Block, width: int) -> int:
     return sum(1 + len(part) // a_line for part in parts) * round(px * 1.75)
 
 
-def _gap(block: Block, above: Block) -> int:
+def _gap(block: TextBlock, above: TextBlock) -> int:
     if above.kind == "plain":
         return round(trailing(above))
     if block.kind == "heading":

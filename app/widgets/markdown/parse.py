@@ -72,7 +72,7 @@ Spans = tuple[Span, ...]
 
 
 @dataclass(frozen=True)
-class Block:
+class TextBlock:
     """A piece of a text as it stands on its own lines.
 
     `indent` counts lists around it, `quotes` quotations; `marker` is the list's, before its first
@@ -107,7 +107,7 @@ class TopLevel(NamedTuple):
     """One top-level construct of CommonMark: its first line, its blocks and, of a list, items."""
 
     line: int
-    blocks: list[Block]
+    blocks: list[TextBlock]
     items: list[Item]
 
 
@@ -130,11 +130,11 @@ def parse(
     return parts
 
 
-def plain(text: str) -> list[Block]:
+def plain(text: str) -> list[TextBlock]:
     """A text as it was typed, as blocks of several lines each."""
     lines = text.split("\n") if text else []
     parts = ["\n".join(lines[n : n + PLAIN_LINES]) for n in range(0, len(lines), PLAIN_LINES)]
-    return [Block("plain", (Span(part),), close=n > 0) for n, part in enumerate(parts)]
+    return [TextBlock("plain", (Span(part),), close=n > 0) for n, part in enumerate(parts)]
 
 
 def _line(token: Token) -> int:
@@ -151,14 +151,14 @@ def _items(tokens: list[Token], resumed: Item | None) -> list[Item]:
     return [Item(_line(token), first + n if ordered else 0) for n, token in enumerate(begun)]
 
 
-def _blocks(tokens: list[Token], resumed: Item | None, above: int) -> Iterator[Block]:
+def _blocks(tokens: list[Token], resumed: Item | None, above: int) -> Iterator[TextBlock]:
     lists: list[int | None] = []  # the next number of each list around, None for bullets
     quotes, marker, line = 0, "", above
     after_item = resumed is not None  # the next block follows one of the same list
     for at, token in enumerate(tokens):
         line = max(line, above + _line(token))
-        base = Block("text", indent=len(lists), quotes=quotes, marker=marker, line=line)
-        made: Block | None = None
+        base = TextBlock("text", indent=len(lists), quotes=quotes, marker=marker, line=line)
+        made: TextBlock | None = None
         match token.type:
             case "bullet_list_open":
                 lists.append(None)
@@ -209,7 +209,7 @@ def _marker(lists: list[int | None]) -> tuple[str, int | None]:
     return f"{number}.", number + 1
 
 
-def _task(item: Block, spans: Spans) -> tuple[Block, Spans]:
+def _task(item: TextBlock, spans: Spans) -> tuple[TextBlock, Spans]:
     """An item that begins with `[ ]` or `[x]` has a box in place of its bullet."""
     box = TASKS.get(spans[0].text[:4], "") if spans and not spans[0].code else ""
     if not box:

@@ -18,7 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtSvg import QSvgRenderer
 
-from app.widgets.markdown.typeset import Formula, Picture
+from app.widgets.markdown.typeset import Formula, FormulaPicture
 
 KEPT = 512
 OBJECT = "\ufffc"
@@ -30,18 +30,18 @@ class Pictures:
     """Pictures made so far; those asked for longest ago go first."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Formula, Picture | None] = OrderedDict()
+        self._known: OrderedDict[Formula, FormulaPicture | None] = OrderedDict()
 
     def __contains__(self, formula: object) -> bool:
         return formula in self._known
 
-    def get(self, formula: Formula) -> Picture | None:
+    def get(self, formula: Formula) -> FormulaPicture | None:
         """None where there is none, or none yet."""
         if formula in self._known:
             self._known.move_to_end(formula)
         return self._known.get(formula)
 
-    def keep(self, made: Mapping[Formula, Picture | None]) -> None:
+    def keep(self, made: Mapping[Formula, FormulaPicture | None]) -> None:
         """Remember what was made of formulas."""
         self._known.update(made)
         while len(self._known) > KEPT:
@@ -120,11 +120,11 @@ class _FormulaObject(QPyTextObject):
         _renderer(picture.svg, colour).render(painter, place)
 
 
-def _picture(format: QTextFormat) -> Picture | None:
+def _picture(format: QTextFormat) -> FormulaPicture | None:
     return pictures.get(Formula(str(format.property(_TEX)), bool(format.property(_DISPLAY))))
 
 
-def _pixels(picture: Picture, document: QTextDocument, format: QTextFormat) -> float:
+def _pixels(picture: FormulaPicture, document: QTextDocument, format: QTextFormat) -> float:
     px: float = format.toCharFormat().font().pixelSize()
     room = document.textWidth()
     return min(px, room / picture.width) if room > 0 else px

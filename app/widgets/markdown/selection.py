@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class TextPlace(NamedTuple):
     """A position in one of the blocks."""
 
     block: int
@@ -14,18 +14,18 @@ class TextSelection:
     """Nothing is selected while anchor and cursor are the same place."""
 
     def __init__(self) -> None:
-        self.anchor = self.cursor = Place(0, 0)
+        self.anchor = self.cursor = TextPlace(0, 0)
 
     @property
     def empty(self) -> bool:
         return self.anchor == self.cursor
 
     @property
-    def bounds(self) -> tuple[Place, Place]:
+    def bounds(self) -> tuple[TextPlace, TextPlace]:
         """The earlier and the later end."""
         return min(self.anchor, self.cursor), max(self.anchor, self.cursor)
 
-    def select(self, anchor: Place, cursor: Place) -> None:
+    def select(self, anchor: TextPlace, cursor: TextPlace) -> None:
         self.anchor, self.cursor = anchor, cursor
 
     def clear(self) -> None:

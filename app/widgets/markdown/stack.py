@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from time import perf_counter
 
 from app.widgets.markdown.laid import Laid
-from app.widgets.markdown.parse import Block
+from app.widgets.markdown.parse import TextBlock
 
 AT_ONCE = 100  # blocks that are measured whatever that takes
 KEPT = 300  # documents that stay
@@ -35,7 +35,7 @@ class Stack:
             self._guessed += 1
         return self._guessed == len(self.laid)
 
-    def put(self, first: int, blocks: Sequence[Block]) -> None:
+    def put(self, first: int, blocks: Sequence[TextBlock]) -> None:
         """Replace the blocks from index `first` on."""
         for gone in self.laid[first:]:
             self._recent.pop(gone, None)
@@ -56,7 +56,7 @@ class Stack:
             laid.exact = False
         self._guessed = min([self._guessed, *again])
 
-    def extend(self, row: int, block: Block) -> bool:
+    def extend(self, row: int, block: TextBlock) -> bool:
         """Extend a block by what its text has grown by; False where it must be laid out anew."""
         grown = self.laid[row].extend(block)
         if grown:

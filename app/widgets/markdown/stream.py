@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from typing import Any
 
-from app.widgets.markdown.parse import Block, Item, TopLevel, parse
+from app.widgets.markdown.parse import Item, TextBlock, TopLevel, parse
 
 STEP = 2000  # characters that are taken at once
 LONG_LIST = 24  # items; of a longer list only the last ones are parsed again
@@ -18,7 +18,7 @@ class Stream:
     """
 
     def __init__(self) -> None:
-        self.blocks: list[Block] = []
+        self.blocks: list[TextBlock] = []
         self._text = ""
         self._read = 0  # characters of the text that are in `blocks`
         self._start = 0  # where the last construct begins, its line, and the first of its blocks
@@ -105,11 +105,11 @@ class Stream:
         self._within = item
 
 
-def _first_line(block: Block) -> int:
+def _first_line(block: TextBlock) -> int:
     return block.line
 
 
-def _until(part: TopLevel, item: Item, text: str) -> list[Block]:
+def _until(part: TopLevel, item: Item, text: str) -> list[TextBlock]:
     """The blocks of a list from an item on."""
     lines = text.split("\n", item.line)
     return [block for again in parse(lines[-1], None, item) for block in again.blocks]

@@ -18,13 +18,13 @@ from app.theme.theme import tokens
 from app.theme.tokens import CHAT_PX
 from app.widgets.markdown.code_bar import CodeBars
 from app.widgets.markdown.laid import END, Laid, words_of
-from app.widgets.markdown.parse import Block, plain
+from app.widgets.markdown.parse import TextBlock, plain
 from app.widgets.markdown.pictures import pictures
 from app.widgets.markdown.places import shown_part
 from app.widgets.markdown.selection import TextSelection
 from app.widgets.markdown.stack import KEPT, Stack
 from app.widgets.markdown.stream import Stream
-from app.widgets.markdown.typeset import Formula, Picture, typeset_all
+from app.widgets.markdown.typeset import Formula, FormulaPicture, typeset_all
 from app.work import Work
 
 BUDGET = 0.008  # seconds of laying out before the window is given its turn
@@ -45,7 +45,7 @@ class MarkdownText(QWidget):
     def __init__(self, name: str) -> None:
         super().__init__()
         self._stream = Stream()
-        self._plain: list[Block] | None = None
+        self._plain: list[TextBlock] | None = None
         self._stack = Stack()
         self.bars = CodeBars(self, self._stack)
         self._live = False
@@ -89,7 +89,7 @@ class MarkdownText(QWidget):
         self._settle()
 
     @property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[TextBlock]:
         """What is shown."""
         return self._stream.blocks if self._plain is None else self._plain
 
@@ -197,7 +197,7 @@ class MarkdownText(QWidget):
                 work = Work(typeset_all, tuple(unknown)).then(self._pictures_made)
                 self._drawing = work.start(self)
 
-    def _pictures_made(self, made: dict[Formula, Picture | None]) -> None:
+    def _pictures_made(self, made: dict[Formula, FormulaPicture | None]) -> None:
         pictures.keep(made)
         self._drawing = None
         drawn = {formula for formula, picture in made.items() if picture is not None}

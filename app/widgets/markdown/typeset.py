@@ -25,7 +25,7 @@ class Formula(NamedTuple):
     display: bool = False
 
 
-class Picture(NamedTuple):
+class FormulaPicture(NamedTuple):
     """Black strokes as SVG. Sizes are in times of the font's size, measured from the base line."""
 
     svg: bytes
@@ -34,7 +34,7 @@ class Picture(NamedTuple):
     descent: float
 
 
-def typeset(formula: Formula) -> Picture | None:
+def typeset(formula: Formula) -> FormulaPicture | None:
     """Its picture; None where it is no TeX, or too much of it."""
     with _one_at_a_time:
         try:
@@ -44,12 +44,12 @@ def typeset(formula: Formula) -> Picture | None:
             return None
 
 
-def typeset_all(formulas: Iterable[Formula]) -> dict[Formula, Picture | None]:
+def typeset_all(formulas: Iterable[Formula]) -> dict[Formula, FormulaPicture | None]:
     """Pictures of several."""
     return {formula: typeset(formula) for formula in formulas}
 
 
-def typeset_unguarded(formula: Formula) -> Picture | None:
+def typeset_unguarded(formula: Formula) -> FormulaPicture | None:
     """As `typeset`, one at a time; raises whatever the library raises."""
     if any(macro in formula.tex for macro in _MACROS):  # they multiply
         return None
@@ -68,7 +68,7 @@ def typeset_unguarded(formula: Formula) -> Picture | None:
     plain = all(part.tag.rpartition("}")[2] in _PARTS for part in root.iter())
     if not plain or not (0 < width <= WIDEST and 0 < height <= HIGHEST):
         return None
-    return Picture(drawn.encode(), width, -top, height + top)
+    return FormulaPicture(drawn.encode(), width, -top, height + top)
 
 
 def _work(element: ET.Element, weight: int = 1) -> int:

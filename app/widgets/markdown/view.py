@@ -16,7 +16,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QMenu
 
 from app.widgets.markdown.laid import END
-from app.widgets.markdown.selection import Place
+from app.widgets.markdown.selection import TextPlace
 from app.widgets.markdown.text import MarkdownText
 from app.widgets.tips import hide_tip, set_tip
 
@@ -40,11 +40,11 @@ class MarkdownView(MarkdownText):
         """What is selected, as plain text."""
         return self._text_of_selection()
 
-    def _place_at(self, point: QPointF) -> Place:
+    def _place_at(self, point: QPointF) -> TextPlace:
         if not self.laid:
-            return Place(0, 0)
+            return TextPlace(0, 0)
         row = self._stack.row_at(point.y())
-        return Place(row, self.laid[row].position_at(point))
+        return TextPlace(row, self.laid[row].position_at(point))
 
     def _link_at(self, point: QPointF) -> str:
         laid = self.laid[self._stack.row_at(point.y())] if self.laid else None
@@ -85,7 +85,7 @@ class MarkdownView(MarkdownText):
         cursor.setPosition(place.position)
         cursor.select(QTextCursor.SelectionType.WordUnderCursor)
         ends = cursor.selectionStart(), cursor.selectionEnd()
-        self.selection.select(Place(place.block, ends[0]), Place(place.block, ends[1]))
+        self.selection.select(TextPlace(place.block, ends[0]), TextPlace(place.block, ends[1]))
         self.update()
 
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
@@ -138,7 +138,7 @@ class MarkdownView(MarkdownText):
     def select_all(self) -> None:
         if self.laid:
             last = len(self.laid) - 1
-            self.selection.select(Place(0, 0), Place(last, self.laid[last].length))
+            self.selection.select(TextPlace(0, 0), TextPlace(last, self.laid[last].length))
             self.update()
 
     def copy(self) -> None:

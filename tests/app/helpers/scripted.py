@@ -18,13 +18,13 @@ from engine.protocol import (
     Load,
     Loaded,
     Memory,
-    Message,
     Piece,
     Predict,
     PredictedMemory,
     Request,
     Stats,
     TokenInfo,
+    WireMessage,
 )
 
 
@@ -33,7 +33,7 @@ class ScriptedEngine(Engine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[Message] = []
+        self.asked: list[WireMessage] = []
         self._files = LocalFiles()
         self.deliver: Callable[[], None] = lambda: None
 
@@ -72,10 +72,10 @@ class ScriptedEngine(Engine):
         self.say(event, *(Failed(number, error.kind, str(error)) for number in lost))
 
     @property
-    def last(self) -> Message:
+    def last(self) -> WireMessage:
         return self.asked[-1]
 
-    def last_of(self, kind: type[Message]) -> Message:
+    def last_of(self, kind: type[WireMessage]) -> WireMessage:
         """The latest request of a class."""
         return next(r for r in reversed(self.asked) if isinstance(r, kind))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from app.theme.devices import component_colour
-from app.theme.tokens import DEVICES, HOST, THEMES, Tokens, contrast, mix, readable
+from app.theme.tokens import DEVICES, HOST, THEMES, ThemeTokens, contrast, mix, readable
 
 LEAST = 4.5
 INKS = ("text", "quiet", "link", "good", "warn", "bad")
@@ -11,7 +11,7 @@ CODE = ("code_keyword", "code_string", "code_number", "code_name", "code_comment
 
 
 @pytest.fixture(params=sorted(THEMES))
-def tokens(request: pytest.FixtureRequest) -> Tokens:
+def tokens(request: pytest.FixtureRequest) -> ThemeTokens:
     return THEMES[request.param]
 
 
@@ -23,24 +23,24 @@ def test_contrast_is_wcags() -> None:
 
 @pytest.mark.parametrize("ink", [*INKS, *CODE])
 @pytest.mark.parametrize("under", ["canvas", "panel", "raised"])
-def test_text_can_be_read(tokens: Tokens, ink: str, under: str) -> None:
+def test_text_can_be_read(tokens: ThemeTokens, ink: str, under: str) -> None:
     assert contrast(getattr(tokens, ink), getattr(tokens, under)) >= LEAST
 
 
-def test_chosen_rows_and_buttons_can_be_read(tokens: Tokens) -> None:
+def test_chosen_rows_and_buttons_can_be_read(tokens: ThemeTokens) -> None:
     assert contrast(tokens.text, tokens.selection) >= LEAST
     assert contrast(tokens.quiet, tokens.selection) >= LEAST
     assert contrast(tokens.accent_text, tokens.accent) >= LEAST
 
 
 @pytest.mark.parametrize("tone", ["accent", "good", "warn", "bad"])
-def test_banners_can_be_read(tokens: Tokens, tone: str) -> None:
+def test_banners_can_be_read(tokens: ThemeTokens, tone: str) -> None:
     assert contrast(tokens.text, tokens.on(tone, 0.08)) >= LEAST
 
 
 @pytest.mark.parametrize("colour", [*DEVICES, HOST])
 @pytest.mark.parametrize("share", [1.0, 0.65, 0.55, 0.4])
-def test_words_on_bars_can_be_read(tokens: Tokens, colour: str, share: float) -> None:
+def test_words_on_bars_can_be_read(tokens: ThemeTokens, colour: str, share: float) -> None:
     under = mix(colour, tokens.panel, share)
     assert contrast(readable(under), under) >= LEAST
 

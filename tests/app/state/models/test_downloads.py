@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app import fetch
-from app.fetch.job import Cancelled, FetchProgress
+from app.fetch.job import FetchProgress, FetchStopped
 from app.state.models.downloads import Downloads
 from app.work import close_jobs
 from engine.errors import DownloadError
@@ -25,7 +25,7 @@ def fake(
     total, done = (1 << 60 if name == "endless" else 50 << 20), 0
     while done < total:
         if cancelled():
-            raise Cancelled(name)
+            raise FetchStopped(name)
         done += 10 << 20
         progress(FetchProgress("download", done, total))
         time.sleep(0.02)

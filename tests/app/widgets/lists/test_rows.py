@@ -8,7 +8,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from app.widgets.lists.rows import Column, Rows
+from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import LEAST, Table, narrowed
 
 Item = tuple[str, int]
@@ -25,7 +25,7 @@ def items() -> list[Item]:
 
 
 def test_filter_and_order_are_those_of_plain_lists(items: list[Item]) -> None:
-    rows = Rows(COLUMNS)
+    rows = TableRows(COLUMNS)
     rows.show_rows(items)
     assert rows.shown == items
     rows.look_for("WEIGHT 1")
@@ -40,7 +40,7 @@ def test_filter_and_order_are_those_of_plain_lists(items: list[Item]) -> None:
 
 
 def test_texts_at_hand_are_what_a_filter_looks_in(items: list[Item]) -> None:
-    rows = Rows(COLUMNS)
+    rows = TableRows(COLUMNS)
     rows.show_rows(items, ["x" if at % 2 else "y" for at in range(len(items))])
     rows.look_for("x")
     assert rows.shown == items[1::2]
@@ -48,7 +48,7 @@ def test_texts_at_hand_are_what_a_filter_looks_in(items: list[Item]) -> None:
 
 @pytest.fixture
 def table(qtbot: QtBot, items: list[Item]) -> Table:
-    table = Table(Rows(COLUMNS), "Things")
+    table = Table(TableRows(COLUMNS), "Things")
     qtbot.addWidget(table)
     table.rows.show_rows(items)
     table.resize(400, 300)

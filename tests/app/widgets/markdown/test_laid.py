@@ -11,8 +11,8 @@ from app.theme.tokens import LIGHT, THEMES, contrast
 from app.widgets.markdown.documents import document_of
 from app.widgets.markdown.highlight import highlight
 from app.widgets.markdown.laid import Laid
-from app.widgets.markdown.parse import Block, parse
-from app.widgets.markdown.selection import Place, TextSelection
+from app.widgets.markdown.parse import TextBlock, parse
+from app.widgets.markdown.selection import TextPlace, TextSelection
 from app.widgets.markdown.view import MarkdownView
 
 PYTHON = 'def f(x):  # 😀 why\n    return "ä" + str(12)\n'
@@ -23,7 +23,7 @@ def application(qapp: object) -> None:
     """Fonts need one."""
 
 
-def colours(block: Block, laid: Laid | None = None) -> Iterator[tuple[str, str]]:
+def colours(block: TextBlock, laid: Laid | None = None) -> Iterator[tuple[str, str]]:
     """Each piece of one colour."""
     document = laid.document if laid is not None else document_of(block)
     place = document.begin()
@@ -36,13 +36,13 @@ def colours(block: Block, laid: Laid | None = None) -> Iterator[tuple[str, str]]
         place = place.next()
 
 
-def spelled(block: Block, laid: Laid | None = None) -> list[tuple[str, str]]:
+def spelled(block: TextBlock, laid: Laid | None = None) -> list[tuple[str, str]]:
     """Each letter with its colour."""
     return [(letter, colour) for text, colour in colours(block, laid) for letter in text]
 
 
-def code(text: str, language: str = "python") -> Block:
-    return Block("code", language=language, code=text)
+def code(text: str, language: str = "python") -> TextBlock:
+    return TextBlock("code", language=language, code=text)
 
 
 def test_code_is_coloured_at_the_right_letters() -> None:
@@ -118,8 +118,8 @@ def test_positions_and_places_agree() -> None:
 
 def test_a_selection_is_the_same_from_both_ends() -> None:
     one, other = TextSelection(), TextSelection()
-    one.select(Place(1, 5), Place(3, 2))
-    other.select(Place(3, 2), Place(1, 5))
+    one.select(TextPlace(1, 5), TextPlace(3, 2))
+    other.select(TextPlace(3, 2), TextPlace(1, 5))
     parts = [one.within(block, 10) for block in range(5)]
     assert parts == [None, (5, 10), (0, 10), (0, 2), None]
     assert parts == [other.within(block, 10) for block in range(5)]

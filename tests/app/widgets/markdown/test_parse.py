@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from app.widgets.markdown.parse import Block, Span, parse, plain
+from app.widgets.markdown.parse import Span, TextBlock, parse, plain
 from app.widgets.markdown.stream import Stream
 
 LONG = """# Title
@@ -53,11 +53,11 @@ unclosed fence
 """
 
 
-def blocks(text: str) -> list[Block]:
+def blocks(text: str) -> list[TextBlock]:
     return [block for part in parse(text) for block in part.blocks]
 
 
-def words(made: list[Block]) -> str:
+def words(made: list[TextBlock]) -> str:
     said = []
     for block in made:
         cells = [cell for row in block.rows for cell in row]

@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 from app.widgets.markdown import laid
 from app.widgets.markdown.code_bar import MOST
 from app.widgets.markdown.laid import Laid
-from app.widgets.markdown.parse import Block, Span
+from app.widgets.markdown.parse import Span, TextBlock
 from app.widgets.markdown.stack import AT_ONCE, KEPT, Stack
 from app.widgets.markdown.view import MarkdownView
 
@@ -16,12 +16,12 @@ MANY = 3000
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[Block]:
+def made(monkeypatch: pytest.MonkeyPatch) -> list[TextBlock]:
     """Blocks that were laid out."""
-    blocks: list[Block] = []
+    blocks: list[TextBlock] = []
     real = laid.document_of
 
-    def count(block: Block) -> object:
+    def count(block: TextBlock) -> object:
         blocks.append(block)
         return real(block)
 
@@ -46,7 +46,7 @@ def long_view(qtbot: QtBot) -> tuple[QScrollArea, MarkdownView]:
 
 
 def test_another_width_lays_out_few_blocks_at_once(
-    long_view: tuple[QScrollArea, MarkdownView], made: list[Block], qtbot: QtBot
+    long_view: tuple[QScrollArea, MarkdownView], made: list[TextBlock], qtbot: QtBot
 ) -> None:
     _, view = long_view
     exact = view.heightForWidth(400)
@@ -63,7 +63,7 @@ def test_another_width_lays_out_few_blocks_at_once(
 
 
 def test_other_colours_lay_out_only_what_is_seen(
-    long_view: tuple[QScrollArea, MarkdownView], made: list[Block], qtbot: QtBot
+    long_view: tuple[QScrollArea, MarkdownView], made: list[TextBlock], qtbot: QtBot
 ) -> None:
     _, view = long_view
     made.clear()
@@ -86,7 +86,7 @@ def test_few_documents_stay(long_view: tuple[QScrollArea, MarkdownView]) -> None
 def test_guessed_heights_become_exact_where_one_looks(qtbot: QtBot) -> None:
     stack = Stack()
     stack.set_width(300)
-    stack.put(0, [Block("text", (Span(f"{n} " * 40),)) for n in range(1000)])
+    stack.put(0, [TextBlock("text", (Span(f"{n} " * 40),)) for n in range(1000)])
     assert not any(one.exact for one in stack.laid)
     rows = stack.rows_in(5000, 5400)
     assert stack.measure(rows)
@@ -103,10 +103,10 @@ def test_guessed_heights_become_exact_where_one_looks(qtbot: QtBot) -> None:
 
 def test_a_guess_is_near_the_truth(qtbot: QtBot) -> None:
     for block in (
-        Block("text", (Span("word " * 200),)),
-        Block("plain", (Span("\n".join(["a line"] * 100)),)),
-        Block("code", code="x = 1\n" * 50),
-        Block("table", rows=((((Span("a"),),) * 2),) * 30, aligns=("left", "left")),
+        TextBlock("text", (Span("word " * 200),)),
+        TextBlock("plain", (Span("\n".join(["a line"] * 100)),)),
+        TextBlock("code", code="x = 1\n" * 50),
+        TextBlock("table", rows=((((Span("a"),),) * 2),) * 30, aligns=("left", "left")),
     ):
         one = Laid(block, None, 500)
         guessed = one.height
@@ -136,7 +136,7 @@ def test_very_much_code_has_bars_only_near_the_sight(qtbot: QtBot) -> None:
 
 
 def test_a_selection_of_all_needs_no_layout(
-    long_view: tuple[QScrollArea, MarkdownView], made: list[Block]
+    long_view: tuple[QScrollArea, MarkdownView], made: list[TextBlock]
 ) -> None:
     _, view = long_view
     made.clear()

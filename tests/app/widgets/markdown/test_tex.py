@@ -5,21 +5,21 @@ import random
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.widgets.markdown.parse import Block, parse
+from app.widgets.markdown.parse import TextBlock, parse
 from app.widgets.markdown.stream import Stream
 from app.widgets.markdown.tex import LONGEST
 from app.widgets.markdown.typeset import (
     HIGHEST,
     WIDEST,
     Formula,
-    Picture,
+    FormulaPicture,
     typeset,
     typeset_unguarded,
 )
 from app.widgets.markdown.view import MarkdownView
 
 
-def blocks(text: str) -> list[Block]:
+def blocks(text: str) -> list[TextBlock]:
     return [block for part in parse(text) for block in part.blocks]
 
 
@@ -91,8 +91,8 @@ def test_ordinary_formulas_have_pictures(tex: str) -> None:
 
 def test_a_fraction_is_as_high_as_its_parts_and_stands_about_the_axis() -> None:
     small, large = typeset(Formula("x")), typeset(Formula(r"\frac{x}{x}", True))
-    assert isinstance(small, Picture)
-    assert isinstance(large, Picture)
+    assert isinstance(small, FormulaPicture)
+    assert isinstance(large, FormulaPicture)
     assert large.ascent + large.descent > 2 * (small.ascent + small.descent)
     assert large.descent > small.descent + 0.3
 
