@@ -114,6 +114,18 @@ TOP = {
     *("pyproject.toml", "README.md", "LICENSE"),
     *("app", "engine", "kernels_cl", "resources", "tests"),
 }
+# Class names that several modules share: those of a contract, which each module of a table meets.
+CONTRACTS = {
+    "engine.models": {"Block", "Model", "Params", "Weights"},
+}
+# Those that still have several meanings; only ever fewer.
+SEVERAL_MEANINGS = {
+    *("Attention", "BlockSpec", "Gated", "LayerNorm", "Rows"),
+    *("BadPicture", "Picture", "Piece"),
+    *("Devices", "Entry", "Family", "Header", "Place", "Placed"),
+    *("Stored", "Transfer", "Wanted", "Work"),
+    *("Block", "Model"),
+}
 LONGEST = 400
 MOST_MODULES = 16
 # Folders of siblings that answer one question each: nobody reads them as a whole.
@@ -273,6 +285,20 @@ def test_modules_are_short() -> None:
     for length, path in lengths[:5]:
         print(f"{length:5} {path.relative_to(ROOT)}")
     assert [str(p.relative_to(ROOT)) for length, p in lengths if length > LONGEST] == []
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    defined: dict[str, list[str]] = {}
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                defined.setdefault(node.name, []).append(module)
+    for folder, names in CONTRACTS.items():
+        for name in names & set(defined):
+            elsewhere = [module for module in defined[name] if not inside(module, folder)]
+            defined[name] = [folder, *elsewhere]
+    several = {name: modules for name, modules in defined.items() if len(modules) > 1}
+    assert {name: several[name] for name in several if name not in SEVERAL_MEANINGS} == {}
 
 
 def test_the_top_holds_nothing_else() -> None:
