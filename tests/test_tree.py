@@ -114,11 +114,9 @@ TOP = {
     *("pyproject.toml", "README.md", "LICENSE"),
     *("app", "engine", "kernels_cl", "resources", "tests"),
 }
-# Class names that several modules share: those of a contract, which each module of a table meets.
-CONTRACTS = {
-    "engine.models": {"Block", "Model", "Params", "Weights"},
-}
-# Those that still have several meanings; only ever fewer.
+# Whose modules are one architecture each: by contract they define classes of the same names.
+ONE_CONTRACT = "engine.models"
+# Class names that still have several meanings; only ever fewer.
 SEVERAL_MEANINGS = {
     *("Attention", "BlockSpec", "Gated", "LayerNorm", "Rows"),
     *("BadPicture", "Picture", "Piece"),
@@ -292,11 +290,9 @@ def test_a_class_name_has_one_meaning() -> None:
     for module, path in MODULES.items():
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef):
-                defined.setdefault(node.name, []).append(module)
-    for folder, names in CONTRACTS.items():
-        for name in names & set(defined):
-            elsewhere = [module for module in defined[name] if not inside(module, folder)]
-            defined[name] = [folder, *elsewhere]
+                place = ONE_CONTRACT if inside(module, ONE_CONTRACT) else module
+                if place != ONE_CONTRACT or place not in defined.get(node.name, ()):
+                    defined.setdefault(node.name, []).append(place)
     several = {name: modules for name, modules in defined.items() if len(modules) > 1}
     assert {name: several[name] for name in several if name not in SEVERAL_MEANINGS} == {}
 
