@@ -13,15 +13,15 @@ from app.files import write_atomically
 from engine.errors import BadFile, CutawayError
 from engine.settings import cache_folder
 
-VERSION = 2
+VERSION = 3
 Stamp = list[tuple[int, int, int]]
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True):
     """Of a model's file: the quantisation as it calls it or else that of most bytes; `width` is
-    what both sides of a projector have: its output, or the language model's embedding; `n_ctx` the
-    tokens of context it was trained for. Where it cannot be read `problem` says why, and the
-    others are None.
+    what both sides of a projector have: its rows, or the language model's embedding (None of one
+    for sound alone); `n_ctx` the tokens of context it was trained for. Where it cannot be read
+    `problem` says why, and the others are None.
     """
 
     architecture: str | None = None
@@ -71,7 +71,7 @@ def read_header(path: Path) -> Header:
     """What the file says. Raises OSError."""
     from gguf import LlamaFileType
 
-    from engine.gguf import open_gguf
+    from engine.gguf import open_gguf, projectors
 
     try:
         with open_gguf(path) as file:
@@ -82,8 +82,10 @@ def read_header(path: Path) -> Header:
             called = {int(kind): kind.name for kind in LlamaFileType if kind.name != "GUESSED"}
             name = called.get(number, max(sizes, key=lambda fmt: sizes[fmt], default="none"))
             architecture = file.metadata.architecture
-            key = "vision.projection_dim" if architecture == "clip" else "embedding_length"
-            width = file.metadata.get(f"{architecture}.{key}", int, None)
+            if projectors.is_projector(file):
+                width = projectors.width(file)
+            else:
+                width = file.metadata.get(f"{architecture}.embedding_length", int, None)
             n_ctx = file.metadata.get(f"{architecture}.context_length", int, None)
             called_so = re.sub("^(ALL|MOSTLY)_", "", name)
             return Header(architecture, called_so, width, n_ctx=n_ctx)

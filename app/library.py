@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -13,6 +12,7 @@ from app.fetch.known import KNOWN
 from app.headers import Header, Headers
 from app.stores import Origin, Place
 from engine.errors import BadFile, ModelNotFound
+from engine.gguf import projectors
 from engine.settings import model_folders
 
 ENDS = 1 << 18  # bytes at a file's start and end that tell it from others of its size
@@ -23,8 +23,8 @@ class Stored:
     """One model on disk. `paths` has every split in order; `size` is their bytes together.
 
     `architecture` and `quantization` are None where the header could not be read; `problem`
-    then says why. `projector` is the image encoder that lies beside it and fits it; `n_ctx` the
-    tokens of context it was trained for.
+    then says why. `projector` is the image encoder that lies beside it and fits it, `mismatch` why
+    one that lies there does not; `n_ctx` the tokens of context it was trained for.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Stored:
     quantization: str | None = None
     problem: str | None = None
     projector: Path | None = None
+    mismatch: str | None = None
     n_ctx: int | None = None
 
 
@@ -87,11 +88,12 @@ def list_models(
         keys: set[object] = {(s.st_dev, s.st_ino) for s in file.stats}
         keys.add((file.where, file.group.stem))
         if not keys & seen and file not in copies:
-            here.setdefault((file.where, file.place.root), []).append(_describe(file, headers))
+            here.setdefault(file.where, []).append(_describe(file, headers))
         seen |= keys
     headers.save(all_asked=True)
     for models in here.values():
-        stored += [_with_projector(model, models) for model in models]
+        towers = [model for model in models if model.stored.is_projector]
+        stored += [_with_projector(model, towers, models) for model in models]
     return sorted(stored, key=lambda model: model.name.lower())
 
 
@@ -246,28 +248,44 @@ def _describe(file: _ModelFile, headers: Headers) -> _Described:
     return _Described(stored, bool(file.place.name), folder, stem, header.width)
 
 
-def _with_projector(model: _Described, here: list[_Described]) -> Stored:
-    """The model with the projector that lies in its folder and has its width.
+def _with_projector(model: _Described, towers: list[_Described], here: list[_Described]) -> Stored:
+    """The model with the projector that goes with it: from its folder, or its repository.
 
-    In a folder of many models it must also have the first word of the name in common.
+    Of those of its width the one whose name has most in common, then in the order of `BEST`.
     """
     if model.stored.is_projector or model.width is None:
         return model.stored
-    fitting = [
-        other
-        for other in here
-        if other.stored.is_projector
-        and (other.folder, other.width) == (model.folder, model.width)
-        and (model.one_repository or _words(model.stem)[0] in _words(other.stem))
+    candidates = [
+        tower
+        for tower in towers
+        if tower.stored.problem is None and (model.one_repository or tower.folder == model.folder)
     ]
-    best = min(
-        fitting, key=lambda other: (other.stored.quantization != "F16", other.stem), default=None
-    )
-    return replace(model.stored, projector=best.stored.paths[0]) if best else model.stored
+    if candidates and not model.one_repository:
+        beside = [other.stem for other in here if other.folder == model.folder]
+        models = set(beside) - {tower.stem for tower in towers}
+        candidates = [
+            tower for tower in candidates if projectors.akin(model.stem, tower.stem, models)
+        ]
+
+    def rank(other: _Described) -> tuple[int, int, str]:
+        quality = projectors.quality(other.stored.quantization)
+        return -projectors.alike(model.stem, other.stem), quality, other.stem
+
+    fitting = [other for other in candidates if other.width == model.width]
+    if fitting:
+        return replace(model.stored, projector=min(fitting, key=rank).stored.paths[0])
+    if not candidates:
+        return model.stored
+    return replace(model.stored, mismatch=_mismatch(model, min(candidates, key=rank)))
 
 
-def _words(stem: str) -> list[str]:
-    return [word for word in re.split(r"[^a-z0-9]+", stem.lower()) if word] or [""]
+def _mismatch(model: _Described, other: _Described) -> str:
+    """Why the projector beside a model is not taken."""
+    name = other.stored.paths[0].name
+    if other.width is None:
+        return f"{name} is for sound, not for pictures"
+    wide = f"its rows are {other.width} wide, this model's {model.width}"
+    return f"{name} belongs to another model: {wide}"
 
 
 def _next_step(name: str) -> str:

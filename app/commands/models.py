@@ -37,6 +37,7 @@ def _as_json(model: Stored) -> dict[str, object]:
         "origin": model.origin,
         "projector": model.is_projector,
         "projector_path": str(model.projector) if model.projector else None,
+        "projector_problem": model.mismatch,
         "architecture": model.architecture,
         "quantization": model.quantization,
         "problem": model.problem,
@@ -51,6 +52,7 @@ def _print_table(stored: list[Stored]) -> None:
         notes += [f"{len(model.paths)} files"] if len(model.paths) > 1 else []
         notes += ["image projector"] if model.is_projector else []
         notes += ["with projector"] if model.projector else []
+        notes += [f"no pictures: {model.mismatch}"] if model.mismatch else []
         notes += [f"problem: {model.problem}"] if model.problem else []
         name, kind, rest = plain(model.name), plain(kind), plain(", ".join(notes))
         print(f"{name:<{width}}  {model.size / MIB:9.1f} MiB  {kind:<16} {rest}")

@@ -189,6 +189,7 @@ def test_models(own_home: Path) -> None:
         "origin": "own",
         "projector": False,
         "projector_path": None,
+        "projector_problem": None,
         "architecture": "llama",
         "quantization": "F16",
         "problem": None,

@@ -14,7 +14,9 @@ F32 = 0
 MODEL, PROJECTOR = "application/vnd.ollama.image.model", "application/vnd.ollama.image.projector"
 
 
-def content(seed: int, architecture: str = "llama", width: int = 64) -> Draft:
+def content(
+    seed: int, architecture: str = "llama", width: int = 64, file_type: int | None = None
+) -> Draft:
     """A file that differs from others by its seed."""
     key = (
         "clip.vision.projection_dim"
@@ -25,12 +27,20 @@ def content(seed: int, architecture: str = "llama", width: int = 64) -> Draft:
         "general.architecture": (ValueType.STRING, architecture),
         key: (ValueType.UINT32, width),
     }
+    if file_type is not None:
+        pairs["general.file_type"] = (ValueType.UINT32, file_type)
     return Draft(pairs, {"x.weight": Blocks(F32, (32,), bytes([seed]) * 128)})
 
 
-def put(path: Path, seed: int, architecture: str = "llama", width: int = 64) -> Path:
+def put(
+    path: Path,
+    seed: int,
+    architecture: str = "llama",
+    width: int = 64,
+    file_type: int | None = None,
+) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    return content(seed, architecture, width).write(path)
+    return content(seed, architecture, width, file_type).write(path)
 
 
 @pytest.fixture(autouse=True)
@@ -141,6 +151,56 @@ def test_in_a_folder_of_many_models_the_name_must_fit_too(home: Path) -> None:
     listed = {model.name: model.projector for model in list_models()}
     assert listed["gemma-3-4b-Q4_0"] == fits
     assert listed["qwen2-2b-Q4_0"] is None
+
+
+def test_a_projector_without_a_name_belongs_to_the_only_family(home: Path) -> None:
+    folder = home / ".lmstudio" / "models" / "org" / "see"
+    for seed, kind in enumerate(("Q4_0", "Q8_0")):
+        put(folder / f"see-3b-{kind}.gguf", seed)
+    put(folder / "mmproj-Q8_0.gguf", 4, "clip", file_type=7)
+    fits = put(folder / "mmproj-F16.gguf", 5, "clip", file_type=1)
+    listed = {model.name: model.projector for model in list_models()}
+    assert listed["org/see:Q4_0"] == listed["org/see:Q8_0"] == fits
+
+
+def test_a_projector_of_another_width_is_told(home: Path) -> None:
+    folder = home / "data" / "cutaway" / "models"
+    put(folder / "see-3b.gguf", 1, width=96)
+    put(folder / "mmproj-see-7b.gguf", 2, "clip", 128)
+    put(folder / "talk-1b.gguf", 3)
+    listed = {model.name: model for model in list_models()}
+    assert listed["see-3b"].projector is None
+    told = "mmproj-see-7b.gguf belongs to another model: its rows are 128 wide, this model's 96"
+    assert listed["see-3b"].mismatch == told
+    assert listed["talk-1b"].mismatch is None
+
+
+def test_a_projector_for_sound_is_told(home: Path) -> None:
+    folder = home / ".lmstudio" / "models" / "org" / "hear"
+    put(folder / "hear-Q4_0.gguf", 1)
+    sound = content(2, "clip")
+    sound.pairs["clip.has_vision_encoder"] = (ValueType.BOOL, False)
+    sound.write(folder / "mmproj-hear.gguf")
+    (model,) = [model for model in list_models() if not model.is_projector]
+    assert model.mismatch == "mmproj-hear.gguf is for sound, not for pictures"
+
+
+def test_a_projector_of_an_older_revision(home: Path) -> None:
+    root = home / "hf" / "hub" / "models--org--see"
+
+    def put_file(revision: str, file: str, seed: int, architecture: str) -> Path:
+        blob = put(root / "blobs" / f"{seed:064x}", seed, architecture)
+        link = root / "snapshots" / (revision * 40) / file
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(blob)
+        return link
+
+    put_file("b", "see-Q4_0.gguf", 1, "llama")
+    tower = put_file("a", "mmproj-see-F16.gguf", 2, "clip")
+    (root / "refs").mkdir()
+    (root / "refs" / "main").write_text("b" * 40)
+    listed = {model.name: model.projector for model in list_models()}
+    assert listed == {"org/see:Q4_0": tower, "org/see:mmproj-see-F16": None}
 
 
 def test_ollama_projector(home: Path) -> None:
