@@ -184,6 +184,25 @@ class ContextFull(CutawayError):
         )
 
 
+class CannotSee(CutawayError):
+    """A picture for a model that reads text only."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the open model reads text only; where there is a file that makes it see (mmproj), put"
+            " it into the model's folder or name it with --mmproj"
+        )
+
+
+class UnknownPictures(CutawayError):
+    """Pictures that a request names and the engine does not hold; `digests` tell which."""
+
+    def __init__(self, digests: Sequence[str]) -> None:
+        self.digests = tuple(digests)
+        listed = ", ".join(digest[:12] for digest in digests)
+        super().__init__(f"the engine does not hold the pictures {listed}; bring them again")
+
+
 class DownloadError(CutawayError):
     """A fetch that failed; nothing half-done is left behind."""
 

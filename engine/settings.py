@@ -97,9 +97,13 @@ FULL_OFFLOAD: Setting[bool] = Setting(
     "CUTAWAY_FULL_OFFLOAD", False, _switch, "1 refuses models that do not fit on GPUs entirely"
 )
 
+PICTURE_ROWS: Setting[int] = Setting(
+    "CUTAWAY_PICTURE_ROWS", 1024, _mib, "MiB of RAM for what towers make of pictures (1024)"
+)
+
 SETTINGS: tuple[Setting[Any], ...] = (
     *(MODELS, CACHE, LOG, FUSE),
-    *(RESERVE, OVERHEAD, SPREAD, FULL_OFFLOAD),
+    *(RESERVE, OVERHEAD, SPREAD, FULL_OFFLOAD, PICTURE_ROWS),
 )
 
 

@@ -55,7 +55,10 @@ NOTHING = MemoryEntry()
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """One device: `weights` and `cache` by layer (the last entry is the output block's)."""
+    """One device: `weights` and `cache` by layer (the last entry is the output block's).
+
+    `vision` is the tower, `rows` what it has made of pictures.
+    """
 
     name: str
     weights: tuple[MemoryEntry, ...]
@@ -63,6 +66,7 @@ class DeviceMemory:
     vision: MemoryEntry = NOTHING
     graph: MemoryEntry = NOTHING
     staging: MemoryEntry = NOTHING
+    rows: MemoryEntry = NOTHING
 
     def layer(self, i: int) -> int:
         """Bytes that move with layer i; the vision part goes with the output block."""
@@ -72,7 +76,12 @@ class DeviceMemory:
     def __str__(self) -> str:
         lists = (("Weights", self.weights), ("Cache", self.cache))
         said = [f"{k}:[{' '.join(map(str, v))}]" for k, v in lists if any(e.size for e in v)]
-        ends = (("Vision", self.vision), ("Graph", self.graph), ("Staging", self.staging))
+        ends = (
+            ("Vision", self.vision),
+            ("Graph", self.graph),
+            ("Staging", self.staging),
+            ("Rows", self.rows),
+        )
         said += [f"{key}:{entry}" for key, entry in ends if entry.size]
         return f"{{ID:{self.name} {' '.join(said)}}}" if said else "{}"
 
@@ -104,6 +113,7 @@ class BackendMemory:
                 sums[name, Component.VISION, n_layer],
                 sums[name, Component.GRAPH, None],
                 sums[name, Component.STAGING, None],
+                sums[name, Component.VISION, None],
             )
             for name in names
         )
@@ -125,6 +135,7 @@ class BackendMemory:
             found.append((d.name, Component.VISION, last, d.vision))
             found.append((d.name, Component.GRAPH, None, d.graph))
             found.append((d.name, Component.STAGING, None, d.staging))
+            found.append((d.name, Component.VISION, None, d.rows))
         return [
             MemoryRow(device, component, layer, entry.size, entry.status)
             for device, component, layer, entry in found
@@ -144,7 +155,7 @@ class BackendMemory:
         lines, total = [], 0
         for what, components in (
             ("model weights", (Component.WEIGHTS, Component.INPUT)),
-            ("vision weights", (Component.VISION,)),
+            ("vision", (Component.VISION,)),
             ("kv cache", (Component.CACHE,)),
             ("compute graph", (Component.GRAPH,)),
             ("staging", (Component.STAGING,)),

@@ -34,6 +34,16 @@ class TextParams(Protocol):
         """The longest context it was trained for."""
         ...
 
+    @property
+    def n_embd(self) -> int:
+        """Channels of what enters the first block: an embedding, or a row of a picture."""
+        ...
+
+    @property
+    def rms_eps(self) -> float:
+        """What its norms add before the root."""
+        ...
+
     def problem(self) -> str:
         """What does not go together, naming the keys; empty where all does."""
         ...

@@ -1,18 +1,19 @@
 """From an open file to a bound architecture with its caches. Reads metadata, no weights."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import cast
 
-from engine.backends.base import Component, Owner
+from engine.backends.base import Owner
 from engine.errors import BadFile, ShapeError, UnsupportedModel
 from engine.gguf import GGUFFile
 from engine.gguf.formats import F16, Format
 from engine.graph.graph import Graph
-from engine.graph.tensor import Role, Tensor, leaf
+from engine.graph.tensor import Tensor
+from engine.images.plan import Limits
 from engine.kvcache.group import CacheGroup
 from engine.layers.step import LayerCache, Pass
 from engine.models import text
@@ -20,6 +21,8 @@ from engine.models.base import Architecture, Output, TextModel, TextParams, Text
 from engine.models.constants import read_constants
 from engine.models.kept import CELL_STEP, make_caches
 from engine.models.vision import is_vision
+from engine.models.vision.base import TextHost
+from engine.models.vision.build import BuiltTower, build_tower
 from engine.weights.bind import Bound, bind
 from engine.weights.params import read_params
 
@@ -29,8 +32,9 @@ class BuiltModel:
     """An architecture ready to make graphs.
 
     `sources` gives the file's tensor behind each leaf, `owners` whose bytes it is; `layers[i]` is
-    what layer i keeps, None for nothing. `planes` counts the rows that a picture brings for each of
-    its places, 0 where the model sees none.
+    what layer i keeps, None for nothing. Where it sees, those of its `tower` are among the first
+    two, `planes` counts the rows that a picture brings for each of its places, and `limits` hold
+    for every picture.
     """
 
     arch: str
@@ -41,6 +45,8 @@ class BuiltModel:
     layers: Sequence[LayerCache | None]
     n_ctx: int
     planes: int = 0
+    tower: BuiltTower | None = None
+    limits: Limits = Limits()
 
     @property
     def n_layer(self) -> int:
@@ -50,6 +56,12 @@ class BuiltModel:
     def n_ctx_train(self) -> int:
         """The longest context it was trained for."""
         return self.model.params.n_ctx_train
+
+    @cached_property
+    def has_sections(self) -> bool:
+        """Whether keys turn by places of several axes, which pictures have."""
+        ropes = [layer.rope for layer in self.layers if layer is not None]
+        return any(rope is not None and rope.sections is not None for rope in ropes)
 
     @cached_property
     def n_vocab(self) -> int:
@@ -110,33 +122,50 @@ def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int, kv: Format = F1
     params = read_params(module.Params, file)
     if problem := params.problem():
         raise BadFile(path, f"metadata: {arch}.{problem}")
-    bound, vision = _bind(module, file, params)
+    bound = _bind(module, file, params)
     constants = read_constants(params.constants(), file)
     try:
         model = module.Model(params, bound.weights, constants)
         wanted = min(n_ctx or min(4096, params.n_ctx_train), params.n_ctx_train)
         caches, layers = make_caches(model.kept(), wanted, n_batch, kv)
-        owners = {**bound.owners, **dict.fromkeys(vision, Owner(Component.VISION, params.n_layer))}
-        built = BuiltModel(arch, model, {**bound.sources, **vision}, owners, caches, layers, wanted)
+        built = BuiltModel(arch, model, bound.sources, bound.owners, caches, layers, wanted)
         assert built.n_vocab  # every shape fits
     except ShapeError as error:
         raise BadFile(path, f"its tensors do not fit {arch}: {error}") from error
     return built
 
 
-def _bind(
-    module: Architecture, file: GGUFFile, params: TextParams
-) -> tuple[Bound[TextWeights], dict[Tensor, str]]:
-    """The text model's weights, and the leaves of a tower in the same file.
+def with_tower(
+    built: BuiltModel, file: GGUFFile, has_token: Callable[[str], bool], rows: int | None = None
+) -> BuiltModel:
+    """The model with the tower of a file, which may be its own; `has_token` knows its vocabulary.
+
+    A picture may take `rows`, and half of the context. Raises `UnsupportedModel`, `BadFile` and
+    `TensorMismatch`.
+    """
+    params = built.model.params
+    host = TextHost(built.arch, params.n_embd, built.n_layer, params.rms_eps, has_token)
+    tower = build_tower(file, host)
+    return replace(
+        built,
+        sources={**built.sources, **tower.sources},
+        owners={**built.owners, **tower.owners},
+        planes=1 + tower.tower.deepstack,
+        tower=tower,
+        limits=Limits(min(rows or built.n_ctx, max(1, built.n_ctx // 2))),
+    )
+
+
+def _bind(module: Architecture, file: GGUFFile, params: TextParams) -> Bound[TextWeights]:
+    """The text model's weights; a tower in the same file is left alone.
 
     Nothing walks `block_count` before it is compared with the blocks that are there.
     """
-    seeing = {name: t for name, t in file.tensors.items() if is_vision(name)}
-    weights = {name: t for name, t in file.tensors.items() if name not in seeing}
+    weights = {name: t for name, t in file.tensors.items() if not is_vision(name)}
     others = [constant.name for constant in params.constants()]
     arch = file.metadata.architecture
     bound = bind(module.Weights, weights, arch, params.n_layer, others)
     if len(bound.weights.blocks) != params.n_layer:
         problem = f"block_count is {params.n_layer} but the tensors make"
         raise BadFile(file.paths[0], f"{problem} {len(bound.weights.blocks)} blocks")
-    return bound, {leaf(n, t.fmt, t.shape, Role.WEIGHT): n for n, t in seeing.items()}
+    return bound

@@ -23,7 +23,7 @@ class Model:
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
-        self._sequence = Sequenced(loaded.stepper)
+        self._sequence = Sequenced(loaded.stepper, loaded.viewer)
 
     def generate(
         self,
@@ -49,7 +49,7 @@ class Model:
 
     def logits(self, ids: Sequence[int]) -> Iterator[tuple[int, Logits]]:
         """(start, logits f32 [t, V]) for every position of a fresh context of these tokens."""
-        self._sequence.tokens.clear()
+        self._sequence.items.clear()
         yield from self.loaded.stepper.all_logits(ids)
         self.loaded.stepper.forget(0)
 

@@ -125,6 +125,8 @@ def dry_run(
     used = tuple(b for b in backends if b is host or b in placed)
     _, graph = built.build(1, 1, built.buckets([0] * len(built.caches.caches)), fused)
     tiled = matmul_only(graph)
+    if built.tower is not None:
+        tiled |= matmul_only(built.tower.build(built.tower.tower.bucket(1))[1])
     mapped = tuple(
         (tensor, built.owners[tensor])
         for tensor in built.sources

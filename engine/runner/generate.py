@@ -12,6 +12,7 @@ from engine.protocol import (
     Alternative,
     Finished,
     Generate,
+    PictureStats,
     Piece,
     Progress,
     Stats,
@@ -19,6 +20,9 @@ from engine.protocol import (
     TokenInfo,
 )
 from engine.runner.loading import LoadedModel
+from engine.runner.pictures.compose import n_tokens
+from engine.runner.pictures.items import Item, Shown, extents, runs
+from engine.runner.pictures.viewer import Encoding
 from engine.runner.prompt import Prompt, beyond_prefix, make_prompt
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import Logits
@@ -37,7 +41,8 @@ def generate(
 ) -> Iterator[Event]:
     """Yields the request's events, `Finished` last; `cancelled` is called at each step.
 
-    Raises `BadSetting`, `TemplateError`, `ContextFull`, and what a device may raise.
+    Raises `BadSetting`, `TemplateError`, `ContextFull`, `CannotSee`, `UnknownPictures`, and what a
+    device may raise.
     """
     if not 0 <= request.logprobs <= MAX_LOGPROBS:
         raise BadSetting("logprobs", request.logprobs, f"a number from 0 to {MAX_LOGPROBS}")
@@ -45,7 +50,8 @@ def generate(
         raise BadSetting("max_tokens", request.max_tokens, "0 or more")
     sampler = Sampler(request.sampling)
     clock = _Clock()
-    prompt = make_prompt(model.tokenizer, model.template, request, sequence.n_ctx)
+    viewer = sequence.viewer
+    prompt = make_prompt(model.tokenizer, model.template, request, sequence.n_ctx, viewer)
     clock.tokenized = perf_counter()
     watch = Watch(sequence, request.watch)
     answer = _Answer(model, sequence, request, sampler, clock, prompt, watch, cancelled)
@@ -76,12 +82,14 @@ class _Answer:
     n_cached: int = 0
     n_generated: int = 0
     shifts_before: int = 0
+    encode_s: dict[Shown, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def run(self) -> Iterator[Event]:
         text, stops = self.model.tokenizer.stream(), StopFilter(self.request.stop)
         begun = beyond_prefix(self.request, text)
         self.shifts_before = self.sequence.n_shifts
-        self.n_cached = self.sequence.reuse(self.prompt.ids)
+        self.n_cached = self.sequence.reuse(self.prompt.items)
         if begun:
             yield Piece(self.request.id, begun, [])
         if not self.model.tokenizer.eog.isdisjoint(self.request.prefix_tokens[-1:]):
@@ -112,7 +120,7 @@ class _Answer:
         yield Finished(self.request.id, reason, self._stats(), stops.matched)
 
     def _prefill(self) -> Generator[Event, None, Logits]:
-        pending = self.prompt.ids[self.n_cached :]
+        pending = self.prompt.items[self.n_cached :]
         steps = self.sequence.prefill(pending, self.cancelled)
         while True:
             try:
@@ -121,14 +129,24 @@ class _Answer:
                 self.clock.prefilled = perf_counter()
                 logits: Logits = end.value
                 return logits
-            yield Progress(self.request.id, "prefill", done, len(pending))
+            if isinstance(done, Encoding):
+                yield self._encoding(done)
+            else:
+                yield Progress(self.request.id, "prefill", done, len(pending))
+
+    def _encoding(self, encoding: Encoding) -> Progress:
+        shown, done, total = encoding.picture, encoding.done, encoding.total
+        self.encode_s[shown] = self.encode_s.get(shown, 0.0) + encoding.seconds
+        number = self.prompt.pictures.index(shown) + 1 if shown in self.prompt.pictures else 0
+        picture, view = (number, len(self.prompt.pictures)), (min(done + 1, total), total)
+        return Progress(self.request.id, "encode", done, total, picture=picture, view=view)
 
     def _tokens(self, logits: Logits) -> Generator[int, None, None]:
         """Yields drawn tokens; devices compute the next step while a token is being handled."""
         limit = self.request.max_tokens
         if limit is None:
             limit = CONTEXTS_AT_MOST * self.sequence.n_ctx
-        history = list(self.prompt.ids)
+        history = [item for item in self.prompt.items if isinstance(item, int)]
         while self.n_generated < limit:
             self.logits = logits
             token = self.sampler.sample(logits, history)
@@ -139,8 +157,8 @@ class _Answer:
             if token in self.model.tokenizer.eog or self.n_generated == limit or self._full():
                 yield token
                 return
-            if len(self.sequence.tokens) >= self.sequence.n_ctx:
-                self.sequence.shift(self.prompt.keep, self.cancelled)
+            if len(self.sequence.items) >= self.sequence.n_ctx:
+                self._forgot(self.sequence.shift(self.prompt.keep, self.cancelled))
             finish = self.watch.start(token)
             try:
                 yield token
@@ -149,9 +167,14 @@ class _Answer:
             if self.cancelled():
                 raise Cancelled("the answer")
 
+    def _forgot(self, gone: list[Item]) -> None:
+        for extent in extents(gone):
+            size = extent.picture.size
+            self.notes.append(f"a picture of {size} no longer fits the context and was forgotten")
+
     def _full(self) -> bool:
         sequence = self.sequence
-        return self.request.when_full == "stop" and len(sequence.tokens) >= sequence.n_ctx
+        return self.request.when_full == "stop" and len(sequence.items) >= sequence.n_ctx
 
     def _info(self, token: int) -> TokenInfo:
         if not self.request.logprobs:
@@ -168,16 +191,34 @@ class _Answer:
         clock, now = self.clock, perf_counter()
         prefilled = clock.prefilled or now
         first = clock.first or now
+        encode_s = sum(self.encode_s.values())
         return Stats(
-            n_prompt=len(self.prompt.ids),
+            n_prompt=len(self.prompt.items),
             n_cached=self.n_cached,
             n_generated=self.n_generated,
             tokenize_s=clock.tokenized - clock.started,
-            prefill_s=prefilled - clock.tokenized,
+            prefill_s=max(0.0, prefilled - clock.tokenized - encode_s),
             first_token_s=first - clock.started,
             decode_s=now - first,
             seed=self.sampler.seed,
-            n_context=len(self.sequence.tokens),
+            n_context=len(self.sequence.items),
             n_shifts=self.sequence.n_shifts - self.shifts_before,
             n_truncated=self.prompt.n_truncated,
+            encode_s=encode_s,
+            n_image_rows=sum(run.end - run.begin for run in runs(self.prompt.items)),
+            pictures=[self._picture(i, p) for i, p in enumerate(self.prompt.pictures)],
+            notes=[*self.prompt.notes, *self.notes],
+        )
+
+    def _picture(self, i: int, picture: Shown) -> PictureStats:
+        """What became of a picture; one that is shown twice took its time for the first."""
+        is_first = self.prompt.pictures.index(picture) == i
+        return PictureStats(
+            i + 1,
+            picture.digest,
+            *picture.size,
+            n_tokens(self.model.tokenizer, picture.plan),
+            picture.plan.rows,
+            [(view.size.w, view.size.h) for view in picture.plan.views],
+            self.encode_s.get(picture, 0.0) if is_first else 0.0,
         )

@@ -1,6 +1,6 @@
 """From a path to a model that answers: devices, weights, caches, arenas."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,20 +8,24 @@ from typing import Self
 
 from engine.backends.base import Backend, Component, Location
 from engine.errors import BadFile, BadSetting, NoMem
-from engine.gguf import GGUFFile, open_gguf
+from engine.gguf import GGUFFile
 from engine.gguf.formats import Format, by_name
 from engine.graph.tensor import Tensor
-from engine.models.build import BuiltModel, build_model
+from engine.models.build import BuiltModel
 from engine.protocol import Load, Loaded, StageName
 from engine.runner.devices import open_devices
 from engine.runner.dry_run import DryRun
+from engine.runner.pictures.beside import Opened, open_model
+from engine.runner.pictures.marking import Marking
+from engine.runner.pictures.viewer import Viewer
 from engine.runner.placement import place
 from engine.runner.records import records
 from engine.runner.stepper import MAX_BATCH, Stepper
 from engine.scheduler.costs import costs
 from engine.scheduler.plan import Planner
-from engine.settings import KV_TYPES, EngineOptions
+from engine.settings import KV_TYPES, PICTURE_ROWS, EngineOptions
 from engine.tokenizer import ChatTemplate, Tokenizer, load_chat_template, load_tokenizer
+from engine.units import MIB
 from engine.weights.load import allocate, free, repacked, upload
 
 StageProgress = Callable[[StageName, int, int], None]
@@ -31,14 +35,23 @@ StageProgress = Callable[[StageName, int, int], None]
 class LoadedModel:
     """Everything one open model owns. `close` gives it all back."""
 
-    file: GGUFFile
+    opened: Opened
     tokenizer: Tokenizer
     template: ChatTemplate
-    built: BuiltModel
     stepper: Stepper
+    viewer: Viewer | None
     backends: tuple[Backend, ...]
     dry: DryRun
     _closing: ExitStack
+
+    @property
+    def file(self) -> GGUFFile:
+        """The text model's."""
+        return self.opened.file
+
+    @property
+    def built(self) -> BuiltModel:
+        return self.opened.built
 
     @property
     def device(self) -> Backend:
@@ -63,10 +76,7 @@ class LoadedModel:
             )
         if request.options.ctx is not None and request.options.ctx > self.built.n_ctx:
             notes.append(f"the context is {self.built.n_ctx} tokens, all it was trained for")
-        owners = self.built.owners.items()
-        seeing = sum(t.nbytes for t, owner in owners if owner.component is Component.VISION)
-        if seeing:
-            notes.append(f"pictures are not read yet, though {seeing >> 20} MiB are for that")
+        notes += self.opened.notes
         notes += [str(cost) for cost in costs(self.stepper.one_token())]
         if self.template.source == "none":
             notes.append("the file has no chat template: text is continued, not answered")
@@ -87,6 +97,7 @@ class LoadedModel:
                 *repacked(self.dry.weights),
                 *records(self.dry).log_lines(),
             ],
+            vision=self.opened.vision,
         )
 
     def close(self) -> None:
@@ -112,37 +123,59 @@ def load_model(
     if options.ctx is not None and options.ctx < 1:
         raise BadSetting("ctx", options.ctx, "a number of tokens from 1 up")
     with ExitStack() as stack:
-        file = stack.enter_context(open_gguf(path))
-        built = build_model(file, options.ctx, MAX_BATCH, cache_format(options))
+        opened = open_model(path, options, MAX_BATCH, cache_format(options), stack)
+        file, built = opened.file, opened.built
         tokenizer = load_tokenizer(file.metadata)
         if tokenizer.size > built.n_vocab:
             problem = f"{tokenizer.size} tokens but logits for {built.n_vocab}"
             raise BadFile(file.paths[0], problem)
         template = load_chat_template(file.metadata, tokenizer)
         devices = open_devices(options, stack)
-        room = stack.enter_context(Room(file, options, placing))
+        room = stack.enter_context(Room(opened, options, placing))
         placement = place(built, devices, options, room.take)
         if placement.failure is not None:
             placing(placement.dry)
             raise placement.failure
         dry = placement.dry
         allocated(dry)
-        upload(
-            file,
-            built.sources,
-            dry.backend_of,
-            room.placed,
-            lambda done, total: progress("load", done, total),
-            cancelled,
-        )
+        _upload(opened, dry, room.placed, progress, cancelled)
         for backend in dry.backends:
             backend.watch_builds(lambda done, total: progress("compile", done, total))
         if not dry.main.is_host:
             room.stepper.warm_up()
+        viewer = None
+        if built.tower is not None:
+            marking = Marking(template, built.tower.tower.markers)
+            kept = PICTURE_ROWS.get() * MIB
+            host = dry.backends[-1]
+            viewer = Viewer(built.tower, room.stepper.planner, host, marking, built.limits, kept)
+            stack.callback(viewer.close)
+        backends = dry.backends
         return LoadedModel(
-            file, tokenizer, template, built, room.stepper, dry.backends, dry, stack.pop_all()
+            opened, tokenizer, template, room.stepper, viewer, backends, dry, stack.pop_all()
         )
     raise AssertionError  # the stack never swallows an exception
+
+
+def _upload(
+    opened: Opened,
+    dry: DryRun,
+    placed: Mapping[Tensor, Location],
+    progress: StageProgress,
+    cancelled: Callable[[], bool],
+) -> None:
+    """Fill the weights of both files, with one progress."""
+    sources = opened.built.sources
+    total = sum(t.nbytes for t in placed if t in sources)
+    before = 0
+    for file in dict.fromkeys(map(opened.file_of, sources)):
+        mine = {t: name for t, name in sources.items() if opened.file_of(t) is file}
+
+        def tell(done: int, _: int, before: int = before) -> None:
+            progress("load", before + done, total)
+
+        upload(file, mine, dry.backend_of, placed, tell, cancelled)
+        before += sum(t.nbytes for t in placed if t in mine)
 
 
 class Room:
@@ -150,11 +183,11 @@ class Room:
 
     def __init__(
         self,
-        file: GGUFFile,
+        opened: Opened,
         options: EngineOptions,
         placing: Callable[[DryRun], None] = lambda dry: None,
     ) -> None:
-        self._file, self._placing = file, placing
+        self._opened, self._placing = opened, placing
         self._fused = options.flash_attention is not False
         self._stack = ExitStack()
         self.placed: dict[Tensor, Location] = {}
@@ -167,8 +200,8 @@ class Room:
             self.placed = {}
             self._stack.callback(lambda: free(self.placed.values()))
             allocate((*dry.weights, *dry.caches), self.placed)
-            sources, host = dry.built.sources, dry.backends[-1]
-            mapped = {t: host.map(self._file.data(name)) for t, name in sources.items()}
+            host = dry.backends[-1]
+            mapped = {t: host.map(self._opened.data(t)) for t in dry.built.sources}
             homes = self.placed | {t: mapped[t] for t, _ in dry.mapped}
             planner = Planner(dry.backends, homes, mapped=mapped, pins=dry.pins)
             self._stack.callback(planner.close)

@@ -79,9 +79,9 @@ def _time(sequence: Sequenced, tokens: list[int]) -> int:
 
 
 def _step(sequence: Sequenced, tokens: list[int], recorder: Recorder = UNRECORDED) -> None:
-    first, outputs = len(sequence.tokens), [len(tokens) - 1]
+    first, outputs = len(sequence.items), [len(tokens) - 1]
     sequence.stepper.step(tokens, first, outputs, recorder=recorder)
-    sequence.tokens += tokens
+    sequence.items += tokens
 
 
 def summarize(

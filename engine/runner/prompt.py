@@ -1,29 +1,44 @@
-"""From a request's words to token ids that fit the context."""
+"""From a request's words and pictures to items that fit the context."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from engine.errors import BadSetting, ContextFull, NotSupported
-from engine.protocol import ChatMessage, Generate, WhenFull
+from engine.errors import BadSetting, CannotSee, ContextFull
+from engine.protocol import ChatMessage, Generate, PicturePart, WhenFull
+from engine.runner.pictures.compose import compose
+from engine.runner.pictures.items import Item, Shown, extents, whole
+from engine.runner.pictures.marking import mended
+from engine.runner.pictures.viewer import Viewer
 from engine.tokenizer import ChatTemplate, Tokenizer
 from engine.tokenizer.decode import StreamDecoder
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """Token ids; how many at their start survive a shift, and how many were left out to fit."""
+    """Items; how many at their start survive a shift, and how many were left out to fit.
 
-    ids: list[int]
+    `pictures` are all that the request shows, in order; `notes` tell which of them were left out.
+    """
+
+    items: list[Item]
     keep: int
     n_truncated: int = 0
+    pictures: tuple[Shown, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def make_prompt(
-    tokenizer: Tokenizer, template: ChatTemplate, request: Generate, n_ctx: int
+    tokenizer: Tokenizer,
+    template: ChatTemplate,
+    request: Generate,
+    n_ctx: int,
+    viewer: Viewer | None = None,
 ) -> Prompt:
-    """Token ids of the request; a part is left out if it is too long and may be cut.
+    """The items of the request; a part is left out if it is too long and may be cut.
 
-    Raises `BadSetting`, `TemplateError`, `ContextFull`.
+    Raises `BadSetting`, `TemplateError`, `ContextFull`, `CannotSee` for pictures without a
+    viewer, and `UnknownPictures`.
     """
     # Ids are taken as they are; a text is encoded with the prompt, so that spaces come out right.
     begun = "" if request.prefix_tokens else request.prefix
@@ -31,28 +46,49 @@ def make_prompt(
         prompt = _plain(tokenizer, request.prompt + begun)
     elif not request.messages:
         raise BadSetting("prompt", "", "some text, or at least one message")
+    elif any(message.pictures for message in request.messages):
+        prompt = _seen(tokenizer, template, request.messages, begun, _needed(viewer))
     elif template.source == "none":
         prompt = _plain(tokenizer, prompt_text(template, request.messages) + begun)
     else:
         prompt = _chat(tokenizer, template, request.messages, begun)
-    prompt.ids.extend(request.prefix_tokens)
-    if not prompt.ids:
+    prompt.items.extend(request.prefix_tokens)
+    if not prompt.items:
         raise BadSetting("prompt", "", "at least one token")
+    if viewer is not None:
+        for picture in prompt.pictures:
+            viewer.fits(picture, n_ctx)
     return _fit(prompt, n_ctx, request.when_full)
 
 
-def prompt_text(template: ChatTemplate, messages: list[ChatMessage]) -> str:
-    """What the template makes of messages. Raises `BadSetting` without one, `TemplateError`."""
+def prompt_text(
+    template: ChatTemplate, messages: Sequence[ChatMessage], viewer: Viewer | None = None
+) -> str:
+    """What the template makes of messages, its own marks for pictures. Raises `BadSetting` without
+    a message, `TemplateError`, `CannotSee`.
+    """
     if not messages:
         raise BadSetting("messages", "", "at least one message")
+    if any(message.pictures for message in messages):
+        return mended(_marked_text(template, messages, _needed(viewer)))
     if template.source == "none":
         return "\n\n".join(m.text for m in messages)
-    return template.render(_turns(messages))
+    return template.render([{"role": m.role, "content": m.text} for m in messages])
 
 
-def encoded(tokenizer: Tokenizer, template: ChatTemplate, text: str) -> list[int]:
-    """Token ids of what `prompt_text` has made."""
-    return tokenizer.encode(text) if template.source == "none" else tokenizer.encode_prompt(text)
+def encoded(
+    tokenizer: Tokenizer,
+    template: ChatTemplate,
+    messages: Sequence[ChatMessage],
+    viewer: Viewer | None = None,
+) -> tuple[list[Item], list[Shown]]:
+    """The items of messages, before any is left out, and the pictures. Raises as `make_prompt`."""
+    if any(message.pictures for message in messages):
+        seen = _seen(tokenizer, template, messages, "", _needed(viewer))
+        return seen.items, list(seen.pictures)
+    text = prompt_text(template, messages)
+    ids = tokenizer.encode(text) if template.source == "none" else tokenizer.encode_prompt(text)
+    return [*ids], []
 
 
 def beyond_prefix(request: Generate, decoder: StreamDecoder) -> str:
@@ -70,43 +106,81 @@ def beyond_prefix(request: Generate, decoder: StreamDecoder) -> str:
 
 def _plain(tokenizer: Tokenizer, text: str) -> Prompt:
     ids = tokenizer.encode(text)
-    return Prompt(ids, _bos(tokenizer, ids))
+    return Prompt([*ids], _bos(tokenizer, ids))
 
 
 def _chat(
-    tokenizer: Tokenizer, template: ChatTemplate, messages: list[ChatMessage], begun: str
+    tokenizer: Tokenizer, template: ChatTemplate, messages: Sequence[ChatMessage], begun: str
 ) -> Prompt:
-    turns = _turns(messages)
-    ids = tokenizer.encode_prompt(template.render(turns) + begun)
-    keep = _bos(tokenizer, ids)
-    if turns[0]["role"] == "system" and len(turns) > 1:
-        # The system part is what stays the same when the question changes.
-        other = [turns[0], {"role": "user", "content": "?" + turns[1]["content"]}]
-        pairs = zip(ids, tokenizer.encode_prompt(template.render(other)), strict=False)
-        keep = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-    return Prompt(ids, keep)
+    ids = tokenizer.encode_prompt(prompt_text(template, messages) + begun)
+    return Prompt([*ids], _kept(tokenizer, template, messages, ids))
 
 
-def _turns(messages: list[ChatMessage]) -> list[dict[str, str]]:
-    if any(message.pictures for message in messages):
-        raise NotSupported("showing pictures to this model")
-    return [{"role": m.role, "content": m.text} for m in messages]
+def _seen(
+    tokenizer: Tokenizer,
+    template: ChatTemplate,
+    messages: Sequence[ChatMessage],
+    begun: str,
+    viewer: Viewer,
+) -> Prompt:
+    """A chat with pictures."""
+    parts: list[PicturePart] = [part for message in messages for part in message.pictures]
+    text = _marked_text(template, messages, viewer) + begun
+    items, pictures = compose(tokenizer, viewer, text, parts)
+    keep = _kept(tokenizer, template, messages, items)
+    return Prompt(items, keep, pictures=tuple(pictures))
 
 
-def _bos(tokenizer: Tokenizer, ids: list[int]) -> int:
-    return int(ids[:1] == [tokenizer.bos])
+def _marked_text(template: ChatTemplate, messages: Sequence[ChatMessage], viewer: Viewer) -> str:
+    turns = viewer.marking.turns(messages)
+    if template.source == "none":
+        return "\n\n".join(turn["content"] for turn in turns)
+    return template.render(turns)
+
+
+def _needed(viewer: Viewer | None) -> Viewer:
+    if viewer is None:
+        raise CannotSee
+    return viewer
+
+
+def _kept(
+    tokenizer: Tokenizer,
+    template: ChatTemplate,
+    messages: Sequence[ChatMessage],
+    items: Sequence[Item],
+) -> int:
+    """How many items are the system part: what stays the same when the question changes."""
+    if template.source == "none" or messages[0].role != "system" or len(messages) == 1:
+        return _bos(tokenizer, items)
+    other = [
+        {"role": "system", "content": messages[0].text},
+        {"role": "user", "content": "?" + messages[1].text},
+    ]
+    pairs = zip(items, tokenizer.encode_prompt(template.render(other)), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _bos(tokenizer: Tokenizer, items: Sequence[Item]) -> int:
+    return int(items[:1] == [tokenizer.bos])
 
 
 def _fit(prompt: Prompt, n_ctx: int, when_full: WhenFull) -> Prompt:
     """Cut until there is room for one more token: right after the kept part, or in the middle of
-    what follows it.
+    what follows it. Pictures go as a whole.
     """
-    n, room = len(prompt.ids), n_ctx - 1
+    items = prompt.items
+    n, room = len(items), n_ctx - 1
     if n <= room:
         return prompt
     keep = prompt.keep
     if when_full == "stop" or keep >= room:
         raise ContextFull(n, n_ctx)
-    cut = n - room
-    begin = keep + (room - keep) // 2 if when_full == "middle" else keep
-    return Prompt(prompt.ids[:begin] + prompt.ids[begin + cut :], keep, cut)
+    middle = keep + (room - keep) // 2 if when_full == "middle" else keep
+    begin, end = whole(items, keep, middle, n - room)
+    if end == n:
+        raise ContextFull(n, n_ctx)
+    gone = [i for i, e in enumerate(extents(items), 1) if begin <= e.begin and e.end <= end]
+    notes = tuple(f"picture {i} no longer fits the context and was left out" for i in gone)
+    left = items[:begin] + items[end:]
+    return Prompt(left, keep, end - begin, prompt.pictures, notes)

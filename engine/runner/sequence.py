@@ -1,61 +1,103 @@
-"""One sequence of a model: which tokens its caches hold, reuse of a common prefix, shifting."""
+"""One sequence of a model: which items its caches hold, reuse of a common prefix, shifting."""
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
-from engine.errors import BadSetting, Cancelled, CutawayError
-from engine.runner.stepper import MAX_BATCH, Logits, Stepper
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import BadSetting, Cancelled, CannotSee, CutawayError
+from engine.runner.pictures.items import (
+    Item,
+    before_group,
+    ends,
+    places,
+    runs,
+    saved,
+    tokens_of,
+    whole,
+)
+from engine.runner.pictures.viewer import Encoding, Viewer
+from engine.runner.stepper import MAX_BATCH, Extras, Logits, Stepper
 from engine.scheduler.record import UNRECORDED, Recorder
 
 
 @dataclass
 class Sequenced:
-    """`tokens` are exactly those that the caches hold, in order of their positions."""
+    """`items` are exactly those that the caches hold, in order of their positions: tokens, and
+    where there is a viewer rows of pictures.
+    """
 
     stepper: Stepper
-    tokens: list[int] = field(default_factory=list)
+    viewer: Viewer | None = None
+    items: list[Item] = field(default_factory=list)
     n_shifts: int = 0
 
     @property
     def n_ctx(self) -> int:
         return self.stepper.built.n_ctx
 
-    def reuse(self, prompt: Sequence[int]) -> int:
+    def reuse(self, prompt: Sequence[Item]) -> int:
         """Keep the cached prefix that the prompt shares, forget the rest. Returns its length.
 
-        At least one token of the prompt is left to compute, for its logits. These equal a fresh
-        context's but for their last bits (other kernels compute a short rest), unless the context
-        was shifted: then what is kept has seen tokens that are gone.
+        It ends in no group of rows that see each other. At least one item of the prompt is left to
+        compute, for its logits. These equal a fresh context's but for their last bits (other
+        kernels compute a short rest), unless the context was shifted: then what is kept has seen
+        items that are gone.
         """
         n = 0
-        for held, wanted in zip(self.tokens, prompt[:-1], strict=False):
+        for held, wanted in zip(self.items, prompt[:-1], strict=False):
             if held != wanted:
                 break
             n += 1
+        n = before_group(prompt, n)
         if n and not self.stepper.built.caches.can_resume(0, n):
             n = 0
-        self.tokens = []  # until the caches are known to hold them
+        self.items = []  # until the caches are known to hold them
         self.stepper.forget(n)
-        self.tokens = list(prompt[:n])
+        self.items = list(prompt[:n])
         return n
 
     def prefill(
-        self, tokens: Sequence[int], cancelled: Callable[[], bool]
-    ) -> Generator[int, None, Logits]:
-        """Compute the tokens in batches, yielding how many are done; returns logits [V] after the
-        last. Raises `Cancelled`.
+        self, items: Sequence[Item], cancelled: Callable[[], bool]
+    ) -> Generator[int | Encoding, None, Logits]:
+        """Compute the items in batches, yielding how many are done and how far the tower is with a
+        picture; returns logits [V] after the last. Raises `Cancelled`, `UnknownPictures`.
         """
         done = 0
         while True:
             if cancelled():
                 raise Cancelled("reading the prompt")
-            part = tokens[done : done + MAX_BATCH]
-            logits = self.stepper.step(part, len(self.tokens), [len(part) - 1])
-            self.tokens += part
-            done += len(part)
+            end = before_group(items, min(done + MAX_BATCH, len(items)))
+            part = items[done:end]
+            assert part, "a group fits a batch"
+            extras = yield from self._extras(part, cancelled)
+            tokens = tokens_of(part).tolist()
+            outputs = [len(part) - 1]
+            logits = self.stepper.step(tokens, len(self.items), outputs, extras=extras)
+            self.items += part
+            done = end
             yield done
-            if done == len(tokens):
+            if done == len(items):
                 return _row(logits)
+
+    def _extras(
+        self, part: Sequence[Item], cancelled: Callable[[], bool]
+    ) -> Generator[Encoding, None, Extras]:
+        """What pictures, in this part or before it, mean for its step."""
+        if self.viewer is None:
+            if any(runs(part)):
+                raise CannotSee
+            return Extras()
+        rows = yield from self.viewer.rows(part, cancelled)
+        return Extras(rows, self._places(part), ends(part, len(self.items)))
+
+    def _places(self, part: Sequence[Item]) -> NDArray[np.int32] | None:
+        """By what keys turn, where that is not their position."""
+        assert self.viewer is not None
+        if not self.stepper.built.has_sections:
+            return None
+        return places(self.viewer.tower, self.items, part)
 
     def append(self, token: int) -> Logits:
         """Compute one token; logits [V] after it."""
@@ -65,17 +107,21 @@ class Sequenced:
         """Start computing one token. Returns a function that waits for the logits and records the
         token; call it before anything else.
         """
-        finish = self.stepper.start([token], len(self.tokens), [0], recorder=recorder)
+        at = None if self.viewer is None else self._places([token])
+        finish = self.stepper.start(
+            [token], len(self.items), [0], recorder=recorder, extras=Extras(places=at)
+        )
 
         def logits() -> Logits:
             row = _row(finish())
-            self.tokens.append(token)
+            self.items.append(token)
             return row
 
         return logits
 
-    def shift(self, keep: int, cancelled: Callable[[], bool]) -> None:
-        """Make room for half a context: forget the oldest of what follows the first `keep` tokens.
+    def shift(self, keep: int, cancelled: Callable[[], bool]) -> list[Item]:
+        """Make room for half a context: forget the oldest of what follows the first `keep` items,
+        of pictures all or nothing. Returns what was forgotten.
 
         Does nothing where there is such room. Where keys cannot be turned, all that stays is
         computed again. Raises `BadSetting` where nothing may go, `Cancelled`.
@@ -83,21 +129,24 @@ class Sequenced:
         if keep >= self.n_ctx:
             raise BadSetting("keep", keep, f"fewer tokens than the context of {self.n_ctx}")
         room = max((self.n_ctx - keep) // 2, 1)
-        discard = room - (self.n_ctx - len(self.tokens))
+        discard = room - (self.n_ctx - len(self.items))
         if discard <= 0:
-            return
-        kept = self.tokens[:keep] + self.tokens[keep + discard :]
-        self.tokens = []  # until the caches are known to hold them
+            return []
+        begin, end = whole(self.items, keep, keep, discard)
+        gone = self.items[begin:end]
+        kept = self.items[:begin] + self.items[end:]
+        self.items = []  # until the caches are known to hold them
         self.n_shifts += 1
         try:
-            self.stepper.forget(keep, keep + discard)
+            self.stepper.forget(begin, end, places=end - begin - saved(gone))
         except (CutawayError, MemoryError):
             self.stepper.forget(0)
             if kept:
                 for _ in self.prefill(kept, cancelled):
                     pass
         else:
-            self.tokens = kept
+            self.items = kept
+        return gone
 
 
 def _row(logits: Logits) -> Logits:

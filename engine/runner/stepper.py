@@ -140,8 +140,11 @@ class Stepper:
             if skip < len(part):
                 yield start + skip, logits
 
-    def forget(self, begin: int, end: int | None = None, sequence: int = 0) -> None:
-        """Drop positions from the caches; with an end, later ones move down and their keys turn.
+    def forget(
+        self, begin: int, end: int | None = None, sequence: int = 0, places: int | None = None
+    ) -> None:
+        """Drop positions from the caches; with an end, later ones move down and their keys turn,
+        by `places` where what is dropped took another number of these.
 
         Where that fails, the whole sequence is forgotten: no key is left at another's position.
         """
@@ -149,6 +152,8 @@ class Stepper:
         with self._undone(sequence, 0):
             for index, distances in enumerate(caches.remove(sequence, begin, end)):
                 if distances is not None:
+                    if places is not None:
+                        distances = np.where(distances, -places, 0).astype(np.int32)
                     self._turn(index, distances)
 
     def warm_up(self) -> None:
@@ -197,12 +202,17 @@ def shift_of(built: BuiltModel, cache: int) -> Shift:
 
 
 def worst_cases(built: BuiltModel, fused_attention: bool = True) -> list[Graph]:
-    """What needs the most memory in a chat: a full batch over whole caches, first, and the shift of
-    each cache.
+    """What needs the most memory in a chat: a full batch over whole caches, first, the shift of
+    each cache, and where it sees the largest picture.
     """
     cells = tuple(c.n_cells for c in built.caches.caches)
-    _, batch = built.build(MAX_BATCH, 1, cells, fused_attention, planes=built.planes)
-    return [batch, *(shift_of(built, cache).graph for cache in with_rope(built))]
+    _, batch = built.build(MAX_BATCH, 1, cells, fused_attention)
+    graphs = [batch, *(shift_of(built, cache).graph for cache in with_rope(built))]
+    if built.tower is not None:
+        _, pictured = built.build(MAX_BATCH, 1, cells, fused_attention, planes=built.planes)
+        _, tower = built.tower.build(built.tower.tower.worst(built.limits))
+        graphs += [pictured, tower]
+    return graphs
 
 
 def bucket_of(n: int) -> int:

@@ -33,7 +33,7 @@ class Watch:
             row = finish()
             recording.done("logits")
             step_ns = recording.host[-1].end - recording.started
-            n_context = len(self.sequence.tokens)
+            n_context = len(self.sequence.items)
             self._found.append(StepTimes(0, n_context, step_ns, splits_of([recording])))
             self._next = perf_counter() + EVERY
             return row

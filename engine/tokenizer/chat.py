@@ -104,6 +104,11 @@ def _chatml(messages: Sequence[Message], add_generation_prompt: bool) -> str:
 def _without_system(messages: Sequence[Message]) -> list[Message]:
     system, following, *rest = messages
     first, second = system.get("content"), following.get("content")
-    if not isinstance(first, str) or not isinstance(second, str):
+    content: object
+    if isinstance(first, str) and isinstance(second, str):
+        content = f"{first}\n{second}"
+    elif isinstance(first, str) and isinstance(second, list):
+        content = [{"type": "text", "text": f"{first}\n"}, *second]
+    else:
         return list(messages)
-    return [{**following, "content": f"{first}\n{second}"}, *rest]
+    return [{**following, "content": content}, *rest]

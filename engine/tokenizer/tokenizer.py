@@ -58,16 +58,22 @@ class Tokenizer:
         """Tokens in the vocabulary."""
         return len(self._vocab.texts)
 
-    def encode(self, text: str, add_special: bool = True, parse_special: bool = True) -> list[int]:
+    def encode(
+        self,
+        text: str,
+        add_special: bool = True,
+        parse_special: bool = True,
+        continues: bool = False,
+    ) -> list[int]:
         """The ids of `text`.
 
         `add_special` adds BOS and EOS where the file wants them. `parse_special` takes the texts
-        of control tokens for these tokens; user-defined tokens are always taken. Halves of
-        surrogate pairs become U+FFFD.
+        of control tokens for these tokens; user-defined tokens are always taken. Where it
+        `continues` a text, no space is put in front. Halves of surrogate pairs become U+FFFD.
         """
         text = _LONE_SURROGATES.sub("\ufffd", text)
         ids = [self.bos] if add_special and self.add_bos and self.bos is not None else []
-        after_special = True
+        after_special = not continues
         for fragment in self._special.split(text, parse_special):
             if isinstance(fragment, int):
                 ids.append(fragment)

@@ -26,10 +26,11 @@ _TAIL = 2000
 
 
 class RemoteError(CutawayError):
-    """An error of the worker, under the name it had there."""
+    """An error of the worker, under the name it had there; `pictures` as in `Failed`."""
 
     def __init__(self, failed: Failed) -> None:
         self._kind = failed.kind
+        self.pictures = tuple(failed.pictures)
         super().__init__(failed.message)
 
     @property

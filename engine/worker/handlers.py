@@ -1,20 +1,14 @@
-"""What is done for each request: one function for each class of requests.
+"""What is done for each request about models; for those about pictures see `seeing`."""
 
-A handler gets the service and the request, tells what happens on the way by `service.send`, and
-returns the reply that ends the request. What it raises becomes `Failed`.
-"""
-
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, TypeVar
 
 import numpy as np
 
 from engine.backends.opencl.drivers.device import list_devices
-from engine.errors import NoMem, NotSupported
-from engine.gguf import GGUFFile, open_gguf
+from engine.errors import NoMem
+from engine.gguf import GGUFFile
 from engine.memory.records import BackendMemory
-from engine.models.build import build_model
 from engine.protocol import (
     Bench,
     BenchDone,
@@ -27,23 +21,15 @@ from engine.protocol import (
     Loaded,
     Perplexity,
     PerplexityDone,
-    PictureInfo,
-    PicturePlans,
-    PictureSeen,
     Planned,
     PlannedMemory,
-    PlanPictures,
     Predict,
     PredictedMemory,
     Profile,
     ProfileDone,
     Progress,
-    PutPicture,
     Render,
     Rendered,
-    Reply,
-    Request,
-    ShowPicture,
     StageName,
     Unload,
     Unloaded,
@@ -55,29 +41,20 @@ from engine.runner.dry_run import DryRun
 from engine.runner.generate import generate
 from engine.runner.loading import cache_format, load_model, name_of
 from engine.runner.perplexity import score
+from engine.runner.pictures.beside import open_model
+from engine.runner.pictures.compose import placed_rows
 from engine.runner.placement import DecidedPlacement, place
 from engine.runner.profile import profile, roof_of
 from engine.runner.prompt import encoded, prompt_text
 from engine.runner.records import foreseen, held
 from engine.runner.stepper import MAX_BATCH
+from engine.worker import seeing  # noqa: F401  its handlers
+from engine.worker.answers import HANDLERS, answers
 from engine.worker.service import Service
 
+__all__ = ["HANDLERS", "answers"]
+
 PROGRESS_STEPS = 200
-
-R = TypeVar("R", bound=Reply)
-Handler = Callable[[Service, Any], R]
-
-HANDLERS: dict[type[Request[Any]], Handler[Reply]] = {}
-
-
-def answers(kind: type[Request[R]]) -> Callable[[Handler[R]], Handler[R]]:
-    """Makes a function the handler of a class of requests."""
-
-    def register(handler: Handler[R]) -> Handler[R]:
-        HANDLERS[kind] = handler
-        return handler
-
-    return register
 
 
 @answers(Load)
@@ -136,9 +113,9 @@ def _plan(service: Service, request: DescribePlan) -> Planned:
 def _placed(request: Predict | DescribePlan) -> Iterator[tuple[GGUFFile, DecidedPlacement]]:
     """A model and where it would go, open for as long as that is looked at."""
     options = request.options
-    with open_gguf(request.path) as file, ExitStack() as stack:
-        built = build_model(file, options.ctx, MAX_BATCH, cache_format(options))
-        yield file, place(built, open_devices(options, stack), options)
+    with ExitStack() as stack:
+        opened = open_model(request.path, options, MAX_BATCH, cache_format(options), stack)
+        yield opened.file, place(opened.built, open_devices(options, stack), options)
 
 
 @answers(Generate)
@@ -158,30 +135,16 @@ def _generate(service: Service, request: Generate) -> Finished:
 @answers(Render)
 def _render(service: Service, request: Render) -> Rendered:
     model, _ = service.model
-    text = prompt_text(model.template, request.messages)
-    n_tokens = len(encoded(model.tokenizer, model.template, text))
-    return Rendered(request.id, text, n_tokens, model.template.source)
-
-
-@answers(PutPicture)
-def _put_picture(service: Service, request: PutPicture) -> PictureInfo:
-    raise NotSupported("showing pictures to this model")
-
-
-@answers(PlanPictures)
-def _plan_pictures(service: Service, request: PlanPictures) -> PicturePlans:
-    raise NotSupported("showing pictures to this model")
-
-
-@answers(ShowPicture)
-def _show_picture(service: Service, request: ShowPicture) -> PictureSeen:
-    raise NotSupported("showing pictures to this model")
+    text = prompt_text(model.template, request.messages, model.viewer)
+    items, pictures = encoded(model.tokenizer, model.template, request.messages, model.viewer)
+    rows = placed_rows(items, pictures)
+    return Rendered(request.id, text, len(items), model.template.source, rows)
 
 
 @answers(Perplexity)
 def _perplexity(service: Service, request: Perplexity) -> PerplexityDone:
     model, sequence = service.model
-    sequence.tokens.clear()
+    sequence.items.clear()
     stop = service.asked_to_stop(request)
     chunks = score(model.stepper, model.tokenizer, request.text, request.n_ctx, request.top_k, stop)
     for done, total, latest in chunks:

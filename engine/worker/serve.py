@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from engine.errors import Cancelled, CutawayError
+from engine.errors import Cancelled, CutawayError, UnknownPictures
 from engine.memory.pools import listen
 from engine.memory.trim import keep_little
 from engine.protocol import Cancel, Failed, MemoryEvent, MemoryEvents, Reply, Request, Shutdown
@@ -75,6 +75,8 @@ def _answer(service: Service, request: Request[Any]) -> Reply:
         if service.asked_to_stop(request)():
             raise Cancelled("the request")
         return HANDLERS[type(request)](service, request)
+    except UnknownPictures as error:
+        return Failed(request.id, error.kind, str(error), list(error.digests))
     except CutawayError as error:
         return Failed(request.id, error.kind, str(error))
     except MemoryError:

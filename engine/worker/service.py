@@ -6,19 +6,27 @@ from engine.errors import BadSetting
 from engine.memory.trim import trim
 from engine.protocol import Reply, WireMessage
 from engine.runner.loading import LoadedModel
+from engine.runner.pictures.album import Album
 from engine.runner.sequence import Sequenced
 
 
 class Service:
     """At most one open model with one conversation in its caches.
 
-    `send` tells something at once; `cancelled` holds the ids of the requests to stop.
+    `send` tells something at once; `cancelled` holds the ids of the requests to stop. `album` has
+    the pictures that were brought, whatever model is open.
     """
 
     def __init__(self, send: Callable[[Reply], None], cancelled: Collection[int]) -> None:
         self.send = send
+        self.album = Album()
         self._cancelled = cancelled
         self._open: tuple[LoadedModel, Sequenced] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a model."""
+        return self._open is not None
 
     @property
     def model(self) -> tuple[LoadedModel, Sequenced]:
@@ -29,7 +37,9 @@ class Service:
 
     def take(self, model: LoadedModel) -> None:
         """Have this model open, until it is closed here."""
-        self._open = model, Sequenced(model.stepper)
+        if model.viewer is not None:
+            model.viewer.album = self.album
+        self._open = model, Sequenced(model.stepper, model.viewer)
 
     def close_model(self) -> None:
         """Give back all that the open model holds, if there is one."""

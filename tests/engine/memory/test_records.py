@@ -41,7 +41,7 @@ def test_the_log_goes_by_component_and_device_and_skips_what_is_empty(
         "model weights device=gpu:0 size=40.0 MiB",
         "model weights device=intel:0 size=30.0 MiB",
         "model weights in the mapped file device=host size=9.0 MiB",
-        "vision weights device=gpu:0 size=5.0 MiB",
+        "vision device=gpu:0 size=5.0 MiB",
         "kv cache device=gpu:0 size=4.0 MiB",
         "kv cache device=intel:0 size=4.0 MiB",
         "compute graph device=gpu:0 size=7.0 MiB",

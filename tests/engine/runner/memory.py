@@ -10,12 +10,11 @@ import pytest
 
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import NoMem
-from engine.gguf import open_gguf
 from engine.memory.pools import MeasuredPool
-from engine.models.build import build_model
 from engine.runner.devices import open_devices
 from engine.runner.dry_run import DryRun
 from engine.runner.loading import Room, cache_format
+from engine.runner.pictures.beside import open_model
 from engine.runner.placement import DecidedPlacement, place
 from engine.runner.records import pools_of
 from engine.runner.stepper import MAX_BATCH, Stepper, worst_cases
@@ -51,10 +50,10 @@ def allocated(path: Path, options: EngineOptions) -> Iterator[DecidedPlacement]:
 def roomed(path: Path, options: EngineOptions) -> Iterator[tuple[DecidedPlacement, Room]]:
     """As `allocated`, with what holds the memory."""
     with ExitStack() as stack:
-        file = stack.enter_context(open_gguf(path))
-        built = build_model(file, options.ctx, MAX_BATCH, cache_format(options))
+        opened = open_model(path, options, MAX_BATCH, cache_format(options), stack)
+        built = opened.built
         devices = open_devices(options, stack)
-        room = stack.enter_context(Room(file, options))
+        room = stack.enter_context(Room(opened, options))
         placed = place(built, devices, options, room.take)
         if placed.failure is None:
             assert [w.size for w in placed.dry.arenas] == chunks(room.stepper)

@@ -64,10 +64,10 @@ def test_the_depth_is_the_same_however_it_came_about(windowed: Model) -> None:
     for token in random_ids(windowed.loaded, 20, seed=3):
         sequence.append(token)
     fill(windowed.loaded, sequence, depth, never)
-    assert sequence.tokens == random_ids(windowed.loaded, depth, seed=depth)
+    assert sequence.items == random_ids(windowed.loaded, depth, seed=depth)
     assert np.allclose(sequence.append(7), first, atol=1e-5)
     fill(windowed.loaded, sequence, 0, never)
-    assert sequence.tokens == []
+    assert sequence.items == []
 
 
 def test_ids_begin_as_the_file_wants(model: Model, windowed: Model) -> None:

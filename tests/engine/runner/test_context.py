@@ -33,7 +33,7 @@ def answer(model: Model, request: Generate) -> tuple[list[int], Finished]:
         if isinstance(event, Piece):
             tokens += [t.token for t in event.tokens]
         if isinstance(event, Finished):
-            assert len(sequence.tokens) <= sequence.n_ctx
+            assert len(sequence.items) <= sequence.n_ctx
             return tokens, event
     raise AssertionError("an answer ends with Finished")
 
@@ -106,9 +106,9 @@ def test_the_system_part_survives_a_long_prompt(tiny_path: Path) -> None:
             for n_ctx in (4 * N_CTX, N_CTX)
         )
         assert 0 < cut.keep == whole.keep < N_CTX
-        assert cut.ids[: cut.keep] == whole.ids[: whole.keep]
-        assert cut.ids[cut.keep :] == whole.ids[cut.keep - N_CTX + 1 :]
-        assert cut.n_truncated == len(whole.ids) - len(cut.ids) > 0
+        assert cut.items[: cut.keep] == whole.items[: whole.keep]
+        assert cut.items[cut.keep :] == whole.items[cut.keep - N_CTX + 1 :]
+        assert cut.n_truncated == len(whole.items) - len(cut.items) > 0
         request = Generate(1, prompt="a" * 500, sampling=Sampling(temperature=0), max_tokens=2)
         _, end = answer(model, request)
         assert end.stats.n_truncated > 0
@@ -127,8 +127,8 @@ def test_the_middle_of_a_long_prompt_goes_where_that_is_chosen(tiny_path: Path) 
         room = N_CTX - 1
         head = whole.keep + (room - whole.keep) // 2
         assert 0 < whole.keep < head < room
-        assert cut.ids == whole.ids[:head] + whole.ids[head - room :]
-        assert (cut.keep, cut.n_truncated) == (whole.keep, len(whole.ids) - room)
+        assert cut.items == whole.items[:head] + whole.items[head - room :]
+        assert (cut.keep, cut.n_truncated) == (whole.keep, len(whole.items) - room)
 
 
 @pytest.mark.parametrize("system", [[], [ChatMessage("system", "be brief")]])
@@ -141,7 +141,7 @@ def test_the_prompt_shown_is_the_one_that_is_read(
         chat.append(ChatMessage("user", "there"))
         text = prompt_text(template, chat)
         read = make_prompt(tokenizer, template, Generate(1, messages=chat), 4 * N_CTX)
-        assert encoded(tokenizer, template, text) == read.ids
+        assert encoded(tokenizer, template, chat) == (read.items, [])
         assert all(message.content in text for message in chat)
         with pytest.raises(BadSetting, match="at least one message"):
             prompt_text(template, [])

@@ -51,9 +51,9 @@ def check(model: Model, sequence: Sequenced, prompt: Sequence[int]) -> None:
         mine = cache.cells[cache.cells[:, BITS] == 1, POSITION].tolist()
         seen = cache.window or N_CTX
         assert len(set(mine)) == len(mine)
-        assert set(range(max(0, len(sequence.tokens) - seen + 1), len(sequence.tokens))) <= {*mine}
+        assert set(range(max(0, len(sequence.items) - seen + 1), len(sequence.items))) <= {*mine}
     got = compute(sequence, prompt)
-    assert sequence.tokens == list(prompt)
+    assert sequence.items == list(prompt)
     assert nmse(got, fresh(model, prompt)) < 1e-5
 
 
@@ -172,12 +172,12 @@ def test_an_answer_that_is_left_or_cancelled(model: Model) -> None:
                 heard += isinstance(event, Piece)
                 if heard == n_heard:
                     break
-        check(model, sequence, [*sequence.tokens[:3], 77])
+        check(model, sequence, [*sequence.items[:3], 77])
         model.loaded.built.caches.clear()
-        sequence.tokens.clear()
+        sequence.items.clear()
         asked = iter([False] * n_heard)
         list(generate(model.loaded, sequence, request, lambda a=asked: next(a, True)))  # type: ignore[misc]
-        check(model, sequence, [*sequence.tokens[:3], 77])
+        check(model, sequence, [*sequence.items[:3], 77])
 
 
 def test_keys_that_cannot_be_turned_are_computed_again(
@@ -191,12 +191,12 @@ def test_keys_that_cannot_be_turned_are_computed_again(
     with monkeypatch.context() as patch:
         patch.setattr("engine.runner.stepper.Stepper._turn", broken)
         sequence.shift(KEEP, never)
-        assert sequence.tokens == KEPT
+        assert sequence.items == KEPT
         check(model, sequence, [*KEPT, 77])
         sequence = full(model)
         with pytest.raises(Cancelled):
             sequence.shift(KEEP, lambda: True)
-        assert sequence.tokens == []
+        assert sequence.items == []
         check(model, sequence, OTHER)
 
 
@@ -205,11 +205,11 @@ def test_a_shift_makes_half_the_context_free(model: Model) -> None:
         sequence = full(model)
         sequence.reuse([*TOKENS[:n], 77])
         sequence.shift(keep, never)
-        assert len(sequence.tokens) == left, (n, keep)
-        assert sequence.tokens == TOKENS[:keep] + TOKENS[n - left + keep : n]
+        assert len(sequence.items) == left, (n, keep)
+        assert sequence.items == TOKENS[:keep] + TOKENS[n - left + keep : n]
         model.loaded.built.caches.clear()
     sequence = full(model)
     sequence.shift(N_CTX - 1, never)
-    assert sequence.tokens == TOKENS[:-1]
+    assert sequence.items == TOKENS[:-1]
     with pytest.raises(BadSetting, match="keep: 64 .*fewer.*64"):
         sequence.shift(N_CTX, never)

@@ -26,7 +26,7 @@ class Asked:
         start = self.sequence.stepper.start
 
         def counting(tokens, *rest, **more):
-            self.begun += len(tokens) == 1 and bool(self.sequence.tokens)
+            self.begun += len(tokens) == 1 and bool(self.sequence.items)
             return start(tokens, *rest, **more)
 
         monkeypatch.setattr(self.sequence.stepper, "start", counting)
@@ -61,7 +61,7 @@ def test_who_stops_listening_leaves_a_whole_context(asked: Asked) -> None:
     while len(ids_of(heard)) < 2:
         heard.append(next(events))
     events.close()
-    assert asked.sequence.tokens[-2:] == whole[:2]
+    assert asked.sequence.items[-2:] == whole[:2]
     assert ids_of(list(asked.answer())) == whole
 
 
@@ -72,7 +72,7 @@ def test_a_stop_text_and_cancelling_leave_a_whole_context(asked: Asked) -> None:
     *_, end = asked.answer(stop=[stop])
     assert isinstance(end, Finished)
     assert (end.reason, end.matched) == ("stop", stop)
-    assert end.stats.n_context == len(asked.sequence.tokens)
+    assert end.stats.n_context == len(asked.sequence.items)
     assert ids_of(list(asked.answer())) == whole
     for event in (events := asked.answer()):
         asked.cancelled = isinstance(event, Piece)
@@ -98,6 +98,6 @@ def test_a_step_that_fails_on_the_way_is_told_and_undone(
     monkeypatch.setattr(Plan, "finish", vanishing)
     with pytest.raises(DeviceError, match="gone"):
         list(asked.answer())
-    assert asked.sequence.tokens[-2:] == whole[:2]
+    assert asked.sequence.items[-2:] == whole[:2]
     monkeypatch.undo()
     assert ids_of(list(asked.answer())) == whole

@@ -106,8 +106,8 @@ def test_a_budget_that_fits_the_plan_survives_a_shift(tmp_path: Path, device: st
         for _ in sequence.prefill(tokens, lambda: False):
             pass
         model.stepper.forget(4, 50)
-        sequence.tokens[4:50] = []
-        model.stepper.step([5], len(sequence.tokens), [0])
+        sequence.items[4:50] = []
+        model.stepper.step([5], len(sequence.items), [0])
         assert held(model.dry) == foreseen(model.dry)
 
 

@@ -4,12 +4,12 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import gguf
-import numpy as np
 import pytest
+from gguf import GGMLQuantizationType as Kind
 
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import BadSetting, NoMem
+from engine.gguf import open_gguf
 from engine.runner.loading import load_model
 from engine.settings import EngineOptions
 from tests.engine.runner.memory import (
@@ -21,6 +21,7 @@ from tests.engine.runner.memory import (
     two_devices,
 )
 from tests.goldens.tiny import ARCHITECTURES, write_tiny
+from tests.goldens.vision.families import write_pair
 
 pytestmark = pytest.mark.device
 MIB = 1 << 20
@@ -189,30 +190,21 @@ def test_every_allocation_of_a_real_load_may_be_refused(
     assert check_every_refusal(model, options, monkeypatch) > 60
 
 
-def test_a_vision_part_is_a_row_of_its_own_with_the_output_block(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add = gguf.GGUFWriter.add_tensor
-    eyes = {name: np.full((64, 32), 3, np.float16) for name in ("v.patch.weight", "mm.0.weight")}
-
-    def with_eyes(writer: gguf.GGUFWriter, name: str, tensor: np.ndarray) -> None:
-        add(writer, name, tensor)
-        if name == "output_norm.weight":
-            for eye, values in eyes.items():
-                add(writer, eye, values)
-
-    monkeypatch.setattr(gguf.GGUFWriter, "add_tensor", with_eyes)
-    path = write_tiny(tmp_path / "tiny.gguf", "llama")
+def test_a_tower_is_a_row_of_its_own_with_the_output_block(tmp_path: Path) -> None:
+    path, mmproj = write_pair(tmp_path, "gemma3", Kind.F16)
     one, two = two_devices()
     model = load_model(path, EngineOptions(device=one, ctx=64, place=f"out={two}"))
-    with closing(model):
+    with closing(model), open_gguf(mmproj) as file:
         assert foreseen(model.dry) == held(model.dry)
-        sizes = {(d, i): n for (d, component, i), n in held(model.dry).items()
-                 if component == "vision"}  # fmt: skip
-        assert sizes == {(two, 3): 2 * 64 * 32 * 2}
+        assert model.built.tower is not None
+        owners = {(d, i) for d, component, i in held(model.dry) if component == "vision"}
+        assert owners == {(two, model.built.n_layer)}
         placed = model.stepper.planner.placed
-        at = next(at for tensor, at in placed.items() if tensor.name == "v.patch.weight")
-        assert (at.buffer.read(at.offset, 64 * 32 * 2).view(np.float16) == 3).all()
+        tensor = next(t for t in model.built.tower.sources if t.name == "v.patch_embd.weight")
+        at = placed[tensor]
+        stored = at.buffer.read(at.offset, tensor.nbytes)
+        assert (stored == file.data("v.patch_embd.weight").reshape(-1)).all()
+        assert not any(t.name == "v.patch_embd.weight" for t, _ in model.dry.mapped)
 
 
 def test_what_a_device_says_it_has_is_its_budget(tiny_path: Path) -> None:

@@ -1,0 +1,80 @@
+"""The pictures that were brought, by digest: their files, as long as there is room."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from io import BytesIO
+
+from PIL import Image
+
+from engine.errors import UnknownPictures
+from engine.images.decode import Picture, decode
+from engine.images.plan import Size
+from engine.units import MIB
+
+MOST_BYTES = 256 * MIB
+"""Of files; those asked for longest ago are forgotten first, and have to be brought again."""
+
+
+@dataclass(frozen=True)
+class Brought:
+    """A picture's file, and what was found in it."""
+
+    data: bytes
+    size: Size
+    notes: tuple[str, ...]
+
+
+class Album:
+    """Files of pictures, decoded when their pixels are needed: a file is a tenth of these."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most_bytes
+        self._brought: OrderedDict[str, Brought] = OrderedDict()
+        self._latest: Picture | None = None
+
+    def put(self, data: bytes) -> Picture:
+        """Take a file in. Raises `BadPicture`."""
+        picture = decode(data)
+        self._keep(picture, data)
+        return picture
+
+    def put_pixels(self, picture: Picture) -> None:
+        """Take in what has no file: kept as PNG, which loses nothing."""
+        if picture.digest not in self._brought:
+            file = BytesIO()
+            Image.fromarray(picture.rgb).save(file, "PNG", compress_level=1)
+            self._keep(picture, file.getvalue())
+
+    def look(self, digest: str) -> Brought:
+        """Size and notes of a picture. Raises `UnknownPictures`."""
+        self.check([digest])
+        self._brought.move_to_end(digest)
+        return self._brought[digest]
+
+    def picture(self, digest: str) -> Picture:
+        """Its pixels. Raises `UnknownPictures`."""
+        if self._latest is None or self._latest.digest != digest:
+            self._latest = None
+            self._latest = decode(self.look(digest).data)
+        return self._latest
+
+    def check(self, digests: Iterable[str]) -> None:
+        """Raise `UnknownPictures` for those that are not here."""
+        missing = [digest for digest in dict.fromkeys(digests) if digest not in self._brought]
+        if missing:
+            raise UnknownPictures(missing)
+
+    def forget_pixels(self) -> None:
+        """Keep files alone."""
+        self._latest = None
+
+    def _keep(self, picture: Picture, data: bytes) -> None:
+        self._latest = picture
+        self._brought[picture.digest] = Brought(data, picture.size, picture.notes)
+        self._brought.move_to_end(picture.digest)
+        while len(self._brought) > 1 and self._bytes() > self._most:
+            self._brought.popitem(last=False)
+
+    def _bytes(self) -> int:
+        return sum(len(brought.data) for brought in self._brought.values())

@@ -1,0 +1,112 @@
+"""The files of a model: its own, and the one that makes it see."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from engine.backends.base import Bytes
+from engine.errors import BadFile, BadSetting, TensorMismatch, UnsupportedModel
+from engine.gguf import GGUFFile, open_gguf
+from engine.gguf.formats import Format
+from engine.gguf.values import Array
+from engine.graph.tensor import Tensor
+from engine.models.build import BuiltModel, build_model, with_tower
+from engine.models.vision.build import has_tower
+from engine.protocol import Vision
+from engine.settings import EngineOptions
+
+NONE = "none"
+HINT = "mmproj"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model with its caches, its file, and that of its tower (the same one, where it holds both).
+
+    `notes` tell why it does not see, where it might have been meant to.
+    """
+
+    file: GGUFFile
+    built: BuiltModel
+    tower_file: GGUFFile | None = None
+    notes: tuple[str, ...] = ()
+
+    def file_of(self, tensor: Tensor) -> GGUFFile:
+        """Where a weight is read."""
+        tower = self.built.tower
+        if tower is not None and tensor in tower.sources:
+            assert self.tower_file is not None
+            return self.tower_file
+        return self.file
+
+    def data(self, tensor: Tensor) -> Bytes:
+        """The blocks of a weight, mapped."""
+        return self.file_of(tensor).data(self.built.sources[tensor])
+
+    @cached_property
+    def vision(self) -> Vision | None:
+        """What makes it see."""
+        tower = self.built.tower
+        if tower is None or self.tower_file is None:
+            return None
+        size = sum(tensor.nbytes for tensor in tower.sources)
+        return Vision(tower.kind, str(self.tower_file.paths[0]), size)
+
+
+def open_model(
+    path: str | Path, options: EngineOptions, n_batch: int, kv: Format, stack: ExitStack
+) -> Opened:
+    """Open a model's file and, by `options.mmproj`, the one of its tower. Reads no weights.
+
+    A file that was named must fit; one that was found beside the model is left, with a note, where
+    it does not. Raises `BadFile`, `UnsupportedModel`, `TensorMismatch`, `BadSetting`.
+    """
+    if options.image_tokens is not None and options.image_tokens < 1:
+        raise BadSetting("image_tokens", options.image_tokens, "a number of tokens from 1 up")
+    file = stack.enter_context(open_gguf(path))
+    built = build_model(file, options.ctx, n_batch, kv)
+    if options.mmproj == NONE:
+        return Opened(file, built)
+    has_token = _vocabulary(file)
+    if options.mmproj:
+        given = stack.enter_context(open_gguf(options.mmproj))
+        if not has_tower(given):
+            raise BadFile(given.paths[0], "it holds no vision tower; name an mmproj file")
+        seeing = with_tower(built, given, has_token, options.image_tokens)
+        return Opened(file, seeing, given)
+    notes = []
+    for found in [Path(path)] if has_tower(file) else candidates(path):
+        try:
+            given = file if has_tower(file) else stack.enter_context(open_gguf(found))
+            return Opened(file, with_tower(built, given, has_token, options.image_tokens), given)
+        except UnsupportedModel as error:
+            if has_tower(file):  # else it may be that of another model in the folder
+                notes.append(f"pictures are not read: {error}")
+        except (BadFile, TensorMismatch) as error:
+            notes.append(f"pictures are not read: {error}")
+    return Opened(file, built, notes=tuple(notes))
+
+
+def candidates(path: str | Path) -> list[Path]:
+    """Files in the model's folder that are called projectors, the most exact first."""
+    folder = Path(path).resolve().parent
+    try:
+        names = [p for p in folder.glob("*.gguf") if HINT in p.name.lower() and p.is_file()]
+    except OSError:
+        return []
+    return sorted(names, key=lambda p: ("q8" in p.name.lower(), p.name))
+
+
+def _vocabulary(file: GGUFFile) -> Callable[[str], bool]:
+    """Whether a model's vocabulary has a text; it is read when first asked."""
+    known: frozenset[str] | None = None
+
+    def has_token(text: str) -> bool:
+        nonlocal known
+        if known is None:
+            known = frozenset(file.metadata.get("tokenizer.ggml.tokens", Array).strings())
+        return text in known
+
+    return has_token

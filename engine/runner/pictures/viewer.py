@@ -1,0 +1,142 @@
+"""How an open model sees: plans of pictures, and the rows that its tower makes of them."""
+
+from collections.abc import Callable, Generator, Sequence
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.backends.base import Backend
+from engine.errors import Cancelled, ContextFull, NotSupported
+from engine.images.plan import ImagePlan, Limits, Size
+from engine.images.resize import Resizer
+from engine.models.vision.build import BuiltTower
+from engine.runner.pictures.album import Album
+from engine.runner.pictures.items import Item, Shown, runs
+from engine.runner.pictures.marking import Marking
+from engine.runner.pictures.store import Floats, Kept, RowStore
+from engine.runner.stepper import MAX_BATCH
+from engine.scheduler.plan import Planner
+
+
+class Encoding(NamedTuple):
+    """A tower at work: so many views of a picture are done, the last of them in `seconds`."""
+
+    picture: Shown
+    done: int
+    total: int
+    seconds: float = 0.0
+
+
+class Viewer:
+    """The tower of an open model with what it needs: pictures, plans, a store of rows.
+
+    `limits` hold for every picture. `per_patch` are the seconds that a patch took last; None before
+    any was computed.
+    """
+
+    def __init__(
+        self,
+        built: BuiltTower,
+        planner: Planner,
+        host: Backend,
+        marking: Marking,
+        limits: Limits,
+        kept_bytes: int,
+    ) -> None:
+        self.built, self.tower, self.marking = built, built.tower, marking
+        self.album = Album()
+        self.per_patch: float | None = None
+        self._planner, self._limits = planner, limits
+        width = built.tower.host.n_embd * (1 + built.tower.deepstack)
+        self.store = RowStore(host, width, kept_bytes)
+
+    def plan(self, size: Size, limits: Limits) -> ImagePlan:
+        """What a picture of that size becomes, within what the context allows."""
+        return self.tower.plan(size, self.within(limits))
+
+    def within(self, limits: Limits) -> Limits:
+        """The tighter of a picture's own limits and the model's."""
+        rows = [n for n in (limits.rows, self._limits.rows) if n is not None]
+        return Limits(min(rows, default=None), limits.one_view or self._limits.one_view)
+
+    def fits(self, picture: Shown, n_ctx: int) -> None:
+        """Raise `ContextFull` for a picture that leaves no token any room, `NotSupported` for one
+        whose rows see each other and are more than a step takes.
+        """
+        if not picture.plan.causal and picture.n_rows > MAX_BATCH:
+            rows = f"more than {MAX_BATCH} rows that see each other, of which a picture of"
+            raise NotSupported(f"{rows} {picture.size} has {picture.n_rows},")
+        if picture.n_rows > n_ctx - 1:
+            cap = f"--image-tokens {n_ctx // 2} or a context above {picture.n_rows}"
+            detail = f"they are one picture of {picture.size}; {cap} would do"
+            raise ContextFull(picture.n_rows, n_ctx, detail)
+
+    def patches(self, plan: ImagePlan) -> int:
+        """What the tower computes for all views."""
+        side = self.tower.params.patch
+        return sum((view.size.w // side) * (view.size.h // side) for view in plan.views)
+
+    def encode(
+        self, picture: Shown, cancelled: Callable[[], bool]
+    ) -> Generator[Encoding, None, Kept]:
+        """The rows of all views, those that are not there computed now; finished views stay.
+
+        Raises `Cancelled`, `UnknownPictures`, `NoMem`.
+        """
+        kept = self.store.take(picture)
+        plan = picture.plan
+        passes = self.tower.passes(plan)
+        missing = [i for i in passes if i not in kept.done]
+        if not missing:
+            return kept
+        total = len(passes)
+        before = total - len(missing)
+        yield Encoding(picture, before, total)
+        resizer: Resizer | None = None
+        for done, view in enumerate(missing, before + 1):
+            if cancelled():
+                raise Cancelled("looking at the picture")
+            begun = perf_counter()
+            resizer = resizer or Resizer(self.album.picture(picture.digest), self.tower.rule)
+            rows = self._run(resizer, plan, view)
+            first = picture.starts[view]
+            kept.rows[first : first + len(rows)] = rows
+            kept.done |= {view} if total == len(plan.views) else set(range(len(plan.views)))
+            taken = perf_counter() - begun
+            self.per_patch = taken * total / max(1, self.patches(plan))
+            yield Encoding(picture, done, total, taken)
+        self.album.forget_pixels()
+        return kept
+
+    def rows(
+        self, items: Sequence[Item], cancelled: Callable[[], bool]
+    ) -> Generator[Encoding, None, Floats | None]:
+        """f32 [T, width] of items, zeros for tokens; None where all are tokens. Raises as
+        `encode`.
+        """
+        found: Floats | None = None
+        for run in runs(items):
+            kept = yield from self.encode(run.picture, cancelled)
+            if found is None:
+                found = np.zeros((len(items), self.store.width), np.float32)
+            for i in range(run.begin, run.end):
+                source = run.picture.sources[run.first + i - run.begin]
+                if isinstance(source, int):
+                    found[i] = kept.rows[source]
+                else:
+                    learned = self.built.learned[source]
+                    found[i, : len(learned)] = learned
+        return found
+
+    def close(self) -> None:
+        """Free the rows."""
+        self.store.close()
+
+    def _run(self, resizer: Resizer, plan: ImagePlan, view: int) -> Floats:
+        step = self.tower.inputs(resizer.pixels(plan.views[view]), plan, view)
+        n = self.tower.bucket(step.n)
+        compiled, p = self._planner.plan_with(("tower", n), lambda: self.built.build(n))
+        (rows,) = compiled.run(p.fill(step))
+        made: Floats = rows.reshape(-1, self.store.width)[: step.rows].astype(np.float32)
+        return made
