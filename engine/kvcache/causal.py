@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import ContextFull
+from engine.errors import ContextFull, NotSupported
 
 Ints = NDArray[np.int32]
 BITS, POSITION = 0, 1
@@ -30,15 +30,17 @@ class CacheStep:
 
 
 class CausalCache:
-    """The cells of full (`window` None) or sliding-window attention.
+    """The cells of full attention, or where a token sees the last `window` ones or its `chunk`.
 
-    `window` counts visible tokens, the token itself included. Cells out of the window are given up
-    only when room is needed, so that a prompt can often be resumed further back.
+    `window` counts visible tokens, the token itself included; a token at p sees its chunk from
+    floor(p / chunk) * chunk on. Cells that nobody sees any more are given up only when room is
+    needed, so that a prompt can often be resumed further back.
     """
 
-    def __init__(self, n_cells: int, window: int | None = None) -> None:
+    def __init__(self, n_cells: int, window: int | None = None, chunk: int | None = None) -> None:
         self.n_cells = n_cells
         self.window = window
+        self.chunk = chunk
         self.cells: Ints = np.zeros((n_cells, 2), np.int32)
         self.cells[:, POSITION] = -1
         self.n_kv = 0
@@ -52,7 +54,7 @@ class CausalCache:
         up to the end of a group whose members all see each other, all of it in this step.
         """
         n = len(positions)
-        if self._n_used + n > self.n_cells and self.window is not None:
+        if self._n_used + n > self.n_cells and (self.window or self.chunk):
             self._slide(sequence, int(positions[0]))
         n_free = self.n_cells - self._n_used
         if n_free < n:
@@ -71,11 +73,14 @@ class CausalCache:
         """Forget the positions from `begin` up to `end` (None: all that follow).
 
         With an end, later tokens move down by end - begin; returned is how far each cell's K must
-        be rotated [C], or None where nothing moves.
+        be rotated [C], or None where nothing moves. Raises `NotSupported` where that would take
+        them into other chunks, as which they were not computed.
         """
         mine = self._of(sequence)
         position = self.cells[:, POSITION]
         later = mine & (position >= end) if end is not None else np.zeros_like(mine)
+        if self.chunk is not None and later.any():
+            raise NotSupported("moving tokens from chunk to chunk")
         gone = mine & (position >= begin) & ~later
         self._release(gone, sequence)
         if end is None or not later.any():
@@ -90,8 +95,7 @@ class CausalCache:
         What lies from `position` on is removed first by the caller.
         """
         held = self.cells[self._of(sequence), POSITION]
-        first = 0 if self.window is None else max(0, position - self.window + 1)
-        wanted = np.arange(first, position)
+        wanted = np.arange(self._first_of(position), position)
         return bool(np.isin(wanted, held).all())
 
     def clear(self) -> None:
@@ -116,18 +120,27 @@ class CausalCache:
         """Free the cells that no sequence will see again: this one continues at `first`, any other
         behind its last position.
         """
-        assert self.window is not None
         for other in range(MAX_SEQUENCES):
             mine = self._of(other)
             if mine.any():
                 position = self.cells[:, POSITION]
                 following = first if other == sequence else int(position[mine].max()) + 1
-                self._release(mine & (position <= following - self.window), other)
+                seen = self._first_of(following)
+                self._release(mine & (position < seen), other)
+
+    def _first(self, positions: Ints) -> Ints:
+        """The first position that a token at each of `positions` sees."""
+        first = np.zeros_like(positions)
+        if self.window is not None:
+            first = np.maximum(first, positions - self.window + 1)
+        return first if self.chunk is None else positions - positions % self.chunk
+
+    def _first_of(self, position: int) -> int:
+        return int(self._first(np.array([position], np.int32))[0])
 
     def _spans(self, positions: Ints, sequence: int, ends: Ints | None) -> Ints:
         spans = np.zeros((len(positions), 4), np.int32)
         spans[:, 0] = 1 << sequence
-        if self.window is not None:
-            spans[:, 1] = np.maximum(0, positions - self.window + 1)
+        spans[:, 1] = self._first(positions)
         spans[:, 2] = positions if ends is None else ends
         return spans

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from engine.graph import ops
 from engine.graph.tensor import Tensor
 from engine.layers.linear import Linear, RMSNorm
 from engine.layers.rope import RopeParams
@@ -14,8 +15,8 @@ from engine.weights.bind import Name
 class AttentionSpec:
     """The numbers of one layer's attention; `rope` None leaves queries and keys as they are.
 
-    `scale` multiplies scores, `eps` belongs to the norms of queries and keys; queries are
-    multiplied by their `temperature` last.
+    `scale` multiplies scores, `eps` belongs to the norms of queries and keys, `turned_eps` to those
+    without weights that follow the turning; queries are multiplied by their `temperature` last.
     """
 
     n_head: int
@@ -24,6 +25,7 @@ class AttentionSpec:
     scale: float
     eps: float
     rope: RopeParams | None
+    turned_eps: float | None = None
     temperature: Temperature | None = None
 
 
@@ -49,6 +51,9 @@ class SelfAttention:
         if spec.rope is not None:
             q = p.rope(q, spec.rope).named("Qcur", i)
             k = p.rope(k, spec.rope).named("Kcur", i)
+        if spec.turned_eps is not None:
+            q = ops.rms_norm(q, None, spec.turned_eps).named("Qcur_normed", i)
+            k = ops.rms_norm(k, None, spec.turned_eps).named("Kcur_normed", i)
         if spec.temperature is not None:
             q = p.tempered(q, spec.temperature).named("Qcur_scaled", i)
         mixed = p.attend(q, k, v, cache, spec.scale).named("kqv_out", i)  # [D*H, T]

@@ -17,11 +17,14 @@ from engine.weights.bind import Name
 
 @dataclass(frozen=True)
 class BlockSpec:
-    """The numbers of one block; `eps` belongs to its norms."""
+    """The numbers of one block; `eps` belongs to its norms, `used` counts the experts that a token
+    meets, where there are.
+    """
 
     attention: AttentionSpec
     gated: GatedActivation
     eps: float
+    used: int = 0
 
 
 @dataclass(frozen=True)

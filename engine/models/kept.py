@@ -81,35 +81,42 @@ class Nothing:
 
 
 Kept = Cells | Chunk | Latent | State | Encoded | Nothing
-MADE = (Cells, Nothing)
+MADE = (Cells, Chunk, Nothing)
 
 
 def make_caches(
     kept: Sequence[Kept], n_ctx: int, n_batch: int, kv: Format
 ) -> tuple[CacheGroup, list[LayerCache | None]]:
-    """One cache for each distinct window, and what each layer's part of the contract becomes.
+    """One cache for each distinct window or chunk, and what each layer's part of the contract
+    becomes.
 
     Raises `UnsupportedModel` for what cannot be made, and `BadSetting` where heads are no whole
     blocks of `kv`.
     """
-    windows = list(dict.fromkeys(k.window for k in kept if isinstance(k, Cells)))
+    sights = list(dict.fromkeys(_sight(k) for k in kept if isinstance(k, Cells | Chunk)))
     whole = _up(n_ctx)
-    sizes = [whole if w is None else min(whole, _up(w + n_batch)) for w in windows]
+    sizes = [min(whole, _up((window or chunk or whole) + n_batch)) for window, chunk in sights]
     layers: list[LayerCache | None] = []
     for i, shape in enumerate(kept):
         match shape:
-            case Cells():
-                index = windows.index(shape.window)
-                layers.append(_cells(shape, i, index, sizes[index], kv))
+            case Cells() | Chunk():
+                index = sights.index(_sight(shape))
+                cells = shape.cells if isinstance(shape, Chunk) else shape
+                layers.append(_cells(cells, i, index, sizes[index], kv))
             case Nothing():
                 layers.append(None)
-            case Chunk() | Latent() | State() | Encoded():
+            case Latent() | State() | Encoded():
                 names = [kind.__name__.lower() for kind in MADE]
                 raise UnsupportedModel(
                     f"what layer {i} keeps:", type(shape).__name__.lower(), names
                 )
-    caches = [CausalCache(size, window) for size, window in zip(sizes, windows, strict=True)]
+    caches = [CausalCache(size, *sight) for size, sight in zip(sizes, sights, strict=True)]
     return CacheGroup(caches), layers
+
+
+def _sight(shape: Cells | Chunk) -> tuple[int | None, int | None]:
+    """Its window and its chunk."""
+    return (None, shape.size) if isinstance(shape, Chunk) else (shape.window, None)
 
 
 def _cells(shape: Cells, i: int, cache: int, n_cells: int, kv: Format) -> LayerCache:

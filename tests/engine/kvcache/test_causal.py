@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import ContextFull
+from engine.errors import ContextFull, NotSupported
 from engine.kvcache.causal import BITS, POSITION, CausalCache
 from engine.kvcache.group import CacheGroup
 
@@ -137,3 +137,27 @@ def test_group_takes_a_step_back_when_one_cache_is_full() -> None:
     assert large.n_kv == small.n_kv == 3
     group.clear()
     assert large.n_kv == 0
+
+
+def test_a_token_sees_its_chunk() -> None:
+    cache = CausalCache(8, chunk=4)
+    spans = cache.start(np.arange(6, dtype=np.int32), 0).spans
+    np.testing.assert_array_equal(spans[:, 1], [0, 0, 0, 0, 4, 4])
+    np.testing.assert_array_equal(spans[:, 2], np.arange(6))
+    # What nobody will see again makes room: the first chunk.
+    step = cache.start(np.arange(6, 9, dtype=np.int32), 0)
+    np.testing.assert_array_equal(step.spans[:, 1], [4, 4, 8])
+    assert set(cache.cells[cache.cells[:, 0] != 0, 1]) == {4, 5, 6, 7, 8}
+    assert not cache.can_resume(0, 3)
+    cache.remove(0, 6)
+    assert cache.can_resume(0, 6)
+
+
+def test_tokens_stay_in_their_chunk() -> None:
+    cache = CausalCache(8, chunk=4)
+    cache.start(np.arange(6, dtype=np.int32), 0)
+    with pytest.raises(NotSupported, match="from chunk to chunk"):
+        cache.remove(0, 1, 3)
+    assert (cache.cells[:, 0] != 0).sum() == 6
+    cache.remove(0, 3)
+    assert cache.can_resume(0, 3)

@@ -28,6 +28,16 @@ def test_each_window_has_a_cache_and_each_layer_its_cells() -> None:
     assert (first.rope, last.rope) == (ROPE, None)
 
 
+def test_layers_of_one_chunk_share_a_cache() -> None:
+    chunk = Chunk(ALL, 500)
+    caches, layers = make_caches([chunk, ALL, chunk], 3000, 100, F16)
+    assert [(c.window, c.chunk, c.n_cells) for c in caches.caches] == [
+        (None, 500, 768),
+        (None, None, 3072),
+    ]
+    assert [layer.cache for layer in layers if layer is not None] == [0, 1, 0]
+
+
 def test_a_window_takes_no_more_than_the_context() -> None:
     caches, _ = make_caches([Cells(32, 32, 1, ROPE, window=(1 << 31) - 1)], 300, 512, F16)
     assert [c.n_cells for c in caches.caches] == [512]
@@ -41,14 +51,13 @@ def test_a_model_may_keep_nothing_at_all() -> None:
 @pytest.mark.parametrize(
     ("kept", "name"),
     [
-        (Chunk(ALL, 8192), "chunk"),
         (Latent(64, 512, ROPE), "latent"),
         (State(128, 4, 1 << 14), "state"),
         (Encoded(128, 128, 8, 6404), "encoded"),
     ],
 )
 def test_what_cannot_be_made_yet_is_refused_by_name(kept: Kept, name: str) -> None:
-    with pytest.raises(UnsupportedModel, match=f"layer 1 keeps: '{name}'.*cells, nothing"):
+    with pytest.raises(UnsupportedModel, match=f"layer 1 keeps: '{name}'.*cells, chunk, nothing"):
         make_caches([ALL, kept], 300, 512, F16)
 
 

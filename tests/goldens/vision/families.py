@@ -26,6 +26,7 @@ TEXTS = {
     "qwen2vl": ("qwen2vl", False),
     "qwen25vl": ("qwen25vl", True),
     "qwen3vl": ("qwen3vl", False),
+    "llama4": ("llama4", False),
 }
 """Architectures of text models that these files alone have, and whether a single one has it."""
 

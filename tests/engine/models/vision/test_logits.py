@@ -16,6 +16,7 @@ from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import BadFile
 from engine.runner import load
 from engine.runner.api import Model
+from engine.runner.sequence import Sequenced
 from tests.engine.models.vision.prompts import TOGETHER, Prompt, prompt_of, seeing
 from tests.goldens.vision.families import PAIR, SINGLE, TEXTS, files_of, write_pair, write_single
 from tests.goldens.vision.store import Case, load_cases, load_state
@@ -23,9 +24,9 @@ from tests.truth.compare import nmse
 
 KNOWN = (
     *("gemma3", "idefics3", "mistral3", "llava", "pixtral", "llava_next", "internvl"),
-    *("qwen2vl", "qwen25vl", "qwen3vl"),
+    *("qwen2vl", "qwen25vl", "qwen3vl", "llama4"),
 )
-KNOWN_SINGLE = ("gemma3", "mistral3", "qwen25vl", "qwen3vl")
+KNOWN_SINGLE = ("gemma3", "mistral3", "qwen25vl", "qwen3vl", "llama4")
 OPENCL = [pytest.param(i.name, marks=pytest.mark.device, id=i.name) for i in list_devices()]
 NEAR = 0.01
 """Logits that are nearer are not asked for their order."""
@@ -139,3 +140,20 @@ def test_logits_on_two_devices(family: str, tmp_path: Path) -> None:
     place = f"0-1={first},2={second}"
     with opened(tmp_path, family, case, device=first, kv="f16", place=place) as (model, prompt):
         assert error(run(model, prompt, len(case.logits)), case) < 1e-4
+
+
+def test_chunks_that_would_move_are_computed_again(tmp_path: Path) -> None:
+    """A shift moves tokens from chunk to chunk; what stays is that of a fresh context."""
+    tokens = load_cases("llama4")["two"].ids
+    kept = tokens[tokens >= 0].tolist()[:96]
+    path = write_pair(tmp_path, "llama4")[0]
+    with load(path, device="host", ctx=100, kv="f32") as model:
+        shifted = Sequenced(model.loaded.stepper)
+        for _ in shifted.prefill(kept, lambda: False):
+            pass
+        shifted.shift(4, lambda: False)
+        rest = kept[:4] + kept[-len(shifted.tokens) + 4 :]
+        assert shifted.tokens == rest
+        after = shifted.append(7)
+        *_, (_, fresh) = model.loaded.stepper.all_logits([*rest, 7])
+    assert nmse(after, fresh[-1]) < 1e-9
