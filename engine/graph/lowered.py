@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 from engine.graph.node import Arguments
-from engine.graph.ops.attention import Attention
+from engine.graph.ops.attention import FusedAttention
 from engine.graph.ops.reduce import Argsort
 from engine.graph.tensor import Tensor
 
@@ -143,7 +143,7 @@ class RopeStore(Arguments):
 
 
 @dataclass(frozen=True)
-class LoweredAttention(Attention):
+class LoweredAttention(FusedAttention):
     """Attention, or with [Dv + 2, H, T, chunks] elements the shares of chunks of cells. `packed`, a
     RESULT, is the result in panels, too.
     """

@@ -14,9 +14,9 @@ from engine.graph.lowered import (
     Quantize,
 )
 from engine.graph.op import Op
-from engine.graph.ops.attention import Attention
+from engine.graph.ops.attention import FusedAttention
 from engine.graph.ops.matmul import Matmul
-from engine.graph.ops.rows import Rows, SetRows
+from engine.graph.ops.rows import Gather, SetRows
 from engine.graph.tensor import Role, Tensor
 
 Values = Mapping[Tensor, NDArray[np.generic]]
@@ -49,7 +49,7 @@ def work_of(node: Tensor, inputs: Values) -> NodeWork:
     if node.op is Op.ATTENTION:
         return _attention(node, LoweredAttention.of(node), inputs)
     if node.op is Op.ROWS:
-        gather = Rows.of(node)
+        gather = Gather.of(node)
         read = gather.ids.nelements * gather.x.fmt.row_bytes(gather.x.shape[0])
         return NodeWork(read + _sizes(node, gather.ids), node.nelements)
     if node.op is Op.SET_ROWS:
@@ -73,7 +73,7 @@ def _by_expert(node: Tensor, experts: Tensor, *others: Tensor) -> NodeWork:
     return NodeWork(read + _sizes(node, *others), 2 * experts.shape[0] * node.nelements)
 
 
-def _attention(node: Tensor, given: Attention, inputs: Values) -> NodeWork:
+def _attention(node: Tensor, given: FusedAttention, inputs: Values) -> NodeWork:
     """Every query times the cells of its span; every cell that some query sees is read once."""
     q, k, v = given.q, given.k, given.v
     rows = np.asarray(inputs[given.spans]).reshape(-1, 4)

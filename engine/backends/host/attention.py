@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backends.host.operand import Operand
-from engine.graph.ops.attention import Attention, Softmax
+from engine.graph.ops.attention import FusedAttention, Softmax
 from engine.graph.tensor import Tensor
 
 Floats = NDArray[np.float32]
@@ -27,7 +27,7 @@ def attention(
     sinks: Operand | None,
 ) -> None:
     """softmax(scale * k.q, masked) . v for each head; head h reads key-value head h // (H/K)."""
-    given = Attention.of(node)
+    given = FusedAttention.of(node)
     n = int(n_kv.load((0, 0, 0, 0)))
     keys = k.load(np.s_[0, :n]).transpose(1, 2, 0)  # [K, D, n]
     values = v.load(np.s_[0, :n]).transpose(1, 0, 2)  # [K, n, Dv]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.quantize import has_wide_vectors
-from engine.graph.ops.attention import Attention
+from engine.graph.ops.attention import FusedAttention
 
 ROWS = 4
 """Most queries of a tile: 4 queries times 4 cells are what registers hold."""
@@ -35,7 +35,7 @@ class AttentionSplit:
     lanes: bool = False
 
 
-def split_of(attention: Attention, traits: DeviceTraits) -> AttentionSplit:
+def split_of(attention: FusedAttention, traits: DeviceTraits) -> AttentionSplit:
     """The cut of attention on such a device. The number of cells in use plays no part."""
     _, heads, n_tokens, _ = attention.q.shape
     kv_heads, capacity = attention.k.shape[1:3]
@@ -63,7 +63,7 @@ def lane_width(traits: DeviceTraits) -> int:
     return 16 if has_wide_vectors(traits) else 8
 
 
-def _rows_of_lanes(attention: Attention, traits: DeviceTraits) -> int:
+def _rows_of_lanes(attention: FusedAttention, traits: DeviceTraits) -> int:
     """Queries of an item where they are lanes: those of several tiles, as keys and values are
     brought for all of them; 0 where there are too few to keep lanes and cores busy.
     """

@@ -19,7 +19,7 @@ from engine.graph.tensor import Tensor
 
 
 @dataclass(frozen=True)
-class Attention(Arguments):
+class FusedAttention(Arguments):
     """softmax(scale * k.q, masked) . v over a cache."""
 
     q: Tensor
@@ -76,7 +76,7 @@ def attention(
     if sinks is not None and (sinks.fmt != F32 or sinks.dims != (heads,)):
         raise ShapeError("attention", "sinks are f32, one a head", sinks.shape, q.shape)
     numbers = {"scale": float(scale), "softcap": float(softcap)}
-    arguments = Attention(q, k, v, spans, cells, n_kv, sinks, **numbers)
+    arguments = FusedAttention(q, k, v, spans, cells, n_kv, sinks, **numbers)
     return node(Op.ATTENTION, F32, (v.shape[0], heads, n_tokens), arguments)
 
 

@@ -11,7 +11,7 @@ from engine.graph.tensor import Tensor
 
 
 @dataclass(frozen=True)
-class Rows(Arguments):
+class Gather(Arguments):
     """Rows of x, chosen by ids."""
 
     x: Tensor
@@ -35,7 +35,7 @@ def rows(x: Tensor, ids: Tensor) -> Tensor:
     if ids.fmt != I32 or ids.shape[1:3] != x.shape[2:] or ids.shape[3] != 1:
         wanted = "needs x [D, R, n2, n3] and i32 ids [n, n2, n3]"
         raise ShapeError("rows", wanted, x.shape, ids.shape)
-    return node(Op.ROWS, I32 if x.fmt == I32 else F32, (x.shape[0], *ids.shape[:3]), Rows(x, ids))
+    return node(Op.ROWS, I32 if x.fmt == I32 else F32, (x.shape[0], *ids.shape[:3]), Gather(x, ids))
 
 
 def set_rows(target: Tensor, values: Tensor, ids: Tensor) -> Tensor:

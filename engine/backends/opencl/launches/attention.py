@@ -26,7 +26,7 @@ from engine.backends.opencl.launches.sizes import (
 )
 from engine.gguf.formats import F16, F32, I32
 from engine.graph.lowered import AttentionMerge, LoweredAttention
-from engine.graph.ops.attention import Attention, Softmax
+from engine.graph.ops.attention import FusedAttention, Softmax
 from engine.graph.tensor import Tensor
 
 KV_NAMES = {F16: TYPE_NAMES[F16], F32: TYPE_NAMES[F32], **BLOCK_NAMES}
@@ -40,7 +40,7 @@ TEAM = 64
 
 def supports_attention(node: Tensor, type_of: TypeOf) -> bool:
     """f32 queries over a cache of f16, f32 or blocks, heads without gaps."""
-    given = Attention.of(node)
+    given = FusedAttention.of(node)
     q, k, v = given.q, given.k, given.v
     numbers = are((F32,), q, given.sinks) and are(KV_NAMES, k) and v.fmt is k.fmt
     integers = are((I32,), given.spans, given.cells, given.n_kv)

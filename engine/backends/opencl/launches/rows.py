@@ -21,20 +21,20 @@ from engine.backends.opencl.launches.sizes import (
     strides,
 )
 from engine.gguf.formats import F32, I32, I64
-from engine.graph.ops.rows import Rows, SetRows
+from engine.graph.ops.rows import Gather, SetRows
 from engine.graph.tensor import Tensor
 
 
 def supports_rows(node: Tensor, type_of: TypeOf) -> bool:
     """Tables of any type that can be read, and i32."""
-    given = Rows.of(node)
+    given = Gather.of(node)
     types = are((*ROW_NAMES, I32), given.x) and are((I32,), given.ids)
     return readable(node, type_of) and types and gapless(given.x)
 
 
 def rows(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over the gathered elements."""
-    given = Rows.of(node)
+    given = Gather.of(node)
     x = given.x
     width = BLOCK_WIDTH if x.fmt.quantized else 0
     count = rows_in(node.shape)

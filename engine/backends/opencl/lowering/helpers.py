@@ -17,7 +17,7 @@ from engine.graph.lowered import (
 )
 from engine.graph.node import Arguments, node, writing
 from engine.graph.op import Op
-from engine.graph.ops.attention import Attention
+from engine.graph.ops.attention import FusedAttention
 from engine.graph.ops.matmul import MatmulId
 from engine.graph.ops.reduce import Argsort
 from engine.graph.tensor import Tensor
@@ -65,7 +65,7 @@ def split_attention(attention: Tensor, traits: DeviceTraits) -> tuple[Tensor, ..
 
     The merge writes the storage of `attention`; the shares [Dv + 2, H, T, chunks] are their own.
     """
-    given = Attention.of(attention)
+    given = FusedAttention.of(attention)
     chunks = split_of(given, traits).chunks
     if chunks == 1:
         return (attention,)

@@ -11,7 +11,7 @@ from engine.gguf.formats import F16, F32, I32
 from engine.graph import ops
 from engine.graph.lowered import AttentionMerge
 from engine.graph.op import Op
-from engine.graph.ops.attention import Attention
+from engine.graph.ops.attention import FusedAttention
 from engine.graph.tensor import Role, Tensor, leaf
 
 
@@ -31,7 +31,7 @@ def attention(heads: int, kv_heads: int, n_tokens: int, capacity: int) -> Tensor
 
 
 def split(node: Tensor, traits: DeviceTraits) -> AttentionSplit:
-    return split_of(Attention.of(node), traits)
+    return split_of(FusedAttention.of(node), traits)
 
 
 @pytest.mark.parametrize("is_cpu", [True, False])
