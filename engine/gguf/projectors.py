@@ -3,8 +3,9 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from engine.errors import CutawayError
@@ -81,9 +82,10 @@ def beside(path: str | Path) -> list[Path]:
     Face cache, or in the same manifest of Ollama.
     """
     model = Path(path).absolute()
-    places = (_of_folder(model), _of_repository(model), _of_manifest(model))
-    found = (projector for place in places for projector in place)
-    return list(dict.fromkeys(found))
+    places = [_of_folder(model), _of_repository(model), _of_manifest(model)]
+    if model.resolve().parent != model.parent:  # a link to a file elsewhere
+        places.append(_of_folder(model.resolve()))
+    return list(dict.fromkeys(chain(*places)))
 
 
 def _of_folder(model: Path) -> list[Path]:
@@ -109,11 +111,11 @@ def _of_repository(model: Path) -> list[Path]:
     return []
 
 
-def _of_manifest(model: Path) -> Iterator[Path]:
+def _of_manifest(model: Path) -> list[Path]:
     """The projector's layer of a manifest that names the model's blob."""
     blobs = model.parent
     if blobs.name != "blobs" or not model.name.startswith("sha256-"):
-        return
+        return []
     digest = model.name.replace("-", ":", 1)
     manifests = sorted((blobs.parent / "manifests").glob("*/*/*/*"))
     for manifest in manifests[:MOST_MANIFESTS]:
@@ -121,8 +123,10 @@ def _of_manifest(model: Path) -> Iterator[Path]:
             layers = json.loads(manifest.read_bytes())["layers"]
             kinds = {str(layer["digest"]): str(layer["mediaType"]) for layer in layers}
             named = [d for d, kind in kinds.items() if kind == OLLAMA_PROJECTOR and "/" not in d]
-            if digest in kinds:
-                yield from (p for d in named if (p := blobs / d.replace(":", "-")).is_file())
+            found = [p for d in named if (p := blobs / d.replace(":", "-")).is_file()]
+            if digest in kinds and found:
+                return found
+    return []
 
 
 def _projectors(files: Iterable[Path]) -> dict[Path, str]:

@@ -157,7 +157,7 @@ def test_a_projector_without_a_name_belongs_to_the_only_family(home: Path) -> No
     folder = home / ".lmstudio" / "models" / "org" / "see"
     for seed, kind in enumerate(("Q4_0", "Q8_0")):
         put(folder / f"see-3b-{kind}.gguf", seed)
-    put(folder / "mmproj-Q8_0.gguf", 4, "clip", file_type=7)
+    put(folder / "mmproj-BF16.gguf", 4, "clip", file_type=32)
     fits = put(folder / "mmproj-F16.gguf", 5, "clip", file_type=1)
     listed = {model.name: model.projector for model in list_models()}
     assert listed["org/see:Q4_0"] == listed["org/see:Q8_0"] == fits
@@ -183,6 +183,15 @@ def test_a_projector_for_sound_is_told(home: Path) -> None:
     sound.write(folder / "mmproj-hear.gguf")
     (model,) = [model for model in list_models() if not model.is_projector]
     assert model.mismatch == "mmproj-hear.gguf is for sound, not for pictures"
+
+
+def test_a_broken_projector_has_its_own_problem(home: Path) -> None:
+    folder = home / ".lmstudio" / "models" / "org" / "see"
+    put(folder / "see-Q4_0.gguf", 1)
+    (folder / "mmproj-see.gguf").write_bytes(b"GGUF")
+    listed = {model.is_projector: model for model in list_models()}
+    assert listed[True].problem
+    assert (listed[False].projector, listed[False].mismatch) == (None, None)
 
 
 def test_a_projector_of_an_older_revision(home: Path) -> None:

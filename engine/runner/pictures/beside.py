@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.backends.base import Bytes
 from engine.errors import BadFile, BadSetting, TensorMismatch, UnsupportedModel
-from engine.gguf import GGUFFile, open_gguf
+from engine.gguf import GGUFFile, open_gguf, projectors
 from engine.gguf.formats import Format
 from engine.gguf.values import Array
 from engine.graph.tensor import Tensor
@@ -18,7 +18,6 @@ from engine.protocol import Vision
 from engine.settings import EngineOptions
 
 NONE = "none"
-HINT = "mmproj"
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def open_model(
         seeing = with_tower(built, given, has_token, options.image_tokens)
         return Opened(file, seeing, given)
     notes = []
-    for found in [Path(path)] if has_tower(file) else candidates(path):
+    for found in [Path(path)] if has_tower(file) else projectors.beside(path):
         try:
             given = file if has_tower(file) else stack.enter_context(open_gguf(found))
             return Opened(file, with_tower(built, given, has_token, options.image_tokens), given)
@@ -87,16 +86,6 @@ def open_model(
         except (BadFile, TensorMismatch) as error:
             notes.append(f"pictures are not read: {error}")
     return Opened(file, built, notes=tuple(notes))
-
-
-def candidates(path: str | Path) -> list[Path]:
-    """Files in the model's folder that are called projectors, the most exact first."""
-    folder = Path(path).resolve().parent
-    try:
-        names = [p for p in folder.glob("*.gguf") if HINT in p.name.lower() and p.is_file()]
-    except OSError:
-        return []
-    return sorted(names, key=lambda p: ("q8" in p.name.lower(), p.name))
 
 
 def _vocabulary(file: GGUFFile) -> Callable[[str], bool]:

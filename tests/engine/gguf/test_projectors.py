@@ -92,6 +92,9 @@ def test_among_other_models_the_first_word_must_fit(tmp_path: Path) -> None:
     assert projectors.beside(model) == []
     named = put(tmp_path / "mmproj-gemma-3-4b.gguf")
     assert projectors.beside(model) == [named]
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "gemma-3-4b.gguf").symlink_to(model)
+    assert projectors.beside(tmp_path / "elsewhere" / "gemma-3-4b.gguf") == [named]
     assert projectors.beside(tmp_path / "nowhere" / "m.gguf") == []
 
 
@@ -119,7 +122,7 @@ def test_in_a_manifest_of_ollama(tmp_path: Path) -> None:
     kinds = "application/vnd.ollama.image."
 
     def manifest(name: str, *layers: tuple[str, str]) -> None:
-        entries = [{"mediaType": kinds + kind, "digest": f"sha256:{d}"} for kind, d in layers]
+        entries = [{"mediaType": kinds + kind, "digest": digest} for kind, digest in layers]
         path = tmp_path / "manifests" / "registry.ollama.ai" / "library" / name / "latest"
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps({"layers": entries}))
@@ -127,9 +130,13 @@ def test_in_a_manifest_of_ollama(tmp_path: Path) -> None:
     model = put(tmp_path / "blobs" / "sha256-aa", "llama")
     tower = put(tmp_path / "blobs" / "sha256-bb")
     put(tmp_path / "blobs" / "sha256-cc")
-    manifest("broken", ("model", "aa"))
+    manifest("broken", ("model", "sha256:aa"))
     (tmp_path / "manifests/registry.ollama.ai/library/broken/latest").write_text("[1]")
-    manifest("other", ("model", "dd"), ("projector", "cc"))
+    manifest("other", ("model", "sha256:dd"), ("projector", "sha256:cc"))
     assert projectors.beside(model) == []
-    manifest("see", ("model", "aa"), ("projector", "bb"), ("projector", "../../etc/passwd"))
+    put(tmp_path / "outside.gguf")
+    manifest(
+        *("see", ("model", "sha256:aa"), ("projector", "sha256:bb")),
+        ("projector", "../outside.gguf"),
+    )
     assert projectors.beside(model) == [tower]
