@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.terminal.options import add_engine_options, count, engine_options
 from app.terminal.text import bounded
-from engine.errors import BadSetting, ModelNotFound
+from engine.errors import BadSetting, CannotSee, ModelNotFound
 from engine.protocol import ChatMessage, Generate, Sampling
 from engine.units import MIB
 
@@ -25,6 +25,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "-p", "--prompt", metavar="TEXT", help="answer this and leave; else stdin, or a chat"
+    )
+    parser.add_argument(
+        "--image",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="show the model this picture; repeatable",
     )
     parser.add_argument("--system", metavar="TEXT", help="the system message")
     parser.add_argument("--json", action="store_true", help="one JSON object after the answer")
@@ -76,16 +83,25 @@ def run(args: argparse.Namespace) -> int:
     from app.terminal.answer import answer, as_json, logprob_table, tell
     from app.terminal.chat import Chat
     from app.terminal.engine import CommandEngine
-    from app.terminal.text import print_json, whole
+    from app.terminal.pictures import BroughtPictures, described, question
+    from app.terminal.text import aside, print_json, whole
 
     with CommandEngine(path, options) as engine:
         loaded = engine.start()
+        if args.image and loaded.vision is None:
+            raise CannotSee
         if prompt is None:
-            Chat(engine, loaded, template, system).run()
+            chat = Chat(engine, loaded, template, system)
+            chat.waiting = [chat.pictures.bring(path) for path in args.image]
+            chat.run()
             return 0
+        pictures = BroughtPictures(engine)
+        shown = [pictures.bring(path) for path in args.image]
+        for info in shown:
+            aside(f"picture {described(info)}")
         messages = [ChatMessage("system", system)] if system else []
-        messages.append(ChatMessage("user", prompt))
-        made = answer(engine, template, messages, quiet=args.json)
+        messages.append(question(prompt, shown))
+        made = answer(engine, template, messages, quiet=args.json, pictures=pictures)
         if args.json:
             print_json(as_json(made, loaded))
         elif template.logprobs:

@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 
 from app.terminal.engine import CommandEngine, Interrupt
+from app.terminal.pictures import BroughtPictures
 from app.terminal.text import aside, note, raw, whole
 from engine.protocol import ChatMessage, Finished, Generate, Loaded, Piece, TokenInfo
+from engine.worker import RemoteError
 
 ENDINGS = {"length": "token limit", "context": "context full", "cancelled": "stopped"}
 
@@ -29,13 +31,29 @@ class PrintedAnswer:
 
 
 def answer(
-    engine: CommandEngine, template: Generate, messages: Sequence[ChatMessage], quiet: bool = False
+    engine: CommandEngine,
+    template: Generate,
+    messages: Sequence[ChatMessage],
+    quiet: bool = False,
+    pictures: BroughtPictures | None = None,
 ) -> PrintedAnswer:
     """Asks for an answer by the template's settings and prints it as it comes, unless `quiet`.
 
-    The first Ctrl+C stops it and is no error. Raises RemoteError, WorkerDied, and
-    KeyboardInterrupt for the second.
+    The first Ctrl+C stops it and is no error. `pictures` that the engine has forgotten are brought
+    again. Raises RemoteError, WorkerDied, and KeyboardInterrupt for the second.
     """
+    try:
+        return _answer(engine, template, messages, quiet)
+    except RemoteError as error:
+        if pictures is None or not error.pictures:
+            raise
+        pictures.bring_again(error.pictures)
+        return _answer(engine, template, messages, quiet)
+
+
+def _answer(
+    engine: CommandEngine, template: Generate, messages: Sequence[ChatMessage], quiet: bool
+) -> PrintedAnswer:
     request = msgspec.structs.replace(template, id=engine.worker.new_id(), messages=list(messages))
     made, watched = PrintedAnswer(), sys.stdout.isatty()
     try:
@@ -93,12 +111,15 @@ def tell(made: PrintedAnswer, loaded: Loaded) -> None:
     stats, reason = made.finished.stats, made.finished.reason
     if stats.n_truncated:
         note(f"{stats.n_truncated} tokens of the prompt did not fit the context and were left out")
+    for text in stats.notes:
+        note(text)
     if reason == "context":
         note(f"the context of {loaded.n_ctx} tokens is full; raise --ctx or use --when-full shift")
     parts = [f"{stats.decode_rate:.1f} t/s"] if stats.n_generated > 1 else []
     parts += [f"{stats.n_generated} tokens"]
     if stats.n_generated:
         parts += [f"first after {stats.first_token_s:.2f} s"]
+    parts += [f"pictures {stats.encode_s:.2f} s"] if stats.encode_s else []
     parts += [f"prompt {stats.n_prompt} ({stats.n_cached} kept)"]
     parts += [f"context {stats.n_context}/{loaded.n_ctx}"]
     parts += [f"shifted {stats.n_shifts}x"] if stats.n_shifts else []

@@ -4,19 +4,22 @@ import contextlib
 import re
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 
 from app.terminal.answer import answer, logprob_table, tell
 from app.terminal.engine import CommandEngine
+from app.terminal.pictures import BroughtPictures, described, question
 from app.terminal.text import aside, note, whole
-from engine.errors import CutawayError, WorkerDied
-from engine.protocol import ChatMessage, Generate, Loaded
+from engine.errors import CannotSee, CutawayError, WorkerDied
+from engine.protocol import ChatMessage, Generate, Loaded, PictureInfo
 
 PROMPT = "> "
 COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*))?$", re.DOTALL)
 HELP = """\
 /system TEXT  give the model its role from the next answer on (without TEXT: none)
+/image PATH   show the model a picture with your next message
 /regen        answer the last message again, by another seed
 /reset        forget the conversation
 /help         show this
@@ -26,14 +29,20 @@ Ctrl+C stops an answer, drops a line, and leaves where there is neither."""
 
 @dataclass
 class Chat:
-    """A conversation. `unanswered` is a message whose answer failed or was stopped unborn."""
+    """A conversation. `unanswered` is a message whose answer failed or was stopped unborn,
+    `waiting` are pictures for the next message.
+    """
 
     engine: CommandEngine
     loaded: Loaded
     template: Generate
     system: str | None = None
-    turns: list[tuple[str, str]] = field(default_factory=list)
-    unanswered: str | None = None
+    turns: list[tuple[ChatMessage, str]] = field(default_factory=list)
+    unanswered: ChatMessage | None = None
+    waiting: list[PictureInfo] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.pictures = BroughtPictures(self.engine)
 
     def run(self) -> None:
         """Talks until the person leaves."""
@@ -49,7 +58,8 @@ class Chat:
                 if command:
                     self._obey(command[1], command[2] or "")
                 elif line:
-                    self._say(line, self.template)
+                    said, self.waiting = question(line, self.waiting), []
+                    self._say(said, self.template)
             except WorkerDied as death:
                 note(f"{death}; starting it again, the conversation is kept")
                 self.loaded = self.engine.start()
@@ -64,11 +74,23 @@ class Chat:
         elif name == "system":
             self.system = rest or None
         elif name == "reset":
-            self.turns, self.unanswered = [], None
+            self.turns, self.unanswered, self.waiting = [], None, []
+        elif name == "image":
+            self._show(rest)
         elif name == "regen":
             self._answer_again()
         else:
             note(f"there is no /{name}; /help lists what there is")
+
+    def _show(self, path: str) -> None:
+        if not path:
+            note("/image needs the path of a picture")
+        elif self.loaded.vision is None:
+            raise CannotSee
+        else:
+            info = self.pictures.bring(Path(path).expanduser())
+            self.waiting.append(info)
+            aside(f"picture {described(info)}; it goes with your next message")
 
     def _answer_again(self) -> None:
         if self.unanswered is None:
@@ -79,11 +101,12 @@ class Chat:
         sampling = msgspec.structs.replace(self.template.sampling, seed=None)
         self._say(self.unanswered, msgspec.structs.replace(self.template, sampling=sampling))
 
-    def _say(self, text: str, template: Generate) -> None:
-        self.unanswered = text
-        made = answer(self.engine, template, [*self._history(), ChatMessage("user", text)])
+    def _say(self, message: ChatMessage, template: Generate) -> None:
+        self.unanswered = message
+        history = [*self._history(), message]
+        made = answer(self.engine, template, history, pictures=self.pictures)
         if made.text:
-            self.turns.append((text, made.text))
+            self.turns.append((message, made.text))
             self.unanswered = None
         if template.logprobs:
             whole("\n".join(logprob_table(made.tokens)))
@@ -91,8 +114,8 @@ class Chat:
 
     def _history(self) -> list[ChatMessage]:
         said = [ChatMessage("system", self.system)] if self.system else []
-        for question, reply in self.turns:
-            said += [ChatMessage("user", question), ChatMessage("assistant", reply)]
+        for message, reply in self.turns:
+            said += [message, ChatMessage("assistant", reply)]
         return said
 
 

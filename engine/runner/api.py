@@ -6,16 +6,22 @@ from types import TracebackType
 from typing import Concatenate, ParamSpec
 
 import numpy as np
+import PIL.Image
 from numpy.typing import NDArray
 
-from engine.protocol import ChatMessage, Generate, Piece, Sampling
+from engine.errors import CannotSee
+from engine.images.decode import from_array, from_image
+from engine.protocol import ChatMessage, Generate, PicturePart, Piece, Sampling, TextPart
 from engine.runner.generate import generate
 from engine.runner.loading import LoadedModel, load_model
+from engine.runner.pictures.album import read_picture
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import Logits
 from engine.settings import EngineOptions
 
 P = ParamSpec("P")
+Image = str | Path | bytes | PIL.Image.Image | NDArray[np.uint8]
+"""A file's path or its bytes, a Pillow image, or an array u8 [h, w], [h, w, 3] or [h, w, 4]."""
 
 
 class Model:
@@ -32,13 +38,24 @@ class Model:
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
         sampling: Sampling | None = None,
+        images: Sequence[Image] = (),
     ) -> Iterator[str]:
-        """Text of an answer as it comes: `prompt` is a text to continue, or chat messages."""
-        chat = () if isinstance(prompt, str) else prompt
+        """Text of an answer as it comes: `prompt` is a text to continue, or chat messages.
+
+        Images stand before what the last message says; with them a text is a message too. Raises
+        `CannotSee` where nothing makes the model see, `BadPicture`, and as `runner.generate`.
+        """
+        chat = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+        messages = [ChatMessage(m["role"], m["content"]) for m in chat]
+        if images and messages:
+            parts: list[TextPart | PicturePart] = [self._brought(image) for image in images]
+            parts.append(TextPart(messages[-1].text))
+            messages[-1] = ChatMessage(messages[-1].role, parts)
+        is_text = isinstance(prompt, str) and not images
         request = Generate(
             0,
-            messages=[ChatMessage(m["role"], m["content"]) for m in chat],
-            prompt=prompt if isinstance(prompt, str) else None,
+            messages=[] if is_text else messages,
+            prompt=prompt if isinstance(prompt, str) and is_text else None,
             sampling=sampling or Sampling(),
             max_tokens=max_tokens,
             stop=list(stop),
@@ -46,6 +63,19 @@ class Model:
         for event in generate(self.loaded, self._sequence, request, lambda: False):
             if isinstance(event, Piece) and event.text:
                 yield event.text
+
+    def _brought(self, image: Image) -> PicturePart:
+        """A picture that the model holds from now on."""
+        viewer = self.loaded.viewer
+        if viewer is None:
+            raise CannotSee
+        if isinstance(image, str | Path):
+            return PicturePart(viewer.album.put(read_picture(image), str(image)).digest)
+        if isinstance(image, bytes):
+            return PicturePart(viewer.album.put(image).digest)
+        picture = from_array(image) if isinstance(image, np.ndarray) else from_image(image)
+        viewer.album.put_pixels(picture)
+        return PicturePart(picture.digest)
 
     def logits(self, ids: Sequence[int]) -> Iterator[tuple[int, Logits]]:
         """(start, logits f32 [t, V]) for every position of a fresh context of these tokens."""

@@ -4,10 +4,12 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
+from pathlib import Path
 
 from PIL import Image
 
-from engine.errors import UnknownPictures
+from engine.errors import BadPicture, UnknownPictures
+from engine.images.decode import MOST_BYTES as MOST_FILE_BYTES
 from engine.images.decode import Picture, decode
 from engine.images.plan import Size
 from engine.units import MIB
@@ -25,6 +27,15 @@ class Brought:
     notes: tuple[str, ...]
 
 
+def read_picture(path: str | Path) -> bytes:
+    """A picture's file, no more of it than is ever decoded. Raises `BadPicture`."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(MOST_FILE_BYTES + 1)
+    except OSError as error:
+        raise BadPicture(str(path), error.strerror or str(error)) from None
+
+
 class Album:
     """Files of pictures, decoded when their pixels are needed: a file is a tenth of these."""
 
@@ -33,9 +44,9 @@ class Album:
         self._brought: OrderedDict[str, Brought] = OrderedDict()
         self._latest: Picture | None = None
 
-    def put(self, data: bytes) -> Picture:
-        """Take a file in. Raises `BadPicture`."""
-        picture = decode(data)
+    def put(self, data: bytes, name: str = "picture") -> Picture:
+        """Take a file in; `name` is what errors call it. Raises `BadPicture`."""
+        picture = decode(data, name)
         self._keep(picture, data)
         return picture
 

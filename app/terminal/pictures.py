@@ -1,0 +1,58 @@
+"""Pictures for an engine: read from files, brought once, and again where it was restarted."""
+
+from pathlib import Path
+
+from app.terminal.engine import CommandEngine
+from engine.errors import BadPicture
+from engine.protocol import ChatMessage, PictureInfo, PicturePart, PutPicture, TextPart
+from engine.units import MIB
+
+MOST_BYTES = 64 * MIB
+
+
+class BroughtPictures:
+    """What was shown so far, by digest."""
+
+    def __init__(self, engine: CommandEngine) -> None:
+        self._engine = engine
+        self._files: dict[str, bytes] = {}
+
+    def bring(self, path: str | Path) -> PictureInfo:
+        """Read a file and hand it to the engine. Raises BadPicture, RemoteError, WorkerDied."""
+        try:
+            with open(path, "rb") as file:
+                data = file.read(MOST_BYTES + 1)
+        except OSError as error:
+            raise BadPicture(str(path), error.strerror or str(error)) from None
+        if len(data) > MOST_BYTES:
+            raise BadPicture(str(path), f"it is larger than {MOST_BYTES // MIB} MiB")
+        info = self._put(data)
+        self._files[info.digest] = data
+        return info
+
+    def bring_again(self, digests: tuple[str, ...]) -> None:
+        """Hand over what the engine has forgotten."""
+        for digest in digests:
+            if digest in self._files:
+                self._put(self._files[digest])
+
+    def _put(self, data: bytes) -> PictureInfo:
+        info: PictureInfo = self._engine.get(PutPicture(self._engine.worker.new_id(), data))
+        return info
+
+
+def question(text: str, pictures: list[PictureInfo]) -> ChatMessage:
+    """A message of the user, its pictures before its text."""
+    if not pictures:
+        return ChatMessage("user", text)
+    return ChatMessage("user", [*(PicturePart(p.digest) for p in pictures), TextPart(text)])
+
+
+def described(info: PictureInfo) -> str:
+    """A picture in a line: its size and what it takes."""
+    parts = [f"{info.width}x{info.height}"]
+    if info.plan is not None:
+        views = len(info.plan.views)
+        parts += [f"{info.plan.n_tokens} tokens", f"{views} view{'s' if views > 1 else ''}"]
+        parts += info.plan.notes
+    return " · ".join([*parts, *info.notes])
