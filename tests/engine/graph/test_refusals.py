@@ -280,7 +280,7 @@ def test_every_operation_has_a_refusal() -> None:
     """What cannot be refused: any type and shape will do."""
     free = {"contiguous", "duplicate"}
     alike = {  # as one that is tested, by the same check
-        *("cos", "sin", "sqr", "neg", "tanh", "sigmoid", "quick_gelu"),
+        *("cos", "sin", "sqr", "neg", "tanh", "sigmoid", "gelu_erf", "quick_gelu"),
         *("stddev", "variance", "conv_2d", "conv_3d", "im2col_3d", "masked_attention"),
     }
     tested = {name.split()[0] for name in REFUSED}

@@ -19,12 +19,12 @@ def traits_of(is_cpu: bool, compute_units: int) -> DeviceTraits:
     return DeviceTraits(is_cpu, compute_units, 1024, 1 << 16)
 
 
-def attention(heads: int, kv_heads: int, n_tokens: int, capacity: int) -> Tensor:
+def attention(heads: int, kv_heads: int, n_tokens: int, capacity: int, dim: int = 64) -> Tensor:
     def put(*shape: int) -> Tensor:
         return leaf("x", I32, shape, Role.INPUT)
 
-    q = leaf("q", F32, (64, heads, n_tokens), Role.INPUT)
-    k = leaf("k", F16, (64, kv_heads, capacity), Role.CACHE)
+    q = leaf("q", F32, (dim, heads, n_tokens), Role.INPUT)
+    k = leaf("k", F16, (dim, kv_heads, capacity), Role.CACHE)
     v = leaf("v", F16, (32, kv_heads, capacity), Role.CACHE)
     visible = put(4, n_tokens), put(2, capacity), put(1)
     return ops.attention(q, k, v, *visible, scale=0.125, softcap=30.0).named("kqv", 3)
@@ -40,10 +40,23 @@ def test_tiles_cover_all_queries(is_cpu: bool, heads: tuple[int, int]) -> None:
     for units, n_tokens, capacity in product((1, 2, 16, 132), (1, 2, 7, 64, 512), (1, 600, 4096)):
         cut = split(attention(*heads, n_tokens, capacity), traits_of(is_cpu, units))
         queries = n_tokens * heads[0] // heads[1]
-        assert 1 <= cut.rows <= 4
+        assert cut.rows in ((24, 48, 72, 96) if cut.lanes else (1, 2, 3, 4))
+        assert not cut.lanes or (is_cpu and cut.chunks == 1)
         assert cut.rows * (cut.tiles - 1) < queries <= cut.rows * cut.tiles
         assert 1 <= cut.chunks <= max(1, capacity // 64)
         assert cut.each in (1, cut.tiles * heads[1])
+
+
+def test_queries_are_lanes_where_they_fill_them_and_every_core() -> None:
+    cpu = traits_of(True, 2)
+    assert split(attention(9, 3, 512, 4096), cpu).lanes
+    assert split(attention(4, 1, 512, 4096, dim=256), cpu).rows == 24  # one tile: heads are large
+    few, odd, large = attention(9, 3, 7, 4096), attention(9, 3, 512, 4096, 60), (9, 3, 512, 4096)
+    assert not split(few, cpu).lanes
+    assert not split(odd, cpu).lanes
+    assert not split(attention(*large, dim=320), cpu).lanes
+    assert not split(attention(1, 1, 512, 4096), traits_of(True, 16)).lanes
+    assert not split(attention(*large), traits_of(False, 2)).lanes
 
 
 def test_a_deep_cache_is_cut_in_decode_and_whole_in_prefill() -> None:
