@@ -193,16 +193,30 @@ class Positions:
     weight: Annotated[Tensor, Name("weight")]
 
     def __call__(self, p: TowerPass, classes: int = 0) -> Tensor:
-        """The rows [E, N] in the order of the input `positions`: N is n and the classes."""
-        n = p.n + classes
-        if self.weight.shape[1] != n:
-            raise ShapeError(self.weight.name, f"there are {n} places", self.weight.shape)
-        return ops.rows(self.weight, p.ints("positions", n)).named("v/pos_embed")
+        """As `placed`."""
+        return placed(self.weight, p, classes)
+
+
+def placed(table: Tensor, p: TowerPass, classes: int = 0) -> Tensor:
+    """The rows of `table` [E, N] that the input `positions` chooses; N is n and the classes."""
+    n = p.n + classes
+    check_places(table, n)
+    return ops.rows(table, p.ints("positions", n)).named("v/pos_embed")
+
+
+def check_places(table: Tensor, n: int) -> None:
+    """Raises `ShapeError` unless the table [E, N] has a row for each of n places."""
+    if table.shape[1:] != (n, 1, 1):
+        raise ShapeError(table.name, f"there are {n} places", table.shape)
 
 
 def matrix(kernel: Tensor, size: int) -> Tensor:
-    """A convolution's kernel [P, P, 3, E] whose step is its `size`, as the matrix [3*P*P, E]."""
+    """A convolution's kernel [P, P, 3, E] whose step is its `size` P, as the matrix [3*P*P, E]; or
+    what is stored as that matrix.
+    """
     w, h, channels, out = kernel.shape
+    if (w, channels, out) == (3 * size * size, 1, 1):
+        return kernel
     if (w, h, channels) != (size, size, 3):
         raise ShapeError(kernel.name, f"patches are {size} x {size} in 3 colours", kernel.shape)
     return kernel.reshape(3 * size * size, out)

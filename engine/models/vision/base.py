@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from engine.graph.tensor import Tensor
 from engine.images.patches import Floats
-from engine.images.plan import ImagePlan, Limits, Size
+from engine.images.plan import ImagePlan, Limits, Size, View
 from engine.images.resize import Colour, Filter, Rule
 from engine.layers.tower import TowerPass, TowerStep
 from engine.models.constants import Constant, Values
@@ -171,9 +171,17 @@ class Tower(ABC, Generic[P, W]):
         """From the picture to a view's float32 pixels."""
         return Rule(self.filter, self.params.mean, self.params.std, self.fill)
 
+    def step(self, pixels: Callable[[View], Floats], plan: ImagePlan, view: int) -> TowerStep:
+        """The inputs of one of the plan's `passes`; `pixels` makes a view's [h, w, 3] by `rule`."""
+        together = len(self.passes(plan)) < len(plan.views)
+        views = plan.views if together else (plan.views[view],)
+        return self.inputs(np.concatenate([pixels(v) for v in views]), plan, view)
+
     @abstractmethod
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
-        """What the forward pass asks for: of one view's pixels [h, w, 3], made by `rule`."""
+        """What the forward pass asks for: of one view's pixels [h, w, 3]. Where one pass makes the
+        rows of all views, of all of these, one below the other.
+        """
 
     @abstractmethod
     def forward(self, p: TowerPass) -> Tensor:

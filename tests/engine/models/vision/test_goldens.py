@@ -30,6 +30,8 @@ KNOWN = {
     "llava_next": "llama",
     "internvl": "qwen2",
     "qwen3vl": "qwen3vl",
+    "llama4": "llama4",
+    "mllama": "mllama",
 }
 """By family, the architecture of its text model."""
 DEEPSTACK = {"qwen3vl": 2}
@@ -45,6 +47,7 @@ def tower_of(
 ) -> Iterator[Running]:
     """The family's tower from one of its layouts."""
     sizes = host_sizes(family)
+    is_single = is_single or family not in PAIR
     arch = family if is_single else KNOWN[family]
     host = host_of(arch, sizes.embedding, sizes.eps, DEEPSTACK.get(family, 0))
     if is_single:
@@ -63,9 +66,9 @@ def rows_of(tower: Running, seen: Seen) -> np.ndarray:
     limits = Limits(one_view=len(seen.views) == 1)
     plan = tower.built.tower.plan(Size(width, height), limits)
     assert [v.size for v in plan.views] == [(v.shape[1], v.shape[0]) for v in seen.views]
-    made = {i: tower.rows(seen.views[i], plan, i) for i in tower.built.tower.passes(plan)}
     if plan.cross:
-        return np.concatenate(list(made.values()))
+        return tower.rows(np.concatenate(seen.views), plan)
+    made = {i: tower.rows(seen.views[i], plan, i) for i in tower.built.tower.passes(plan)}
     return np.concatenate([piece_rows(tower, made, piece) for piece in plan.pieces])
 
 
