@@ -85,6 +85,13 @@ class TextModel(ABC, Generic[P, W]):
         self.weights = weights
         self.constants = constants
 
+    @property
+    def n_deepstack(self) -> int | None:
+        """Behind how many of the first layers further rows of pictures are added; None: as many as
+        there are.
+        """
+        return None
+
     @abstractmethod
     def kept(self) -> Sequence[Kept]:
         """What each layer keeps between steps, from layer 0 up."""

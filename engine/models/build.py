@@ -144,7 +144,8 @@ def with_tower(
     `TensorMismatch`.
     """
     params = built.model.params
-    host = TextHost(built.arch, params.n_embd, built.n_layer, params.rms_eps, has_token)
+    sizes = (params.n_embd, built.n_layer, params.rms_eps)
+    host = TextHost(built.arch, *sizes, has_token, built.model.n_deepstack)
     tower = build_tower(file, host)
     return replace(
         built,

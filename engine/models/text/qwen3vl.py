@@ -19,11 +19,14 @@ from engine.models.decoder import Decoder
 from engine.models.text import qwen2vl
 from engine.models.text.qwen2vl import four
 from engine.weights.bind import Name
+from engine.weights.params import COUNT, Meta, Range
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params(qwen2vl.Params):
     """Hyperparameters by their GGUF keys."""
+
+    n_deepstack: Annotated[int, Meta("n_deepstack_layers", Range(0, COUNT.high))] = -1
 
     def turned(self) -> RopeParams:
         sections = Sections(four(self.sections), "interleaved")
@@ -49,6 +52,10 @@ class Weights:
 
 class Model(Decoder[Params, Weights]):
     """All layers are alike."""
+
+    @property
+    def n_deepstack(self) -> int | None:
+        return self.params.n_deepstack if self.params.n_deepstack >= 0 else None
 
     def spec(self, i: int) -> BlockSpec:
         params = self.params

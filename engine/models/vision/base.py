@@ -43,7 +43,8 @@ class TextHost:
     """What a tower must know of the text model that reads its rows.
 
     `rms_eps` is what that model's norms add; `n_layer` its output block's number, to which a
-    tower's memory is counted; `n_deepstack` how many of its layers add further rows.
+    tower's memory is counted; `n_deepstack` how many of its layers add further rows, None where
+    the file does not say.
     """
 
     arch: str
@@ -51,7 +52,7 @@ class TextHost:
     n_layer: int
     rms_eps: float
     has_token: Callable[[str], bool]
-    n_deepstack: int = 0
+    n_deepstack: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

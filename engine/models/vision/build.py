@@ -132,7 +132,7 @@ def build_tower(file: GGUFFile, host: TextHost) -> BuiltTower:
 
 def _check_width(file: GGUFFile, width: int, deepstack: int, host: TextHost) -> None:
     problem = ""
-    if deepstack != host.n_deepstack:
+    if host.n_deepstack not in (None, deepstack):
         layers = f"the text model adds such in {host.n_deepstack} layers"
         problem = f"it makes {deepstack} further rows for each place, {layers}"
     elif width != host.n_embd * (1 + deepstack):

@@ -134,7 +134,7 @@ class Viewer:
         self.store.close()
 
     def _run(self, resizer: Resizer, plan: ImagePlan, view: int) -> Floats:
-        step = self.tower.inputs(resizer.pixels(plan.views[view]), plan, view)
+        step = self.tower.step(resizer.pixels, plan, view)
         n = self.tower.bucket(step.n)
         compiled, p = self._planner.plan_with(("tower", n), lambda: self.built.build(n))
         (rows,) = compiled.run(p.fill(step))

@@ -20,9 +20,9 @@ from engine.settings import EngineOptions
 from engine.weights.load import allocate, free, matmul_only, plan_weights, upload
 
 
-def host_of(arch: str, n_embd: int, rms_eps: float = 1e-6, n_deepstack: int = 0) -> TextHost:
+def host_of(arch: str, n_embd: int, rms_eps: float = 1e-6) -> TextHost:
     """A text model of that size whose vocabulary has everything."""
-    return TextHost(arch, n_embd, 2, rms_eps, lambda token: True, n_deepstack)
+    return TextHost(arch, n_embd, 2, rms_eps, lambda token: True)
 
 
 @dataclass

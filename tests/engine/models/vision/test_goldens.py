@@ -34,8 +34,6 @@ KNOWN = {
     "mllama": "mllama",
 }
 """By family, the architecture of its text model."""
-DEEPSTACK = {"qwen3vl": 2}
-"""How many of its layers add further rows."""
 
 FILES = [(f, False) for f in PAIR if f in KNOWN] + [(f, True) for f in SINGLE if f in KNOWN]
 OPENCL = [pytest.param(i.name, marks=pytest.mark.device, id=i.name) for i in list_devices()]
@@ -49,7 +47,7 @@ def tower_of(
     sizes = host_sizes(family)
     is_single = is_single or family not in PAIR
     arch = family if is_single else KNOWN[family]
-    host = host_of(arch, sizes.embedding, sizes.eps, DEEPSTACK.get(family, 0))
+    host = host_of(arch, sizes.embedding, sizes.eps)
     if is_single:
         path = write_single(folder, family, kind)
     else:

@@ -21,7 +21,7 @@ from engine.models.vision.build import MMPROJ, build_tower, find, kind_of
 from engine.weights.params import MOST_VALUES, Meta, Range
 from tests.engine.models.test_hostile import odd
 from tests.engine.models.vision.running import host_of
-from tests.engine.models.vision.test_goldens import DEEPSTACK, KNOWN
+from tests.engine.models.vision.test_goldens import KNOWN
 from tests.goldens.vision.families import PAIR, host_sizes, write_pair, write_single
 from tests.goldens.vision.files import llava
 from tests.goldens.vision.store import load_state
@@ -51,7 +51,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 def host(family: str) -> TextHost:
     sizes = host_sizes(family)
-    return host_of(KNOWN[family], sizes.embedding, sizes.eps, DEEPSTACK.get(family, 0))
+    return host_of(KNOWN[family], sizes.embedding, sizes.eps)
 
 
 def family_of(file: GGUFFile) -> Family:
@@ -218,6 +218,15 @@ def test_what_cannot_read_its_rows_is_told(files: Mapping[str, Path]) -> None:
             build_tower(
                 file, TextHost("gemma3", 64, 2, 1e-6, lambda token: token != "<start_of_image>")
             )
+
+
+def test_further_rows_are_as_many_as_the_text_model_adds(files: Mapping[str, Path]) -> None:
+    fits = host("qwen3vl")
+    with open_gguf(files["qwen3vl"]) as file:
+        build_tower(file, replace(fits, n_deepstack=2))
+        words = "makes 2 further rows for each place, the text model adds such in 3 layers"
+        with pytest.raises(BadFile, match=words):
+            build_tower(file, replace(fits, n_deepstack=3))
 
 
 @pytest.mark.parametrize(
