@@ -59,7 +59,7 @@ class Params(TowerParams):
 
 
 @dataclass(frozen=True)
-class Gated:
+class GatedTable:
     """A table of learned rows and the factor of what is looked up."""
 
     weight: Annotated[Tensor, Name("weight")]
@@ -67,7 +67,7 @@ class Gated:
 
 
 @dataclass(frozen=True)
-class ByArrangement(Gated):
+class ByArrangement(GatedTable):
     """weight [E * places, 9]: a row for each arrangement, the first for none."""
 
     def __call__(self, p: TowerPass, size: int, places: int, params: Params) -> Tensor:
@@ -81,7 +81,7 @@ class ByArrangement(Gated):
 
 
 @dataclass(frozen=True)
-class GatedBlock(Block):
+class ScaledBlock(Block):
     """What attention and feed-forward add is multiplied by a number."""
 
     attn_gate: Annotated[Tensor, Name("attn_gate")]
@@ -100,14 +100,14 @@ class Weights:
 
     patches: Annotated[Patches, Name("v.patch_embd")]
     cls: Annotated[Tensor, Name("v.class_embd")]
-    positions: Annotated[Gated, Name("v.position_embd")]
+    positions: Annotated[GatedTable, Name("v.position_embd")]
     tile_positions: Annotated[ByArrangement, Name("v.tile_position_embd")]
     before: Annotated[ByArrangement, Name("v.pre_tile_position_embd")]
     after: Annotated[ByArrangement, Name("v.post_tile_position_embd")]
     pre_norm: Annotated[LayerNorm, Name("v.pre_ln")]
     blocks: Annotated[list[Block], Name("v.blk")]
     post_norm: Annotated[LayerNorm, Name("v.post_ln")]
-    global_blocks: Annotated[list[GatedBlock], Name("v.global.blk")]
+    global_blocks: Annotated[list[ScaledBlock], Name("v.global.blk")]
     projection: Annotated[Linear, Name("mm.0")]
 
 
