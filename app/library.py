@@ -181,7 +181,7 @@ def _copies(found: list[_ModelFile]) -> set[_ModelFile]:
 def _matches(name: str) -> list[Path]:
     """Files that the name means, one per model, of the first place that has any."""
     wanted = names.stem(KNOWN[name].file_name if name in KNOWN else name).lower()
-    repository = names.REPOSITORY.match(name)
+    repository = names.REPOSITORY.match(KNOWN[name].repository if name in KNOWN else name)
     for place in stores.places():
         found = []
         if place.origin == "ollama":

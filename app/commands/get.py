@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.fetch.known import KNOWN
 from app.terminal.progress import Bar
-from app.terminal.text import confirm, interactive, print_json, whole
+from app.terminal.text import confirm, interactive, note, plain, print_json, whole
 from engine.units import MIB
 
 NAME = "get"
@@ -21,6 +21,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept-terms", action="store_true", help="accept the model's terms of use"
     )
+    parser.add_argument(
+        "--text-only", action="store_true", help="leave out what makes a model read pictures"
+    )
     parser.add_argument("--json", action="store_true", help="print name, path and size as JSON")
 
 
@@ -29,19 +32,31 @@ def run(args: argparse.Namespace) -> int:
     from app.fetch import FetchStopped
 
     try:
-        path = fetch_with_progress(args.name, args.accept_terms)
+        path = fetch_with_progress(args.name, args.accept_terms, args.text_only)
     except FetchStopped as stopped:
         print(f"cutaway: {stopped}", file=sys.stderr)
         return 130
+    projector = _projector(path)
+    size = projector.stat().st_size if projector else None
     if args.json:
-        size = path.stat().st_size
-        print_json({"name": args.name, "path": str(path), "size": size})
+        about = {"name": args.name, "path": str(path), "size": path.stat().st_size}
+        beside = str(projector) if projector else None
+        print_json(about | {"projector": beside, "projector_size": size})
     else:
         whole(str(path))
+        if projector and size:
+            note(f"it reads pictures with {plain(projector.name)}, {size / MIB:.0f} MiB")
     return 0
 
 
-def fetch_with_progress(name: str, accept_terms: bool = False) -> Path:
+def _projector(path: Path) -> Path | None:
+    """What makes the fetched model see, where there is a file for that."""
+    from engine.gguf import projectors
+
+    return next(iter(projectors.beside(path)), None)
+
+
+def fetch_with_progress(name: str, accept_terms: bool = False, text_only: bool = False) -> Path:
     """Fetches a model with a bar on the terminal, asking there about its terms.
 
     Raises what app.fetch.fetch raises; KeyboardInterrupt becomes FetchStopped, which says that the
@@ -53,10 +68,12 @@ def fetch_with_progress(name: str, accept_terms: bool = False) -> Path:
 
         def show(progress: FetchProgress) -> None:
             amount = f"{progress.done / MIB:.0f} of {progress.total / MIB:.0f} MiB"
+            amount += f" ({plain(progress.along)})" if progress.along else ""
             bar.update(f"{name}: {progress.stage}", progress.done, progress.total, amount)
 
         try:
-            return fetch(name, show, accept_terms=accept_terms or _ask(name))
+            accepted = accept_terms or _ask(name)
+            return fetch(name, show, accept_terms=accepted, text_only=text_only)
         except KeyboardInterrupt:
             raise FetchStopped(name) from None
 

@@ -20,6 +20,8 @@ from app.fetch.config import web_client
 from app.fetch.job import Job
 from app.fetch.transfer import Source, download
 from engine.errors import CutawayError, DownloadError, ModelNotFound
+from engine.gguf import projectors
+from engine.units import MIB
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,9 @@ class _Blob:
         return self.source.size or 0
 
 
-def fetch_repository(repo: str, quant: str | None, job: Job) -> Path:
-    """The (first) file of the model in the Hugging Face cache; every split is fetched.
+def fetch_repository(repo: str, quant: str | None, job: Job, text_only: bool = False) -> Path:
+    """The (first) file of the model in the Hugging Face cache; every split is fetched, and unless
+    `text_only` the projector that makes it see.
 
     Raises ModelNotFound where the repository has no such model, or several; DownloadError;
     FetchStopped.
@@ -49,6 +52,9 @@ def fetch_repository(repo: str, quant: str | None, job: Job) -> Path:
         files = [sibling.rfilename for sibling in api.model_info(repo).siblings or ()]
         group = _choose(repo, quant, files)
         blobs = [_blob(api, repo, file, job) for file in group.files]
+        for file in () if text_only else _projector(group, files):
+            blobs.append(_blob(api, repo, file, job))
+            job.along = f"with {file}, {blobs[-1].size / MIB:.0f} MiB"
         _download(blobs, job)
         return [_link(api, repo, blob) for blob in blobs][0]
     except CutawayError:
@@ -70,6 +76,19 @@ def _choose(repo: str, quant: str | None, files: list[str]) -> names.Group:
     if models or quant is None:
         raise ModelNotFound(repo, f"there are several; name one: {choices}")
     raise ModelNotFound(repo, f"no {quant}; there are {choices}")
+
+
+def _projector(model: names.Group, files: list[str]) -> tuple[str, ...]:
+    """The projector of the repository that goes best with a model's file."""
+
+    def rank(group: names.Group) -> tuple[int, int, str]:
+        quality = projectors.quality(names.quant(group.files[0]))
+        return -projectors.alike(names.label(model), names.label(group)), quality, group.stem
+
+    found = [group for group in names.groups(files) if names.is_projector(group.stem)]
+    if names.is_projector(model.stem) or not found:
+        return ()
+    return min(found, key=rank).files
 
 
 def _blob(api: HfApi, repo: str, file: str, job: Job) -> _Blob:

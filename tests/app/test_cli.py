@@ -16,9 +16,11 @@ from app import cli
 from app.commands import get, models
 from app.version import version
 from engine.errors import CutawayError
+from engine.gguf.values import ValueType
 from tests.app.fetch.test_hub import Q4, cdn, publish
 from tests.app.helpers.server import Page, Server
 from tests.app.test_library import put
+from tests.gguf_files import Blocks, Draft
 
 ROOT = Path(__file__).parents[2]
 Ended = subprocess.CompletedProcess[str]
@@ -217,7 +219,20 @@ def test_get(server: Server, own_home: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
     assert Path(ended.stdout.strip()).read_bytes() == Q4
     answer = json.loads(run("get", "org/repo", "--json").stdout)
-    assert answer == {"name": "org/repo", "path": ended.stdout.strip(), "size": len(Q4)}
+    about = {"name": "org/repo", "path": ended.stdout.strip(), "size": len(Q4)}
+    assert answer == about | {"projector": None, "projector_size": None}
+
+
+def test_get_brings_the_projector_along(server: Server, own_home: Path) -> None:
+    pairs = {"general.architecture": (ValueType.STRING, "clip")}
+    tower = b"".join(Draft(pairs, {"x.weight": Blocks(0, (32,), bytes(128))}).encoded())
+    publish(server, "org/see", {"m-Q4_0.gguf": Q4, "mmproj-m-F16.gguf": tower})
+    assert run("get", "org/see", "--text-only").stderr == ""
+    ended = run("get", "org/see")
+    assert ended.stderr == "cutaway: it reads pictures with mmproj-m-F16.gguf, 0 MiB\n"
+    answer = json.loads(run("get", "org/see", "--json").stdout)
+    path = Path(ended.stdout.strip()).with_name("mmproj-m-F16.gguf")
+    assert (answer["projector"], answer["projector_size"]) == (str(path), len(tower))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a signal")

@@ -114,7 +114,9 @@ def test_unknown_names_say_what_to_do(own: Path) -> None:
         resolve("gemma3-270m")
     with pytest.raises(ModelNotFound, match="`cutaway get some/repo:Q4_0`"):
         resolve("some/repo:Q4_0")
-    with pytest.raises(ModelNotFound, match="fetches smollm2-135m, gemma3-270m or any"):
+    with pytest.raises(
+        ModelNotFound, match="fetches smollm2-135m, gemma3-270m, smolvlm-256m, smolvlm2-500m or any"
+    ):
         resolve("qqq")
 
 

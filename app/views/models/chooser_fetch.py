@@ -73,8 +73,8 @@ class _Line(QWidget):
         assert callable(wanted)
         self._about = ""
         if model is not None:
-            size = sum(part.size for part in model.parts) / 1e6
-            self._about = f"{size:.0f} MB · {model.licence}"
+            about = "" if model.parts else "reads pictures · "
+            self._about = f"{about}{model.download_size / 1e6:.0f} MB · {model.licence}"
         self._says = ElidedLabel(self._about)
         self._says.setProperty("tone", "quiet")
         self._says.setProperty("letters", "small")

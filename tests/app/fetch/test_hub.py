@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from app.fetch import FetchProgress, FetchStopped, fetch, transfer
+from app.fetch import KNOWN, FetchProgress, FetchStopped, fetch, transfer
 from app.library import resolve
 from engine.errors import DownloadError, ModelNotFound
 from tests.app.helpers.server import Page, Server
 
 COMMIT = "c" * 40
 Q4, Q8 = b"four bits " * 80_000, b"eight bits " * 90_000
+TOWER = b"tower" * 400_000
 SPLITS = [bytes([i]) * 300_000 for i in range(3)]
 
 
@@ -43,14 +44,18 @@ def publish(server: Server, repo: str, files: dict[str, bytes]) -> None:
         )
 
 
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
 def cdn(content: bytes) -> str:
-    return f"/cdn/{hashlib.sha256(content).hexdigest()}"
+    return f"/cdn/{digest(content)}"
 
 
 @pytest.fixture
 def repo(server: Server, own_home: Path) -> Path:
     """org/repo with two quantisations, a projector and a split model; its folder in the cache."""
-    files = {"README.md": b"hi", "m-Q4_0.gguf": Q4, "m-Q8_0.gguf": Q8, "mmproj-m-F16.gguf": b"p"}
+    files = {"README.md": b"hi", "m-Q4_0.gguf": Q4, "m-Q8_0.gguf": Q8, "mmproj-m-F16.gguf": TOWER}
     for i, content in enumerate(SPLITS):
         files[f"big/m-Q6_K-{i + 1:05}-of-00003.gguf"] = content
     publish(server, "org/repo", files)
@@ -64,8 +69,10 @@ def test_one_file_into_the_cache(repo: Path, server: Server) -> None:
     assert path.read_bytes() == Q4
     assert resolve("org/repo:Q4_0") == path
     assert (repo / "refs" / "main").read_text() == COMMIT
-    assert [p.name for p in (repo / "blobs").iterdir()] == [hashlib.sha256(Q4).hexdigest()]
-    assert seen[-1] == FetchProgress("download", len(Q4), len(Q4))
+    assert {p.name for p in (repo / "blobs").iterdir()} == {digest(Q4), digest(TOWER)}
+    both = len(Q4) + len(TOWER)
+    along = "with mmproj-m-F16.gguf, 2 MiB"
+    assert seen[-1] == FetchProgress("download", both, both, along)
     assert server.ranges_of(cdn(Q8)) == []
     fetch("org/repo:Q4_0")
     assert server.ranges_of(cdn(Q4)) == [None]
@@ -76,12 +83,53 @@ def test_all_splits(repo: Path) -> None:
     first = fetch("org/repo:Q6_K", seen.append)
     assert first.name == "m-Q6_K-00001-of-00003.gguf"
     assert [p.read_bytes() for p in sorted(first.parent.iterdir())] == SPLITS
-    assert {p.total for p in seen} == {900_000}
+    assert (repo / "snapshots" / COMMIT / "mmproj-m-F16.gguf").read_bytes() == TOWER
+    assert {p.total for p in seen} == {900_000 + len(TOWER)}
     assert [p.done for p in seen] == sorted(p.done for p in seen)
 
 
 def test_a_projector_by_its_name(repo: Path) -> None:
-    assert fetch("org/repo:mmproj-m-F16").read_bytes() == b"p"
+    assert fetch("org/repo:mmproj-m-F16").read_bytes() == TOWER
+    assert [p.name for p in (repo / "blobs").iterdir()] == [digest(TOWER)]
+
+
+def test_the_text_alone(repo: Path) -> None:
+    fetch("org/repo:Q4_0", text_only=True)
+    assert [p.name for p in (repo / "blobs").iterdir()] == [digest(Q4)]
+
+
+@pytest.mark.parametrize(
+    ("files", "taken"),
+    [
+        (("mmproj-m-BF16.gguf", "mmproj-m-F16.gguf", "mmproj-m-F32.gguf"), "mmproj-m-F16.gguf"),
+        (("mmproj-m-BF16.gguf", "mmproj-m-F32.gguf", "mmproj-m-Q8_0.gguf"), "mmproj-m-BF16.gguf"),
+        (("mmproj-m-Q4_0.gguf", "mmproj-m-Q8_0.gguf"), "mmproj-m-Q8_0.gguf"),
+        (("mmproj-a-F16.gguf", "sub/mmproj-m-7b-Q8_0.gguf"), "sub/mmproj-m-7b-Q8_0.gguf"),
+        (("mmproj.gguf",), "mmproj.gguf"),
+    ],
+)
+def test_of_several_projectors_the_best(
+    files: tuple[str, ...], taken: str, server: Server, own_home: Path
+) -> None:
+    towers = {name: name.encode() for name in files}
+    publish(server, "org/see", {"m-7b-Q4_0.gguf": Q4, "imatrix.dat": b"x", **towers})
+    snapshot = fetch("org/see").parent
+    found = sorted(p.relative_to(snapshot).as_posix() for p in snapshot.rglob("*.gguf"))
+    assert found == sorted(["m-7b-Q4_0.gguf", taken])
+
+
+def test_known_models_that_see(server: Server, own_home: Path) -> None:
+    known = KNOWN["smolvlm-256m"]
+    repo, _, quant = known.repository.partition(":")
+    large = known.file_name.replace("Q8_0", "f16")
+    publish(server, repo, {known.file_name: Q8, large: Q4, f"mmproj-{large}": TOWER})
+    with pytest.raises(ModelNotFound, match="fetch it with `cutaway get smolvlm-256m`"):
+        resolve("smolvlm-256m")
+    model = fetch("smolvlm-256m")
+    assert (model.name, model.read_bytes(), quant) == (known.file_name, Q8, "Q8_0")
+    assert (model.parent / f"mmproj-{large}").read_bytes() == TOWER
+    assert resolve("smolvlm-256m") == model
+    assert all(m.repository or m.parts for m in KNOWN.values())
 
 
 def test_which_file_must_be_clear(repo: Path, server: Server) -> None:
@@ -126,10 +174,10 @@ def test_cancel_and_go_on(repo: Path, server: Server) -> None:
 def test_too_little_space(repo: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(repo.parent.parent.parent)._replace(free=(16 << 20) + 600_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(DownloadError, match=r"needs 1 MiB in .* 1 MiB are free"):
+    with pytest.raises(DownloadError, match=r"needs 3 MiB in .* 1 MiB are free"):
         fetch("org/repo:Q6_K")
     assert server.ranges_of(cdn(SPLITS[0])) == []
-    assert fetch("org/repo:mmproj-m-F16").read_bytes() == b"p"
+    assert fetch("org/repo:mmproj-m-F16").read_bytes() == TOWER
 
 
 def test_token_goes_to_the_hub_only(
