@@ -14,7 +14,7 @@ from tests.app.helpers.server import Page, Server
 
 COMMIT = "c" * 40
 Q4, Q8 = b"four bits " * 80_000, b"eight bits " * 90_000
-TOWER = b"tower" * 400_000
+TOWER = b"tower" * 112_000
 SPLITS = [bytes([i]) * 300_000 for i in range(3)]
 
 
@@ -71,7 +71,7 @@ def test_one_file_into_the_cache(repo: Path, server: Server) -> None:
     assert (repo / "refs" / "main").read_text() == COMMIT
     assert {p.name for p in (repo / "blobs").iterdir()} == {digest(Q4), digest(TOWER)}
     both = len(Q4) + len(TOWER)
-    along = "with mmproj-m-F16.gguf, 2 MiB"
+    along = "with mmproj-m-F16.gguf, 1 MiB"
     assert seen[-1] == FetchProgress("download", both, both, along)
     assert server.ranges_of(cdn(Q8)) == []
     fetch("org/repo:Q4_0")
@@ -174,7 +174,7 @@ def test_cancel_and_go_on(repo: Path, server: Server) -> None:
 def test_too_little_space(repo: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(repo.parent.parent.parent)._replace(free=(16 << 20) + 600_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(DownloadError, match=r"needs 3 MiB in .* 1 MiB are free"):
+    with pytest.raises(DownloadError, match=r"needs 1 MiB in .* 1 MiB are free"):
         fetch("org/repo:Q6_K")
     assert server.ranges_of(cdn(SPLITS[0])) == []
     assert fetch("org/repo:mmproj-m-F16").read_bytes() == TOWER
