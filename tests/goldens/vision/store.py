@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,12 +29,14 @@ class Seen:
 class Case:
     """A prompt with its pictures.
 
-    `ids` int32 [T]: ids of the vocabulary, and -1 where a row of a picture stands (the rows of all
-    pictures, in order). `logits` float32 [n, V]: those of the last n positions. `greedy` int32 [16]
-    follows, each with the `margins` float32 [16] by which it led.
+    `parts` are those of the one message of a user: texts, and None for a picture. `ids` int32 [T]
+    are those of the vocabulary, and -1 where a row of a picture stands (the rows of all pictures,
+    in order). `logits` float32 [n, V]: those of the last n positions. `greedy` int32 [16] follows,
+    each with the `margins` float32 [16] by which it led.
     """
 
     name: str
+    parts: tuple[str | None, ...]
     seen: tuple[Seen, ...]
     ids: np.ndarray
     logits: np.ndarray
@@ -42,7 +45,7 @@ class Case:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """By their names in the file."""
-        made = {"ids": self.ids, "logits": self.logits}
+        made = {"parts": np.array(json.dumps(self.parts)), "ids": self.ids, "logits": self.logits}
         made |= {"greedy": self.greedy, "margins": self.margins}
         for i, seen in enumerate(self.seen):
             made |= {f"{i}/{part}": getattr(seen, part) for part in ("picture", "views", "rows")}
@@ -69,5 +72,6 @@ def _case(file: np.lib.npyio.NpzFile, name: str) -> Case:
         Seen(*(file[f"{head}/{i}/{part}"] for part in ("picture", "views", "rows")))
         for i in range(count)
     )
-    parts = (file[f"{head}/{part}"] for part in ("ids", "logits", "greedy", "margins"))
-    return Case(name, tuple(seen), *parts)
+    parts = tuple(json.loads(str(file[f"{head}/parts"])))
+    arrays = (file[f"{head}/{part}"] for part in ("ids", "logits", "greedy", "margins"))
+    return Case(name, parts, tuple(seen), *arrays)

@@ -1,4 +1,4 @@
-"""Text models behind pictures against float32 transformers, on the golden's own rows.
+"""Text models behind pictures against float32 transformers, on the golden's own rows, on the host.
 
 `KNOWN` are the families whose text model is there. Two pictures stand in one prompt; Gemma's first
 one begins behind more text than its window holds.
@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import BadFile
 from engine.runner import load
 from engine.runner.api import Model
@@ -27,7 +26,6 @@ KNOWN = (
     *("qwen2vl", "qwen25vl", "qwen3vl", "llama4"),
 )
 KNOWN_SINGLE = ("gemma3", "mistral3", "qwen25vl", "qwen3vl", "llama4")
-OPENCL = [pytest.param(i.name, marks=pytest.mark.device, id=i.name) for i in list_devices()]
 NEAR = 0.01
 """Logits that are nearer are not asked for their order."""
 
@@ -44,14 +42,11 @@ def opened(
     family: str,
     case: Case,
     is_single: bool = False,
-    device: str = "host",
-    kv: str = "f32",
-    place: str = "",
 ) -> Iterator[tuple[Model, Prompt]]:
     """The text model of one of the family's layouts, and the prompt of a case."""
     path = write_single(folder, family) if is_single else write_pair(folder, family)[0]
     prompt = prompt_of(family, case)
-    with load(path, device=device, ctx=512, kv=kv, place=place) as model:
+    with load(path, device="host", ctx=512, kv="f32", mmproj="none") as model:
         width = model.tensor("token_embd.weight").shape[1]
         yield seeing(model, prompt.rows.shape[1] // width), prompt
 
@@ -123,25 +118,6 @@ def test_a_prompt_may_come_in_parts(family: str, size: int, tmp_path: Path) -> N
         assert error(run(model, prompt, len(case.logits), size), case) < 1e-9
 
 
-@pytest.mark.parametrize("family", KNOWN)
-@pytest.mark.parametrize("device", OPENCL)
-def test_logits_on_devices(device: str, family: str, tmp_path: Path) -> None:
-    case = list(load_cases(family).values())[-1]
-    with opened(tmp_path, family, case, device=device, kv="f16") as (model, prompt):
-        assert error(run(model, prompt, len(case.logits)), case) < 1e-4
-
-
-@pytest.mark.device
-@pytest.mark.parametrize("family", KNOWN)
-def test_logits_on_two_devices(family: str, tmp_path: Path) -> None:
-    names = [info.name for info in list_devices()]
-    first, second = names[0], [*names[1:], "host"][0]
-    case = list(load_cases(family).values())[-1]
-    place = f"0-1={first},2={second}"
-    with opened(tmp_path, family, case, device=first, kv="f16", place=place) as (model, prompt):
-        assert error(run(model, prompt, len(case.logits)), case) < 1e-4
-
-
 def test_chunks_that_would_move_are_computed_again(tmp_path: Path) -> None:
     """A shift moves tokens from chunk to chunk; what stays is that of a fresh context."""
     tokens = load_cases("llama4")["two"].ids
@@ -152,8 +128,8 @@ def test_chunks_that_would_move_are_computed_again(tmp_path: Path) -> None:
         for _ in shifted.prefill(kept, lambda: False):
             pass
         shifted.shift(4, lambda: False)
-        rest = kept[:4] + kept[-len(shifted.tokens) + 4 :]
-        assert shifted.tokens == rest
+        rest = kept[:4] + kept[-len(shifted.items) + 4 :]
+        assert shifted.items == rest
         after = shifted.append(7)
         *_, (_, fresh) = model.loaded.stepper.all_logits([*rest, 7])
     assert nmse(after, fresh[-1]) < 1e-9

@@ -157,7 +157,10 @@ def tokenizer(vocabulary: Vocabulary, placeholder: str | None) -> Tokenizer:
         made.normalizer = normalizers.Replace(" ", "▁")
         made.decoder = decoders.ByteFallback()
     else:
-        made = Tokenizer(models.BPE(ids, [tuple(merge.split()) for merge in MERGES]))
+        # A word that is a token is taken whole, whichever merges lead there.
+        whole = vocabulary.pre in ("tekken", "llama-bpe")
+        pairs = [tuple(merge.split()) for merge in MERGES]
+        made = Tokenizer(models.BPE(ids, pairs, ignore_merges=whole))
         rule = GPT2 if vocabulary.pre == "smollm" else QWEN
         made.pre_tokenizer = pre_tokenizers.Sequence(
             [
@@ -235,6 +238,8 @@ def compute(reference: Reference, model: PreTrainedModel, name: str) -> Case:
     with torch.no_grad():
         rows = [reference.rows(model, each).numpy() for each in shown]
         text = reference.expand(rendered(reference.vocabulary, messages), pictures)
+        if reference.vocabulary.add_bos and not text.startswith(reference.vocabulary.bos):
+            text = reference.vocabulary.bos + text
         words = tokenizer(reference.vocabulary, reference.placeholder)
         ids = words.encode(text, add_special_tokens=False).ids
         sequence, margins = list(ids), []
@@ -249,6 +254,7 @@ def compute(reference: Reference, model: PreTrainedModel, name: str) -> Case:
     told = np.array([-1 if i == placeholder else i for i in ids], np.int32)
     return Case(
         name,
+        tuple(part.get("text") for part in content),
         tuple(map(Seen, pictures, views, rows)),
         told,
         kept,

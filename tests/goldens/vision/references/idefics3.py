@@ -1,7 +1,7 @@
 """Idefics3ForConditionalGeneration, which SmolVLM is too.
 
-Pictures of the canvas' size, so that only the overview is resized (with Pillow). No view is all
-zeros: transformers would take it for padding.
+Pictures of the canvas' size, so that only the overview is resized (with Pillow); a picture that is
+to be one view is enlarged before. No view is all zeros: transformers would take it for padding.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 from transformers import Idefics3Config, Idefics3ForConditionalGeneration, PreTrainedModel
 
-from tests.goldens.vision.files.idefics3 import ROWS, SCALE, TEXT, TOWER, VOCABULARY
+from tests.goldens.vision.files.idefics3 import LONGEST, ROWS, SCALE, TEXT, TOWER, VOCABULARY
 from tests.goldens.vision.files.tower import HALF
 from tests.goldens.vision.references.common import (
     Reference,
@@ -47,7 +47,7 @@ def _model() -> PreTrainedModel:
 
 def _views(picture: np.ndarray) -> np.ndarray:
     if picture.shape == (SIDE, SIDE, 3):
-        return picture[None]
+        return overview(overview(picture, LONGEST, Image.LANCZOS)[0], SIDE, Image.LANCZOS)
     return np.concatenate([tiles(picture, SIDE), overview(picture, SIDE, Image.LANCZOS)])
 
 
