@@ -105,6 +105,7 @@ STARTS = {
     "app.commands.doctor": {"engine.backends.opencl.diagnose"},
     "app.commands.selftest": {"engine.selftest"},
     "app.commands.tune": {"engine.tuner"},
+    "app.widgets.pictures.loader": {"engine.images.shrink"},
 }
 # The one command that opens the window; the others know nothing of it.
 WINDOW_COMMAND = "app.commands.window"

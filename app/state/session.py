@@ -33,13 +33,23 @@ log = logging.getLogger("engine")
 class StageProgress:
     """How far a stage is (`load`, `compile`, `prefill`); `left_s` estimates the seconds left.
 
-    `total` is 0 until the engine has told it.
+    `total` is 0 until the engine has told it. `picture` and `view` are as in `Progress`.
     """
 
     name: StageName
     done: int
     total: int
     left_s: float | None
+    picture: tuple[int, int] | None = None
+    view: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class PastStage:
+    """A stage that is over, and the seconds it took."""
+
+    name: StageName
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,8 @@ class Wanted:
 
 
 class Session(QObject):
-    """Status, model, options, stage, vitals and error of the one engine.
+    """Status, model, options, stage, vitals and error of the one engine. `past_stages` are those
+    that the answer under way has behind it.
 
     `path` is of the model that is open or being opened, `error` says why the status is failed or
     died, `rates` are tokens per second, one value per second of answering. An open model is
@@ -83,6 +94,7 @@ class Session(QObject):
         self.path: Path | None = None
         self.options = EngineOptions()
         self.stage: StageProgress | None = None
+        self.past_stages: list[PastStage] = []
         self.vitals = AnswerSpeed()
         self.rates: deque[float] = deque(maxlen=HISTORY)
         self.error: Problem | None = None
@@ -206,6 +218,15 @@ class Session(QObject):
         if self.status in ("failed", "died"):
             self._set("idle")
 
+    def expect_answer(self) -> None:
+        """An answer will be asked for; its stages begin."""
+        self.past_stages = []
+
+    def show_stage(self, name: StageName) -> None:
+        """What is done for an answer before it is asked for."""
+        if self.stage is None or self.stage.name != name:
+            self._set_stage(StageProgress(name, 0, 0, None))
+
     def begin_answer(self, request_id: int) -> None:
         """Called by who asked the client for an answer."""
         self._answer_id = request_id
@@ -222,19 +243,30 @@ class Session(QObject):
 
     def _set_stage(self, stage: StageProgress | None) -> None:
         if stage != self.stage:
+            self._note_past(stage)
             self.stage, self._stage_began = stage, monotonic()
             self.stage_changed.emit()
+
+    def _note_past(self, then: StageProgress | None) -> None:
+        """Keep how long the stage took that ends here."""
+        now = self.stage
+        told = now is not None and (now.total > 0 or now.name == "decode")
+        if now is not None and told and (then is None or then.name != now.name):
+            self.past_stages.append(PastStage(now.name, monotonic() - self._stage_began))
 
     def _on_progress(self, progress: Progress) -> None:
         if progress.id not in (self._load_id, self._answer_id):
             return
         now = monotonic()
         if self.stage is None or self.stage.name != progress.stage:
+            self._note_past(StageProgress(progress.stage, 0, 0, None))
             self._stage_began = now
         took = now - self._stage_began
         known = progress.done > 0 and took > 0.2
         left = took / progress.done * (progress.total - progress.done) if known else None
-        self.stage = StageProgress(progress.stage, progress.done, progress.total, left)
+        self.stage = StageProgress(
+            progress.stage, progress.done, progress.total, left, progress.picture, progress.view
+        )
         self.stage_changed.emit()
 
     def _on_loaded(self, loaded: Loaded) -> None:

@@ -1,7 +1,7 @@
 """The table of commands; menus, shortcuts and the palette are made from it."""
 
 from app.widgets.commands import Command
-from app.window.desk import Desk, memory_page, new_chat, search_chats
+from app.window.desk import Desk, memory_page, new_chat, search_chats, shown_pictures
 
 MENUS = ("Model", "Chat", "View", "Window")
 
@@ -47,6 +47,14 @@ COMMANDS: tuple[Command[Desk], ...] = (
         menu="Model",
         key="Ctrl+Shift+O",
         icon="folder",
+    ),
+    Command(
+        id="model.vision",
+        title="Choose a vision file (mmproj)…",
+        run=lambda w: w.vision.choose_file(),
+        menu="Model",
+        icon="eye",
+        enabled=_has_model,
     ),
     Command(
         id="model.get",
@@ -156,6 +164,23 @@ COMMANDS: tuple[Command[Desk], ...] = (
         menu="Chat",
         icon="info",
         enabled=_has_model,
+    ),
+    Command(
+        id="chat.pictures",
+        title="Add pictures…",
+        run=lambda w: w.vision.choose(),
+        menu="Chat",
+        key="Ctrl+Shift+A",
+        icon="picture",
+        enabled=_has_model,
+    ),
+    Command(
+        id="chat.seen",
+        title="What the model sees…",
+        run=lambda w: w.sheets.show_pictures(shown_pictures(w), 0, seen=True),
+        menu="Chat",
+        icon="eye",
+        enabled=lambda w: bool(shown_pictures(w)),
     ),
     Command(
         id="chat.rename",

@@ -1,12 +1,14 @@
 """The parts of a window that commands act on, and what takes several of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from app.state.talk.message import Picture
 from app.state.workbench import Workbench
 from app.views.memory.memory import Page
 from app.views.talk.chats import ChatsView
 from app.widgets.focus import focus_first
+from app.window.given_pictures import GivenPictures
 from app.window.looks import Looks
 from app.window.model_opener import ModelOpener
 from app.window.panes.inspector import Inspector
@@ -25,6 +27,7 @@ class Desk(Protocol):
     panes: Panes
     sheets: Sheets
     opener: ModelOpener
+    vision: GivenPictures
     looks: Looks
 
     def close(self) -> bool: ...
@@ -42,6 +45,13 @@ def search_chats(w: Desk) -> None:
     w.panes.show_chats()
     w.chats.search.setFocus()
     w.chats.search.selectAll()
+
+
+def shown_pictures(w: Desk) -> Sequence[Picture]:
+    """Those of the message being written, or else of the last one that has any."""
+    attached = w.bench.chat.attached.pictures
+    sent = (message.pictures for message in reversed(w.bench.chat.path) if message.pictures)
+    return attached or next(sent, ())
 
 
 def memory_page(page: Page) -> Callable[[Desk], None]:

@@ -14,9 +14,12 @@ from app.widgets.basics import divider, surface
 from app.widgets.commands import Actions
 from app.widgets.focus import Refuge, move_focus, take_refuge
 from app.widgets.guard import guard_overrides
+from app.widgets.pictures.given import is_picture
+from app.widgets.pictures.loader import PictureLoader
 from app.window.commands import COMMANDS, MENUS
 from app.window.desk import Desk
-from app.window.drops import IMAGES, Drops
+from app.window.drops import MODEL, Drops
+from app.window.given_pictures import GivenPictures
 from app.window.looks import Looks
 from app.window.model_opener import ModelOpener
 from app.window.panes.inspector import Inspector
@@ -46,14 +49,16 @@ class MainWindow(QMainWindow, Refuge):
         self.setMinimumSize(640, 480)
         self.commands = Actions[Desk](self, self, COMMANDS)
         self.chats, self.inspector = ChatsView(bench), Inspector(bench)
-        self.talk = TalkPane(bench, self.commands)
+        self.loader = PictureLoader(self)
+        self.talk = TalkPane(bench, self.commands, self.loader)
         self.top = TopLine(bench, self.commands, self.commands.menu(MENUS))
         order = (self.top, self.chats, self.talk.stack, self.talk.composer, self.inspector)
         self.panes = Panes(bench.preferences, self.chats, self.talk, self.inspector, order)
         middle = self._lay_out()
-        self.sheets = Sheets(bench, self.commands, middle)
-        self.opener = ModelOpener(bench, self)
-        self.drops = Drops(self, middle)
+        self.sheets = Sheets(bench, self.commands, self.loader, middle)
+        self.vision = GivenPictures(bench, self.talk.notices, self.commands.run, self)
+        self.opener = ModelOpener(bench, self.vision, self)
+        self.drops = Drops(self, middle, lambda: self.vision.sees)
         self.drops.leave_to_window(self.talk.composer.field)
         self._connect()
         self._restore_geometry()
@@ -112,6 +117,18 @@ class MainWindow(QMainWindow, Refuge):
         self.opener.file_chosen.connect(self.sheets.dismiss_chooser)
         self.drops.model_dropped.connect(self._model_dropped)
         self.drops.refused.connect(self._drop_refused)
+        self.drops.blind.connect(self.vision.refuse)
+        self.drops.pictures_dropped.connect(self.vision.add_files)
+        self.drops.picture_dropped.connect(self.vision.add_data)
+        composer = self.talk.composer
+        composer.files_given.connect(self._files_pasted)
+        composer.picture_given.connect(self.vision.add_data)
+        composer.choose_wanted.connect(self.vision.choose)
+        composer.attachments.vision_wanted.connect(self.vision.choose_file)
+        composer.attachments.opened.connect(
+            lambda place: self.sheets.show_pictures(bench.chat.attached.pictures, place)
+        )
+        self.talk.chat.pictures_wanted.connect(self.sheets.show_pictures)
         for signal in (
             *(self.panes.changed, bench.session.changed, bench.preferences.changed),
             *(bench.chat.path_changed, bench.chat.message_added, bench.chat.busy_changed),
@@ -135,8 +152,15 @@ class MainWindow(QMainWindow, Refuge):
         self.opener.open(path)
 
     def _drop_refused(self, path: Path) -> None:
-        if path.suffix.lower() in IMAGES:
-            self.talk.refuse_image(path.name)
+        text = f"{path.name} is neither a model (.gguf) nor a picture."
+        self.talk.notices.news("drop", text, "warn")
+
+    def _files_pasted(self, paths: list[Path]) -> None:
+        model = next((path for path in paths if path.suffix.lower() == MODEL), None)
+        pictures = [path for path in paths if is_picture(path) or path.is_dir()]
+        if model is not None:
+            self._model_dropped(model)
+        elif pictures:
+            self.vision.add_files(pictures)
         else:
-            text = f"{path.name} is not a model: models are .gguf files."
-            self.talk.notices.news("drop", text, "warn")
+            self._drop_refused(paths[0])

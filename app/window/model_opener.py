@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.fetch.known import SMOLLM2
 from app.state.workbench import Workbench
+from app.window.given_pictures import GivenPictures
 
 
 class ModelOpener(QObject):
@@ -15,9 +16,9 @@ class ModelOpener(QObject):
 
     file_chosen = Signal()
 
-    def __init__(self, bench: Workbench, window: QWidget) -> None:
+    def __init__(self, bench: Workbench, vision: GivenPictures, window: QWidget) -> None:
         super().__init__(window)
-        self._bench, self._window = bench, window
+        self._bench, self._vision, self._window = bench, vision, window
         self._fetched_for_use = ""
         bench.downloads.finished.connect(self._fetched)
 
@@ -36,9 +37,9 @@ class ModelOpener(QObject):
             self.open(Path(path))
 
     def open(self, path: Path) -> None:
-        """Open a file that the person named."""
+        """Open a file that the person named: a model, or what makes the open model see."""
         self.file_chosen.emit()
-        self._bench.open_model(path)
+        self._vision.take_model(path, self._bench.open_model)
 
     def get(self, name: str = SMOLLM2.name) -> None:
         """Fetch a model and open it when it has come, unless another is open by then."""

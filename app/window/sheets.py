@@ -1,31 +1,43 @@
 """The sheets that lie over the window: models, terms, preferences, every command."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
 from app.fetch.known import KNOWN, Terms
+from app.state.talk.message import Picture
 from app.state.workbench import Workbench
 from app.views.models.chooser import Chooser
 from app.views.models.terms import TermsView
 from app.views.preferences import PreferencesView
+from app.views.talk.pictures.viewer import PictureViewer
 from app.views.talk.prompt import PromptView
 from app.widgets.commands import Actions
 from app.widgets.overlays.sheet import Sheet
+from app.widgets.pictures.loader import PictureLoader
 from app.window.palette import Palette
+
+LARGEST = 4000, 4000  # as much as the window has room for
 
 
 class Sheets(QObject):
     """Made over `parent`, one of each; opened with what is there then."""
 
-    def __init__(self, bench: Workbench, commands: Actions[Any], parent: QWidget) -> None:
+    def __init__(
+        self, bench: Workbench, commands: Actions[Any], loader: PictureLoader, parent: QWidget
+    ) -> None:
         super().__init__(parent)
         self.chooser = Chooser(bench)
         self.terms = TermsView(bench.downloads)
         self.preferences = PreferencesView(bench.preferences)
         self.palette = Palette(commands)
         self.prompt = PromptView(bench)
+        self.viewer = PictureViewer(bench, loader)
+        self._viewer = Sheet(parent, self.viewer, *LARGEST)
+        self.viewer.done.connect(self._viewer.dismiss)
+        self._viewer.closed.connect(self.viewer.forget)
         self._prompt = Sheet(parent, self.prompt, 720, 560)
         self.prompt.done.connect(self._prompt.dismiss)
         self._chooser = Sheet(parent, self.chooser, 960, 640)
@@ -42,7 +54,14 @@ class Sheets(QObject):
     @property
     def front(self) -> Sheet | None:
         """The open sheet, or the upper one of two."""
-        sheets = (self._terms, self._palette, self._prompt, self._preferences, self._chooser)
+        sheets = (
+            self._viewer,
+            self._terms,
+            self._palette,
+            self._prompt,
+            self._preferences,
+            self._chooser,
+        )
         return next((sheet for sheet in sheets if sheet.isVisible()), None)
 
     def show_chooser(self) -> None:
@@ -60,6 +79,11 @@ class Sheets(QObject):
     def show_prompt(self) -> None:
         self.prompt.refresh()
         self._prompt.open()
+
+    def show_pictures(self, pictures: Sequence[Picture], place: int, seen: bool = False) -> None:
+        """One of several, in full; with `seen` as the model sees it."""
+        self.viewer.show_pictures(pictures, place, seen)
+        self._viewer.open()
 
     def dismiss_chooser(self) -> None:
         self._chooser.dismiss()

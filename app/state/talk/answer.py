@@ -1,6 +1,6 @@
 """One answer being written: pieces become text and tokens, and are saved now and then."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic
 
 from msgspec.structs import replace
@@ -10,10 +10,20 @@ from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
-from engine.protocol import ChatMessage, Generate, Piece, Sampling, Stats, TokenInfo
+from engine.protocol import (
+    ChatMessage,
+    Generate,
+    PicturePart,
+    Piece,
+    Sampling,
+    Stats,
+    TextPart,
+    TokenInfo,
+)
 
 SAVE_EVERY = 2.0  # seconds
 LOGPROBS = 10
+NOTHING_BROUGHT: Mapping[str, str] = {}
 
 
 class Answer:
@@ -39,12 +49,23 @@ class Answer:
         self._before_first = True
         self._saved = monotonic()
 
-    def request(self, system: str, sampling: Sampling, limits: AnswerLimits = NONE) -> Generate:
-        """What to ask the engine."""
+    @property
+    def asked(self) -> list[Message]:
+        """The messages that it answers."""
         parent = None if self.message.parent is None else self.tree.messages[self.message.parent]
+        return self.tree.up_to(parent)
+
+    def request(
+        self,
+        system: str,
+        sampling: Sampling,
+        limits: AnswerLimits = NONE,
+        digests: Mapping[str, str] = NOTHING_BROUGHT,
+    ) -> Generate:
+        """What to ask the engine, which calls pictures by `digests`."""
         return Generate(
             0,
-            messages=said(system, self.tree.up_to(parent)),
+            messages=said(system, self.asked, digests),
             sampling=sampling,
             max_tokens=limits.max_tokens,
             stop=limits.stop,
@@ -87,10 +108,21 @@ class Answer:
         store.finish(self.message, self.tokens)
 
 
-def said(system: str, messages: Sequence[Message]) -> list[ChatMessage]:
-    """What the engine is told of a chat."""
+def said(
+    system: str, messages: Sequence[Message], digests: Mapping[str, str] = NOTHING_BROUGHT
+) -> list[ChatMessage]:
+    """What the engine is told of a chat; it asks for pictures that are not among `digests`."""
     begun = [ChatMessage("system", system)] if system else []
-    return begun + [ChatMessage(m.role, m.text) for m in messages]
+    return begun + [ChatMessage(m.role, _content(m, digests)) for m in messages]
+
+
+def _content(message: Message, digests: Mapping[str, str]) -> str | list[TextPart | PicturePart]:
+    if not message.pictures:
+        return message.text
+    parts: list[TextPart | PicturePart] = [
+        PicturePart(digests.get(picture.hash, picture.hash)) for picture in message.pictures
+    ]
+    return [*parts, TextPart(message.text)] if message.text else parts
 
 
 def continued(message: Message, tokens: Tokens, by_ids: bool) -> tuple[str, Tokens]:
@@ -123,4 +155,5 @@ def _together(first: Stats, then: Stats) -> Stats:
         n_context=then.n_context,
         n_shifts=first.n_shifts + then.n_shifts,
         n_truncated=first.n_truncated + then.n_truncated,
+        encode_s=first.encode_s + then.encode_s,
     )

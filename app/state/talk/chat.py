@@ -11,6 +11,8 @@ from app.state.problem import Problem
 from app.state.session import Session
 from app.state.talk.answer import Answer, branched, continued
 from app.state.talk.answering import Answering
+from app.state.talk.attached import Attached
+from app.state.talk.brought import PicturesInEngine
 from app.state.talk.context import ContextUse, context_use
 from app.state.talk.details import Details
 from app.state.talk.disk.store import ChatGone, ChatStore, StoreError
@@ -21,7 +23,8 @@ from app.state.talk.tree import Tree
 
 
 class ChatState(QObject):
-    """One chat. Rows are positions in `path`; all changes go through its methods.
+    """One chat. Rows are positions in `path`; all changes go through its methods. `attached` are
+    the pictures of the message being written, `brought` those that the engine holds.
 
     An answer goes on when another chat is opened, and is saved where it belongs. A question asked
     while the model loads waits for it; after a crash it restarts the engine. Methods that ask the
@@ -50,7 +53,10 @@ class ChatState(QObject):
         self._store, self._session = store, session
         self._thread = Thread(store)
         self.details = Details(session, preferences, self._write, self)
-        self._answering = Answering(store, session, self)
+        self.attached = Attached(store, self)
+        self.attached.problem.connect(self.problem)
+        self.brought = PicturesInEngine(session.client, session, store.pictures.files, self)
+        self._answering = Answering(store, session, self.brought, self)
         self._answering.appended.connect(self._on_appended)
         self._answering.ended.connect(self._on_ended)
         self._answering.busy_changed.connect(self.busy_changed)
@@ -86,9 +92,11 @@ class ChatState(QObject):
 
     @property
     def context(self) -> ContextUse:
-        """How the messages shown fill the context of the open model."""
+        """How the messages shown and the pictures attached fill the context of the open model."""
         model = self._session.model
-        return context_use(self.path, self.details.system, model.n_ctx if model is not None else 0)
+        n_ctx = model.n_ctx if model is not None else 0
+        attached = self.attached.pictures
+        return context_use(self.path, self.details.system, n_ctx, self.brought.tokens, attached)
 
     def open(self, chat_id: int | None) -> None:
         """Show a chat; None is a new one, kept from its first message on."""
@@ -104,6 +112,7 @@ class ChatState(QObject):
             tree = running.tree
         self._thread = Thread(self._store, chat.id if chat is not None else None, tree)
         self.details.take(chat)
+        self.attached.show(self.chat_id)
         self._take_usual()
         self.details.changed.emit()
         self.details.draft_changed.emit(self.details.draft)
@@ -123,8 +132,9 @@ class ChatState(QObject):
             self.found.emit(self._thread.row(message), words)
 
     def send(self, text: str) -> bool:
-        """Ask a question at the end of the path."""
-        return bool(text.strip()) and self._may_ask() and self._attempt(self._send, text)
+        """Ask a question, with the pictures attached, at the end of the path."""
+        says = bool(text.strip() or self.attached.pictures) and not self.attached.arriving
+        return says and self._may_ask() and self._attempt(self._send, text)
 
     def stop(self) -> None:
         """End the answer under way; what there is of it stays."""
@@ -140,7 +150,8 @@ class ChatState(QObject):
         message = self.path[row]
         if message.role == "assistant":
             return self._attempt(self._edit_answer, message, row, text)
-        return bool(text.strip()) and self._may_ask() and self._attempt(self._ask_anew, row, text)
+        says = bool(text.strip() or message.pictures)
+        return says and self._may_ask() and self._attempt(self._ask_anew, row, text)
 
     def continue_answer(self, row: int) -> bool:
         """Go on where the answer at `row` ended; beside it where something follows it."""
@@ -222,18 +233,23 @@ class ChatState(QObject):
     def _send(self, text: str) -> None:
         details, begins = self.details, self.chat_id is None
         details.draft = text  # kept where what follows fails
+        pictures = self.attached.pictures
         if begins:
-            question = self._thread.begin(text, details.system, details.sampling)
-            details.title = title_of(text)
+            question = self._thread.begin(text, details.system, details.sampling, pictures)
+            details.title = title_of(text, pictures)
             details.changed.emit()
         else:
-            question = self._thread.add("user", self.path[-1] if self.path else None, text)
+            question = self._thread.ask(text, pictures)
         details.clear_draft(was_new=begins)
+        self.attached.show(self.chat_id)
         self._append(question)
         self._answer(question, len(self.path))
 
     def _ask_anew(self, row: int, text: str) -> None:
-        question = self._thread.add("user", self._thread.parent(self.path[row]), text)
+        asked = self.path[row]
+        question = self._thread.add(
+            "user", self._thread.parent(asked), text, pictures=asked.pictures
+        )
         self._show_path(row)
         self._answer(question, row + 1)
 
@@ -284,7 +300,8 @@ class ChatState(QObject):
     def _begin(self, answer: Answer) -> None:
         self._thread.keep_tokens(answer.message, None)
         now = self.details
-        self._answering.begin(answer, answer.request(now.system, now.sampling, now.limits))
+        request = partial(answer.request, now.system, now.sampling, now.limits)
+        self._answering.begin(answer, request)
         self.stored.emit()
 
     def _append(self, message: Message) -> None:

@@ -1,9 +1,9 @@
 """How the context is filled, message by message."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.state.talk.message import Message
+from app.state.talk.message import Message, Picture
 
 CHARACTERS_A_TOKEN = 4  # of English, where nothing was counted yet
 
@@ -12,12 +12,13 @@ CHARACTERS_A_TOKEN = 4  # of English, where nothing was counted yet
 class Share:
     """Tokens of one message with the template's words around it; `counted` or estimated.
 
-    `row` is its place in the path, None for the system prompt.
+    `row` is its place in the path, None for the system prompt and for the pictures of the `draft`.
     """
 
     row: int | None
     tokens: int
     counted: bool
+    draft: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,16 +39,23 @@ class ContextUse:
         return all(share.counted for share in self.shares)
 
 
-def context_use(path: Sequence[Message], system: str, n_ctx: int) -> ContextUse:
-    """What the messages of a path take of the context.
+def context_use(
+    path: Sequence[Message],
+    system: str,
+    n_ctx: int,
+    tokens_of: Callable[[Sequence[Picture]], int | None] = lambda pictures: None,
+    draft: Sequence[Picture] = (),
+) -> ContextUse:
+    """What the messages of a path take of the context, and the pictures that are to be sent next.
 
     An answer's statistics count its whole prompt; what of it is not in earlier messages belongs
-    to the questions since then, by their lengths. Without statistics it is an estimate.
+    to the questions since then, by their lengths. Without statistics it is an estimate, but for
+    pictures: `tokens_of` tells what they take, None where it does not know.
     """
     shares: list[Share] = []
-    waiting: list[tuple[int, int]] = []  # place in shares, characters: not counted yet
+    waiting: list[tuple[int, int, int]] = []  # place in shares, characters, tokens of pictures
     if system:
-        waiting.append((0, len(system)))
+        waiting.append((0, len(system), 0))
         shares.append(Share(None, _estimate(len(system)), counted=False))
     for row, message in enumerate(path):
         if message.role == "assistant" and (message.n_tokens or message.stats is not None):
@@ -56,8 +64,12 @@ def context_use(path: Sequence[Message], system: str, n_ctx: int) -> ContextUse:
                 waiting = []
             shares.append(Share(row, message.n_tokens, counted=True))
         else:
-            waiting.append((len(shares), len(message.text)))
-            shares.append(Share(row, _estimate(len(message.text)), counted=False))
+            seen = (tokens_of(message.pictures) or 0) if message.pictures else 0
+            waiting.append((len(shares), len(message.text), seen))
+            shares.append(Share(row, seen + _estimate(len(message.text)), counted=False))
+    if draft:
+        known = tokens_of(draft)
+        shares.append(Share(None, known or 0, known is not None, draft=True))
     return ContextUse(tuple(shares), n_ctx)
 
 
@@ -68,14 +80,16 @@ def _prompt(answer: Message) -> int:
     return answer.stats.n_prompt + answer.stats.n_truncated - begun
 
 
-def _count(shares: list[Share], waiting: list[tuple[int, int]], prompt: int) -> None:
+def _count(shares: list[Share], waiting: list[tuple[int, int, int]], prompt: int) -> None:
     """Replace estimates so that all shares together are `prompt` tokens."""
-    places = {place for place, _ in waiting}
+    places = {place for place, _, _ in waiting}
     left = prompt - sum(share.tokens for n, share in enumerate(shares) if n not in places)
-    characters = sum(length for _, length in waiting)
-    for place, length in waiting:
-        part = left if place == waiting[-1][0] else round(left * length / max(1, characters))
-        left, characters = left - part, characters - length
+    characters = sum(length for _, length, _ in waiting)
+    pictures = sum(seen for _, _, seen in waiting)
+    for place, length, seen in waiting:
+        text = round(max(0, left - pictures) * length / max(1, characters))
+        part = left if place == waiting[-1][0] else text + seen
+        left, characters, pictures = left - part, characters - length, pictures - seen
         shares[place] = Share(shares[place].row, max(0, part), counted=True)
 
 

@@ -13,6 +13,8 @@ from app.views.talk.message import MessageView
 from app.views.talk.message_row import MessageRow
 from app.widgets.basics import IconButton, surface
 from app.widgets.lists.scrolled import Row, ScrolledRows
+from app.widgets.pictures.card import TILE
+from app.widgets.pictures.loader import PictureLoader
 from app.widgets.tokens.bands import Measure
 
 TICK_MS = 250  # how often running times are told anew
@@ -25,10 +27,11 @@ class ChatView(QWidget):
     """Shows `bench.chat`; only messages near the viewport are widgets."""
 
     details_wanted = Signal()  # the log
+    pictures_wanted = Signal(object, int)  # a message's pictures, the place of the one to show
 
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, bench: Workbench, loader: PictureLoader) -> None:
         super().__init__()
-        self.bench = bench
+        self.bench, self._loader = bench, loader
         self.measure: Measure = "probability"
         self._selected_token: tuple[int, int] | None = None
         self.setAccessibleName("Talk")
@@ -259,7 +262,10 @@ class ChatView(QWidget):
 
     def _make(self, row: int) -> Row:
         of_row = MessageRow(self.bench, row, self.measure, self)
-        view = MessageView(of_row)
+        view = MessageView(of_row, self._loader)
+        of_row.picture_wanted.connect(
+            lambda place: self.pictures_wanted.emit(of_row.message.pictures, place)
+        )
         view.reveal_wanted.connect(lambda y: self.column.reveal(y + view.y()))
         of_row.details_wanted.connect(self.details_wanted)
         of_row.link_wanted.connect(self.open_link)
@@ -278,4 +284,5 @@ class ChatView(QWidget):
         text = self.bench.chat.path[row].text
         a_line = max(20, round(CHAT_COLUMN * width / max(1, fonts.chat_width())))
         lines = sum(1 + len(line) // a_line for line in text.split("\n"))
-        return fonts.px(ROW) + CHROME + lines * fonts.px(23)
+        pictures = fonts.px(TILE) if self.bench.chat.path[row].pictures else 0
+        return fonts.px(ROW) + CHROME + lines * fonts.px(23) + pictures

@@ -12,11 +12,13 @@ from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, PADDING, RADIUS_CARD
 from app.views.talk.overflow import Overflow
+from app.views.talk.pictures.attachments import Attachments
 from app.views.talk.sampling import SamplingPopover, in_words
 from app.widgets.basics import Button, IconButton, label, surface
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.controls.growing_edit import GrowingEdit
 from app.widgets.numbers import grouped
+from app.widgets.pictures.loader import PictureLoader
 from app.widgets.tips import set_tip
 
 
@@ -24,9 +26,11 @@ class Composer(QWidget):
     """Sends to `bench.chat`; its focus proxy is the text field."""
 
     edit_last_wanted = Signal()  # Up in the empty field
-    image_refused = Signal(str)  # name of the image, or nothing
+    files_given = Signal(list)  # paths that were pasted
+    picture_given = Signal(object)  # what makes the bytes of a pasted picture, in a thread
+    choose_wanted = Signal()  # pictures, in a dialog
 
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, bench: Workbench, loader: PictureLoader) -> None:
         super().__init__()
         self.bench = bench
         surface(self, "canvas")
@@ -34,12 +38,16 @@ class Composer(QWidget):
         self.field.setPlaceholderText("Message")
         self.field.submitted.connect(self.send)
         self.field.above_wanted.connect(self.edit_last_wanted)
-        self.field.image_given.connect(self.image_refused)
+        self.field.files_given.connect(self.files_given)
+        self.field.picture_given.connect(self.picture_given)
         self.field.textChanged.connect(self._typed)
         self.field.installEventFilter(self)
         self.setFocusProxy(self.field)
         self.counter = DraftTokens(bench.session, self)
         self.counter.changed.connect(self._refresh)
+        self.attachments = Attachments(bench, loader)
+        self.attachments.changed.connect(self._refresh)
+        self.add = IconButton("picture", "Add pictures", self.choose_wanted.emit)
         self.sampling = IconButton("sliders", "Sampling and system prompt", self.show_sampling)
         self._settings = ElidedLabel(size="small")
         self._settings.setProperty("tone", "quiet")
@@ -62,9 +70,8 @@ class Composer(QWidget):
 
     def send(self) -> None:
         """Ask what is written here."""
-        text = self.field.text
-        if text.strip() and not self.bench.chat.busy and not self.overflow.refuses:
-            self.bench.chat.send(text)
+        if self._sendable:
+            self.bench.chat.send(self.field.text)
 
     def show_sampling(self) -> None:
         """System prompt, presets and how tokens are drawn."""
@@ -96,6 +103,7 @@ class Composer(QWidget):
         self._card = QWidget()
         row = QHBoxLayout()
         row.setSpacing(GRID)
+        row.addWidget(self.add)
         row.addWidget(self.sampling)
         row.addWidget(self._settings, 1)
         row.addWidget(self._count)
@@ -104,6 +112,7 @@ class Composer(QWidget):
         inside = QVBoxLayout(self._card)
         inside.setContentsMargins(12, 10, GRID, GRID)
         inside.setSpacing(6)
+        inside.addWidget(self.attachments)
         inside.addWidget(self.field)
         inside.addWidget(self.overflow)
         inside.addLayout(row)
@@ -115,7 +124,8 @@ class Composer(QWidget):
             (self.field, self.overflow.choice),
             (self.overflow.choice, self.send_button),
             (self.send_button, self.stop),
-            (self.stop, self.sampling),
+            (self.stop, self.add),
+            (self.add, self.sampling),
         ):
             QWidget.setTabOrder(before, after)
 
@@ -138,6 +148,12 @@ class Composer(QWidget):
         elif field == "presets":
             self._refresh()
 
+    @property
+    def _sendable(self) -> bool:
+        asks = bool(self.field.text.strip()) or self.attachments.any
+        free = not self.bench.chat.busy and not self.overflow.refuses
+        return asks and free and self.attachments.ready
+
     def _refresh(self) -> None:
         chat = self.bench.chat
         written = bool(self.field.text.strip())
@@ -147,5 +163,6 @@ class Composer(QWidget):
         count = self.counter.count
         known = written and count is not None
         self._count.setText(f"{grouped(count)} tok" if known else "")
-        self.overflow.show_question(count if known else None)
-        self.send_button.setEnabled(written and not chat.busy and not self.overflow.refuses)
+        asks = known or self.attachments.any
+        self.overflow.show_question((count or 0) if asks else None)
+        self.send_button.setEnabled(self._sendable)

@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, Qt, QTimer
 from PySide6.QtGui import QColor, QEnterEvent, QFocusEvent, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from app.state.talk.context import ContextUse, Share, context_use
+from app.state.talk.context import ContextUse, Share
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.theme import tokens
@@ -45,7 +45,10 @@ class ContextMeter(QWidget):
         self._soon = QTimer(self, singleShot=True, interval=REFRESH_MS)
         self._soon.timeout.connect(self.refresh)
         chat, session = bench.chat, bench.session
-        for signal in (chat.path_changed, chat.message_added, chat.message_changed):
+        for signal in (
+            *(chat.path_changed, chat.message_added, chat.message_changed),
+            *(chat.attached.changed, chat.brought.changed),
+        ):
             signal.connect(self._later)
         chat.details.changed.connect(self._later)
         session.changed.connect(self.refresh)
@@ -60,7 +63,7 @@ class ContextMeter(QWidget):
             return
         if self.parent() is not None:  # before, it would be a window
             self.show()
-        self.use = context_use(chat.path, chat.details.system, model.n_ctx)
+        self.use = chat.context
         tight = self.share >= FULL
         self.bar.show_segments(
             [self._segment(part, tight) for part in self.use.shares], model.n_ctx
@@ -88,7 +91,7 @@ class ContextMeter(QWidget):
     def who(self, part: Share) -> str:
         """The name of a part of the context."""
         if part.row is None:
-            return "System prompt"
+            return "Pictures to send" if part.draft else "System prompt"
         message = self.bench.chat.path[part.row]
         who = "You" if message.role == "user" else "Answer"
         line = " ".join(message.text.split())
@@ -147,7 +150,7 @@ class ContextMeter(QWidget):
 
     def _segment(self, part: Share, tight: bool) -> Segment:
         if part.row is None:
-            return Segment(part.tokens, "quiet", 0.6)
+            return Segment(part.tokens, "accent" if part.draft else "quiet", 0.6)
         asked = self.bench.chat.path[part.row].role == "user"
         tone = "warn" if tight else "accent"
         return Segment(part.tokens, tone, 0.45 if asked else 0.8)

@@ -1,5 +1,7 @@
 """One message of the talk: who speaks, what is said, what can be done with it."""
 
+from pathlib import Path
+
 from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
@@ -17,10 +19,13 @@ from app.views.talk.message_parts import (
     Thought,
 )
 from app.views.talk.message_row import MessageRow
+from app.views.talk.pictures.words import item
 from app.views.talk.probabilities import TokenAnswer
 from app.widgets.lists.scrolled import Row
 from app.widgets.markdown.view import MarkdownView
 from app.widgets.overlays.banner import Banner
+from app.widgets.pictures.loader import PictureLoader
+from app.widgets.pictures.strip import PictureStrip
 
 
 class MessageView(Row):
@@ -29,9 +34,11 @@ class MessageView(Row):
     height_changed = Signal()
     reveal_wanted = Signal(int)  # a y in this widget
 
-    def __init__(self, row: MessageRow) -> None:
+    def __init__(self, row: MessageRow, loader: PictureLoader) -> None:
         super().__init__()
-        self.row = row
+        self.row, self._loader = row, loader
+        self.pictures: PictureStrip | None = None
+        self._shown = row.message.pictures
         self.body: MarkdownView | None = None
         self.tokens: TokenAnswer | None = None
         self.edit: MessageEdit | None = None
@@ -63,6 +70,7 @@ class MessageView(Row):
         self.setAccessibleName(self.row.speaker_says)  # which model answers is known late
         self.header.refresh()
         self._show_thought()
+        self._show_pictures()
         if self.edit is None:
             self._show_body()
         self._show_progress()
@@ -193,6 +201,23 @@ class MessageView(Row):
             painter.fillRect(bar, QColor(tokens().accent))
         painter.end()
 
+    def _show_pictures(self) -> None:
+        pictures = self._shown
+        if self.pictures is None and pictures:
+            self.pictures = PictureStrip("Pictures", self._loader)
+            self.pictures.opened.connect(self.row.picture_wanted)
+            self._put(self.pictures, 0)
+            self._loader.ready.connect(self._picture_known)
+            self.row.brought.changed.connect(self._show_pictures)
+        if self.pictures is not None:
+            brought = self.row.brought
+            self.pictures.show_items([item(p, brought, self._loader) for p in pictures])
+
+    def _picture_known(self, path: Path) -> None:
+        if any(self.row.brought.path(picture) == path for picture in self._shown):
+            self._show_pictures()
+            self.height_changed.emit()
+
     def _show_thought(self) -> None:
         said = split_reasoning(self.row.message.text, self.row.answering)
         if not said.thought or self.row.is_question:
@@ -223,7 +248,8 @@ class MessageView(Row):
             self.body.link_clicked.connect(self.row.link_wanted)
             self.body.dragged.connect(self._dragged)
             self.body.installEventFilter(self)
-            self._put(self.body, 1 if self.thought is not None else 0)
+            before = (self.thought, self.pictures)
+            self._put(self.body, sum(part is not None for part in before))
         self.body.setAccessibleName(self.row.speaker_says)
         if self.row.is_question:
             self.body.set_plain(self.row.message.text)
@@ -264,7 +290,7 @@ class MessageView(Row):
             self._put(self._progress)
             self.height_changed.emit()
         if waits and self._progress is not None:
-            self._progress.show_stage(self.row.stage)
+            self._progress.show_stage(self.row.stage, self.row.past_stages)
         elif self._progress is not None:
             self._take_out(self._progress)
             self._progress = None

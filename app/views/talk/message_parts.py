@@ -1,6 +1,7 @@
 """What stands around a message's text: speaker, actions, statistics, progress, thought."""
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 
 from PySide6.QtCore import QRect, Qt, QTimer, Signal
@@ -14,20 +15,22 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.state.session import StageProgress
+from app.state.session import PastStage, StageProgress
 from app.state.talk.reasoning import Said
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, ROW_COMPACT
 from app.views.talk.message_row import MessageRow
-from app.views.talk.statistics import details, stage_left, stage_title, summary
+from app.views.talk.statistics import details, stage_left, stage_title, summary, which_view
 from app.widgets.basics import Button, IconButton, label, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.markdown.view import MarkdownView
 from app.widgets.numbers import duration, grouped, local_time
 from app.widgets.tips import set_tip
+from app.words import STAGES
 
 SAID_MS = 1500
+LINE = "  ·  "
 
 
 class MessageHeader(QWidget):
@@ -181,7 +184,7 @@ class AnswerProgress(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._words = label("", "quiet")
+        self._words = label("", "quiet", wrap=True)
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
         self._bar.setAccessibleName("Progress of the prompt")
@@ -191,19 +194,23 @@ class AnswerProgress(QWidget):
         column.setSpacing(GRID)
         column.addWidget(self._words)
         column.addWidget(self._bar)
-        self.show_stage(None)
+        self.show_stage(None, [])
 
-    def show_stage(self, stage: StageProgress | None) -> None:
+    def show_stage(self, stage: StageProgress | None, past: Sequence[PastStage]) -> None:
+        """What is being done, after what was done for this answer before it."""
+        before = [f"{STAGES[done.name]} {duration(done.seconds)}" for done in past]
         if stage is None or stage.total <= 0:
-            self._words.setText(stage_title(stage))
+            self._words.setText(LINE.join([*before, stage_title(stage)]))
             self._bar.setRange(0, 1)
             self._bar.setValue(0)
             return
         amount = f"{grouped(stage.done)} of {grouped(stage.total)}"
         amount += " tokens" if stage.name == "prefill" else ""
+        if stage.name == "encode":
+            amount = which_view(stage)
         left = stage_left(stage)
-        parts = [stage_title(stage), amount, f"{left} left" if left else ""]
-        self._words.setText("  ·  ".join(filter(None, parts)))
+        parts = [*before, stage_title(stage), amount, f"{left} left" if left else ""]
+        self._words.setText(LINE.join(filter(None, parts)))
         self._bar.setRange(0, stage.total)
         self._bar.setValue(stage.done)
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, Signal
 
 from app import names
-from app.state.session import StageProgress
+from app.state.session import PastStage, StageProgress
+from app.state.talk.brought import PicturesInEngine
 from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
 from app.state.workbench import Workbench
@@ -24,6 +25,7 @@ class MessageRow(QObject):
     link_wanted = Signal(str)  # an address
     sibling_wanted = Signal(int)  # how many branches further
     branch_wanted = Signal(int, int)  # token, alternative
+    picture_wanted = Signal(int)  # the place of the one to be looked at
     rewritten = Signal()
 
     def __init__(self, bench: Workbench, number: int, measure: Measure, parent: QObject) -> None:
@@ -54,6 +56,16 @@ class MessageRow(QObject):
     def stage(self) -> StageProgress | None:
         """How far the engine is with it, while it is being written."""
         return self._bench.session.stage
+
+    @property
+    def past_stages(self) -> list[PastStage]:
+        """What it has behind it, while it is being written."""
+        return self._bench.session.past_stages
+
+    @property
+    def brought(self) -> PicturesInEngine:
+        """What the engine knows of pictures."""
+        return self._bench.chat.brought
 
     @property
     def tokens(self) -> Tokens:

@@ -4,6 +4,7 @@ from app.state.session import StageProgress
 from app.state.talk.message import Message
 from app.widgets.numbers import duration, grouped
 from app.words import STAGES
+from engine.protocol import Stats
 
 ENDS = {
     "length": "maximum length reached",
@@ -26,6 +27,8 @@ def summary(message: Message) -> str:
             parts.append(f"{stats.decode_rate:.0f} t/s")
         parts.append(f"{grouped(_tokens(message))} tok")
         parts.append(f"TTFT {duration(stats.first_token_s)}")
+    if stats is not None and stats.encode_s:
+        parts.append(f"looked {duration(stats.encode_s)}")
     if stats is not None and stats.n_shifts:
         parts.append("context shifted")
     if stats is not None and stats.n_generated:
@@ -38,6 +41,15 @@ def stage_title(stage: StageProgress | None) -> str:
     if stage is None or (stage.name == "prefill" and stage.done >= stage.total):
         return WAITING
     return STAGES[stage.name]
+
+
+def which_view(stage: StageProgress) -> str:
+    """Which picture the tower is at, and which view of it, where there are several."""
+    said = []
+    for what, at in (("picture", stage.picture), ("view", stage.view)):
+        if at is not None and at[1] > 1:
+            said.append(f"{what} {at[0]} of {at[1]}")
+    return ", ".join(said)
 
 
 def stage_percent(stage: StageProgress) -> str:
@@ -60,6 +72,7 @@ def details(message: Message) -> str:
         return ""
     lines = [
         f"Prompt: {grouped(stats.n_prompt)} tokens, {grouped(stats.n_cached)} from the cache",
+        *_pictures(stats),
         f"Read in {duration(stats.prefill_s)}, {stats.prefill_rate:.0f} tokens per second",
         f"First token after {duration(stats.first_token_s)}",
         f"Answer: {grouped(_tokens(message))} tokens",
@@ -73,6 +86,16 @@ def details(message: Message) -> str:
     if stats.n_shifts:
         lines.append(f"The oldest part of the context was dropped {stats.n_shifts} times")
     return "\n".join(lines)
+
+
+def _pictures(stats: Stats) -> list[str]:
+    """What the prompt's pictures took."""
+    if not stats.pictures:
+        return []
+    count, rows = len(stats.pictures), grouped(stats.n_image_rows)
+    what = "picture" if count == 1 else f"{count} pictures"
+    took = f" in {duration(stats.encode_s)}" if stats.encode_s else ", known from before"
+    return [f"Looked at the {what}{took}: {rows} tokens", *stats.notes]
 
 
 def _tokens(message: Message) -> int:

@@ -5,6 +5,7 @@ from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy
 
 from app.theme import fonts
+from app.widgets.pictures.given import local_files, picture_in
 
 MOST_LINES = 8
 
@@ -15,7 +16,8 @@ class GrowingEdit(QPlainTextEdit):
     submitted = Signal()
     cancelled = Signal()  # Esc, where `takes_escape`
     above_wanted = Signal()  # Up in an empty field
-    image_given = Signal(str)  # its name, or nothing: it was pasted or dropped and not taken
+    files_given = Signal(list)  # paths of files that were pasted
+    picture_given = Signal(object)  # what makes the bytes of a pasted picture, in a thread
 
     def __init__(self, name: str, takes_escape: bool = False) -> None:
         super().__init__()
@@ -76,16 +78,18 @@ class GrowingEdit(QPlainTextEdit):
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:  # noqa: N802
         # Files are for the window, which knows what to do with them.
-        return not source.hasUrls() and (source.hasText() or source.hasImage())
+        return not source.hasUrls() and (source.hasText() or picture_in(source) is not None)
 
     def insertFromMimeData(self, source: QMimeData) -> None:  # noqa: N802
-        if source.hasText() and not source.hasUrls():
+        files = local_files(source)
+        picture = None if source.hasText() and not source.hasUrls() else picture_in(source)
+        if files:
+            self.files_given.emit(files)
+        elif picture is not None:
+            self.picture_given.emit(picture)
+        elif source.hasText():
             self.insertPlainText(source.text())
             self.ensureCursorVisible()
-        elif source.hasUrls():
-            self.image_given.emit(source.urls()[0].fileName())
-        elif source.hasImage():
-            self.image_given.emit("")
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)

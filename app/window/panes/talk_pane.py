@@ -10,6 +10,7 @@ from app.views.talk.chat import ChatView
 from app.views.talk.composer import Composer
 from app.widgets.commands import Actions
 from app.widgets.focus import focus_first, has_focus
+from app.widgets.pictures.loader import PictureLoader
 from app.window.panes.notices import Notices
 from app.window.panes.welcome import Welcome
 
@@ -19,12 +20,12 @@ class TalkPane(QWidget):
 
     details_wanted = Signal()  # the log, at its end
 
-    def __init__(self, bench: Workbench, commands: Actions[Any]) -> None:
+    def __init__(self, bench: Workbench, commands: Actions[Any], loader: PictureLoader) -> None:
         super().__init__()
         self._bench = bench
         self.notices = Notices(bench, commands)
         self.welcome = Welcome(bench, commands)
-        self.chat, self.composer = ChatView(bench), Composer(bench)
+        self.chat, self.composer = ChatView(bench, loader), Composer(bench, loader)
         self.stack = QStackedWidget()
         self.stack.addWidget(self.welcome)
         self.stack.addWidget(self.chat)
@@ -37,7 +38,6 @@ class TalkPane(QWidget):
         self.notices.details_wanted.connect(self.details_wanted)
         self.chat.details_wanted.connect(self.details_wanted)
         self.composer.edit_last_wanted.connect(self.chat.edit_last)
-        self.composer.image_refused.connect(self.refuse_image)
         for signal in (bench.session.changed, bench.chat.path_changed, bench.chat.busy_changed):
             signal.connect(self.refresh)
         bench.chat.message_added.connect(self.refresh)
@@ -62,9 +62,3 @@ class TalkPane(QWidget):
     def focus_start(self) -> None:
         """Give the keyboard to `start`."""
         focus_first(self.start)
-
-    def refuse_image(self, name: str) -> None:
-        """Say that no image can be looked at."""
-        who = self._bench.session.model_title or "This model"
-        what = name or "the image"
-        self.notices.news("drop", f"{who} can't read images; {what} wasn't attached.")

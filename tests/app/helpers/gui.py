@@ -15,6 +15,7 @@ from app.state.workbench import Workbench
 from app.theme.theme import Theme
 from app.views.talk.chat import ChatView
 from app.views.talk.composer import Composer
+from app.widgets.pictures.loader import PictureLoader
 from app.window.main_window import MainWindow
 from tests.app.helpers.scripted import ScriptedEngine
 
@@ -87,7 +88,8 @@ class Talk(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self.bench = bench
-        self.chat, self.composer = ChatView(bench), Composer(bench)
+        loader = PictureLoader(self)
+        self.chat, self.composer = ChatView(bench, loader), Composer(bench, loader)
         self.composer.edit_last_wanted.connect(self.chat.edit_last)
         column = QVBoxLayout(self)
         column.addWidget(self.chat, 1)

@@ -34,6 +34,7 @@ class ScriptedEngine(Engine):
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[WireMessage] = []
+        self.pictures: dict[str, Any] = {}  # what was brought, by digest
         self._files = LocalFiles()
         self.deliver: Callable[[], None] = lambda: None
 
@@ -70,6 +71,10 @@ class ScriptedEngine(Engine):
     def _begin_anew(self, event: Event, error: CutawayError) -> None:
         lost = [r.id for r in self.asked if isinstance(r, Request)]
         self.say(event, *(Failed(number, error.kind, str(error)) for number in lost))
+
+    def waits_for(self, number: int) -> bool:
+        """Whether a request has not ended."""
+        return number in self._asked
 
     @property
     def last(self) -> WireMessage:

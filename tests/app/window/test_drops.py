@@ -5,6 +5,7 @@ from pathlib import Path
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
 from app.window.main_window import MainWindow
 from engine.protocol import Load
@@ -34,14 +35,18 @@ def drop(window: MainWindow, data: QMimeData, offered: Qt.DropAction = COPY) -> 
     return event
 
 
-def test_a_model_dropped_anywhere_is_opened(window: MainWindow, tmp_path: Path) -> None:
+def test_a_model_dropped_anywhere_is_opened(
+    window: MainWindow, tmp_path: Path, qtbot: QtBot
+) -> None:
     path = tmp_path / "Some.gguf"
     data = files(path)
     assert drag(window, data).isAccepted()
     assert window.drops.shade.isVisible()
     assert drop(window, data).isAccepted()
     assert not window.drops.shade.isVisible()
-    asked = window.bench.engine.asked[-1]  # type: ignore[attr-defined]
+    asks = window.bench.engine.asked  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: bool(asks))  # the file's header is read first
+    asked = asks[-1]
     assert isinstance(asked, Load)
     assert asked.path == str(path)
     assert window.talk.welcome.isVisible()
@@ -50,7 +55,7 @@ def test_a_model_dropped_anywhere_is_opened(window: MainWindow, tmp_path: Path) 
 def test_what_is_no_model_is_not_offered_a_place(window: MainWindow, tmp_path: Path) -> None:
     client = open_model(window, tmp_path / "SmolLM2-135M.Q4_1.gguf")
     asked = len(client.asked)
-    for name, says in (("cat.png", "can't read images"), ("notes.txt", "is not a model")):
+    for name, says in (("cat.png", "cannot see pictures"), ("notes.txt", "is neither a model")):
         data = files(tmp_path / name)
         assert not drag(window, data).isAccepted()
         assert not window.drops.shade.isVisible()

@@ -15,8 +15,11 @@ SIZES = ((640, 700), (1100, 700), (1600, 1000))
 
 
 @pytest.mark.parametrize("scene", scenes.SCENES, ids=lambda scene: scene.__name__)
-def test_legible(window: MainWindow, scene: Callable[[MainWindow], None], tiny_path: Path) -> None:
+def test_legible(
+    window: MainWindow, scene: Callable[[MainWindow], None], tiny_path: Path, tmp_path: Path
+) -> None:
     window.setProperty("tiny", str(tiny_path))
+    window.setProperty("folder", str(tmp_path))
     scene(window)
     QTest.qWait(100)
     found = []

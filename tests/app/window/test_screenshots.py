@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -11,10 +12,20 @@ from app.library import Stored
 from app.state.models.downloads import Download
 from app.state.problem import Problem
 from app.window.main_window import MainWindow
-from engine.protocol import DeviceRow, Failed, ListDevices, MemoryEvents, Predict, Progress
+from engine.protocol import (
+    DeviceRow,
+    Failed,
+    ListDevices,
+    MemoryEvents,
+    PicturePlan,
+    Predict,
+    Progress,
+)
 from tests.app.helpers.records import MIB, events, memory, refused, step_times
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.helpers.seeing import bring, landscape, load_seeing, show, tiled, until, whole
 
+Plan = Callable[[int, int], PicturePlan]
 SIZES = ((1600, 1000), (1100, 700))
 THEMES = ("light", "dark")
 PATH = Path("/models/SmolLM2-135M-Instruct.Q4_1.gguf")
@@ -94,7 +105,7 @@ def failed(window: MainWindow) -> None:
     answered(window)
     text = "intel:0: no room for cache: 512.0 MiB wanted, 200.0 MiB left"
     window.talk.notices.problem("session", Problem("NoMem", text, "restart_less"))
-    window.talk.notices.news("drop", "SmolLM2 can't read images; cat.png wasn't attached.")
+    window.talk.notices.news("drop", "notes.txt is neither a model (.gguf) nor a picture.", "warn")
 
 
 def refused_cell(window: MainWindow) -> None:
@@ -178,19 +189,104 @@ def preferences(window: MainWindow) -> None:
     window.sheets.show_preferences()
 
 
+def pictures(window: MainWindow, count: int = 3, plan: Plan = tiled) -> None:
+    """Some pictures are attached, and the engine has told what they take."""
+    window.bench.open_model(Path("/models/SmolVLM-256M-Instruct-Q8_0.gguf"))
+    load_seeing(client(window))
+    folder = Path(window.property("folder"))
+    names = (
+        "hills at noon.png",
+        "a_very_long_name_of_a_photograph_IMG_20260412_173312.png",
+        "c.png",
+    )
+    sizes = ((640, 480), (320, 960), (31, 17))
+    paths = [
+        landscape(folder / name, *size) for name, size in zip(names[:count], sizes, strict=False)
+    ]
+    window.vision.add_files(paths)
+    until(lambda: len(window.bench.chat.attached.pictures) == count)
+    bring(client(window), plan, count)
+    kept = window.bench.chat.attached.pictures
+    loader, brought = window.loader, window.bench.chat.brought
+    until(lambda: all(loader.thumbnail(brought.path(picture)) for picture in kept))
+
+
+def attached(window: MainWindow) -> None:
+    pictures(window)
+    window.talk.composer.field.set_text("What do these have in common?")
+
+
+def broken_picture(window: MainWindow) -> None:
+    pictures(window, 1)
+    bad = Path(window.property("folder")) / "broken.png"
+    bad.write_bytes(b"\x89PNG and no more")
+    window.vision.add_files([bad])
+    until(
+        lambda: (
+            "can't be opened" in window.talk.composer.attachments.says.text()
+            or window.talk.composer.attachments.says.text().startswith("broken")
+        )
+    )
+
+
+def looking(window: MainWindow) -> None:
+    """The tower runs."""
+    pictures(window, 2)
+    assert window.bench.chat.send("What is in the pictures?")
+    asked = client(window).last
+    client(window).say(Progress(asked.id, "encode", 7, 26, None, (1, 2), (3, 13)))
+
+
+def pictured(window: MainWindow) -> None:
+    pictures(window)
+    assert window.bench.chat.send("What do these have in common?")
+    client(window).write("All of them show ", "green hills under a sun.")
+    client(window).end()
+
+
+def blind(window: MainWindow) -> None:
+    answered(window)
+    window.vision.refuse("hills at noon.png")
+
+
+def viewer(window: MainWindow) -> None:
+    pictured(window)
+    window.sheets.show_pictures(window.bench.chat.path[0].pictures, 0)
+    until(lambda: "640" in window.sheets.viewer.canvas.accessibleName())
+
+
+def seen(window: MainWindow, plan: Plan = tiled) -> None:
+    pictures(window, 1, plan)
+    window.commands.run("chat.seen")
+    show(client(window), plan)
+    window.sheets.viewer.seen.views.setFocus()
+    QTest.keyClick(window.sheets.viewer.seen.views, Qt.Key.Key_Right)
+    QTest.keyClick(window.sheets.viewer.seen.views, Qt.Key.Key_Right)
+
+
+def seen_whole(window: MainWindow) -> None:
+    seen(window, whole)
+
+
 SCENES = (
     empty, stored, fetching, loading, ready, answered, busy, failed, refused_cell,
     timeline, timeline_refused, splits, no_splits, timed,
     table, file, tokenizer, chooser, too_large, palette, preferences,
+    attached, broken_picture, looking, pictured, blind, viewer, seen, seen_whole,
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 def test_scene(
-    window: MainWindow, scene: Callable[[MainWindow], None], folder: Path, tiny_path: Path
+    window: MainWindow,
+    scene: Callable[[MainWindow], None],
+    folder: Path,
+    tiny_path: Path,
+    tmp_path: Path,
 ) -> None:
     """It is drawn, in every size and theme; what cannot be asserted is to be looked at."""
     window.setProperty("tiny", str(tiny_path))
+    window.setProperty("folder", str(tmp_path))
     scene(window)
     QTest.qWait(150)
     for theme in THEMES:

@@ -13,12 +13,12 @@ from app.fetch.known import GEMMA3
 from app.library import Stored
 from app.state.models.downloads import Download
 from app.window.main_window import MainWindow
-from engine.protocol import DeviceRow, ListDevices, Load, Message, Predict, Unload
+from engine.protocol import DeviceRow, ListDevices, Load, Predict, Unload, WireMessage
 from engine.settings import KV_TYPES
 from tests.app.helpers.records import MIB, memory
 from tests.app.helpers.scripted import ScriptedEngine
 
-Asked = Callable[[type[Message]], list[Message]]
+Asked = Callable[[type[WireMessage]], list[WireMessage]]
 
 
 @pytest.fixture

@@ -2,9 +2,11 @@
 
 import sqlite3
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtTest import QTest
@@ -19,6 +21,7 @@ from app.theme.theme import Theme
 from app.views.talk.composer import Composer
 from app.views.talk.limits import stops_of
 from app.views.talk.sampling import SamplingPopover
+from app.widgets.pictures.loader import PictureLoader
 from engine.gguf.reader import open_gguf
 from engine.protocol import Cancel, Generate, Load, Sampling
 from engine.tokenizer import load_tokenizer
@@ -107,12 +110,21 @@ def test_only_plain_text_is_pasted(talk: Talk) -> None:
     assert talk.composer.field.text == "bold"
 
 
-def test_images_are_refused_and_files_left_to_the_window(talk: Talk) -> None:
-    field, refused = talk.composer.field, []
-    talk.composer.image_refused.connect(refused.append)
-    QGuiApplication.clipboard().setImage(QImage(4, 4, QImage.Format.Format_RGB32))
+def test_pictures_and_files_are_left_to_the_window(talk: Talk) -> None:
+    field, given, pasted = talk.composer.field, [], []
+    talk.composer.picture_given.connect(lambda data: given.append(data()))
+    talk.composer.files_given.connect(pasted.extend)
+    picture = QImage(4, 3, QImage.Format.Format_RGB32)
+    picture.fill(0xFF3366CC)
+    QGuiApplication.clipboard().setImage(picture)
     field.paste()
-    assert refused == [""]
+    (data,) = given
+    assert Image.open(BytesIO(data)).convert("RGB").getcolors() == [(12, (0x33, 0x66, 0xCC))]
+    copied = QMimeData()
+    copied.setUrls([QUrl.fromLocalFile("/tmp/a.png"), QUrl.fromLocalFile("/tmp/b.gif")])
+    QGuiApplication.clipboard().setMimeData(copied)
+    field.paste()
+    assert pasted == [Path("/tmp/a.png"), Path("/tmp/b.gif")]
     assert field.text == ""
     files = QMimeData()
     files.setUrls([QUrl.fromLocalFile("/tmp/model.gguf")])
@@ -122,7 +134,7 @@ def test_images_are_refused_and_files_left_to_the_window(talk: Talk) -> None:
 def test_the_drafts_tokens_are_counted_by_the_models_tokenizer(
     qtbot: QtBot, bench: Workbench, engine: ScriptedEngine, smollm2_path: Path
 ) -> None:
-    composer = Composer(bench)
+    composer = Composer(bench, PictureLoader(bench))
     bench.open_model(smollm2_path)
     looked = str(smollm2_path)  # the file is looked at before it is loaded
     qtbot.waitUntil(lambda: getattr(engine.last_of(Load), "path", "") == looked)

@@ -1,0 +1,161 @@
+"""Which pictures the engine holds, and what becomes of each in the open model."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+from PySide6.QtCore import QObject, Signal
+
+from app.client import EngineClient
+from app.state.session import Session
+from app.state.talk.disk.picture_files import PictureFiles
+from app.state.talk.message import Message, Picture
+from app.work import Work
+from engine.protocol import (
+    Failed,
+    PictureInfo,
+    PicturePlan,
+    PicturePlans,
+    PlanPictures,
+    PutPicture,
+)
+
+
+class PicturesInEngine(QObject):
+    """Pictures by the hashes of their files. They are read in a thread and decoded by the engine;
+    what it has told is asked again of a fresh engine, and the plans of another model.
+    """
+
+    changed = Signal()
+
+    def __init__(
+        self,
+        client: EngineClient,
+        session: Session,
+        files: PictureFiles,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._client, self._session, self._files = client, session, files
+        self._infos: dict[str, PictureInfo] = {}
+        self._problems: dict[str, str] = {}
+        self._under_way: set[str] = set()
+        self._wanted: dict[str, Picture] = {}  # until a model is open
+        self._life = 0  # of the engine; what was asked of one before does not count
+        session.opened.connect(self._model_opened)
+        client.died.connect(self._forget)
+        client.restarted.connect(self._forget)
+
+    @property
+    def sees(self) -> bool | None:
+        """Whether the open model does; None while none is open."""
+        model = self._session.model
+        return None if model is None else model.vision is not None
+
+    def path(self, picture: Picture) -> Path:
+        """The file that is kept of it."""
+        return self._files.path(picture.hash)
+
+    def info(self, picture: Picture) -> PictureInfo | None:
+        """What the engine has told of a picture; None where it does not hold it yet."""
+        return self._infos.get(picture.hash)
+
+    def plan(self, picture: Picture) -> PicturePlan | None:
+        """What becomes of it in the open model, where that is known."""
+        info = self._infos.get(picture.hash)
+        return info.plan if info is not None else None
+
+    def problem(self, picture: Picture) -> str:
+        """Why the engine could not take it; empty where nothing is known of that."""
+        return self._problems.get(picture.hash, "")
+
+    def tokens(self, pictures: Sequence[Picture]) -> int | None:
+        """What they take of the context together; None where one is not known."""
+        plans = [self.plan(picture) for picture in pictures]
+        known = [plan.n_tokens for plan in plans if plan is not None]
+        return sum(known) if len(known) == len(plans) else None
+
+    def digests(self, messages: Iterable[Message]) -> dict[str, str]:
+        """What the engine calls the pictures of messages, of those that it holds."""
+        hashes = {picture.hash for message in messages for picture in message.pictures}
+        return {hash: self._infos[hash].digest for hash in hashes if hash in self._infos}
+
+    def bring(self, pictures: Iterable[Picture]) -> bool:
+        """Have the engine hold these; whether it does already. `changed` tells of news."""
+        missing = {p.hash: p for p in pictures if p.hash not in self._infos}
+        for picture in missing.values():
+            if self._session.model is None:
+                self._wanted[picture.hash] = picture
+            elif picture.hash not in self._under_way and picture.hash not in self._problems:
+                self._read(picture)
+        return not missing
+
+    def try_again(self, pictures: Iterable[Picture]) -> None:
+        """Forget what went wrong with these."""
+        for picture in pictures:
+            self._problems.pop(picture.hash, None)
+
+    def lost(self, digests: Sequence[str]) -> None:
+        """The engine says that it does not hold these any more."""
+        gone = [hash for hash, info in self._infos.items() if info.digest in digests]
+        for hash in gone:
+            del self._infos[hash]
+
+    def _read(self, picture: Picture) -> None:
+        self._under_way.add(picture.hash)
+        life = self._life
+
+        def put(data: bytes) -> None:
+            if life == self._life:
+                self._client.ask(PutPicture(0, data), then, fail)
+
+        def then(info: PictureInfo) -> None:
+            if life == self._life:
+                self._end(picture, info)
+
+        def fail(failed: Failed) -> None:
+            if life == self._life:
+                self._end(picture, failed.message)
+
+        def unread(why: str) -> None:
+            self._end(picture, why)
+
+        Work(self._files.read, picture.hash, picture.name).then(put).fail(unread).start(self)
+
+    def _end(self, picture: Picture, outcome: PictureInfo | str) -> None:
+        self._under_way.discard(picture.hash)
+        if isinstance(outcome, str):
+            self._problems[picture.hash] = outcome
+        else:
+            self._infos[picture.hash] = outcome
+        self.changed.emit()
+
+    def _model_opened(self) -> None:
+        wanted, self._wanted = self._wanted, {}
+        self._plan_anew()
+        self.bring(wanted.values())
+        self.changed.emit()
+
+    def _plan_anew(self) -> None:
+        """Ask what becomes of the pictures held in the model that is open now."""
+        held = list(self._infos)
+        for hash in held:
+            self._infos[hash] = msgspec.structs.replace(self._infos[hash], plan=None)
+        if not held or not self.sees:
+            return
+
+        def take(told: PicturePlans) -> None:
+            for hash, plan in zip(held, told.plans, strict=True):
+                if hash in self._infos:
+                    self._infos[hash] = msgspec.structs.replace(self._infos[hash], plan=plan)
+            self.changed.emit()
+
+        sizes = [(self._infos[hash].width, self._infos[hash].height) for hash in held]
+        self._client.ask(PlanPictures(0, sizes), take, lambda failed: None)
+
+    def _forget(self, *_: object) -> None:
+        """The engine that held them is gone."""
+        self._life += 1
+        for known in (self._infos, self._problems, self._under_way):
+            known.clear()
+        self.changed.emit()

@@ -1,0 +1,101 @@
+"""The pictures of the message being written, above its text, and what they will take."""
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.state.workbench import Workbench
+from app.theme.tokens import GRID
+from app.views.talk.pictures import words
+from app.widgets.basics import Button, label, set_tone
+from app.widgets.pictures.card import PictureItem
+from app.widgets.pictures.loader import PictureLoader
+from app.widgets.pictures.strip import PictureStrip
+
+
+class Attachments(QWidget):
+    """Hidden where there are none. `changed` tells that `ready` may be another."""
+
+    changed = Signal()
+    opened = Signal(int)  # the place of the one to be looked at
+    vision_wanted = Signal()  # the open model cannot see
+
+    def __init__(self, bench: Workbench, loader: PictureLoader) -> None:
+        super().__init__()
+        self._bench, self._loader = bench, loader
+        self.strip = PictureStrip("Pictures to send", loader, editable=True)
+        self.says = label("", "quiet", "small", wrap=True)
+        self.help = Button("Choose a vision file (mmproj)…", self.vision_wanted.emit, "link")
+        line = QHBoxLayout()
+        line.setSpacing(GRID)
+        line.addWidget(self.says, 1)
+        line.addWidget(self.help)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID // 2)
+        column.addWidget(self.strip)
+        column.addLayout(line)
+        attached, brought = bench.chat.attached, bench.chat.brought
+        self.strip.removed.connect(attached.remove)
+        self.strip.moved.connect(self._move)
+        self.strip.opened.connect(self.opened)
+        attached.changed.connect(self.refresh)
+        brought.changed.connect(self.refresh)
+        bench.session.changed.connect(self.refresh)
+        loader.ready.connect(lambda path: self.refresh())
+        self.hide()
+        self.refresh()
+
+    @property
+    def ready(self) -> bool:
+        """Whether what is attached can be sent, which nothing can."""
+        chat = self._bench.chat
+        return not (chat.attached.arriving or self._bad or self._blind)
+
+    @property
+    def any(self) -> bool:
+        return bool(self._bench.chat.attached.pictures)
+
+    def refresh(self) -> None:
+        """Show what is attached as it is known now."""
+        chat = self._bench.chat
+        pictures, coming = chat.attached.pictures, chat.attached.arriving
+        if pictures and not self._blind:
+            chat.brought.bring(pictures)
+        items = [words.item(picture, chat.brought, self._loader) for picture in pictures]
+        self.strip.show_items([*items, *(PictureItem(None, name, ("…",)) for name in coming)])
+        self._say()
+        self.setVisible(bool(items or coming))
+        self.changed.emit()
+
+    @property
+    def _blind(self) -> bool:
+        return self.any and self._bench.chat.brought.sees is False
+
+    @property
+    def _bad(self) -> str:
+        """What is wrong with the first that cannot be sent."""
+        chat = self._bench.chat
+        for picture in chat.attached.pictures:
+            bad = words.item(picture, chat.brought, self._loader).bad
+            if bad:
+                return bad if picture.name in bad else f"{picture.name}: {bad}"
+        return ""
+
+    def _say(self) -> None:
+        chat, bad = self._bench.chat, self._bad
+        pictures = chat.attached.pictures
+        if bad:
+            text = f"{bad.rstrip('.')}. Remove it to send the message."
+        elif self._blind:
+            text = f"{self._bench.session.model_title} cannot see pictures."
+        else:
+            told = (words.all_of(pictures, chat.brought), *words.notes(pictures, chat.brought))
+            text = "\n".join(filter(None, told))
+        self.says.setText(text)
+        set_tone(self.says, "bad" if bad else "warn" if self._blind else "quiet")
+        self.says.setVisible(bool(text))
+        self.help.setVisible(self._blind and not bad)
+
+    def _move(self, place: int, to: int) -> None:
+        self._bench.chat.attached.move(place, to)
+        self.refresh()  # also where it could not be kept

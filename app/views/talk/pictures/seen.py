@@ -1,0 +1,209 @@
+"""What the model sees of a picture: its views as they enter the tower, and its tokens."""
+
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QImage, QResizeEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.client import Latest
+from app.state.talk.message import Picture
+from app.state.workbench import Workbench
+from app.theme.tokens import GRID
+from app.views.talk.pictures.words import DOT, size
+from app.widgets.basics import label, scrolled
+from app.widgets.numbers import grouped
+from app.widgets.pictures.cells import Cell, CellPictures, Tiled
+from app.widgets.pictures.pieces import PieceStrip, Token
+from engine.protocol import (
+    Failed,
+    PicturePlan,
+    PictureSeen,
+    PictureView,
+    RowsPiece,
+    SeenView,
+    ShowPicture,
+    TextPiece,
+)
+
+ROLES = {"whole": "Whole picture", "tile": "Tile", "overview": "Overview"}
+
+
+class SeenPicture(QWidget):
+    """Asks the engine for one picture at a time. Cells and tokens mark each other."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._bench = bench
+        self._asked = Latest(bench.client)
+        self._picture: Picture | None = None
+        self._plan: PicturePlan | None = None
+        self._pixels: list[bytes] = []  # what the images lie in
+        self.says = label("", "quiet", wrap=True)
+        self.facts = label("", "quiet", "small", wrap=True)
+        self.here = label(" ", "", "small", wrap=True)
+        self.views = CellPictures("What the model sees")
+        self.strip = PieceStrip("Tokens of the picture")
+        self._below = scrolled(self.strip)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addWidget(self.facts)
+        column.addWidget(self.says)
+        column.addWidget(self.views, 1)
+        column.addWidget(self.here)
+        column.addWidget(self._below)
+        self.views.marked.connect(self._cell_marked)
+        self.strip.marked.connect(self._token_marked)
+        self.strip.moved_to.connect(
+            lambda at: self._below.ensureVisible(at.x(), at.y(), GRID, 3 * GRID)
+        )
+        bench.chat.brought.changed.connect(self._ask)
+        self._say("")
+
+    def show_picture(self, picture: Picture | None) -> None:
+        """Ask what the open model makes of it; of None nothing is asked any more."""
+        self._picture, self._plan = picture, None
+        self._asked.forget()
+        self._say("Asking the engine…" if picture is not None else "")
+        self._ask()
+
+    def _ask(self) -> None:
+        picture, brought = self._picture, self._bench.chat.brought
+        if picture is None or self._plan is not None:
+            return
+        if not brought.sees:
+            who = self._bench.session.model_title
+            open_one = "Open a model that sees to know what it makes of the picture."
+            self._say(f"{who} cannot see pictures." if brought.sees is False else open_one)
+        elif brought.problem(picture):
+            self._say(brought.problem(picture))
+        elif brought.bring([picture]):
+            info = brought.info(picture)
+            assert info is not None
+            self._asked.ask(ShowPicture(0, info.digest), self._show, self._failed)
+
+    def _failed(self, failed: Failed) -> None:
+        if failed.pictures:
+            self._bench.chat.brought.lost(failed.pictures)
+            self._ask()
+        else:
+            self._say(failed.message)
+
+    def _say(self, text: str) -> None:
+        """Words in place of the views."""
+        self.says.setText(text)
+        self.says.setVisible(bool(text))
+        for part in (self.facts, self.views, self.here, self._below):
+            part.setVisible(not text)
+
+    def _show(self, seen: PictureSeen) -> None:
+        plan = self._plan = seen.plan
+        self._pixels = [view.pixels for view in seen.views]
+        patches = f"{grouped(plan.n_patches)} patches"
+        self.facts.setText(
+            DOT.join(
+                (
+                    f"{grouped(plan.n_tokens)} tokens",
+                    f"{grouped(plan.n_rows)} embeddings of {patches}",
+                    *plan.notes,
+                )
+            )
+        )
+        self.views.show_pictures(
+            [
+                _tiled(view, about, len(plan.views))
+                for view, about in zip(seen.views, plan.views, strict=True)
+            ]
+        )
+        self.strip.show_tokens(_tokens(plan))
+        self._fit()
+        self._say("")
+        self._tell(None)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """The tokens take what they need, up to a third."""
+        least = min(self.strip.sizeHint().height() + 2, self.height() // 3)
+        self._below.setFixedHeight(least)
+
+    def _cell_marked(self, cell: Cell) -> None:
+        place = next((n for n, token in enumerate(self.strip.tokens) if token.cell == cell), None)
+        self.strip.mark(place)
+        self._tell(place, cell)
+
+    def _token_marked(self, place: int) -> None:
+        cell = self.strip.tokens[place].cell
+        self.views.mark(cell)
+        self._tell(place, cell)
+
+    def _tell(self, place: int | None, cell: Cell | None = None) -> None:
+        """Say what is marked."""
+        parts: list[str] = []
+        if place is not None:
+            token, all_tokens = self.strip.tokens[place], self.strip.tokens
+            if token.text:
+                parts.append(f"Text “{token.text}”")
+            else:
+                kind = "Learned embedding" if token.learned else "Embedding"
+                number = sum(not before.text for before in all_tokens[: place + 1])
+                count = sum(not other.text for other in all_tokens)
+                parts.append(f"{kind} {grouped(number)} of {grouped(count)}")
+        if cell is not None and self._plan is not None:
+            view = self._plan.views[cell[0]]
+            row, column = divmod(cell[1], view.columns)
+            parts.append(f"{_title(view, len(self._plan.views))}, {size(view.width, view.height)}")
+            parts.append(
+                f"cell {column + 1} of {view.columns} from the left,"
+                f" {row + 1} of {view.rows} from the top"
+            )
+        text = DOT.join(parts) or "Point at a cell or a token to see which belong together."
+        self.here.setText(text)
+        self.views.setAccessibleDescription(text)
+        self.strip.setAccessibleDescription(text)
+
+
+def _title(view: PictureView, count: int) -> str:
+    name = ROLES.get(view.role, view.role.capitalize())
+    place = f" row {view.row + 1}, column {view.column + 1}" if view.role == "tile" else ""
+    return f"{name}{place}" if count > 1 else name
+
+
+def _tiled(seen: SeenView, view: PictureView, count: int) -> Tiled:
+    kind = QImage.Format.Format_RGB888
+    image = QImage(seen.pixels, seen.width, seen.height, 3 * seen.width, kind)
+    left, top, right, bottom = view.content
+    tile = view.role == "tile"
+    return Tiled(
+        image,
+        (
+            f"{_title(view, count)}{DOT}{size(view.width, view.height)}",
+            f"row {view.row + 1}, col {view.column + 1}" if tile else _title(view, count),
+        ),
+        0 if tile or view.role == "whole" else 1,
+        view.row if tile else 0,
+        view.column if tile else 0,
+        max(1, view.columns),
+        max(1, view.rows),
+        QRectF(left, top, right - left, bottom - top),
+    )
+
+
+def _tokens(plan: PicturePlan) -> list[Token]:
+    """In the order of the prompt; of a model that looks at them from other layers, after it."""
+    found: list[Token] = []
+    pieces = list(plan.pieces)
+    if plan.cross:
+        pieces += [RowsPiece(n, 0, v.rows * v.columns) for n, v in enumerate(plan.views)]
+    for piece in pieces:
+        if isinstance(piece, TextPiece):
+            found.append(Token(piece.text.replace("\n", "⏎")))
+        elif isinstance(piece, RowsPiece):
+            view = plan.views[piece.view]
+            for row in range(piece.first, piece.first + piece.count):
+                inside = row < view.rows * view.columns
+                found.append(Token(cell=(piece.view, row) if inside else None))
+        else:
+            found.append(Token(learned=True))
+    return found

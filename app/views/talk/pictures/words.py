@@ -1,0 +1,69 @@
+"""What is said of a picture: its size, what it takes, how long that may last."""
+
+from collections.abc import Sequence
+
+from app.state.talk.brought import PicturesInEngine
+from app.state.talk.message import Picture
+from app.widgets.numbers import duration, grouped
+from app.widgets.pictures.card import DOT, PictureItem
+from app.widgets.pictures.loader import PictureLoader
+from engine.protocol import PicturePlan
+
+__all__ = ["DOT"]
+
+
+def size(width: int, height: int) -> str:
+    """Width and height in pixels."""
+    return f"{grouped(width)} × {grouped(height)}"
+
+
+def views(count: int) -> str:
+    """How many images a model makes of it; nothing of one."""
+    return f"{count} views" if count > 1 else ""
+
+
+def price(plans: Sequence[PicturePlan]) -> str:
+    """Tokens that they take together, and the seconds where all of them were timed before."""
+    tokens = sum(plan.n_tokens for plan in plans)
+    told = [plan.seconds for plan in plans]
+    seconds = [time for time in told if time is not None]
+    known = len(seconds) == len(told) > 0
+    lasts = f"about {duration(sum(seconds))}" if known else ""
+    return DOT.join(filter(None, (f"{grouped(tokens)} tokens", lasts)))
+
+
+def item(picture: Picture, brought: PicturesInEngine, loader: PictureLoader) -> PictureItem:
+    """A card for it, with what is known by now."""
+    path = brought.path(picture)
+    info, loaded = brought.info(picture), loader.thumbnail(path)
+    bad = brought.problem(picture) or (loaded.problem if loaded is not None else "")
+    bad = bad.removeprefix("picture: ")  # who reads it does not know its name
+    measured = info or (loaded if loaded is not None and loaded.width else None)
+    plan = brought.plan(picture)
+    first = size(measured.width, measured.height) if measured is not None else ""
+    if plan is not None:
+        first = DOT.join(filter(None, (first, views(len(plan.views)))))
+    lines = (first or "…", price([plan]) if plan is not None else "")
+    return PictureItem(path, picture.name, tuple(filter(None, lines)), bad)
+
+
+def all_of(pictures: Sequence[Picture], brought: PicturesInEngine) -> str:
+    """Of several pictures together; nothing of one, whose card says it."""
+    plans = [plan for plan in map(brought.plan, pictures) if plan is not None]
+    if len(pictures) < 2 or len(plans) < len(pictures):
+        return ""
+    return DOT.join((f"{len(pictures)} pictures", price(plans)))
+
+
+def notes(pictures: Sequence[Picture], brought: PicturesInEngine) -> list[str]:
+    """What was done to them that a person may want to know, each once, such as what was cut."""
+    said: dict[str, list[str]] = {}
+    for picture in pictures:
+        info = brought.info(picture)
+        if info is not None:
+            for note in (*info.notes, *(info.plan.notes if info.plan is not None else [])):
+                said.setdefault(note, []).append(picture.name)
+    return [
+        f"{names[0] if len(names) == 1 else f'{len(names)} pictures'}: {note}"
+        for note, names in said.items()
+    ]
