@@ -31,6 +31,7 @@ class PeerProcess:
     """
 
     def __init__(self, path: Path) -> None:
+        self._shown: dict[str, str] = {}
         root = str(Path(app.__file__).parent.parent)
         found = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
         self._process = subprocess.Popen(
@@ -53,9 +54,14 @@ class PeerProcess:
         """Of the process."""
         return self._process.pid
 
+    def show(self, picture: Path, mmproj: str) -> None:
+        """What tests that have `n_rows` are about, and the file of the tower for it."""
+        self._shown = {"picture": str(picture), "mmproj": mmproj}
+
     def run(self, test: BenchTest, threads: int, flash_attention: bool, warm_up: bool) -> int:
         """Nanoseconds of one repetition. Raises PeerFailed."""
         request = {
+            **(self._shown if test.n_rows else {}),
             "n_prompt": test.n_prompt,
             "n_gen": test.n_gen,
             "n_depth": test.n_depth,
@@ -138,8 +144,7 @@ class Comparison:
         }
 
     def _rates(self, samples_ns: list[int]) -> list[float]:
-        n_tokens = self.test.n_prompt + self.test.n_gen
-        return [n_tokens * 1e9 / ns for ns in samples_ns]
+        return [self.test.n_timed * 1e9 / ns for ns in samples_ns]
 
 
 def busy() -> float:

@@ -40,13 +40,13 @@ def facts_of(engine: CommandEngine, loaded: Loaded) -> dict[str, Any]:
 
 def statistics(test: BenchTest, samples_ns: list[int]) -> dict[str, Any]:
     """Of the repetitions of a test: means, sample deviations, medians, and all of them."""
-    n_tokens = test.n_prompt + test.n_gen
-    samples_ts = [n_tokens * 1e9 / ns for ns in samples_ns]
+    samples_ts = [test.n_timed * 1e9 / ns for ns in samples_ns]
     return {
         "test": test.name,
         "n_prompt": test.n_prompt,
         "n_gen": test.n_gen,
         "n_depth": test.n_depth,
+        "n_rows": test.n_rows,
         "test_time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "avg_ns": round(mean(samples_ns)),
         "stddev_ns": round(_deviation(samples_ns)),

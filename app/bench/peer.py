@@ -10,9 +10,12 @@ import os
 import sys
 from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from app.bench.peer_picture import PeerPicture
 
 BATCH, MICRO_BATCH = 2048, 512
 """llama-bench's defaults."""
@@ -28,6 +31,8 @@ class Run:
     threads: int
     flash_attention: bool
     warm_up: bool
+    picture: str = ""
+    mmproj: str = ""
 
     @property
     def n_ctx(self) -> int:
@@ -51,13 +56,30 @@ class Peer:
         self._context: Any = None
         self._of: tuple[int, int, bool] | None = None
         self._filled = 0
+        self._picture: PeerPicture | None = None
 
     def run(self, run: Run) -> int:
-        """Nanoseconds of a repetition, from an empty context filled to `n_depth`."""
+        """Nanoseconds of a repetition, from an empty context filled to `n_depth`; or of a picture,
+        from its pixels to its embeddings.
+        """
+        if run.picture:
+            return self._look(run)
         self._open(run.n_ctx, run.threads, run.flash_attention)
         if run.warm_up:
             self._timed(run)
         return self._timed(run)
+
+    def _look(self, run: Run) -> int:
+        from app.bench.peer_picture import PeerPicture
+
+        key = (run.mmproj, run.picture, run.threads, run.flash_attention)
+        if self._picture is None or self._picture.key != key:
+            if self._picture is not None:
+                self._picture.close()
+            self._picture = PeerPicture(self._lib, self._model, *key)
+        if run.warm_up:
+            self._picture.timed()
+        return self._picture.timed()
 
     def _timed(self, run: Run) -> int:
         self._fill(run.n_depth)

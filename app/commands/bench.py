@@ -13,12 +13,13 @@ import msgspec
 
 from app.terminal.options import add_engine_options, count, engine_options, positive
 from app.terminal.text import print_json
-from engine.errors import BadSetting
+from engine.errors import BadSetting, CannotSee
 from engine.protocol import BenchTest
 
 if TYPE_CHECKING:
     from app.bench.against import PeerProcess
     from app.terminal.engine import CommandEngine
+    from engine.protocol import Loaded
 
 NAME = "bench"
 HELP = "measure how fast a model reads and writes"
@@ -38,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "-d", type=_counts, default=[0], metavar="N", help="tokens there before, not timed (0)"
     )
+    group.add_argument("--image", type=Path, metavar="FILE", help="a picture, through the tower")
     group.add_argument("-r", type=positive, default=5, metavar="N", help="repetitions (5)")
     parser.add_argument(
         "--against", choices=("llama.cpp",), help="measure it in turn with us, on the same file"
@@ -53,7 +55,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints each test as it is done, then the profile.
 
-    Raises BadSetting, ModelNotFound, MissingPackage, PeerFailed, RemoteError, WorkerDied.
+    Raises BadSetting, BadPicture, CannotSee, ModelNotFound, MissingPackage, PeerFailed,
+    RemoteError, WorkerDied.
     """
     tests = _tests(args)
     options = engine_options(args)
@@ -61,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         raise BadSetting("--trace", str(args.trace), "a file in a folder that exists")
     if args.against and options.kv != "f16":
         raise BadSetting("--kv", options.kv, "f16 beside --against, as the other engine has it")
-    if options.ctx is None:
+    if options.ctx is None and args.image is None:
         largest = max(t.n_prompt + t.n_gen + t.n_depth for t in tests)
         options = replace(options, ctx=largest)
 
@@ -80,13 +83,17 @@ def run(args: argparse.Namespace) -> int:
             peer = stack.enter_context(PeerProcess(path))
             result["peer"] = {"name": args.against, **peer.about}
         engine = stack.enter_context(CommandEngine(path, options))
-        facts = facts_of(engine, engine.start())
+        loaded = engine.start()
+        facts, digest = facts_of(engine, loaded), ""
+        if args.image is not None:
+            shown = _show(engine, loaded, args.image, peer)
+            tests, digest = [*tests, shown[0]], shown[1]
         if peer is not None:
             from app.bench.against import busy
 
             result["busy_percent"] = busy()
         for test in tests:
-            done = facts | _measure(engine, peer, test, args.r, facts["n_threads"])
+            done = facts | _measure(engine, peer, test, args.r, facts["n_threads"], digest)
             if not args.json:
                 lines = [] if result["tests"] else head(bool(args.against))
                 print("\n".join([*lines, row(done)]), flush=True)
@@ -106,27 +113,46 @@ def _measure(
     test: BenchTest,
     repetitions: int,
     threads: int,
+    digest: str,
 ) -> dict[str, object]:
     """The row of a test."""
     from app.bench.facts import statistics
 
     if peer is None:
-        return statistics(test, _time(engine, test, repetitions, True))
+        return statistics(test, _time(engine, test, repetitions, True, digest))
 
     from app.bench.against import compare
 
     def ours(warm_up: bool) -> int:
-        (ns,) = _time(engine, test, 1, warm_up)
+        (ns,) = _time(engine, test, 1, warm_up, digest)
         return ns
 
     compared = compare(test, repetitions, ours, engine.worker.pid, peer, threads)
     return statistics(test, compared.samples_ns) | compared.as_json()
 
 
-def _time(engine: "CommandEngine", test: BenchTest, repetitions: int, warm_up: bool) -> list[int]:
+def _show(
+    engine: "CommandEngine", loaded: "Loaded", path: Path, peer: "PeerProcess | None"
+) -> tuple[BenchTest, str]:
+    """The test of a picture, brought to the engine and to the peer, and its digest."""
+    from app.terminal.pictures import BroughtPictures
+
+    info = BroughtPictures(engine).bring(path)
+    if info.plan is None or loaded.vision is None:
+        raise CannotSee
+    if peer is not None:
+        peer.show(path.absolute(), loaded.vision.path)
+    return BenchTest(n_rows=info.plan.n_rows), info.digest
+
+
+def _time(
+    engine: "CommandEngine", test: BenchTest, repetitions: int, warm_up: bool, digest: str
+) -> list[int]:
     from engine.protocol import Bench
 
-    return engine.get(Bench(engine.worker.new_id(), test, repetitions, warm_up)).samples_ns
+    shown = digest if test.n_rows else ""
+    request = Bench(engine.worker.new_id(), test, repetitions, warm_up, shown)
+    return engine.get(request).samples_ns
 
 
 def _profile(
@@ -137,6 +163,7 @@ def _profile(
     from app.bench.trace import trace
     from engine.protocol import Profile
 
+    tests = [t for t in tests if not t.n_rows]
     sizes = {min(t.n_prompt, BATCH): PREFILL_STEPS for t in tests if t.n_prompt}
     if any(t.n_gen for t in tests):
         sizes[1] = DECODE_STEPS
@@ -164,7 +191,7 @@ def _tests(args: argparse.Namespace) -> list[BenchTest]:
         tests += [BenchTest(n_prompt=n, n_depth=depth) for n in args.p if n]
         tests += [BenchTest(n_gen=n, n_depth=depth) for n in args.n if n]
         tests += [BenchTest(p, n, depth) for p, n in args.pg]
-    if not tests:
+    if not tests and args.image is None:
         raise BadSetting("-p and -n", 0, "a test: at least one of them above 0")
     return tests
 

@@ -33,18 +33,26 @@ class Perplexity(Request[PerplexityDone], frozen=True):
 
 
 class BenchTest(msgspec.Struct, frozen=True):
-    """After `n_depth` tokens, `n_prompt` in batches and then `n_gen` one by one."""
+    """After `n_depth` tokens, `n_prompt` in batches and then `n_gen` one by one; or a picture of
+    `n_rows` embeddings, from its pixels to these.
+    """
 
     n_prompt: int = 0
     n_gen: int = 0
     n_depth: int = 0
+    n_rows: int = 0
 
     @property
     def name(self) -> str:
-        """As llama-bench spells it: pp512, tg128 @ d4096, pp512+tg128."""
-        parts = (("pp", self.n_prompt), ("tg", self.n_gen))
+        """As llama-bench spells it: pp512, tg128 @ d4096, pp512+tg128; and img256."""
+        parts = (("pp", self.n_prompt), ("tg", self.n_gen), ("img", self.n_rows))
         work = "+".join(f"{word}{n}" for word, n in parts if n)
         return f"{work} @ d{self.n_depth}" if self.n_depth else work
+
+    @property
+    def n_timed(self) -> int:
+        """Tokens and embeddings that speeds are reckoned from."""
+        return self.n_prompt + self.n_gen + self.n_rows
 
 
 class BenchDone(Reply, frozen=True):
@@ -54,13 +62,17 @@ class BenchDone(Reply, frozen=True):
 
 
 class Bench(Request[BenchDone], frozen=True):
-    """Time one test."""
+    """Time one test. `digest` is the picture of one that has `n_rows`, which the engine holds.
+
+    Refused where the open model does not see.
+    """
 
     stage: ClassVar[StageName] = "bench"
 
     test: BenchTest
     repetitions: int = 5
     warm_up: bool = True
+    digest: str = ""
 
 
 class Cost(msgspec.Struct, frozen=True):

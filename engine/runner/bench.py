@@ -11,6 +11,8 @@ import numpy as np
 from engine.errors import BadSetting, Cancelled
 from engine.protocol import BenchTest
 from engine.runner.loading import LoadedModel
+from engine.runner.pictures.items import Shown
+from engine.runner.pictures.viewer import Viewer
 from engine.runner.sequence import Sequenced
 
 
@@ -37,6 +39,26 @@ def bench(
         taken = _run(model, sequence, test, i + 1, cancelled)
         if i >= 0:
             yield taken
+
+
+def bench_picture(
+    viewer: Viewer,
+    picture: Shown,
+    repetitions: int,
+    warm_up: bool,
+    cancelled: Callable[[], bool],
+) -> Iterator[int]:
+    """Yields nanoseconds per repetition: resizing and the tower, of all views of a picture that is
+    decoded. Raises `Cancelled`, `UnknownPictures`, `NoMem`.
+    """
+    for i in range(-warm_up, repetitions):
+        viewer.store.clear()
+        viewer.album.picture(picture.digest)
+        start = perf_counter_ns()
+        for _ in viewer.encode(picture, cancelled):
+            pass
+        if i >= 0:
+            yield perf_counter_ns() - start
 
 
 def fill(

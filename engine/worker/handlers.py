@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 
 from engine.backends.opencl.drivers.device import list_devices
-from engine.errors import NoMem
+from engine.errors import CannotSee, NoMem
 from engine.gguf import GGUFFile
 from engine.memory.records import BackendMemory
 from engine.protocol import (
@@ -21,6 +21,7 @@ from engine.protocol import (
     Loaded,
     Perplexity,
     PerplexityDone,
+    PicturePart,
     Planned,
     PlannedMemory,
     Predict,
@@ -34,7 +35,7 @@ from engine.protocol import (
     Unload,
     Unloaded,
 )
-from engine.runner.bench import bench
+from engine.runner.bench import bench, bench_picture
 from engine.runner.describe import describe_plan
 from engine.runner.devices import open_devices
 from engine.runner.dry_run import DryRun
@@ -42,7 +43,7 @@ from engine.runner.generate import generate
 from engine.runner.loading import cache_format, load_model, name_of
 from engine.runner.perplexity import score
 from engine.runner.pictures.beside import open_model
-from engine.runner.pictures.compose import placed_rows
+from engine.runner.pictures.compose import placed_rows, shown
 from engine.runner.placement import DecidedPlacement, place
 from engine.runner.profile import profile, roof_of
 from engine.runner.prompt import encoded, prompt_text
@@ -170,7 +171,13 @@ def _bench(service: Service, request: Bench) -> BenchDone:
     model, sequence = service.model
     total, samples = request.repetitions, []
     stop = service.asked_to_stop(request)
-    for ns in bench(model, sequence, request.test, total, request.warm_up, stop):
+    timed = bench(model, sequence, request.test, total, request.warm_up, stop)
+    if request.digest:
+        if model.viewer is None:
+            raise CannotSee
+        picture = shown(model.tokenizer, model.viewer, PicturePart(request.digest))
+        timed = bench_picture(model.viewer, picture, total, request.warm_up, stop)
+    for ns in timed:
         samples.append(ns)
         service.send(Progress(request.id, "bench", len(samples), total))
     return BenchDone(request.id, samples)

@@ -53,8 +53,8 @@ class RowStore:
         """Bytes that are held."""
         return sum(kept.buffer.size for kept in self._kept.values())
 
-    def close(self) -> None:
-        """Free everything."""
+    def clear(self) -> None:
+        """Free all rows."""
         while self._kept:
             self._drop()
 

@@ -131,7 +131,7 @@ class Viewer:
 
     def close(self) -> None:
         """Free the rows."""
-        self.store.close()
+        self.store.clear()
 
     def _run(self, resizer: Resizer, plan: ImagePlan, view: int) -> Floats:
         step = self.tower.step(resizer.pixels, plan, view)

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from gguf import GGMLQuantizationType as Kind
+from PIL import Image
 
+from tests.goldens.vision.families import write_pair
 from tests.program import ROOT, RUN, assert_one_line_error, engine_of, run
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -55,6 +58,24 @@ def test_tests_in_llama_benchs_convention(tiny: str) -> None:
     inspected = json.loads(run("inspect", tiny, "--json").stdout)
     assert tests[0]["model_n_params"] == inspected["parameters"]
     assert tests[0]["model_size"] == sum(t["bytes"] for t in inspected["types"].values())
+
+
+def test_a_picture(tiny: str, tmp_path: Path) -> None:
+    model, mmproj = write_pair(tmp_path, "gemma3", Kind.F16)
+    picture = tmp_path / "picture.png"
+    Image.new("RGB", (40, 30), "red").save(picture)
+    seeing = (str(model), "--mmproj", str(mmproj), *HOST, "--image", str(picture), "-r", "2")
+    (test,) = bench(*seeing, "-p", "0", "-n", "0")["tests"]
+    assert test["n_rows"] > 0
+    assert test["test"] == f"img{test['n_rows']}"
+    assert test["samples_ts"] == [test["n_rows"] * 1e9 / ns for ns in test["samples_ns"]]
+    assert len(test["samples_ns"]) == 2
+    tests = bench(*seeing, "-p", "5", "-n", "0")["tests"]
+    assert [t["test"] for t in tests] == ["pp5", test["test"]]
+    blind = run("bench", tiny, *HOST, "--image", str(picture), "-p", "0", "-n", "0")
+    assert_one_line_error(blind, "reads text only")
+    missing = run("bench", *seeing[:-3], "nowhere.png")
+    assert_one_line_error(missing, "nowhere.png")
 
 
 def test_a_table(tiny: str) -> None:

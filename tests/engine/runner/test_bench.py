@@ -5,14 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gguf import GGMLQuantizationType as Kind
 
 from engine.errors import BadSetting, Cancelled
-from engine.protocol import BenchTest, StepProfile
+from engine.images.decode import Picture
+from engine.protocol import BenchTest, PicturePart, StepProfile
 from engine.runner import bench as bench_module
 from engine.runner.api import Model, load
-from engine.runner.bench import bench, fill, random_ids
+from engine.runner.bench import bench, bench_picture, fill, random_ids
+from engine.runner.pictures.compose import shown
 from engine.runner.profile import profile
 from engine.runner.sequence import Sequenced
+from tests.goldens.vision.families import write_pair
 
 DEVICES = ["host", pytest.param(None, marks=pytest.mark.device)]
 
@@ -68,6 +72,34 @@ def test_the_depth_is_the_same_however_it_came_about(windowed: Model) -> None:
     assert np.allclose(sequence.append(7), first, atol=1e-5)
     fill(windowed.loaded, sequence, 0, never)
     assert sequence.items == []
+
+
+def test_a_picture_is_computed_anew_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All views of it, once to warm up; a picture that has to be brought is not timed."""
+    path, mmproj = write_pair(tmp_path, "idefics3", Kind.F16)
+    pixels = np.random.default_rng(1).integers(0, 256, (60, 90, 3), np.uint8)
+    with load(path, mmproj=str(mmproj), device="host") as model:
+        viewer = model.loaded.viewer
+        assert viewer is not None
+        brought = Picture(pixels)
+        viewer.album.put_pixels(brought)
+        picture = shown(model.loaded.tokenizer, viewer, PicturePart(brought.digest))
+        views, inputs = [], type(viewer.tower).inputs
+
+        def counted(tower, pixels, plan, view):
+            views.append(view)
+            return inputs(tower, pixels, plan, view)
+
+        monkeypatch.setattr(type(viewer.tower), "inputs", counted)
+        samples = list(bench_picture(viewer, picture, 2, True, never))
+        assert len(picture.plan.views) > 1
+        assert views == [*range(len(picture.plan.views))] * 3
+        assert len(samples) == 2
+        assert min(samples) > 0
+        with pytest.raises(Cancelled):
+            list(bench_picture(viewer, picture, 1, False, lambda: True))
 
 
 def test_ids_begin_as_the_file_wants(model: Model, windowed: Model) -> None:
