@@ -1,7 +1,7 @@
 """What a picture becomes before anything runs: the views that a tower sees, the pieces of a prompt.
 
 All of it follows from the picture's size; no pixels and no tensors. Sizes are width x height, in
-pixels unless something else is said. The types are messages too: they travel as they are.
+pixels unless something else is said.
 """
 
 from typing import Literal, NamedTuple
@@ -96,27 +96,13 @@ class View(msgspec.Struct, frozen=True):
     @property
     def source(self) -> Box:
         """The rectangle of the original that it shows."""
-        return self.in_original(self.content)
-
-    def cell(self, row: int) -> Box:
-        """The rectangle of the view that one of its rows stands for; all of it for an extra row."""
-        if not 0 <= row < self.rows:
-            raise IndexError(f"row {row} of a view that has {self.rows}")
-        if row < self.extras:
-            return Box(0.0, 0.0, float(self.size.w), float(self.size.h))
-        y, x = divmod(row - self.extras, self.grid.w)
-        w, h = self.size.w / self.grid.w, self.size.h / self.grid.h
-        return Box(x * w, y * h, (x + 1) * w, (y + 1) * h)
-
-    def in_original(self, box: Box) -> Box:
-        """A rectangle of the view in the original's pixels, without padding; empty if only that."""
         (sx, sy), (x, y), (left, top) = self._scale, self.offset, self.margin[:2]
-
+        shown, original = self.content, self.original
         return Box(
-            _inside((box.left - x) / sx - left, self.original.w),
-            _inside((box.top - y) / sy - top, self.original.h),
-            _inside((box.right - x) / sx - left, self.original.w),
-            _inside((box.bottom - y) / sy - top, self.original.h),
+            _inside((shown.left - x) / sx - left, original.w),
+            _inside((shown.top - y) / sy - top, original.h),
+            _inside((shown.right - x) / sx - left, original.w),
+            _inside((shown.bottom - y) / sy - top, original.h),
         )
 
 

@@ -28,11 +28,6 @@ class Rule(msgspec.Struct, frozen=True):
     fill: tuple[int, int, int] = (0, 0, 0)
 
 
-def pixels(picture: Picture, view: View, rule: Rule) -> Floats:
-    """f32 [h, w, 3] of one view: resized by Pillow on uint8, with antialias; then normalised."""
-    return Resizer(picture, rule).pixels(view)
-
-
 class Resizer:
     """Makes a picture's views. What tiles are cut from is resized once while they come in a row."""
 
@@ -41,7 +36,7 @@ class Resizer:
         self._resized: tuple[object, Bytes] | None = None
 
     def pixels(self, view: View) -> Floats:
-        """f32 [h, w, 3], as `pixels` makes them."""
+        """f32 [h, w, 3] of one view: resized by Pillow on uint8, antialiased; then normalised."""
         return normalised(self.shown(view), self._rule)
 
     def shown(self, view: View) -> Bytes:

@@ -92,11 +92,6 @@ def arrangements(most: int) -> list[Arrangement]:
     ]
 
 
-def aspect_id(arrangement: Arrangement, most: int) -> int:
-    """The number that mllama's tile embeddings know an arrangement of up to `most` tiles by."""
-    return arrangements(most).index(arrangement) + 1
-
-
 def roomiest(size: Size, tile: int, most: int, kind: type[np.floating] = np.float64) -> Arrangement:
     """The canvas that shrinks a picture least, else enlarges it least; then the smallest.
 

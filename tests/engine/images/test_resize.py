@@ -6,7 +6,7 @@ from PIL import Image
 
 from engine.images.decode import Picture
 from engine.images.plan import Limits, Size, View
-from engine.images.resize import Resizer, Rule, normalised, pixels
+from engine.images.resize import Resizer, Rule, normalised
 from tests.engine.images.families import FAMILIES
 
 FREE = Limits()
@@ -19,7 +19,7 @@ def picture(w: int, h: int) -> Picture:
 
 def plain(view: View, shown: Picture) -> np.ndarray:
     """Levels of a view: what normalising leaves when it does nothing."""
-    return np.rint(pixels(shown, view, PLAIN)).astype(np.uint8)
+    return np.rint(Resizer(shown, PLAIN).pixels(view)).astype(np.uint8)
 
 
 def test_numbers() -> None:
@@ -42,7 +42,7 @@ def test_one_resize_of_uint8(filter: str) -> None:
     shown = picture(61, 47)
     view = FAMILIES["gemma3"](shown.size, FREE).views[0]
     rule = Rule(filter, PLAIN.mean, PLAIN.std)  # type: ignore[arg-type]
-    found = np.rint(pixels(shown, view, rule)).astype(np.uint8)
+    found = np.rint(Resizer(shown, rule).pixels(view)).astype(np.uint8)
     made = Image.fromarray(shown.rgb).resize((896, 896), Image.Resampling[filter.upper()])
     np.testing.assert_array_equal(found, np.asarray(made))
 
