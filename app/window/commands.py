@@ -1,5 +1,6 @@
 """The table of commands; menus, shortcuts and the palette are made from it."""
 
+from app.fetch import bundled
 from app.widgets.commands import Command
 from app.window.desk import Desk, memory_page, new_chat, search_chats, shown_pictures
 
@@ -62,6 +63,14 @@ COMMANDS: tuple[Command[Desk], ...] = (
         run=lambda w: w.opener.get(),
         menu="Model",
         icon="download",
+    ),
+    Command(
+        id="model.demo",
+        title="Try a model that sees",
+        run=lambda w: w.opener.try_demo(),
+        menu="Model",
+        icon="eye",
+        enabled=lambda w: bundled.is_there(),
     ),
     Command(
         id="model.unload",

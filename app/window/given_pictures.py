@@ -7,6 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog, QWidget
 
+from app.fetch import bundled
 from app.headers import read_header
 from app.state.workbench import Workbench
 from app.widgets.overlays.banner import Banner
@@ -101,7 +102,11 @@ class GivenPictures(QObject):
             return
         if session.model is None:
             text = f"No model is open that could see pictures.{not_added}"
-            banner = Banner("warn", text, "Choose a model", self._command("model.open"))
+            demo = ("Try a model that sees", self._command("model.demo"))
+            banner = Banner(
+                *("warn", text, "Choose a model", self._command("model.open")),
+                instead=demo if bundled.is_there() else None,
+            )
             self._notices.show_banner(DROP, banner)
             return
         beside = self._beside

@@ -6,6 +6,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QFileDialog, QWidget
 
+from app.fetch import bundled
 from app.fetch.known import SMOLLM2
 from app.state.workbench import Workbench
 from app.window.given_pictures import GivenPictures
@@ -40,6 +41,11 @@ class ModelOpener(QObject):
         """Open a file that the person named: a model, or what makes the open model see."""
         self.file_chosen.emit()
         self._vision.take_model(path, self._bench.open_model)
+
+    def try_demo(self) -> None:
+        """Open the model that comes with the program, and sees."""
+        self.file_chosen.emit()
+        self._bench.open_model(bundled.model())
 
     def get(self, name: str = SMOLLM2.name) -> None:
         """Fetch a model and open it when it has come, unless another is open by then."""

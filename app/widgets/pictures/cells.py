@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QLineF, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QImage, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
@@ -13,7 +13,7 @@ from app.theme.tokens import GRID
 
 LEAST_CELL = 4.0  # pixels; smaller ones have no lines between them
 LEAST = 160, 96  # pixels of all of it
-LARGEST = 3.0  # times that a small picture is enlarged at most
+LARGEST = 8.0  # times that a small picture is enlarged at most
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,9 @@ class CellPictures(QWidget):
             size = picture.image.width() * scale, picture.image.height() * scale
             found.append(QRectF(x, y, *size))
         whole = max((area.right() for area in found), default=0.0)
-        return [area.translated((self.width() - whole) / 2, 0) for area in found]
+        bottom = max((area.bottom() for area in found), default=0.0)
+        aside = (self.width() - whole) / 2, max(0.0, self.height() - bottom - GRID) / 2
+        return [area.translated(*aside) for area in found]
 
     def cell_area(self, cell: Cell) -> QRectF:
         """Where a cell lies, in this widget."""
@@ -118,10 +120,11 @@ class CellPictures(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         painter, now = QPainter(self), tokens()
-        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
         painter.setFont(fonts.small())
         metrics = painter.fontMetrics()
         for picture, area in zip(self.pictures, self.areas(), strict=True):
+            shrunk = area.width() < picture.image.width()  # enlarged, each pixel is seen
+            painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, shrunk)
             painter.drawImage(area, picture.image)
             self._paint_grid(painter, picture, area)
             fitting = (t for t in picture.titles if metrics.horizontalAdvance(t) <= area.width())
@@ -143,13 +146,16 @@ class CellPictures(QWidget):
     def _paint_grid(self, painter: QPainter, picture: Tiled, area: QRectF) -> None:
         wide, high = area.width() / picture.columns, area.height() / picture.rows
         if min(wide, high) >= LEAST_CELL:
-            painter.setPen(QPen(QColor(255, 255, 255, 110), 0))
-            for column in range(1, picture.columns):
-                x = area.left() + column * wide
-                painter.drawLine(QPointF(x, area.top()), QPointF(x, area.bottom()))
-            for row in range(1, picture.rows):
-                y = area.top() + row * high
-                painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y))
+            lines = [
+                QLineF(x, area.top(), x, area.bottom())
+                for x in (area.left() + n * wide for n in range(1, picture.columns))
+            ] + [
+                QLineF(area.left(), y, area.right(), y)
+                for y in (area.top() + n * high for n in range(1, picture.rows))
+            ]
+            for colour, by in ((QColor(255, 255, 255, 120), 0), (QColor(0, 0, 0, 80), 1)):
+                painter.setPen(QPen(colour, 0))  # one of them is seen on any ground
+                painter.drawLines([line.translated(by, by) for line in lines])
         painter.setPen(QPen(QColor(tokens().faint), 0))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawRect(area)

@@ -7,6 +7,7 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QProgressBar, QVBoxLayout, QWidget
 
+from app.fetch import bundled
 from app.fetch.known import SMOLLM2
 from app.library import Stored
 from app.state.models.downloads import Download
@@ -43,6 +44,8 @@ class Welcome(QWidget):
             f"Download SmolLM2, {FETCH_MB} MB", self._runs("model.get"), "primary", "download"
         )
         self.open = Button("Open a file…", self._runs("model.open_file"), picture="folder")
+        self.demo = Offer("Try a model that sees", "nothing to fetch", self._runs("model.demo"))
+        self.demo.setAccessibleName("Try a model that sees, nothing to fetch")
         self._stored = QVBoxLayout()
         self._stored.setSpacing(2)
         self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
@@ -58,6 +61,7 @@ class Welcome(QWidget):
         block.addWidget(self._says)
         block.addSpacing(GRID)
         block.addLayout(self._buttons)
+        block.addWidget(self.demo)
         block.addLayout(self._stored)
         block.addWidget(self._work)
         body = QWidget()
@@ -98,6 +102,7 @@ class Welcome(QWidget):
         busy, had = loading or self._download() is not None, has_focus(self)
         self.get.setVisible(not busy and not self._bench.library.models)
         self.open.setVisible(not busy)
+        self.demo.setVisible(not busy and bundled.is_there())
         self._set_stored_visible(not busy)
         self._work.setVisible(busy)
         self._show_work()

@@ -11,6 +11,7 @@ from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog
 
+from app.fetch import bundled
 from app.library import Stored
 from app.state.workbench import Workbench
 from app.widgets.overlays.banner import Banner
@@ -364,3 +365,27 @@ def test_a_bad_file_says_why(window: MainWindow, engine: ScriptedEngine, tmp_pat
     window.vision.add_files([tmp_path / "empty.png", tmp_path / "gone.png"])
     until(lambda: "gone.png" in " ".join(window.talk.notices.texts))
     assert names(window) == []
+
+
+def test_the_welcome_page_offers_a_model_that_sees(
+    window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only where its files came with the program."""
+    engine = window.bench.engine
+    assert isinstance(engine, ScriptedEngine)
+    model, projector = tmp_path / "shapes.gguf", tmp_path / "mmproj-shapes.gguf"
+    monkeypatch.setattr(bundled, "model", lambda: model)
+    monkeypatch.setattr(bundled, "projector", lambda: projector)
+    welcome = window.talk.welcome
+    welcome.refresh()
+    assert not welcome.demo.isVisible()
+    for path in (model, projector):
+        path.write_bytes(b"")
+    welcome.refresh()
+    assert welcome.demo.isVisible()
+    drag(window, files(landscape(tmp_path / "cat.png")))
+    press(banner(window), "Try a model that sees")
+    load = engine.last_of(Load)
+    assert isinstance(load, Load)
+    assert (load.path, load.options.mmproj) == (str(model), "")  # it lies beside
+    window.bench.session.cancel_load()
