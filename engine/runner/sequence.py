@@ -50,7 +50,7 @@ class Sequenced:
             if held != wanted:
                 break
             n += 1
-        n = before_group(prompt, n)
+        n = before_group(prompt, before_group(self.items, n))
         if n and not self.stepper.built.caches.can_resume(0, n):
             n = 0
         self.items = []  # until the caches are known to hold them

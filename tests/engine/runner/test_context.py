@@ -74,7 +74,8 @@ def keys(model: Model, layer: int) -> np.ndarray:
     stepper = model.loaded.stepper
     leaf = model.loaded.built.layers[layer]
     at = stepper.planner.placed[leaf.k]
-    raw = at.buffer.read(at.offset, leaf.k.nbytes).view("<f2").reshape(-1, leaf.k.shape[0])
+    kind = f"<f{leaf.k.fmt.row_bytes(1)}"
+    raw = at.buffer.read(at.offset, leaf.k.nbytes).view(kind).reshape(-1, leaf.k.shape[0])
     cells = model.loaded.built.caches.caches[leaf.cache].cells
     used = np.flatnonzero(cells[:, 0])
     return raw[used[np.argsort(cells[used, 1])]].astype(np.float64)
