@@ -35,6 +35,7 @@ class ScriptedEngine(Engine):
         super().__init__()
         self.asked: list[WireMessage] = []
         self.pictures: dict[str, Any] = {}  # what was brought, by digest
+        self.keeps_pictures = True
         self._files = LocalFiles()
         self.deliver: Callable[[], None] = lambda: None
 

@@ -24,6 +24,7 @@ from engine.protocol import (
 )
 from tests.app.helpers.scripted import ScriptedEngine
 
+Plan = Callable[[int, int], PicturePlan]
 TILE = 96  # pixels of a tile's side, 4 x 4 cells
 PATIENCE_MS = 20_000
 
@@ -122,7 +123,8 @@ def bring(
         image = Image.open(io.BytesIO(request.data))
         digest = f"digest of {request.id}"
         told.append(PictureInfo(request.id, digest, *image.size, [], plan(*image.size)))
-        engine.pictures[digest] = image.convert("RGB")
+        if engine.keeps_pictures:
+            engine.pictures[digest] = image.convert("RGB")
         engine.say(told[-1])
     return told
 
@@ -157,13 +159,15 @@ def opened(window: MainWindow) -> ScriptedEngine:
     return engine
 
 
-def attach(window: MainWindow, engine: ScriptedEngine, *paths: Path) -> list[str]:
+def attach(
+    window: MainWindow, engine: ScriptedEngine, *paths: Path, plan: Plan = tiled
+) -> list[str]:
     """Attach pictures that are brought the first time; their digests, in order."""
     attached = window.bench.chat.attached
     before = len(attached.pictures)
     window.vision.add_files(paths)
     until(lambda: len(attached.pictures) == before + len(paths))
-    return [info.digest for info in bring(engine, tiled, len(paths))]
+    return [info.digest for info in bring(engine, plan, len(paths))]
 
 
 def three(folder: Path) -> list[Path]:

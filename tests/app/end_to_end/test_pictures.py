@@ -1,0 +1,145 @@
+"""Pictures with the real engine: dropped, pasted, chosen, put in order, answered, found again."""
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QFileDialog
+from pytestqt.qtbot import QtBot
+
+from app.window.main_window import MainWindow
+from app.window.program import shown_window
+from engine.protocol import Sampling
+from engine.settings import EngineOptions
+from tests.app.helpers.seeing import landscape, until
+from tests.app.window.test_drops import drag, drop
+from tests.goldens.vision.families import write_pair
+
+HOST = EngineOptions(device="host", ctx=512)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    """A tiny random model that sees by tiles, and its tower's file beside it."""
+    return write_pair(tmp_path / "models", "idefics3")
+
+
+def open_tiny(window: MainWindow, model: Path) -> None:
+    window.bench.open_model(model, HOST)
+    until(lambda: window.bench.session.status == "ready")
+
+
+def names(window: MainWindow) -> list[str]:
+    return [picture.name for picture in window.bench.chat.attached.pictures]
+
+
+def test_given_sent_answered_seen_and_found_again(
+    first_window: MainWindow,
+    qapp: QApplication,
+    qtbot: QtBot,
+    pair: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    window, bench = first_window, first_window.bench
+    open_tiny(window, pair[0])
+    assert bench.session.model is not None
+    assert bench.session.model.vision is not None
+    dropped = QMimeData()
+    dropped.setUrls([QUrl.fromLocalFile(str(landscape(tmp_path / "dropped.png", 64, 32)))])
+    drag(window, dropped)
+    assert drop(window, dropped).isAccepted()
+    picture = QImage(20, 30, QImage.Format.Format_RGB32)
+    picture.fill(0xFF3366CC)
+    QGuiApplication.clipboard().setImage(picture)
+    window.talk.composer.field.paste()
+    chosen = str(landscape(tmp_path / "chosen.jpg", 40, 40))
+    monkeypatch.setattr(QFileDialog, "getOpenFileNames", lambda *_: ([chosen], ""))
+    window.commands.run("chat.pictures")
+    until(lambda: len(names(window)) == 3)
+    assert sorted(names(window)) == ["Pasted picture.png", "chosen.jpg", "dropped.png"]
+    chat = bench.chat
+    until(lambda: chat.brought.tokens(chat.attached.pictures) is not None)
+    counted = chat.brought.tokens(chat.attached.pictures)
+    cards = window.talk.composer.attachments.strip.cards
+    place = names(window).index("dropped.png")
+    while place:
+        cards[place].setFocus()
+        QTest.keyClick(cards[place], Qt.Key.Key_Left, Qt.KeyboardModifier.ControlModifier)
+        place -= 1
+    order = names(window)
+    assert order[0] == "dropped.png"
+    chat.details.set_sampling(Sampling(temperature=0))
+    chat.details.set_limits(type(chat.details.limits)(max_tokens=8))
+    window.talk.composer.field.set_text("Which is blue?")
+    QTest.keyClick(window.talk.composer.field, Qt.Key.Key_Return)
+    until(lambda: not chat.busy)
+    question, answer = chat.path
+    assert (answer.finish in ("length", "stop"), answer.problem) == (True, "")
+    assert answer.stats is not None
+    assert sum(told.n_tokens for told in answer.stats.pictures) == counted
+    sizes = [(told.width, told.height) for told in answer.stats.pictures]
+    files = [Image.open(chat.brought.path(p)).size for p in question.pictures]
+    assert sizes == files
+    assert sizes[0] == (64, 32)
+
+    window.commands.run("chat.seen")
+    seen = window.sheets.viewer.seen
+    until(lambda: seen.views.pictures)
+    plan = chat.brought.plan(question.pictures[0])
+    assert plan is not None
+    assert len(seen.views.pictures) == len(plan.views) > 1
+    assert sum(not token.text for token in seen.strip.tokens) == plan.n_rows
+    assert seen.facts.text().startswith(f"{plan.n_tokens} tokens")
+    text, kept = answer.text, question.pictures
+    bench.preferences.update(open_last_model=False)  # which would be on another device
+    window.close()
+
+    with shown_window(qapp) as again:
+        chat = again.bench.chat
+        assert [message.text for message in chat.path] == ["Which is blue?", text]
+        assert chat.path[0].pictures == kept
+        open_tiny(again, pair[0])
+        chat.details.set_sampling(Sampling(temperature=0))
+        assert chat.regenerate(1)  # the fresh engine is brought the pictures
+        until(lambda: not chat.busy)
+        assert chat.path[1].text == text
+
+
+def test_a_model_without_its_tower_and_with_it(
+    first_window: MainWindow, pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Its file lies elsewhere: the picture is refused until that is dropped on the window."""
+    window = first_window
+    elsewhere = pair[1].rename(tmp_path / "tower.gguf")
+    open_tiny(window, pair[0])
+    picture = QMimeData()
+    picture.setUrls([QUrl.fromLocalFile(str(landscape(tmp_path / "a.png", 64, 32)))])
+    assert not drag(window, picture).isAccepted()
+    assert "cannot see pictures" in window.talk.notices.texts[0]
+    tower = QMimeData()
+    tower.setUrls([QUrl.fromLocalFile(str(elsewhere))])
+    drag(window, tower)
+    assert drop(window, tower).isAccepted()
+    until(lambda: window.vision.sees)
+    assert drag(window, picture).isAccepted()
+    assert drop(window, picture).isAccepted()
+    until(lambda: names(window) == ["a.png"])
+
+
+def test_a_broken_picture_is_told_by_who_reads_it(
+    first_window: MainWindow, pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    window = first_window
+    open_tiny(window, pair[0])
+    cut = tmp_path / "cut.png"
+    cut.write_bytes(landscape(tmp_path / "whole.png", 64, 32).read_bytes()[:150])
+    window.vision.add_files([cut])
+    says = window.talk.composer.attachments.says
+    until(lambda: says.text().startswith("cut.png: "))
+    assert says.text().endswith("Remove it to send the message.")
+    assert not window.talk.composer.send_button.isEnabled()
+    assert window.bench.session.status == "ready"

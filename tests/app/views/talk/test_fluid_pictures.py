@@ -1,0 +1,55 @@
+"""A picture of 24 megapixels comes in, is sent and looked at, and the window stays fluid.
+
+Processor time of the window's thread is measured, as in `test_fluid`.
+"""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from PySide6.QtCore import Qt, QTimer
+
+from app.window.main_window import MainWindow
+from tests.app.helpers.seeing import attach, opened, until, whole
+from tests.bounds import slowness
+
+pytestmark = [pytest.mark.usefixtures("small_heap"), pytest.mark.alone]
+AT_WORST = 0.050
+
+
+class Turns:
+    """What each turn of the loop takes of the processor, in this thread."""
+
+    def __init__(self) -> None:
+        self.longest, self._last = 0.0, time.thread_time()
+        self._probe = QTimer(interval=5, timerType=Qt.TimerType.PreciseTimer)
+        self._probe.timeout.connect(self._turn)
+        self._probe.start()
+
+    def _turn(self) -> None:
+        now = time.thread_time()
+        self.longest = max(self.longest, now - self._last)
+        self._last = now
+
+
+def test_24_megapixels(window: MainWindow, tmp_path: Path) -> None:
+    engine = opened(window)
+    noise = np.random.default_rng(1).integers(0, 255, (400, 600, 3), dtype=np.uint8)
+    path = tmp_path / "large.jpg"
+    Image.fromarray(noise).resize((6000, 4000)).save(path)
+    assert path.stat().st_size > 1 << 20
+    del engine.asked[:]
+    engine.keeps_pictures = False  # what it would decode is another process's work
+    turns = Turns()
+    attach(window, engine, path, plan=whole)
+    kept = window.bench.chat.attached.pictures
+    until(lambda: window.loader.thumbnail(window.bench.chat.brought.path(kept[0])))
+    assert window.bench.chat.send("What is it?")
+    window.sheets.show_pictures(kept, 0)
+    until(lambda: "6\u2009000" in window.sheets.viewer.canvas.accessibleName())
+    window.sheets.viewer.zoom.click()
+    until(lambda: window.sheets.viewer.canvas.area.width() == 6000)
+    until(lambda: "large.jpg, 6" in window.sheets.viewer.canvas.accessibleName())
+    assert turns.longest <= AT_WORST * slowness()
