@@ -42,6 +42,26 @@ def at_most_lines(most: int) -> Iterator[None]:
         raise TooMuchWork(f"more than {most} lines")
 
 
+@contextmanager
+def steps_executed() -> Iterator[list[int]]:
+    """The one item counts the instructions of Python that this thread has executed in functions
+    called from the block: unlike lines also those of a loop within one line.
+    """
+    done = [0]
+
+    def count(frame: FrameType, event: str, _: object) -> Any:
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        done[0] += event == "opcode"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        yield done
+    finally:
+        sys.settrace(before)
+
+
 def times_as_long(work: Callable[[], object], plain: Callable[[], object], tries: int = 3) -> float:
     """The processor time of `work` in those of `plain`: the least of each, measured in turn."""
     takes = {work: float("inf"), plain: float("inf")}

@@ -1,5 +1,6 @@
 """The window's program: made, run and taken down in one place."""
 
+import gc
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,13 +21,16 @@ def shown_window(app: QApplication, model: Path | None = None) -> Iterator[MainW
     """A window with a model, or the one that was open last.
 
     All of it is taken down at the end: objects that Python's end takes down in its own order
-    crash Qt.
+    crash Qt. What is there once the window stands is left out of Python's search for garbage, which
+    else stops the window for a tenth of a second, now and then.
     """
     engine = LocalEngine()
     bench, theme = Workbench(engine), Theme(app)
     window = MainWindow(bench, theme)
     window.show()
     window.start(model)
+    gc.collect()
+    gc.freeze()
     try:
         yield window
     finally:
@@ -36,6 +40,7 @@ def shown_window(app: QApplication, model: Path | None = None) -> Iterator[MainW
         window.deleteLater()
         theme.deleteLater()
         app.processEvents()
+        gc.unfreeze()
 
 
 def open_window(model: Path | None = None, argv: Sequence[str] = ()) -> int:

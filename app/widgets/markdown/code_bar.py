@@ -94,7 +94,7 @@ class CodeBars(QObject):
     def place(self) -> None:
         """Put bars where code is now."""
         laid = self._stack.laid
-        codes = [n for n, one in enumerate(laid) if one.block.kind == "code" and one.exact]
+        codes = [n for n in self._stack.codes if laid[n].exact]
         self.some_missing = len(codes) > MOST
         if self.some_missing:
             seen = self._view.visibleRegion().boundingRect()

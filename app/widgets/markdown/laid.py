@@ -32,19 +32,35 @@ END = 1 << 30  # behind the last position of any block
 _HEADING_GAPS = (0, 32, 28, 24, 20, 20, 20)
 
 
+class Run:
+    """Blocks that move together: `top` is where the first one's gap begins in the widget."""
+
+    __slots__ = ("top",)
+
+    def __init__(self) -> None:
+        self.top = 0
+
+
 class Laid:
-    """`top` and `height` are in the widget; `shift` is how far code is scrolled sideways.
+    """`below` is where it begins in its run; `shift` is how far code is scrolled sideways.
 
     The height is a guess until it is measured (`exact`). The document is made when it is asked
     for, and may be released.
     """
 
-    def __init__(self, block: TextBlock, above: TextBlock | None, width: int) -> None:
-        self.block, self.shift = block, 0
+    __slots__ = (  # there may be tens of thousands
+        *("block", "run", "below", "height", "width", "gap", "exact"),
+        *("overflow", "shift", "_document", "_bars_above"),
+    )
+
+    def __init__(
+        self, block: TextBlock, above: TextBlock | None, width: int, run: Run | None = None
+    ) -> None:
+        self.block, self.run, self.shift = block, run or Run(), 0
         self._document: QTextDocument | None = None
         self.gap = 0 if above is None else _gap(block, above)
         self._bars_above = min(block.quotes, above.quotes) if above is not None else 0
-        self.top = self.height = self.width = self.overflow = 0
+        self.below = self.height = self.width = self.overflow = 0
         self.exact = False
         self.lay(width)
 
@@ -129,9 +145,14 @@ class Laid:
         return fonts.px(INDENT) * self.block.indent + QUOTE * self.block.quotes
 
     @property
+    def top(self) -> int:
+        """Where it begins in the widget."""
+        return self.run.top + self.below
+
+    @property
     def bottom(self) -> int:
         """Where the next block's gap begins."""
-        return self.top + self.height
+        return self.run.top + self.below + self.height
 
     @property
     def origin(self) -> QPointF:

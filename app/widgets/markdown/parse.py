@@ -71,7 +71,7 @@ class Span(NamedTuple):
 Spans = tuple[Span, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TextBlock:
     """A piece of a text as it stands on its own lines.
 

@@ -5,21 +5,24 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from time import perf_counter
 
-from app.widgets.markdown.laid import Laid
+from app.widgets.markdown.laid import Laid, Run
 from app.widgets.markdown.parse import TextBlock
 
-AT_ONCE = 100  # blocks that are measured whatever that takes
+AT_ONCE = 50  # blocks that are measured whatever that takes
+RUN = 256  # blocks that move together where one above has another height
 KEPT = 300  # documents that stay
 NEAR = 2000  # pixels
 
 
 class Stack:
     """`laid` is one for each block. A height is a guess until somebody looks, or until
-    `measure_more` comes to it; places below follow.
+    `measure_more` comes to it; places below follow. `codes` are the rows of code.
     """
 
     def __init__(self) -> None:
         self.laid: list[Laid] = []
+        self.codes: list[int] = []
+        self._runs: list[Run] = []
         self.width = 0
         self._guessed = 0  # before this one all are measured
         self._recent: OrderedDict[Laid, None] = OrderedDict()
@@ -41,11 +44,17 @@ class Stack:
             self._recent.pop(gone, None)
         del self.laid[first:]
         self._guessed = min(self._guessed, first)
+        del self.codes[bisect_left(self.codes, first) :]
         above = self.laid[-1].block if self.laid else None
-        for block in blocks:
-            self.laid.append(Laid(block, above, self.width))
+        for row, block in enumerate(blocks, first):
+            if row // RUN == len(self._runs):
+                self._runs.append(Run())
+            self.laid.append(Laid(block, above, self.width, self._runs[row // RUN]))
+            if block.kind == "code":
+                self.codes.append(row)
             above = block
-        self._stack(first)
+        del self._runs[-(-len(self.laid) // RUN) :]
+        self._stack(first, len(self.laid))
 
     def renew(self, rows: Iterable[int]) -> None:
         """Lay these out again, as they look now."""
@@ -60,7 +69,7 @@ class Stack:
         """Extend a block by what its text has grown by; False where it must be laid out anew."""
         grown = self.laid[row].extend(block)
         if grown:
-            self._stack(row)
+            self._stack(row, row + 1)
         return grown
 
     def set_width(self, width: int) -> None:
@@ -68,7 +77,7 @@ class Stack:
         self.width, self._guessed = width, 0
         for laid in self.laid:
             laid.lay(width)
-        self._stack(0)
+        self._stack(0, len(self.laid))
 
     def release(self) -> None:
         """Forget all documents; heights stay."""
@@ -78,18 +87,18 @@ class Stack:
 
     def measure(self, rows: Iterable[int]) -> bool:
         """Make the heights of some exact, and keep their documents; whether places have changed."""
-        lowest = len(self.laid)
+        moved: list[int] = []
         for row in rows:
             laid = self.laid[row]
             if laid.measure():
-                lowest = min(lowest, row)
+                moved.append(row)
             self._recent[laid] = None
             self._recent.move_to_end(laid)
         while len(self._recent) > KEPT:
             self._recent.popitem(last=False)[0].release()
-        if lowest < len(self.laid):
-            self._stack(lowest)
-        return lowest < len(self.laid)
+        if moved:
+            self._stack(min(moved), max(moved) + 1)
+        return bool(moved)
 
     def measure_more(self, seconds: float) -> None:
         """Measure the next ones for a while, at least AT_ONCE."""
@@ -103,7 +112,7 @@ class Stack:
                 self.laid[rows[-KEPT]].release()
         if rows:
             self.measure(rows[-KEPT:])
-            self._stack(rows[0])
+            self._stack(rows[0], rows[-1] + 1)
 
     def row_at(self, y: float) -> int:
         """The index of the block at y, or of the nearest one; there must be one."""
@@ -115,11 +124,15 @@ class Stack:
             bisect_left(self.laid, top, key=_bottom), bisect_right(self.laid, bottom, key=_top)
         )
 
-    def _stack(self, first: int) -> None:
-        bottom = self.laid[first - 1].bottom if first else 0
-        for laid in self.laid[first:]:
-            laid.top = bottom + laid.gap
-            bottom = laid.bottom
+    def _stack(self, first: int, last: int) -> None:
+        """Those from `first` to before `last` have other heights: they move, and the runs below."""
+        begins = first // RUN
+        for row in range(begins * RUN, min(-(-last // RUN) * RUN, len(self.laid))):
+            laid, above = self.laid[row], self.laid[row - 1]
+            laid.below = laid.gap + (above.below + above.height if row % RUN else 0)
+        for at in range(max(begins, 1), len(self._runs)):
+            ended = self.laid[at * RUN - 1]
+            self._runs[at].top = ended.bottom
 
 
 def _top(laid: Laid) -> int:

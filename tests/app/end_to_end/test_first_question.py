@@ -1,5 +1,6 @@
 """From nothing to the first answer, with the real model and the real engine."""
 
+import gc
 import hashlib
 import json
 import zipfile
@@ -105,3 +106,7 @@ def test_by_keyboard_alone(person: Person) -> None:
     person.tab_to("Copy the message")
     person.key(Qt.Key.Key_Space)
     assert QApplication.clipboard().text() == person.bench.chat.path[1].text
+
+
+def test_what_stands_is_left_out_of_the_search_for_garbage(first_window: MainWindow) -> None:
+    assert gc.get_freeze_count() > 4 * len(gc.get_objects())

@@ -105,7 +105,7 @@ def test_a_table_that_grows_looks_like_the_whole() -> None:
 def test_positions_and_places_agree() -> None:
     block = parse("Some words of which **a few** are wider than others, so they wrap.")[0].blocks[0]
     laid = Laid(block, None, 200)
-    laid.top = 40
+    laid.run.top = 40
     for position in range(0, laid.length, 7):
         cursor = QTextCursor(laid.document)
         cursor.setPosition(position)

@@ -1,5 +1,7 @@
 """Very long texts: only what is near the sight is laid out, and what is read stays in place."""
 
+import gc
+
 import pytest
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QScrollArea
@@ -11,6 +13,7 @@ from app.widgets.markdown.laid import Laid
 from app.widgets.markdown.parse import Span, TextBlock
 from app.widgets.markdown.stack import AT_ONCE, KEPT, Stack
 from app.widgets.markdown.view import MarkdownView
+from tests.bounds import steps_executed
 
 MANY = 3000
 
@@ -81,6 +84,37 @@ def test_few_documents_stay(long_view: tuple[QScrollArea, MarkdownView]) -> None
         bar.setValue(bar.maximum() * part // 20)
         view.repaint()
     assert sum(one.has_document for one in view.laid) <= KEPT
+
+
+def test_a_long_text_gives_the_search_for_garbage_little_to_walk(qtbot: QtBot) -> None:
+    """Each object that it walks counts: with 20,000 paragraphs it stops the window."""
+    view = MarkdownView("text")
+    qtbot.addWidget(view)
+    view.heightForWidth(400)
+    gc.collect()
+    before = len(gc.get_objects())
+    view.set_text("\n\n".join(f"Paragraph {n}." for n in range(MANY)))
+    qtbot.waitUntil(lambda: view.complete, timeout=60_000)
+    gc.collect()
+    assert len(gc.get_objects()) - before < 4.6 * MANY
+
+
+def test_one_more_word_is_as_much_work_below_a_long_text(qtbot: QtBot) -> None:
+    """What stands above is neither parsed nor walked again, nor what has code."""
+    work = {}
+    for count in (30, 30, MANY):  # the first one also makes what all share
+        view = MarkdownView("text")
+        qtbot.addWidget(view)
+        view.heightForWidth(400)
+        text = "```\nx = 1\n```\n\n" + "\n\n".join(f"Paragraph {n}." for n in range(count))
+        view.set_text(text, live=True)
+        view.finish()
+        with steps_executed() as executed:
+            view.set_text(f"{text} And more.", live=True)
+            view.finish()
+        assert "And more" in view.laid[-1].document.toPlainText()
+        work[count] = executed[0]
+    assert work[MANY] < work[30] + MANY
 
 
 def test_guessed_heights_become_exact_where_one_looks(qtbot: QtBot) -> None:
