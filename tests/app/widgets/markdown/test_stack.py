@@ -107,12 +107,13 @@ def test_one_more_word_is_as_much_work_below_a_long_text(qtbot: QtBot) -> None:
         qtbot.addWidget(view)
         view.heightForWidth(400)
         text = "```\nx = 1\n```\n\n" + "\n\n".join(f"Paragraph {n}." for n in range(count))
-        view.set_text(text, live=True)
-        view.finish()
-        with steps_executed() as executed:
-            view.set_text(f"{text} And more.", live=True)
+        for more in ("", "\n\nThe last.", "\n\nThe last. One"):
+            view.set_text(text + more, live=True)
             view.finish()
-        assert "And more" in view.laid[-1].document.toPlainText()
+        with steps_executed() as executed:
+            view.set_text(f"{text}\n\nThe last. One more", live=True)
+            view.finish()
+        assert "One more" in view.laid[-1].document.toPlainText()
         work[count] = executed[0]
     assert work[MANY] < work[30] + MANY
 
