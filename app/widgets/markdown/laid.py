@@ -32,7 +32,7 @@ END = 1 << 30  # behind the last position of any block
 _HEADING_GAPS = (0, 32, 28, 24, 20, 20, 20)
 
 
-class Run:
+class BlockRun:
     """Blocks that move together: `top` is where the first one's gap begins in the widget."""
 
     __slots__ = ("top",)
@@ -54,9 +54,9 @@ class Laid:
     )
 
     def __init__(
-        self, block: TextBlock, above: TextBlock | None, width: int, run: Run | None = None
+        self, block: TextBlock, above: TextBlock | None, width: int, run: BlockRun | None = None
     ) -> None:
-        self.block, self.run, self.shift = block, run or Run(), 0
+        self.block, self.run, self.shift = block, run or BlockRun(), 0
         self._document: QTextDocument | None = None
         self.gap = 0 if above is None else _gap(block, above)
         self._bars_above = min(block.quotes, above.quotes) if above is not None else 0

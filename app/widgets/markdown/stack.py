@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from time import perf_counter
 
-from app.widgets.markdown.laid import Laid, Run
+from app.widgets.markdown.laid import BlockRun, Laid
 from app.widgets.markdown.parse import TextBlock
 
 AT_ONCE = 50  # blocks that are measured whatever that takes
@@ -22,7 +22,7 @@ class Stack:
     def __init__(self) -> None:
         self.laid: list[Laid] = []
         self.codes: list[int] = []
-        self._runs: list[Run] = []
+        self._runs: list[BlockRun] = []
         self.width = 0
         self._guessed = 0  # before this one all are measured
         self._recent: OrderedDict[Laid, None] = OrderedDict()
@@ -48,7 +48,7 @@ class Stack:
         above = self.laid[-1].block if self.laid else None
         for row, block in enumerate(blocks, first):
             if row // RUN == len(self._runs):
-                self._runs.append(Run())
+                self._runs.append(BlockRun())
             self.laid.append(Laid(block, above, self.width, self._runs[row // RUN]))
             if block.kind == "code":
                 self.codes.append(row)

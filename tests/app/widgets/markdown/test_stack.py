@@ -4,14 +4,14 @@ import gc
 
 import pytest
 from PySide6.QtGui import QColor, QPalette
-from PySide6.QtWidgets import QScrollArea
+from PySide6.QtWidgets import QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.widgets.markdown import laid
-from app.widgets.markdown.code_bar import MOST
+from app.widgets.markdown.code_bar import MOST, CodeBars
 from app.widgets.markdown.laid import Laid
 from app.widgets.markdown.parse import Span, TextBlock
-from app.widgets.markdown.stack import AT_ONCE, KEPT, Stack
+from app.widgets.markdown.stack import AT_ONCE, KEPT, RUN, Stack
 from app.widgets.markdown.view import MarkdownView
 from tests.bounds import steps_executed
 
@@ -99,23 +99,24 @@ def test_a_long_text_gives_the_search_for_garbage_little_to_walk(qtbot: QtBot) -
     assert len(gc.get_objects()) - before < 4.6 * MANY
 
 
-def test_one_more_word_is_as_much_work_below_a_long_text(qtbot: QtBot) -> None:
-    """What stands above is neither parsed nor walked again, nor what has code."""
-    work = {}
-    for count in (30, 30, MANY):  # the first one also makes what all share
-        view = MarkdownView("text")
-        qtbot.addWidget(view)
-        view.heightForWidth(400)
-        text = "```\nx = 1\n```\n\n" + "\n\n".join(f"Paragraph {n}." for n in range(count))
-        for more in ("", "\n\nThe last.", "\n\nThe last. One"):
-            view.set_text(text + more, live=True)
-            view.finish()
+def test_one_more_block_is_as_much_work_below_a_long_text(qtbot: QtBot) -> None:
+    """What stands above is not walked again, neither for places nor for bars of code."""
+    work, view = [], QWidget()
+    qtbot.addWidget(view)
+    code = TextBlock("code", code="x = 1")
+    for count in (30, 30, 30 + 11 * RUN):  # the first also makes what all share
+        stack = Stack()
+        stack.set_width(300)
+        bars = CodeBars(view, stack)
+        stack.put(0, [code] + [TextBlock("text", (Span(f"{n}"),)) for n in range(count)])
+        stack.measure([0])
+        bars.place()
         with steps_executed() as executed:
-            view.set_text(f"{text}\n\nThe last. One more", live=True)
-            view.finish()
-        assert "One more" in view.laid[-1].document.toPlainText()
-        work[count] = executed[0]
-    assert work[MANY] < work[30] + MANY
+            stack.put(count, [TextBlock("text", (Span("One more."),))])
+            stack.measure([count])
+            bars.place()
+        work.append(executed[0])
+    assert work[2] < work[1] + 1000
 
 
 def test_guessed_heights_become_exact_where_one_looks(qtbot: QtBot) -> None:
