@@ -11,6 +11,7 @@ from engine.gguf.formats import F32, I32, Format
 from engine.graph import ops
 from engine.graph.tensor import Role, Tensor, leaf
 from engine.kvcache.causal import CacheStep
+from engine.kvcache.encoded import EncodedStep
 from engine.layers import hadamard
 from engine.layers.rope import RopeParams
 
@@ -33,6 +34,7 @@ class Step:
     caches: tuple[CacheStep, ...]
     rows: NDArray[np.float32] | None = None  # [T, E * planes]
     places: NDArray[np.int32] | None = None  # [4, T]: time, height, width and a fourth
+    encoded: EncodedStep | None = None
 
 
 Fill = Callable[[Step], Array]
@@ -77,7 +79,9 @@ class Pass:
 
     `cells[i]` is how many cells of cache i attention may look at (the plan's KV bucket). `planes`
     counts the rows that a picture brings for each place: none where all are tokens, one, and one
-    more for each of the first layers that adds its own (`deepstack`).
+    more for each of the first layers that adds its own (`deepstack`). `encoded` is how many rows
+    enter the cache of cross attention and how many of its cells may be looked at, None where no
+    picture is seen.
     """
 
     def __init__(
@@ -87,12 +91,14 @@ class Pass:
         cells: Sequence[int],
         fused_attention: bool = True,
         planes: int = 0,
+        encoded: tuple[int, int] | None = None,
     ) -> None:
         self.n_tokens = n_tokens
         self.n_outputs = n_outputs
         self.cells = tuple(cells)
         self.fused_attention = fused_attention
         self.planes = planes
+        self.encoded = encoded
         self._width = 0
         self._inputs: dict[Hashable, tuple[Tensor, Fill]] = {}
 
@@ -191,6 +197,48 @@ class Pass:
         mixed = self._rotated(mixed, cache.v)
         return mixed.reshape(mixed.shape[0] * mixed.shape[1], n)
 
+    def cross(
+        self,
+        q: Tensor,
+        encode: Callable[[Tensor], tuple[Tensor, Tensor]],
+        cache: LayerCache,
+        scale: float,
+        width: int,
+    ) -> Tensor:
+        """Write what `encode` makes of the rows [E, R] that enter, E being `width`: keys and values
+        [D, K, R]; then attend: q [D, H, T] -> [Dv * H, T], zeros where a token sees no picture.
+        """
+        assert self.encoded is not None
+        entering, n_cells = self.encoded
+        n = self.n_tokens
+        spans = self._encoded("spans", I32, (4, n))
+        cells = self._encoded("cells", I32, (2, n_cells))
+        n_kv = self._input(
+            "inp_cross_n_kv", I32, (1,), lambda s: np.array([_seen(s).n_kv], np.int32)
+        )
+        keys, values = _first(cache.k, cache.heads, n_cells), _first(cache.v, cache.heads, n_cells)
+        if entering:
+            rows = self._encoded("rows", F32, (width, entering))
+            ids = self._encoded("ids", I32, (entering,))
+            k, v = encode(rows)
+            keys = _cached(cache.k, k, ids, cache.heads, n_cells)
+            values = _cached(cache.v, v, ids, cache.heads, n_cells)
+        mixed = ops.attention(q, keys, values, spans, cells, n_kv, scale=scale)
+        return mixed.reshape(mixed.shape[0] * mixed.shape[1], n)
+
+    @property
+    def sees(self) -> Tensor:
+        """f32 [1, T]: 1 at tokens that see a picture, else 0."""
+
+        def fill(s: Step) -> Array:
+            mask: NDArray[np.float32] = (_seen(s).spans[:, :1] != 0).astype(np.float32)
+            return mask
+
+        return self._input("inp_cross_sees", F32, (1, self.n_tokens), fill)
+
+    def _encoded(self, part: str, fmt: Format, shape: Sequence[int]) -> Tensor:
+        return self._input(f"inp_cross_{part}", fmt, shape, lambda s: getattr(_seen(s), part))
+
     def _rotated(self, x: Tensor, cache: Tensor) -> Tensor:
         """x [D, H, T] as the cache keeps it, or back from there."""
         if not hadamard.helps(cache.fmt):
@@ -210,6 +258,11 @@ class Pass:
             tensor = leaf(name or str(key), fmt, shape, Role.INPUT)
             self._inputs[key] = (tensor, fill)
         return self._inputs[key][0]
+
+
+def _seen(step: Step) -> EncodedStep:
+    assert step.encoded is not None
+    return step.encoded
 
 
 _BLOCK = 256
@@ -245,10 +298,14 @@ def _rope_rows(params: RopeParams, positions: NDArray[np.int32]) -> NDArray[np.f
 def _cached(cache: Tensor, new: Tensor, ids: Tensor, heads: int, n_cells: int) -> Tensor:
     """Write new [D, K, T] and read the first cells of the cache as [D, K, C]."""
     rows = ops.set_rows(cache, new.reshape(cache.shape[0], new.shape[2]), ids)
-    rows = rows.named(f"{cache.name} (view)")
+    return _first(rows.named(f"{cache.name} (view)"), heads, n_cells)
+
+
+def _first(cache: Tensor, heads: int, n_cells: int) -> Tensor:
+    """The first cells of a cache as [D, K, C]."""
     dim = cache.shape[0] // heads
     row = cache.strides[1]
-    return rows.view(0, (dim, heads, n_cells), (cache.fmt.row_bytes(dim), row))
+    return cache.view(0, (dim, heads, n_cells), (cache.fmt.row_bytes(dim), row))
 
 
 def _unfused(q: Tensor, k: Tensor, v: Tensor, spans: Tensor, cells: Tensor, scale: float) -> Tensor:

@@ -71,13 +71,8 @@ class BuiltModel:
 
     def buckets(self, used: list[int]) -> tuple[int, ...]:
         """For each cache the plan's KV bucket: 256 doubled until it holds `used` cells."""
-        sizes = []
-        for n, cache in zip(used, self.caches.caches, strict=True):
-            size = CELL_STEP
-            while size < n:
-                size *= 2
-            sizes.append(min(size, cache.n_cells))
-        return tuple(sizes)
+        caches = zip(used, self.caches.caches, strict=True)
+        return tuple(bucket_of_cells(n, cache.n_cells) for n, cache in caches)
 
     def build(
         self,
@@ -87,13 +82,23 @@ class BuiltModel:
         fused_attention: bool = True,
         output: Output = Output.LOGITS,
         planes: int = 0,
+        encoded: tuple[int, int] | None = None,
     ) -> tuple[Pass, Graph]:
         """The graph of one forward pass: logits [V, n_outputs] or embeddings [E, n_outputs];
-        with `planes` of rows where pictures are among the tokens (engine/layers/step.py).
+        with `planes` of rows where pictures are among the tokens, or rows `encoded` for layers that
+        look at them (engine/layers/step.py).
         """
-        p = Pass(n_tokens, n_outputs, cells, fused_attention, planes)
+        p = Pass(n_tokens, n_outputs, cells, fused_attention, planes, encoded)
         x = self.model.hidden(p, self.layers)
         return p, Graph.of([self.model.logits(x) if output is Output.LOGITS else x])
+
+
+def bucket_of_cells(n: int, most: int) -> int:
+    """The KV bucket: 256 doubled until it holds n cells."""
+    size = CELL_STEP
+    while size < n:
+        size *= 2
+    return min(size, most)
 
 
 def supported() -> list[str]:

@@ -11,11 +11,16 @@ from engine.errors import BadSetting, UnsupportedModel
 from engine.gguf.formats import Format
 from engine.graph.tensor import Role, leaf
 from engine.kvcache.causal import CausalCache
+from engine.kvcache.encoded import EncodedCache
 from engine.kvcache.group import CacheGroup
 from engine.layers.rope import RopeParams
 from engine.layers.step import LayerCache
 
 CELL_STEP = 256
+PICTURES = -1
+"""The number of the cache of pictures' rows, which is none of the group's."""
+TOGETHER = 2
+"""Largest pictures whose rows are held at once; of smaller ones more."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,7 @@ class Nothing:
 
 
 Kept = Cells | Chunk | Latent | State | Encoded | Nothing
-MADE = (Cells, Chunk, Nothing)
+MADE = (Cells, Chunk, Encoded, Nothing)
 
 
 def make_caches(
@@ -105,13 +110,16 @@ def make_caches(
                 layers.append(_cells(cells, i, index, sizes[index], kv))
             case Nothing():
                 layers.append(None)
-            case Latent() | State() | Encoded():
+            case Encoded():
+                layers.append(_cells(shape, i, PICTURES, _encoded_cells(kept), kv))
+            case Latent() | State():
                 names = [kind.__name__.lower() for kind in MADE]
                 raise UnsupportedModel(
                     f"what layer {i} keeps:", type(shape).__name__.lower(), names
                 )
     caches = [CausalCache(size, *sight) for size, sight in zip(sizes, sights, strict=True)]
-    return CacheGroup(caches), layers
+    n_encoded = _encoded_cells(kept)
+    return CacheGroup(caches, EncodedCache(n_encoded) if n_encoded else None), layers
 
 
 def _sight(shape: Cells | Chunk) -> tuple[int | None, int | None]:
@@ -119,7 +127,13 @@ def _sight(shape: Cells | Chunk) -> tuple[int | None, int | None]:
     return (None, shape.size) if isinstance(shape, Chunk) else (shape.window, None)
 
 
-def _cells(shape: Cells, i: int, cache: int, n_cells: int, kv: Format) -> LayerCache:
+def _encoded_cells(kept: Sequence[Kept]) -> int:
+    """For rows of the largest pictures that are seen together; 0 where none are kept."""
+    rows = max((shape.rows for shape in kept if isinstance(shape, Encoded)), default=0)
+    return _up(TOGETHER * rows)
+
+
+def _cells(shape: Cells | Encoded, i: int, cache: int, n_cells: int, kv: Format) -> LayerCache:
     for dim in (shape.key_dim, shape.value_dim):
         if dim % kv.block:
             expected = f"f16 or f32: a head of {dim} is no multiple of its blocks of {kv.block}"
@@ -129,7 +143,7 @@ def _cells(shape: Cells, i: int, cache: int, n_cells: int, kv: Format) -> LayerC
         leaf(f"cache_v_l{i}", kv, (shape.value_dim * shape.heads, n_cells), Role.CACHE),
         shape.heads,
         cache,
-        shape.rope,
+        shape.rope if isinstance(shape, Cells) else None,
     )
 
 

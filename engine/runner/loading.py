@@ -126,7 +126,8 @@ def load_model(
         opened = open_model(path, options, MAX_BATCH, cache_format(options), stack)
         file, built = opened.file, opened.built
         tokenizer = load_tokenizer(file.metadata)
-        if tokenizer.size > built.n_vocab:
+        # A picture's token may have an embedding and no logit.
+        if tokenizer.size > max(built.n_vocab, n_embeddings(file)):
             problem = f"{tokenizer.size} tokens but logits for {built.n_vocab}"
             raise BadFile(file.paths[0], problem)
         template = load_chat_template(file.metadata, tokenizer)
@@ -234,3 +235,9 @@ def cache_format(options: EngineOptions) -> Format:
     if fmt.quantized and options.flash_attention is False:
         raise BadSetting("kv", options.kv, "f16 or f32: quantised caches need flash attention")
     return fmt
+
+
+def n_embeddings(file: GGUFFile) -> int:
+    """How many tokens have one."""
+    table = file.tensors.get("token_embd.weight")
+    return 0 if table is None else table.shape[1]

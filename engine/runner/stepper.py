@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from engine.graph.graph import Graph
 from engine.kvcache.causal import CacheStep, Ints
+from engine.kvcache.encoded import EncodedStep, Entering
 from engine.layers.shift import Shift, build_shift
 from engine.layers.step import Pass, Step
-from engine.models.build import BuiltModel
+from engine.models.build import BuiltModel, bucket_of_cells
+from engine.models.kept import TOGETHER
 from engine.scheduler.outline import Outline
 from engine.scheduler.plan import Plan, Planner
 from engine.scheduler.record import UNRECORDED, Recorder
@@ -29,12 +31,14 @@ Number = TypeVar("Number", bound=np.generic)
 class Extras:
     """What pictures add to the tokens of a step, of which those at their rows are -1.
 
-    `rows` and `places` are as in `Step`; `ends` [T] is the last position that each token sees.
+    `rows` and `places` are as in `Step`; `ends` [T] is the last position that each token sees;
+    `entering` are pictures that layers of cross attention look at from their tokens on.
     """
 
     rows: NDArray[np.float32] | None = None
     places: Ints | None = None
     ends: Ints | None = None
+    entering: tuple[Entering, ...] = ()
 
 
 TEXT = Extras()
@@ -79,7 +83,8 @@ class Stepper:
         positions = np.arange(first_position, last, dtype=np.int32)
         with self._undone(sequence, first_position):
             steps = self.built.caches.start(positions, sequence, extras.ends)
-            plan = self._start(tokens, positions, outputs, steps, recorder, extras)
+            encoded = self._encoded(positions, extras.entering)
+            plan = self._start(tokens, positions, outputs, steps, recorder, extras, encoded)
 
         def finish() -> Logits:
             with self._undone(sequence, first_position):
@@ -106,11 +111,13 @@ class Stepper:
         steps: Sequence[CacheStep],
         recorder: Recorder,
         extras: Extras,
+        encoded: EncodedStep | None,
     ) -> Plan:
         bucket, n_outputs = bucket_of(len(tokens)), bucket_of(len(outputs))
         cells = self.built.buckets([s.n_kv for s in steps])
         planes = 0 if extras.rows is None else self.built.planes
-        plan, p = self._plan(bucket, n_outputs, cells, planes)
+        seen = None if encoded is None else (len(encoded.ids), len(encoded.cells))
+        plan, p = self._plan(bucket, n_outputs, cells, planes, seen)
         step = Step(
             _padded(np.asarray(tokens, np.int32), bucket, 0),
             _padded(positions, bucket, 0),
@@ -118,11 +125,23 @@ class Stepper:
             tuple(_padded_step(s, bucket) for s in steps),
             None if extras.rows is None else _longer(extras.rows, bucket, 0),
             None if extras.places is None else _longer(extras.places, bucket, 1),
+            encoded and replace(encoded, spans=_longer(encoded.spans, bucket, 0)),
         )
         inputs = p.fill(step)
         recorder.done("prepare")
         plan.start(inputs, recorder)
         return plan
+
+    def _encoded(self, positions: Ints, entering: Sequence[Entering]) -> EncodedStep | None:
+        """Rows of pictures that enter and are seen; None where there are none."""
+        cache = self.built.caches.encoded
+        if cache is None:
+            return None
+        step = cache.start(positions, entering)
+        if step is None:
+            return None
+        size = bucket_of_cells(step.n_kv, cache.n_cells)
+        return replace(step, cells=step.cells[:size].copy())
 
     def all_logits(
         self, tokens: Sequence[int], wanted_from: int = 0
@@ -168,12 +187,22 @@ class Stepper:
         return plan.outline
 
     def _plan(
-        self, n_tokens: int, n_outputs: int, cells: tuple[int, ...], planes: int = 0
+        self,
+        n_tokens: int,
+        n_outputs: int,
+        cells: tuple[int, ...],
+        planes: int = 0,
+        encoded: tuple[int, int] | None = None,
     ) -> tuple[Plan, Pass]:
         return self.planner.plan_with(
-            (n_tokens, n_outputs, cells, planes),
+            (n_tokens, n_outputs, cells, planes, encoded),
             lambda: self.built.build(
-                n_tokens, n_outputs, cells, self.fused_attention, planes=planes
+                n_tokens,
+                n_outputs,
+                cells,
+                self.fused_attention,
+                planes=planes,
+                encoded=encoded,
             ),
         )
 
@@ -208,6 +237,9 @@ def worst_cases(built: BuiltModel, fused_attention: bool = True) -> list[Graph]:
     cells = tuple(c.n_cells for c in built.caches.caches)
     _, batch = built.build(MAX_BATCH, 1, cells, fused_attention)
     graphs = [batch, *(shift_of(built, cache).graph for cache in with_rope(built))]
+    if built.caches.encoded is not None:
+        seen = (built.caches.encoded.n_cells // TOGETHER, built.caches.encoded.n_cells)
+        graphs.append(built.build(MAX_BATCH, 1, cells, fused_attention, encoded=seen)[1])
     if built.tower is not None:
         _, pictured = built.build(MAX_BATCH, 1, cells, fused_attention, planes=built.planes)
         _, tower = built.tower.build(built.tower.tower.worst(built.limits))

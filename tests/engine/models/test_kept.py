@@ -5,7 +5,7 @@ import pytest
 from engine.errors import BadSetting, UnsupportedModel
 from engine.gguf.formats import F16, Q8_0
 from engine.layers.rope import RopeParams
-from engine.models.kept import Cells, Chunk, Encoded, Kept, Latent, Nothing, State, make_caches
+from engine.models.kept import Cells, Chunk, Kept, Latent, Nothing, State, make_caches
 
 ROPE = RopeParams(32, 1e4, neox=True)
 ALL = Cells(32, 64, 2, ROPE)
@@ -53,11 +53,12 @@ def test_a_model_may_keep_nothing_at_all() -> None:
     [
         (Latent(64, 512, ROPE), "latent"),
         (State(128, 4, 1 << 14), "state"),
-        (Encoded(128, 128, 8, 6404), "encoded"),
     ],
 )
 def test_what_cannot_be_made_yet_is_refused_by_name(kept: Kept, name: str) -> None:
-    with pytest.raises(UnsupportedModel, match=f"layer 1 keeps: '{name}'.*cells, chunk, nothing"):
+    with pytest.raises(
+        UnsupportedModel, match=f"layer 1 keeps: '{name}'.*cells, chunk, encoded, nothing"
+    ):
         make_caches([ALL, kept], 300, 512, F16)
 
 

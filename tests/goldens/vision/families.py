@@ -27,6 +27,7 @@ TEXTS = {
     "qwen25vl": ("qwen25vl", True),
     "qwen3vl": ("qwen3vl", False),
     "llama4": ("llama4", False),
+    "mllama": ("mllama", True),
 }
 """Architectures of text models that these files alone have, and whether a single one has it."""
 

@@ -1,0 +1,75 @@
+"""Which token sees which picture's rows, against a walk over the prompt."""
+
+import random
+
+import numpy as np
+import pytest
+
+from engine.errors import ContextFull
+from engine.kvcache.encoded import EncodedCache, EncodedStep, Entering
+
+
+def picture(position: int, rows: int) -> Entering:
+    return Entering(np.full((rows, 2), position, np.float32), position)
+
+
+def seen(step: EncodedStep | None, row: int) -> list[int]:
+    """Positions of the cells that a token sees, as attention reads spans and cells."""
+    if step is None:
+        return []
+    bits, first, last, _ = step.spans[row]
+    cells = step.cells[: step.n_kv]
+    there = (cells[:, 0] & bits != 0) & (first <= cells[:, 1]) & (cells[:, 1] <= last)
+    return sorted(cells[there, 1].tolist())
+
+
+def latest(pictures: dict[int, int], position: int) -> list[int]:
+    """The latest picture up to a position, and those that it directly follows, row by row."""
+    group: list[int] = []
+    for place in sorted(p for p in pictures if p <= position):
+        group = [*group, place] if place - 1 in group else [place]
+    return [place for place in group for _ in range(pictures[place])]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_token_sees_the_latest_pictures(seed: int) -> None:
+    chance = random.Random(seed)
+    cache, pictures, position = EncodedCache(64), {}, 0
+    for _ in range(8):
+        n = chance.randint(1, 5)
+        places = [p for p in range(position, position + n) if chance.random() < 0.3]
+        entering = [picture(p, chance.randint(1, 3)) for p in places]
+        pictures |= {one.position: len(one.rows) for one in entering}
+        step = cache.start(np.arange(position, position + n, dtype=np.int32), entering)
+        for row in range(n):
+            assert seen(step, row) == latest(pictures, position + row)
+        if step is not None:
+            assert [step.cells[i, 1] for i in step.ids] == step.rows[:, 0].tolist()[: len(step.ids)]
+        position += n
+        if chance.random() < 0.3:
+            begin = chance.randint(0, position)
+            end = chance.randint(begin, position)
+            cache.remove(begin, end)
+            kept = {p: r for p, r in pictures.items() if not begin <= p < end}
+            pictures = {p - (end - begin) * (p >= end): r for p, r in kept.items()}
+            position -= end - begin
+
+
+def test_pictures_that_nobody_sees_make_room() -> None:
+    cache = EncodedCache(8)
+    cache.start(np.arange(4), [picture(1, 6)])
+    step = cache.start(np.arange(4, 8), [picture(4, 5)])
+    assert seen(step, 3) == [4] * 5
+    assert not cache.can_resume(3)
+    assert cache.can_resume(7)
+    assert cache.can_resume(1)
+
+
+def test_what_is_seen_is_not_given_up() -> None:
+    cache = EncodedCache(8)
+    cache.start(np.arange(4), [picture(1, 6)])
+    before = cache.cells.copy()
+    with pytest.raises(ContextFull, match="free of 8 cells for pictures"):
+        cache.start(np.arange(4, 8), [picture(6, 5)])  # 4 and 5 still look at the first
+    assert np.array_equal(cache.cells, before)
+    assert cache.can_resume(4)
