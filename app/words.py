@@ -1,6 +1,12 @@
-"""Words that the window and the terminal share."""
+"""Words that the window and the terminal share.
+
+A dash is one sign everywhere, "–": alone for what is unknown or nothing, between the ends of a
+range without spaces, between names with them. "-" joins words and begins options; "—" is not used.
+"""
 
 from engine.protocol import StageName
+
+UNKNOWN = "–"
 
 STAGES: dict[StageName, str] = {
     "load": "Loading the model",

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from app.terminal.table import table
+from app.words import UNKNOWN
 from engine.protocol import Cost, SplitRecord, StepProfile
 from engine.units import MIB
 
@@ -74,7 +75,7 @@ def _cost_cells(cost: Cost, step: int, roof: tuple[float, float]) -> Sequence[st
     ns = max(cost.ns, 1)
     cells = [cost.name, str(cost.count), f"{cost.ns / 1e3:.1f}", f"{cost.ns / step:.1%}"]
     for amount, most in zip((cost.bytes, cost.flops), roof, strict=True):
-        cells += [f"{amount / ns:.1f}", f"{amount / ns * 1e9 / most:.0%}" if most else "-"]
+        cells += [f"{amount / ns:.1f}", f"{amount / ns * 1e9 / most:.0%}" if most else UNKNOWN]
     return cells
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from app.terminal.options import add_engine_options, engine_options
 from app.terminal.table import table
 from app.terminal.text import plain, print_json
+from app.words import UNKNOWN
 from engine.protocol import ArenaRow, DescribePlan, Planned, SplitRow
 from engine.units import MIB
 
@@ -115,4 +116,4 @@ def _split(number: int, split: SplitRow) -> str:
 
 
 def _mib(size: int) -> str:
-    return f"{size / MIB:.1f}" if size else "-"
+    return f"{size / MIB:.1f}" if size else UNKNOWN

@@ -3,9 +3,10 @@
 from datetime import datetime
 from math import isfinite
 
+from app.words import UNKNOWN
 from engine.units import MIB
 
-UNKNOWN = "–"
+__all__ = ["UNKNOWN", "duration", "grouped", "local_time", "mib", "microseconds", "milliseconds"]
 
 
 def mib(size: int | None) -> str:
