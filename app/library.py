@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from app import names, stores
+from app.fetch import bundled
 from app.fetch.known import KNOWN
 from app.headers import Header, Headers
 from app.stores import Origin, Place
@@ -198,7 +199,7 @@ def _matches(name: str) -> list[Path]:
             found = names.choose(inside, repository["quant"])
         if found:
             return [place.path(group.files[0]) for group in found]
-    return []
+    return [bundled.model()] if name == bundled.NAME else []
 
 
 def _files_of(place: Place, repo: str) -> tuple[str, ...]:
@@ -290,7 +291,7 @@ def _mismatch(model: _Described, other: _Described) -> str:
 
 def _next_step(name: str) -> str:
     stored = (group.stem for place in stores.own_places() for group in names.groups(place.files))
-    known = sorted({*KNOWN, *stored})
+    known = sorted({*KNOWN, bundled.NAME, *stored})
     near = get_close_matches(name.lower(), known, n=3)
     searched = ", ".join(str(folder) for folder in model_folders())
     hint = f"; did you mean {' or '.join(near)}?" if near else ""

@@ -1,0 +1,86 @@
+"""The model that comes with the program sees: 200 pictures it never met, asked about once each.
+
+It must be right at 170 of them, on every OpenCL device and with its tower on another one. The host
+answers some of them, which shows that its rounding is not what decides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+import pytest
+
+from app.fetch import bundled
+from engine.backends.opencl.drivers.device import list_devices
+from engine.protocol import Sampling
+from engine.runner import load
+from engine.runner.api import Model
+from tests.demo.exam import Task, exam
+from tests.demo.questions import is_right
+
+LEAST = 0.85
+"""The part of the answers that must be right."""
+FEW = 18
+CONTEXT = 512
+NAMES = [i.name for i in list_devices()]
+OPENCL = [pytest.param(name, marks=pytest.mark.device, id=name) for name in NAMES]
+
+
+def opened(device: str, place: str = "") -> Model:
+    mmproj = str(bundled.projector())
+    return load(bundled.model(), device=device, ctx=CONTEXT, mmproj=mmproj, place=place)
+
+
+def answers(model: Model, tasks: Iterable[Task]) -> Iterator[str]:
+    for task in tasks:
+        yield said(model, task.question.text, task)
+
+
+def said(model: Model, text: str, *tasks: Task) -> str:
+    pictures = [task.picture for task in tasks]
+    greedy = Sampling(temperature=0)
+    return "".join(model.generate(text, images=pictures, sampling=greedy, max_tokens=64))
+
+
+def share(tasks: Sequence[Task], given: Sequence[str]) -> float:
+    """The part that is right."""
+    right: Counter[str] = Counter()
+    asked: Counter[str] = Counter()
+    for task, answer in zip(tasks, given, strict=True):
+        asked[task.question.kind] += 1
+        right[task.question.kind] += is_right(answer, task.question.answer)
+    print({kind: f"{right[kind]} of {count}" for kind, count in asked.items()})
+    return right.total() / asked.total()
+
+
+@pytest.mark.parametrize("device", OPENCL)
+def test_it_is_right_about_pictures_it_never_met(device: str) -> None:
+    tasks = exam()
+    with opened(device) as model:
+        assert share(tasks, list(answers(model, tasks))) >= LEAST
+
+
+def test_it_is_right_on_the_host() -> None:
+    tasks = exam()[:FEW]
+    with opened("host") as model:
+        assert share(tasks, list(answers(model, tasks))) >= LEAST
+
+
+@pytest.mark.device
+@pytest.mark.skipif(len(NAMES) < 2, reason="needs two OpenCL devices")
+def test_its_tower_may_be_on_another_device() -> None:
+    one, two = NAMES[:2]
+    tasks = exam()
+    with opened(f"{one},{two}", place=rf"^(v|mm)\.={two},0-5={one},out={one}") as model:
+        assert share(tasks, list(answers(model, tasks))) >= LEAST
+
+
+@pytest.mark.device
+def test_it_is_the_picture_that_tells() -> None:
+    """With each other's pictures, answers are right by chance alone."""
+    tasks, others = exam()[::2], exam()[1::2]
+    pairs = zip(tasks, others, strict=True)
+    with opened(NAMES[0]) as model:
+        given = [said(model, task.question.text, other) for task, other in pairs]
+    assert share(tasks, given) < 0.6
