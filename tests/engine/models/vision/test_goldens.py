@@ -4,10 +4,12 @@ Rows in float32 on the host differ by what adding in another order does; a devic
 results in float16 where it says so. `KNOWN` are the families whose tower is there.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import gguf
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Kind
@@ -15,8 +17,15 @@ from gguf import GGMLQuantizationType as Kind
 from engine.backends.opencl.drivers.device import list_devices
 from engine.images.plan import Learned, Limits, Rows, Size, Text
 from tests.engine.models.vision.running import Running, host_of, running
-from tests.goldens.vision.families import PAIR, SINGLE, host_sizes, write_pair, write_single
-from tests.goldens.vision.store import Case, Seen, load_cases
+from tests.goldens.vision.families import (
+    PAIR,
+    SINGLE,
+    files_of,
+    host_sizes,
+    write_pair,
+    write_single,
+)
+from tests.goldens.vision.store import Case, Seen, load_cases, load_state
 from tests.truth.compare import nmse
 
 KNOWN = {
@@ -127,3 +136,14 @@ def test_f16_holds_the_weights_exactly(tmp_path: Path) -> None:
         tower_of("gemma3", tmp_path / "f32") as whole,
     ):
         assert np.array_equal(rows_of(half, case.seen[0]), rows_of(whole, case.seen[0]))
+
+
+@pytest.mark.parametrize("family", PAIR)
+def test_names_are_llama_cpps(family: str) -> None:
+    """As the `gguf` package lists them; old files have two more."""
+    tables = gguf.MODEL_TENSORS[gguf.MODEL_ARCH.MMPROJ]
+    known = {gguf.TENSOR_NAMES[t].replace("{bid}", "0") for t in tables}
+    known |= {"v.patch_embd.weight.1", "model.image_newline"}
+    for name in files_of(family).mmproj(load_state(family)).tensors:
+        plain = re.sub(r"\.\d+(?=\.)", ".0", name).removesuffix(".weight").removesuffix(".bias")
+        assert name in known or plain in known, name

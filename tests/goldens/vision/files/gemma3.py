@@ -12,7 +12,7 @@ ROWS, WINDOW = 16, 64
 TEXT = TextSizes(layers=7, heads=2, kv_heads=1, head=32, feed_forward=64, eps=1e-6, base=1e6)
 """Layers 0 to 4 and 6 see a window, layer 5 everything."""
 
-TOWER = TowerSizes(side=112, width=96)
+TOWER = TowerSizes(side=112, width=96, feed_forward=128)
 """Heads of 24: no multiple of 16, as the real 72."""
 
 TEMPLATE = (
