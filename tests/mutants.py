@@ -78,8 +78,8 @@ MUTANTS = (
     Mutant(
         "cache: a window of one token more",
         "engine/kvcache/causal.py",
-        "spans[:, 1] = np.maximum(0, positions - self.window + 1)",
-        "spans[:, 1] = np.maximum(0, positions - self.window)",
+        "first = np.maximum(first, positions - self.window + 1)",
+        "first = np.maximum(first, positions - self.window)",
         "tests/engine/kvcache",
     ),
     Mutant(
@@ -127,8 +127,8 @@ MUTANTS = (
     Mutant(
         "prompt: one too long loses the kept part",
         "engine/runner/prompt.py",
-        "prompt.ids[:begin] + prompt.ids[begin + cut :]",
-        "prompt.ids[cut:]",
+        "left = items[:begin] + items[end:]",
+        "left = items[end - begin :]",
         "tests/engine/runner/test_context.py",
     ),
     Mutant(
