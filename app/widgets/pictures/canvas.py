@@ -47,6 +47,11 @@ class PictureCanvas(QWidget):
         self.update()
 
     @property
+    def pixels(self) -> QSize:
+        """How many of the picture's pixels are here to be shown."""
+        return self._image.size()
+
+    @property
     def area(self) -> QRectF:
         """Where the whole picture lies, in this widget."""
         wide, high = float(self._size.width()), float(self._size.height())

@@ -27,6 +27,7 @@ from app.window.main_window import MainWindow
 from engine.protocol import Memory
 from tests.app.helpers.records import memory
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.window import test_screenshots as scenes
 
 DOES_SOMETHING = (
     QAbstractButton,
@@ -90,13 +91,19 @@ def palette(window: MainWindow) -> None:
     window.sheets.show_palette()
 
 
-STATES = (empty, ready, table, file, log, failed, preferences, chooser, palette)
+STATES = (
+    *(empty, ready, table, file, log, failed, preferences, chooser, palette),
+    *(scenes.attached, scenes.pictured, scenes.viewer, scenes.seen),
+)
 State = Callable[[MainWindow], None]
 
 
 @pytest.fixture(params=STATES, ids=lambda state: state.__name__)
-def shown(request: pytest.FixtureRequest, window: MainWindow, tiny_path: Path) -> MainWindow:
+def shown(
+    request: pytest.FixtureRequest, window: MainWindow, tiny_path: Path, tmp_path: Path
+) -> MainWindow:
     window.setProperty("tiny", str(tiny_path))
+    window.setProperty("folder", str(tmp_path))
     request.param(window)
     QTest.qWait(300)
     return window

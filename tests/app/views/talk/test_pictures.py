@@ -38,8 +38,10 @@ def test_the_whole_picture(
     until(lambda: canvas.accessibleName() == "wide.png, 3\u2009000 × 2\u2009000")
     assert viewer.isVisible()
     assert canvas.area.width() <= canvas.width()
+    assert canvas.pixels.width() < 3000  # no more than are needed
     QTest.keyClick(canvas, Qt.Key.Key_Return)
     until(lambda: canvas.area.width() == 3000)
+    until(lambda: canvas.pixels.width() == 3000)
     before = canvas.area.left()
     QTest.keyClick(canvas, Qt.Key.Key_Right)
     assert canvas.area.left() < before
@@ -71,12 +73,12 @@ def test_what_the_model_sees(
     rows = [token for token in strip.tokens if not token.text]
     assert len(rows) == told.plan.n_rows
     last = len(views.pictures) - 1
-    cell = (last, views.pictures[last].columns + 1)
+    cell = (last, views.pictures[last].columns + 2)
     QTest.mouseMove(views, views.cell_area(cell).center().toPoint())
     assert views.cell == cell
     assert strip.place is not None
     assert strip.tokens[strip.place].cell == cell
-    assert "cell 2 of" in seen.here.text()
+    assert "cell 3 of" in seen.here.text()
     assert "2 of" in seen.here.text().rpartition(",")[2]
     place = next(n for n, token in enumerate(strip.tokens) if token.cell == (0, 2))
     QTest.mouseMove(strip, strip.area_of(place).center().toPoint())
