@@ -37,7 +37,7 @@ def read_constants(wanted: Iterable[Constant], file: GGUFFile) -> Mapping[str, V
             shape = list(info.shape[: info.n_dims])
             problem = f"{constant.name} is {shape}; expected {list(constant.shape)}"
             raise BadFile(file.paths[0], problem)
-        values = file.array(constant.name)
+        values = file.array(constant.name).reshape(constant.shape[::-1])
         for value in (float(values.min()), float(values.max())):  # both NaN where one is
             if not constant.allowed.has(value):
                 problem = f"{constant.name} holds {value:g}; expected {constant.allowed}"

@@ -178,6 +178,16 @@ def test_a_constant_has_a_range_too(value: float, tmp_path: Path) -> None:
         build_model(file, 64, 16)
 
 
+def test_a_constant_may_have_further_dimensions_of_one(tmp_path: Path) -> None:
+    """[8, 1] is [8]; it came out as a list within a list, which no table of angles has."""
+    factors = np.full((1, 8), 2, np.float32)
+    path = write_tiny(tmp_path / "odd.gguf", "llama", tensors={"rope_freqs.weight": factors})
+    with open_gguf(path) as file:
+        assert file.tensors["rope_freqs.weight"].n_dims == 2
+        ropes = {cache.rope for cache in build_model(file, 64, 16).layers}
+    assert [rope.factors for rope in ropes if rope is not None] == [(2.0,) * 8]
+
+
 def peak(path: Path) -> int:
     """Bytes that building takes at most, or that refusing takes."""
     with open_gguf(path) as file:
