@@ -99,10 +99,11 @@ def tiled(width: int, height: int, seconds: float | None = 1.8) -> PicturePlan:
 
 
 def whole(width: int, height: int, seconds: float | None = None) -> PicturePlan:
-    """One square view of 16 x 16 cells, in Gemma's manner."""
-    view = PictureView(224, 224, (0, 0, width, height), (0, 0, 224, 224), "whole", 0, 0, 16, 16)
-    pieces = [TextPiece("<start_of_image>"), RowsPiece(0, 0, 256), TextPiece("<end_of_image>")]
-    return PicturePlan([view], list(pieces), 260, 256, 4096, False, seconds)
+    """One square view of 16 x 16 cells behind an embedding of no place."""
+    boxes = (0, 0, width, height), (0, 0, 224, 224)
+    view = PictureView(224, 224, *boxes, "whole", 0, 0, 16, 16, extras=1)
+    pieces = [TextPiece("<start_of_image>"), RowsPiece(0, 0, 257), TextPiece("<end_of_image>")]
+    return PicturePlan([view], list(pieces), 260, 257, 4096, False, seconds)
 
 
 def _view(source: tuple[float, ...], role: str, row: int, column: int) -> PictureView:

@@ -195,15 +195,17 @@ def _tokens(plan: PicturePlan) -> list[Token]:
     found: list[Token] = []
     pieces = list(plan.pieces)
     if plan.cross:
-        pieces += [RowsPiece(n, 0, v.rows * v.columns) for n, v in enumerate(plan.views)]
+        views = enumerate(plan.views)
+        pieces += [RowsPiece(n, 0, v.extras + v.rows * v.columns) for n, v in views]
     for piece in pieces:
         if isinstance(piece, TextPiece):
             found.append(Token(piece.text.replace("\n", "⏎")))
         elif isinstance(piece, RowsPiece):
             view = plan.views[piece.view]
             for row in range(piece.first, piece.first + piece.count):
-                inside = row < view.rows * view.columns
-                found.append(Token(cell=(piece.view, row) if inside else None))
+                cell = row - view.extras
+                inside = 0 <= cell < view.rows * view.columns
+                found.append(Token(cell=(piece.view, cell) if inside else None))
         else:
             found.append(Token(learned=True))
     return found
