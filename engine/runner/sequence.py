@@ -10,6 +10,7 @@ from engine.errors import BadSetting, Cancelled, CannotSee, CutawayError
 from engine.runner.pictures.items import (
     Item,
     before_group,
+    before_looking,
     ends,
     places,
     runs,
@@ -69,6 +70,7 @@ class Sequenced:
             if cancelled():
                 raise Cancelled("reading the prompt")
             end = before_group(items, min(done + MAX_BATCH, len(items)))
+            end = before_looking(items, done, end)
             part = items[done:end]
             assert part, "a group fits a batch"
             extras = yield from self._extras(part, cancelled)
@@ -90,7 +92,8 @@ class Sequenced:
                 raise CannotSee
             return Extras()
         rows = yield from self.viewer.rows(part, cancelled)
-        return Extras(rows, self._places(part), ends(part, len(self.items)))
+        entering = yield from self.viewer.entering(part, len(self.items), cancelled)
+        return Extras(rows, self._places(part), ends(part, len(self.items)), entering)
 
     def _places(self, part: Sequence[Item]) -> NDArray[np.int32] | None:
         """By what keys turn, where that is not their position."""

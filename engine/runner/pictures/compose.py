@@ -28,7 +28,7 @@ def compose(
         pictures.append(picture)
         index = 0
         for piece in picture.plan.pieces:
-            if isinstance(piece, Text):
+            if isinstance(piece, Text) and not picture.plan.cross:
                 run += piece.text
                 continue
             items += _encoded(tokenizer, run, is_begun)
@@ -46,8 +46,10 @@ def shown(tokenizer: Tokenizer, viewer: Viewer, part: PicturePart) -> Shown:
     size = viewer.album.look(part.digest).size
     plan = viewer.tower.plan(size, limits)
     before, after = _edges(plan)
-    ids = [tuple(tokenizer.encode(text, add_special=False)) for text in (before, after)]
-    return Shown(part.digest, limits, size, plan, *ids)
+    begin, end = (tuple(tokenizer.encode(t, add_special=False)) for t in (before, after))
+    marker = plan.pieces[0]
+    token = tokenizer.id(marker.text) if plan.cross and isinstance(marker, Text) else None
+    return Shown(part.digest, limits, size, plan, begin, end, -1 if token is None else token)
 
 
 def n_tokens(tokenizer: Tokenizer, plan: ImagePlan) -> int:

@@ -23,7 +23,8 @@ Ints = NDArray[np.int32]
 class Shown:
     """A picture as the open model sees it: which pixels, and by which plan.
 
-    `before` and `after` are the tokens that begin and end it in a prompt.
+    `before` and `after` are the tokens that begin and end it in a prompt. Where layers look at it
+    from one `token` on (`plan.cross`), that is its only row here.
     """
 
     digest: str
@@ -32,11 +33,12 @@ class Shown:
     plan: ImagePlan = field(compare=False)
     before: tuple[int, ...] = field(compare=False, default=())
     after: tuple[int, ...] = field(compare=False, default=())
+    token: int = field(compare=False, default=-1)
 
     @property
     def n_rows(self) -> int:
         """Rows in the prompt."""
-        return 0 if self.plan.cross else self.plan.rows
+        return 1 if self.plan.cross else self.plan.rows
 
     @cached_property
     def starts(self) -> list[int]:
@@ -70,7 +72,8 @@ Item = int | PictureRow
 
 def tokens_of(items: Sequence[Item]) -> Ints:
     """The ids [T], -1 where a row stands."""
-    return np.array([item if isinstance(item, int) else -1 for item in items], np.int32)
+    ids = (item if isinstance(item, int) else item.picture.token for item in items)
+    return np.fromiter(ids, np.int32, len(items))
 
 
 class RowRun(NamedTuple):
@@ -116,6 +119,17 @@ def before_group(items: Sequence[Item], n: int) -> int:
             break
         n -= 1
     return n
+
+
+def before_looking(items: Sequence[Item], begin: int, end: int) -> int:
+    """The most items from `begin` up to `end` of which all look at the same pictures, where layers
+    look at them.
+    """
+    for run in runs(items[begin:end]):
+        at = begin + run.begin
+        if run.picture.plan.cross and at > begin and isinstance(items[at - 1], int):
+            return at
+    return end
 
 
 class Extent(NamedTuple):

@@ -10,6 +10,7 @@ from engine.backends.base import Backend
 from engine.errors import Cancelled, ContextFull, NotSupported
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.resize import Resizer
+from engine.kvcache.encoded import Entering
 from engine.models.vision.build import BuiltTower
 from engine.runner.pictures.album import Album
 from engine.runner.pictures.items import Item, Shown, runs
@@ -117,6 +118,8 @@ class Viewer:
         """
         found: Floats | None = None
         for run in runs(items):
+            if run.picture.plan.cross:
+                continue
             kept = yield from self.encode(run.picture, cancelled)
             if found is None:
                 found = np.zeros((len(items), self.store.width), np.float32)
@@ -128,6 +131,17 @@ class Viewer:
                     learned = self.built.learned[source]
                     found[i, : len(learned)] = learned
         return found
+
+    def entering(
+        self, items: Sequence[Item], position: int, cancelled: Callable[[], bool]
+    ) -> Generator[Encoding, None, tuple[Entering, ...]]:
+        """The pictures among items from `position` on that layers look at. Raises as `encode`."""
+        found = []
+        for run in runs(items):
+            if run.picture.plan.cross:
+                kept = yield from self.encode(run.picture, cancelled)
+                found.append(Entering(kept.rows.copy(), position + run.begin))
+        return tuple(found)
 
     def close(self) -> None:
         """Free the rows."""

@@ -1,6 +1,6 @@
 """Layers that look at pictures against the reference: logits at once, in parts, after a shift."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +19,12 @@ from engine.models.build import build_model
 from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.loading import load_model
+from engine.runner.pictures.items import before_looking
+from engine.runner.sequence import Sequenced
 from engine.runner.stepper import Extras
 from engine.settings import EngineOptions
+from tests.engine.models.vision.test_whole_way import opened as opened_to_see
+from tests.engine.models.vision.test_whole_way import prompt_of
 from tests.engine.runner.memory import foreseen, held, two_devices
 from tests.goldens.vision.families import write_single
 from tests.goldens.vision.files.mllama import VOCABULARY
@@ -136,3 +140,44 @@ def test_it_takes_what_was_foreseen_on_two_devices(tmp_path: Path) -> None:
         caches = {(d, i) for d, component, i in held(model.dry) if component == "cache"}
         assert {(one, 1), (two, 4)} < caches
     assert held(model.dry) == {}
+
+
+def through(steps: Generator[object, None, np.ndarray]) -> np.ndarray:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return np.array(end.value)
+
+
+def test_another_picture_is_not_taken_for_the_one_that_is_there(tmp_path: Path) -> None:
+    """Prompts that differ in a picture's pixels alone share what stands before it, and no more."""
+    case = CASES["four"]
+    (seen,) = case.seen
+    other = replace(seen, picture=255 - seen.picture)
+    with opened_to_see(tmp_path, "mllama", is_single=True) as model:
+        prompts = [prompt_of(model, replace(case, seen=(each,))).items for each in (seen, other)]
+        place = int(np.flatnonzero(case.ids == IMAGE)[0])
+        stepper, viewer = model.loaded.stepper, model.loaded.viewer
+        sequence = Sequenced(stepper, viewer)
+        first = through(sequence.prefill(prompts[0], lambda: False))
+        assert sequence.reuse(prompts[0]) == len(prompts[0]) - 1
+        assert sequence.reuse(prompts[1]) == place
+        second = through(sequence.prefill(prompts[1][place:], lambda: False))
+        stepper.forget(0)
+        fresh = through(Sequenced(stepper, viewer).prefill(prompts[1], lambda: False))
+    assert nmse(second, fresh) < 1e-9
+    assert nmse(first, fresh) > 1e-3
+
+
+def test_a_step_looks_at_one_group_of_pictures(tmp_path: Path) -> None:
+    """It is cut off before each picture that follows text, so that its rows find room."""
+    with opened_to_see(tmp_path, "mllama", is_single=True) as model:
+        for name, parts in (("two", 2), ("together", 1), ("one", 1)):
+            items = prompt_of(model, CASES[name]).items
+            cuts, begin = 0, 0
+            while begin < len(items):
+                begin = before_looking(items, begin, len(items))
+                cuts += 1
+            leading = int(np.flatnonzero(CASES[name].ids == IMAGE)[0] > 0)
+            assert cuts == parts + leading

@@ -28,7 +28,7 @@ PAIRS = (
     *("gemma3", "idefics3", "mistral3", "llava", "pixtral", "llava_next", "internvl"),
     *("qwen2vl", "qwen25vl", "qwen3vl", "llama4"),
 )
-SINGLES = ("gemma3", "mistral3", "qwen25vl", "qwen3vl", "llama4")
+SINGLES = ("gemma3", "mistral3", "qwen25vl", "qwen3vl", "llama4", "mllama")
 FILES = [(family, False) for family in PAIRS] + [(family, True) for family in SINGLES]
 CASES = [
     pytest.param(family, is_single, name, id=f"{family}-{name}{'-single' * is_single}")
