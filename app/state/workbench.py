@@ -129,7 +129,9 @@ class Workbench(QObject):
         self.preferences.remember_opened(str(self.session.path))
 
     def _preference_changed(self, field: str) -> None:
-        if field in ("models_folder", "recent"):
+        opened = self.preferences.value.last_model
+        new = field == "recent" and not (opened and self.library.knows(Path(opened)))
+        if field == "models_folder" or new:
             self.library.refresh()
 
     def _remember_chat(self) -> None:

@@ -38,6 +38,10 @@ class LibraryState(QObject):
         names = {path.name.lower() for model in self.models for path in model.paths}
         return [model for model in KNOWN.values() if model.file_name.lower() not in names]
 
+    def knows(self, path: Path) -> bool:
+        """Whether a file is in the list."""
+        return any(path in model.paths for model in self.models)
+
     def refresh(self) -> None:
         """Look at the disk in the background; once more after that if it is looked at already."""
         if self.looking:

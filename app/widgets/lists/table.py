@@ -133,12 +133,14 @@ class Table(QWidget):
         super().changeEvent(event)
         if event.type() in TEXT_SIZE:
             self.view.verticalHeader().setDefaultSectionSize(fonts.row())
+            self._needed = _widths(self.view, self.rows)
             self._fit_columns()
 
     def _refresh(self) -> None:
         total, shown = self.rows.total, len(self.rows.shown)
         text = grouped(total) if shown == total else f"{grouped(shown)} of {grouped(total)}"
         self._count.setText(text)
+        self._needed = _widths(self.view, self.rows)
         self._fit_columns()
         chosen = self._chosen
         if chosen is not None and chosen in self.rows.shown:
@@ -153,7 +155,7 @@ class Table(QWidget):
         if self._touched:
             return
         self._fitting = True
-        least, wanted = _widths(self.view, self.rows)
+        least, wanted = self._needed
         header, room = self.view.horizontalHeader(), self.view.viewport().width()
         kept = max(fonts.px(STRETCH_LEAST), *(least[at] for at in self._stretch))
         fixed = {at: width for at, width in wanted.items() if at not in self._stretch}

@@ -19,6 +19,7 @@ from app.state.problem import Problem
 from app.state.selection import Selection
 from app.state.talk.chats import ChatList
 from app.state.talk.disk.store import ChatRow, ChatStore
+from app.state.workbench import Workbench
 from app.work import close_jobs
 from engine.errors import WorkerDied
 from engine.protocol import Failed, HeldMemory, MemoryRow, PlannedMemory, Unloaded
@@ -164,6 +165,27 @@ def test_library(qapp: object, until: Until, monkeypatch: pytest.MonkeyPatch) ->
     assert "PermissionError" in state.problem
     assert [model.name for model in state.models] == ["smollm2-135m"]
     close_jobs()
+
+
+def test_opening_a_listed_model_looks_at_no_disk(
+    qapp: object, tmp_path: Path, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, other = tmp_path / "here.gguf", tmp_path / "other.gguf"
+    looks: list[int] = []
+
+    def look(*_: object) -> list[Stored]:
+        looks.append(1)
+        return [Stored("here", (here,), 1, "own", False)]
+
+    monkeypatch.setattr(library, "list_models", look)
+    bench = Workbench(ScriptedEngine(), tmp_path / "config", tmp_path / "data")
+    bench.library.refresh()
+    until(lambda: bench.library.known and not bench.library.looking)
+    for path, times in ((here, 1), (other, 2), (here, 2)):
+        bench.preferences.remember_opened(str(path))
+        until(lambda: not bench.library.looking)
+        assert len(looks) == times
+    bench.close()
 
 
 def test_memory(qapp: object) -> None:

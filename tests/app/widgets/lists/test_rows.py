@@ -3,9 +3,10 @@
 import random
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QPoint, QSize, Qt
+from PySide6.QtGui import QGuiApplication, QResizeEvent
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.widgets.lists.rows import Column, TableRows
@@ -96,3 +97,19 @@ def test_the_widest_columns_are_cut_first() -> None:
     assert narrowed({0: 100, 1: 400, 2: 300}, 400) == {0: 100, 1: 150, 2: 150}
     assert narrowed({0: 400, 1: 400}, 20) == {0: LEAST, 1: LEAST}
     assert narrowed({}, 10) == {}
+
+
+def test_another_width_of_the_table_measures_no_row_again(items: list[Item], qtbot: QtBot) -> None:
+    measured: list[Item] = []
+
+    def text(item: Item) -> str:
+        measured.append(item)
+        return item[0]
+
+    table = Table(TableRows((Column[Item]("Name", text), COLUMNS[1])), "Things")
+    qtbot.addWidget(table)
+    table.rows.show_rows(items)
+    assert measured
+    measured.clear()
+    QApplication.sendEvent(table, QResizeEvent(QSize(500, 300), QSize(400, 300)))
+    assert measured == []
