@@ -1,0 +1,67 @@
+"""Pictures on the command line: `run --image`, `/image` in a chat, what is told of them."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.engine.runner.pictures.seeing import noise
+from tests.goldens.vision.families import write_pair
+from tests.program import Terminal, assert_one_line_error, run
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+HOST = ("--device", "host", "--temp", "0", "--max-tokens", "3")
+READY = 0.3  # seconds from a prompt until readline waits for keys
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Gemma 3 with its mmproj beside it, and two pictures."""
+    folder = tmp_path_factory.mktemp("seeing")
+    write_pair(folder, "gemma3")
+    Image.fromarray(noise(1)).save(folder / "a.png")
+    Image.fromarray(noise(2, 31, 17)).save(folder / "b.webp", lossless=True)
+    return folder
+
+
+def test_an_answer_about_two_pictures_tells_of_each(folder: Path) -> None:
+    images = ("--image", str(folder / "a.png"), "--image", str(folder / "b.webp"))
+    ended = run("run", str(folder / "gemma3.gguf"), "-p", "what", *images, *HOST, "--json")
+    assert ended.returncode == 0, ended.stderr
+    stats = json.loads(ended.stdout)["stats"]
+    first, second = stats["pictures"]
+    assert (first["width"], first["height"], second["width"]) == (60, 45, 31)
+    assert (first["n_tokens"], first["n_rows"], first["views"]) == (20, 16, [[112, 112]])
+    assert stats["n_image_rows"] == 32
+    assert stats["encode_s"] == pytest.approx(first["encode_s"] + second["encode_s"])
+    assert min(first["encode_s"], second["encode_s"]) > 0
+
+
+def test_a_model_without_its_projector_says_what_is_missing(folder: Path) -> None:
+    image = ("--image", str(folder / "a.png"))
+    blind = run("run", str(folder / "gemma3.gguf"), "-p", "what", *image, "--mmproj", "none", *HOST)
+    assert_one_line_error(blind)
+    assert "--mmproj" in blind.stderr
+    missing = ("--image", str(folder / "none.png"))
+    ended = run("run", str(folder / "gemma3.gguf"), "-p", "what", *missing, *HOST)
+    assert_one_line_error(ended)
+    assert "none.png" in ended.stderr
+
+
+def test_a_picture_in_a_chat_stays_in_it(folder: Path) -> None:
+    with Terminal("run", str(folder / "gemma3.gguf"), *HOST) as chat:
+        chat.expect("> ")
+        time.sleep(READY)
+        chat.send(f"/image {folder / 'a.png'}\n")
+        chat.expect("60x45 · 20 tokens · 1 view")
+        chat.expect("> ")
+        chat.send("what\n")
+        assert "pictures" in chat.expect("prompt 38")
+        chat.expect("> ")
+        chat.send("/regen\n")
+        chat.expect("prompt 38 (37 kept)")
+        chat.expect("> ")
+        chat.send("/image\n")
+        chat.expect("needs the path")
