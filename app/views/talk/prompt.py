@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app.client import Latest
 from app.state.talk.answer import said
+from app.state.talk.message import Message
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.theme import tokens
@@ -52,12 +53,12 @@ class PromptView(QWidget):
         chat = self._bench.chat
         questions = [n for n, message in enumerate(chat.path) if message.role == "user"]
         path = chat.path[: questions[-1] + 1] if questions else []
-        self._messages = said(chat.details.system, path)
-        if chat.details.draft.strip():
-            self._messages = [
-                *said(chat.details.system, chat.path),
-                ChatMessage("user", chat.details.draft),
-            ]
+        self._messages = said(chat.details.system, path, chat.brought.digests(path))
+        pictures = chat.attached.pictures
+        if chat.details.draft.strip() or pictures:
+            written = Message(0, 0, None, "user", chat.details.draft, pictures=pictures)
+            path = [*chat.path, written]
+            self._messages = said(chat.details.system, path, chat.brought.digests(path))
         self.text.setFont(fonts.mono())
         self.text.clear()
         if not self._messages:

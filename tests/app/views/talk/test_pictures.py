@@ -11,6 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog
 
 from app.window.main_window import MainWindow
+from engine.protocol import PicturePart, Render
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.helpers.seeing import attach, landscape, opened, show, three, tiled, until, whole
 
@@ -119,3 +120,13 @@ def test_views_are_the_pictures_pixels(
     assert areas[0].left() < areas[1].left() == areas[3].left()
     assert areas[0].top() == areas[1].top() < areas[2].top()
     assert areas[4].left() > areas[1].right()  # the overview stands beside the tiles
+
+
+def test_the_prompt_has_its_pictures(
+    window: MainWindow, engine: ScriptedEngine, tmp_path: Path
+) -> None:
+    (digest,) = attach(window, engine, three(tmp_path)[0])
+    window.commands.run("chat.prompt")
+    asked = engine.last_of(Render)
+    assert isinstance(asked, Render)
+    assert [message.pictures for message in asked.messages] == [[PicturePart(digest)]]
