@@ -77,7 +77,7 @@ class Answer:
         )
 
     def take(self, pieces: Sequence[Piece]) -> int:
-        """Append what has come; the index of the first token that is new or longer than before."""
+        """Append pieces; returns the index of the first token that is new or longer than before."""
         first, length = len(self.tokens), len(self.message.text)
         for piece in pieces:
             length += len(piece.text)
@@ -126,7 +126,7 @@ def _content(message: Message, digests: Mapping[str, str]) -> str | list[TextPar
 
 
 def continued(message: Message, tokens: Tokens, by_ids: bool) -> tuple[str, Tokens]:
-    """What an answer that goes on begins with."""
+    """The text and the tokens that a continued answer begins with."""
     text = message.text
     if by_ids:
         return text[: tokens.end(len(tokens) - 1)], tokens  # without a half character's U+FFFD

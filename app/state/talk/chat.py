@@ -158,7 +158,7 @@ class ChatState(QObject):
         return self._may_ask() and self._attempt(self._continue, self.path[row], row)
 
     def branch_from_token(self, row: int, index: int, alternative: int) -> bool:
-        """A sibling that takes `tokens(row)[index].top[alternative]` there and goes on."""
+        """Add a sibling that takes `tokens(row)[index].top[alternative]` there and continues."""
         return self._may_ask() and self._attempt(self._branch, row, index, alternative)
 
     def choose_sibling(self, row: int, step: int) -> None:

@@ -115,7 +115,7 @@ class Thread:
         return self._tokens[message.id]
 
     def keep_tokens(self, message: Message, tokens: Tokens | None) -> None:
-        """Tokens of an answer that is written in full; None where it goes on."""
+        """Cache the tokens of a finished answer; None forgets them, as it is continued."""
         if tokens is None:
             self._tokens.pop(message.id, None)
         else:

@@ -97,7 +97,7 @@ class ChatView(QWidget):
         self.bench.preferences.update(probabilities_shown=not self.paints_tokens)
 
     def select_next_of(self, band: int) -> bool:
-        """Select the next token of a band after the selected one, among the messages in sight and
+        """Select the next token of a band after the selected one, among the messages in view and
         near, round and round; False where there is none.
         """
         found = [

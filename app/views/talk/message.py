@@ -81,7 +81,7 @@ class MessageView(Row):
         self.show_actions()
 
     def tick(self) -> None:
-        """The session's stage may be another one, and time goes on."""
+        """Update the stage and the elapsed times."""
         self.header.refresh()
         self._show_progress()
         if self.thought is not None:

@@ -258,7 +258,7 @@ class Thought(QWidget):
         return self._fold.y() if at is None or self._text is None else self._text.y() + at
 
     def tick(self) -> None:
-        """The time goes on."""
+        """Update the elapsed time."""
         if self._said.thinking and self._row.answering:
             words = f"Thinking for {duration(int(time.monotonic() - self._began) + 1)}"
         else:
