@@ -146,7 +146,8 @@ def load_model(
             room.stepper.warm_up()
         viewer = None
         if built.tower is not None:
-            marking = Marking(template, built.tower.tower.markers)
+            family = built.tower.tower
+            marking = Marking(template, family.markers, family.glue)
             kept = PICTURE_ROWS.get() * MIB
             host = dry.backends[-1]
             viewer = Viewer(built.tower, room.stepper.planner, host, marking, built.limits, kept)

@@ -129,6 +129,8 @@ class Tower(ABC, Generic[P, W]):
     """What the text model's vocabulary must have."""
     markers: ClassVar[tuple[str, ...]]
     """What chat templates print for a picture; the whole text is replaced by the plan's pieces."""
+    glue: ClassVar[str] = ""
+    """What follows a picture where the chat template takes texts alone."""
     ignored: ClassVar[tuple[str, ...]] = ()
     """Tensors that may be in the file and are not needed."""
     filter: ClassVar[Filter] = "bilinear"

@@ -121,6 +121,7 @@ class Model(Tower[Params, Weights]):
     hosts = ("qwen2", "qwen3", "qwen3moe", "internlm2", "llama")
     tokens = ("<img>", "</img>")
     markers = ("<IMG_CONTEXT>", "<image>")
+    glue = "\n"
     filter = "bicubic"
 
     def missing(self, learned: Mapping[str, Values]) -> Sequence[str]:

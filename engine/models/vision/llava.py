@@ -94,6 +94,7 @@ class Model(Tower[Params, Weights]):
     projectors = ("mlp",)
     hosts = ("llama",)
     markers = ("<image>",)
+    glue = "\n"
     ignored = ("v.post_ln.",)
     learned = {"image_newline": ("v.image_newline", "model.image_newline")}
     filter = "bicubic"

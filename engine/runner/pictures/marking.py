@@ -26,7 +26,7 @@ class Marking:
     print, `glue` what follows a picture where a template knows of none.
     """
 
-    def __init__(self, template: ChatTemplate, markers: Sequence[str], glue: str = "") -> None:
+    def __init__(self, template: ChatTemplate, markers: Sequence[str], glue: str) -> None:
         self.template = template
         self.markers = tuple(sorted(markers, key=len, reverse=True))
         self.glue = glue

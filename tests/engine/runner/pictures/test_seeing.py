@@ -15,6 +15,7 @@ from engine.runner.api import Model
 from engine.runner.generate import generate
 from engine.runner.pictures.items import PictureRow
 from engine.runner.pictures.viewer import Viewer
+from engine.runner.prompt import encoded as items_of_chat
 from tests.engine.runner.pictures.seeing import (
     answer,
     bring,
@@ -25,6 +26,7 @@ from tests.engine.runner.pictures.seeing import (
     says,
     seeing,
     sequence_of,
+    viewer_of,
 )
 from tests.engine.runner.test_context import keys
 from tests.goldens.vision.families import PAIR, SINGLE
@@ -33,6 +35,18 @@ from tests.truth.compare import nmse
 
 FILES = [(f, False) for f in PAIR] + [(f, True) for f in SINGLE if f != "mllama"]
 """Families and layouts; Llama 3.2 Vision has no rows among its tokens."""
+TEXT_TEMPLATES = {
+    "llava": (
+        "{% for m in messages %}{{ m.role.upper() + ': ' + m.content + ' ' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
+    ),
+    "llava_next": "{% for m in messages %}{{ '[INST] ' + m.content + ' [/INST]' }}{% endfor %}",
+    "internvl": (
+        "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}"
+        "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+    ),
+}
+"""What these families' own templates print, for contents that are texts."""
 OPENCL = [pytest.param(i.name, marks=pytest.mark.device, id=i.name) for i in list_devices()]
 
 
@@ -235,6 +249,23 @@ def test_a_template_that_knows_no_pictures_gets_them_as_text(model: Model) -> No
     assert end.stats.n_image_rows == 16
     text = model.loaded.tokenizer.decode([i for i in sequence.items if isinstance(i, int)], True)
     assert "see \n\n<start_of_image><end_of_image>\n\n there" in text
+
+
+@pytest.mark.parametrize("family", TEXT_TEMPLATES)
+def test_a_template_of_texts_makes_the_items_that_one_of_parts_does(
+    family: str, tmp_path: Path
+) -> None:
+    """With what the family has behind a picture, which such a template does not print."""
+    found = []
+    for text in ("", TEXT_TEMPLATES[family]):
+        with seeing(tmp_path, family) as model:
+            loaded, viewer = model.loaded, viewer_of(model)
+            loaded.template.text = text or loaded.template.text
+            a, b = bring(model, noise(1)), bring(model, noise(2))
+            assert bool(viewer.marking.printed) != bool(text)
+            chat = [says(a, b, "what is it")]
+            found.append(items_of_chat(loaded.tokenizer, loaded.template, chat, viewer)[0])
+    assert found[0] == found[1]
 
 
 def test_what_is_not_held_or_cannot_be_seen_is_named(model: Model, tmp_path: Path) -> None:
