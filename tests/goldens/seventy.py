@@ -1,6 +1,7 @@
 """A 70B-sized file with an eye: names and shapes of real ones, a header and no data (a hole).
 
-Llama 3.1 70B in Q4_K_M (names and types as llama.cpp writes them), with the vision part of Pixtral.
+The sizes of Llama 3.1 70B in Q4_K_M with the tower of Pixtral, named as in the single files that
+Ollama makes of Mistral Small 3.1: its architecture is one whose tower is in the same file.
 """
 
 import os
@@ -11,14 +12,16 @@ import gguf
 import numpy as np
 from gguf import GGMLQuantizationType as Type
 
+ARCH = "mistral3"
 LAYERS, E, F, V, HEADS, KV_HEADS = 80, 8192, 28672, 128256, 64, 8
-VISION_LAYERS, VISION_E, VISION_F = 24, 1024, 4096
+VISION_LAYERS, VISION_E, VISION_F, VISION_HEADS = 24, 1024, 4096, 16
+SIDE, PATCH = 1024, 16
 MERGES = 280147
 
 
 def write_seventy(path: Path) -> int:
     """Write the header to `path`; its tensors take as many bytes as returned."""
-    writer = gguf.GGUFWriter(path, "llama")
+    writer = gguf.GGUFWriter(path, ARCH)
     writer.add_name("Seventy")
     writer.add_context_length(131072)
     writer.add_embedding_length(E)
@@ -30,9 +33,17 @@ def write_seventy(path: Path) -> int:
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("llama-bpe")
-    writer.add_token_list([f"token{i}" for i in range(V)])
+    writer.add_token_list(["[IMG_BREAK]", "[IMG_END]", *(f"token{i}" for i in range(V - 2))])
     writer.add_token_types([1] * V)
     writer.add_token_merges([f"a{i} b{i}" for i in range(MERGES)])
+    for key, value in (
+        ("block_count", VISION_LAYERS),
+        ("embedding_length", VISION_E),
+        ("attention.head_count", VISION_HEADS),
+        ("image_size", SIDE),
+        ("patch_size", PATCH),
+    ):
+        writer.add_uint32(f"{ARCH}.vision.{key}", value)
     size = 0
     for name, shape, kind in tensors():
         block, block_bytes = gguf.GGML_QUANT_SIZES[kind]
@@ -45,9 +56,6 @@ def write_seventy(path: Path) -> int:
     writer.close()
     header = -(-path.stat().st_size // 32) * 32
     os.truncate(path, header + size)
-    with path.open("r+b") as file:  # the first tensor is read, and checked, when a plan is made
-        file.seek(header)
-        file.write(np.ones(E // HEADS // 2, np.float32).tobytes())
     return size
 
 
@@ -56,7 +64,6 @@ def tensors() -> list[tuple[str, tuple[int, ...], Type]]:
     q4, q6, f32, f16 = Type.Q4_K, Type.Q6_K, Type.F32, Type.F16
     kv = E // HEADS * KV_HEADS
     found: list[tuple[str, tuple[int, ...], Type]] = [
-        ("rope_freqs.weight", (E // HEADS // 2,), f32),
         ("token_embd.weight", (E, V), q4),
         ("output_norm.weight", (E,), f32),
         ("output.weight", (E, V), q6),
@@ -74,7 +81,7 @@ def tensors() -> list[tuple[str, tuple[int, ...], Type]]:
             (f"blk.{i}.ffn_up.weight", (E, F), q4),
             (f"blk.{i}.ffn_down.weight", (F, E), more),
         ]
-    found += [("v.patch_conv.weight", (16, 16, 3, VISION_E), f16)]
+    found += [("v.patch_conv.weight", (PATCH, PATCH, 3, VISION_E), f16)]
     found += [("v.encoder_norm.weight", (VISION_E,), f32)]
     for i in range(VISION_LAYERS):
         block = f"v.blk.{i}"
