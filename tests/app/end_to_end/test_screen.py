@@ -1,4 +1,6 @@
-"""The first question and the memory once more, on an X server: its focus and events are others."""
+"""The first question, the memory and the demo's pictures once more, on an X server: its focus,
+clipboard and events are others.
+"""
 
 import os
 import shutil
@@ -16,8 +18,8 @@ pytestmark = [pytest.mark.model_file, pytest.mark.device]
 SCREEN = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"]
 
 
-@pytest.mark.parametrize("name", ["first_question", "memory"])
-def test_on_a_screen(smollm2_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "tests"), [("first_question", 2), ("memory", 2), ("demo", 1)])
+def test_on_a_screen(smollm2_path: Path, name: str, tests: int) -> None:
     if shutil.which("xvfb-run") is None or missing_packages():
         pytest.skip(f"needs xvfb, xauth {' '.join(missing_packages())}: apt install them")
     ended = subprocess.run(
@@ -29,4 +31,4 @@ def test_on_a_screen(smollm2_path: Path, name: str) -> None:
         timeout=300,
         check=False,
     )
-    assert (ended.returncode, "2 passed" in ended.stdout) == (0, True), ended.stdout[-3000:]
+    assert (ended.returncode, f"{tests} passed" in ended.stdout) == (0, True), ended.stdout[-3000:]
