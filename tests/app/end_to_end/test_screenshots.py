@@ -6,22 +6,41 @@ The same scenes with a scripted engine are in tests/app/views.
 import os
 import signal
 from pathlib import Path
+from random import Random
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
+from app.fetch import bundled
 from app.theme.tokens import DARK, LIGHT
 from app.window.main_window import MainWindow
 from engine.protocol import Sampling
+from engine.settings import EngineOptions
 from tests.app.end_to_end.person import Person
 from tests.app.end_to_end.pictures import take
+from tests.demo.questions import is_right
+from tests.demo.scenes import Shape, draw
 
 pytestmark = [pytest.mark.model_file, pytest.mark.device]
 
 QUESTION = "What is the capital of France?"
 MORE = "Write a Python function that says whether a number is prime."
 MUCH = 80  # tokens
+SHAPES = (
+    Shape("star", "orange", "large", 17, 16, 13, (240, 130, 30)),
+    Shape("circle", "blue", "small", 48, 15, 8, (40, 80, 210)),
+    Shape("triangle", "green", "large", 46, 47, 14, (40, 160, 70)),
+)
+ASKED = (
+    (
+        "What is in the picture?",
+        "A large orange star at the top left, a small blue circle at the top right and a large"
+        " green triangle at the bottom right.",
+    ),
+    ("What is below the circle?", "A green triangle."),
+    ("Which is larger, the orange star or the blue circle?", "The orange star."),
+)
 
 
 def ask(person: Person, question: str) -> None:
@@ -64,6 +83,29 @@ def test_empty_and_loading(
     take(person, folder, "loading")
     os.kill(stopped[0], signal.SIGCONT)
     person.wait(lambda: session.status == "ready")
+
+
+def test_pictures(qtbot: QtBot, first_window: MainWindow, tmp_path: Path, folder: Path) -> None:
+    person = Person(qtbot, first_window)
+    bench = person.bench
+    bench.open_model(bundled.model(), EngineOptions(ctx=512))
+    person.wait(lambda: bench.session.status == "ready")
+    scene = draw(SHAPES, Random(1))
+    scene.save(tmp_path / "shapes.png")
+    first_window.vision.add_files([tmp_path / "shapes.png"])
+    person.wait(lambda: bench.chat.attached.pictures)
+    for question, answer in ASKED:
+        ask(person, question)
+        end(person)
+        assert is_right(bench.chat.path[-1].text, answer)
+    take(person, folder, "pictures")
+    person.window.commands.run("chat.seen")
+    seen = first_window.sheets.viewer.seen
+    person.wait(lambda: seen.views.pictures)
+    seen.views.setFocus()
+    for key in (*[Qt.Key.Key_Down] * 3, *[Qt.Key.Key_Right] * 2):
+        person.key(key)
+    take(person, folder, "seen")
 
 
 def test_talk(person: Person, folder: Path, expected: list[str]) -> None:
