@@ -142,8 +142,8 @@ def build_layout(problem: FitProblem, response: Response, backoff: float = 0.0) 
     best = LayerLayout()
     for library in dict.fromkeys(d.library for d in ranked):
         group = [d for d in ranked if d.library == library]
-        graphs = [_graph(d, response) for d in group]
-        last_used = max((i for i, graph in enumerate(graphs) if graph), default=0)
+        used = [_has_layers(d, problem, response) for d in group]
+        last_used = max((i for i, has in enumerate(used) if has), default=0)
         group = [replace(d, free=_room(d, problem, response, backoff)) for d in group]
         found = assign_layers(sizes, group, problem.wish, last_used).numbered(problem.movable)
         if found.total > best.total:
@@ -232,6 +232,15 @@ def _sizes(problem: FitProblem, response: Response) -> list[int]:
 def _graph(device: FitDevice, response: Response) -> int:
     record = response.memory.device(device.id) if response.memory is not None else None
     return record.graph.size if record is not None else 0
+
+
+def _has_layers(device: FitDevice, problem: FitProblem, response: Response) -> bool:
+    """Whether layers are there that a layout may move; what is fixed there needs no more."""
+    record = response.memory.device(device.id) if response.memory is not None else None
+    if record is None:
+        return False
+    fixed = response.fixed.get(device.id)
+    return any(record.layer(i) > (fixed[i] if fixed else 0) for i in problem.movable)
 
 
 def _room(device: FitDevice, problem: FitProblem, response: Response, backoff: float) -> int:

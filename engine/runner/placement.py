@@ -5,14 +5,15 @@ from dataclasses import dataclass, replace
 
 import psutil
 
-from engine.backends.base import Backend
+from engine.backends.base import Backend, Component
 from engine.errors import NoMem
-from engine.memory.fit import FitProblem, Response, System, explain, fit, spans
+from engine.memory.fit import FitProblem, Fitted, Response, System, explain, fit, spans
 from engine.memory.layout import FitDevice, LayerLayout, Wish
 from engine.memory.placement import Placement
 from engine.memory.pools import MeasuredPool, system_pool
 from engine.memory.records import now
 from engine.models.build import BuiltModel
+from engine.models.vision import TOWER
 from engine.runner.devices import HOST, OpenedDevices
 from engine.runner.dry_run import DryRun, dry_run
 from engine.settings import FULL_OFFLOAD, OVERHEAD, SPREAD, EngineOptions
@@ -54,7 +55,9 @@ class _Placing:
         self.allocate = allocate
         shared = [b.name for b in devices.backends if b.name != HOST] or [HOST]
         self.fixed = devices.pins.of_layers(built.n_layer, shared)
-        self._dry: dict[str, DryRun] = {}
+        self._dry: dict[tuple[str, str | None], DryRun] = {}
+        self._tower: str | None = None
+        """Where the tower is, if not with the output block."""
 
     def decide(self) -> DecidedPlacement:
         """Run the fit loop if layers may go to several devices."""
@@ -68,10 +71,15 @@ class _Placing:
         problem = FitProblem(
             movable, self._fit_devices(), self._system(), self._wish(movable), OVERHEAD.get() << 20
         )
-        operations = [self._try_dry] if self.allocate is None else [self._try_dry, self._try_really]
-        fitted = fit(problem, operations)
+        beside = self._fit_with(None, problem)
+        self._tower, best = self._best_home(problem, beside)
+        fitted = best
+        if self.allocate is not None:
+            fitted = fit(problem, [self._try_dry, self._try_really])
         dry = self._dry_run(fitted.layout)
         said = explain(problem, fitted.response, fitted.layout, self.built.n_layer)
+        if self._tower is not None:
+            said.append(self._moved(dry, beside, best))
         return self._placed(dry, fitted.failure, said)
 
     def _placed(self, dry: DryRun, failure: NoMem | None, said: list[str]) -> DecidedPlacement:
@@ -80,16 +88,57 @@ class _Placing:
         placement = replace(dry.placement, reasons=(*said, *self._asked(dry)))
         return DecidedPlacement(replace(dry, placement=placement), failure)
 
+    def _fit_with(self, tower: str | None, problem: FitProblem) -> Fitted:
+        """By dry runs."""
+        self._tower = tower
+        return fit(problem, [self._try_dry])
+
+    def _best_home(self, problem: FitProblem, beside: Fitted) -> tuple[str | None, Fitted]:
+        """The tower moves before layers do: the first place with which most layers are on devices,
+        and on the fewest. `beside` is what fits with the tower at the output block.
+        """
+        best: tuple[str | None, Fitted] = None, beside
+        tower = self.built.tower
+        if tower is None or any(self._pinned(t.name) for t in tower.sources):
+            return best
+        ranked = sorted(problem.devices, key=lambda d: (d.integrated, -d.free))
+        for home in dict.fromkeys([*(d.id for d in ranked), self.devices.rest]):
+            if _rank(best[1]) >= (True, len(problem.movable), -1):
+                break
+            found = self._fit_with(home, problem)
+            if _rank(found) > _rank(best[1]):
+                best = home, found
+        return best
+
+    def _pinned(self, name: str) -> bool:
+        return Placement((), self.devices.pins.patterns).override(name) is not None
+
+    def _moved(self, dry: DryRun, beside: Fitted, best: Fitted) -> str:
+        """Why the tower is not with the output block."""
+        size = sum(w.size for w in dry.weights if w.owner.component is Component.VISION)
+        size += sum(t.nbytes for t, o in dry.mapped if o.component is Component.VISION)
+        moving = range(self.built.n_layer + 1)
+        saved = [i for i in moving if best.layout.device_of(i) and not beside.layout.device_of(i)]
+        if beside.failure is not None:
+            why = f"all fits (with the output block: {beside.failure})"
+        elif saved:
+            why = f"{spans(saved, self.built.n_layer)} need not leave"
+        else:
+            why = f"layers are on {_spread(best)} device instead of {_spread(beside)}"
+        return f"{self._tower} takes the vision tower, {size / MIB:.1f} MiB, so that {why}"
+
     def _dry_run(self, layout: LayerLayout) -> DryRun:
-        if layout.digest not in self._dry:
+        key = layout.digest, self._tower
+        if key not in self._dry:
             layers = tuple(
                 self.fixed.get(i) or layout.device_of(i) or self.devices.rest
                 for i in range(self.built.n_layer + 1)
             )
-            placement = Placement(layers, self.devices.pins.patterns)
+            moved = ((TOWER, self._tower),) if self._tower is not None else ()
+            placement = Placement(layers, (*self.devices.pins.patterns, *moved))
             fused = self.options.flash_attention is not False
-            self._dry[layout.digest] = dry_run(self.built, self.devices.backends, placement, fused)
-        return self._dry[layout.digest]
+            self._dry[key] = dry_run(self.built, self.devices.backends, placement, fused)
+        return self._dry[key]
 
     def _try_dry(self, layout: LayerLayout) -> Response:
         dry = self._dry_run(layout)
@@ -134,7 +183,7 @@ class _Placing:
         for device in dict.fromkeys(self.fixed.values()):
             mine = [i for i, name in sorted(self.fixed.items()) if name == device]
             said.append(f"{device} takes {spans(mine, self.built.n_layer)}, as asked")
-        for pattern, device in dry.placement.overrides:
+        for pattern, device in self.devices.pins.patterns:
             size = sum(
                 t.nbytes
                 for t, owner in self.built.owners.items()
@@ -143,3 +192,13 @@ class _Placing:
             )
             said.append(f"weights named {pattern} are on {device}, as asked: {size / MIB:.1f} MiB")
         return said
+
+
+def _rank(fitted: Fitted) -> tuple[bool, int, int]:
+    """What is better is greater."""
+    return fitted.failure is None, fitted.layout.total, -_spread(fitted)
+
+
+def _spread(fitted: Fitted) -> int:
+    """How many devices have layers."""
+    return sum(bool(device.layers) for device in fitted.layout.devices)

@@ -209,6 +209,20 @@ def test_devices_in_use_are_kept() -> None:
     assert {d.id for d in found.devices if d.layers} == {"a", "b"}
 
 
+def test_a_device_with_fixed_bytes_alone_is_not_in_use_for_layers() -> None:
+    memory = Model("a", "b", graph=4).memory(LayerLayout((GPULayers("a", tuple(range(N))),)))
+    a, b, cpu = memory.devices
+    tower = MemoryEntry(30)
+    fixed = replace(b, vision=tower, graph=MemoryEntry(4))
+    response = Response(replace(memory, devices=(a, fixed, cpu)), None, {"b": [0] * (N - 1) + [30]})
+    devices = (device("a", 999), device("b", 990))
+    assert build_layout(problem(*devices), response).devices == (GPULayers("a", tuple(range(N))),)
+    # Its bytes and its graph leave room for one layer of 10 fewer than four.
+    short = (device("a", 30), device("b", 68))
+    found = build_layout(problem(*short), response)
+    assert sum(len(d.layers) for d in found.devices if d.id == "b") == 3
+
+
 def test_bytes_that_are_fixed_are_not_moved_but_take_room() -> None:
     response = Response(Model("a").memory(LayerLayout()), None, {"a": [0, 0, 0, 7, 7, 0]})
     sizes = problem(device("a", 40))

@@ -1,14 +1,19 @@
 """What seeing takes: foreseen to the byte, refused by name, freed again."""
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from engine.backends.base import MemoryPool
 from engine.errors import NoMem
+from engine.protocol import Load
+from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.loading import load_model
+from engine.runner.pictures.compose import shown
 from engine.runner.records import pools_of
 from engine.runner.sequence import Sequenced
 from engine.settings import EngineOptions
@@ -20,10 +25,18 @@ from tests.engine.runner.memory import (
     held,
     two_devices,
 )
-from tests.engine.runner.pictures.seeing import answer, bring, noise, says, seeing, viewer_of
+from tests.engine.runner.pictures.seeing import (
+    answer,
+    bring,
+    noise,
+    says,
+    seeing,
+    viewer_of,
+)
 from tests.goldens.vision.families import write_pair, write_single
 
 VISION = "vision"
+MIB = 1 << 20
 ROWS = 16 * 64 * 4
 """Bytes of a picture's rows."""
 
@@ -42,13 +55,20 @@ def host_pool(model: Model) -> MemoryPool:
 
 @pytest.mark.device
 @pytest.mark.parametrize("is_single", [False, True], ids=["pair", "single"])
-@pytest.mark.parametrize("where", [0, 1, 2])
+@pytest.mark.parametrize("where", [0, 1, 2, 3])
 def test_a_load_takes_what_was_foreseen_and_looking_only_rows_more(
     where: int, is_single: bool, tmp_path: Path
 ) -> None:
-    """All on one device; the tower by name on another; halves, with the output block on a third."""
+    """All on one device; the tower by name on another; halves, with the output block on a third;
+    one block of the tower on another.
+    """
     one, two = two_devices()
-    place = ["", rf"v\..*={two},mm\..*={two}", f"0-3={one},4-6={two},out=host"][where]
+    place = [
+        "",
+        rf"v\..*={two},mm\..*={two}",
+        f"0-3={one},4-6={two},out=host",
+        rf"v\.blk\.1\.={two}",
+    ][where]
     family = "gemma3"
     path = write_single(tmp_path, family) if is_single else write_pair(tmp_path, family)[0]
     options = EngineOptions(device=one, ctx=256, place=place)
@@ -57,7 +77,7 @@ def test_a_load_takes_what_was_foreseen_and_looking_only_rows_more(
         planned = foreseen(loaded.dry)
         assert planned == held(loaded.dry)
         on = {device for device, component, _ in planned if component == VISION}
-        assert on == [{one}, {two}, set()][where]
+        assert on == [{one}, {two}, set(), {one, two}][where]
         assert loaded.built.tower is not None
         mapped = {t for t, _ in loaded.dry.mapped} & set(loaded.built.tower.sources)
         assert bool(mapped) == (where == 2)
@@ -67,9 +87,95 @@ def test_a_load_takes_what_was_foreseen_and_looking_only_rows_more(
         answer(model, sequence, [says(part, "what is it", bring(model, noise(2)))], n=3)
         more = {("host", VISION, None): 2 * ROWS}
         assert held(loaded.dry) == planned | more
-        shown = loaded.dry.memory()
-        assert shown.device("host") is not None
+        assert loaded.dry.memory().device("host") is not None
     assert not any(pool.taken for pool in pools_of(loaded.backends))
+
+
+@pytest.mark.device
+def test_rows_are_the_same_wherever_the_tower_is(tmp_path: Path) -> None:
+    one, two = two_devices()
+    path, _ = write_pair(tmp_path, "gemma3")
+
+    def rows(place: str) -> np.ndarray:
+        with load(path, device=one, ctx=256, kv="f32", place=place) as model:
+            viewer = viewer_of(model)
+            picture = shown(model.loaded.tokenizer, viewer, bring(model, noise(1)))
+            assert [step.total for step in viewer.encode(picture, lambda: False)] == [1, 1]
+            return viewer.store.take(picture).rows.copy()
+
+    expected = rows("")
+    assert np.abs(expected).max() > 0.1
+    for place in (rf"v\..*={two}", rf"v\.blk\.1\.={two}", r"v\.blk\.0\.=host,mm\..*=host"):
+        error = np.square(rows(place) - expected).sum() / np.square(expected).sum()
+        assert error < 1e-9, place
+
+
+class Crowded:
+    """A model that sees and a device that is short of half of its tower."""
+
+    def __init__(self, path: Path, device: str) -> None:
+        with allocated(path, EngineOptions(device=device, ctx=256)) as placed:
+            taken = foreseen(placed.dry)
+        self.tower = sum(size for (_, component, _), size in taken.items() if component == VISION)
+        self.budget = sum(n for (name, *_), n in taken.items() if name == device) - self.tower // 2
+        self.path = path
+
+    def layers_and_tower(self, options: EngineOptions) -> tuple[set[str], set[str], str]:
+        """Where they are after a load, which takes what was foreseen; and the last reason."""
+        with closing(load_model(self.path, replace(options, ctx=256))) as loaded:
+            planned = foreseen(loaded.dry)
+            assert planned == held(loaded.dry)
+            records = loaded.dry.memory().devices
+            homes = {record.name for record in records if record.vision.size}
+            reasons = loaded.dry.placement.reasons
+            assert set(reasons) <= set(loaded.describe(Load(1, "", options)).details)
+            return set(loaded.dry.placement.layers), homes, reasons[-1]
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("is_single", [False, True], ids=["pair", "single"])
+def test_the_tower_moves_before_layers_do(is_single: bool, tmp_path: Path) -> None:
+    one, two = two_devices()
+    write = write_single if is_single else lambda *to: write_pair(*to)[0]
+    crowded = Crowded(write(tmp_path, "gemma3"), one)
+    size = f"{crowded.tower / MIB:.1f} MiB"
+    said = f"takes the vision tower, {size}, so that the output block need not leave"
+    for rest in (two, "host"):
+        short = EngineOptions(device=f"{one},{rest}", budget={one: crowded.budget})
+        layers, tower, reason = crowded.layers_and_tower(short)
+        assert (layers, tower) == ({one}, {rest})
+        assert reason == f"{rest} {said}"
+    # A byte for each that was missing, and it stays.
+    enough = {one: crowded.budget + crowded.tower - crowded.tower // 2}
+    layers, tower, reason = crowded.layers_and_tower(
+        EngineOptions(device=f"{one},{two}", budget=enough)
+    )
+    assert (layers, tower) == ({one}, {one})
+    assert "vision" not in reason
+
+
+@pytest.mark.device
+def test_the_tower_goes_to_the_next_device_before_layers_do(tmp_path: Path) -> None:
+    one, two = two_devices()
+    crowded = Crowded(write_pair(tmp_path, "gemma3")[0], one)
+    budget = {one: crowded.budget, two: crowded.budget * 9 // 10}
+    options = EngineOptions(device=f"{one},{two},host", budget=budget)
+    layers, tower, reason = crowded.layers_and_tower(options)
+    assert (layers, tower) == ({one}, {two})
+    assert "layers are on 1 device instead of 2" in reason
+
+
+@pytest.mark.device
+def test_a_tower_that_was_named_stays_where_it_was_put(tmp_path: Path) -> None:
+    one, two = two_devices()
+    crowded = Crowded(write_pair(tmp_path, "gemma3")[0], one)
+    budget = {one: crowded.budget}
+    place = rf"v\..*={one},mm\..*={one}"
+    options = EngineOptions(device=f"{one},{two}", budget=budget, place=place)
+    layers, tower, reason = crowded.layers_and_tower(options)
+    assert tower == {one}
+    assert two in layers
+    assert "as asked" in reason
 
 
 @pytest.mark.device
