@@ -268,6 +268,17 @@ def test_a_template_of_texts_makes_the_items_that_one_of_parts_does(
     assert found[0] == found[1]
 
 
+def test_questions_may_be_parts_and_answers_texts(tmp_path: Path) -> None:
+    """LLaVA 1.6's template takes each role in a form of its own."""
+    with seeing(tmp_path, "llava_next") as model:
+        loaded = model.loaded
+        question = says(bring(model, noise(1)), "what is it")
+        chat = [question, ChatMessage("assistant", "a red hat"), ChatMessage("user", "and that")]
+        items, _ = items_of_chat(loaded.tokenizer, loaded.template, chat, viewer_of(model))
+        text = loaded.tokenizer.decode([i for i in items if isinstance(i, int)], True)
+        assert "what is it [/INST] a red hat</s>[INST] and that [/INST]" in text
+
+
 def test_what_is_not_held_or_cannot_be_seen_is_named(model: Model, tmp_path: Path) -> None:
     with pytest.raises(UnknownPictures, match="0123456789ab") as refused:
         answer(model, sequence_of(model), [says(PicturePart("0123456789abcdef"), "?")])
