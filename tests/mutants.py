@@ -90,6 +90,13 @@ MUTANTS = (
         "tests/engine/kvcache",
     ),
     Mutant(
+        "placement: layers leave a short device before the vision tower does",
+        "engine/runner/placement.py",
+        "if _rank(found) > _rank(best[1]):",
+        "if False:",
+        "tests/engine/runner/pictures/test_memory.py",
+    ),
+    Mutant(
         "placement: two libraries with as many layers, and the later one wins",
         "engine/memory/fit.py",
         "if found.total > best.total:",

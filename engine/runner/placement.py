@@ -73,13 +73,11 @@ class _Placing:
         )
         beside = self._fit_with(None, problem)
         self._tower, best = self._best_home(problem, beside)
-        fitted = best
-        if self.allocate is not None:
-            fitted = fit(problem, [self._try_dry, self._try_really])
+        fitted = best if self.allocate is None else self._fit_really(problem, best)
         dry = self._dry_run(fitted.layout)
         said = explain(problem, fitted.response, fitted.layout, self.built.n_layer)
         if self._tower is not None:
-            said.append(self._moved(dry, beside, best))
+            said.append(self._moved(dry, beside, fitted))
         return self._placed(dry, fitted.failure, said)
 
     def _placed(self, dry: DryRun, failure: NoMem | None, said: list[str]) -> DecidedPlacement:
@@ -93,13 +91,33 @@ class _Placing:
         self._tower = tower
         return fit(problem, [self._try_dry])
 
+    def _fit_really(self, problem: FitProblem, foreseen: Fitted) -> Fitted:
+        """By real allocation too. Where a device has less than was foreseen, and layers would have
+        to leave it, the tower leaves before them.
+        """
+        operations = [self._try_dry, self._try_really]
+        fitted = fit(problem, operations)
+        if _rank(fitted) >= _rank(foreseen) or self._tower is not None or not self._movable_tower:
+            return fitted
+        self._tower = self.devices.rest
+        moved = fit(problem, operations)
+        if _rank(moved) > _rank(fitted):
+            return moved
+        self._tower = None
+        return fit(problem, operations)  # what is allocated is this again
+
+    @property
+    def _movable_tower(self) -> bool:
+        """Whether there is a tower of which nothing is pinned."""
+        tower, pins = self.built.tower, Placement((), self.devices.pins.patterns)
+        return tower is not None and not any(pins.override(t.name) for t in tower.sources)
+
     def _best_home(self, problem: FitProblem, beside: Fitted) -> tuple[str | None, Fitted]:
         """The tower moves before layers do: the first place with which most layers are on devices,
         and on the fewest. `beside` is what fits with the tower at the output block.
         """
         best: tuple[str | None, Fitted] = None, beside
-        tower = self.built.tower
-        if tower is None or any(self._pinned(t.name) for t in tower.sources):
+        if not self._movable_tower:
             return best
         ranked = sorted(problem.devices, key=lambda d: (d.integrated, -d.free))
         for home in dict.fromkeys([*(d.id for d in ranked), self.devices.rest]):
@@ -110,21 +128,20 @@ class _Placing:
                 best = home, found
         return best
 
-    def _pinned(self, name: str) -> bool:
-        return Placement((), self.devices.pins.patterns).override(name) is not None
-
-    def _moved(self, dry: DryRun, beside: Fitted, best: Fitted) -> str:
+    def _moved(self, dry: DryRun, beside: Fitted, fitted: Fitted) -> str:
         """Why the tower is not with the output block."""
         size = sum(w.size for w in dry.weights if w.owner.component is Component.VISION)
         size += sum(t.nbytes for t, o in dry.mapped if o.component is Component.VISION)
         moving = range(self.built.n_layer + 1)
-        saved = [i for i in moving if best.layout.device_of(i) and not beside.layout.device_of(i)]
-        if beside.failure is not None:
+        saved = [i for i in moving if fitted.layout.device_of(i) and not beside.layout.device_of(i)]
+        if _rank(fitted) <= _rank(beside):
+            why = "layers need not leave a device that has less memory than it says"
+        elif beside.failure is not None:
             why = f"all fits (with the output block: {beside.failure})"
         elif saved:
             why = f"{spans(saved, self.built.n_layer)} need not leave"
         else:
-            why = f"layers are on {_spread(best)} device instead of {_spread(beside)}"
+            why = f"layers are on {_spread(fitted)} device instead of {_spread(beside)}"
         return f"{self._tower} takes the vision tower, {size / MIB:.1f} MiB, so that {why}"
 
     def _dry_run(self, layout: LayerLayout) -> DryRun:

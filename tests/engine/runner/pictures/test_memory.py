@@ -1,21 +1,27 @@
 """What seeing takes: foreseen to the byte, refused by name, freed again."""
 
-from contextlib import closing
+import re
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from engine.backends.base import MemoryPool
+from engine.backends.base import MemoryPool, Owner
 from engine.errors import NoMem
+from engine.gguf.formats import F32
+from engine.memory.pools import MeasuredPool
+from engine.models.vision import TOWER
 from engine.protocol import Load
 from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.loading import load_model
+from engine.runner.pictures.beside import open_model
 from engine.runner.pictures.compose import shown
 from engine.runner.records import pools_of
 from engine.runner.sequence import Sequenced
+from engine.runner.stepper import MAX_BATCH
 from engine.settings import EngineOptions
 from tests.engine.runner.memory import (
     allocated,
@@ -33,7 +39,7 @@ from tests.engine.runner.pictures.seeing import (
     seeing,
     viewer_of,
 )
-from tests.goldens.vision.families import write_pair, write_single
+from tests.goldens.vision.families import FAMILIES, PAIR, SINGLE, write_pair, write_single
 
 VISION = "vision"
 MIB = 1 << 20
@@ -120,8 +126,10 @@ class Crowded:
         self.budget = sum(n for (name, *_), n in taken.items() if name == device) - self.tower // 2
         self.path = path
 
-    def layers_and_tower(self, options: EngineOptions) -> tuple[set[str], set[str], str]:
-        """Where they are after a load, which takes what was foreseen; and the last reason."""
+    def layers_and_tower(
+        self, options: EngineOptions
+    ) -> tuple[set[str], set[str], tuple[str, ...]]:
+        """Where they are after a load, which takes what was foreseen; and the reasons."""
         with closing(load_model(self.path, replace(options, ctx=256))) as loaded:
             planned = foreseen(loaded.dry)
             assert planned == held(loaded.dry)
@@ -129,7 +137,7 @@ class Crowded:
             homes = {record.name for record in records if record.vision.size}
             reasons = loaded.dry.placement.reasons
             assert set(reasons) <= set(loaded.describe(Load(1, "", options)).details)
-            return set(loaded.dry.placement.layers), homes, reasons[-1]
+            return set(loaded.dry.placement.layers), homes, reasons
 
 
 @pytest.mark.device
@@ -142,16 +150,16 @@ def test_the_tower_moves_before_layers_do(is_single: bool, tmp_path: Path) -> No
     said = f"takes the vision tower, {size}, so that the output block need not leave"
     for rest in (two, "host"):
         short = EngineOptions(device=f"{one},{rest}", budget={one: crowded.budget})
-        layers, tower, reason = crowded.layers_and_tower(short)
+        layers, tower, reasons = crowded.layers_and_tower(short)
         assert (layers, tower) == ({one}, {rest})
-        assert reason == f"{rest} {said}"
+        assert reasons[-1] == f"{rest} {said}"
     # A byte for each that was missing, and it stays.
     enough = {one: crowded.budget + crowded.tower - crowded.tower // 2}
-    layers, tower, reason = crowded.layers_and_tower(
+    layers, tower, reasons = crowded.layers_and_tower(
         EngineOptions(device=f"{one},{two}", budget=enough)
     )
     assert (layers, tower) == ({one}, {one})
-    assert "vision" not in reason
+    assert "vision" not in "".join(reasons)
 
 
 @pytest.mark.device
@@ -160,9 +168,48 @@ def test_the_tower_goes_to_the_next_device_before_layers_do(tmp_path: Path) -> N
     crowded = Crowded(write_pair(tmp_path, "gemma3")[0], one)
     budget = {one: crowded.budget, two: crowded.budget * 9 // 10}
     options = EngineOptions(device=f"{one},{two},host", budget=budget)
-    layers, tower, reason = crowded.layers_and_tower(options)
+    layers, tower, reasons = crowded.layers_and_tower(options)
     assert (layers, tower) == ({one}, {two})
-    assert "layers are on 1 device instead of 2" in reason
+    assert "layers are on 1 device instead of 2" in reasons[-1]
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("has_room", [True, False])
+def test_the_tower_leaves_a_device_that_has_less_than_it_says(
+    has_room: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the other one takes it; else layers leave, as the output block is pinned."""
+    one, two = two_devices()
+    crowded = Crowded(write_pair(tmp_path, "gemma3")[0], one)
+    take = MeasuredPool.take
+
+    def refuse(pool: MeasuredPool, device: str, owner: Owner, size: int) -> None:
+        own = sum(n for (name, _), n in pool.taken.items() if name == device)
+        no_tower = device == two and owner.component == VISION and not has_room
+        if no_tower or (device == one and own + size > crowded.budget):
+            raise NoMem(device, owner.component, size, crowded.budget - own, layer=owner.layer)
+        take(pool, device, owner, size)
+
+    monkeypatch.setattr(MeasuredPool, "take", refuse)
+    budget = {one: 3 * crowded.budget}
+    options = EngineOptions(device=f"{one},{two}", budget=budget, place=f"out={one}")
+    layers, tower, reasons = crowded.layers_and_tower(options)
+    expected = ({one}, {two}) if has_room else ({one, two}, {one})
+    assert (layers, tower) == expected
+    assert any("has less memory than it says" in reason for reason in reasons) == has_room
+
+
+def test_every_tensor_of_a_tower_moves_with_it(tmp_path: Path) -> None:
+    for family in FAMILIES:
+        paths = [write_pair(tmp_path, family)[0]] if family in PAIR else []
+        paths += [write_single(tmp_path / "one", family)] if family in SINGLE else []
+        for path in paths:
+            with ExitStack() as stack:
+                options = EngineOptions(ctx=64)
+                built = open_model(path, options, MAX_BATCH, F32, stack).built
+            assert built.tower is not None
+            towers = {t for t in built.sources if re.search(TOWER, t.name)}
+            assert towers == set(built.tower.sources), path
 
 
 @pytest.mark.device
@@ -172,10 +219,10 @@ def test_a_tower_that_was_named_stays_where_it_was_put(tmp_path: Path) -> None:
     budget = {one: crowded.budget}
     place = rf"v\..*={one},mm\..*={one}"
     options = EngineOptions(device=f"{one},{two}", budget=budget, place=place)
-    layers, tower, reason = crowded.layers_and_tower(options)
+    layers, tower, reasons = crowded.layers_and_tower(options)
     assert tower == {one}
     assert two in layers
-    assert "as asked" in reason
+    assert "as asked" in reasons[-1]
 
 
 @pytest.mark.device
