@@ -122,6 +122,10 @@ def _placed(request: Predict | DescribePlan) -> Iterator[tuple[GGUFFile, Decided
 @answers(Generate)
 def _generate(service: Service, request: Generate) -> Finished:
     model, sequence = service.model
+    for backend in model.backends:  # or builds would be told as the loading's
+        backend.watch_builds(
+            lambda done, total: service.send(Progress(request.id, "compile", done, total))
+        )
     try:
         for reply in generate(model, sequence, request, service.asked_to_stop(request)):
             if isinstance(reply, Finished):

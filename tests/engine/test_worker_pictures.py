@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from engine.backends.opencl.drivers.device import list_devices
 from engine.protocol import (
     ChatMessage,
     Generate,
@@ -47,8 +48,8 @@ def png(pixels: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-def open_model(worker: Worker, path: Path, **options: object) -> None:
-    chosen = EngineOptions(device="host", ctx=256, **options)  # type: ignore[arg-type]
+def open_model(worker: Worker, path: Path, device: str = "host", **options: object) -> None:
+    chosen = EngineOptions(device=device, ctx=256, **options)  # type: ignore[arg-type]
     loaded = worker.get(Load(worker.new_id(), str(path), chosen))
     assert (loaded.vision is None) == (options.get("mmproj") == "none")
 
@@ -86,6 +87,22 @@ def test_a_picture_outlives_the_model_and_is_planned_for_the_one_that_is_open(
     (timed,) = worker.get(PlanPictures(worker.new_id(), [(60, 45)])).plans
     assert timed.seconds is not None
     assert timed.seconds > 0
+
+
+@pytest.mark.device
+@pytest.mark.skipif(not list_devices(), reason="needs an OpenCL device")
+def test_kernels_are_told_of_as_built_for_the_answer_before_its_picture_is_looked_at(
+    worker: Worker, path: Path
+) -> None:
+    open_model(worker, path, list_devices()[0].name)
+    info = worker.get(PutPicture(worker.new_id(), png(PIXELS)))
+    request = Generate(worker.new_id(), messages=asking(info.digest), max_tokens=1)
+    told = [e for e in worker.ask(request) if isinstance(e, Progress)]
+    assert {e.id for e in told} == {request.id}
+    stages = [e.stage for e in told if e.stage != "prefill"]
+    assert list(dict.fromkeys(stages)) == ["compile", "encode"]
+    looked = stages.index("encode")
+    assert (told[looked].done, told[looked].total) == (0, 1)
 
 
 def test_what_the_engine_does_not_hold_is_named_to_be_brought(worker: Worker, path: Path) -> None:

@@ -17,11 +17,14 @@ from engine.runner.pictures.items import Item, Shown, runs
 from engine.runner.pictures.marking import Marking
 from engine.runner.pictures.store import Floats, Kept, RowStore
 from engine.runner.stepper import MAX_BATCH
-from engine.scheduler.plan import Planner
+from engine.scheduler.plan import Plan, Planner
+from engine.scheduler.record import Values
 
 
 class Encoding(NamedTuple):
-    """A tower at work: so many views of a picture are done, the last of them in `seconds`."""
+    """A tower at work: so many views of a picture are done, and kernels for the next are built.
+    `seconds` is the work since it was told last.
+    """
 
     picture: Shown
     done: int
@@ -29,11 +32,21 @@ class Encoding(NamedTuple):
     seconds: float = 0.0
 
 
+class _Pass(NamedTuple):
+    """A pass of the tower that is ready to run; `rows` of what it makes are the picture's."""
+
+    plan: Plan
+    inputs: Values
+    rows: int
+    view: int
+    resize_s: float
+
+
 class Viewer:
     """The tower of an open model with what it needs: pictures, plans, a store of rows.
 
-    `limits` hold for every picture. `per_patch` are the seconds that a patch took last; None before
-    any was computed.
+    `limits` hold for every picture. `per_patch` are the seconds that a patch took last, kernels
+    being built already; None before any was computed.
     """
 
     def __init__(
@@ -93,20 +106,23 @@ class Viewer:
             return kept
         total = len(passes)
         before = total - len(missing)
-        yield Encoding(picture, before, total)
         resizer: Resizer | None = None
-        for done, view in enumerate(missing, before + 1):
-            if cancelled():
-                raise Cancelled("looking at the picture")
+        taken = 0.0
+        for done, view in enumerate(missing, before):
+            _heed(cancelled)
             begun = perf_counter()
             resizer = resizer or Resizer(self.album.picture(picture.digest), self.tower.rule)
-            rows = self._run(resizer, plan, view)
+            ready = self._prepare(resizer, plan, view)
+            yield Encoding(picture, done, total, taken + perf_counter() - begun)
+            _heed(cancelled)  # building may have taken long
+            running = perf_counter()
+            rows = self._run(ready)
             first = picture.starts[view]
             kept.rows[first : first + len(rows)] = rows
             kept.done |= {view} if total == len(plan.views) else set(range(len(plan.views)))
-            taken = perf_counter() - begun
-            self.per_patch = taken * total / max(1, self.patches(plan))
-            yield Encoding(picture, done, total, taken)
+            taken = perf_counter() - running
+            self.per_patch = (ready.resize_s + taken) * total / max(1, self.patches(plan))
+        yield Encoding(picture, total, total, taken)
         self.album.forget_pixels()
         return kept
 
@@ -147,10 +163,21 @@ class Viewer:
         """Free the rows."""
         self.store.clear()
 
-    def _run(self, resizer: Resizer, plan: ImagePlan, view: int) -> Floats:
+    def _prepare(self, resizer: Resizer, plan: ImagePlan, view: int) -> _Pass:
+        """A view's pixels, and the plan of its pass: building its kernels may take longest."""
+        begun = perf_counter()
         step = self.tower.step(resizer.pixels, plan, view)
+        resize_s = perf_counter() - begun
         n = self.tower.bucket(step.n)
         compiled, p = self._planner.plan_with(("tower", n), lambda: self.built.build(n))
-        (rows,) = compiled.run(p.fill(step))
-        made: Floats = rows.reshape(-1, self.store.width)[: step.rows].astype(np.float32)
+        return _Pass(compiled, p.fill(step), step.rows, view, resize_s)
+
+    def _run(self, ready: _Pass) -> Floats:
+        (rows,) = ready.plan.run(ready.inputs)
+        made: Floats = rows.reshape(-1, self.store.width)[: ready.rows].astype(np.float32)
         return made
+
+
+def _heed(cancelled: Callable[[], bool]) -> None:
+    if cancelled():
+        raise Cancelled("looking at the picture")

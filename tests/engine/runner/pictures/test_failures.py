@@ -1,6 +1,7 @@
 """A tower that fails in the middle of a picture: nothing is lost, and the next question works."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ MIDDLE = 1
 """The view that fails: the second of three."""
 ERRORS = (DeviceError("pocl:0", "a launch failed"), MemoryError(), RuntimeError("a bug"))
 
-Run = Callable[..., np.ndarray]
+Run = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +70,19 @@ def begun(model: Model, one: list[Item]) -> Sequenced:
 def watched(patch: pytest.MonkeyPatch, around: Callable[[Run], Run]) -> list[int]:
     """Views as they are done; the middle one's work is what `around` makes of it."""
     views: list[int] = []
-    real: Run = Viewer._run
-    middle = around(real)
+    real_prepare: Run = Viewer._prepare
+    real_run: Run = Viewer._run
 
-    def run(viewer: Viewer, resizer: object, plan: object, view: int) -> np.ndarray:
-        rows = (middle if view == MIDDLE else real)(viewer, resizer, plan, view)
-        views.append(view)
+    def prepare(viewer: Viewer, resizer: object, plan: object, view: int) -> Any:
+        work = around(real_prepare) if view == MIDDLE else real_prepare
+        return work(viewer, resizer, plan, view)
+
+    def run(viewer: Viewer, ready: Any) -> np.ndarray:
+        rows: np.ndarray = (around(real_run) if ready.view == MIDDLE else real_run)(viewer, ready)
+        views.append(ready.view)
         return rows
 
+    patch.setattr(Viewer, "_prepare", prepare)
     patch.setattr(Viewer, "_run", run)
     return views
 
@@ -115,7 +121,7 @@ def test_a_failure_in_the_middle_of_the_second_view_of_three(
     steps = Steps()
 
     def around(real: Run) -> Run:
-        def run(*args: object) -> np.ndarray:
+        def run(*args: object) -> Any:
             with counted(steps):
                 return real(*args)
 
@@ -149,7 +155,7 @@ def test_no_room_for_the_arena_of_the_second_view_of_three(
     refusals: list[int] = []
 
     def around(real: Run) -> Run:
-        def run(*args: object) -> np.ndarray:
+        def run(*args: object) -> Any:
             with monkeypatch.context() as patch:
                 if not refusals:
                     planner.close()

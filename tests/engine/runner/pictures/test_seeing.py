@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from time import sleep
+from typing import Any
 
 import numpy as np
 import pytest
 
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import Cancelled, CannotSee, ContextFull, TemplateError, UnknownPictures
+from engine.images.plan import Limits, Size
 from engine.protocol import ChatMessage, Generate, PictureLimits, PicturePart
 from engine.runner import load
 from engine.runner import sequence as sequences
@@ -16,6 +19,7 @@ from engine.runner.generate import generate
 from engine.runner.pictures.items import PictureRow
 from engine.runner.pictures.viewer import Viewer
 from engine.runner.prompt import encoded as items_of_chat
+from engine.scheduler.plan import Planner
 from tests.engine.runner.pictures.seeing import (
     answer,
     bring,
@@ -63,9 +67,9 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     views: list[int] = []
     real = Viewer._run
 
-    def run(viewer: Viewer, resizer: object, plan: object, view: int) -> np.ndarray:
-        views.append(view)
-        return real(viewer, resizer, plan, view)  # type: ignore[arg-type]
+    def run(viewer: Viewer, ready: Any) -> np.ndarray:
+        views.append(ready.view)
+        return real(viewer, ready)
 
     monkeypatch.setattr(Viewer, "_run", run)
     return views
@@ -297,3 +301,21 @@ def test_a_picture_may_be_limited_by_itself(tmp_path: Path) -> None:
         _, whole = answer(model, sequence_of(model), [says(part, "?")], n=1)
         _, alone = answer(model, sequence_of(model), [says(one, "?")], n=1)
         assert len(alone.stats.pictures[0].views) == 1 < len(whole.stats.pictures[0].views)
+
+
+def test_the_speed_of_the_tower_is_learned_without_what_was_built_for_it(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built, plan_with = 2.0, Planner.plan_with
+
+    def slow(planner: Planner, key: tuple[object, ...], build: Any) -> Any:
+        sleep(built if key[0] == "tower" else 0)
+        return plan_with(planner, key, build)
+
+    monkeypatch.setattr(Planner, "plan_with", slow)
+    viewer = viewer_of(model)
+    _, end = answer(model, sequence_of(model), [says("what", bring(model, noise(5)))], n=1)
+    assert viewer.per_patch is not None
+    (looked,) = end.stats.pictures
+    patches = viewer.patches(viewer.plan(Size(60, 45), Limits()))
+    assert 0 < viewer.per_patch * patches <= looked.encode_s - built
