@@ -15,6 +15,8 @@ Source = Literal["file", "chatml", "none"]
 KEY = "tokenizer.chat_template"
 CHATML = ("<|im_start|>", "<|im_end|>")
 
+ROLES = ("system", "user", "assistant", "tool")
+
 _MARK = "\u2055system\u2055"
 
 
@@ -36,6 +38,7 @@ class ChatTemplate:
     ) -> None:
         self.source, self.text, self.names = source, text, tuple(names)
         self._tokens = {"bos_token": bos, "eos_token": eos}
+        self._only_parts: dict[str, bool] = {}
 
     def render(
         self,
@@ -46,7 +49,8 @@ class ChatTemplate:
         """The prompt for `messages` (`role`, `content`, and what else the template knows).
 
         `variables` reach the template, `tools` and `enable_thinking` for instance. A system
-        message goes in front of the next one where the template has no place for it. Without a
+        message goes in front of the next one where the template has no place for it, and a text
+        becomes a list of one part where the template prints nothing but parts. Without a
         template the contents are joined. TemplateError when the template fails or refuses.
         """
         if self.source == "none":
@@ -57,7 +61,36 @@ class ChatTemplate:
         messages = [{"content": "", **m} if "tool_calls" in m else m for m in messages]
         if len(messages) > 1 and messages[0].get("role") == "system" and not self._takes_system:
             messages = _without_system(messages)
-        return self._render(messages, add_generation_prompt, variables)
+        return self._render(self._formed(messages), add_generation_prompt, variables)
+
+    def _formed(self, messages: Sequence[Message]) -> list[Message]:
+        """Texts as lists of one part, for roles where the template prints nothing else."""
+        return [
+            {**m, "content": _part(m["content"])}
+            if isinstance(m.get("content"), str) and self._takes_only_parts(str(m.get("role")))
+            else m
+            for m in messages
+        ]
+
+    def _takes_only_parts(self, role: str) -> bool:
+        if role not in ROLES:
+            return False
+        if role not in self._only_parts:
+            text, part = (self._prints(role, content) for content in (_MARK, _part(_MARK)))
+            self._only_parts[role] = part and not text
+        return self._only_parts[role]
+
+    def _prints(self, role: str, content: object) -> bool:
+        """Tried where a message of that role may stand."""
+        turns: list[Message] = [{"role": role, "content": content}]
+        if role != "user":
+            question = self._formed([{"role": "user", "content": "?"}])
+            turns = [*turns, *question] if role == "system" else [*question, *turns]
+        try:
+            text = self._render(turns, True, {})
+        except TemplateError:
+            return False
+        return _MARK in text and "'type'" not in text
 
     def _render(
         self, messages: Sequence[Message], prompt: bool, variables: Mapping[str, object]
@@ -68,11 +101,7 @@ class ChatTemplate:
     @cached_property
     def _takes_system(self) -> bool:
         # Templates without a place for it raise, or leave it out without a word.
-        chat = [{"role": "system", "content": _MARK}, {"role": "user", "content": "?"}]
-        try:
-            return _MARK in self._render(chat, True, {})
-        except TemplateError:
-            return False
+        return self._prints("system", _MARK) or self._takes_only_parts("system")
 
 
 def load_chat_template(meta: Metadata, tokenizer: Tokenizer, name: str = "") -> ChatTemplate:
@@ -99,6 +128,10 @@ def _chatml(messages: Sequence[Message], add_generation_prompt: bool) -> str:
     start, end = CHATML
     turns = [f"{start}{m.get('role', '')}\n{m.get('content', '')}{end}\n" for m in messages]
     return "".join(turns) + (f"{start}assistant\n" if add_generation_prompt else "")
+
+
+def _part(text: object) -> list[Message]:
+    return [{"type": "text", "text": text}]
 
 
 def _without_system(messages: Sequence[Message]) -> list[Message]:

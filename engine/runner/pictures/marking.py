@@ -31,7 +31,6 @@ class Marking:
         self.markers = tuple(sorted(markers, key=len, reverse=True))
         self.glue = glue
         self._private = "".join(chr(0xE000 + secrets.randbelow(0x1000)) for _ in range(8))
-        self._taken: dict[str, bool] = {}
 
     @cached_property
     def printed(self) -> str:
@@ -53,12 +52,6 @@ class Marking:
             if counts == [0, 1, 2]:
                 return marker
         return ""
-
-    def takes_text(self, role: str) -> bool:
-        """Whether a content that is a text is printed in messages of that role."""
-        if role not in self._taken:
-            self._taken[role] = self._is_printed(role)
-        return self._taken[role]
 
     @property
     def mark(self) -> str:
@@ -82,22 +75,9 @@ class Marking:
             )
         return chunks
 
-    def _is_printed(self, role: str) -> bool:
-        """Tried where a message of that role may stand: first, or behind a question."""
-        turns: list[Turn] = [{"role": role, "content": TRIAL}]
-        if role != "user":
-            question: Turn = {"role": "user", "content": "?"}
-            if not self.takes_text("user"):
-                question["content"] = [{"type": "text", "text": "?"}]
-            turns.insert(int(role == "system"), question)
-        try:
-            return TRIAL in self.template.render(turns)
-        except TemplateError:
-            return False
-
     def _content(self, message: ChatMessage) -> str | list[Turn]:
         parts = [TextPart(message.content)] if isinstance(message.content, str) else message.content
-        if self.printed and (message.pictures or not self.takes_text(message.role)):
+        if self.printed and message.pictures:
             return [self._part(part) for part in parts]
         return "".join(
             self._private + self.glue if isinstance(part, PicturePart) else self.broken(part.text)

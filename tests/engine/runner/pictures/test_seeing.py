@@ -19,6 +19,7 @@ from engine.runner.generate import generate
 from engine.runner.pictures.items import PictureRow
 from engine.runner.pictures.viewer import Viewer
 from engine.runner.prompt import encoded as items_of_chat
+from engine.runner.prompt import prompt_text
 from engine.scheduler.plan import Planner
 from tests.engine.runner.pictures.seeing import (
     answer,
@@ -281,6 +282,17 @@ def test_questions_may_be_parts_and_answers_texts(tmp_path: Path) -> None:
         items, _ = items_of_chat(loaded.tokenizer, loaded.template, chat, viewer_of(model))
         text = loaded.tokenizer.decode([i for i in items if isinstance(i, int)], True)
         assert "what is it [/INST] a red hat</s>[INST] and that [/INST]" in text
+
+
+@pytest.mark.parametrize("family", ["llava", "llava_next", "idefics3", "gemma3"])
+def test_a_chat_without_pictures_says_what_was_typed(family: str, tmp_path: Path) -> None:
+    """Templates that go through parts print nothing of a text."""
+    with seeing(tmp_path, family) as model:
+        chat = [ChatMessage("user", "e"), ChatMessage("assistant", "so"), ChatMessage("user", "x!")]
+        text = prompt_text(model.loaded.template, chat)
+        assert [text.count(said) for said in ("so", "x!")] == [1, 1]
+        without = prompt_text(model.loaded.template, [ChatMessage("user", ""), *chat[1:]])
+        assert text.count("e") == without.count("e") + 1
 
 
 def test_what_is_not_held_or_cannot_be_seen_is_named(model: Model, tmp_path: Path) -> None:
