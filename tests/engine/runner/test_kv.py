@@ -79,7 +79,10 @@ def test_cells_take_what_their_type_does(path: Path, device: str, kv: str) -> No
 
 
 @pytest.mark.model_file
-@pytest.mark.parametrize("device", DEVICES[1:])
+@pytest.mark.parametrize(
+    "device",
+    [d if i == 0 else pytest.param(d, marks=pytest.mark.full) for i, d in enumerate(DEVICES[1:])],
+)
 def test_how_well_a_real_text_is_predicted(smollm2_path: Path, device: str) -> None:
     """The mean negative log-likelihood of 255 tokens."""
     text = (GOLDENS / "text.txt").read_text("utf-8")
