@@ -130,7 +130,7 @@ def test_a_load_that_ignores_cancel_gets_a_new_worker(
 ) -> None:
     """Nobody has to wait for it: neither who asked for it nor what was asked after it."""
     monkeypatch.setattr("app.local_engine.PATIENCE", 0.3)
-    engine = LocalEngine(lambda: Worker("tests.app.hanging"))
+    engine = LocalEngine(lambda: Worker("tests.app.helpers.hanging"))
     person, other = Person(engine), Person(engine)
     hanging = person.client.ask(Load(0, str(tmp_path / "hangs.gguf"), HOST))
     while not (tmp_path / "hangs.gguf.begun").exists():  # else it is cancelled while it waits

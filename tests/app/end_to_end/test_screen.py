@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.model_file, pytest.mark.device]
 SCREEN = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"]
 
 
-@pytest.mark.parametrize(("name", "tests"), [("first_question", 2), ("memory", 2), ("demo", 1)])
-def test_on_a_screen(smollm2_path: Path, name: str, tests: int) -> None:
+@pytest.mark.parametrize("name", ["first_question", "memory", "demo"])
+def test_on_a_screen(smollm2_path: Path, name: str) -> None:
     if shutil.which("xvfb-run") is None or missing_packages():
         pytest.skip(f"needs xvfb, xauth {' '.join(missing_packages())}: apt install them")
     ended = subprocess.run(
@@ -31,4 +31,5 @@ def test_on_a_screen(smollm2_path: Path, name: str, tests: int) -> None:
         timeout=300,
         check=False,
     )
-    assert (ended.returncode, f"{tests} passed" in ended.stdout) == (0, True), ended.stdout[-3000:]
+    all_passed = ended.returncode == 0 and "skipped" not in ended.stdout
+    assert all_passed, ended.stdout[-3000:]  # 5 where there was none
