@@ -250,8 +250,6 @@ if sys.argv[1] == "busy":
     import engine.tokenizer.renderer as renderer
     renderer.RENDER_LIMIT = 60
     RENDERER.render("{{ 9 ** (9 ** 9) }}", {})
-if sys.argv[1] == "leave":
-    sys.exit()
 sys.stdin.read()
 """
 
@@ -263,8 +261,10 @@ def test_no_process_is_left_behind(how: str) -> None:
         [sys.executable, "-c", PARENT, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
     ) as parent:
         assert parent.stdout is not None
+        assert parent.stdin is not None
         child = psutil.Process(int(parent.stdout.readline()))
         if how == "leave":
+            parent.stdin.close()
             parent.wait(60)
         else:
             time.sleep(0.2)
