@@ -18,7 +18,9 @@ pytestmark = [pytest.mark.model_file, pytest.mark.device]
 SCREEN = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"]
 
 
-@pytest.mark.parametrize("name", ["first_question", "memory", "demo"])
+@pytest.mark.parametrize(
+    "name", ["first_question", pytest.param("memory", marks=pytest.mark.full), "demo"]
+)
 def test_on_a_screen(smollm2_path: Path, name: str) -> None:
     if shutil.which("xvfb-run") is None or missing_packages():
         pytest.skip(f"needs xvfb, xauth {' '.join(missing_packages())}: apt install them")
