@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.graph.tensor import Tensor
-from engine.images.patches import Floats
+from engine.images.patches import Floats, cut, neighbours
 from engine.images.plan import ImagePlan, Limits, Size, View
 from engine.images.resize import Colour, Filter, Rule
 from engine.layers.tower import TowerPass, TowerStep
@@ -185,6 +185,15 @@ class Tower(ABC, Generic[P, W]):
         """What the forward pass asks for: of one view's pixels [h, w, 3]. Where one pass makes the
         rows of all views, of all of these, one below the other.
         """
+
+    def square(self, pixels: Floats, cells: int) -> TowerStep:
+        """The inputs of towers whose views are all `image_size` squares and whose positions are
+        numbered row by row: cells x cells neighbouring patches become one row.
+        """
+        side = self.params.side
+        order = neighbours(side, side, cells)
+        inputs = {"patches": cut(pixels, self.params.patch)[order], "positions": order}
+        return TowerStep(side * side, side * side // cells**2, inputs)
 
     @abstractmethod
     def forward(self, p: TowerPass) -> Tensor:

@@ -12,7 +12,7 @@ from engine.gguf.formats import F32
 from engine.graph import ops
 from engine.graph.tensor import Tensor
 from engine.images.layouts import single
-from engine.images.patches import Floats, cut, neighbours
+from engine.images.patches import Floats
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.layers.linear import RMSNorm
 from engine.layers.tower import TowerPass, TowerStep
@@ -80,11 +80,7 @@ class Model(Tower[Params, Weights]):
         return single.gemma3(size, limits, edge=params.image_size, tokens=tokens)
 
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
-        side, pool = self.params.side, self.params.pool
-        order = neighbours(side, side, pool)
-        patches = cut(pixels, self.params.patch)[order]
-        inputs = {"patches": patches, "positions": order}
-        return TowerStep(side * side, side * side // pool**2, inputs)
+        return self.square(pixels, self.params.pool)
 
     def forward(self, p: TowerPass) -> Tensor:
         params, w = self.params, self.weights

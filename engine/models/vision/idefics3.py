@@ -10,7 +10,7 @@ from typing import Annotated
 from engine.graph import ops
 from engine.graph.tensor import Tensor
 from engine.images.layouts.idefics3 import idefics3
-from engine.images.patches import Floats, cut, neighbours
+from engine.images.patches import Floats
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.layers.linear import Linear
 from engine.layers.tower import TowerPass, TowerStep
@@ -78,11 +78,7 @@ class Model(Tower[Params, Weights]):
         return idefics3(size, limits, edge=params.image_size, longest=params.longest, cell=cell)
 
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
-        side, scale = self.params.side, self.params.scale
-        order = neighbours(side, side, scale)
-        patches = cut(pixels, self.params.patch)[order]
-        inputs = {"patches": patches, "positions": order}
-        return TowerStep(side * side, side * side // scale**2, inputs)
+        return self.square(pixels, self.params.scale)
 
     def forward(self, p: TowerPass) -> Tensor:
         params, w = self.params, self.weights
