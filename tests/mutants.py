@@ -91,7 +91,7 @@ MUTANTS = (
     ),
     Mutant(
         "placement: layers leave a short device before the vision tower does",
-        "engine/runner/placement.py",
+        "engine/runner/placing/placement.py",
         "if _rank(found) > _rank(best[1]):",
         "if False:",
         "tests/engine/runner/pictures/test_memory.py",

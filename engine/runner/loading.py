@@ -14,11 +14,11 @@ from engine.graph.tensor import Tensor
 from engine.models.build import BuiltModel
 from engine.protocol import Load, Loaded, StageName
 from engine.runner.devices import open_devices
-from engine.runner.dry_run import DryRun
 from engine.runner.pictures.beside import Opened, open_model
 from engine.runner.pictures.marking import Marking
 from engine.runner.pictures.viewer import Viewer
-from engine.runner.placement import place
+from engine.runner.placing.dry_run import DryRun
+from engine.runner.placing.placement import place
 from engine.runner.records import records
 from engine.runner.stepper import MAX_BATCH, Stepper
 from engine.scheduler.costs import costs

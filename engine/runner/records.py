@@ -10,7 +10,7 @@ from engine.errors import NoMem
 from engine.memory.pools import SYSTEM, MeasuredPool
 from engine.memory.records import BackendMemory, Status, now
 from engine.protocol import ForeseenMemory, HeldMemory, PoolRow
-from engine.runner.dry_run import DryRun
+from engine.runner.placing.dry_run import DryRun
 
 Foreseen = TypeVar("Foreseen", bound=ForeseenMemory)
 

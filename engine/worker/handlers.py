@@ -36,15 +36,15 @@ from engine.protocol import (
     Unloaded,
 )
 from engine.runner.bench import bench, bench_picture
-from engine.runner.describe import describe_plan
 from engine.runner.devices import open_devices
-from engine.runner.dry_run import DryRun
 from engine.runner.generate import generate
 from engine.runner.loading import cache_format, load_model, name_of
 from engine.runner.perplexity import score
 from engine.runner.pictures.beside import open_model
 from engine.runner.pictures.compose import placed_rows, shown
-from engine.runner.placement import DecidedPlacement, place
+from engine.runner.placing.describe import describe_plan
+from engine.runner.placing.dry_run import DryRun
+from engine.runner.placing.placement import DecidedPlacement, place
 from engine.runner.profile import profile, roof_of
 from engine.runner.prompt import encoded, prompt_text
 from engine.runner.records import foreseen, held

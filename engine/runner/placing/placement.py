@@ -15,7 +15,7 @@ from engine.memory.records import now
 from engine.models.build import BuiltModel
 from engine.models.vision import TOWER
 from engine.runner.devices import HOST, OpenedDevices
-from engine.runner.dry_run import DryRun, dry_run
+from engine.runner.placing.dry_run import DryRun, dry_run
 from engine.settings import FULL_OFFLOAD, OVERHEAD, SPREAD, EngineOptions
 from engine.units import MIB
 

@@ -9,8 +9,8 @@ from engine.protocol import (
     PlannedMemory,
     SplitRow,
 )
-from engine.runner.dry_run import DryRun
-from engine.runner.placement import DecidedPlacement
+from engine.runner.placing.dry_run import DryRun
+from engine.runner.placing.placement import DecidedPlacement
 from engine.runner.records import foreseen
 from engine.scheduler.costs import costs
 from engine.scheduler.lifetimes import LoweredSplit

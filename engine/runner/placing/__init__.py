@@ -1,0 +1,1 @@
+"""Where a model goes: decided, foreseen to the byte, and told."""
