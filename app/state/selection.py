@@ -1,11 +1,16 @@
-"""The one selection that all views share."""
+"""The one selection that all views share, and its link."""
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+from urllib.parse import quote, unquote_to_bytes
 
 from PySide6.QtCore import QObject, Signal
 
 LONGEST_PAST = 100
+SCHEME = "cutaway:"
+LONGEST_LINK, SHOWN = 2000, 40  # characters: of a link, of what an error quotes
 _OF_LAYER = re.compile(r"blk\.(\d+)\.")
 
 
@@ -14,15 +19,23 @@ class Selected:
     """What is looked at; None where nothing is.
 
     `token` is (message id, index), `layer` counts from 0 with the output block after the last,
-    `split` is the place of a split in the step, `component` lies on `device`.
+    `head` is a query head of the layer, `operation` the name of a node of the graph, with its
+    occurrence behind # where that is not 0 ("Qcur-3#1"), `split` the place of a split in the step,
+    `component` lies on `device`, `tensor` is a weight of the file.
     """
 
     token: tuple[int, int] | None = None
     layer: int | None = None
+    head: int | None = None
+    operation: str | None = None
     split: int | None = None
     device: str | None = None
     component: str | None = None
     tensor: str | None = None
+
+
+class BadLink(ValueError):
+    """A link that cannot be followed, in a sentence for the person who gave it."""
 
 
 class Selection(QObject):
@@ -32,6 +45,7 @@ class Selection(QObject):
     """
 
     changed = Signal()
+    page_wanted = Signal(str)  # id of the inspector's page that is to show it
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -44,6 +58,16 @@ class Selection(QObject):
 
     def select_layer(self, layer: int | None) -> None:
         self._go(Selected(self.now.token, layer=layer))
+
+    def select_head(self, layer: int, head: int) -> None:
+        """A query head of a layer's attention."""
+        self._go(Selected(self.now.token, layer=layer, head=head))
+
+    def select_operation(
+        self, name: str, layer: int | None = None, device: str | None = None
+    ) -> None:
+        """A node of the graph: "Qcur-3", or "Qcur-3#1" for the second of that name."""
+        self._go(Selected(self.now.token, layer=layer, operation=name, device=device))
 
     def select_tensor(self, name: str, layer: int | None) -> None:
         self._go(Selected(self.now.token, layer=layer, tensor=name))
@@ -58,6 +82,18 @@ class Selection(QObject):
 
     def select_split(self, split: int, device: str) -> None:
         self._go(Selected(self.now.token, split=split, device=device))
+
+    def show_in(self, page: str) -> None:
+        """Bring the page of the inspector with that id to the front, to show what is selected."""
+        self.page_wanted.emit(page)
+
+    def link(self) -> str:
+        """What is selected as a link; "cutaway:" alone where nothing is."""
+        return link_of(self.now)
+
+    def follow(self, link: str) -> None:
+        """Select what a link names. Raises BadLink."""
+        self._go(selected_of(link))
 
     def clear(self) -> None:
         """Look at nothing."""
@@ -98,6 +134,78 @@ class Selection(QObject):
             self._future.clear()
             self.now = selected
             self.changed.emit()
+
+
+def link_of(selected: Selected) -> str:
+    """`cutaway:token=7.36;layer=21;operation=kqv_out-21`: only what is selected, in this order."""
+    parts = []
+    for field in fields(Selected):
+        value = getattr(selected, field.name)
+        if value is not None:
+            text = "{}.{}".format(*value) if field.name == "token" else str(value)
+            parts.append(f"{field.name}={quote(text, safe=':')}")
+    return SCHEME + ";".join(parts)
+
+
+def selected_of(link: str) -> Selected:
+    """The reverse of `link_of`. Raises BadLink for whatever that would not have made."""
+    text = link.strip()
+    if not text.startswith(SCHEME):
+        raise BadLink(f"This is not a link to a selection: {_shown(text)}. It begins with {SCHEME}")
+    if len(text) > LONGEST_LINK:
+        raise BadLink(f"The link has {len(text)} characters; the longest has {LONGEST_LINK}.")
+    found: dict[str, Any] = {}
+    for part in text.removeprefix(SCHEME).split(";") if text != SCHEME else ():
+        name, equals, value = part.partition("=")
+        if name not in _PARTS or not equals:
+            raise BadLink(f"The link names {_shown(part)}, which is nothing that can be selected.")
+        if name in found:
+            raise BadLink(f"The link names two of {name}.")
+        found[name] = _PARTS[name](_decoded(name, value))
+        if found[name] is None:
+            raise BadLink(f"The link's {name} is {_shown(value)}, which no {name} can be.")
+    return Selected(**found)
+
+
+def _decoded(name: str, value: str) -> str:
+    try:
+        text = unquote_to_bytes(value).decode("utf-8")
+    except UnicodeDecodeError:
+        text = ""
+    if not text or not text.isprintable():
+        raise BadLink(f"The link's {name} is {_shown(value)}, which is no text.")
+    return text
+
+
+def _shown(text: str) -> str:
+    """A piece of a link in an error: short, and nothing in it moves the cursor."""
+    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:SHOWN])
+    return f"“{plain}{'…' if len(text) > SHOWN else ''}”"
+
+
+def _matching(pattern: str) -> Callable[[str], str | None]:
+    return lambda text: text if re.fullmatch(pattern, text) else None
+
+
+def _number(text: str) -> int | None:
+    return int(text) if re.fullmatch("[0-9]{1,6}", text) else None
+
+
+def _token(text: str) -> tuple[int, int] | None:
+    found = re.fullmatch(r"([0-9]{1,18})\.([0-9]{1,9})", text)
+    return (int(found[1]), int(found[2])) if found is not None else None
+
+
+_PARTS: dict[str, Callable[[str], object]] = {
+    "token": _token,
+    "layer": _number,
+    "head": _number,
+    "operation": _matching(".{1,128}"),
+    "split": _number,
+    "device": _matching(r"[A-Za-z0-9_-]{1,32}(:[0-9]{1,3})?"),
+    "component": _matching("[a-z]{1,32}"),
+    "tensor": _matching(".{1,256}"),
+}
 
 
 def layer_of(tensor: str, n_layer: int) -> int | None:

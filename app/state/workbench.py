@@ -14,7 +14,7 @@ from app.state.models.downloads import Downloads
 from app.state.models.library import LibraryState
 from app.state.models.model import ModelState
 from app.state.preferences import PreferencesState
-from app.state.selection import Selection
+from app.state.selection import BadLink, Selection, selected_of
 from app.state.session import Session
 from app.state.talk.chat import ChatState
 from app.state.talk.chats import ChatList, ChatRow
@@ -106,6 +106,21 @@ class Workbench(QObject):
         """Show the chat that was open when the program ended, if there still is one."""
         if self._last_chat is not None:
             self.chat.open(self._last_chat)
+
+    def follow(self, link: str) -> None:
+        """Select what a link names, as far as the open chat and model have it. Raises BadLink."""
+        wanted = selected_of(link)
+        if wanted.token is not None:
+            message, index = wanted.token
+            row = self.chat.row_of(message)
+            if row is None:
+                raise BadLink("The link's token is of a message that is not in this chat.")
+            if index >= len(self.chat.tokens(row)):
+                raise BadLink(f"The link's token is #{index + 1}; the message has fewer.")
+        n_layer = self.memory.n_layer
+        if wanted.layer is not None and n_layer and wanted.layer > n_layer:
+            raise BadLink(f"The link's layer is {wanted.layer}; this model has {n_layer}.")
+        self.selection.follow(link)
 
     def close(self) -> None:
         """Save everything; end all jobs and threads; leave the engine. Harmless when done twice."""

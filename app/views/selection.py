@@ -16,7 +16,9 @@ LONGEST_TOKEN = 24  # characters shown of a token's text
 
 
 class SelectionStrip(QWidget):
-    """Token › layer › split › device › tensor, as far as they are selected, with the way back."""
+    """Token › layer › head › operation › device …, as far as they are selected, with the way back,
+    its text and its link.
+    """
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
@@ -27,6 +29,7 @@ class SelectionStrip(QWidget):
         self._forward = IconButton("chevron-right", "Forward (Alt+Right)", selection.forward, 16)
         self.says = ElidedLabel()
         self._copy = IconButton("copy", "Copy the selection as text", self.copy, 16)
+        self._link = IconButton("link", "Copy a link to the selection", self.copy_link, 16)
         self._clear = IconButton("close", "Select nothing", selection.clear, 16)
         row = QHBoxLayout(self)
         row.setContentsMargins(GRID, 0, GRID, 0)
@@ -36,6 +39,7 @@ class SelectionStrip(QWidget):
         row.addSpacing(GRID // 2)
         row.addWidget(self.says, 1)
         row.addWidget(self._copy)
+        row.addWidget(self._link)
         row.addWidget(self._clear)
         selection.changed.connect(self.refresh)
         bench.memory.changed.connect(self.refresh)  # it knows which layer is the output block
@@ -53,6 +57,11 @@ class SelectionStrip(QWidget):
         if self.text:
             QGuiApplication.clipboard().setText(self.text)
 
+    def copy_link(self) -> None:
+        """Put the selection's link on the clipboard."""
+        if self.text:
+            QGuiApplication.clipboard().setText(self._bench.selection.link())
+
     def refresh(self) -> None:
         text, selection = self.text, self._bench.selection
         self.says.setText(text or NOTHING)
@@ -61,6 +70,7 @@ class SelectionStrip(QWidget):
         self._back.setEnabled(selection.has_past)
         self._forward.setEnabled(selection.has_future)
         self._copy.setEnabled(bool(text))
+        self._link.setEnabled(bool(text))
         self._clear.setEnabled(bool(text))
 
     def _parts(self, now: Selected) -> tuple[str, ...]:
@@ -70,6 +80,8 @@ class SelectionStrip(QWidget):
         return (
             self._token(now.token),
             self._layer(now.layer),
+            f"head {now.head}" if now.head is not None else "",
+            now.operation or "",
             f"split {now.split}" if now.split is not None else "",
             device,
             now.component or "",

@@ -2,7 +2,8 @@
 
 from app.fetch import bundled
 from app.widgets.commands import Command
-from app.window.desk import Desk, memory_page, new_chat, search_chats, shown_pictures
+from app.window.desk import Desk, new_chat, search_chats, shown_pictures
+from app.window.view_commands import VIEW
 
 MENUS = ("Model", "Chat", "View", "Window")
 
@@ -240,119 +241,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
         menu="Chat",
         icon="undo",
     ),
-    Command(
-        id="view.palette",
-        title="Every command…",
-        run=lambda w: w.sheets.show_palette(),
-        menu="View",
-        key="Ctrl+Shift+P",
-        icon="search",
-    ),
-    Command(
-        id="view.chats",
-        title="Chats",
-        run=lambda w: w.panes.toggle_chats(),
-        menu="View",
-        key="Ctrl+B",
-        icon="panel-left",
-        checked=lambda w: w.panes.kept.chats_shown,
-    ),
-    Command(
-        id="view.inspector",
-        title="Inspector",
-        run=lambda w: w.panes.toggle_inspector(),
-        menu="View",
-        key="Ctrl+J",
-        icon="panel-right",
-        checked=lambda w: w.panes.kept.inspector_shown,
-    ),
-    Command(
-        id="view.memory",
-        title="Memory",
-        run=lambda w: w.panes.show_tab("memory"),
-        menu="View",
-        key="Ctrl+1",
-    ),
-    Command(
-        id="view.model",
-        title="Model",
-        run=lambda w: w.panes.show_tab("model"),
-        menu="View",
-        key="Ctrl+2",
-    ),
-    Command(
-        id="view.log", title="Log", run=lambda w: w.panes.show_tab("log"), menu="View", key="Ctrl+3"
-    ),
-    Command(
-        id="view.table",
-        title="Charts as tables",
-        run=lambda w: w.inspector.memory.toggle_table(),
-        menu="View",
-        key="Ctrl+T",
-        icon="table",
-        checked=lambda w: w.inspector.memory.as_table,
-    ),
-    Command(
-        id="view.allocations",
-        title="Allocations over time",
-        run=memory_page("timeline"),
-        menu="View",
-        key="Ctrl+Shift+T",
-        icon="chart",
-        checked=lambda w: w.inspector.memory.page == "timeline",
-    ),
-    Command(
-        id="view.splits",
-        title="Splits of a token",
-        run=memory_page("splits"),
-        menu="View",
-        key="Ctrl+Shift+L",
-        checked=lambda w: w.inspector.memory.page == "splits",
-    ),
-    Command(
-        id="view.next_pane",
-        title="Next pane",
-        run=lambda w: w.panes.focus_next(1),
-        menu="View",
-        key="F6",
-    ),
-    Command(
-        id="view.previous_pane",
-        title="Previous pane",
-        run=lambda w: w.panes.focus_next(-1),
-        menu="View",
-        key="Shift+F6",
-    ),
-    Command(
-        id="view.back",
-        title="Back to the selection before",
-        run=lambda w: w.bench.selection.back(),
-        menu="View",
-        key="Alt+Left",
-        enabled=lambda w: w.bench.selection.has_past,
-    ),
-    Command(
-        id="view.forward",
-        title="Forward to the next selection",
-        run=lambda w: w.bench.selection.forward(),
-        menu="View",
-        key="Alt+Right",
-        enabled=lambda w: w.bench.selection.has_future,
-    ),
-    Command(
-        id="view.copy_selection",
-        title="Copy the selection as text",
-        run=lambda w: w.inspector.selection.copy(),
-        menu="View",
-        enabled=lambda w: bool(w.inspector.selection.text),
-    ),
-    Command(
-        id="view.select_nothing",
-        title="Select nothing",
-        run=lambda w: w.bench.selection.clear(),
-        menu="View",
-        enabled=lambda w: bool(w.inspector.selection.text),
-    ),
+    *VIEW,
     Command(
         id="text.larger",
         title="Larger text",

@@ -3,6 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from PySide6.QtGui import QGuiApplication
+
+from app.state.selection import BadLink
 from app.state.talk.message import Picture
 from app.state.workbench import Workbench
 from app.views.memory.memory import Page
@@ -52,6 +55,15 @@ def shown_pictures(w: Desk) -> Sequence[Picture]:
     attached = w.bench.chat.attached.pictures
     sent = (message.pictures for message in reversed(w.bench.chat.path) if message.pictures)
     return attached or next(sent, ())
+
+
+def follow_link(w: Desk) -> None:
+    """Select what the link on the clipboard names; tell where it cannot be."""
+    w.talk.notices.drop("link")
+    try:
+        w.bench.follow(QGuiApplication.clipboard().text())
+    except BadLink as error:
+        w.talk.notices.news("link", str(error), "warn")
 
 
 def memory_page(page: Page) -> Callable[[Desk], None]:

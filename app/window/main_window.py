@@ -135,6 +135,7 @@ class MainWindow(QMainWindow, Refuge):
             bench.selection.changed,
         ):
             signal.connect(self.commands.refresh)
+        bench.selection.page_wanted.connect(self.panes.show_tab)
         bench.chat.details.changed.connect(self._show_title)
         bench.session.changed.connect(self._show_title)
         self._show_title()

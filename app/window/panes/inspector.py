@@ -1,5 +1,8 @@
 """The right half: tabs that look inside."""
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
@@ -10,17 +13,26 @@ from app.views.memory.memory import MemoryView
 from app.views.models.model import ModelView
 from app.views.selection import SelectionStrip
 from app.widgets.basics import divider, surface
+from app.window.panes.pages import PAGES, InspectorPage
+
+View = TypeVar("View", bound=QWidget)
 
 
 class Inspector(QWidget):
-    """Named pages behind a line of tabs. In a narrow window "talk" is a tab in front of them."""
+    """Named pages behind a line of tabs. In a narrow window "talk" is a tab in front of them.
+
+    A page is made when it is first shown or asked for.
+    """
 
     tab_changed = Signal(str)
 
     TALK = "talk"
 
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, bench: Workbench, pages: Sequence[InspectorPage] = PAGES) -> None:
         super().__init__()
+        self._bench = bench
+        self._pages = {page.id: page for page in pages}
+        self._made: dict[str, QWidget] = {}
         surface(self, "panel")
         self.bar = QWidget()
         surface(self.bar, "panel")
@@ -30,7 +42,6 @@ class Inspector(QWidget):
         self._tabs.setExpanding(False)
         self._tabs.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._stack = QStackedWidget()
-        self._pages: dict[str, QWidget] = {}
         line = QHBoxLayout(self.bar)
         line.setContentsMargins(GRID // 2, 0, GRID, 0)
         line.addWidget(self._tabs)
@@ -44,29 +55,55 @@ class Inspector(QWidget):
         column.addWidget(self.selection)
         column.addWidget(divider())
         column.addWidget(self._stack, 1)
+        for page in pages:
+            self._tabs.setTabData(self._tabs.addTab(page.title), page.id)
         self._tabs.currentChanged.connect(self._changed)
-        self.memory, self.model = MemoryView(bench), ModelView(bench)
-        self.log = LogView(bench.log)
-        self.add("memory", "Memory", self.memory)
-        self.add("model", "Model", self.model)
-        self.add("log", "Log", self.log)
-        self.memory.tensors_wanted.connect(self._show_tensors)
-        self.model.tensors.place_wanted.connect(self._show_place)
+        self._changed()
 
     @property
     def tab(self) -> str:
         """The id of the current tab."""
         return str(self._tabs.tabData(self._tabs.currentIndex()))
 
-    def add(self, id: str, title: str, page: QWidget) -> None:
-        self._pages[id] = page
-        self._stack.addWidget(page)
-        self._tabs.setTabData(self._tabs.addTab(title), id)
+    @property
+    def memory(self) -> MemoryView:
+        return self.view(MemoryView)
+
+    @property
+    def model(self) -> ModelView:
+        return self.view(ModelView)
+
+    @property
+    def log(self) -> LogView:
+        log = self.page("log")
+        assert isinstance(log, LogView)
+        return log
+
+    def view(self, kind: type[View]) -> View:
+        """The page whose view is of that class. Raises KeyError where none is."""
+        for page in self._pages.values():
+            if page.make is kind:
+                view = self.page(page.id)
+                assert isinstance(view, kind)
+                return view
+        raise KeyError(kind.__name__)
+
+    def page(self, id: str) -> QWidget:
+        """The view behind a tab, by the page's id."""
+        if id not in self._made:
+            view = self._made[id] = self._pages[id].make(self._bench)
+            self._stack.addWidget(view)
+            if isinstance(view, MemoryView):
+                view.tensors_wanted.connect(self._show_tensors)
+            if isinstance(view, ModelView):
+                view.tensors.place_wanted.connect(self._show_place)
+        return self._made[id]
 
     def show_tab(self, id: str) -> None:
         for at in range(self._tabs.count()):
             if self._tabs.tabData(at) == id:
                 self._tabs.setCurrentIndex(at)
+        self._changed()
 
     def show_talk_tab(self, shown: bool) -> None:
         """Whether talk is one of the tabs."""
@@ -91,7 +128,6 @@ class Inspector(QWidget):
         self.memory.go_to_layers()
 
     def _changed(self) -> None:
-        page = self._pages.get(self.tab)
-        if page is not None:
-            self._stack.setCurrentWidget(page)
+        if self.tab in self._pages:
+            self._stack.setCurrentWidget(self.page(self.tab))
         self.tab_changed.emit(self.tab)

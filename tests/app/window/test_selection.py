@@ -23,6 +23,7 @@ from tests.app.window.selecting import (
     tensors,
 )
 
+CTRL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
 LAYERS = 2  # of the file in the model's view
 
 
@@ -155,6 +156,50 @@ def test_the_strip_always_says_what_is_selected(window: MainWindow, client: Scri
     assert strip.says.text() == "Nothing selected"
     press(window, Qt.Key.Key_Left)
     assert selection.now.layer == 12
+
+
+def test_a_link_is_copied_and_followed(window: MainWindow, client: ScriptedEngine) -> None:
+    selection, clipboard = window.bench.selection, QGuiApplication.clipboard()
+    message = window.bench.chat.path[-1].id
+    selection.select_token(message, 36)
+    selection.select_operation("kqv_out-5", 5, "nvidia:0")
+    text = window.inspector.selection.says.text()
+    assert "” #37 › layer 5 › kqv_out-5 › " in text
+    window.commands.run("view.copy_link")
+    link = clipboard.text()
+    assert link == f"cutaway:token={message}.36;layer=5;operation=kqv_out-5;device=nvidia:0"
+    window.commands.run("view.select_nothing")
+    press(window, Qt.Key.Key_G, CTRL | SHIFT)
+    assert selection.link() == link
+    assert window.inspector.selection.says.text() == text
+    assert window.talk.notices.texts == []
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        ("cutaway:layer=99", "layer is 99; this model has 12"),
+        ("cutaway:token=999.0", "not in this chat"),
+        ("cutaway:token={}.400", "#401; the message has fewer"),
+        ("<b>cutaway:</b>", "“<b>cutaway:</b>”"),
+    ],
+)
+def test_a_link_to_elsewhere_is_refused_aloud(
+    window: MainWindow, client: ScriptedEngine, link: str, words: str
+) -> None:
+    window.bench.selection.select_layer(5)
+    QGuiApplication.clipboard().setText(link.format(window.bench.chat.path[-1].id))
+    window.commands.run("view.follow_link")
+    (said,) = window.talk.notices.texts
+    assert words in said
+    assert window.bench.selection.now == Selected(layer=5)
+
+
+def test_a_view_is_asked_for_by_its_page(window: MainWindow, client: ScriptedEngine) -> None:
+    window.panes.show_tab("log")
+    window.panes.toggle_inspector()
+    window.bench.selection.show_in("memory")
+    assert window.inspector.memory.isVisible()
 
 
 def test_back_is_offered_only_where_there_is_a_way(window: MainWindow) -> None:

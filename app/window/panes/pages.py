@@ -1,0 +1,29 @@
+"""The pages of the inspector, in the order of their tabs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtWidgets import QWidget
+
+from app.state.workbench import Workbench
+from app.views.log import LogView
+from app.views.memory.memory import MemoryView
+from app.views.models.model import ModelView
+
+
+@dataclass(frozen=True)
+class InspectorPage:
+    """A tab and the view behind it, which `make` gives when it is first shown."""
+
+    id: str
+    title: str
+    key: str
+    make: Callable[[Workbench], QWidget]
+
+
+# Token Ctrl+1, Memory Ctrl+2, Layers Ctrl+3, Graph Ctrl+4, Tensors Ctrl+5, Profile Ctrl+6.
+PAGES = (
+    InspectorPage("memory", "Memory", "Ctrl+2", MemoryView),
+    InspectorPage("model", "Model", "Ctrl+I", ModelView),
+    InspectorPage("log", "Log", "Ctrl+Shift+J", lambda bench: LogView(bench.log)),
+)
