@@ -33,7 +33,7 @@ log = logging.getLogger("engine")
 class StageProgress:
     """How far a stage is (`load`, `compile`, `prefill`); `left_s` estimates the seconds left.
 
-    `total` is 0 until the engine has told it. `picture` and `view` are as in `Progress`.
+    `total` is 0 until the engine has told it. `picture`, `view` and `block` are as in `Progress`.
     """
 
     name: StageName
@@ -42,6 +42,7 @@ class StageProgress:
     left_s: float | None
     picture: tuple[int, int] | None = None
     view: tuple[int, int] | None = None
+    block: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -265,7 +266,13 @@ class Session(QObject):
         known = progress.done > 0 and took > 0.2
         left = took / progress.done * (progress.total - progress.done) if known else None
         self.stage = StageProgress(
-            progress.stage, progress.done, progress.total, left, progress.picture, progress.view
+            progress.stage,
+            progress.done,
+            progress.total,
+            left,
+            progress.picture,
+            progress.view,
+            progress.block,
         )
         self.stage_changed.emit()
 

@@ -16,21 +16,28 @@ class Graph:
     """Immutable data. `nodes` holds every computed tensor and view in topological order.
 
     `outputs` are read after a run; `effects` (cache writes nobody reads) only have to happen.
+    Behind each of `pauses` a run can be told how far it is, and left.
     """
 
     nodes: tuple[Tensor, ...]
     leaves: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     effects: tuple[Tensor, ...] = ()
+    pauses: tuple[Tensor, ...] = ()
 
     @classmethod
-    def of(cls, outputs: Sequence[Tensor], effects: Sequence[Tensor] = ()) -> "Graph":
+    def of(
+        cls,
+        outputs: Sequence[Tensor],
+        effects: Sequence[Tensor] = (),
+        pauses: Sequence[Tensor] = (),
+    ) -> "Graph":
         """The closure of `effects`, then `outputs`, sources first; nameless nodes get node_i."""
         nodes, leaves = _closure([*effects, *outputs])
         for i, tensor in enumerate(nodes):
             if not tensor.name:
                 tensor.number(i)
-        return cls(nodes, leaves, tuple(outputs), tuple(effects))
+        return cls(nodes, leaves, tuple(outputs), tuple(effects), tuple(pauses))
 
     @cached_property
     def inputs(self) -> tuple[Tensor, ...]:

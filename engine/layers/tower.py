@@ -34,10 +34,13 @@ Fill = Callable[[TowerStep], Array]
 
 
 class TowerPass:
-    """One pass of a tower over `n` patches: the inputs that it has asked for so far."""
+    """One pass of a tower over `n` patches: the inputs that it has asked for so far, and the
+    results of the blocks behind which it may be left.
+    """
 
     def __init__(self, n: int) -> None:
         self.n = n
+        self.pauses: list[Tensor] = []
         self._inputs: dict[str, tuple[Tensor, Fill]] = {}
 
     def fill(self, step: TowerStep) -> dict[Tensor, Array]:
@@ -51,6 +54,11 @@ class TowerPass:
     def ints(self, name: str, *shape: int) -> Tensor:
         """i32, of the step's input of that name; ids of padding are 0."""
         return self._input(name, I32, shape, lambda s: s.inputs[name])
+
+    def pause(self, x: Tensor) -> Tensor:
+        """x, the result of a block."""
+        self.pauses.append(x)
+        return x
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, scale: float, sight: str = EVERYTHING

@@ -151,7 +151,7 @@ class RMSBlock:
         x = ops.add(h, x).named("v/ffn_inp", i)
         h = self.ln2(x, spec.eps, "v/ffn_inp_normed", i)
         h = self.scaled(self.ffn(h, i, spec.activation), first=False)
-        return ops.add(h, x).named("v/layer_out", i)
+        return p.pause(ops.add(h, x).named("v/layer_out", i))
 
     def scaled(self, h: Tensor, first: bool) -> Tensor:
         """What attention (`first`) or feed-forward adds [E, T]; here as it is."""

@@ -64,8 +64,9 @@ class Failed(Reply, frozen=True):
 class Progress(Reply, frozen=True):
     """How far a stage of a request is. `estimate` is the perplexity so far, while scoring.
 
-    While pictures are encoded, `picture` is the number of the one and how many the prompt has, and
-    `view` the number of its view and how many it has, all from 1.
+    While pictures are encoded, what is counted are blocks of the tower. `picture` is the number of
+    the one and how many the prompt has, `view` the number of its view and how many it has, `block`
+    the number of the tower's block and how many it has, all from 1.
     """
 
     stage: StageName
@@ -74,3 +75,4 @@ class Progress(Reply, frozen=True):
     estimate: float | None = None
     picture: tuple[int, int] | None = None
     view: tuple[int, int] | None = None
+    block: tuple[int, int] | None = None

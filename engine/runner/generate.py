@@ -135,11 +135,20 @@ class _Answer:
                 yield Progress(self.request.id, "prefill", done, len(pending))
 
     def _encoding(self, encoding: Encoding) -> Progress:
-        shown, done, total = encoding.picture, encoding.done, encoding.total
+        """Counted in blocks, over all views."""
+        shown, views, blocks = encoding.picture, encoding.total, max(1, encoding.blocks)
         self.encode_s[shown] = self.encode_s.get(shown, 0.0) + encoding.seconds
         number = self.prompt.pictures.index(shown) + 1 if shown in self.prompt.pictures else 0
-        picture, view = (number, len(self.prompt.pictures)), (min(done + 1, total), total)
-        return Progress(self.request.id, "encode", done, total, picture=picture, view=view)
+        block = encoding.block + 1 if encoding.done < views else blocks
+        return Progress(
+            self.request.id,
+            "encode",
+            encoding.done * blocks + encoding.block,
+            views * blocks,
+            picture=(number, len(self.prompt.pictures)),
+            view=(min(encoding.done + 1, views), views),
+            block=(min(block, blocks), blocks),
+        )
 
     def _tokens(self, logits: Logits) -> Generator[int, None, None]:
         """Yields drawn tokens; devices compute the next step while a token is being handled."""

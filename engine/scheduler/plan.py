@@ -1,7 +1,7 @@
 """A compiled outline that can be replayed, and the cache of them."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -68,6 +68,29 @@ class Plan:
         """As `run`, but devices are still busy with the last splits; no plan of the planner may
         start before `finish`.
         """
+        self._fill(inputs, recorder)
+        for number in range(len(self._stages)):
+            self._queue(number, recorder)
+
+    def run_in_parts(self, inputs: Values) -> Generator[int, None, list[NDArray[np.generic]]]:
+        """As `run`, but stops behind each pause of the graph and yields how many are passed.
+
+        Nothing is under way then: what is left there leaves nothing behind.
+        """
+        self._fill(inputs, UNRECORDED)
+        passed = 0
+        for number, part in enumerate(self.outline.splits):
+            self._queue(number, UNRECORDED)
+            if part.split.nodes[-1] in self.outline.graph.pauses:
+                for device in {part.split.backend for part in self.outline.splits}:
+                    device.synchronize()
+                self._settle()
+                passed += 1
+                yield passed
+        return self.finish()
+
+    def _fill(self, inputs: Values, recorder: Recorder) -> None:
+        """Bring the inputs to every device that reads them."""
         recorder.given(self.outline, inputs)
         block = self._staging.claim(0, self.outline.input_block)
         for tensor, array in self._inputs.items():
@@ -77,19 +100,22 @@ class Plan:
             self._staging.lend(0, block.size, uploaded)
             recorder.moved(i, f"{device}#inputs", block.size, (uploaded,))
         recorder.done("inputs")
-        for i, stage in enumerate(self._stages):
-            if stage.backend.is_host:
-                self._settle()
-            for transfer in stage.arrivals:
-                events = transfer.arrive()
-                if transfer.lends:
-                    self._lent.append(events[-1])
-                recorder.moved(i, transfer.copy.name, transfer.size, events)
-                recorder.done("copy")
-            recorder.run(i, stage.backend.name, stage.commands)
-            for departure in stage.departures:
-                departure.start()
-            recorder.done("queue")
+
+    def _queue(self, number: int, recorder: Recorder) -> None:
+        """Bring in what a split reads, run it, and send off what others read."""
+        stage = self._stages[number]
+        if stage.backend.is_host:
+            self._settle()
+        for transfer in stage.arrivals:
+            events = transfer.arrive()
+            if transfer.lends:
+                self._lent.append(events[-1])
+            recorder.moved(number, transfer.copy.name, transfer.size, events)
+            recorder.done("copy")
+        recorder.run(number, stage.backend.name, stage.commands)
+        for departure in stage.departures:
+            departure.start()
+        recorder.done("queue")
 
     def finish(self, recorder: Recorder = UNRECORDED) -> list[NDArray[np.generic]]:
         """The outputs (reversed shapes) of what was started."""

@@ -48,14 +48,15 @@ class Split:
 def split(
     graph: Graph, assignments: Mapping[Tensor, Assignment], places: Places
 ) -> tuple[Split, ...]:
-    """Cut the graph where the backend changes, and where it would have to wait for more than it did
-    at the start of the split. One copy per (storage, backend) in the whole plan, unless the storage
-    is written in between.
+    """Cut the graph where the backend changes, where it would have to wait for more than it did at
+    the start of the split, and behind the graph's pauses. One copy per (storage, backend) in the
+    whole plan, unless the storage is written in between.
     """
-    cutter = _Cutter(places)
+    cutter, pauses = _Cutter(places), frozenset(graph.pauses)
     for node in graph.nodes:
         if node.op not in VIEW_OPS:
             cutter.add(node, assignments[node].backend)
+            cutter.is_open = node not in pauses
     return tuple(Split(r.backend, tuple(r.nodes), tuple(r.copies)) for r in cutter.runs)
 
 
@@ -70,10 +71,13 @@ class _Run:
 
 
 class _Cutter:
-    """Who wrote each storage last, in which split, and what of it each backend has."""
+    """Who wrote each storage last, in which split, and what of it each backend has. More may go
+    into the last split while that `is_open`.
+    """
 
     def __init__(self, places: Places) -> None:
         self.runs: list[_Run] = []
+        self.is_open = False
         self._places = places
         self._owners: dict[Tensor, Backend] = {}
         self._made: dict[Tensor, int] = {}
@@ -83,7 +87,7 @@ class _Cutter:
         """The next node goes into the last split, or opens another."""
         wanted = self._missing(node, backend)
         latest = max((made for made in wanted.values()), default=-1)
-        run = self.runs[-1] if self.runs else None
+        run = self.runs[-1] if self.is_open else None
         if run is None or run.backend is not backend or latest > run.waits:
             run = _Run(backend, waits=latest)
             self.runs.append(run)

@@ -102,7 +102,7 @@ def test_kernels_are_told_of_as_built_for_the_answer_before_its_picture_is_looke
     stages = [e.stage for e in told if e.stage != "prefill"]
     assert list(dict.fromkeys(stages)) == ["compile", "encode"]
     looked = stages.index("encode")
-    assert (told[looked].done, told[looked].total) == (0, 1)
+    assert (told[looked].done, told[looked].total) == (0, 2)
 
 
 def test_what_the_engine_does_not_hold_is_named_to_be_brought(worker: Worker, path: Path) -> None:

@@ -21,7 +21,7 @@ from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, ROW_COMPACT
 from app.views.talk.message_row import MessageRow
-from app.views.talk.statistics import details, stage_left, stage_title, summary, which_view
+from app.views.talk.statistics import details, stage_left, stage_title, summary, which_block
 from app.widgets.basics import Button, IconButton, label, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.markdown.view import MarkdownView
@@ -207,7 +207,7 @@ class AnswerProgress(QWidget):
         amount = f"{grouped(stage.done)} of {grouped(stage.total)}"
         amount += " tokens" if stage.name == "prefill" else ""
         if stage.name == "encode":
-            amount = which_view(stage)
+            amount = which_block(stage)
         left = stage_left(stage)
         parts = [*before, stage_title(stage), amount, f"{left} left" if left else ""]
         self._words.setText(LINE.join(filter(None, parts)))

@@ -43,10 +43,10 @@ def stage_title(stage: StageProgress | None) -> str:
     return STAGES[stage.name]
 
 
-def which_view(stage: StageProgress) -> str:
-    """Which picture the tower is at, and which view of it, where there are several."""
+def which_block(stage: StageProgress) -> str:
+    """Which picture the tower is at, which view of it and which block, where there are several."""
     said = []
-    for what, at in (("picture", stage.picture), ("view", stage.view)):
+    for what, at in (("picture", stage.picture), ("view", stage.view), ("block", stage.block)):
         if at is not None and at[1] > 1:
             said.append(f"{what} {at[0]} of {at[1]}")
     return ", ".join(said)

@@ -44,9 +44,12 @@ class BuiltTower:
     learned: Mapping[str, Values]
 
     def build(self, n: int) -> tuple[TowerPass, Graph]:
-        """The graph of one pass over n patches: rows [E * (1 + deepstack), rows]."""
+        """The graph of one pass over n patches: rows [E * (1 + deepstack), rows]; it pauses behind
+        each block.
+        """
         p = TowerPass(n)
-        return p, Graph.of([self.tower.forward(p).named("v/projected")])
+        rows = self.tower.forward(p).named("v/projected")
+        return p, Graph.of([rows], pauses=p.pauses)
 
 
 def has_tower(file: GGUFFile) -> bool:

@@ -22,13 +22,15 @@ from engine.scheduler.record import Values
 
 
 class Encoding(NamedTuple):
-    """A tower at work: so many views of a picture are done, and kernels for the next are built.
-    `seconds` is the work since it was told last.
+    """A tower at work: so many views of a picture are done, kernels for the next are built, and
+    so many of the tower's blocks are done for it. `seconds` is the work since it was told last.
     """
 
     picture: Shown
     done: int
     total: int
+    block: int
+    blocks: int
     seconds: float = 0.0
 
 
@@ -96,8 +98,21 @@ class Viewer:
     ) -> Generator[Encoding, None, Kept]:
         """The rows of all views, those that are not there computed now; finished views stay.
 
-        Raises `Cancelled`, `UnknownPictures`, `NoMem`.
+        Raises `Cancelled`, between two blocks, `UnknownPictures`, `NoMem`.
         """
+        work = self._encode(picture, cancelled)
+        while True:
+            begun = perf_counter()
+            try:
+                at = next(work)
+            except StopIteration as end:
+                kept: Kept = end.value
+                return kept
+            yield at._replace(seconds=perf_counter() - begun)
+
+    def _encode(
+        self, picture: Shown, cancelled: Callable[[], bool]
+    ) -> Generator[Encoding, None, Kept]:
         kept = self.store.take(picture)
         plan = picture.plan
         passes = self.tower.passes(plan)
@@ -105,24 +120,22 @@ class Viewer:
         if not missing:
             return kept
         total = len(passes)
-        before = total - len(missing)
         resizer: Resizer | None = None
-        taken = 0.0
-        for done, view in enumerate(missing, before):
+        for done, view in enumerate(missing, total - len(missing)):
             _heed(cancelled)
-            begun = perf_counter()
             resizer = resizer or Resizer(self.album.picture(picture.digest), self.tower.rule)
             ready = self._prepare(resizer, plan, view)
-            yield Encoding(picture, done, total, taken + perf_counter() - begun)
+            at = Encoding(picture, done, total, 0, len(ready.plan.outline.graph.pauses))
+            yield at
             _heed(cancelled)  # building may have taken long
             running = perf_counter()
-            rows = self._run(ready)
+            rows = yield from self._run(ready, at, cancelled)
             first = picture.starts[view]
             kept.rows[first : first + len(rows)] = rows
             kept.done |= {view} if total == len(plan.views) else set(range(len(plan.views)))
-            taken = perf_counter() - running
-            self.per_patch = (ready.resize_s + taken) * total / max(1, self.patches(plan))
-        yield Encoding(picture, total, total, taken)
+            taken = ready.resize_s + perf_counter() - running
+            self.per_patch = taken * total / max(1, self.patches(plan))
+        yield at._replace(done=total)
         self.album.forget_pixels()
         return kept
 
@@ -172,8 +185,19 @@ class Viewer:
         compiled, p = self._planner.plan_with(("tower", n), lambda: self.built.build(n))
         return _Pass(compiled, p.fill(step), step.rows, view, resize_s)
 
-    def _run(self, ready: _Pass) -> Floats:
-        (rows,) = ready.plan.run(ready.inputs)
+    def _run(
+        self, ready: _Pass, at: Encoding, cancelled: Callable[[], bool]
+    ) -> Generator[Encoding, None, Floats]:
+        """The rows of a view, telling of each block."""
+        parts = ready.plan.run_in_parts(ready.inputs)
+        while True:
+            try:
+                block = next(parts)
+            except StopIteration as end:
+                (rows,) = end.value
+                break
+            yield at._replace(block=block)
+            _heed(cancelled)
         made: Floats = rows.reshape(-1, self.store.width)[: ready.rows].astype(np.float32)
         return made
 

@@ -234,7 +234,7 @@ def looking(window: MainWindow) -> None:
     pictures(window, 2)
     assert window.bench.chat.send("What is in the pictures?")
     asked = client(window).last
-    client(window).say(Progress(asked.id, "encode", 7, 26, None, (1, 2), (3, 13)))
+    client(window).say(Progress(asked.id, "encode", 29, 156, None, (1, 2), (3, 13), (6, 12)))
 
 
 def pictured(window: MainWindow) -> None:

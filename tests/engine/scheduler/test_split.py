@@ -103,3 +103,20 @@ def test_what_was_written_since_is_brought_again() -> None:
         ("a", ["twice"], []),
         ("host", ["second"], ["host#cache"]),
     ]
+
+
+def test_a_split_ends_behind_a_pause() -> None:
+    a, h = Device("a"), host()
+    x = leaf("x", F32, (4, 2), Role.INPUT)
+    w = leaf("w", F32, (4, 4), Role.WEIGHT)
+    one = ops.matmul(w, x).named("one")
+    two = ops.silu(one.reshape(4, 2)).named("two")
+    out = ops.add(two, one).named("out")
+    for pauses, expected in (
+        ((), [["one", "two", "out"]]),
+        ((one,), [["one"], ["two", "out"]]),
+        ((one, out), [["one"], ["two", "out"]]),
+    ):
+        splits = cut(Graph.of([out], pauses=pauses), [a, h], {w: a})
+        assert [[n.name for n in s.nodes] for s in splits] == expected
+        assert [c.name for s in splits for c in s.copies] == ["a#x"]

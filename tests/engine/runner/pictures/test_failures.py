@@ -1,6 +1,6 @@
 """A tower that fails in the middle of a picture: nothing is lost, and the next question works."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import pytest
 from engine.errors import DeviceError, NoMem
 from engine.runner.api import Model
 from engine.runner.pictures.items import Item, PictureRow, Shown
-from engine.runner.pictures.viewer import Viewer
+from engine.runner.pictures.viewer import Encoding, Viewer
 from engine.runner.prompt import encoded
 from engine.runner.sequence import Sequenced
 from tests.engine.runner.failing import Steps, counted
@@ -67,6 +67,16 @@ def begun(model: Model, one: list[Item]) -> Sequenced:
     return sequence
 
 
+def ended(work: Run, *args: object) -> Any:
+    """What a generator returns in the end."""
+    parts = work(*args)
+    while True:
+        try:
+            next(parts)
+        except StopIteration as end:
+            return end.value
+
+
 def watched(patch: pytest.MonkeyPatch, around: Callable[[Run], Run]) -> list[int]:
     """Views as they are done; the middle one's work is what `around` makes of it."""
     views: list[int] = []
@@ -77,8 +87,10 @@ def watched(patch: pytest.MonkeyPatch, around: Callable[[Run], Run]) -> list[int
         work = around(real_prepare) if view == MIDDLE else real_prepare
         return work(viewer, resizer, plan, view)
 
-    def run(viewer: Viewer, ready: Any) -> np.ndarray:
-        rows: np.ndarray = (around(real_run) if ready.view == MIDDLE else real_run)(viewer, ready)
+    def run(viewer: Viewer, ready: Any, *rest: object) -> Generator[Encoding, None, np.ndarray]:
+        yield from ()
+        work = around(ended) if ready.view == MIDDLE else ended
+        rows: np.ndarray = work(real_run, viewer, ready, *rest)
         views.append(ready.view)
         return rows
 
