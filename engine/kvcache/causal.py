@@ -54,11 +54,10 @@ class CausalCache:
         up to the end of a group whose members all see each other, all of it in this step.
         """
         n = len(positions)
-        if self._n_used + n > self.n_cells and (self.window or self.chunk):
+        if self.n_free < n and (self.window or self.chunk):
             self._slide(sequence, int(positions[0]))
-        n_free = self.n_cells - self._n_used
-        if n_free < n:
-            raise ContextFull(n, n_free, f"free of {self.n_cells} cells of the KV cache")
+        if self.n_free < n:
+            raise ContextFull(n, self.n_free, f"free of {self.n_cells} cells of the KV cache")
         if self._n_used == self.n_kv:  # no gaps: the usual case, and quick
             ids = np.arange(self.n_kv, self.n_kv + n, dtype=np.int32)
         else:
@@ -89,13 +88,25 @@ class CausalCache:
         self.cells[:, POSITION] += shift
         return shift
 
+    def share(self, sequence: int, source: int, end: int) -> None:
+        """Let an empty sequence see the source's tokens before position `end` as its own: the same
+        cells, of which none is written. `remove` undoes it.
+        """
+        shared = self._of(source) & (self.cells[:, POSITION] < end)
+        self.cells[shared, BITS] |= 1 << sequence
+
+    @property
+    def n_free(self) -> int:
+        """Cells that no sequence holds."""
+        return self.n_cells - self._n_used
+
     def can_resume(self, sequence: int, position: int) -> bool:
         """Whether the next token of a sequence may stand at `position`: all it sees is still here.
 
         What lies from `position` on is removed first by the caller.
         """
         held = self.cells[self._of(sequence), POSITION]
-        wanted = np.arange(self._first_of(position), position)
+        wanted = np.arange(self.first_seen(position), position)
         return bool(np.isin(wanted, held).all())
 
     def clear(self) -> None:
@@ -125,7 +136,7 @@ class CausalCache:
             if mine.any():
                 position = self.cells[:, POSITION]
                 following = first if other == sequence else int(position[mine].max()) + 1
-                seen = self._first_of(following)
+                seen = self.first_seen(following)
                 self._release(mine & (position < seen), other)
 
     def _first(self, positions: Ints) -> Ints:
@@ -135,7 +146,8 @@ class CausalCache:
             first = np.maximum(first, positions - self.window + 1)
         return first if self.chunk is None else positions - positions % self.chunk
 
-    def _first_of(self, position: int) -> int:
+    def first_seen(self, position: int) -> int:
+        """The first position that a token at `position` sees."""
         return int(self._first(np.array([position], np.int32))[0])
 
     def _spans(self, positions: Ints, sequence: int, ends: Ints | None) -> Ints:

@@ -37,6 +37,16 @@ class CacheGroup:
                 self.encoded.remove(0)
             raise
 
+    def share(self, sequence: int, source: int, end: int) -> None:
+        """`CausalCache.share` in every cache."""
+        for cache in self.caches:
+            cache.share(sequence, source, end)
+
+    @property
+    def n_free(self) -> int:
+        """Cells that are free in every cache."""
+        return min((cache.n_free for cache in self.caches), default=0)
+
     def can_resume(self, sequence: int, position: int) -> bool:
         """Whether every cache still holds what a token at `position` sees."""
         seen = self.encoded is None or sequence != 0 or self.encoded.can_resume(position)

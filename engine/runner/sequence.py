@@ -25,26 +25,25 @@ from engine.scheduler.record import UNRECORDED, Recorder
 
 @dataclass
 class Sequenced:
-    """`items` are exactly those that the caches hold, in order of their positions: tokens, and
-    where there is a viewer rows of pictures.
+    """`items` are exactly those that the caches hold of the sequence `number`, in order of their
+    positions: tokens, and where there is a viewer rows of pictures.
     """
 
     stepper: Stepper
     viewer: Viewer | None = None
     items: list[Item] = field(default_factory=list)
+    number: int = 0
     n_shifts: int = 0
 
     @property
     def n_ctx(self) -> int:
         return self.stepper.built.n_ctx
 
-    def reuse(self, prompt: Sequence[Item]) -> int:
-        """Keep the cached prefix that the prompt shares, forget the rest. Returns its length.
+    def shared(self, prompt: Sequence[Item]) -> int:
+        """How many items at the prompt's start need not be computed again.
 
-        It ends in no group of rows that see each other. At least one item of the prompt is left to
-        compute, for its logits. These equal a fresh context's but for their last bits (other
-        kernels compute a short rest), unless the context was shifted: then what is kept has seen
-        items that are gone.
+        They end in no group of rows that see each other. At least one item of the prompt is left to
+        compute, for its logits.
         """
         n = 0
         for held, wanted in zip(self.items, prompt[:-1], strict=False):
@@ -52,10 +51,19 @@ class Sequenced:
                 break
             n += 1
         n = before_group(prompt, before_group(self.items, n))
-        if n and not self.stepper.built.caches.can_resume(0, n):
-            n = 0
+        return n if self.stepper.built.caches.can_resume(self.number, n) else 0
+
+    def reuse(self, prompt: Sequence[Item]) -> int:
+        """Keep the cached prefix that is `shared` with the prompt, forget the rest. Returns its
+        length.
+
+        Logits of what follows equal a fresh context's but for their last bits (other kernels
+        compute a short rest), unless the context was shifted: then what is kept has seen items that
+        are gone.
+        """
+        n = self.shared(prompt)
         self.items = []  # until the caches are known to hold them
-        self.stepper.forget(n)
+        self.stepper.forget(n, sequence=self.number)
         self.items = list(prompt[:n])
         return n
 
@@ -73,20 +81,37 @@ class Sequenced:
             end = before_looking(items, done, end)
             part = items[done:end]
             assert part, "a group fits a batch"
-            extras = yield from self._extras(part, cancelled)
-            tokens = tokens_of(part).tolist()
-            outputs = [len(part) - 1]
-            logits = self.stepper.step(tokens, len(self.items), outputs, extras=extras)
-            self.items += part
+            extras = yield from self.extras(part, cancelled)
+            logits = self.begin(part, extras)()
             done = end
             yield done
             if done == len(items):
-                return _row(logits)
+                return logits
 
-    def _extras(
+    def begin(
+        self, part: Sequence[Item], extras: Extras, recorder: Recorder = UNRECORDED
+    ) -> Callable[[], Logits]:
+        """Start computing the items that follow, with what `extras` gave for them. Returns a
+        function that waits for the logits [V] after the last and records the items; call it before
+        anything else.
+        """
+        tokens, outputs = tokens_of(part).tolist(), [len(part) - 1]
+        first = len(self.items)
+        finish = self.stepper.start(tokens, first, outputs, self.number, recorder, extras)
+
+        def logits() -> Logits:
+            row = _row(finish())
+            self.items += part
+            return row
+
+        return logits
+
+    def extras(
         self, part: Sequence[Item], cancelled: Callable[[], bool]
     ) -> Generator[Encoding, None, Extras]:
-        """What pictures, in this part or before it, mean for its step."""
+        """What pictures, in this part or before it, mean for its step. Yields how far the tower is
+        with one. Raises `Cancelled`, `CannotSee`, `UnknownPictures`.
+        """
         if self.viewer is None:
             if any(runs(part)):
                 raise CannotSee
@@ -111,16 +136,7 @@ class Sequenced:
         token; call it before anything else.
         """
         at = None if self.viewer is None else self._places([token])
-        finish = self.stepper.start(
-            [token], len(self.items), [0], recorder=recorder, extras=Extras(places=at)
-        )
-
-        def logits() -> Logits:
-            row = _row(finish())
-            self.items.append(token)
-            return row
-
-        return logits
+        return self.begin([token], Extras(places=at), recorder)
 
     def shift(self, keep: int, cancelled: Callable[[], bool]) -> list[Item]:
         """Make room for half a context: forget the oldest of what follows the first `keep` items,
@@ -141,9 +157,9 @@ class Sequenced:
         self.items = []  # until the caches are known to hold them
         self.n_shifts += 1
         try:
-            self.stepper.forget(begin, end, places=end - begin - saved(gone))
+            self.stepper.forget(begin, end, self.number, end - begin - saved(gone))
         except (CutawayError, MemoryError):
-            self.stepper.forget(0)
+            self.stepper.forget(0, sequence=self.number)
             if kept:
                 for _ in self.prefill(kept, cancelled):
                     pass

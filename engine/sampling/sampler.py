@@ -1,6 +1,6 @@
 """Drawing the next token: penalties, top-k, top-p, min-p, temperature, in llama.cpp's order."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,17 +50,48 @@ class Sampler:
 
     def sample(self, logits: NDArray[np.float32], history: Sequence[int]) -> int:
         """The next token from logits [V], given the tokens so far. Raises `BadLogits`."""
-        p = self.params
-        scores = penalize(logits, history, p)
-        if not np.isfinite(scores.max()):  # the maximum of anything with a NaN is NaN
-            raise BadLogits
-        if p.temperature <= GREEDY:
-            return int(np.argmax(scores))
-        kept = min_p(top_p(top_k(scores, p.top_k), p.top_p), p.min_p)
-        weights = np.exp((kept.logits - kept.logits[0]) / p.temperature)
-        running = np.cumsum(weights)
+        scores = _penalized(logits, history, self.params)
+        *_, (_, kept) = narrowed(scores, self.params)
+        if self.params.temperature <= GREEDY:
+            return int(kept.ids[0])
+        running = np.cumsum(np.exp(kept.logits))
         drawn = self._random.random() * running[-1]
         return int(kept.ids[min(np.searchsorted(running, drawn, "right"), len(running) - 1)])
+
+
+def candidates(
+    logits: AnyFloats, history: Sequence[int], params: Sampling
+) -> Iterator[tuple[str, Candidates]]:
+    """Each step from logits [V] to what `Sampler.sample` draws from, and what it leaves: penalties,
+    then those of `narrowed`. Raises `BadLogits`.
+    """
+    scores = _penalized(logits, history, params)
+    yield "penalties", Candidates(np.arange(scores.size), scores.astype(np.float64))
+    yield from narrowed(scores, params)
+
+
+def _penalized(logits: AnyFloats, history: Sequence[int], params: Sampling) -> AnyFloats:
+    scores = penalize(logits, history, params)
+    if not np.isfinite(scores.max()):  # the maximum of anything with a NaN is NaN
+        raise BadLogits
+    return scores
+
+
+def narrowed(scores: AnyFloats, params: Sampling) -> Iterator[tuple[str, Candidates]]:
+    """Each step that follows penalties, and what it leaves; of the last, the temperature, each is
+    drawn as likely as the softmax of the logits says, whose largest is 0.
+    """
+    if params.temperature <= GREEDY:
+        yield "temperature", Candidates(np.argmax(scores, keepdims=True), np.zeros(1))
+        return
+    kept = top_k(scores, params.top_k)
+    yield "top_k", kept
+    kept = top_p(kept, params.top_p)
+    yield "top_p", kept
+    kept = min_p(kept, params.min_p)
+    yield "min_p", kept
+    scaled = (kept.logits - kept.logits[0]) / params.temperature
+    yield "temperature", Candidates(kept.ids, scaled)
 
 
 def penalize(logits: AnyFloats, history: Sequence[int], params: Sampling) -> AnyFloats:

@@ -161,3 +161,33 @@ def test_tokens_stay_in_their_chunk() -> None:
     assert (cache.cells[:, 0] != 0).sum() == 6
     cache.remove(0, 3)
     assert cache.can_resume(0, 3)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    sight=st.sampled_from([(None, None), (6, None), (None, 8)]),
+    n=st.integers(1, 30),
+    end=st.integers(0, 30),
+    more=st.integers(0, 4),
+)
+def test_a_sequence_that_shares_cells_sees_them_and_leaves_them(
+    sight: tuple[int | None, int | None], n: int, end: int, more: int
+) -> None:
+    cache = CausalCache(64, *sight)
+    cache.start(positions(0, 3), 2)  # somebody else's, so that cells lie scattered
+    cache.start(positions(0, n), 0)
+    cache.remove(2, 1, None)
+    before, state = cache.cells.copy(), (cache.n_kv, cache.n_free)
+    end = min(end, n)
+    cache.share(7, 0, end)
+    assert cache.n_free == state[1]  # the same cells
+    if more:
+        step = cache.start(positions(end, more), 7)
+        assert not (before[step.ids, BITS]).any()
+        for span, p in zip(step.spans, range(end, end + more), strict=True):
+            assert visible(cache, span) == list(range(cache.first_seen(p), p + 1))
+    held = (before[:, BITS] & 1) != 0
+    assert ((cache.cells[held, BITS] & 1) != 0).all()
+    cache.remove(7, 0)
+    np.testing.assert_array_equal(cache.cells, before)
+    assert (cache.n_kv, cache.n_free) == state

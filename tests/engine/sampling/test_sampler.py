@@ -11,6 +11,7 @@ from engine.protocol import Sampling
 from engine.sampling.sampler import (
     BadLogits,
     Sampler,
+    candidates,
     log_softmax,
     min_p,
     penalize,
@@ -168,3 +169,36 @@ def test_logits_that_are_no_numbers_say_so(bad: list[float]) -> None:
 def test_settings_out_of_range_are_named(changes: dict[str, float]) -> None:
     with pytest.raises(BadSetting, match=next(iter(changes))):
         Sampler(Sampling(**changes))  # type: ignore[arg-type]
+
+
+@FAST
+@given(LOGITS, st.integers(0, 8), st.floats(0.05, 1), st.floats(0, 0.5), st.integers(0, 99))
+def test_the_steps_that_are_told_are_those_that_are_drawn_from(
+    logits: np.ndarray, k: int, p: float, least: float, seed: int
+) -> None:
+    history = [0, 0, logits.size - 1]
+    params = Sampling(0.7, k, p, least, repeat_penalty=1.3, presence_penalty=0.5, seed=seed)
+    steps = dict(candidates(logits, history, params))
+    assert list(steps) == ["penalties", "top_k", "top_p", "min_p", "temperature"]
+    before = penalize(logits, history, params).astype(np.float64)
+    np.testing.assert_array_equal(steps["penalties"].logits, before)
+    counts = [len(step.ids) for step in steps.values()]
+    assert counts == sorted(counts, reverse=True)
+    last = steps["temperature"]
+    np.testing.assert_allclose(last.logits, (before[last.ids] - before.max()) / 0.7)
+    rest = np.setdiff1d(np.arange(logits.size), last.ids)
+    assert not rest.size or before[rest].max() <= before[last.ids].min()
+    running = np.cumsum(probabilities(last.logits))
+    drawn = last.ids[np.searchsorted(running, np.random.Generator(np.random.PCG64(seed)).random())]
+    assert Sampler(params).sample(logits, history) == drawn
+
+
+def test_a_greedy_choice_has_two_steps() -> None:
+    steps = dict(candidates(np.float32([1, 3, 2]), [1], Sampling(0, repeat_penalty=4)))
+    assert [(name, len(step.ids)) for name, step in steps.items()] == [
+        ("penalties", 3),
+        ("temperature", 1),
+    ]
+    assert steps["temperature"].ids.tolist() == [2]
+    with pytest.raises(BadLogits):
+        list(candidates(np.float32([1, np.nan]), [], Sampling(0)))
