@@ -36,6 +36,7 @@ ORDER = [
     ("engine.models",),
     ("engine.sampling",),
     ("engine.runner",),
+    ("engine.inside",),
     ("engine.worker",),
     # The app. Widgets know no domain, state knows no widgets, and a view of one area knows no other
     # area's views, but for those in a row before it.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from time import time_ns
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -225,6 +225,15 @@ class Commands(ABC):
 
 Where = Callable[[Tensor], Location]
 TypeOf = Callable[[Tensor], BufferType | None]
+Computes = dict[Tensor, tuple[Tensor, ...]]
+"""For a lowered node the nodes of the graph that it computes, or helps to."""
+
+
+class KernelCall(NamedTuple):
+    """One launch of a lowered node: `kernel` as in `Ran`, and what its program is built with."""
+
+    kernel: str
+    defines: str = ""
 
 
 class Backend(ABC):
@@ -305,14 +314,22 @@ class Backend(ABC):
 
     @abstractmethod
     def lower(
-        self, nodes: Sequence[Tensor], type_of: TypeOf, kept: frozenset[Tensor] | None = None
+        self,
+        nodes: Sequence[Tensor],
+        type_of: TypeOf,
+        kept: frozenset[Tensor] | None = None,
+        computes: Computes | None = None,
     ) -> tuple[Tensor, ...]:
         """The nodes as this device runs them: fused, helpers inserted. Pure data, no memory.
 
         `kept` are the storages that are read outside of these nodes: each is still produced under
         its own tensor. What only these nodes read may vanish into a fused one; with None nothing
-        may.
+        may. What became of which node is put into `computes`; a helper computes none.
         """
+
+    @abstractmethod
+    def calls(self, node: Tensor, type_of: TypeOf) -> Sequence[KernelCall]:
+        """The launches of a lowered node, in order, as data."""
 
     def in_place(self, node: Tensor) -> Collection[int]:
         """Positions of the sources in whose place a lowered node may write its result.

@@ -78,12 +78,13 @@ class Placement:
     """`layers[i]` is the device of layer i, its cache with it; the last is the output block's.
 
     A weight whose name a pattern of `overrides` matches lies where the first such says. `reasons`
-    tells every automatic decision in a sentence.
+    tells every automatic decision in a sentence; layers in `asked` lie where a person wants them.
     """
 
     layers: tuple[str, ...]
     overrides: tuple[tuple[str, str], ...] = ()
     reasons: tuple[str, ...] = ()
+    asked: frozenset[int] = frozenset()
 
     @property
     def n_layer(self) -> int:

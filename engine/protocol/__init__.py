@@ -8,6 +8,7 @@ one of these modules; what can be sent is derived from the classes there are.
 from engine.protocol.chat import *
 from engine.protocol.devices import *
 from engine.protocol.file import *
+from engine.protocol.graph import *
 from engine.protocol.load import *
 from engine.protocol.measure import *
 from engine.protocol.memory import *

@@ -6,7 +6,7 @@ what they copy from it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.backends.base import Backend, BufferType
 from engine.gguf.formats import F32
@@ -20,10 +20,13 @@ from engine.scheduler.split import Split
 
 @dataclass(frozen=True)
 class LoweredSplit:
-    """A split, and its nodes as the backend runs them (fused, helpers inserted)."""
+    """A split, and its nodes as the backend runs them (fused, helpers inserted), each with the
+    nodes of the graph that it computes, or helps to.
+    """
 
     split: Split
     nodes: tuple[Tensor, ...]
+    computes: Mapping[Tensor, tuple[Tensor, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ drawn, and gives the size of each device's arena without allocating anything.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.backends.base import Backend, BufferType
+from engine.backends.base import Backend, BufferType, Computes
 from engine.graph.graph import Graph
 from engine.graph.tensor import Role, Tensor
 from engine.scheduler.allocate import ArenaLayout, ArenaPlace, allocate
@@ -84,15 +84,7 @@ def outline(
     places = Places(backends, types, mapped)
     assignments = assign(graph, places, pins)
     splits = split(graph, assignments, places)
-    lowered = tuple(
-        LoweredSplit(
-            s,
-            s.backend.lower(
-                s.nodes, places.types_on(s.backend), _kept(graph, splits, s) if fused else None
-            ),
-        )
-        for s in splits
-    )
+    lowered = tuple(_lowered(s, places, _kept(graph, splits, s) if fused else None) for s in splits)
     kinds = {b.name: arena_type(b) for b in backends}
     offsets, block = _input_block(graph, kinds.values())
     readers = {c.target.name for s in splits for c in s.copies if c.source.role is Role.INPUT}
@@ -105,6 +97,12 @@ def outline(
     return Outline(
         graph, assignments, lowered, offsets, block, line.steps, layouts, places, staging
     )
+
+
+def _lowered(own: Split, places: Places, kept: frozenset[Tensor] | None) -> LoweredSplit:
+    computes: Computes = {}
+    nodes = own.backend.lower(own.nodes, places.types_on(own.backend), kept, computes)
+    return LoweredSplit(own, nodes, {node: computes.get(node, ()) for node in nodes})
 
 
 def _kept(graph: Graph, splits: Sequence[Split], own: Split) -> frozenset[Tensor]:

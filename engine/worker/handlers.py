@@ -8,14 +8,17 @@ import numpy as np
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import CannotSee, NoMem
 from engine.gguf import GGUFFile
+from engine.inside.graph import describe_graph
 from engine.memory.records import BackendMemory
 from engine.protocol import (
     Bench,
     BenchDone,
+    DescribeGraph,
     DescribePlan,
     Devices,
     Finished,
     Generate,
+    GraphDone,
     ListDevices,
     Load,
     Loaded,
@@ -110,8 +113,22 @@ def _plan(service: Service, request: DescribePlan) -> Planned:
         return describe_plan(request, placed, name_of(file))
 
 
+@answers(DescribeGraph)
+def _graph(service: Service, request: DescribeGraph) -> GraphDone:
+    if not request.path:
+        model, _ = service.model
+        stepper, placement = model.stepper, model.dry.placement
+        make, fused = stepper.planner.outline, stepper.fused_attention
+        return describe_graph(request, model.built, placement, make, fused)
+    with _placed(request) as (_, placed):
+        dry = placed.dry
+        return describe_graph(request, dry.built, dry.placement, dry.outline, dry.fused)
+
+
 @contextmanager
-def _placed(request: Predict | DescribePlan) -> Iterator[tuple[GGUFFile, DecidedPlacement]]:
+def _placed(
+    request: Predict | DescribePlan | DescribeGraph,
+) -> Iterator[tuple[GGUFFile, DecidedPlacement]]:
     """A model and where it would go, open for as long as that is looked at."""
     options = request.options
     with ExitStack() as stack:

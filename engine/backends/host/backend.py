@@ -13,6 +13,8 @@ from engine.backends.base import (
     BufferType,
     Bytes,
     Commands,
+    Computes,
+    KernelCall,
     Location,
     MemoryPool,
     Owner,
@@ -89,9 +91,18 @@ class HostBackend(Backend):
         return node.op in OPERATIONS or node.op in VIEW_OPS
 
     def lower(
-        self, nodes: Sequence[Tensor], type_of: TypeOf, kept: frozenset[Tensor] | None = None
+        self,
+        nodes: Sequence[Tensor],
+        type_of: TypeOf,
+        kept: frozenset[Tensor] | None = None,
+        computes: Computes | None = None,
     ) -> tuple[Tensor, ...]:
+        if computes is not None:
+            computes.update((node, (node,)) for node in nodes)
         return tuple(nodes)
+
+    def calls(self, node: Tensor, type_of: TypeOf) -> Sequence[KernelCall]:
+        return (KernelCall(node.op),)
 
     def in_place(self, node: Tensor) -> Collection[int]:
         return range(len(node.src)) if node.op in IN_PLACE else ()

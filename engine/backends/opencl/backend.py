@@ -9,6 +9,8 @@ from engine.backends.base import (
     Backend,
     BufferType,
     Bytes,
+    Computes,
+    KernelCall,
     Location,
     Owner,
     Roof,
@@ -93,9 +95,19 @@ class OpenCLBackend(Backend):
         return family is not None and family.supports(node, type_of)
 
     def lower(
-        self, nodes: Sequence[Tensor], type_of: TypeOf, kept: frozenset[Tensor] | None = None
+        self,
+        nodes: Sequence[Tensor],
+        type_of: TypeOf,
+        kept: frozenset[Tensor] | None = None,
+        computes: Computes | None = None,
     ) -> tuple[Tensor, ...]:
-        return lower(nodes, type_of, self._traits, kept)
+        return lower(nodes, type_of, self._traits, kept, computes)
+
+    def calls(self, node: Tensor, type_of: TypeOf) -> Sequence[KernelCall]:
+        return [
+            KernelCall(launch.name, " ".join(f"{k}={v}" for k, v in launch.defines.items()))
+            for launch in launches_of(node, type_of, self._traits)
+        ]
 
     def in_place(self, node: Tensor) -> Collection[int]:
         return IN_PLACE.get(node.op, ())

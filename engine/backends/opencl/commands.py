@@ -103,7 +103,7 @@ def prepare(
         except cl.Error as error:
             raise DeviceError(device, f"kernel {launch.kernel}: {error}") from None
         steps.append((kernel, launch.global_size, launch.local_size))
-        what.append((node, f"{launch.family}.{launch.kernel}"))
+        what.append((node, launch.name))
     return OpenCLCommands(device, queue, steps, memory.values(), what)
 
 

@@ -29,6 +29,11 @@ class Launch:
     local_size: tuple[int, ...] | None = None
     defines: Mapping[str, int | str] = field(default_factory=dict)
 
+    @property
+    def name(self) -> str:
+        """As records have it."""
+        return f"{self.family}.{self.kernel}"
+
 
 @dataclass(frozen=True)
 class DeviceTraits:

@@ -65,7 +65,10 @@ class DryRun:
     def one_token(self) -> Outline:
         """The outline of a decode step with an empty cache."""
         cells = self.built.buckets([0] * len(self.built.caches.caches))
-        _, graph = self.built.build(1, 1, cells, self.fused)
+        return self.outline(self.built.build(1, 1, cells, self.fused)[1])
+
+    def outline(self, graph: Graph) -> Outline:
+        """What a plan of a graph of this model would be."""
         types = _types(self.backends[-1], (*self.weights, *self.caches), self.mapped)
         mapped = self.built.sources.keys()
         return outline(graph, self.backends, types, pins=self.pins, mapped=mapped)

@@ -152,7 +152,8 @@ class _Placing:
                 for i in range(self.built.n_layer + 1)
             )
             moved = ((TOWER, self._tower),) if self._tower is not None else ()
-            placement = Placement(layers, (*self.devices.pins.patterns, *moved))
+            patterns = (*self.devices.pins.patterns, *moved)
+            placement = Placement(layers, patterns, asked=frozenset(self.fixed))
             fused = self.options.flash_attention is not False
             self._dry[key] = dry_run(self.built, self.devices.backends, placement, fused)
         return self._dry[key]

@@ -8,6 +8,7 @@ follow it.
 
 from collections.abc import Sequence
 
+from engine.backends.base import Computes
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.lowering.fusions import PATTERNS
 from engine.backends.opencl.lowering.rewrite import NodeList, Pattern
@@ -17,15 +18,19 @@ from engine.settings import FUSE
 
 
 def fuse(
-    nodes: Sequence[Tensor], kept: frozenset[Tensor] | None, traits: DeviceTraits
+    nodes: Sequence[Tensor],
+    kept: frozenset[Tensor] | None,
+    traits: DeviceTraits,
+    computes: Computes | None = None,
 ) -> tuple[Tensor, ...]:
     """The nodes with every pattern applied that the setting allows; with `kept` None, as they are.
 
-    `kept` are storages that are read elsewhere: they do not vanish. Raises `BadSetting`.
+    `kept` are storages that are read elsewhere: they do not vanish. In `computes` a fused node
+    takes over what its members had. Raises `BadSetting`.
     """
     if kept is None:
         return tuple(nodes)
-    listed = NodeList(nodes, kept, traits)
+    listed = NodeList(nodes, kept, traits, {} if computes is None else computes)
     for pattern in _wanted():
         for place in range(len(listed)):
             fusion = pattern(listed, place) if place in listed else None

@@ -7,7 +7,7 @@ A RESULT takes no launch: it stands for what the node before it writes, too.
 
 from collections.abc import Sequence
 
-from engine.backends.base import TypeOf
+from engine.backends.base import Computes, TypeOf
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.matmul_tiled import AT_ONCE, is_tiled
 from engine.backends.opencl.launches.quantize import panel_rows
@@ -33,13 +33,15 @@ def lower(
     type_of: TypeOf,
     traits: DeviceTraits,
     kept: frozenset[Tensor] | None = None,
+    computes: Computes | None = None,
 ) -> tuple[Tensor, ...]:
     """The nodes to run, in order; fused, except for `kept` storages, unless that is None.
 
     A lowered node is a view onto the storage of the tensor it stands for, so that readers of that
-    tensor find its bytes.
+    tensor find its bytes. `computes` gets the nodes behind each; helpers are of none.
     """
     lowered: list[Tensor] = []
+    computes = {} if computes is None else computes
     together = _together(nodes, type_of)
     made: dict[tuple[object, ...], Tensor] = {}
 
@@ -55,22 +57,25 @@ def lower(
         return once(panels_of(x, Panels(rows, SCHEMES[weight.fmt].exact)))
 
     for node in nodes:
+        parts: Sequence[Tensor] = (node,)
         if node.op is Op.ATTENTION:
-            lowered.extend(split_attention(node, traits))
+            parts = split_attention(node, traits)
         elif node.op is Op.ARGSORT:
-            lowered.extend(split_argsort(node))
+            parts = split_argsort(node)
         elif node.op is Op.MATMUL_ID and is_tiled(MatmulId.of(node).a, type_of):
             product = MatmulId.of(node)
             x, grouped = panels(product.b, product.a, 1), grouped_ids(product)
             experts = MatmulExperts(product.a, x, once(grouped) if grouped else product.ids)
-            lowered.append(in_place_of(node, Op.MATMUL_EXPERTS, experts))
-        elif node not in together:
-            lowered.append(node)
-        elif node is together[node][0]:
+            parts = (in_place_of(node, Op.MATMUL_EXPERTS, experts),)
+        elif node in together and node is together[node][0]:
             a, b = Matmul.of(node).a, Matmul.of(node).b
             x = panels(b, a, panel_rows(b.nelements // b.shape[0], traits))
-            lowered.extend(_products(together[node], x))
-    return fuse(lowered, kept, traits)
+            parts = _products(together[node], x)
+        elif node in together:
+            parts = ()
+        lowered.extend(parts)
+        computes.update((part, tuple(together.get(node, (node,)))) for part in parts)
+    return fuse(lowered, kept, traits, computes)
 
 
 def _together(nodes: Sequence[Tensor], type_of: TypeOf) -> dict[Tensor, list[Tensor]]:

@@ -4,8 +4,10 @@ move.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Generic, TypeVar
 
+from engine.backends.base import Computes
 from engine.backends.opencl.launch import DeviceTraits
 from engine.graph.node import Arguments
 from engine.graph.op import Op
@@ -35,10 +37,15 @@ class NodeList:
     """Lowered nodes while they are rewritten. A place keeps its number; fused ones stay empty."""
 
     def __init__(
-        self, nodes: Sequence[Tensor], kept: frozenset[Tensor], traits: DeviceTraits
+        self,
+        nodes: Sequence[Tensor],
+        kept: frozenset[Tensor],
+        traits: DeviceTraits,
+        computes: Computes,
     ) -> None:
         """Storages in `kept` are read elsewhere: they do not vanish."""
         self.traits = traits
+        self._computes = computes
         self._nodes: list[Tensor | None] = [n for n in nodes if n.op is not Op.RESULT]
         self._kept = kept
         self._known: dict[Tensor, Touched] = {}
@@ -96,6 +103,8 @@ class NodeList:
             return False
         for place in sorted(fusion.members, reverse=True):
             if all(self._may_move(member, place, fusion.members) for member in fusion.members):
+                origins = [self._computes.get(self[member], ()) for member in fusion.members]
+                self._computes[fusion.node] = tuple(dict.fromkeys(chain.from_iterable(origins)))
                 for member in fusion.members:
                     self._forget(member)
                 self._nodes[place] = fusion.node
