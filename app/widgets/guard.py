@@ -14,7 +14,7 @@ from time import monotonic
 from types import FunctionType, TracebackType
 from typing import Any
 
-from PySide6.QtCore import QObject, QSize, QSizeF, Qt
+from PySide6.QtCore import QObject, QRectF, QSize, QSizeF, Qt
 
 SOURCE = "unexpected"  # of what is logged here
 log = logging.getLogger(SOURCE)
@@ -30,6 +30,7 @@ INSTEAD: dict[str, Callable[[], object]] = {
     **dict.fromkeys(("paint", "paintSection", "drawObject"), lambda: None),
     **dict.fromkeys(("scrollContentsBy", "sort", "insertFromMimeData"), lambda: None),
     "intrinsicSize": lambda: QSizeF(1, 1),
+    "boundingRect": lambda: QRectF(),
     "flags": lambda: Qt.ItemFlag.NoItemFlags,
 }
 seen: dict[object, float] = {}  # when a place failed last

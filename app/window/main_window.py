@@ -16,6 +16,7 @@ from app.widgets.focus import Refuge, move_focus, take_refuge
 from app.widgets.guard import guard_overrides
 from app.widgets.pictures.given import is_picture
 from app.widgets.pictures.loader import PictureLoader
+from app.widgets.plots.toolkit import warm
 from app.window.commands import COMMANDS, MENUS
 from app.window.desk import Desk
 from app.window.drops import MODEL, Drops
@@ -70,6 +71,7 @@ class MainWindow(QMainWindow, Refuge):
         self.bench.reopen_chat()
         self.opener.start(model)
         self.talk.focus_start()
+        warm(self)
 
     def show_log_end(self) -> None:
         """The log, at its end: what just went wrong is its last line."""

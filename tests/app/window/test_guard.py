@@ -13,6 +13,7 @@ from PySide6.QtCore import (
     QObject,
     QPoint,
     QPointF,
+    QRectF,
     Qt,
     QTimer,
     qInstallMessageHandler,
@@ -29,6 +30,9 @@ from PySide6.QtGui import (
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QApplication,
+    QGraphicsObject,
+    QGraphicsScene,
+    QGraphicsView,
     QHeaderView,
     QPlainTextEdit,
     QScrollArea,
@@ -76,6 +80,16 @@ class Rows(QAbstractTableModel):
         return "x" if role == 0 else None
 
 
+class Square(QGraphicsObject):
+    """Something in a scene."""
+
+    def boundingRect(self) -> QRectF:  # noqa: N802
+        return QRectF(0, 0, 9, 9)
+
+    def paint(self, *args: object) -> None:
+        pass
+
+
 def classes() -> Iterator[type]:
     """The app's classes that override something of Qt's."""
     below: list[type] = [QObject]
@@ -90,6 +104,7 @@ NAMES = sorted({name for cls in classes() for name in overrides(cls)})
 OTHERS = {
     **dict.fromkeys(("rowCount", "columnCount", "data", "headerData", "flags", "sort"), Rows),
     "setData": Rows,
+    "boundingRect": Square,
     "paint": QStyledItemDelegate,
     "paintSection": QHeaderView,
     "scrollContentsBy": QScrollArea,
@@ -126,8 +141,11 @@ class Board(QWidget):
         inner = QWidget()
         inner.setFixedSize(900, 900)
         self.area.setWidget(inner)
+        self.drawing = QGraphicsView(QGraphicsScene(self))
+        self.square = planted(name, Square)()
+        self.drawing.scene().addItem(self.square)
         column = QVBoxLayout(self)
-        for widget in (self.plain, self.table, self.text, self.area):
+        for widget in (self.plain, self.table, self.text, self.area, self.drawing):
             column.addWidget(widget)
         self.installEventFilter(self.plain)
 
