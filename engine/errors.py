@@ -157,6 +157,14 @@ class CannotPlace(CutawayError):
         super().__init__(f"{op} {name} cannot run on {device}: {why}; {instead}")
 
 
+class CannotProbe(CutawayError):
+    """Results of a step that cannot be copied out."""
+
+    def __init__(self, problem: str, instead: str) -> None:
+        self.problem = problem
+        super().__init__(f"{problem}; {instead}")
+
+
 class Cancelled(CutawayError):
     """Work that ended because the person asked for it."""
 

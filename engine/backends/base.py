@@ -317,14 +317,22 @@ class Backend(ABC):
         self,
         nodes: Sequence[Tensor],
         type_of: TypeOf,
-        kept: frozenset[Tensor] | None = None,
         computes: Computes | None = None,
     ) -> tuple[Tensor, ...]:
-        """The nodes as this device runs them: fused, helpers inserted. Pure data, no memory.
+        """The nodes as this device runs them, helpers inserted. Pure data, no memory.
+
+        What became of which node is put into `computes`; a helper computes none.
+        """
+
+    @abstractmethod
+    def fuse(
+        self, lowered: Sequence[Tensor], kept: frozenset[Tensor], computes: Computes | None = None
+    ) -> tuple[Tensor, ...]:
+        """Lowered nodes, several made into one where a launch can compute them together.
 
         `kept` are the storages that are read outside of these nodes: each is still produced under
-        its own tensor. What only these nodes read may vanish into a fused one; with None nothing
-        may. What became of which node is put into `computes`; a helper computes none.
+        its own tensor. What only these nodes read may vanish into a fused one, which takes over
+        what they have in `computes`.
         """
 
     @abstractmethod

@@ -13,10 +13,12 @@ from engine.kvcache.causal import CacheStep, Ints
 from engine.kvcache.encoded import EncodedStep, Entering
 from engine.layers.shift import Shift, build_shift
 from engine.layers.step import Pass, Step
+from engine.models.axes import Axes, Counts, counted_axes, cut
 from engine.models.build import BuiltModel, bucket_of_cells
 from engine.models.kept import TOGETHER
 from engine.scheduler.outline import Outline
 from engine.scheduler.plan import Plan, Planner
+from engine.scheduler.probes import NO_PROBES, Probed, Probes
 from engine.scheduler.record import UNRECORDED, Recorder
 
 MAX_BATCH = 512
@@ -43,6 +45,29 @@ class Extras:
 
 TEXT = Extras()
 """Nothing but tokens, each at the place of its position."""
+
+
+@dataclass(frozen=True)
+class StartedStep:
+    """A step that devices are busy with: a call waits for its logits [outputs, V].
+
+    Afterwards `probed` tells what its probes found, of its real tokens, outputs and cells alone.
+    """
+
+    finish: Callable[[], Logits]
+    plan: Plan
+    axes: Axes
+    real: Counts
+
+    def __call__(self) -> Logits:
+        return self.finish()
+
+    def probed(self) -> list[Probed]:
+        """In the graph's order, until the next step; every dimension that counts is there."""
+        return [
+            replace(one, values=cut(one.values, one.node, self.axes, self.real))
+            for one in self.plan.probed()
+        ]
 
 
 @dataclass
@@ -77,14 +102,20 @@ class Stepper:
         sequence: int = 0,
         recorder: Recorder = UNRECORDED,
         extras: Extras = TEXT,
-    ) -> Callable[[], Logits]:
-        """Start a step. Returns a function that waits for its logits; call it before the next."""
+        probes: Probes = NO_PROBES,
+    ) -> StartedStep:
+        """Start a step; call what is returned before the next one.
+
+        What is probed takes memory until `end_probes`. Raises also `CannotProbe`, `NoMem`.
+        """
         last = first_position + len(tokens)
         positions = np.arange(first_position, last, dtype=np.int32)
         with self._undone(sequence, first_position):
             steps = self.built.caches.start(positions, sequence, extras.ends)
             encoded = self._encoded(positions, extras.entering)
-            plan = self._start(tokens, positions, outputs, steps, recorder, extras, encoded)
+            plan, axes = self._start(
+                tokens, positions, outputs, steps, recorder, extras, encoded, probes
+            )
 
         def finish() -> Logits:
             with self._undone(sequence, first_position):
@@ -92,7 +123,12 @@ class Stepper:
             rows = logits.reshape(-1, self.built.n_vocab)[: len(outputs)]
             return rows.astype(np.float32, copy=False)
 
-        return finish
+        real = Counts(len(tokens), len(outputs), tuple(step.n_kv for step in steps))
+        return StartedStep(finish, plan, axes, real)
+
+    def end_probes(self) -> None:
+        """Free what probes took; harmless where there were none."""
+        self.planner.end_probes()
 
     @contextmanager
     def _undone(self, sequence: int, first_position: int) -> Iterator[None]:
@@ -112,12 +148,13 @@ class Stepper:
         recorder: Recorder,
         extras: Extras,
         encoded: EncodedStep | None,
-    ) -> Plan:
+        probes: Probes,
+    ) -> tuple[Plan, Axes]:
         bucket, n_outputs = bucket_of(len(tokens)), bucket_of(len(outputs))
         cells = self.built.buckets([s.n_kv for s in steps])
         planes = 0 if extras.rows is None else self.built.planes
         seen = None if encoded is None else (len(encoded.ids), len(encoded.cells))
-        plan, p = self._plan(bucket, n_outputs, cells, planes, seen)
+        plan, p, axes = self._plan(bucket, n_outputs, cells, planes, seen, probes)
         step = Step(
             _padded(np.asarray(tokens, np.int32), bucket, 0),
             _padded(positions, bucket, 0),
@@ -130,7 +167,7 @@ class Stepper:
         inputs = p.fill(step)
         recorder.done("prepare")
         plan.start(inputs, recorder)
-        return plan
+        return plan, axes
 
     def _encoded(self, positions: Ints, entering: Sequence[Entering]) -> EncodedStep | None:
         """Rows of pictures that enter and are seen; None where there are none."""
@@ -183,7 +220,7 @@ class Stepper:
 
     def one_token(self) -> Outline:
         """The outline of a decode step with an empty cache."""
-        plan, _ = self._plan(1, 1, self.built.buckets([0] * len(self.built.caches.caches)))
+        plan, _, _ = self._plan(1, 1, self.built.buckets([0] * len(self.built.caches.caches)))
         return plan.outline
 
     def _plan(
@@ -193,18 +230,22 @@ class Stepper:
         cells: tuple[int, ...],
         planes: int = 0,
         encoded: tuple[int, int] | None = None,
-    ) -> tuple[Plan, Pass]:
-        return self.planner.plan_with(
-            (n_tokens, n_outputs, cells, planes, encoded),
-            lambda: self.built.build(
-                n_tokens,
-                n_outputs,
-                cells,
-                self.fused_attention,
-                planes=planes,
-                encoded=encoded,
-            ),
-        )
+        probes: Probes = NO_PROBES,
+    ) -> tuple[Plan, Pass, Axes]:
+        counts = Counts(n_tokens, n_outputs, cells)
+
+        def build(counts: Counts) -> tuple[Pass, Graph]:
+            return self.built.build(*counts, self.fused_attention, planes=planes, encoded=encoded)
+
+        def made() -> tuple[tuple[Pass, Axes], Graph]:
+            p, graph = build(counts)
+            if not probes:
+                return (p, {}), graph
+            fused = self.fused_attention
+            return (p, counted_axes(graph, counts, lambda c: build(c)[1], fused)), graph
+
+        plan, beside = self.planner.plan_with((*counts, planes, encoded), made, probes)
+        return plan, *beside
 
     def _turn(self, cache: int, distances: Ints) -> None:
         """Rotate keys by how far their cells moved [C]."""

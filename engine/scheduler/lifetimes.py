@@ -21,12 +21,13 @@ from engine.scheduler.split import Split
 @dataclass(frozen=True)
 class LoweredSplit:
     """A split, and its nodes as the backend runs them (fused, helpers inserted), each with the
-    nodes of the graph that it computes, or helps to.
+    nodes of the graph that it computes, or helps to. `unfused` has the same of what was fused.
     """
 
     split: Split
     nodes: tuple[Tensor, ...]
     computes: Mapping[Tensor, tuple[Tensor, ...]] = field(default_factory=dict)
+    unfused: Mapping[Tensor, tuple[Tensor, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

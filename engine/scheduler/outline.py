@@ -5,7 +5,7 @@ drawn, and gives the size of each device's arena without allocating anything.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.backends.base import Backend, BufferType, Computes
 from engine.graph.graph import Graph
@@ -84,7 +84,10 @@ def outline(
     places = Places(backends, types, mapped)
     assignments = assign(graph, places, pins)
     splits = split(graph, assignments, places)
-    lowered = tuple(_lowered(s, places, _kept(graph, splits, s) if fused else None) for s in splits)
+    plain = [_lowered(part, places) for part in splits]
+    lowered = [
+        fused_part(part, kept(graph, splits, part.split)) if fused else part for part in plain
+    ]
     kinds = {b.name: arena_type(b) for b in backends}
     offsets, block = _input_block(graph, kinds.values())
     readers = {c.target.name for s in splits for c in s.copies if c.source.role is Role.INPUT}
@@ -95,18 +98,26 @@ def outline(
     }
     staging = staging_layout(splits, arena_type(places.host), block)
     return Outline(
-        graph, assignments, lowered, offsets, block, line.steps, layouts, places, staging
+        graph, assignments, tuple(lowered), offsets, block, line.steps, layouts, places, staging
     )
 
 
-def _lowered(own: Split, places: Places, kept: frozenset[Tensor] | None) -> LoweredSplit:
+def _lowered(own: Split, places: Places) -> LoweredSplit:
     computes: Computes = {}
-    nodes = own.backend.lower(own.nodes, places.types_on(own.backend), kept, computes)
-    return LoweredSplit(own, nodes, {node: computes.get(node, ()) for node in nodes})
+    nodes = own.backend.lower(own.nodes, places.types_on(own.backend), computes)
+    found = {node: computes.get(node, ()) for node in nodes}
+    return LoweredSplit(own, nodes, found, found)
 
 
-def _kept(graph: Graph, splits: Sequence[Split], own: Split) -> frozenset[Tensor]:
-    """Storages that other splits, outputs or effects read."""
+def fused_part(part: LoweredSplit, kept: frozenset[Tensor]) -> LoweredSplit:
+    """The split as its backend fuses it, so that these storages are produced."""
+    computes = dict(part.unfused)
+    nodes = part.split.backend.fuse(tuple(part.unfused), kept, computes)
+    return replace(part, nodes=nodes, computes={node: computes.get(node, ()) for node in nodes})
+
+
+def kept(graph: Graph, splits: Sequence[Split], own: Split) -> frozenset[Tensor]:
+    """Storages that other splits, outputs or effects read: fusion leaves them."""
     read = [t.storage for t in (*graph.outputs, *graph.effects)]
     for other in splits:
         if other is not own:

@@ -17,7 +17,10 @@ from engine.scheduler.allocate import ArenaLayout
 from engine.scheduler.assign import NO_PINS, Pins
 from engine.scheduler.lifetimes import arena_type
 from engine.scheduler.outline import Outline, outline
+from engine.scheduler.probed import ProbedOutline, probed
+from engine.scheduler.probes import NO_PROBES, Probed, Probes
 from engine.scheduler.record import UNRECORDED, Recorder, Values
+from engine.scheduler.rings import RingReader, Rings
 from engine.scheduler.stages import stages
 from engine.scheduler.transfer import Staging
 
@@ -37,8 +40,11 @@ class Plan:
         placed: Mapping[Tensor, Location],
         mapped: Mapping[Tensor, Location],
         staging: Staging,
+        reader: RingReader | None = None,
     ) -> None:
+        """`reader` brings what is probed to the host."""
         self.outline = made
+        self._reader = reader
         self._arenas = arenas
         self._placed, self._mapped = placed, mapped
         self._shared: dict[tuple[Backend, Tensor], Location] = {}
@@ -71,6 +77,9 @@ class Plan:
         self._fill(inputs, recorder)
         for number in range(len(self._stages)):
             self._queue(number, recorder)
+        if self._reader is not None:
+            self._lent += self._reader.start()
+            recorder.done("probe")
 
     def run_in_parts(self, inputs: Values) -> Generator[int, None, list[NDArray[np.generic]]]:
         """As `run`, but stops behind each pause of the graph and yields how many are passed.
@@ -123,6 +132,10 @@ class Plan:
         self._settle()
         recorder.done("outputs")
         return outputs
+
+    def probed(self) -> list[Probed]:
+        """What the probes found in the step that was finished, in the graph's order."""
+        return [] if self._reader is None else self._reader.probed()
 
     def read(self, tensor: Tensor) -> NDArray[np.generic]:
         """The values of an output, or of anything whose bytes are still there, after a run."""
@@ -183,11 +196,17 @@ class Planner:
         self._passage: list[Buffer] = []
         self._staging = Staging(np.empty(0, np.uint8))
         self._plans: OrderedDict[Hashable, tuple[Plan, Any]] = OrderedDict()
+        self._probed: OrderedDict[Hashable, tuple[Plan, Any]] = OrderedDict()
+        self._rings = Rings()
 
     def pin(self, pins: Pins) -> None:
         """Other pins from now on; plans made with the old ones are dropped."""
         self._pins = pins
+        self._drop()
+
+    def _drop(self) -> None:
         self._plans.clear()
+        self._probed.clear()
 
     def outline(self, graph: Graph) -> Outline:
         """What a plan of this graph would be; allocates nothing."""
@@ -212,23 +231,51 @@ class Planner:
         """The plan kept under `key`, or a new one of the graph that `build` makes."""
         return self.plan_with(key, lambda: (None, build()))[0]
 
-    def plan_with(self, key: Hashable, build: Callable[[], tuple[T, Graph]]) -> tuple[Plan, T]:
-        """As `plan`, with what `build` makes beside the graph: kept as long as the plan is."""
-        kept = self._plans.get(key)
+    def plan_with(
+        self,
+        key: Hashable,
+        build: Callable[[], tuple[T, Graph]],
+        probes: Probes = NO_PROBES,
+    ) -> tuple[Plan, T]:
+        """As `plan`, with what `build` makes beside the graph: kept as long as the plan is.
+
+        Plans with probes are kept apart, as many again, until `end_probes`. Raises `CannotProbe`.
+        """
+        plans, key = (self._probed, (key, probes)) if probes else (self._plans, key)
+        kept = plans.get(key)
         if kept is not None:
-            self._plans.move_to_end(key)
+            plans.move_to_end(key)
             return kept
         beside, graph = build()
         made = self.reserve(graph)
-        arenas = {name: tuple(chunks) for name, chunks in self._arenas.items()}
-        plan = Plan(made, arenas, self.placed, self._mapped, self._staging)
-        self._plans[key] = plan, beside
-        if len(self._plans) > self._capacity:
-            self._plans.popitem(last=False)
+        plan = self._with_probes(probed(made, probes)) if probes else self._compiled(made)
+        plans[key] = plan, beside
+        if len(plans) > self._capacity:
+            plans.popitem(last=False)
         return plan, beside
+
+    def _compiled(self, made: Outline, rings: Mapping[str, Buffer] = MappingProxyType({})) -> Plan:
+        arenas = {
+            name: (*chunks, rings[name]) if name in rings else tuple(chunks)
+            for name, chunks in self._arenas.items()
+        }
+        reader = RingReader(made, rings) if isinstance(made, ProbedOutline) else None
+        return Plan(made, arenas, self.placed, self._mapped, self._staging, reader)
+
+    def _with_probes(self, made: ProbedOutline) -> Plan:
+        if not self._rings.fit(made):
+            self._probed.clear()
+            self._rings.grow(made)
+        return self._compiled(made, self._rings.of(made))
+
+    def end_probes(self) -> None:
+        """Drop the plans with probes and free their memory; harmless where there are none."""
+        self._probed.clear()
+        self._rings.free()
 
     def close(self) -> None:
         """Drop every plan, and free the arenas and the staging."""
+        self.end_probes()
         self._plans.clear()
         for arena in (*self._arenas.values(), self._passage):
             _shrink(arena, 0)
@@ -252,7 +299,7 @@ class Planner:
         sizes = [max(two) for two in zip_longest(held, layout.chunks, fillvalue=0)]
         fits = next((i for i, size in enumerate(held) if size < sizes[i]), len(held))
         if fits < len(held):
-            self._plans.clear()
+            self._drop()
             _shrink(arena, fits)
         names = (*layout.names, *[""] * len(held))
         for i in range(fits, len(sizes)):

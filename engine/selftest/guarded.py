@@ -80,8 +80,9 @@ def prepared(
         nodes = tuple(t for t in graph.nodes if t.op not in VIEW_OPS)
         if lower:
             types = {tensor: place.location.buffer.type for tensor, place in placed.items()}
-            kept = frozenset(t.storage for t in wanted) if fused else None
-            nodes = backend.lower(nodes, types.get, kept)
+            nodes = backend.lower(nodes, types.get)
+            if fused:
+                nodes = backend.fuse(nodes, frozenset(t.storage for t in wanted))
         for tensor in nodes:
             for used in (tensor, *tensor.src):
                 if used is not None and used.storage not in placed:

@@ -41,7 +41,7 @@ def lowered_ops(
         for t in graph.leaves
     }
     nodes = [t for t in graph.nodes if t.op not in VIEW_OPS]
-    lowered = backend.lower(nodes, kinds.get, frozenset(t.storage for t in kept))
+    lowered = backend.fuse(backend.lower(nodes, kinds.get), frozenset(t.storage for t in kept))
     return [t.op for t in lowered if t.op is not Op.RESULT]
 
 

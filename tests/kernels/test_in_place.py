@@ -124,7 +124,7 @@ def ran(backend: OpenCLBackend, made: Operands, wanted: Tensor, op: Op, at: int 
             placed[tensor].fill(backend, tensor, as_bytes(tensor, made.values[tensor]))
         types = {t: place.location.buffer.type for t, place in placed.items()}
         nodes = [t for t in graph.nodes if t.op not in VIEW_OPS]
-        lowered = backend.lower(nodes, types.get, frozenset([wanted.storage]))
+        lowered = backend.fuse(backend.lower(nodes, types.get), frozenset([wanted.storage]))
         assert lowered[-1].op is op
         for node in lowered:
             source = None if at is None else node.src[at] if node.op is op else None

@@ -94,12 +94,16 @@ class HostBackend(Backend):
         self,
         nodes: Sequence[Tensor],
         type_of: TypeOf,
-        kept: frozenset[Tensor] | None = None,
         computes: Computes | None = None,
     ) -> tuple[Tensor, ...]:
         if computes is not None:
             computes.update((node, (node,)) for node in nodes)
         return tuple(nodes)
+
+    def fuse(
+        self, lowered: Sequence[Tensor], kept: frozenset[Tensor], computes: Computes | None = None
+    ) -> tuple[Tensor, ...]:
+        return tuple(lowered)
 
     def calls(self, node: Tensor, type_of: TypeOf) -> Sequence[KernelCall]:
         return (KernelCall(node.op),)

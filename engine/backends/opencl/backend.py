@@ -23,6 +23,7 @@ from engine.backends.opencl.drivers.device import Device
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.launch import Launch
 from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
+from engine.backends.opencl.lowering.fuse import fuse
 from engine.backends.opencl.lowering.in_place import IN_PLACE
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.program import Programs
@@ -98,10 +99,14 @@ class OpenCLBackend(Backend):
         self,
         nodes: Sequence[Tensor],
         type_of: TypeOf,
-        kept: frozenset[Tensor] | None = None,
         computes: Computes | None = None,
     ) -> tuple[Tensor, ...]:
-        return lower(nodes, type_of, self._traits, kept, computes)
+        return lower(nodes, type_of, self._traits, computes)
+
+    def fuse(
+        self, lowered: Sequence[Tensor], kept: frozenset[Tensor], computes: Computes | None = None
+    ) -> tuple[Tensor, ...]:
+        return fuse(lowered, kept, self._traits, computes)
 
     def calls(self, node: Tensor, type_of: TypeOf) -> Sequence[KernelCall]:
         return [

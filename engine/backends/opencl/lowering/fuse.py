@@ -19,17 +19,15 @@ from engine.settings import FUSE
 
 def fuse(
     nodes: Sequence[Tensor],
-    kept: frozenset[Tensor] | None,
+    kept: frozenset[Tensor],
     traits: DeviceTraits,
     computes: Computes | None = None,
 ) -> tuple[Tensor, ...]:
-    """The nodes with every pattern applied that the setting allows; with `kept` None, as they are.
+    """The nodes with every pattern applied that the setting allows.
 
     `kept` are storages that are read elsewhere: they do not vanish. In `computes` a fused node
     takes over what its members had. Raises `BadSetting`.
     """
-    if kept is None:
-        return tuple(nodes)
     listed = NodeList(nodes, kept, traits, {} if computes is None else computes)
     for pattern in _wanted():
         for place in range(len(listed)):

@@ -1,6 +1,6 @@
 """Nodes as an OpenCL device runs them: activations of tiled weights are put into panels once,
-products of the same activations share a launch, what is too long for one launch is cut and merged,
-and what may be is fused (fuse.py).
+products of the same activations share a launch, and what is too long for one launch is cut and
+merged. What may be is fused afterwards (fuse.py).
 
 A RESULT takes no launch: it stands for what the node before it writes, too.
 """
@@ -11,7 +11,6 @@ from engine.backends.base import Computes, TypeOf
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.matmul_tiled import AT_ONCE, is_tiled
 from engine.backends.opencl.launches.quantize import panel_rows
-from engine.backends.opencl.lowering.fuse import fuse
 from engine.backends.opencl.lowering.helpers import (
     grouped_ids,
     in_place_of,
@@ -32,10 +31,9 @@ def lower(
     nodes: Sequence[Tensor],
     type_of: TypeOf,
     traits: DeviceTraits,
-    kept: frozenset[Tensor] | None = None,
     computes: Computes | None = None,
 ) -> tuple[Tensor, ...]:
-    """The nodes to run, in order; fused, except for `kept` storages, unless that is None.
+    """The nodes to run, in order.
 
     A lowered node is a view onto the storage of the tensor it stands for, so that readers of that
     tensor find its bytes. `computes` gets the nodes behind each; helpers are of none.
@@ -75,7 +73,7 @@ def lower(
             parts = ()
         lowered.extend(parts)
         computes.update((part, tuple(together.get(node, (node,)))) for part in parts)
-    return fuse(lowered, kept, traits, computes)
+    return tuple(lowered)
 
 
 def _together(nodes: Sequence[Tensor], type_of: TypeOf) -> dict[Tensor, list[Tensor]]:

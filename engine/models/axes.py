@@ -1,0 +1,104 @@
+"""Which dimensions of a graph's named results count tokens, outputs or cells.
+
+A graph does not say: it is built again with another number, and what differs is counted.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.graph.graph import Graph
+from engine.graph.tensor import Tensor
+from engine.scheduler.probes import named_results
+
+
+class Counts(NamedTuple):
+    """Of a step or of a plan: its tokens, outputs, and the cells of each cache that are seen."""
+
+    tokens: int
+    outputs: int
+    cells: tuple[int, ...]
+
+
+Count = Callable[[Counts], int]
+
+
+class CountedAxis(NamedTuple):
+    """Dimension `dim` has `each` elements for every one that `of` counts."""
+
+    dim: int
+    each: int
+    of: Count
+
+
+Axes = Mapping[Tensor, Sequence[CountedAxis]]
+"""Of the results that have any, and of no others."""
+
+
+def counted_axes(
+    graph: Graph, counts: Counts, build: Callable[[Counts], Graph], fused_attention: bool
+) -> Axes:
+    """Those of all named results of a graph that `build` made with these counts.
+
+    Where attention is one operation no result counts cells.
+    """
+    others = list(_more_rows(counts))
+    if not fused_attention:
+        others += _fewer_cells(counts)
+    found: dict[Tensor, list[CountedAxis]] = {}
+    for of, other in others:
+        n, m = of(counts), of(other)
+        changed = dict(named_results(build(other)))
+        for key, node in named_results(graph):
+            for dim, (a, b) in enumerate(zip(node.shape, changed[key].shape, strict=True)):
+                if a != b:
+                    assert a * m == b * n, f"{node} counts something else"
+                    found.setdefault(node, []).append(CountedAxis(dim, a // n, of))
+    return found
+
+
+def cut(values: NDArray[np.float32], node: Tensor, axes: Axes, real: Counts) -> NDArray[np.float32]:
+    """What is real of a result in its plan's reversed shape, without leading ones.
+
+    A dimension that counts something stays, though it may be one.
+    """
+    counted = axes.get(node, ())
+    window = [slice(None)] * 4
+    for axis in counted:
+        window[3 - axis.dim] = slice(axis.each * axis.of(real))
+    kept = max(len(node.dims), *(axis.dim + 1 for axis in counted), 1)
+    real_part = values[tuple(window)]
+    return real_part.reshape(real_part.shape[4 - kept :])
+
+
+def _more_rows(counts: Counts) -> Iterator[tuple[Count, Counts]]:
+    """With more tokens and with more outputs; where there are as many of both, tokens count all."""
+    tokens, outputs, cells = counts
+    if outputs == tokens:
+        yield _tokens, Counts(2 * tokens, 2 * tokens, cells)
+        return
+    yield _tokens, Counts(2 * tokens, outputs, cells)
+    yield _outputs, Counts(tokens, outputs + tokens, cells)
+
+
+def _fewer_cells(counts: Counts) -> Iterator[tuple[Count, Counts]]:
+    """Of each cache in turn."""
+    for i, n in enumerate(counts.cells):
+        fewer = (*counts.cells[:i], n - 1, *counts.cells[i + 1 :])
+        if n > 1:
+            yield partial(_cells, i), counts._replace(cells=fewer)
+
+
+def _tokens(counts: Counts) -> int:
+    return counts.tokens
+
+
+def _outputs(counts: Counts) -> int:
+    return counts.outputs
+
+
+def _cells(cache: int, counts: Counts) -> int:
+    return counts.cells[cache]

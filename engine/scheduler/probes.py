@@ -1,0 +1,75 @@
+"""Which results of a graph somebody wants to see."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import BadSetting
+from engine.graph.graph import Graph, is_numbered
+from engine.graph.op import VIEW_OPS, Op
+from engine.graph.tensor import Tensor
+
+
+class ResultKey(NamedTuple):
+    """A result by its name, and how many of that name stand before it in the graph."""
+
+    name: str
+    occurrence: int
+
+
+@dataclass(frozen=True)
+class Probed:
+    """A result of one step; `values` are in the reversed shape, as NumPy has it."""
+
+    key: ResultKey
+    node: Tensor
+    values: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Probes:
+    """Regular expressions: a result is wanted if one of them matches its whole name."""
+
+    patterns: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.patterns)
+
+    def of(self, graph: Graph) -> Iterator[tuple[ResultKey, Tensor]]:
+        """The results they name, in order. Raises `BadSetting` for what is no expression."""
+        wanted = [_compiled(pattern) for pattern in self.patterns]
+        for key, node in named_results(graph):
+            if any(one.fullmatch(key.name) for one in wanted):
+                yield key, node
+
+
+NO_PROBES = Probes()
+
+
+def named_results(graph: Graph) -> Iterator[tuple[ResultKey, Tensor]]:
+    """What can be probed, in the graph's order: the results that a model gave a name. What is
+    written into a cache is none.
+    """
+    counts: dict[str, int] = {}
+    for node in graph.nodes:
+        occurrence = counts[node.name] = counts.get(node.name, -1) + 1
+        made = node.storage.op is not Op.NONE
+        if made and not is_numbered(node.name) and not _says_only_how(node):
+            yield ResultKey(node.name, occurrence), node
+
+
+def _says_only_how(node: Tensor) -> bool:
+    """Whether it is a view that bears the name of what it looks at, and how it does."""
+    source = node.src[0] if node.op in VIEW_OPS else None
+    return source is not None and node.name.startswith(f"{source.name} (")
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise BadSetting("probe", pattern, f"a regular expression ({error})") from None
