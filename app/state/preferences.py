@@ -12,7 +12,7 @@ from app.files import write_atomically
 from app.state.limits import AnswerLimits
 from app.state.presets import BUILT_IN, Preset
 from engine.errors import CutawayError
-from engine.protocol import Sampling
+from engine.protocol import PictureLimits, Sampling
 from engine.settings import KV_TYPES, usable_folder
 
 VERSION = 1
@@ -36,7 +36,9 @@ Size = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
 
 
 class ModelPreferences(msgspec.Struct, frozen=True):
-    """Of one model; None leaves the choice to the engine or to the defaults."""
+    """Of one model; None leaves the choice to the engine or to the defaults. `picture` is what each
+    picture that is added may take.
+    """
 
     device: Name | None = None
     ctx: Context | None = None
@@ -47,6 +49,7 @@ class ModelPreferences(msgspec.Struct, frozen=True):
     limits: AnswerLimits | None = None
     system: str | None = None
     preset: Name | None = None
+    picture: PictureLimits = PictureLimits()
 
 
 class WindowPreferences(msgspec.Struct, frozen=True):

@@ -98,15 +98,18 @@ class PictureInfo(Reply, frozen=True):
 
 
 class PutPicture(Request[PictureInfo], frozen=True):
-    """Bring a picture: the bytes of its file, in any format that is read."""
+    """Bring a picture: the bytes of its file, in any format that is read. It is planned within
+    `limits`, and kept without them.
+    """
 
     stage: ClassVar[StageName] = "decode"
 
     data: bytes
+    limits: PictureLimits = PictureLimits()
 
 
 class PicturePlans(Reply, frozen=True):
-    """One plan for each size that was asked for."""
+    """One plan for each that was asked for."""
 
     plans: list[PicturePlan]
 
@@ -114,11 +117,12 @@ class PicturePlans(Reply, frozen=True):
 class PlanPictures(Request[PicturePlans], frozen=True):
     """What pictures of these sizes (width, height) would take in the open model; no pixel is read.
 
-    Refused where the open model does not see.
+    `limits` are those of each, in the same order; without any none is limited. Refused where the
+    open model does not see.
     """
 
     sizes: list[tuple[int, int]]
-    limits: PictureLimits = PictureLimits()
+    limits: list[PictureLimits] = []
 
 
 class SeenView(msgspec.Struct, frozen=True):

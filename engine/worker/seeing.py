@@ -1,6 +1,6 @@
 """Answers to requests about pictures."""
 
-from engine.errors import CannotSee
+from engine.errors import BadSetting, CannotSee
 from engine.images.plan import ImagePlan, Limits, Rows, Size, Text, View
 from engine.images.resize import Resizer
 from engine.protocol import (
@@ -31,14 +31,17 @@ def _put_picture(service: Service, request: PutPicture) -> PictureInfo:
     service.album.forget_pixels()
     plan = None
     if service.is_open and service.model[0].viewer is not None:
-        plan = _plan(service.model[0], picture.size, PictureLimits())
+        plan = _plan(service.model[0], picture.size, request.limits)
     return PictureInfo(request.id, picture.digest, *picture.size, list(picture.notes), plan)
 
 
 @answers(PlanPictures)
 def _plan_pictures(service: Service, request: PlanPictures) -> PicturePlans:
     model, _ = service.model
-    plans = [_plan(model, Size(*size), request.limits) for size in request.sizes]
+    limits = request.limits or [PictureLimits()] * len(request.sizes)
+    if len(limits) != len(request.sizes):
+        raise BadSetting("limits", len(limits), f"one for each of {len(request.sizes)} sizes")
+    plans = [_plan(model, Size(*s), one) for s, one in zip(request.sizes, limits, strict=True)]
     return PicturePlans(request.id, plans)
 
 

@@ -13,6 +13,7 @@ from engine.protocol import (
     ChatMessage,
     Generate,
     Load,
+    PictureLimits,
     PicturePart,
     PlanPictures,
     Progress,
@@ -143,3 +144,24 @@ def test_the_library_takes_paths_bytes_images_and_arrays(path: Path, tmp_path: P
         assert len(said) == 1
         assert model.loaded.viewer is not None
         assert model.loaded.viewer.store.size == 16 * 64 * 4  # one picture
+
+
+def test_a_picture_is_planned_within_its_limits(worker: Worker, tmp_path: Path) -> None:
+    """When it is brought, when it is asked for, and in the answer."""
+    open_model(worker, write_pair(tmp_path, "idefics3")[0])
+    file, one = png(noise(1, 90, 30)), PictureLimits(one_view=True)
+    free = worker.get(PutPicture(worker.new_id(), file))
+    tight = worker.get(PutPicture(worker.new_id(), file, one))
+    assert free.digest == tight.digest
+    assert free.plan is not None
+    assert tight.plan is not None
+    assert len(tight.plan.views) == 1 < len(free.plan.views)
+    size = (free.width, free.height)
+    limits = [PictureLimits(), one]
+    plans = worker.get(PlanPictures(worker.new_id(), [size, size], limits)).plans
+    assert plans == [free.plan, tight.plan]
+    messages = [ChatMessage("user", [PicturePart(free.digest, one), TextPart("?")])]
+    answer = worker.get(Generate(worker.new_id(), messages=messages, max_tokens=1))
+    assert answer.stats.n_image_rows == tight.plan.n_rows
+    with pytest.raises(RemoteError, match="one for each of 1 sizes"):
+        worker.get(PlanPictures(worker.new_id(), [size], limits))

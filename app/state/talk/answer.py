@@ -120,7 +120,7 @@ def _content(message: Message, digests: Mapping[str, str]) -> str | list[TextPar
     if not message.pictures:
         return message.text
     parts: list[TextPart | PicturePart] = [
-        PicturePart(digests.get(picture.hash, picture.hash)) for picture in message.pictures
+        PicturePart(digests.get(p.hash, p.hash), p.limits) for p in message.pictures
     ]
     return [*parts, TextPart(message.text)] if message.text else parts
 

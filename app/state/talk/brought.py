@@ -3,22 +3,26 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient
 from app.state.session import Session
 from app.state.talk.disk.picture_files import PictureFiles
 from app.state.talk.message import Message, Picture
+from app.state.talk.priced import CHOICES, PricedLimits, choices
 from app.work import Work
 from engine.protocol import (
     Failed,
     PictureInfo,
+    PictureLimits,
     PicturePlan,
     PicturePlans,
     PlanPictures,
     PutPicture,
 )
+
+Plans = dict[PictureLimits, PicturePlan | None]
+"""What becomes of a picture within limits; None while that is asked for."""
 
 
 class PicturesInEngine(QObject):
@@ -38,6 +42,7 @@ class PicturesInEngine(QObject):
         super().__init__(parent)
         self._client, self._session, self._files = client, session, files
         self._infos: dict[str, PictureInfo] = {}
+        self._plans: dict[str, Plans] = {}  # None: asked for
         self._problems: dict[str, str] = {}
         self._under_way: set[str] = set()
         self._wanted: dict[str, Picture] = {}  # until a model is open
@@ -61,9 +66,18 @@ class PicturesInEngine(QObject):
         return self._infos.get(picture.hash)
 
     def plan(self, picture: Picture) -> PicturePlan | None:
-        """What becomes of it in the open model, where that is known."""
-        info = self._infos.get(picture.hash)
-        return info.plan if info is not None else None
+        """What becomes of it in the open model; None while that is not known: it is asked for."""
+        self._plan(picture.hash, [picture.limits])
+        return self._plans.get(picture.hash, {}).get(picture.limits)
+
+    def choices(self, picture: Picture) -> list[PricedLimits]:
+        """What it may be limited to in the open model, the dearest first; none while that is not
+        known, which is asked for.
+        """
+        self._plan(picture.hash, CHOICES)
+        plans = self._plans.get(picture.hash, {})
+        known = {limits: plan for limits, plan in plans.items() if plan is not None}
+        return choices(known) if known.keys() >= set(CHOICES) else []
 
     def problem(self, picture: Picture) -> str:
         """Why the engine could not take it; empty where nothing is known of that."""
@@ -101,13 +115,35 @@ class PicturesInEngine(QObject):
         for hash in gone:
             del self._infos[hash]
 
+    def _plan(self, hash: str, wanted: Iterable[PictureLimits]) -> None:
+        """Ask what becomes of a picture within these, unless that is known or asked for."""
+        if hash not in self._infos or not self.sees:
+            return
+        plans, info = self._plans.setdefault(hash, {}), self._infos[hash]
+        missing = [limits for limits in wanted if limits not in plans]
+        if not missing:
+            return
+
+        def take(told: PicturePlans) -> None:
+            plans.update(zip(missing, told.plans, strict=True))
+            self.changed.emit()
+
+        def refused(failed: Failed) -> None:
+            if failed.kind == "BadPicture" and self._plans.get(hash) is plans:
+                self._problems[hash] = failed.message
+                self.changed.emit()
+
+        plans.update(dict.fromkeys(missing))
+        sizes = [(info.width, info.height)] * len(missing)
+        self._client.ask(PlanPictures(0, sizes, missing), take, refused)
+
     def _read(self, picture: Picture) -> None:
         self._under_way.add(picture.hash)
         life = self._life
 
         def put(data: bytes) -> None:
             if life == self._life:
-                self._client.ask(PutPicture(0, data), then, fail)
+                self._client.ask(PutPicture(0, data, picture.limits), then, fail)
 
         def then(info: PictureInfo) -> None:
             if life == self._life:
@@ -128,34 +164,21 @@ class PicturesInEngine(QObject):
             self._problems[picture.hash] = outcome
         else:
             self._infos[picture.hash] = outcome
+            if outcome.plan is not None:
+                self._plans.setdefault(picture.hash, {})[picture.limits] = outcome.plan
         self.changed.emit()
 
     def _model_opened(self) -> None:
+        """What the model before made of pictures, or refused, says nothing of this one."""
         wanted, self._wanted = self._wanted, {}
-        self._plan_anew()
+        self._plans = {}
+        self._problems.clear()
         self.bring(wanted.values())
         self.changed.emit()
-
-    def _plan_anew(self) -> None:
-        """Ask what becomes of the pictures held in the model that is open now."""
-        held = list(self._infos)
-        for hash in held:
-            self._infos[hash] = msgspec.structs.replace(self._infos[hash], plan=None)
-        if not held or not self.sees:
-            return
-
-        def take(told: PicturePlans) -> None:
-            for hash, plan in zip(held, told.plans, strict=True):
-                if hash in self._infos:
-                    self._infos[hash] = msgspec.structs.replace(self._infos[hash], plan=plan)
-            self.changed.emit()
-
-        sizes = [(self._infos[hash].width, self._infos[hash].height) for hash in held]
-        self._client.ask(PlanPictures(0, sizes), take, lambda failed: None)
 
     def _forget(self, *_: object) -> None:
         """The engine that held them is gone."""
         self._life += 1
-        for known in (self._infos, self._problems, self._under_way):
+        for known in (self._infos, self._plans, self._problems, self._under_way):
             known.clear()
         self.changed.emit()

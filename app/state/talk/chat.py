@@ -53,7 +53,7 @@ class ChatState(QObject):
         self._store, self._session = store, session
         self._thread = Thread(store)
         self.details = Details(session, preferences, self._write, self)
-        self.attached = Attached(store, self)
+        self.attached = Attached(store, session, preferences, self)
         self.attached.problem.connect(self.problem)
         self.brought = PicturesInEngine(session.client, session, store.pictures.files, self)
         self._answering = Answering(store, session, self.brought, self)

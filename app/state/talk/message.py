@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.protocol import Stats
+from engine.protocol import PictureLimits, Stats
 
 Role = Literal["user", "assistant"]
 TITLE = 48  # characters of a title made from the first question
@@ -13,11 +13,12 @@ TITLE = 48  # characters of a title made from the first question
 @dataclass(frozen=True)
 class Picture:
     """A picture that a chat keeps: `hash` is the SHA-256, in hex, of its file's bytes; `name` what
-    the file was called, for people only.
+    the file was called, for people only. Models see it within `limits`.
     """
 
     hash: str
     name: str
+    limits: PictureLimits = PictureLimits()
 
 
 @dataclass

@@ -15,7 +15,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
 )
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QMenu, QWidget
 
 from app.theme import fonts
 from app.theme.icons import pixmap
@@ -33,13 +33,25 @@ KEYS = "Enter shows it, Delete removes it, Ctrl+Left and Ctrl+Right move it"
 
 
 @dataclass(frozen=True)
+class Offered:
+    """A line of a card's menu: what it is, what it costs, whether it is so now."""
+
+    name: str
+    price: str
+    chosen: bool
+
+
+@dataclass(frozen=True)
 class PictureItem:
-    """What a card says; `path` is None while the file is on its way. `bad` is what is wrong."""
+    """What a card says; `path` is None while the file is on its way. `bad` is what is wrong, and
+    `offered` what the last line may be instead.
+    """
 
     path: Path | None
     name: str
     lines: tuple[str, ...] = ()
     bad: str = ""
+    offered: tuple[Offered, ...] = ()
 
 
 class Card(QWidget):
@@ -49,6 +61,7 @@ class Card(QWidget):
 
     opened = Signal()
     removed = Signal()
+    chosen = Signal(int)  # one of what is offered
     step_wanted = Signal(int)  # move it so many places
     next_wanted = Signal(int)  # move the keyboard so many places
     dragged = Signal(QPoint)  # the pointer, in the parent
@@ -66,6 +79,9 @@ class Card(QWidget):
         self.close_button = IconButton("close", "Remove", self.removed.emit, 14)
         self.close_button.setParent(self)
         self.close_button.setVisible(editable)
+        self.more_button = IconButton("chevron-down", "Choose what it takes", self._choose, 14)
+        self.more_button.setParent(self)
+        self.more_button.hide()
         loader.ready.connect(self._ready)
 
     def show_item(self, item: PictureItem, place: int, count: int) -> None:
@@ -77,6 +93,11 @@ class Card(QWidget):
         self.close_button.setAccessibleName(f"Remove {item.name}")
         set_tip(self.close_button, f"Remove {item.name}")
         set_tip(self, "\n".join(filter(None, (item.name, *item.lines, item.bad))))
+        self.more_button.setVisible(self._has_more)
+        price = item.lines[-1] if item.lines else ""
+        self.more_button.setAccessibleName(f"What {item.name} takes: {price}. Choose")
+        set_tip(self.more_button, f"Choose what {item.name} takes")
+        self._place_buttons()
         self.updateGeometry()
         self.update()
 
@@ -86,14 +107,16 @@ class Card(QWidget):
         words = QFontMetrics(fonts.small())
         name = QFontMetrics(fonts.body()).horizontalAdvance(self._item.name)
         about = max((words.horizontalAdvance(line) for line in self._about), default=0)
+        if self._has_more:
+            last = words.horizontalAdvance(self._about[-1])
+            about = max(about, last + self.more_button.sizeHint().width())
         wide = max(min(name, fonts.px(LONGEST_NAME)), about) + 2
         close = self.close_button.sizeHint().width()
         side = fonts.px(THUMB) + 2 * INSET
         return QSize(side + GRID + wide + close + INSET, max(side, self._text_height + 2 * INSET))
 
     def resizeEvent(self, event: object) -> None:  # noqa: N802
-        size = self.close_button.sizeHint()
-        self.close_button.setGeometry(self.width() - size.width() - 2, 2, *size.toTuple())
+        self._place_buttons()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         key, held = event.key(), event.modifiers()
@@ -171,6 +194,36 @@ class Card(QWidget):
         small = QFontMetrics(fonts.small()).height()
         return QFontMetrics(fonts.body()).height() + small * max(1, len(self._about))
 
+    @property
+    def _has_more(self) -> bool:
+        return self._editable and len(self._item.offered) > 1 and not self._item.bad
+
+    def _place_buttons(self) -> None:
+        """One in the corner, one behind the last line."""
+        size = self.close_button.sizeHint()
+        self.close_button.setGeometry(self.width() - size.width() - 2, 2, *size.toTuple())
+        if self._has_more:
+            words, size = QFontMetrics(fonts.small()), self.more_button.sizeHint()
+            left = fonts.px(THUMB) + INSET + GRID
+            room = self.width() - left - INSET - size.width()
+            line = fitting(self._about[-1], words, room)
+            middle = (self.height() + self._text_height - words.height()) / 2
+            left += min(words.horizontalAdvance(line), room) - 2
+            self.more_button.setGeometry(left, round(middle - size.height() / 2), *size.toTuple())
+
+    def _choose(self) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.setAccessibleName(self.more_button.accessibleName())
+        for place, offered in enumerate(self._item.offered):
+            line = menu.addAction(f"{offered.name}\t{offered.price}")
+            line.setCheckable(True)
+            line.setChecked(offered.chosen)
+            line.triggered.connect(lambda _, place=place: self.chosen.emit(place))
+            if offered.chosen:
+                menu.setActiveAction(line)
+        menu.popup(self.more_button.mapToGlobal(self.more_button.rect().bottomLeft()))
+
     def _paint_words(self, painter: QPainter, left: int) -> None:
         now = tokens()
         room = self.width() - left - INSET
@@ -185,8 +238,9 @@ class Card(QWidget):
         painter.setFont(fonts.small())
         painter.setPen(QColor(now.bad if self._item.bad else now.quiet))
         height = painter.fontMetrics().height()
-        for line in self._about:
-            shown = fitting(line, painter.fontMetrics(), room)
+        for n, line in enumerate(self._about, 1):
+            beside = self.more_button.width() if self._has_more and n == len(self._about) else 0
+            shown = fitting(line, painter.fontMetrics(), room - beside)
             painter.drawText(QRectF(left, top, room, height), 0, shown)
             top += height
 

@@ -20,6 +20,7 @@ class PictureStrip(QWidget, OwnOrder):
 
     opened = Signal(int)
     removed = Signal(int)
+    chosen = Signal(int, int)  # a place, and one of what is offered there
     moved = Signal(int, int)  # from a place to another
 
     def __init__(self, name: str, loader: PictureLoader, editable: bool = False) -> None:
@@ -40,12 +41,11 @@ class PictureStrip(QWidget, OwnOrder):
         self.hide()
 
     def stops(self) -> list[QWidget]:
-        buttons = [card.close_button for card in self.cards if self._editable]
-        return (
-            [w for pair in zip(self.cards, buttons, strict=True) for w in pair]
-            if (buttons)
-            else list(self.cards)
-        )
+        found: list[QWidget] = []
+        for card in self.cards:
+            buttons = (card.more_button, card.close_button)
+            found += [card, *(button for button in buttons if button.isVisibleTo(card))]
+        return found
 
     def show_items(self, items: Sequence[PictureItem]) -> None:
         """These pictures, in their order."""
@@ -84,6 +84,7 @@ class PictureStrip(QWidget, OwnOrder):
         card.setParent(self._inside)
         card.opened.connect(lambda: self.opened.emit(self.cards.index(card)))
         card.removed.connect(lambda: self.removed.emit(self.cards.index(card)))
+        card.chosen.connect(lambda choice: self.chosen.emit(self.cards.index(card), choice))
         card.step_wanted.connect(lambda step: self._step(self.cards.index(card), step))
         card.next_wanted.connect(lambda step: self._focus(self.cards.index(card) + step))
         card.dragged.connect(lambda at: self._drag(card, at))

@@ -12,9 +12,12 @@ from engine.protocol import (
     Load,
     Loaded,
     PictureInfo,
+    PictureLimits,
     PicturePlan,
+    PicturePlans,
     PictureSeen,
     PictureView,
+    PlanPictures,
     PutPicture,
     RowsPiece,
     SeenView,
@@ -98,6 +101,18 @@ def tiled(width: int, height: int, seconds: float | None = 1.8) -> PicturePlan:
     )
 
 
+def limited(width: int, height: int, limits: PictureLimits) -> PicturePlan:
+    """As `tiled`, of a picture halved until it keeps to the limits; or its overview alone."""
+    plan = tiled(width, height)
+    while limits.rows is not None and plan.n_rows > limits.rows and max(width, height) > 160:
+        width, height = width // 2, height // 2
+        plan = tiled(width, height)
+    if limits.one_view:
+        pieces = [TextPiece("<global-img>"), RowsPiece(0, 0, 16)]
+        return PicturePlan(plan.views[-1:], list(pieces), 19, 16, 64)
+    return plan
+
+
 def whole(width: int, height: int, seconds: float | None = None) -> PicturePlan:
     """One square view of 16 x 16 cells behind an embedding of no place."""
     boxes = (0, 0, width, height), (0, 0, 224, 224)
@@ -132,6 +147,17 @@ def bring(
 
 def _unanswered(engine: ScriptedEngine) -> list[PutPicture]:
     return [r for r in engine.asked if isinstance(r, PutPicture) and engine.waits_for(r.id)]
+
+
+def price(
+    engine: ScriptedEngine, plan: Callable[[int, int, PictureLimits], PicturePlan] = limited
+) -> None:
+    """Answer what pictures would take."""
+    for request in engine.asked:
+        if isinstance(request, PlanPictures) and engine.waits_for(request.id):
+            limits = request.limits or [PictureLimits()] * len(request.sizes)
+            plans = [plan(*size, one) for size, one in zip(request.sizes, limits, strict=True)]
+            engine.say(PicturePlans(request.id, plans))
 
 
 def show(engine: ScriptedEngine, plan: Callable[[int, int], PicturePlan]) -> PictureSeen:

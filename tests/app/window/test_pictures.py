@@ -35,6 +35,7 @@ from tests.app.helpers.seeing import (
     landscape,
     load_seeing,
     opened,
+    price,
     three,
     tiled,
     until,
@@ -268,10 +269,10 @@ def test_another_model_counts_anew(
     window.bench.open_model(Path("/models/gemma.gguf"))
     load_seeing(engine, "Gemma 3")
     assert window.bench.chat.brought.plan(picture) is None
-    asked = engine.last_of(PlanPictures)
-    assert isinstance(asked, PlanPictures)
-    assert asked.sizes == [(320, 240)]
-    engine.answer(PlanPictures, [whole(320, 240)])
+    asked = [r for r in engine.asked if isinstance(r, PlanPictures) and engine.waits_for(r.id)]
+    assert {size for request in asked for size in request.sizes} == {(320, 240)}
+    price(engine, lambda w, h, limits: whole(w, h))
+    assert window.bench.chat.brought.choices(picture)[1:] == []
     assert window.bench.chat.brought.tokens([picture]) == 260
     assert "260 tokens" in window.talk.composer.attachments.strip.cards[0].accessibleName()
 

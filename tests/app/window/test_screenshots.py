@@ -23,7 +23,7 @@ from engine.protocol import (
 )
 from tests.app.helpers.records import MIB, events, memory, refused, step_times
 from tests.app.helpers.scripted import ScriptedEngine
-from tests.app.helpers.seeing import bring, landscape, load_seeing, show, tiled, until, whole
+from tests.app.helpers.seeing import bring, landscape, load_seeing, price, show, tiled, until, whole
 
 Plan = Callable[[int, int], PicturePlan]
 SIZES = ((1600, 1000), (1100, 700))
@@ -212,7 +212,9 @@ def pictures(window: MainWindow, count: int = 3, plan: Plan = tiled) -> None:
 
 
 def attached(window: MainWindow) -> None:
+    """What each could be limited to is known."""
     pictures(window)
+    price(client(window))
     window.talk.composer.field.set_text("What do these have in common?")
 
 

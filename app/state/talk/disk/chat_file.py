@@ -19,7 +19,7 @@ from app.state.talk.disk.packed_pictures import check_named
 from app.state.talk.message import Picture, Role
 from app.state.talk.tokens import TokenData, Tokens
 from engine.errors import CutawayError
-from engine.protocol import Sampling, Stats
+from engine.protocol import PictureLimits, Sampling, Stats
 
 VERSION = 2
 LARGEST = 256 << 20  # bytes of a file that is taken in
@@ -28,6 +28,7 @@ LONGEST_S = 1e9  # seconds that anything in an answer may have taken
 LONGEST_TEXT = 1 << 22  # characters; a million tokens or so
 LONGEST_NAME = 1000  # characters of a title, a model's name, a reason
 MOST_PICTURES = 1000  # of a message
+MOST_ROWS = 1 << 20  # embeddings of a picture
 REPORT_EVERY = 200  # messages
 
 Text = Annotated[str, msgspec.Meta(max_length=LONGEST_TEXT)]
@@ -44,10 +45,12 @@ class BadChatFile(CutawayError):
 
 
 class ChatFilePicture(msgspec.Struct, omit_defaults=True):
-    """A picture of a message."""
+    """A picture of a message; `rows` and `one_view` limit what models make of it."""
 
     hash: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
     name: Name = ""
+    rows: Annotated[int, msgspec.Meta(ge=1, le=MOST_ROWS)] | None = None
+    one_view: bool = False
 
 
 class ChatFileMessage(msgspec.Struct, omit_defaults=True):
@@ -68,7 +71,9 @@ class ChatFileMessage(msgspec.Struct, omit_defaults=True):
     @property
     def shown(self) -> tuple[Picture, ...]:
         """Its pictures, as the store names them."""
-        return tuple(Picture(picture.hash, picture.name) for picture in self.pictures)
+        return tuple(
+            Picture(p.hash, p.name, PictureLimits(p.rows, p.one_view)) for p in self.pictures
+        )
 
 
 class ChatFile(msgspec.Struct):

@@ -40,6 +40,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX pictures_by_message ON pictures (message)",
         "CREATE INDEX pictures_by_hash ON pictures (hash)",
     ),
+    (  # what a model may make of it; `most` embeddings, NULL: as many as it likes
+        "ALTER TABLE pictures ADD COLUMN most INTEGER",
+        "ALTER TABLE pictures ADD COLUMN one_view INTEGER NOT NULL DEFAULT 0",
+    ),
 )
 VERSION = len(MIGRATIONS)
 

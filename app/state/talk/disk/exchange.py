@@ -145,7 +145,10 @@ def _file(store: ChatStore, chat_id: int) -> tuple[ChatFile, list[ChatFileMessag
                 problem=message.problem,
                 stats=message.stats,
                 tokens=tokens.data() if len(tokens) else None,
-                pictures=[ChatFilePicture(p.hash, p.name[:LONGEST_NAME]) for p in message.pictures],
+                pictures=[
+                    ChatFilePicture(p.hash, p.name[:LONGEST_NAME], p.limits.rows, p.limits.one_view)
+                    for p in message.pictures
+                ],
             )
         )
     title = chat.title[:LONGEST_NAME]

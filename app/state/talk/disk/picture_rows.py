@@ -8,10 +8,12 @@ from collections.abc import Iterable, Sequence
 from app.state.talk.disk.database import Database, StoreError
 from app.state.talk.disk.picture_files import PictureFiles
 from app.state.talk.message import Picture
+from engine.protocol import PictureLimits
 
 log = logging.getLogger("chats")
 
 OF_DRAFT = "chat IS ? AND message IS NULL"
+UNLIMITED = PictureLimits()
 
 
 class PictureRows:
@@ -33,15 +35,15 @@ class PictureRows:
     def of_chat(self, chat: int) -> dict[int, tuple[Picture, ...]]:
         """Those of all messages of a chat, in their order."""
         found: dict[int, list[Picture]] = defaultdict(list)
-        query = "SELECT message, hash, name FROM pictures WHERE chat = ? AND message IS NOT NULL"
-        for message, hash, name in self._db.read(f"{query} ORDER BY place", chat):
-            found[message].append(Picture(hash, name))
+        where = "chat = ? AND message IS NOT NULL"
+        for row in self._db.read(f"SELECT * FROM pictures WHERE {where} ORDER BY place", chat):
+            found[row["message"]].append(_picture(row))
         return {message: tuple(pictures) for message, pictures in found.items()}
 
     def of_draft(self, chat: int | None) -> tuple[Picture, ...]:
         """Those of a draft; of None those of the chat that is not begun."""
-        query = f"SELECT hash, name FROM pictures WHERE {OF_DRAFT} ORDER BY place"
-        return tuple(Picture(*row) for row in self._db.read(query, chat))
+        query = f"SELECT * FROM pictures WHERE {OF_DRAFT} ORDER BY place"
+        return tuple(map(_picture, self._db.read(query, chat)))
 
     def set_draft(self, chat: int | None, pictures: Sequence[Picture]) -> None:
         """Replace those of a draft."""
@@ -60,9 +62,11 @@ class PictureRows:
         self._released.add(hash)
         return hash
 
-    def add_to_draft(self, chat: int | None, data: bytes, name: str) -> Picture:
+    def add_to_draft(
+        self, chat: int | None, data: bytes, name: str, limits: PictureLimits = UNLIMITED
+    ) -> Picture:
         """Keep a picture as the last of a draft. Raises PictureError."""
-        picture = Picture(self.keep(data, name), name)
+        picture = Picture(self.keep(data, name), name, limits)
         with self._db.transaction() as connection:
             if not self.files.has(picture.hash):  # removed meanwhile, by another window
                 self.files.keep(data, name)
@@ -109,7 +113,14 @@ class PictureRows:
                 raise StoreError(
                     self.files.folder, f"{picture.name} is no longer there; add it again"
                 )
+            limits = picture.limits
             connection.execute(
-                "INSERT INTO pictures VALUES (?, ?, ?, ?, ?)",
-                (chat, message, place, picture.hash, picture.name),
+                "INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (chat, message, place, picture.hash, picture.name, limits.rows, limits.one_view),
             )
+
+
+def _picture(row: sqlite3.Row) -> Picture:
+    most = row["most"]
+    known = most if isinstance(most, int) and most > 0 else None
+    return Picture(row["hash"], row["name"], PictureLimits(known, bool(row["one_view"])))

@@ -36,6 +36,7 @@ class Attachments(QWidget):
         column.addLayout(line)
         attached, brought = bench.chat.attached, bench.chat.brought
         self.strip.removed.connect(attached.remove)
+        self.strip.chosen.connect(self._limit)
         self.strip.moved.connect(self._move)
         self.strip.opened.connect(self.opened)
         attached.changed.connect(self.refresh)
@@ -61,7 +62,7 @@ class Attachments(QWidget):
         pictures, coming = chat.attached.pictures, chat.attached.arriving
         if pictures and not self._blind:
             chat.brought.bring(pictures)
-        items = [words.item(picture, chat.brought, self._loader) for picture in pictures]
+        items = [words.item(picture, chat.brought, self._loader, True) for picture in pictures]
         self.strip.show_items([*items, *(PictureItem(None, name, ("…",)) for name in coming)])
         self._say()
         self.setVisible(bool(items or coming))
@@ -95,6 +96,12 @@ class Attachments(QWidget):
         set_tone(self.says, "bad" if bad else "warn" if self._blind else "quiet")
         self.says.setVisible(bool(text))
         self.help.setVisible(self._blind and not bad)
+
+    def _limit(self, place: int, choice: int) -> None:
+        chat = self._bench.chat
+        chosen = chat.brought.choices(chat.attached.pictures[place])
+        if choice < len(chosen):
+            chat.attached.limit(place, chosen[choice].limits)
 
     def _move(self, place: int, to: int) -> None:
         self._bench.chat.attached.move(place, to)

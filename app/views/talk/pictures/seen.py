@@ -6,9 +6,10 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.client import Latest
 from app.state.talk.message import Picture
+from app.state.talk.priced import UNLIMITED
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
-from app.views.talk.pictures.words import DOT, size
+from app.views.talk.pictures.words import DOT, limited, size, tokens
 from app.widgets.basics import label, scrolled
 from app.widgets.numbers import grouped
 from app.widgets.pictures.cells import Cell, CellPictures, Tiled
@@ -79,7 +80,8 @@ class SeenPicture(QWidget):
         elif brought.bring([picture]):
             info = brought.info(picture)
             assert info is not None
-            self._asked.ask(ShowPicture(0, info.digest), self._show, self._failed)
+            wanted = ShowPicture(0, info.digest, picture.limits)
+            self._asked.ask(wanted, self._show, self._failed)
 
     def _failed(self, failed: Failed) -> None:
         if failed.pictures:
@@ -99,11 +101,13 @@ class SeenPicture(QWidget):
         plan = self._plan = seen.plan
         self._pixels = [view.pixels for view in seen.views]
         patches = f"{grouped(plan.n_patches)} patches"
+        beside = " outside the context" if plan.cross else ""
         self.facts.setText(
             DOT.join(
                 (
-                    f"{grouped(plan.n_tokens)} tokens",
-                    f"{grouped(plan.n_rows)} embeddings of {patches}",
+                    tokens(plan.n_tokens),
+                    f"{grouped(plan.n_rows)} embeddings of {patches}{beside}",
+                    *self._limit,
                     *plan.notes,
                 )
             )
@@ -118,6 +122,12 @@ class SeenPicture(QWidget):
         self._fit()
         self._say("")
         self._tell(None)
+
+    @property
+    def _limit(self) -> list[str]:
+        """What was chosen for the picture, where that was something."""
+        limits = self._picture.limits if self._picture is not None else UNLIMITED
+        return [] if limits == UNLIMITED else [limited(limits).lower()]
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)

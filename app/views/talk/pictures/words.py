@@ -1,13 +1,14 @@
 """What is said of a picture: its size, what it takes, how long that may last."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from app.state.talk.brought import PicturesInEngine
 from app.state.talk.message import Picture
+from app.state.talk.priced import PricedLimits
 from app.widgets.numbers import duration, grouped
-from app.widgets.pictures.card import DOT, PictureItem
+from app.widgets.pictures.card import DOT, Offered, PictureItem
 from app.widgets.pictures.loader import PictureLoader
-from engine.protocol import PicturePlan
+from engine.protocol import PictureLimits, PicturePlan
 
 __all__ = ["DOT"]
 
@@ -23,17 +24,44 @@ def views(count: int) -> str:
 
 
 def price(plans: Sequence[PicturePlan]) -> str:
-    """Tokens that they take together, and the seconds where all of them were timed before."""
-    tokens = sum(plan.n_tokens for plan in plans)
+    """Tokens that they take together, what layers of cross attention hold of them, which is not in
+    the context, and the seconds where all of them were timed before.
+    """
+    beside = sum(plan.n_rows for plan in plans if plan.cross)
+    held = f"{grouped(beside)} embeddings outside the context" if beside else ""
     told = [plan.seconds for plan in plans]
     seconds = [time for time in told if time is not None]
     known = len(seconds) == len(told) > 0
     lasts = f"about {duration(sum(seconds))}" if known else ""
-    return DOT.join(filter(None, (f"{grouped(tokens)} tokens", lasts)))
+    return DOT.join(filter(None, (tokens(sum(plan.n_tokens for plan in plans)), held, lasts)))
 
 
-def item(picture: Picture, brought: PicturesInEngine, loader: PictureLoader) -> PictureItem:
-    """A card for it, with what is known by now."""
+def tokens(count: int) -> str:
+    """So many of them."""
+    return f"{grouped(count)} token{'' if count == 1 else 's'}"
+
+
+def limited(limits: PictureLimits) -> str:
+    """What a picture was limited to."""
+    if limits.one_view:
+        return "One view only"
+    return "As the model has it" if limits.rows is None else f"At most {tokens(limits.rows)}"
+
+
+def offered(
+    picture: Picture, choices: Sequence[PricedLimits], now: PicturePlan
+) -> Iterator[Offered]:
+    """What it may be limited to, and which of them comes to what it is now."""
+    for choice in choices:
+        plan = choice.plan
+        takes = f"{grouped(plan.n_rows)} embeddings" if plan.cross else tokens(plan.n_tokens)
+        yield Offered(limited(choice.limits), takes, plan.n_rows == now.n_rows)
+
+
+def item(
+    picture: Picture, brought: PicturesInEngine, loader: PictureLoader, editable: bool = False
+) -> PictureItem:
+    """A card for it, with what is known by now; with what else it may take, where `editable`."""
     path = brought.path(picture)
     info, loaded = brought.info(picture), loader.thumbnail(path)
     bad = brought.problem(picture) or (loaded.problem if loaded is not None else "")
@@ -44,7 +72,9 @@ def item(picture: Picture, brought: PicturesInEngine, loader: PictureLoader) -> 
     if plan is not None:
         first = DOT.join(filter(None, (first, views(len(plan.views)))))
     lines = (first or "…", price([plan]) if plan is not None else "")
-    return PictureItem(path, picture.name, tuple(filter(None, lines)), bad)
+    choices = brought.choices(picture) if editable else []
+    others = tuple(offered(picture, choices, plan)) if plan is not None else ()
+    return PictureItem(path, picture.name, tuple(filter(None, lines)), bad, others)
 
 
 def all_of(pictures: Sequence[Picture], brought: PicturesInEngine) -> str:

@@ -1,22 +1,24 @@
 """Pictures on disk: kept once, as long as a chat uses them, whatever fails in between."""
 
 import os
+import sqlite3
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from app.state.talk.disk import picture_files
+from app.state.talk.disk import database, picture_files
 from app.state.talk.disk import store as store_module
 from app.state.talk.disk.database import StoreError
 from app.state.talk.disk.exchange import BadChatFile, duplicate_chat, export_chat, import_chat
 from app.state.talk.disk.picture_files import PictureError, PictureFiles, read_picture
 from app.state.talk.disk.store import ChatStore
-from app.state.talk.message import Message
+from app.state.talk.message import Message, Picture
 from app.state.talk.removed import put_back, take_out
 from app.state.talk.thread import Thread
 from engine.errors import Cancelled
-from engine.protocol import Sampling
+from engine.protocol import PictureLimits, Sampling
 from tests.app.state.talk.disk.test_store_failures import allow, refuse
 
 CAT, DOG = b"\x89PNG cat" * 50_000, b"GIF89a dog"
@@ -42,7 +44,8 @@ def test_what_was_sent_is_read_by_another(tmp_path: Path) -> None:
         store.pictures.add_to_draft(None, data, name)
     draft = store.pictures.of_draft(None)
     assert [picture.name for picture in draft] == ["a.png", "b.gif", "again.png"]
-    order = (draft[2], draft[0], draft[1])
+    few, one = PictureLimits(256), PictureLimits(one_view=True)
+    order = (replace(draft[2], limits=few), draft[0], replace(draft[1], limits=one))
     store.pictures.set_draft(None, order)
     store.close()
     store = ChatStore(tmp_path / "chats.sqlite")
@@ -214,7 +217,10 @@ def test_chats_that_are_not_kept_have_pictures_too(tmp_path: Path) -> None:
 
 def test_out_and_in_again(tmp_path: Path) -> None:
     store = ChatStore(tmp_path / "chats.sqlite")
-    thread, question = ask(store, CAT, DOG, CAT)
+    limits = PictureLimits(512, True)
+    store.pictures.add_to_draft(None, CAT, "few.png", limits)
+    thread, question = ask(store, DOG, CAT)
+    assert [p.limits for p in question.pictures] == [limits, PictureLimits(), PictureLimits()]
     thread.add("assistant", question, "A cat, a dog, a cat.")
     file = tmp_path / "chat.json"
     export_chat(store, question.chat, file)
@@ -307,3 +313,33 @@ def test_files_that_are_no_pictures_to_read(
     ):
         with pytest.raises(PictureError, match=reason):
             read_picture(tmp_path / name)
+
+
+def test_pictures_of_an_older_cutaway_have_no_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, older = tmp_path / "chats.sqlite", database.MIGRATIONS[:2]
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "MIGRATIONS", older)
+        patch.setattr(database, "VERSION", len(older))
+        before = ChatStore(path)
+        hash = before.pictures.keep(CAT, "cat.png")
+        before._db.connection.execute(
+            "INSERT INTO pictures VALUES (NULL, NULL, 0, ?, 'cat.png')", (hash,)
+        )
+        before.close()
+    store = ChatStore(path)
+    assert store.pictures.of_draft(None) == (Picture(hash, "cat.png", PictureLimits()),)
+    store.close()
+
+
+@pytest.mark.parametrize("most", [-1, 0, "many", 1.5])
+def test_a_limit_that_is_none_is_not_taken(most: object, tmp_path: Path) -> None:
+    store = ChatStore(tmp_path / "chats.sqlite")
+    store.pictures.add_to_draft(None, CAT, "cat.png", PictureLimits(64))
+    with sqlite3.connect(tmp_path / "chats.sqlite") as connection:
+        connection.execute("UPDATE pictures SET most = ?", (most,))
+    connection.close()
+    (picture,) = store.pictures.of_draft(None)
+    assert picture.limits == PictureLimits()
+    store.close()
