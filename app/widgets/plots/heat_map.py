@@ -34,7 +34,7 @@ class HeatMap(PlotCanvas):
 
     def __init__(self, name: str, diverging: bool = False) -> None:
         super().__init__(name)
-        self._diverging = diverging
+        self.is_diverging = diverging
         self.cells = grid_of(np.zeros((0, 0)))
         self.piece: Seen | None = None
         self.levels = (0.0, 1.0)
@@ -207,7 +207,7 @@ class HeatMap(PlotCanvas):
         if piece is not None and not self._kept_levels:
             finite = piece.values[np.isfinite(piece.values)]
             low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-            if self._diverging:
+            if self.is_diverging:
                 high = max(abs(low), abs(high))
                 low = -high
             self.levels, self._kept_levels = (low, high if high > low else low + 1), True
@@ -218,7 +218,7 @@ class HeatMap(PlotCanvas):
         piece = self.piece
         self.image.setVisible(piece is not None)
         if piece is not None:
-            table = diverging() if self._diverging else sequential()
+            table = diverging() if self.is_diverging else sequential()
             self.image.setImage(colourised(piece.values, *self.levels, table), autoLevels=False)
             down, across = piece.steps
             height, width = piece.values.shape

@@ -36,7 +36,6 @@ class _Listener(QPaintEngine):
         super().__init__(QPaintEngine.PaintEngineFeature.AllFeatures)
         self.texts: list[Text] = []
         self._transform = QTransform()
-        self._clip: QRectF | None = None
 
     def begin(self, device: QPaintDevice) -> bool:
         return True
@@ -48,20 +47,16 @@ class _Listener(QPaintEngine):
         return QPaintEngine.Type.User
 
     def updateState(self, state: QPaintEngineState) -> None:  # noqa: N802
-        flags, changed = QPaintEngine.DirtyFlag, state.state()
-        if changed & flags.DirtyTransform:
+        if state.state() & QPaintEngine.DirtyFlag.DirtyTransform:
             self._transform = QTransform(state.transform())
-        if changed & flags.DirtyClipRegion:
-            self._clip = QRectF(QRegion(state.clipRegion()).boundingRect())
-        if changed & flags.DirtyClipPath:
-            self._clip = state.clipPath().boundingRect()
-        if changed & flags.DirtyClipEnabled and not state.isClipEnabled():
-            self._clip = None
 
     def drawTextItem(self, at: QPointF, item: QTextItem) -> None:  # noqa: N802
         height = item.ascent() + item.descent()
         area = QRectF(at.x(), at.y() - item.ascent(), item.width(), height)
-        clip = self._transform.mapRect(self._clip) if self._clip is not None else None
+        painter = self.painter()  # a clip may be older than the transform: it knows where it is now
+        clip = (
+            self._transform.mapRect(painter.clipBoundingRect()) if painter.hasClipping() else None
+        )
         if item.text().strip():
             code = QFontInfo(item.font()).fixedPitch()
             self.texts.append(Text(item.text(), self._transform.mapRect(area), clip, code))
