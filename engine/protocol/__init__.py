@@ -15,5 +15,6 @@ from engine.protocol.memory import *
 from engine.protocol.message import *
 from engine.protocol.picture import *
 from engine.protocol.plan import *
+from engine.protocol.probe import *
 from engine.protocol.selftest import *
 from engine.protocol.tune import *

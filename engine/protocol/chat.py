@@ -7,6 +7,7 @@ import msgspec
 from engine.errors import BadSetting
 from engine.protocol.message import Reply, Request, StageName
 from engine.protocol.picture import PictureLimits, PictureStats, PlacedRows
+from engine.protocol.probe import Live
 
 WhenFull = Literal["shift", "middle", "stop"]
 
@@ -161,7 +162,8 @@ class Generate(Request[Finished], frozen=True):
     the prompt is refused, the answer stops (stop); `logprobs` asks for
     that many alternatives with each token. An answer that exists in part goes on where `prefix`,
     its text so far, ends; `prefix_tokens`, where they are known, are its ids. What they say beyond
-    `prefix` comes as the first piece. `watch` asks for `StepTimes` now and then.
+    `prefix` comes as the first piece. `watch` asks for `StepTimes` now and then,
+    `live` for what is inside; a `Look` changes that while the answer is written.
     """
 
     stage: ClassVar[StageName] = "prefill"
@@ -176,6 +178,7 @@ class Generate(Request[Finished], frozen=True):
     prefix: str = ""
     prefix_tokens: list[int] = []
     watch: bool = False
+    live: Live = Live()
 
 
 class Rendered(Reply, frozen=True):

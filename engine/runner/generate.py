@@ -15,8 +15,8 @@ from engine.protocol import (
     PictureStats,
     Piece,
     Progress,
+    Reply,
     Stats,
-    StepTimes,
     TokenInfo,
 )
 from engine.runner.loading import LoadedModel
@@ -33,13 +33,16 @@ from engine.sampling.stops import StopFilter
 MAX_LOGPROBS = 256
 CONTEXTS_AT_MOST = 10
 
-Event = Progress | Piece | StepTimes | Finished
-
 
 def generate(
-    model: LoadedModel, sequence: Sequenced, request: Generate, cancelled: Callable[[], bool]
-) -> Iterator[Event]:
-    """Yields the request's events, `Finished` last; `cancelled` is called at each step.
+    model: LoadedModel,
+    sequence: Sequenced,
+    request: Generate,
+    cancelled: Callable[[], bool],
+    watch: Watch | None = None,
+) -> Iterator[Reply]:
+    """Yields the request's events, `Finished` last; `cancelled` is called at each step. `watch`
+    computes the answer's tokens.
 
     Raises `BadSetting`, `TemplateError`, `ContextFull`, `CannotSee`, `UnknownPictures`, and what a
     device may raise.
@@ -53,7 +56,7 @@ def generate(
     viewer = sequence.viewer
     prompt = make_prompt(model.tokenizer, model.template, request, sequence.n_ctx, viewer)
     clock.tokenized = perf_counter()
-    watch = Watch(sequence, request.watch)
+    watch = watch or Watch(sequence, request.watch)
     answer = _Answer(model, sequence, request, sampler, clock, prompt, watch, cancelled)
     return answer.run()
 
@@ -85,7 +88,7 @@ class _Answer:
     encode_s: dict[Shown, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def run(self) -> Iterator[Event]:
+    def run(self) -> Iterator[Reply]:
         text, stops = self.model.tokenizer.stream(), StopFilter(self.request.stop)
         begun = beyond_prefix(self.request, text)
         self.shifts_before = self.sequence.n_shifts
@@ -117,9 +120,10 @@ class _Answer:
         rest = stops.push(text.flush()) + stops.flush()
         if rest:
             yield Piece(self.request.id, rest, [])
+        yield from self.watch.rest()
         yield Finished(self.request.id, reason, self._stats(), stops.matched)
 
-    def _prefill(self) -> Generator[Event, None, Logits]:
+    def _prefill(self) -> Generator[Reply, None, Logits]:
         pending = self.prompt.items[self.n_cached :]
         steps = self.sequence.prefill(pending, self.cancelled)
         while True:

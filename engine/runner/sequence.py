@@ -1,7 +1,7 @@
 """One sequence of a model: which items its caches hold, reuse of a common prefix, shifting."""
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,8 @@ from engine.runner.pictures.items import (
     whole,
 )
 from engine.runner.pictures.viewer import Encoding, Viewer
-from engine.runner.stepper import MAX_BATCH, Extras, Logits, Stepper
+from engine.runner.stepper import MAX_BATCH, Extras, Logits, StartedStep, Stepper
+from engine.scheduler.probes import NO_PROBES, Probes
 from engine.scheduler.record import UNRECORDED, Recorder
 
 
@@ -89,22 +90,25 @@ class Sequenced:
                 return logits
 
     def begin(
-        self, part: Sequence[Item], extras: Extras, recorder: Recorder = UNRECORDED
-    ) -> Callable[[], Logits]:
-        """Start computing the items that follow, with what `extras` gave for them. Returns a
-        function that waits for the logits [V] after the last and records the items; call it before
-        anything else.
+        self,
+        part: Sequence[Item],
+        extras: Extras,
+        recorder: Recorder = UNRECORDED,
+        probes: Probes = NO_PROBES,
+    ) -> StartedStep:
+        """Start computing the items that follow, with what `extras` gave for them. What is returned
+        waits for the logits [V] after the last and records the items; call it before anything else.
         """
         tokens, outputs = tokens_of(part).tolist(), [len(part) - 1]
         first = len(self.items)
-        finish = self.stepper.start(tokens, first, outputs, self.number, recorder, extras)
+        step = self.stepper.start(tokens, first, outputs, self.number, recorder, extras, probes)
 
         def logits() -> Logits:
-            row = _row(finish())
+            row = _row(step())
             self.items += part
             return row
 
-        return logits
+        return replace(step, finish=logits)
 
     def extras(
         self, part: Sequence[Item], cancelled: Callable[[], bool]
@@ -131,12 +135,12 @@ class Sequenced:
         """Compute one token; logits [V] after it."""
         return self.start(token)()
 
-    def start(self, token: int, recorder: Recorder = UNRECORDED) -> Callable[[], Logits]:
-        """Start computing one token. Returns a function that waits for the logits and records the
-        token; call it before anything else.
-        """
+    def start(
+        self, token: int, recorder: Recorder = UNRECORDED, probes: Probes = NO_PROBES
+    ) -> StartedStep:
+        """As `begin`, of one token."""
         at = None if self.viewer is None else self._places([token])
-        return self.begin([token], Extras(places=at), recorder)
+        return self.begin([token], Extras(places=at), recorder, probes)
 
     def shift(self, keep: int, cancelled: Callable[[], bool]) -> list[Item]:
         """Make room for half a context: forget the oldest of what follows the first `keep` items,

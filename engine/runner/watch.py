@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
 
-from engine.protocol import SplitRecord, StepTimes
+from engine.protocol import Reply, SplitRecord, StepTimes
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import Logits
-from engine.scheduler.record import Recording
+from engine.scheduler.record import UNRECORDED, Recorder, Recording
 
 EVERY = 1.0  # seconds; a measured step takes about a quarter longer
 
@@ -25,9 +25,9 @@ class Watch:
     def start(self, token: int) -> Callable[[], Logits]:
         """`Sequenced.start`; what was measured comes from `found`."""
         if not self.wanted or perf_counter() < self._next:
-            return self.sequence.start(token)
+            return self.begin(token, UNRECORDED)
         recording = Recording()
-        finish = self.sequence.start(token, recording)
+        finish = self.begin(token, recording)
 
         def logits() -> Logits:
             row = finish()
@@ -40,7 +40,15 @@ class Watch:
 
         return logits
 
-    def found(self) -> Iterator[StepTimes]:
+    def begin(self, token: int, recorder: Recorder) -> Callable[[], Logits]:
+        """`Sequenced.start`, for those who look further into a step."""
+        return self.sequence.start(token, recorder)
+
+    def rest(self) -> Iterator[Reply]:
+        """What is left to be told when the answer has ended."""
+        return self.found()
+
+    def found(self) -> Iterator[Reply]:
         """What was measured since the last call."""
         while self._found:
             yield self._found.pop(0)

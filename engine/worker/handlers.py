@@ -9,6 +9,7 @@ from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import CannotSee, NoMem
 from engine.gguf import GGUFFile
 from engine.inside.graph import describe_graph
+from engine.inside.live import LiveWatch
 from engine.memory.records import BackendMemory
 from engine.protocol import (
     Bench,
@@ -143,13 +144,15 @@ def _generate(service: Service, request: Generate) -> Finished:
         backend.watch_builds(
             lambda done, total: service.send(Progress(request.id, "compile", done, total))
         )
+    watch = LiveWatch(request.id, sequence, request.watch, service.looked_at(request))
     try:
-        for reply in generate(model, sequence, request, service.asked_to_stop(request)):
+        for reply in generate(model, sequence, request, service.asked_to_stop(request), watch):
             if isinstance(reply, Finished):
                 finished = reply
             else:
                 service.send(reply)
     finally:
+        watch.close()
         model.forget_rows()
     return finished
 

@@ -12,7 +12,17 @@ import msgspec
 from engine.errors import Cancelled, CutawayError, UnknownPictures
 from engine.memory.pools import listen
 from engine.memory.trim import keep_little
-from engine.protocol import Cancel, Failed, MemoryEvent, MemoryEvents, Reply, Request, Shutdown
+from engine.protocol import (
+    Cancel,
+    Failed,
+    Live,
+    Look,
+    MemoryEvent,
+    MemoryEvents,
+    Reply,
+    Request,
+    Shutdown,
+)
 from engine.protocol.wire import decoder_of_requests, encode
 from engine.worker.handlers import HANDLERS
 from engine.worker.service import Service
@@ -29,15 +39,18 @@ class _Server:
         self._pipe = pipe
         self._requests: SimpleQueue[Request[Any] | None] = SimpleQueue()
         self._cancelled: set[int] = set()
+        self._looks: dict[int, Live] = {}
         self._events: list[MemoryEvent] = []
         listen(self._events.append)
 
     def run(self) -> None:
         threading.Thread(target=self._listen, daemon=True).start()
-        service = Service(self._send, self._cancelled)
+        service = Service(self._send, self._cancelled, self._looks)
         while (request := self._requests.get()) is not None:
             self._send(_answer(service, request))
             self._cancelled.discard(request.id)
+            for number in [n for n in list(self._looks) if n <= request.id]:
+                del self._looks[number]
         service.close_model()
 
     def _listen(self) -> None:
@@ -53,6 +66,8 @@ class _Server:
                 os._exit(1)
             if isinstance(message, Cancel):
                 self._cancelled.add(message.id)
+            elif isinstance(message, Look):
+                self._looks[message.id] = message.live
             elif isinstance(message, Shutdown):
                 self._requests.put(None)
             elif isinstance(message, Request):

@@ -1,10 +1,11 @@
 """What handlers work on: the open model, and the way back to who asked."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 
 from engine.errors import BadSetting
 from engine.memory.trim import trim
-from engine.protocol import Reply, WireMessage
+from engine.protocol import Generate, Live, Reply, WireMessage
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.album import Album
 from engine.runner.sequence import Sequenced
@@ -13,12 +14,19 @@ from engine.runner.sequence import Sequenced
 class Service:
     """At most one open model with one conversation in its caches.
 
-    `send` tells something at once; `cancelled` holds the ids of the requests to stop. `album` has
-    the pictures that were brought, whatever model is open.
+    `send` tells something at once; `cancelled` holds the ids of the requests to stop, `looks` what
+    answers are to tell of their inside by now. `album` has the pictures that were brought, whatever
+    model is open.
     """
 
-    def __init__(self, send: Callable[[Reply], None], cancelled: Collection[int]) -> None:
+    def __init__(
+        self,
+        send: Callable[[Reply], None],
+        cancelled: Collection[int],
+        looks: Mapping[int, Live] = MappingProxyType({}),
+    ) -> None:
         self.send = send
+        self._looks = looks
         self.album = Album()
         self._cancelled = cancelled
         self._open: tuple[LoadedModel, Sequenced] | None = None
@@ -47,6 +55,10 @@ class Service:
             self._open[0].close()
             self._open = None
             trim()
+
+    def looked_at(self, request: Generate) -> Callable[[], Live]:
+        """What the answer is to tell of its inside; may be called from any thread."""
+        return lambda: self._looks.get(request.id, request.live)
 
     def asked_to_stop(self, request: WireMessage) -> Callable[[], bool]:
         """Whether the request was cancelled by now; may be called from any thread."""
