@@ -15,6 +15,7 @@ from engine.graph.tensor import Tensor
 from engine.models.build import BuiltModel, build_model, with_tower
 from engine.models.vision.build import has_tower
 from engine.protocol import Vision
+from engine.runner.pictures.doubts import doubts
 from engine.settings import EngineOptions
 
 NONE = "none"
@@ -24,7 +25,7 @@ NONE = "none"
 class Opened:
     """A model with its caches, its file, and that of its tower (the same one, where it holds both).
 
-    `notes` tell why it does not see, where it might have been meant to.
+    `notes` tell why it does not see, where it might have been meant to, or not well.
     """
 
     file: GGUFFile
@@ -73,19 +74,23 @@ def open_model(
         given = stack.enter_context(open_gguf(options.mmproj))
         if not has_tower(given):
             raise BadFile(given.paths[0], "it holds no vision tower; name an mmproj file")
-        seeing = with_tower(built, given, has_token, options.image_tokens)
-        return Opened(file, seeing, given)
+        return _seeing(file, with_tower(built, given, has_token, options.image_tokens), given)
     notes = []
     for found in [Path(path)] if has_tower(file) else projectors.beside(path):
         try:
             given = file if has_tower(file) else stack.enter_context(open_gguf(found))
-            return Opened(file, with_tower(built, given, has_token, options.image_tokens), given)
+            return _seeing(file, with_tower(built, given, has_token, options.image_tokens), given)
         except UnsupportedModel as error:
             if has_tower(file):  # else it may be that of another model in the folder
                 notes.append(f"pictures are not read: {error}")
         except (BadFile, TensorMismatch) as error:
             notes.append(f"pictures are not read: {error}")
     return Opened(file, built, notes=tuple(notes))
+
+
+def _seeing(file: GGUFFile, built: BuiltModel, given: GGUFFile) -> Opened:
+    assert built.tower is not None
+    return Opened(file, built, given, doubts(file, given, built.tower.sources))
 
 
 def _vocabulary(file: GGUFFile) -> Callable[[str], bool]:

@@ -48,9 +48,7 @@ def limited(limits: PictureLimits) -> str:
     return "As the model has it" if limits.rows is None else f"At most {tokens(limits.rows)}"
 
 
-def offered(
-    picture: Picture, choices: Sequence[PricedLimits], now: PicturePlan
-) -> Iterator[Offered]:
+def offered(choices: Sequence[PricedLimits], now: PicturePlan) -> Iterator[Offered]:
     """What it may be limited to, and which of them comes to what it is now."""
     for choice in choices:
         plan = choice.plan
@@ -73,7 +71,7 @@ def item(
         first = DOT.join(filter(None, (first, views(len(plan.views)))))
     lines = (first or "…", price([plan]) if plan is not None else "")
     choices = brought.choices(picture) if editable else []
-    others = tuple(offered(picture, choices, plan)) if plan is not None else ()
+    others = tuple(offered(choices, plan)) if plan is not None else ()
     return PictureItem(path, picture.name, tuple(filter(None, lines)), bad, others)
 
 
