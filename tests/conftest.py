@@ -1,5 +1,6 @@
 """Fixtures for every test: models, a home of one's own, and a watch for processes left behind."""
 
+import os
 import signal
 import time
 import uuid
@@ -17,6 +18,11 @@ from tests.program import MARK, still_there
 from tests.smoke import mark_smoke
 
 __all__ = ["pytest_runtest_protocol"]
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than cores: a third of the time tests wait, for a process, a window, a timer."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 @pytest.hookimpl(tryfirst=True)  # before marks are looked at
