@@ -1,9 +1,11 @@
 """The memory that devices share: RAM for every CPU driver and the host, a GPU's own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from threading import Lock, RLock
 
 import psutil
 
@@ -58,6 +60,28 @@ class MeasuredPool(MemoryPool):
         return free
 
 
+_placing = RLock()
+_making = Lock()
+
+
+@contextmanager
+def limits_kept() -> Iterator[None]:
+    """While a thread places a model and allocates it, no other moves the limits under it."""
+    with _placing:
+        yield
+
+
+def measure_pools(pools: Iterable[MemoryPool]) -> None:
+    """Set limits anew; left as they are while another thread has `limits_kept`."""
+    if _placing.acquire(blocking=False):
+        try:
+            for pool in pools:
+                if isinstance(pool, MeasuredPool):
+                    pool.measure()
+        finally:
+            _placing.release()
+
+
 _listeners: list[Callable[[MemoryEvent], None]] = []
 
 
@@ -72,9 +96,14 @@ def _tell(change: MemoryEvent) -> None:
         listener(change)
 
 
-@cache
 def system_pool() -> MeasuredPool:
     """This process's one pool of RAM, within what its control groups allow."""
+    with _making:
+        return _system_pool()
+
+
+@cache
+def _system_pool() -> MeasuredPool:
     total = psutil.virtual_memory().total
     reserve = max(LEAST_RESERVE, int(_free_ram() * RESERVED_SHARE))
     pool = MeasuredPool(SYSTEM, 0, {}, _tell, total, reserve, (lambda: (_free_ram(), "system"),))
@@ -90,12 +119,13 @@ def device_pool(key: str, size: int, *asks: Ask) -> MeasuredPool:
 
     A key that is a PCI address (`pci:01:00.0`) lets NVIDIA's library tell what is free.
     """
-    if key not in _device_pools:
-        reserve = min(RESERVE.get() << 20, size)
-        every = (lambda: _ask_nvml(key), *asks)
-        _device_pools[key] = MeasuredPool(key, 0, {}, _tell, size, reserve, every)
-        _device_pools[key].measure()
-    return _device_pools[key]
+    with _making:
+        if key not in _device_pools:
+            reserve = min(RESERVE.get() << 20, size)
+            every = (lambda: _ask_nvml(key), *asks)
+            _device_pools[key] = MeasuredPool(key, 0, {}, _tell, size, reserve, every)
+            _device_pools[key].measure()
+        return _device_pools[key]
 
 
 def _ask_nvml(key: str) -> tuple[int, str] | None:

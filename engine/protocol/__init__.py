@@ -14,6 +14,7 @@ from engine.protocol.measure import *
 from engine.protocol.memory import *
 from engine.protocol.message import *
 from engine.protocol.picture import *
+from engine.protocol.place import *
 from engine.protocol.plan import *
 from engine.protocol.probe import *
 from engine.protocol.selftest import *

@@ -1,5 +1,7 @@
 """The graph of one step: who computes what and why, what is copied, launched, and kept where."""
 
+from typing import ClassVar
+
 import msgspec
 
 from engine.protocol.message import Reply, Request
@@ -129,6 +131,8 @@ class DescribeGraph(Request[GraphDone], frozen=True):
     A step of `n_tokens` (as a plan has them: 1, 2, 3, 4, 6, 8 ... 512) after which the context has
     `n_cells` tokens, by default these alone.
     """
+
+    beside: ClassVar[bool] = True
 
     path: str = ""
     options: EngineOptions = EngineOptions()

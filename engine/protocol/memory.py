@@ -1,5 +1,7 @@
 """What memory is planned, held and predicted, and what was allocated."""
 
+from typing import ClassVar
+
 import msgspec
 
 from engine.protocol.message import Reply, Request
@@ -89,6 +91,8 @@ class MemoryEvents(Reply, frozen=True):
 
 class Predict(Request[PredictedMemory], frozen=True):
     """What `Load` would allocate, without loading."""
+
+    beside: ClassVar[bool] = True
 
     path: str
     options: EngineOptions

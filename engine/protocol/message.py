@@ -27,11 +27,13 @@ R_co = TypeVar("R_co", bound=Reply, covariant=True)
 class Request(WireMessage, Generic[R_co], frozen=True):
     """What is asked. It ends with exactly one reply of the class `ends`, or with `Failed`.
 
-    `stage` is what the engine does first for it, until a `Progress` says more.
+    `stage` is what the engine does first for it, until a `Progress` says more. What is asked
+    `beside` waits for no request but others of that kind: it plans, and touches no open model.
     """
 
     ends: ClassVar[type[Reply]]
     stage: ClassVar[StageName] = "load"
+    beside: ClassVar[bool] = False
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)

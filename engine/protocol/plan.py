@@ -1,5 +1,7 @@
 """Where a model would go, and the splits of its graph."""
 
+from typing import ClassVar
+
 import msgspec
 
 from engine.protocol.memory import PlannedMemory
@@ -74,6 +76,8 @@ class Planned(Reply, frozen=True):
 
 class DescribePlan(Request[Planned], frozen=True):
     """As `Predict`, with splits and, if asked, what runs every node."""
+
+    beside: ClassVar[bool] = True
 
     path: str
     options: EngineOptions

@@ -18,6 +18,7 @@ from engine.runner.pictures.beside import Opened, open_model
 from engine.runner.pictures.marking import Marking
 from engine.runner.pictures.viewer import Viewer
 from engine.runner.placing.dry_run import DryRun
+from engine.runner.placing.graphs import ModelGraphs
 from engine.runner.placing.placement import place
 from engine.runner.records import records
 from engine.runner.stepper import MAX_BATCH, Stepper
@@ -33,8 +34,10 @@ StageProgress = Callable[[StageName, int, int], None]
 
 @dataclass
 class LoadedModel:
-    """Everything one open model owns. `close` gives it all back."""
+    """Everything one open model owns, and by what it was opened. `close` gives it all back."""
 
+    path: str
+    options: EngineOptions
     opened: Opened
     tokenizer: Tokenizer
     template: ChatTemplate
@@ -77,7 +80,7 @@ class LoadedModel:
         if request.options.ctx is not None and request.options.ctx > self.built.n_ctx:
             notes.append(f"the context is {self.built.n_ctx} tokens, all it was trained for")
         notes += self.opened.notes
-        notes += [str(cost) for cost in costs(self.stepper.one_token())]
+        notes += [str(cost) for cost in costs(self.stepper.one_token().division)]
         if self.template.source == "none":
             notes.append("the file has no chat template: text is continued, not answered")
         return Loaded(
@@ -133,7 +136,8 @@ def load_model(
         template = load_chat_template(file.metadata, tokenizer)
         devices = open_devices(options, stack)
         room = stack.enter_context(Room(opened, options, placing))
-        placement = place(built, devices, options, room.take)
+        graphs = ModelGraphs.of(built, options)
+        placement = place(graphs, devices, options, room.take)
         if placement.failure is not None:
             placing(placement.dry)
             raise placement.failure
@@ -153,9 +157,8 @@ def load_model(
             viewer = Viewer(built.tower, room.stepper.planner, host, marking, built.limits, kept)
             stack.callback(viewer.close)
         backends = dry.backends
-        return LoadedModel(
-            opened, tokenizer, template, room.stepper, viewer, backends, dry, stack.pop_all()
-        )
+        parts = (opened, tokenizer, template, room.stepper, viewer, backends, dry)
+        return LoadedModel(str(path), options, *parts, stack.pop_all())
     raise AssertionError  # the stack never swallows an exception
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.graph.tensor import Tensor
-from engine.scheduler.outline import Outline
+from engine.scheduler.outline import Division
 from engine.scheduler.places import is_placed, sources
 from engine.scheduler.split import Split
 from engine.units import KIB, MIB
@@ -45,30 +45,30 @@ class Refused:
         )
 
 
-def costs(made: Outline) -> list[Streamed | Refused]:
+def costs(made: Division) -> list[Streamed | Refused]:
     """Weights and caches that are streamed, and what falls back to the host."""
     return [*_streamed(made), *_refused(made)]
 
 
-def _streamed(made: Outline) -> Iterator[Streamed]:
+def _streamed(made: Division) -> Iterator[Streamed]:
     for part in made.splits:
-        for copy in part.split.copies:
+        for copy in part.copies:
             if is_placed(copy.source) and copy.origin is not None:
-                node = _reader(part.split, copy.source)
+                node = _reader(part, copy.source)
                 reason = made.assignments[node].reason
                 yield Streamed(copy.source, copy.origin.name, copy.target.name, node, reason)
 
 
-def _refused(made: Outline) -> Iterator[Refused]:
+def _refused(made: Division) -> Iterator[Refused]:
     found: dict[str, list[Tensor]] = {}
     copied: dict[str, int] = {}
     for part in made.splits:
-        for node in part.split.nodes:
+        for node in part.nodes:
             assigned = made.assignments[node]
             if assigned.cause == "3.sup" and assigned.backend.is_host:
                 found.setdefault(node.op, []).append(node)
                 wanted = {source.storage for _, source in sources(node)}
-                copies = {c.source for c in part.split.copies if c.origin is not None}
+                copies = {c.source for c in part.copies if c.origin is not None}
                 size = sum(t.nbytes for t in wanted & copies)
                 copied[node.op] = copied.get(node.op, 0) + size
     for op, nodes in found.items():

@@ -4,16 +4,18 @@ Pure data made from a graph and where its weights and caches lie; it can be kept
 drawn, and gives the size of each device's arena without allocating anything.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
-from engine.backends.base import Backend, BufferType, Computes
+from engine.backends.base import Backend, BufferType, Computes, TypeOf
 from engine.graph.graph import Graph
 from engine.graph.tensor import Role, Tensor
 from engine.scheduler.allocate import ArenaLayout, ArenaPlace, allocate
 from engine.scheduler.assign import NO_PINS, Assignment, Pins, assign
 from engine.scheduler.lifetimes import LoweredSplit, arena_type, timeline
-from engine.scheduler.places import Places
+from engine.scheduler.places import Places, is_placed, sources
 from engine.scheduler.split import Split, split
 from engine.scheduler.staging import staging_layout
 
@@ -30,6 +32,16 @@ class Peak:
     size: int
     bound: int
     alive: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Division:
+    """Who runs what and why, and the splits that come of it: an outline without addresses."""
+
+    graph: Graph
+    assignments: Mapping[Tensor, Assignment]
+    splits: tuple[Split, ...]
+    places: Places
 
 
 @dataclass(frozen=True)
@@ -50,6 +62,12 @@ class Outline:
     places: Places
     staging: ArenaLayout
 
+    @property
+    def division(self) -> Division:
+        """The same without addresses."""
+        splits = tuple(part.split for part in self.splits)
+        return Division(self.graph, self.assignments, splits, self.places)
+
     def place(self, backend: Backend, storage: Tensor) -> ArenaPlace:
         """Where an unplaced storage starts in the backend's arena."""
         if storage in self.input_offsets:
@@ -67,6 +85,45 @@ class Outline:
         return Peak(node, layout.peak, layout.bound, tuple(alive))
 
 
+class Lowerings:
+    """What backends made of the splits of a graph's last outline: many come again in its next."""
+
+    def __init__(self) -> None:
+        self._last: dict[Graph, dict[Hashable, LoweredSplit]] = {}
+
+    def of(
+        self, division: Division, kept: Sequence[frozenset[Tensor] | None]
+    ) -> tuple[LoweredSplit, ...]:
+        """Every split lowered, and fused but for `kept` storages, or not where these are None."""
+        before = self._last.get(division.graph, {})
+        now: dict[Hashable, LoweredSplit] = {}
+        for one, outside in zip(division.splits, kept, strict=True):
+            types = division.places.types_on(one.backend)
+            leaves = [s for n in one.nodes for _, s in sources(n) if is_placed(s.storage)]
+            lie = tuple(types(s.storage) for s in leaves)
+            key: Hashable = (one.backend, one.nodes, outside, lie)
+            known = before.get(key)
+            if known is None:
+                plain = _lowered(one, types)
+                known = plain if outside is None else fused_part(plain, outside)
+            now[key] = replace(known, split=one)
+        self._last[division.graph] = now
+        return tuple(now.values())
+
+
+def divide(
+    graph: Graph,
+    backends: Sequence[Backend],
+    types: Mapping[Tensor, BufferType],
+    pins: Pins = NO_PINS,
+    mapped: Collection[Tensor] = (),
+) -> Division:
+    """Assign and split, as `outline` does. Raises `CannotPlace`."""
+    places = Places(backends, types, mapped)
+    assignments = assign(graph, places, pins)
+    return Division(graph, assignments, split(graph, assignments, places), places)
+
+
 def outline(
     graph: Graph,
     backends: Sequence[Backend],
@@ -74,20 +131,19 @@ def outline(
     fused: bool = True,
     pins: Pins = NO_PINS,
     mapped: Collection[Tensor] = (),
+    lowerings: Lowerings | None = None,
 ) -> Outline:
     """Assign, split, lower and allocate. `types` tells where each weight and cache leaf lies;
-    `mapped` weights can also be read in the mapped file, by the host.
+    `mapped` weights can also be read in the mapped file, by the host. `lowerings` are of outlines
+    of the same graph before.
 
     Unfused, every node's result is produced, as a dump or a comparison wants it. Raises
     `CannotPlace`.
     """
-    places = Places(backends, types, mapped)
-    assignments = assign(graph, places, pins)
-    splits = split(graph, assignments, places)
-    plain = [_lowered(part, places) for part in splits]
-    lowered = [
-        fused_part(part, kept(graph, splits, part.split)) if fused else part for part in plain
-    ]
+    division = divide(graph, backends, types, pins, mapped)
+    places, splits = division.places, division.splits
+    outside = kept(graph, splits) if fused else [None] * len(splits)
+    lowered = (lowerings or Lowerings()).of(division, outside)
     kinds = {b.name: arena_type(b) for b in backends}
     offsets, block = _input_block(graph, kinds.values())
     readers = {c.target.name for s in splits for c in s.copies if c.source.role is Role.INPUT}
@@ -98,13 +154,13 @@ def outline(
     }
     staging = staging_layout(splits, arena_type(places.host), block)
     return Outline(
-        graph, assignments, tuple(lowered), offsets, block, line.steps, layouts, places, staging
+        graph, division.assignments, lowered, offsets, block, line.steps, layouts, places, staging
     )
 
 
-def _lowered(own: Split, places: Places) -> LoweredSplit:
+def _lowered(own: Split, types: TypeOf) -> LoweredSplit:
     computes: Computes = {}
-    nodes = own.backend.lower(own.nodes, places.types_on(own.backend), computes)
+    nodes = own.backend.lower(own.nodes, types, computes)
     found = {node: computes.get(node, ()) for node in nodes}
     return LoweredSplit(own, nodes, found, found)
 
@@ -116,13 +172,19 @@ def fused_part(part: LoweredSplit, kept: frozenset[Tensor]) -> LoweredSplit:
     return replace(part, nodes=nodes, computes={node: computes.get(node, ()) for node in nodes})
 
 
-def kept(graph: Graph, splits: Sequence[Split], own: Split) -> frozenset[Tensor]:
-    """Storages that other splits, outputs or effects read: fusion leaves them."""
-    read = [t.storage for t in (*graph.outputs, *graph.effects)]
-    for other in splits:
-        if other is not own:
-            read += [s.storage for node in other.nodes for s in node.src if s is not None]
-    return frozenset(read)
+def kept(graph: Graph, splits: Sequence[Split]) -> list[frozenset[Tensor]]:
+    """For each split, what it writes and other splits, outputs or effects read: fusion
+    leaves them.
+    """
+    read = [{s.storage for node in one.nodes for _, s in sources(node)} for one in splits]
+    readers = Counter(chain.from_iterable(read))
+    readers.update({t.storage: 2 for t in (*graph.outputs, *graph.effects)})
+    return [
+        frozenset(
+            node.storage for node in one.nodes if readers[node.storage] > (node.storage in own)
+        )
+        for one, own in zip(splits, read, strict=True)
+    ]
 
 
 def _input_block(graph: Graph, kinds: Collection[BufferType]) -> tuple[dict[Tensor, int], int]:

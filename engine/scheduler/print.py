@@ -1,23 +1,23 @@
-"""An outline as text: its splits with their inputs, and what runs where and why."""
+"""A division as text: its splits with their inputs, and what runs where and why."""
 
 from engine.graph.op import VIEW_OPS
 from engine.graph.tensor import Role, Tensor
-from engine.scheduler.outline import Outline
+from engine.scheduler.outline import Division
 from engine.scheduler.places import sources
 from engine.scheduler.split import Split
 from engine.units import MIB
 
 
-def text(made: Outline, nodes: bool = True) -> str:
+def text(made: Division, nodes: bool = True) -> str:
     """As ggml prints its assignments (`GGML_SCHED_DEBUG`), but for names of devices, which are
     longer here; without `nodes` the splits alone. Views are left out.
     """
     number = {node: i for i, node in enumerate(made.graph.nodes)}
     lines = []
     for i, part in enumerate(made.splits):
-        lines += ["", _split(i, part.split)]
+        lines += ["", _split(i, part)]
         if nodes:
-            lines += [_node(made, number[node], node) for node in part.split.nodes]
+            lines += [_node(made, number[node], node) for node in part.nodes]
     return "\n".join(lines) + "\n"
 
 
@@ -26,7 +26,7 @@ def _split(i: int, part: Split) -> str:
     return f"## SPLIT #{i}: {part.backend.name} # {len(part.copies)} inputs:{inputs}"
 
 
-def _node(made: Outline, number: int, node: Tensor) -> str:
+def _node(made: Division, number: int, node: Tensor) -> str:
     where = "".join(
         f" {source.name:>20.20} ({_size(source):>4.4}) [{_place(made, source)}]"
         for _, source in sources(node)
@@ -37,7 +37,7 @@ def _node(made: Outline, number: int, node: Tensor) -> str:
     )
 
 
-def _place(made: Outline, tensor: Tensor) -> str:
+def _place(made: Division, tensor: Tensor) -> str:
     """The device and the cause, of a view those of what it looks at."""
     storage = tensor.storage
     assigned = made.assignments.get(tensor if tensor.op not in VIEW_OPS else storage)

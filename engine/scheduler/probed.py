@@ -66,7 +66,8 @@ def probed(made: Outline, probes: Probes) -> ProbedOutline:
         if end
     }
     wanted = frozenset(node.storage for _, node in found)
-    parts = [_unfused(made, part, wanted) for part in made.splits]
+    outside = kept(made.graph, made.division.splits)
+    parts = [_unfused(*each, wanted) for each in zip(made.splits, outside, strict=True)]
     for slot in slots:
         homes.insert(parts, slot, leaves[slot.device])
     layouts, rings = {}, {}
@@ -89,12 +90,13 @@ def probed(made: Outline, probes: Probes) -> ProbedOutline:
     return ProbedOutline(**given, slots=tuple(slots), copied=ends, rings=rings)
 
 
-def _unfused(made: Outline, part: LoweredSplit, wanted: frozenset[Tensor]) -> LoweredSplit:
+def _unfused(
+    part: LoweredSplit, outside: frozenset[Tensor], wanted: frozenset[Tensor]
+) -> LoweredSplit:
     """The split with launches of their own for the wanted storages that were left out."""
     if part.nodes == tuple(part.unfused):
         return part
-    elsewhere = kept(made.graph, [one.split for one in made.splits], part.split)
-    return fused_part(part, elsewhere | wanted)
+    return fused_part(part, outside | wanted)
 
 
 class _Homes:

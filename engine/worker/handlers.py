@@ -10,6 +10,7 @@ from engine.errors import CannotSee, NoMem
 from engine.gguf import GGUFFile
 from engine.inside.graph import describe_graph
 from engine.inside.live import LiveWatch
+from engine.memory.pools import limits_kept
 from engine.memory.records import BackendMemory
 from engine.protocol import (
     Bench,
@@ -35,6 +36,8 @@ from engine.protocol import (
     Progress,
     Render,
     Rendered,
+    Reprice,
+    Repriced,
     StageName,
     Unload,
     Unloaded,
@@ -48,6 +51,7 @@ from engine.runner.pictures.beside import open_model
 from engine.runner.pictures.compose import placed_rows, shown
 from engine.runner.placing.describe import describe_plan
 from engine.runner.placing.dry_run import DryRun
+from engine.runner.placing.graphs import ModelGraphs
 from engine.runner.placing.placement import DecidedPlacement, place
 from engine.runner.profile import profile, roof_of
 from engine.runner.prompt import encoded, prompt_text
@@ -86,7 +90,8 @@ def _load(service: Service, request: Load) -> Loaded:
 
     stop = service.asked_to_stop(request)
     try:
-        model = load_model(request.path, request.options, progress, stop, placed, allocated)
+        with limits_kept():
+            model = load_model(request.path, request.options, progress, stop, placed, allocated)
     except NoMem as refused:
         if isinstance(refused.memory, BackendMemory) and placing is not None:
             service.send(held(placing, refused.memory))
@@ -123,7 +128,14 @@ def _graph(service: Service, request: DescribeGraph) -> GraphDone:
         return describe_graph(request, model.built, placement, make, fused)
     with _placed(request) as (_, placed):
         dry = placed.dry
-        return describe_graph(request, dry.built, dry.placement, dry.outline, dry.fused)
+        return describe_graph(request, dry.built, dry.placement, dry.outline, dry.graphs.fused)
+
+
+@answers(Reprice)
+def _reprice(service: Service, request: Reprice) -> Repriced:
+    path, options = request.path, request.options
+    known = service.placement(path, options)
+    return service.repricer.reprice(request.id, path, options, known)
 
 
 @contextmanager
@@ -134,7 +146,8 @@ def _placed(
     options = request.options
     with ExitStack() as stack:
         opened = open_model(request.path, options, MAX_BATCH, cache_format(options), stack)
-        yield opened.file, place(opened.built, open_devices(options, stack), options)
+        graphs = ModelGraphs.of(opened.built, options)
+        yield opened.file, place(graphs, open_devices(options, stack), options)
 
 
 @answers(Generate)

@@ -1,8 +1,11 @@
-"""The worker's loop: one request at a time, cancel heard at once, errors caught in one place."""
+"""The worker's loops: one request at a time, and beside them one that only plans; cancel heard at
+once, errors caught in one place.
+"""
 
 import os
 import threading
 import traceback
+from collections import deque
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
@@ -27,6 +30,8 @@ from engine.protocol.wire import decoder_of_requests, encode
 from engine.worker.handlers import HANDLERS
 from engine.worker.service import Service
 
+Requests = SimpleQueue[Request[Any] | None]
+
 
 def serve(pipe: Connection) -> None:
     """Answer requests until the pipe closes or `Shutdown` comes."""
@@ -37,21 +42,29 @@ def serve(pipe: Connection) -> None:
 class _Server:
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
-        self._requests: SimpleQueue[Request[Any] | None] = SimpleQueue()
+        self._requests: Requests = SimpleQueue()
+        self._beside: Requests = SimpleQueue()
         self._cancelled: set[int] = set()
         self._looks: dict[int, Live] = {}
-        self._events: list[MemoryEvent] = []
+        self._sending = threading.Lock()
+        self._events: deque[MemoryEvent] = deque()
         listen(self._events.append)
 
     def run(self) -> None:
-        threading.Thread(target=self._listen, daemon=True).start()
         service = Service(self._send, self._cancelled, self._looks)
-        while (request := self._requests.get()) is not None:
+        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._answer_all, args=(service, self._beside), daemon=True).start()
+        self._answer_all(service, self._requests)
+        service.close_model()
+
+    def _answer_all(self, service: Service, requests: Requests) -> None:
+        """In the order in which they came, until `Shutdown`."""
+        while (request := requests.get()) is not None:
             self._send(_answer(service, request))
             self._cancelled.discard(request.id)
-            for number in [n for n in list(self._looks) if n <= request.id]:
-                del self._looks[number]
-        service.close_model()
+            if not request.beside:  # an answer may run on beside a plan
+                for number in [n for n in list(self._looks) if n <= request.id]:
+                    del self._looks[number]
 
     def _listen(self) -> None:
         """Runs in a thread of its own, so that Cancel and a vanished app are heard mid-step."""
@@ -71,13 +84,17 @@ class _Server:
             elif isinstance(message, Shutdown):
                 self._requests.put(None)
             elif isinstance(message, Request):
-                self._requests.put(message)
+                (self._beside if message.beside else self._requests).put(message)
 
     def _send(self, reply: Reply) -> None:
-        if self._events:  # what happened to memory before that
-            events = list(self._events)
-            self._events.clear()
-            self._send(MemoryEvents(0, events))
+        """Whole, whichever thread it comes from."""
+        with self._sending:
+            if self._events:  # what happened to memory before that
+                events = [self._events.popleft() for _ in range(len(self._events))]
+                self._write(MemoryEvents(0, events))
+            self._write(reply)
+
+    def _write(self, reply: Reply) -> None:
         try:
             self._pipe.send_bytes(encode(reply))
         except OSError:

@@ -4,11 +4,14 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
 from engine.errors import BadSetting
+from engine.memory.placement import Placement
 from engine.memory.trim import trim
 from engine.protocol import Generate, Live, Reply, WireMessage
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.album import Album
+from engine.runner.placing.reprice import Repricer
 from engine.runner.sequence import Sequenced
+from engine.settings import EngineOptions
 
 
 class Service:
@@ -16,7 +19,7 @@ class Service:
 
     `send` tells something at once; `cancelled` holds the ids of the requests to stop, `looks` what
     answers are to tell of their inside by now. `album` has the pictures that were brought, whatever
-    model is open.
+    model is open. `repricer` is for requests that are answered beside others.
     """
 
     def __init__(
@@ -28,6 +31,7 @@ class Service:
         self.send = send
         self._looks = looks
         self.album = Album()
+        self.repricer = Repricer()
         self._cancelled = cancelled
         self._open: tuple[LoadedModel, Sequenced] | None = None
 
@@ -35,6 +39,12 @@ class Service:
     def is_open(self) -> bool:
         """Whether there is a model."""
         return self._open is not None
+
+    def placement(self, path: str, options: EngineOptions) -> Placement | None:
+        """Where the open model lies, if it was opened by these; may be asked from any thread."""
+        now = self._open
+        same = now is not None and (now[0].path, now[0].options) == (path, options)
+        return now[0].dry.placement if same and now is not None else None
 
     @property
     def model(self) -> tuple[LoadedModel, Sequenced]:
@@ -51,6 +61,7 @@ class Service:
 
     def close_model(self) -> None:
         """Give back all that the open model holds, if there is one."""
+        self.repricer.release()
         if self._open is not None:
             self._open[0].close()
             self._open = None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from types import MappingProxyType
 
 from engine.backends.base import (
@@ -52,6 +53,7 @@ class OpenCLBackend(Backend):
         self.pool = device.memory_pool()
         self.budget = budget
         self._traits = device.info.traits
+        self._told: Callable[[int, int], None] | None = None
         self.is_integrated = self.pool.name == SYSTEM and not self._traits.is_cpu
         try:
             self.context = context or cl.Context([device.handle])
@@ -136,7 +138,7 @@ class OpenCLBackend(Backend):
         return prepare(self.name, self.queue, self.programs, launches, where)
 
     def watch_builds(self, progress: Callable[[int, int], None]) -> None:
-        self.programs.progress = progress
+        self.programs.progress = self._told = progress
 
     def synchronize(self) -> None:
         try:
@@ -149,12 +151,17 @@ class OpenCLBackend(Backend):
         return measure(self, self._traits, self.info.max_allocation, self.prepare)
 
     def close(self) -> None:
-        self.watch_builds(lambda built, wanted: None)
+        if self.programs.progress is self._told:  # else another backend of the device is told
+            self.watch_builds(_untold)
         try:
             self.synchronize()
         except DeviceError:
             _kept.clear()  # What failed in a context may keep it from working again.
             raise
+
+
+def _untold(built: int, wanted: int) -> None:
+    """For builds that nobody watches."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +174,7 @@ class _Together:
 
 # Drivers do not give back all that a program took: built again with every model, it would add up.
 _kept: dict[tuple[cl.Device, ...], _Together] = {}
+_opening = Lock()
 
 
 def open_together(
@@ -180,20 +188,23 @@ def open_together(
     for device in devices:
         platform = device.handle.platform.int_ptr
         handles[platform] = (*handles.get(platform, ()), device.handle)
-    opened = []
-    for device in devices:
-        name, together = device.info.name, handles[device.handle.platform.int_ptr]
-        try:
-            if together not in _kept:
-                _kept[together] = _Together(cl.Context(list(together)))
-        except cl.Error as error:
-            raise cannot_open(name, error) from None
-        kept = _kept[together]
-        programs = kept.programs.setdefault(
-            device.handle, Programs(kept.context, name, device.handle)
-        )
-        opened.append(OpenCLBackend(device, budgets.get(name), kept.context, programs))
-    return opened
+    with _opening:
+        return [
+            _open(device, handles[device.handle.platform.int_ptr], budgets.get(device.info.name))
+            for device in devices
+        ]
+
+
+def _open(device: Device, together: tuple[cl.Device, ...], budget: int | None) -> OpenCLBackend:
+    name = device.info.name
+    try:
+        if together not in _kept:
+            _kept[together] = _Together(cl.Context(list(together)))
+    except cl.Error as error:
+        raise cannot_open(name, error) from None
+    kept = _kept[together]
+    programs = kept.programs.setdefault(device.handle, Programs(kept.context, name, device.handle))
+    return OpenCLBackend(device, budget, kept.context, programs)
 
 
 def cannot_open(name: str, error: cl.Error) -> DeviceError:

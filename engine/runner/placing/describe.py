@@ -1,5 +1,6 @@
 """A placement as `cutaway plan` shows it: splits, what crosses between devices, what fits."""
 
+from engine.backends.base import Backend
 from engine.protocol import (
     ArenaRow,
     BudgetRow,
@@ -13,9 +14,9 @@ from engine.runner.placing.dry_run import DryRun
 from engine.runner.placing.placement import DecidedPlacement
 from engine.runner.records import foreseen
 from engine.scheduler.costs import costs
-from engine.scheduler.lifetimes import LoweredSplit
 from engine.scheduler.outline import Peak
 from engine.scheduler.print import text
+from engine.scheduler.split import Split
 
 
 def describe_plan(request: DescribePlan, placed: DecidedPlacement, name: str) -> Planned:
@@ -23,7 +24,7 @@ def describe_plan(request: DescribePlan, placed: DecidedPlacement, name: str) ->
     dry = placed.dry
     built = dry.built
     step = dry.one_token()
-    splits = [_split(part) for part in step.splits]
+    splits = [split_row(part) for part in step.splits]
     return Planned(
         request.id,
         name=name,
@@ -50,13 +51,14 @@ def budgets(dry: DryRun) -> list[BudgetRow]:
     wanted = {d.name: 0 for d in dry.memory().devices}
     for one in dry.wanted():
         wanted[one.backend.name] += one.size
-    rows = []
-    for backend in dry.backends:
-        size = wanted[backend.name]
-        limit = backend.pool.limit
-        limit = limit if backend.budget is None else min(limit, backend.budget)
-        rows.append(BudgetRow(backend.name, size, limit, max(0, size - limit)))
-    return rows
+    return [budget_row(backend, wanted[backend.name]) for backend in dry.backends]
+
+
+def budget_row(backend: Backend, size: int) -> BudgetRow:
+    """A device that is to hold so many bytes."""
+    limit = backend.pool.limit
+    limit = limit if backend.budget is None else min(limit, backend.budget)
+    return BudgetRow(backend.name, size, limit, max(0, size - limit))
 
 
 def _arena(device: str, peak: Peak) -> ArenaRow:
@@ -64,10 +66,11 @@ def _arena(device: str, peak: Peak) -> ArenaRow:
     return ArenaRow(device, peak.size, peak.bound, node, list(peak.alive))
 
 
-def _split(part: LoweredSplit) -> SplitRow:
-    nodes = part.split.nodes
+def split_row(part: Split) -> SplitRow:
+    """A split as a message."""
+    nodes = part.nodes
     copies = [
         CopyRow(c.source.name, c.origin.name if c.origin is not None else None, c.source.nbytes)
-        for c in part.split.copies
+        for c in part.copies
     ]
-    return SplitRow(part.split.backend.name, len(nodes), nodes[0].name, nodes[-1].name, copies)
+    return SplitRow(part.backend.name, len(nodes), nodes[0].name, nodes[-1].name, copies)

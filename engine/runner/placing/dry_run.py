@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -14,11 +14,15 @@ from engine.memory.placement import Placement
 from engine.memory.records import BackendMemory, Status
 from engine.models.build import BuiltModel
 from engine.protocol import MemoryRow
-from engine.runner.stepper import worst_cases
+from engine.runner.placing.graphs import ModelGraphs
 from engine.scheduler.allocate import ArenaLayout
+from engine.scheduler.assign import Pins
 from engine.scheduler.lifetimes import arena_type
-from engine.scheduler.outline import Outline, Peak, outline
-from engine.weights.load import Allocation, matmul_only, plan_weights
+from engine.scheduler.outline import Division, Outline, Peak, divide, outline
+from engine.weights.load import Allocation, plan_weights
+
+Types = dict[Tensor, BufferType]
+"""Where weights and caches lie."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +44,20 @@ class DryRun:
     `peaks` tell what the arenas hold.
     """
 
-    built: BuiltModel
+    graphs: ModelGraphs
     placement: Placement
     backends: tuple[Backend, ...]
     devices: tuple[str, ...]
     weights: tuple[Allocation, ...]
     caches: tuple[Allocation, ...]
     mapped: tuple[tuple[Tensor, Owner], ...]
-    pins: dict[Tensor | str, Backend]
+    pins: Pins
     arenas: tuple[WantedBuffer, ...]
     peaks: tuple[tuple[Backend, Peak], ...]
-    fused: bool
+
+    @property
+    def built(self) -> BuiltModel:
+        return self.graphs.built
 
     @property
     def main(self) -> Backend:
@@ -62,16 +69,21 @@ class DryRun:
         """Where a weight lies."""
         return _backend(self.backends, self.placement, self.built, tensor)
 
-    def one_token(self) -> Outline:
-        """The outline of a decode step with an empty cache."""
-        cells = self.built.buckets([0] * len(self.built.caches.caches))
-        return self.outline(self.built.build(1, 1, cells, self.fused)[1])
+    def one_token(self) -> Division:
+        """Who runs what in a decode step with an empty cache."""
+        return divide(self.graphs.one_token, *self._given())
 
     def outline(self, graph: Graph) -> Outline:
         """What a plan of a graph of this model would be."""
+        backends, types, pins, mapped = self._given()
+        return outline(graph, backends, types, pins=pins, mapped=mapped)
+
+    def _given(
+        self,
+    ) -> tuple[Sequence[Backend], Types, Pins, Collection[Tensor]]:
+        """What every outline comes of, besides a graph."""
         types = _types(self.backends[-1], (*self.weights, *self.caches), self.mapped)
-        mapped = self.built.sources.keys()
-        return outline(graph, self.backends, types, pins=self.pins, mapped=mapped)
+        return self.backends, types, self.pins, self.built.sources.keys()
 
     def wanted(self) -> Iterator[WantedBuffer]:
         """Every buffer, in order."""
@@ -117,19 +129,13 @@ class DryRun:
         return sizes
 
 
-def dry_run(
-    built: BuiltModel, backends: tuple[Backend, ...], placement: Placement, fused: bool = True
-) -> DryRun:
-    """Where every byte goes; allocates nothing. `fused` is whether attention is one operation."""
-    host = backends[-1]
+def dry_run(graphs: ModelGraphs, backends: tuple[Backend, ...], placement: Placement) -> DryRun:
+    """Where every byte goes; allocates nothing."""
+    host, built = backends[-1], graphs.built
     placed = {_backend(backends, placement, built, tensor) for tensor in built.sources}
     named = {*placement.layers, *(device for _, device in placement.overrides)}
     placed |= {b for b in backends if b.name in named}
     used = tuple(b for b in backends if b is host or b in placed)
-    _, graph = built.build(1, 1, built.buckets([0] * len(built.caches.caches)), fused)
-    tiled = matmul_only(graph)
-    if built.tower is not None:
-        tiled |= matmul_only(built.tower.build(built.tower.tower.bucket(1))[1])
     mapped = tuple(
         (tensor, built.owners[tensor])
         for tensor in built.sources
@@ -139,17 +145,21 @@ def dry_run(
         built.sources,
         lambda tensor: _backend(used, placement, built, tensor),
         built.owners.__getitem__,
-        tiled,
+        graphs.tiled,
     )
     caches = _caches(built, used, placement)
     types = _types(host, (*weights, *caches), mapped)
-    worst = worst_cases(built, fused)
+    worst = graphs.worst
     assert all(t.role is Role.INPUT or t in types for graph in worst for t in graph.leaves)
     pins = _pins(built, used, placement, worst[0])
-    outlines = [outline(g, used, types, pins=pins, mapped=built.sources.keys()) for g in worst]
+    mapped_too = built.sources.keys()
+    outlines = [
+        outline(g, used, types, pins=pins, mapped=mapped_too, lowerings=graphs.lowerings)
+        for g in worst
+    ]
     names = tuple(b.name for b in backends)
     return DryRun(
-        built,
+        graphs,
         placement,
         used,
         names,
@@ -159,7 +169,6 @@ def dry_run(
         pins,
         tuple(_arenas(outlines, used)),
         tuple((b, max((one.peak(b) for one in outlines), key=lambda p: p.size)) for b in used),
-        fused,
     )
 
 
@@ -224,6 +233,6 @@ def _caches(
 
 def _types(
     host: Backend, allocations: tuple[Allocation, ...], mapped: tuple[tuple[Tensor, Owner], ...]
-) -> dict[Tensor, BufferType]:
+) -> Types:
     types = {t: a.type for a in allocations for t, _ in a.tensors}
     return types | {t: host.buffer_type(t.fmt, t.shape) for t, _ in mapped}

@@ -12,10 +12,10 @@ from engine.memory.layout import FitDevice, LayerLayout, Wish
 from engine.memory.placement import Placement
 from engine.memory.pools import MeasuredPool, system_pool
 from engine.memory.records import now
-from engine.models.build import BuiltModel
 from engine.models.vision import TOWER
 from engine.runner.devices import HOST, OpenedDevices
 from engine.runner.placing.dry_run import DryRun, dry_run
+from engine.runner.placing.graphs import ModelGraphs
 from engine.settings import FULL_OFFLOAD, OVERHEAD, SPREAD, EngineOptions
 from engine.units import MIB
 
@@ -31,7 +31,7 @@ class DecidedPlacement:
 
 
 def place(
-    built: BuiltModel,
+    graphs: ModelGraphs,
     devices: OpenedDevices,
     options: EngineOptions,
     allocate: Allocate | None = None,
@@ -40,21 +40,22 @@ def place(
 
     It is called with one dry run after another until it says None. Raises `BadSetting`.
     """
-    return _Placing(built, devices, options, allocate).decide()
+    return _Placing(graphs, devices, options, allocate).decide()
 
 
 class _Placing:
     def __init__(
         self,
-        built: BuiltModel,
+        graphs: ModelGraphs,
         devices: OpenedDevices,
         options: EngineOptions,
         allocate: Allocate | None,
     ) -> None:
-        self.built, self.devices, self.options = built, devices, options
+        self.graphs, self.built = graphs, graphs.built
+        self.devices, self.options = devices, options
         self.allocate = allocate
         shared = [b.name for b in devices.backends if b.name != HOST] or [HOST]
-        self.fixed = devices.pins.of_layers(built.n_layer, shared)
+        self.fixed = devices.pins.of_layers(self.built.n_layer, shared)
         self._dry: dict[tuple[str, str | None], DryRun] = {}
         self._tower: str | None = None
         """Where the tower is, if not with the output block."""
@@ -154,8 +155,7 @@ class _Placing:
             moved = ((TOWER, self._tower),) if self._tower is not None else ()
             patterns = (*self.devices.pins.patterns, *moved)
             placement = Placement(layers, patterns, asked=frozenset(self.fixed))
-            fused = self.options.flash_attention is not False
-            self._dry[key] = dry_run(self.built, self.devices.backends, placement, fused)
+            self._dry[key] = dry_run(self.graphs, self.devices.backends, placement)
         return self._dry[key]
 
     def _try_dry(self, layout: LayerLayout) -> Response:

@@ -15,6 +15,7 @@ from engine.protocol import DescribePlan
 from engine.runner.devices import open_devices
 from engine.runner.loading import name_of
 from engine.runner.placing.describe import describe_plan
+from engine.runner.placing.graphs import ModelGraphs
 from engine.runner.placing.placement import place
 from engine.runner.stepper import MAX_BATCH
 from engine.settings import EngineOptions
@@ -44,7 +45,7 @@ def open_all_the_way(path: Path) -> None:
         load_chat_template(file.metadata, load_tokenizer(file.metadata))
     with open_gguf(path) as file, ExitStack() as stack:
         built = build_model(file, OPTIONS.ctx, MAX_BATCH)
-        placed = place(built, open_devices(OPTIONS, stack), OPTIONS)
+        placed = place(ModelGraphs(built), open_devices(OPTIONS, stack), OPTIONS)
         describe_plan(DescribePlan(1, str(path), OPTIONS), placed, name_of(file))
 
 

@@ -15,6 +15,7 @@ from engine.runner.devices import open_devices
 from engine.runner.loading import Room, cache_format
 from engine.runner.pictures.beside import open_model
 from engine.runner.placing.dry_run import DryRun
+from engine.runner.placing.graphs import ModelGraphs
 from engine.runner.placing.placement import DecidedPlacement, place
 from engine.runner.records import pools_of
 from engine.runner.stepper import MAX_BATCH, Stepper, worst_cases
@@ -54,7 +55,7 @@ def roomed(path: Path, options: EngineOptions) -> Iterator[tuple[DecidedPlacemen
         built = opened.built
         devices = open_devices(options, stack)
         room = stack.enter_context(Room(opened, options))
-        placed = place(built, devices, options, room.take)
+        placed = place(ModelGraphs.of(built, options), devices, options, room.take)
         if placed.failure is None:
             assert [w.size for w in placed.dry.arenas] == chunks(room.stepper)
         yield placed, room

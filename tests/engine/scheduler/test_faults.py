@@ -258,7 +258,7 @@ def a_write_into_a_view_comes_first() -> None:
     named = [(p.split.backend.name, [n.name for n in p.split.nodes]) for p in made.splits]
     assert named == [("b", ["stored"]), ("a", ["read", "out"])]
     assert [c.name for c in made.splits[1].split.copies] == ["a#cache"]
-    assert "stored (view) (  0K) [       b  1.dst]" in text(made)
+    assert "stored (view) (  0K) [       b  1.dst]" in text(made.division)
 
 
 def look_for_a_root(patch: pytest.MonkeyPatch) -> None:

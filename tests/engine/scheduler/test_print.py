@@ -7,7 +7,7 @@ from engine.graph.graph import Graph
 from engine.graph.op import Op
 from engine.graph.tensor import Role, Tensor, leaf
 from engine.scheduler.costs import costs
-from engine.scheduler.outline import outline
+from engine.scheduler.outline import divide
 from engine.scheduler.print import text
 from tests.engine.scheduler.devices import Device, host, types_of
 
@@ -18,7 +18,7 @@ def test_assignments_are_printed_as_ggml_prints_them() -> None:
     w1, w2 = (leaf(name, F32, (1024, 1024), Role.WEIGHT) for name in ("blk.0.w", "blk.1.w"))
     one = ops.matmul(w1, x).named("one-0")
     two = ops.matmul(w2, one.reshape(1024, 512)).named("a_name_that_is_longer_than_its_column")
-    made = outline(Graph.of([ops.silu(two).named("act-1")]), [a, b, h], types_of({w1: a, w2: b}))
+    made = divide(Graph.of([ops.silu(two).named("act-1")]), [a, b, h], types_of({w1: a, w2: b}))
     assert text(made).splitlines() == [
         "",
         "## SPLIT #0: intel:0 # 1 inputs: [intel:0#x (   2M)]",
@@ -42,7 +42,7 @@ def words(
     graph: Graph, backends: list[Backend], where: dict[Tensor, Backend], pins: dict[str, Backend]
 ) -> list[str]:
     """The costs of a plan."""
-    return [str(cost) for cost in costs(outline(graph, backends, types_of(where), pins=pins))]
+    return [str(cost) for cost in costs(divide(graph, backends, types_of(where), pins))]
 
 
 def test_a_streamed_weight_is_told_with_its_cost() -> None:

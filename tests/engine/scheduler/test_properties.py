@@ -143,7 +143,7 @@ def check(made: Outline, case: Case) -> None:
     """The invariants, followed through the plan as it runs."""
     computed = [n for n in case.graph.nodes if n.op not in VIEW_OPS]
     assert [n for part in made.splits for n in part.split.nodes] == computed
-    assert text(made).count("node #") == len(computed)
+    assert text(made.division).count("node #") == len(computed)
     copies = [(c.source, c.target, c.made) for part in made.splits for c in part.split.copies]
     assert len(copies) == len(set(copies))  # each version of a tensor once to a device
     versions: dict[Tensor, int] = {}

@@ -1,0 +1,68 @@
+"""A model is placed by hand: what a rule would take, and how fast it would be."""
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from engine.protocol.memory import PlannedMemory
+from engine.protocol.message import Reply, Request
+from engine.protocol.plan import BudgetRow, SplitRow
+from engine.settings import EngineOptions
+
+PartName = Literal["attention", "feed_forward", "experts", "cache", "vision", "other"]
+
+
+class Tile(msgspec.Struct, frozen=True):
+    """What a device has of a part of a layer: `size` bytes allocated, `mapped` in the file's pages.
+
+    Layer `n_layer` is the output block. `pattern` is a regular expression that names the part's
+    weights in this layer and no others, as a rule has them; empty where no pattern moves it. The
+    tiles of a device and its rows of graph, input, staging and pictures are what it is to hold.
+    """
+
+    layer: int
+    device: str
+    part: PartName
+    size: int
+    mapped: int = 0
+    pattern: str = ""
+
+
+class Repriced(Reply, frozen=True):
+    """A placement with what it takes, as `Planned` has it; `budgets` has every device in question.
+
+    `causes[i]` says why layer i lies where it does, `labels[i]` what makes it unlike others (window
+    512, 8 of 64 experts). `rule` is the whole placement in the shortest words of `place`,
+    `llama_cpp` the same in llama.cpp's flags, `llama_cpp_notes` what these cannot say. `problem`
+    says what does not fit.
+    """
+
+    n_layer: int
+    layers: list[str]
+    overrides: list[tuple[str, str]]
+    reasons: list[str]
+    causes: list[str]
+    labels: list[list[str]]
+    tiles: list[Tile]
+    memory: PlannedMemory
+    budgets: list[BudgetRow]
+    splits: list[SplitRow]
+    crossing: int
+    warnings: list[str]
+    problem: str
+    rule: str
+    llama_cpp: str
+    llama_cpp_notes: list[str] = []
+
+
+class Reprice(Request[Repriced], frozen=True):
+    """As `DescribePlan`, quickly when asked again about the same file with another `place`.
+
+    What does not depend on the rule is kept until another file or other options are asked about,
+    or the engine closes its model.
+    """
+
+    beside: ClassVar[bool] = True
+
+    path: str
+    options: EngineOptions

@@ -1,0 +1,51 @@
+"""What a model computes wherever it lies: the graphs that dry runs of all its placements share."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+from engine.graph.graph import Graph
+from engine.graph.tensor import Tensor
+from engine.models.build import BuiltModel
+from engine.runner.stepper import worst_cases
+from engine.scheduler.outline import Lowerings
+from engine.settings import EngineOptions
+from engine.weights.load import matmul_only
+
+
+@dataclass(frozen=True)
+class ModelGraphs:
+    """Made when asked for, and then kept. `fused` is whether attention is one operation."""
+
+    built: BuiltModel
+    fused: bool = True
+
+    @classmethod
+    def of(cls, built: BuiltModel, options: EngineOptions) -> Self:
+        """As the options have attention computed."""
+        return cls(built, options.flash_attention is not False)
+
+    @cached_property
+    def lowerings(self) -> Lowerings:
+        """What backends made of them last."""
+        return Lowerings()
+
+    @cached_property
+    def one_token(self) -> Graph:
+        """A decode step with an empty cache."""
+        cells = self.built.buckets([0] * len(self.built.caches.caches))
+        return self.built.build(1, 1, cells, self.fused)[1]
+
+    @cached_property
+    def worst(self) -> tuple[Graph, ...]:
+        """What needs the most memory; a full batch over whole caches is the first."""
+        return tuple(worst_cases(self.built, self.fused))
+
+    @cached_property
+    def tiled(self) -> frozenset[Tensor]:
+        """Weights that may have a layout which only matrix products read."""
+        found = matmul_only(self.one_token)
+        tower = self.built.tower
+        if tower is not None:
+            found |= matmul_only(tower.build(tower.tower.bucket(1))[1])
+        return found
