@@ -158,10 +158,10 @@ class CannotPlace(CutawayError):
 
 
 class CannotProbe(CutawayError):
-    """Results of a step that cannot be copied out."""
+    """Results of a step that cannot be copied out; `too_large` where fewer could be."""
 
-    def __init__(self, problem: str, instead: str) -> None:
-        self.problem = problem
+    def __init__(self, problem: str, instead: str, too_large: bool = False) -> None:
+        self.problem, self.too_large = problem, too_large
         super().__init__(f"{problem}; {instead}")
 
 

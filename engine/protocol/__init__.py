@@ -9,6 +9,7 @@ from engine.protocol.chat import *
 from engine.protocol.devices import *
 from engine.protocol.file import *
 from engine.protocol.graph import *
+from engine.protocol.live import *
 from engine.protocol.load import *
 from engine.protocol.measure import *
 from engine.protocol.memory import *

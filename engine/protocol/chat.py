@@ -5,9 +5,9 @@ from typing import ClassVar, Literal
 import msgspec
 
 from engine.errors import BadSetting
+from engine.protocol.live import Live
 from engine.protocol.message import Reply, Request, StageName
 from engine.protocol.picture import PictureLimits, PictureStats, PlacedRows
-from engine.protocol.probe import Live
 
 WhenFull = Literal["shift", "middle", "stop"]
 

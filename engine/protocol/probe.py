@@ -1,51 +1,61 @@
-"""What is looked at inside a running model: probed results, and the cells of its caches.
+"""Results of a model's steps, as numbers."""
 
-Arrays are little-endian bytes.
-"""
+from typing import ClassVar
 
 import msgspec
 
-from engine.protocol.message import Order, Reply
+from engine.protocol.chat import ChatMessage
+from engine.protocol.message import Reply, Request, StageName
 
 
-class Live(msgspec.Struct, frozen=True):
-    """What an answer tells of its inside while it is written.
+class ResultInfo(msgspec.Struct, frozen=True):
+    """A result of one step: `dims` are ggml's, of what is real; `op` computed it on `device`.
 
-    `probes` are regular expressions: of each result whose whole name one of them matches, numbers
-    of every token come as `ProbedTokens`.
+    It is the how manyeth of its `name`, from 0; `fmt` is what the model computes it in.
     """
-
-    probes: list[str] = []
-
-
-class Look(Order, frozen=True):
-    """From the next token on, the `Generate` of this id tells this."""
-
-    live: Live
-
-
-class ProbedRow(msgspec.Struct, frozen=True):
-    """A probed result: the how manyeth of its `name` in the graph, from 0, and its layer."""
 
     name: str
     occurrence: int
+    step: int
+    op: str
+    fmt: str
+    dims: list[int]
+    device: str
     layer: int | None
 
 
-class ProbedTokens(Reply, frozen=True):
-    """Numbers of probed results while the model read tokens of its answer, `first` being the first
-    of them (its index in the answer), in order and without gaps.
+class ResultPart(Reply, frozen=True):
+    """Elements of a result from number `start` on: f32, those of dimension 0 side by side."""
 
-    f32 [tokens, rows]: `rms` and `largest`, the largest |x|, of what is finite. i32 [tokens, rows]:
-    `at`, the channel where that is (its place among all of the token's numbers), and how many `nan`
-    and `inf` there are. `problem` says why there is nothing, and then nothing follows.
-    """
+    info: ResultInfo
+    start: int
+    data: bytes
+
+
+class DumpedStep(msgspec.Struct, frozen=True):
+    """A step read these `tokens` (-1: a row of a picture), the first of them at place `first`."""
 
     first: int
-    rows: list[ProbedRow]
-    rms: bytes = b""
-    largest: bytes = b""
-    at: bytes = b""
-    nan: bytes = b""
-    inf: bytes = b""
-    problem: str = ""
+    tokens: list[int]
+    text: str
+
+
+class ResultsDumped(Reply, frozen=True):
+    """All that was computed: a prompt in one step or several, and each token of the answer."""
+
+    steps: list[DumpedStep]
+
+
+class DumpResults(Request[ResultsDumped], frozen=True):
+    """Compute a prompt in an empty context, and so many greedy `tokens` behind it; the results
+    that the regular expressions `probes` name come as `ResultPart`, step by step.
+
+    The context of the conversation is forgotten.
+    """
+
+    stage: ClassVar[StageName] = "prefill"
+
+    probes: list[str]
+    messages: list[ChatMessage] = []
+    prompt: str | None = None
+    tokens: int = 0

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from engine.errors import CannotSee
 from engine.images.decode import from_array, from_image
 from engine.protocol import ChatMessage, Generate, PicturePart, Piece, Sampling, TextPart
+from engine.runner.dump import ProbedStep, dump
 from engine.runner.generate import generate
 from engine.runner.loading import LoadedModel, load_model
 from engine.runner.pictures.album import read_picture
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import Logits
+from engine.scheduler.probes import Probes
 from engine.settings import EngineOptions
 
 P = ParamSpec("P")
@@ -45,17 +47,11 @@ class Model:
         Images stand before what the last message says; with them a text is a message too. Raises
         `CannotSee` where nothing makes the model see, `BadPicture`, and as `runner.generate`.
         """
-        chat = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-        messages = [ChatMessage(m["role"], m["content"]) for m in chat]
-        if images and messages:
-            parts: list[TextPart | PicturePart] = [self._brought(image) for image in images]
-            parts.append(TextPart(messages[-1].text))
-            messages[-1] = ChatMessage(messages[-1].role, parts)
-        is_text = isinstance(prompt, str) and not images
+        text, messages = self._asked(prompt, images)
         request = Generate(
             0,
-            messages=[] if is_text else messages,
-            prompt=prompt if isinstance(prompt, str) and is_text else None,
+            messages=messages,
+            prompt=text,
             sampling=sampling or Sampling(),
             max_tokens=max_tokens,
             stop=list(stop),
@@ -63,6 +59,43 @@ class Model:
         for event in generate(self.loaded, self._sequence, request, lambda: False):
             if isinstance(event, Piece) and event.text:
                 yield event.text
+
+    def dump(
+        self,
+        prompt: str | Sequence[Mapping[str, str]],
+        *tensors: str,
+        steps: int = 0,
+        images: Sequence[Image] = (),
+    ) -> dict[str, NDArray[np.float32]]:
+        """Results while a prompt is computed in an empty context, and `steps` greedy tokens behind
+        it: f32 arrays in reversed (NumPy) shape, by `name#occurrence@step`.
+
+        `tensors` are regular expressions that whole names match: `l_out-3`, `Qcur-.*`. A step is a
+        part of the prompt or a token. Raises as `runner.dump.dump`.
+        """
+        text, messages = self._asked(prompt, images)
+        probes = Probes(tensors)
+        found = dump(self.loaded, self._sequence, probes, messages, text, steps)
+        computed = [step for step in found if isinstance(step, ProbedStep)]
+        return {
+            f"{one.key.name}#{one.key.occurrence}@{number}": one.values
+            for number, step in enumerate(computed)
+            for one in step.results
+        }
+
+    def _asked(
+        self, prompt: str | Sequence[Mapping[str, str]], images: Sequence[Image]
+    ) -> tuple[str | None, list[ChatMessage]]:
+        """A text to continue, or messages, the last one with the images."""
+        if isinstance(prompt, str) and not images:
+            return prompt, []
+        chat = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+        messages = [ChatMessage(m["role"], m["content"]) for m in chat]
+        if images and messages:
+            parts: list[TextPart | PicturePart] = [self._brought(image) for image in images]
+            parts.append(TextPart(messages[-1].text))
+            messages[-1] = ChatMessage(messages[-1].role, parts)
+        return None, messages
 
     def _brought(self, image: Image) -> PicturePart:
         """A picture that the model holds from now on."""

@@ -84,7 +84,8 @@ def probed(made: Outline, probes: Probes) -> ProbedOutline:
         if rings[name] > RING_BYTES:
             count = sum(slot.device == name for slot in slots)
             what = f"{count} results take {rings[name] / MIB:.1f} MiB on {name}, of at most"
-            raise CannotProbe(f"{what} {RING_BYTES // MIB}", "name fewer, or fewer tokens at once")
+            instead = "name fewer, or fewer tokens at once"
+            raise CannotProbe(f"{what} {RING_BYTES // MIB}", instead, too_large=True)
     given = {field.name: getattr(made, field.name) for field in fields(Outline)}
     given |= {"splits": tuple(parts), "layouts": layouts}
     return ProbedOutline(**given, slots=tuple(slots), copied=ends, rings=rings)

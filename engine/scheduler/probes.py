@@ -23,10 +23,11 @@ class ResultKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Probed:
-    """A result of one step; `values` are in the reversed shape, as NumPy has it."""
+    """A result of one step on its device; `values` are in the reversed shape, as NumPy has it."""
 
     key: ResultKey
     node: Tensor
+    device: str
     values: NDArray[np.float32]
 
 

@@ -70,5 +70,5 @@ class RingReader:
         for slot in self._made.slots:
             data = self._data[slot.device][slot.offset :][: slot.node.nelements * F32.bytes]
             values = data.view(np.float32).reshape(slot.node.shape[::-1])
-            found.append(Probed(slot.key, slot.node, values))
+            found.append(Probed(slot.key, slot.node, slot.device, values))
         return found

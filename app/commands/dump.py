@@ -1,0 +1,125 @@
+"""`cutaway dump`: the numbers of weights, and of results while a text is computed."""
+
+import argparse
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.terminal.options import add_engine_options, count, engine_options
+from app.terminal.text import aside, print_json
+from engine.errors import BadSetting, CannotSee
+from engine.protocol import DumpResults, ResultPart, ResultsDumped
+from engine.settings import EngineOptions
+
+if TYPE_CHECKING:
+    from app.terminal.dumped import DumpedNumbers
+
+NAME = "dump"
+HELP = "print or store the numbers of weights and of what a text's computation gives"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
+    parser.add_argument(
+        "--tensors",
+        action="append",
+        required=True,
+        metavar="PATTERN",
+        help="a regular expression for whole names: l_out-3, Qcur-.*, blk\\.0\\..*; repeatable",
+    )
+    parser.add_argument("-p", "--prompt", metavar="TEXT", help="the text; without, only weights")
+    parser.add_argument("--chat", action="store_true", help="ask TEXT as a message of a chat")
+    parser.add_argument(
+        "--image",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="show the model this picture with TEXT, as a message; repeatable",
+    )
+    parser.add_argument(
+        "--steps", type=count, default=0, metavar="N", help="so many tokens behind the text (0)"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="X.npz", help="store all: name#occurrence@step, and weights"
+    )
+    parser.add_argument("--json", action="store_true", help="one object, for programs")
+    for name, value, text in (
+        ("precision", 4, "decimals of a number"),
+        ("threshold", 1000, "the most numbers that are shown without gaps"),
+        ("edge-items", 3, "how many are shown before and after a gap"),
+    ):
+        help = f"{text} ({value})"
+        parser.add_argument(f"--{name}", type=count, default=value, metavar="N", help=help)
+    add_engine_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the numbers, and stores them where that is wanted.
+
+    Raises BadSetting, BadFile, ModelNotFound, RemoteError, WorkerDied.
+    """
+    from app.library import resolve
+    from app.terminal.dumped import DumpedNumbers, DumpForm
+    from engine.gguf.reader import open_gguf
+
+    patterns = {text: _pattern(text) for text in args.tensors}
+    options = engine_options(args)
+    if args.out is not None and not args.out.absolute().parent.is_dir():
+        raise BadSetting("--out", str(args.out), "a file in a folder that exists")
+    if args.prompt is None and (args.image or args.chat or args.steps):
+        raise BadSetting("-p", "", "a text, for --image, --chat and --steps")
+    form = DumpForm(args.precision, args.threshold, args.edge_items)
+    path = resolve(args.model)
+    numbers = DumpedNumbers(form, prints=not args.json, keeps=args.out is not None)
+    with open_gguf(path) as file:
+        for name in file.tensors:
+            if any(one.fullmatch(name) for one in patterns.values()):
+                numbers.weight(file, name)
+    steps = [] if args.prompt is None else _compute(args, path, options, numbers)
+    for text, pattern in patterns.items():
+        if not any(pattern.fullmatch(name) for name in numbers.names):
+            more = "" if args.prompt is not None else "; results need -p TEXT"
+            raise BadSetting("--tensors", text, f"what a whole name matches{more}")
+    if args.out is not None:
+        numbers.store(args.out)
+    if args.json:
+        print_json({"steps": steps, "tensors": numbers.told})
+    return 0
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise BadSetting("--tensors", text, f"a regular expression ({error})") from None
+
+
+def _compute(
+    args: argparse.Namespace, path: Path, options: EngineOptions, numbers: "DumpedNumbers"
+) -> list[dict[str, Any]]:
+    """Gives the numbers of the text's results to `numbers`; returns what each step read."""
+    from app.terminal.engine import CommandEngine
+    from app.terminal.pictures import BroughtPictures, described, question
+
+    with CommandEngine(path, options) as engine:
+        loaded = engine.start()
+        if args.image and loaded.vision is None:
+            raise CannotSee
+        pictures = BroughtPictures(engine)
+        shown = [pictures.bring(path) for path in args.image]
+        for info in shown:
+            aside(f"picture {described(info)}")
+        chat = args.chat or bool(shown)
+        request = DumpResults(
+            engine.worker.new_id(),
+            probes=args.tensors,
+            messages=[question(args.prompt, shown)] if chat else [],
+            prompt=None if chat else args.prompt,
+            tokens=args.steps,
+        )
+        for reply in engine.ask(request):
+            if isinstance(reply, ResultPart):
+                numbers.part(reply)
+        assert isinstance(reply, ResultsDumped)
+        return [{"first": s.first, "tokens": s.tokens, "text": s.text} for s in reply.steps]

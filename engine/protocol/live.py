@@ -1,0 +1,51 @@
+"""What an answer tells of its inside while it is written.
+
+Arrays are little-endian bytes.
+"""
+
+import msgspec
+
+from engine.protocol.message import Order, Reply
+
+
+class Live(msgspec.Struct, frozen=True):
+    """What an answer tells of its inside while it is written.
+
+    `probes` are regular expressions: of each result whose whole name one of them matches, numbers
+    of every token come as `ProbedTokens`.
+    """
+
+    probes: list[str] = []
+
+
+class Look(Order, frozen=True):
+    """From the next token on, the `Generate` of this id tells this."""
+
+    live: Live
+
+
+class ProbedRow(msgspec.Struct, frozen=True):
+    """A probed result: the how manyeth of its `name` in the graph, from 0, and its layer."""
+
+    name: str
+    occurrence: int
+    layer: int | None
+
+
+class ProbedTokens(Reply, frozen=True):
+    """Numbers of probed results while the model read tokens of its answer, `first` being the first
+    of them (its index in the answer), in order and without gaps.
+
+    f32 [tokens, rows]: `rms` and `largest`, the largest |x|, of what is finite. i32 [tokens, rows]:
+    `at`, the channel where that is (its place among all of the token's numbers), and how many `nan`
+    and `inf` there are. `problem` says why there is nothing, and then nothing follows.
+    """
+
+    first: int
+    rows: list[ProbedRow]
+    rms: bytes = b""
+    largest: bytes = b""
+    at: bytes = b""
+    nan: bytes = b""
+    inf: bytes = b""
+    problem: str = ""

@@ -1,0 +1,52 @@
+"""Answers to requests about a model's numbers."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from engine.inside.live import layer_of
+from engine.protocol import DumpedStep, DumpResults, Progress, ResultInfo, ResultPart, ResultsDumped
+from engine.runner.dump import dump
+from engine.runner.pictures.items import tokens_of
+from engine.runner.pictures.viewer import Encoding
+from engine.scheduler.probes import Probed, Probes
+from engine.units import MIB
+from engine.worker.answers import answers
+from engine.worker.service import Service
+
+PART = MIB // 4
+"""Elements that are sent at once."""
+
+
+@answers(DumpResults)
+def _dump(service: Service, request: DumpResults) -> ResultsDumped:
+    model, sequence = service.model
+    steps: list[DumpedStep] = []
+    stop = service.asked_to_stop(request)
+    probes = Probes(tuple(request.probes))
+    found = dump(model, sequence, probes, request.messages, request.prompt, request.tokens, stop)
+    for step in found:
+        if isinstance(step, Encoding):
+            service.send(Progress(request.id, "encode", step.done, step.total))
+            continue
+        for one in step.results:
+            for part in _parts(request.id, len(steps), one):
+                service.send(part)
+        tokens = tokens_of(step.items).tolist()
+        text = model.tokenizer.stream()
+        read = [text.push(token) for token in tokens if token >= 0]
+        steps.append(DumpedStep(step.first, tokens, "".join(read) + text.flush()))
+    return ResultsDumped(request.id, steps)
+
+
+def _parts(number: int, step: int, one: Probed) -> Iterator[ResultPart]:
+    values = np.ascontiguousarray(one.values, "<f4")
+    dims = list(values.shape[::-1])
+    name, occurrence = one.key
+    node = one.node
+    info = ResultInfo(
+        name, occurrence, step, node.op, node.fmt.name, dims, one.device, layer_of(name)
+    )
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, PART):
+        yield ResultPart(number, info, start, flat[start : start + PART].tobytes())
