@@ -26,6 +26,7 @@ from engine.scheduler.transfer import Staging
 
 T = TypeVar("T")
 
+NOTHING = np.empty(0, np.uint8)
 KEPT = 8
 """Plans a planner keeps: of 30 layers each takes 2.4 MiB, and some 30 ms to be made again."""
 
@@ -194,7 +195,8 @@ class Planner:
         self._fused = fused
         self._arenas: dict[str, list[Buffer]] = {backend.name: [] for backend in backends}
         self._passage: list[Buffer] = []
-        self._staging = Staging(np.empty(0, np.uint8))
+        self._staging = Staging(NOTHING)
+        self._staged: Buffer | None = None  # what the staging lies in
         self._plans: OrderedDict[Hashable, tuple[Plan, Any]] = OrderedDict()
         self._probed: OrderedDict[Hashable, tuple[Plan, Any]] = OrderedDict()
         self._rings = Rings()
@@ -279,18 +281,23 @@ class Planner:
         self._plans.clear()
         for arena in (*self._arenas.values(), self._passage):
             _shrink(arena, 0)
+        self._stage()
 
     def _grow(self, made: Outline) -> None:
         for backend in self.backends:
             layout, arena = made.layouts[backend.name], self._arenas[backend.name]
             self._grow_one(backend, layout, arena, Component.GRAPH)
-        self._grow_one(self.backends[-1], made.staging, self._passage, Component.STAGING)
-        self._stage()
+        try:
+            self._grow_one(self.backends[-1], made.staging, self._passage, Component.STAGING)
+        finally:
+            self._stage()
 
     def _stage(self) -> None:
-        size = self._passage[0].size if self._passage else 0
-        if self._staging.data.size != size:
-            self._staging = Staging(self._passage[0].view(0, size))
+        """Have the staging lie in what is allocated for it now."""
+        held = self._passage[0] if self._passage else None
+        if held is not self._staged:
+            self._staged = held
+            self._staging = Staging(NOTHING if held is None else held.view(0, held.size))
 
     def _grow_one(
         self, backend: Backend, layout: ArenaLayout, arena: list[Buffer], component: Component

@@ -18,8 +18,7 @@ def doubts(model: GGUFFile, tower: GGUFFile, weights: Iterable[Tensor]) -> tuple
     Another model's projector of the same kind and width cannot be told by its tensors, and what is
     then said of pictures is wrong without a sign of it.
     """
-    found = [] if model is tower else [*_stranger(model, tower)]
-    return (*found, *_coarse(tower, weights))
+    return (*_stranger(model, tower), *_coarse(tower, weights))
 
 
 def _stranger(model: GGUFFile, tower: GGUFFile) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Whole plans in little memory: random graphs over devices with gaps, in place and in chunks."""
 
+import weakref
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
@@ -8,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.backends.base import Backend, BufferType
+from engine.backends.base import Backend, Buffer, BufferType, Component, MemoryPool, Owner
+from engine.backends.host.backend import HostBackend
 from engine.errors import NoMem
 from engine.gguf.formats import F32, Format
 from engine.graph import ops
@@ -241,3 +243,57 @@ def test_the_peak_is_told_with_names() -> None:
     assert sorted(peak.alive) == [("act", 16384), ("inputs", 4096), ("out", 16384)]
     assert made.peak(h).node is None
     assert made.peak(h).alive == ()
+
+
+def test_staging_is_never_memory_that_was_freed() -> None:
+    """After a growth that was refused, one of the old size is wanted again; and after a close."""
+    a, h = Device("a"), KeptHost()
+    planner = Planner([a, h], {})
+
+    def inputs_are_staged() -> None:
+        x = leaf("x", F32, (64,), Role.INPUT)
+        plan = planner.plan(object(), lambda: Graph.of([ops.scale(x, 2)]))
+        values = np.arange(64, dtype=np.float32)
+        (doubled,) = plan.run({x: values.reshape(1, 1, 1, 64)})
+        assert np.array_equal(doubled.ravel(), 2 * values)
+        staged = h.staged[-1]
+        assert np.array_equal(staged.read(0, values.nbytes).view(np.float32), values)
+
+    inputs_are_staged()
+    old = h.held()
+    room, h.pool.limit = h.pool.limit, h.pool.used
+    many = leaf("many", F32, (64 << 10,), Role.INPUT)
+    with pytest.raises(NoMem, match="staging"):
+        planner.reserve(Graph.of([ops.scale(many, 2)]))
+    assert old() is None  # what is not in the records is not held
+    h.pool.limit = room
+    inputs_are_staged()
+    old = h.held()
+    planner.close()
+    assert old() is None
+    inputs_are_staged()
+    planner.close()
+    nothing = leaf("w", F32, (8,), Role.WEIGHT)
+    planner.placed[nothing] = place(nothing, a)
+    planner.plan("no inputs", lambda: Graph.of([ops.scale(nothing, 2)])).run({})
+    planner.close()
+    assert (len(h.staged), h.pool.used) == (3, 0)
+    planner.placed[nothing].buffer.free()
+
+
+class KeptHost(HostBackend):
+    """Keeps what it allocated for staging."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryPool("host", 64 << 20))
+        self.staged: list[Buffer] = []
+
+    def held(self) -> weakref.ref[Array]:
+        """The memory of the latest, as long as anybody holds it."""
+        return weakref.ref(self.staged[-1].view(0, 1).base)  # type: ignore[arg-type]
+
+    def allocate(self, buffer_type: BufferType, size: int, owner: Owner) -> Buffer:
+        made = super().allocate(buffer_type, size, owner)
+        if owner.component is Component.STAGING:
+            self.staged.append(made)
+        return made
