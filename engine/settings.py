@@ -133,6 +133,8 @@ def log_folder() -> Path:
     return LOG.get() or Path(platformdirs.user_log_dir("cutaway", appauthor=False))
 
 
+MOST_PICTURE_BYTES = 64 * MIB
+"""Of a picture's file: a larger one is refused, wherever it comes from."""
 KV_TYPES = ("f16", "q8_0", "q4_0", "f32")
 """What keys and values are kept in: half the memory with q8_0, a quarter with q4_0."""
 MOST = (1 << 31) - 1  # the engine counts in 32 bits

@@ -4,10 +4,15 @@ from pathlib import Path
 
 from app.terminal.engine import CommandEngine
 from engine.errors import BadPicture
-from engine.protocol import ChatMessage, PictureInfo, PicturePart, PutPicture, TextPart
+from engine.protocol import (
+    ChatMessage,
+    PictureInfo,
+    PicturePart,
+    PutPicture,
+    TextPart,
+)
+from engine.settings import MOST_PICTURE_BYTES
 from engine.units import MIB
-
-MOST_BYTES = 64 * MIB
 
 
 class BroughtPictures:
@@ -21,11 +26,11 @@ class BroughtPictures:
         """Read a file and hand it to the engine. Raises BadPicture, RemoteError, WorkerDied."""
         try:
             with open(path, "rb") as file:
-                data = file.read(MOST_BYTES + 1)
+                data = file.read(MOST_PICTURE_BYTES + 1)
         except OSError as error:
             raise BadPicture(str(path), error.strerror or str(error)) from None
-        if len(data) > MOST_BYTES:
-            raise BadPicture(str(path), f"it is larger than {MOST_BYTES // MIB} MiB")
+        if len(data) > MOST_PICTURE_BYTES:
+            raise BadPicture(str(path), f"it is larger than {MOST_PICTURE_BYTES // MIB} MiB")
         info = self._put(data)
         self._files[info.digest] = data
         return info

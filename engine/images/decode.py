@@ -19,6 +19,7 @@ from PIL import Image, UnidentifiedImageError
 from engine.errors import BadPicture
 from engine.images.colour import strips, to_rgb
 from engine.images.plan import Size
+from engine.settings import MOST_PICTURE_BYTES
 from engine.units import MIB
 
 FORMATS = (
@@ -26,7 +27,6 @@ FORMATS = (
     *("AVIF", "JPEG2000", "QOI", "PPM", "TGA"),
 )
 """In Pillow's names. Others that it knows start programs (EPS), or hold no pixels of their own."""
-MOST_BYTES = 64 * MIB
 MOST_SIDE = 32768
 MOST_PIXELS = 40_000_000
 # Formats whose decoders take more than 7 bytes per pixel, or much longer than others.
@@ -98,9 +98,9 @@ def decode(data: bytes, name: str = "picture") -> Picture:
     """
     if not data:
         raise BadPicture(name, "the file is empty")
-    if len(data) > MOST_BYTES:
+    if len(data) > MOST_PICTURE_BYTES:
         size = f"{len(data) / MIB:.1f} MiB"
-        raise BadPicture(name, f"{size} are more than {MOST_BYTES // MIB}; save it smaller")
+        raise BadPicture(name, f"{size} are more than {MOST_PICTURE_BYTES // MIB}; save it smaller")
     source = _Reads(data)
     with _refusals(name):
         try:

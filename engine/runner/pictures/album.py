@@ -9,9 +9,9 @@ from pathlib import Path
 from PIL import Image
 
 from engine.errors import BadPicture, UnknownPictures
-from engine.images.decode import MOST_BYTES as MOST_FILE_BYTES
 from engine.images.decode import Picture, decode
 from engine.images.plan import Size
+from engine.settings import MOST_PICTURE_BYTES
 from engine.units import MIB
 
 MOST_BYTES = 256 * MIB
@@ -31,7 +31,7 @@ def read_picture(path: str | Path) -> bytes:
     """A picture's file, no more of it than is ever decoded. Raises `BadPicture`."""
     try:
         with open(path, "rb") as file:
-            return file.read(MOST_FILE_BYTES + 1)
+            return file.read(MOST_PICTURE_BYTES + 1)
     except OSError as error:
         raise BadPicture(str(path), error.strerror or str(error)) from None
 

@@ -10,7 +10,8 @@ from PIL import Image, ImageCms
 
 from engine.errors import BadPicture
 from engine.images import decode as module
-from engine.images.decode import MOST_BYTES, MOST_SCANS, decode, from_array, from_image
+from engine.images.decode import MOST_SCANS, decode, from_array, from_image
+from engine.settings import MOST_PICTURE_BYTES
 from tests.engine.images.files import LOSSLESS, LOSSY, chunk, header, noise, png, saved
 
 ORIENTATION = 0x0112
@@ -302,7 +303,7 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadPicture, match=r"^b\.png: the file is empty$"):
         decode(b"", "b.png")
     with pytest.raises(BadPicture, match=r"64\.0 MiB are more than 64; save it smaller"):
-        decode(bytes(MOST_BYTES + 1))
+        decode(bytes(MOST_PICTURE_BYTES + 1))
     with pytest.raises(BadPicture, match=r"a side of 40000x1 is longer than 32768"):
         decode(header("PNG", 40000, 1))
     monkeypatch.setattr(module, "MOST_PIXELS", 100)

@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 
 from app.files import write_atomically
-from app.state.talk.disk.picture_files import LARGEST, PictureFiles, hash_of
+from app.state.talk.disk.picture_files import PictureFiles, hash_of
 from app.state.talk.disk.picture_rows import PictureRows
 from app.state.talk.message import Message, Picture
+from engine.settings import MOST_PICTURE_BYTES
 
 STRIDE = 3 << 18  # bytes encoded at once, so that the window's thread gets its turn
 LONGEST_STEM = 60  # characters of a file's name
@@ -76,8 +77,8 @@ def _decoded(text: bytes) -> bytes:
     """Of a string in JSON. Raises BadPicture."""
     if text[:1] != b'"' or text[-1:] != b'"':
         raise BadPicture("a picture is no text")
-    if len(text) // 4 * 3 > LARGEST + 3:
-        raise BadPicture(f"a picture has more than {LARGEST >> 20} MiB")
+    if len(text) // 4 * 3 > MOST_PICTURE_BYTES + 3:
+        raise BadPicture(f"a picture has more than {MOST_PICTURE_BYTES >> 20} MiB")
     body, stride = memoryview(text)[1:-1], STRIDE // 3 * 4
     try:
         pieces = [

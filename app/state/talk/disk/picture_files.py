@@ -8,8 +8,8 @@ from pathlib import Path
 
 from app.files import write_atomically
 from engine.errors import CutawayError
+from engine.settings import MOST_PICTURE_BYTES
 
-LARGEST = 64 << 20  # bytes of a picture's file
 CHUNK = 1 << 20  # bytes hashed at once, so that the window's thread gets its turn
 
 
@@ -86,9 +86,10 @@ def read_picture(path: Path) -> bytes:
         if not path.is_file():  # a pipe or a device may never end
             raise PictureError(path.name, "is no file" if path.exists() else "no such file")
         size = path.stat().st_size
-        if size > LARGEST:
+        if size > MOST_PICTURE_BYTES:
             raise PictureError(
-                path.name, f"has {size >> 20} MiB; pictures of up to {LARGEST >> 20} MiB are read"
+                path.name,
+                f"has {size >> 20} MiB; pictures of up to {MOST_PICTURE_BYTES >> 20} MiB are read",
             )
         if size == 0:
             raise PictureError(path.name, "is empty")

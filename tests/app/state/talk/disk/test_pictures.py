@@ -300,7 +300,7 @@ def test_markdown_has_them_beside_it(tmp_path: Path) -> None:
 def test_files_that_are_no_pictures_to_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(picture_files, "LARGEST", 1 << 20)
+    monkeypatch.setattr(picture_files, "MOST_PICTURE_BYTES", 1 << 20)
     os.mkfifo(tmp_path / "pipe.png")
     (tmp_path / "empty.png").write_bytes(b"")
     (tmp_path / "large.png").write_bytes(bytes(3 << 20))
