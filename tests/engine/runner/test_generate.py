@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from engine.errors import DeviceError
-from engine.protocol import Finished, Generate, Piece, Sampling
+from engine.protocol import Finished, Generate, Piece, Reply, Sampling
 from engine.runner.api import Model, load
-from engine.runner.generate import Event, generate
+from engine.runner.generate import generate
 from engine.runner.sequence import Sequenced
 from engine.scheduler.plan import Plan
 
@@ -31,7 +31,7 @@ class Asked:
 
         monkeypatch.setattr(self.sequence.stepper, "start", counting)
 
-    def answer(self, **changes: object) -> Iterator[Event]:
+    def answer(self, **changes: object) -> Iterator[Reply]:
         sampling = Sampling(temperature=0)
         request = Generate(1, **{"prompt": "abcd", "sampling": sampling, "max_tokens": N} | changes)
         return generate(self.loaded, self.sequence, request, lambda: self.cancelled)
@@ -43,7 +43,7 @@ def asked(tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
         yield Asked(model, monkeypatch)
 
 
-def ids_of(events: list[Event]) -> list[int]:
+def ids_of(events: list[Reply]) -> list[int]:
     return [info.token for e in events if isinstance(e, Piece) for info in e.tokens]
 
 
@@ -57,7 +57,7 @@ def test_who_stops_listening_leaves_a_whole_context(asked: Asked) -> None:
     whole = ids_of(list(asked.answer()))
     asked.sequence.reuse([0, 0])
     events = asked.answer()
-    heard: list[Event] = []
+    heard: list[Reply] = []
     while len(ids_of(heard)) < 2:
         heard.append(next(events))
     events.close()

@@ -17,12 +17,13 @@ from engine.protocol import (
     PictureLimits,
     PicturePart,
     Piece,
+    Reply,
     Sampling,
     TextPart,
 )
 from engine.runner import load
 from engine.runner.api import Model
-from engine.runner.generate import Event, generate
+from engine.runner.generate import generate
 from engine.runner.pictures.compose import shown
 from engine.runner.pictures.items import Item, PictureRow, Shown
 from engine.runner.pictures.viewer import Viewer
@@ -75,7 +76,7 @@ def answer(
 ) -> tuple[list[int], Finished]:
     """A greedy answer."""
     request = Generate(1, messages=list(chat), sampling=GREEDY, max_tokens=n, **more)  # type: ignore[arg-type]
-    events: list[Event] = list(generate(model.loaded, sequence, request, lambda: False))
+    events: list[Reply] = list(generate(model.loaded, sequence, request, lambda: False))
     end = events[-1]
     assert isinstance(end, Finished)
     return [t.token for e in events if isinstance(e, Piece) for t in e.tokens], end

@@ -11,9 +11,9 @@ from gguf import GGMLQuantizationType as Kind
 from engine.backends.opencl.drivers.device import list_devices
 from engine.images.plan import Limits, Size
 from engine.images.resize import normalised
-from engine.protocol import Finished, Generate, Progress
+from engine.protocol import Finished, Generate, Progress, Reply
 from engine.runner.api import Model
-from engine.runner.generate import Event, generate
+from engine.runner.generate import generate
 from engine.runner.pictures.compose import shown
 from engine.runner.stepper import worst_cases
 from engine.scheduler.plan import Plan
@@ -86,9 +86,9 @@ def test_what_a_picture_needs_is_foreseen_with_its_pauses(device: str, tmp_path:
         }
 
 
-def ask(model: Model, picture: np.ndarray, until: int | None = None) -> list[Event]:
+def ask(model: Model, picture: np.ndarray, until: int | None = None) -> list[Reply]:
     """A question about a picture; stopped once so many blocks were told of."""
-    events: list[Event] = []
+    events: list[Reply] = []
 
     def cancelled() -> bool:
         return until is not None and any(
