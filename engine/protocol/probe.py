@@ -59,3 +59,27 @@ class DumpResults(Request[ResultsDumped], frozen=True):
     messages: list[ChatMessage] = []
     prompt: str | None = None
     tokens: int = 0
+
+
+class CacheCells(msgspec.Struct, frozen=True):
+    """The cells of one cache: `window` or `chunk` is how far its `layers` see, None for all.
+
+    For each cell i32 [C]: `bits` of the sequences in it, 0 where it is free and more than one where
+    it is shared, and its `positions`, -1 where it is free.
+    """
+
+    window: int | None
+    chunk: int | None
+    layers: list[int]
+    bits: bytes
+    positions: bytes
+
+
+class CellsRead(Reply, frozen=True):
+    """The caches of the open model."""
+
+    caches: list[CacheCells]
+
+
+class ReadCells(Request[CellsRead], frozen=True):
+    """Which cells of the caches are in use, by whom."""

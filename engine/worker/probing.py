@@ -5,7 +5,17 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.inside.live import layer_of
-from engine.protocol import DumpedStep, DumpResults, Progress, ResultInfo, ResultPart, ResultsDumped
+from engine.protocol import (
+    CacheCells,
+    CellsRead,
+    DumpedStep,
+    DumpResults,
+    Progress,
+    ReadCells,
+    ResultInfo,
+    ResultPart,
+    ResultsDumped,
+)
 from engine.runner.dump import dump
 from engine.runner.pictures.items import tokens_of
 from engine.runner.pictures.viewer import Encoding
@@ -16,6 +26,19 @@ from engine.worker.service import Service
 
 PART = MIB // 4
 """Elements that are sent at once."""
+
+
+@answers(ReadCells)
+def _cells(service: Service, request: ReadCells) -> CellsRead:
+    built = service.model[0].built
+    held = [None if layer is None else layer.cache for layer in built.layers]
+    caches = []
+    for number, cache in enumerate(built.caches.caches):
+        layers = [i for i, index in enumerate(held) if index == number]
+        bits, positions = (np.ascontiguousarray(cache.cells[:, i], "<i4") for i in (0, 1))
+        sight = (cache.window, cache.chunk, layers)
+        caches.append(CacheCells(*sight, bits.tobytes(), positions.tobytes()))
+    return CellsRead(request.id, caches)
 
 
 @answers(DumpResults)
