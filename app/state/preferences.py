@@ -30,6 +30,7 @@ log = logging.getLogger("window")
 Context = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
 PathText = Annotated[str, msgspec.Meta(pattern=r"^[^\0]+$", max_length=4096)]
 Name = Annotated[str, msgspec.Meta(max_length=1000)]
+PlaceRule = Annotated[str, msgspec.Meta(max_length=50_000)]
 Base64 = Annotated[str, msgspec.Meta(pattern=r"^([\w+/]{4})*([\w+/]{2}==|[\w+/]{3}=)?$")]
 KvType = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(KV_TYPES)})$")]
 Size = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
@@ -43,7 +44,7 @@ class ModelPreferences(msgspec.Struct, frozen=True):
     device: Name | None = None
     ctx: Context | None = None
     kv: KvType = "f16"
-    place: Name = ""
+    place: PlaceRule = ""
     mmproj: Name = ""
     sampling: Sampling | None = None
     limits: AnswerLimits | None = None

@@ -56,8 +56,9 @@ class Selection(QObject):
     def select_token(self, message: int, index: int) -> None:
         self._go(replace(self.now, token=(message, index)))
 
-    def select_layer(self, layer: int | None) -> None:
-        self._go(Selected(self.now.token, layer=layer))
+    def select_layer(self, layer: int | None, device: str | None = None) -> None:
+        """A layer, or what of it lies on one device."""
+        self._go(Selected(self.now.token, layer=layer, device=device))
 
     def select_head(self, layer: int, head: int) -> None:
         """A query head of a layer's attention."""

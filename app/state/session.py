@@ -183,6 +183,12 @@ class Session(QObject):
         self._set("loading", StageProgress("load", 0, 0, None))
         log.info("opening %s", self.path)
 
+    def take_moved(self, loaded: Loaded, options: EngineOptions) -> None:
+        """The open model has other options now: its layers were moved."""
+        if self.model is not None:
+            self.model, self.options = loaded, options
+            self.changed.emit()
+
     def unload(self) -> None:
         """Close the model."""
         self._forget_check()

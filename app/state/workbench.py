@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject
 from app.client import EngineClient
 from app.engine import Engine
 from app.state.graph.splits import SplitsState
+from app.state.layers.layers import LayersState
 from app.state.log import LogState
 from app.state.memory.memory import MemoryState
 from app.state.models.downloads import Downloads
@@ -61,6 +62,7 @@ class Workbench(QObject):
         self.session = Session(self.client, self)
         self.memory = MemoryState(self.client, self)
         self.splits = SplitsState(self.client, self)
+        self.layers = LayersState(self.client, self.session, self.open_model, self)
         self.chat = ChatState(self._store, self.session, self.preferences, self)
         self.chats = ChatList(self._store, self)
         self.library = LibraryState(
@@ -80,6 +82,7 @@ class Workbench(QObject):
         self.downloads.finished.connect(self.library.refresh)
         self.session.opened.connect(self._on_opened)
         self.session.changed.connect(self._follow_model)
+        self.layers.applying.moved.connect(self._keep_placement)
         self.preferences.changed.connect(self._preference_changed)
 
     @property
@@ -97,9 +100,7 @@ class Workbench(QObject):
     def open_model(self, path: str | Path, options: EngineOptions | None = None) -> None:
         """Load a model, with what was chosen for it before or with `options`, which it keeps."""
         if options is not None:
-            self.preferences.update_model(
-                str(path), **{name: getattr(options, name) for name in KEPT}
-            )
+            self._keep_options(path, options)
         self.session.open(path, options or self.options_for(path))
 
     def reopen_chat(self) -> None:
@@ -139,6 +140,14 @@ class Workbench(QObject):
         if self.session.path != self.file.path:
             self.selection.forget()  # it was of the model before
             self.file.open(self.session.path)
+
+    def _keep_options(self, path: str | Path, options: EngineOptions) -> None:
+        kept = {name: getattr(options, name) for name in KEPT}
+        self.preferences.update_model(str(path), **kept)
+
+    def _keep_placement(self) -> None:
+        if self.session.path is not None:
+            self._keep_options(self.session.path, self.session.options)
 
     def _on_opened(self) -> None:
         self.preferences.remember_opened(str(self.session.path))

@@ -3,9 +3,10 @@
 from app.fetch import bundled
 from app.widgets.commands import Command
 from app.window.desk import Desk, new_chat, search_chats, shown_pictures
+from app.window.layer_commands import LAYERS
 from app.window.view_commands import VIEW
 
-MENUS = ("Model", "Chat", "View", "Window")
+MENUS = ("Model", "Chat", "View", "Layers", "Window")
 
 
 def _has_model(w: Desk) -> bool:
@@ -242,6 +243,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
         icon="undo",
     ),
     *VIEW,
+    *LAYERS,
     Command(
         id="text.larger",
         title="Larger text",

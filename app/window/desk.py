@@ -1,7 +1,7 @@
 """The parts of a window that commands act on, and what takes several of them."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from PySide6.QtGui import QGuiApplication
 
@@ -34,6 +34,22 @@ class Desk(Protocol):
     looks: Looks
 
     def close(self) -> bool: ...
+
+
+@runtime_checkable
+class Tabled(Protocol):
+    """A view whose numbers can be shown as a table."""
+
+    @property
+    def as_table(self) -> bool: ...
+
+    def toggle_table(self) -> None: ...
+
+
+def tabled(w: Desk) -> Tabled:
+    """The inspector's page that is shown, or Memory where that has no table of its own."""
+    shown = w.inspector.page(w.inspector.tab) if w.inspector.tab != Inspector.TALK else None
+    return shown if isinstance(shown, Tabled) else w.inspector.memory
 
 
 def new_chat(w: Desk) -> None:

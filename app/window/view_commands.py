@@ -1,7 +1,7 @@
 """The commands of the View menu: pages of the inspector, panes, and the selection."""
 
 from app.widgets.commands import Command
-from app.window.desk import Desk, follow_link, memory_page
+from app.window.desk import Desk, follow_link, memory_page, tabled
 from app.window.panes.pages import PAGES, InspectorPage
 
 
@@ -46,11 +46,11 @@ VIEW: tuple[Command[Desk], ...] = (
     Command(
         id="view.table",
         title="Charts as tables",
-        run=lambda w: w.inspector.memory.toggle_table(),
+        run=lambda w: tabled(w).toggle_table(),
         menu="View",
         key="Ctrl+T",
         icon="table",
-        checked=lambda w: w.inspector.memory.as_table,
+        checked=lambda w: tabled(w).as_table,
     ),
     Command(
         id="view.allocations",

@@ -93,7 +93,14 @@ def palette(window: MainWindow) -> None:
 
 STATES = (
     *(empty, ready, table, file, log, failed, preferences, chooser, palette),
-    *(scenes.attached, scenes.pictured, scenes.viewer, scenes.seen),
+    *(
+        scenes.placed,
+        scenes.placed_table,
+        scenes.attached,
+        scenes.pictured,
+        scenes.viewer,
+        scenes.seen,
+    ),
 )
 State = Callable[[MainWindow], None]
 

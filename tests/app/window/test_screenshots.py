@@ -9,8 +9,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.library import Stored
+from app.state.layers.layers import LayersState
 from app.state.models.downloads import Download
 from app.state.problem import Problem
+from app.views.layers.layers import LayersView
 from app.window.main_window import MainWindow
 from engine.protocol import (
     DeviceRow,
@@ -21,6 +23,7 @@ from engine.protocol import (
     Predict,
     Progress,
 )
+from tests.app.helpers.placed import ROWS, PlacedModel, reprice
 from tests.app.helpers.records import MIB, events, memory, refused, step_times
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.helpers.seeing import bring, landscape, load_seeing, price, show, tiled, until, whole
@@ -266,6 +269,48 @@ def seen(window: MainWindow, plan: Plan = tiled) -> None:
     QTest.keyClick(window.sheets.viewer.seen.views, Qt.Key.Key_Right)
 
 
+def placed(window: MainWindow, model: PlacedModel | None = None) -> LayersState:
+    """Layers on three devices by hand, of an open model."""
+    ready(window)
+    model = model or PlacedModel(30)
+    window.panes.show_tab("layers")
+    client(window).answer(ListDevices, ROWS)
+    reprice(client(window), model)
+    state = window.bench.layers
+    state.move_layers(range(24, 30), "nvidia:0")
+    state.move_layers([3, 4], "pocl:0")
+    reprice(client(window), model)
+    return state
+
+
+def placed_short(window: MainWindow) -> None:
+    placed(window).move_layers(range(12, 31), "nvidia:0")
+    reprice(client(window), PlacedModel(30))
+
+
+def placed_open(window: MainWindow) -> None:
+    placed(window, PlacedModel(80, (15000, 15000, 200), experts=True))
+    chart = window.inspector.view(LayersView).chart
+    chart.setFocus()
+    chart.open(next(tile for tile in chart.picture.tiles() if 10 in tile.layers))
+    QTest.keyClick(chart, Qt.Key.Key_Return)
+
+
+def placed_table(window: MainWindow) -> None:
+    placed(window, PlacedModel(18))
+    window.inspector.view(LayersView).toggle_table()
+
+
+def placed_wrong(window: MainWindow) -> None:
+    placed(window)
+    window.bench.layers.type_rule("0-11=intel:0, 12-40=nvidia:0")
+    reprice(client(window), PlacedModel(30))
+
+
+def placed_empty(window: MainWindow) -> None:
+    window.panes.show_tab("layers")
+
+
 def seen_whole(window: MainWindow) -> None:
     seen(window, whole)
 
@@ -274,6 +319,7 @@ SCENES = (
     empty, stored, fetching, loading, ready, answered, busy, failed, refused_cell,
     timeline, timeline_refused, splits, no_splits, timed,
     table, file, tokenizer, chooser, too_large, palette, preferences,
+    placed, placed_short, placed_open, placed_table, placed_wrong, placed_empty,
     attached, broken_picture, looking, pictured, blind, viewer, seen, seen_whole,
 )  # fmt: skip
 

@@ -1,0 +1,1 @@
+"""Layers placed by hand: what lies where, as it is edited, priced and applied."""

@@ -1,0 +1,1 @@
+"""Layers placed by hand: devices as lanes, layers as tiles, and the rule as text."""

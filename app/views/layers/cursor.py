@@ -1,0 +1,108 @@
+"""Where the keyboard is in the lanes, what is chosen, and what is opened."""
+
+from collections.abc import Callable
+
+from app.state.selection import Selected
+from app.views.layers.picture import Key, LanesPicture, ShownTile
+
+
+class LaneCursor:
+    """`chosen` are the tiles that a move takes along, all of one row; `opened` is the tile whose
+    inside is shown. They stay with their layers when an edit moves these.
+    """
+
+    def __init__(self, picture: LanesPicture) -> None:
+        self.picture = picture
+        self.at: Key | None = None
+        self.anchor: Key | None = None
+        self.chosen: list[Key] = []
+        self.opened: Key | None = None
+
+    @property
+    def current(self) -> ShownTile | None:
+        """Where the keyboard is."""
+        return self.picture.find(self.at) or next(self.picture.tiles(), None)
+
+    @property
+    def taken(self) -> list[ShownTile]:
+        """What a move takes along."""
+        return [tile for tile in self.picture.tiles() if tile.key in self.chosen]
+
+    def show(self, picture: LanesPicture) -> None:
+        """Other lanes: what is chosen stays so wherever it lies now."""
+        self.picture = picture
+        current = self.current
+        self.at = current.key if current is not None else None
+        found = [tile for tile in map(picture.find, self.chosen) if tile is not None]
+        self.chosen = list(dict.fromkeys(tile.key for tile in found))
+        if not self.chosen and self.at is not None:
+            self.chosen = [self.at]
+        anchor = picture.find(self.anchor)
+        self.anchor = anchor.key if anchor is not None else self.at
+
+    def go(self, tile: ShownTile, extend: bool = False) -> None:
+        """To a tile; `extend` chooses all from the anchor to it, in its row."""
+        row = self.picture.rows[self.picture.row_of(tile)].tiles
+        anchor = next((t for t in row if t.key == self.anchor), None)
+        if extend and anchor is not None:
+            first, last = sorted((row.index(anchor), row.index(tile)))
+            self.chosen = [t.key for t in row[first : last + 1]]
+        else:
+            self.anchor, self.chosen = tile.key, [tile.key]
+        self.at = tile.key
+
+    def beside(self, step: int) -> ShownTile | None:
+        """The next tile of the row, or the last one there is."""
+        current = self.current
+        if current is None:
+            return None
+        row = self.picture.rows[self.picture.row_of(current)].tiles
+        return row[min(max(row.index(current) + step, 0), len(row) - 1)]
+
+    def above(self, step: int) -> ShownTile | None:
+        """The nearest tile of the next row that has any."""
+        current = self.current
+        if current is None:
+            return None
+        rows, at = self.picture.rows, self.picture.row_of(current)
+        beyond = rows[at + 1 :] if step > 0 else rows[:at][::-1]
+        row = next((row for row in beyond if row.tiles), None)
+        if row is None:
+            return None
+        middle = current.area.center().x()
+        return min(row.tiles, key=lambda tile: abs(tile.area.center().x() - middle))
+
+    def choose_row(self) -> None:
+        """All tiles of the row."""
+        current = self.current
+        if current is not None:
+            row = self.picture.rows[self.picture.row_of(current)].tiles
+            self.chosen = [tile.key for tile in row]
+
+    def other_lane(self, step: int) -> str | None:
+        """The device of the lane above or below the one that the tiles lie in."""
+        taken, lanes = self.taken, [lane.device for lane in self.picture.lanes]
+        if not taken or taken[0].device not in lanes:
+            return None
+        at = lanes.index(taken[0].device) + step
+        return lanes[at] if 0 <= at < len(lanes) else None
+
+    def boundary(self) -> int | None:
+        """The boundary nearest to the right end of the run in which the keyboard is, else at its
+        left; None where the run has none.
+        """
+        current = self.current
+        if current is None or not current.tiles[0].home:
+            return None
+        edges = self.picture.run_edges(current)
+        return edges[1] if edges[1] is not None else edges[0]
+
+    def follow(self, selected: Selected, same: Callable[[ShownTile], bool]) -> bool:
+        """To a layer that was selected elsewhere; whether the keyboard has gone there."""
+        current = self.current
+        known = [tile for tile in self.picture.tiles() if selected.layer in tile.layers]
+        on = [tile for tile in known if same(tile)] or known
+        if not on or (current is not None and current in on):
+            return False
+        self.go(on[0])
+        return True

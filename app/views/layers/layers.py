@@ -1,0 +1,259 @@
+"""Layers: where each lies, moved by hand, priced at once, and put into effect."""
+
+from functools import partial
+
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtGui import QHideEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QVBoxLayout, QWidget
+
+from app.state.layers.lanes import PARTS, LayerTile
+from app.state.layers.words import PART_WORDS
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.theme.tokens import GRID, PADDING, ROW
+from app.views.layers.apply import ApplyBar
+from app.views.layers.chart import LanesChart
+from app.views.layers.figures import FiguresLine, figures_of
+from app.views.layers.picture import ShownTile
+from app.views.layers.rule import RuleField
+from app.views.layers.swatches import parts_legend, parts_of
+from app.views.layers.table import PartRow, part_columns, part_rows
+from app.widgets.basics import Button, IconButton, divider, label, scrolled
+from app.widgets.controls.elided import ElidedLabel
+from app.widgets.lists.rows import TableRows
+from app.widgets.lists.table import Table
+
+LEAST_ROWS, WHY = 7, 5
+CHART_SHARE = 0.66  # of the height, where it has that much to show
+NO_MODEL = "Choose a model (Ctrl+O): its layers are shown here, before it is loaded too."
+
+
+class LayersView(QWidget):
+    """Shows `bench.layers`: lanes with tiles or a table, what it costs, the rule, and Apply."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._bench, self.state = bench, bench.layers
+        self._as_table = False
+        self.chart = LanesChart(self.state)
+        self.table = Table(TableRows(part_columns(self.state), self), "Layers", stretch=(WHY,))
+        self.figures, self.rule = FiguresLine(), RuleField(self.state)
+        self.apply = ApplyBar(self.state)
+        self.legend = parts_legend(self)
+        self.details = label(wrap=True)
+        self.reasons = label(tone="quiet", wrap=True)
+        self._empty = label(NO_MODEL, tone="quiet", wrap=True)
+        self._says = ElidedLabel(size="small")
+        self._says.setProperty("tone", "quiet")
+        self.undo = IconButton("undo", "Undo (Ctrl+Z)", self.state.undo)
+        self.redo = IconButton("redo", "Redo (Ctrl+Shift+Z)", self.state.redo)
+        self.automatic = Button("Automatic", self.state.automatic, "flat")
+        self.add = Button("Add a device", self._offer_devices, "flat", "plus")
+        self._switch = IconButton("table", "Show as a table (Ctrl+T)", self.toggle_table)
+        self._lay_out()
+        self._connect()
+        self.refresh()
+
+    @property
+    def as_table(self) -> bool:
+        """Whether numbers alone are shown."""
+        return self._as_table
+
+    def toggle_table(self) -> None:
+        """Chart or table; the same numbers."""
+        self._as_table = not self._as_table
+        words = "Show as a chart" if self._as_table else "Show as a table"
+        self._switch.set_picture("chart" if self._as_table else "table", f"{words} (Ctrl+T)")
+        self.refresh()
+
+    def refresh(self) -> None:
+        state = self.state
+        some = bool(state.lanes())
+        self.chart.refresh()
+        rows = part_rows(state.lanes())
+        if list(self.table.rows.all_rows) != rows:
+            self.table.rows.show_rows(rows)
+        tiles = [row.tile for row in rows]
+        self.figures.show_figures(figures_of(state))
+        self.setProperty("device", next((t.device for t in tiles), None))
+        labels = state.answer.labels if state.answer is not None else []
+        self.legend.show_entries(parts_of(tiles, labels))
+        self.rule.refresh()
+        self.apply.refresh()
+        self._show_words(some)
+        self.undo.setEnabled(state.can_undo)
+        self.redo.setEnabled(state.can_redo)
+        self.automatic.setEnabled(some and not state.is_automatic)
+        self.add.setVisible(some and bool(state.unused_devices()))
+        for widget in (self.figures, self._switch, self.rule, self.apply):
+            widget.setVisible(some)
+        self.chart.setVisible(some and not self._as_table)
+        self.legend.setVisible(some and not self._as_table)
+        self.table.setVisible(some and self._as_table)
+        self._empty.setVisible(not some)
+
+    def show_menu(self, place: QPoint) -> None:
+        """What can be done with what is chosen."""
+        menu = self.menu()
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(place)
+
+    def menu(self) -> QMenu:
+        """Moves of all that is chosen or of parts of it, and what concerns the whole."""
+        menu, state, taken = QMenu(self), self.state, self.chart.walker.taken
+        devices = [*state.lane_devices(), *state.unused_devices()]
+        if taken:
+            for device in devices:
+                move = menu.addAction(f"Move to {self.chart.named(device)}")
+                move.triggered.connect(partial(self.chart.move_to, device))
+                move.setEnabled(device != taken[0].device)
+            tiles = [tile for shown in taken for tile in shown.tiles]
+            for part in PARTS if not taken[0].part else ():
+                if any(b.part == part and b.pattern for tile in tiles for b in tile.bands):
+                    self._offer_part(menu.addMenu(f"Move only {PART_WORDS[part]}"), tiles, part)
+            menu.addSeparator()
+            inside = menu.addAction("Open", self.chart.open)
+            inside.setEnabled(taken[0].opens)
+        for text, run, possible in (
+            ("Undo", state.undo, state.can_undo),
+            ("Redo", state.redo, state.can_redo),
+            ("Automatic placement", state.automatic, not state.is_automatic),
+            ("Copy as --place", self.rule.copy_place, state.answer is not None),
+            ("Copy for llama.cpp", self.rule.copy_llama_cpp, state.answer is not None),
+            (self.apply.button.text(), state.apply, not state.blocked()),
+        ):
+            menu.addAction(text, run).setEnabled(possible)
+        return menu
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        super().showEvent(event)
+        self.state.shown(True)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self.chart.set_room(self._area.height() * CHART_SHARE)
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
+        super().hideEvent(event)
+        self.state.shown(False)
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.setSpacing(GRID // 2)
+        for widget in (self.undo, self.redo, self.automatic, self.add):
+            head.addWidget(widget)
+        head.addWidget(self._says, 1)
+        head.addWidget(self._switch)
+        self.table.setMinimumHeight(fonts.px(LEAST_ROWS * ROW))
+        self._body = QWidget()
+        inside = QVBoxLayout(self._body)
+        inside.setContentsMargins(0, 0, GRID, 0)
+        inside.setSpacing(GRID)
+        for part in (self._empty, self.chart, self.legend, self.details, self.reasons):
+            inside.addWidget(part)
+        inside.addWidget(self.table, 100)
+        inside.addWidget(self.rule)
+        inside.addStretch(1)
+        self._area = scrolled(self._body)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PADDING, GRID, PADDING, GRID)
+        column.setSpacing(GRID)
+        column.addLayout(head)
+        column.addWidget(self.figures)
+        column.addWidget(self._area, 1)
+        column.addWidget(divider())
+        column.addWidget(self.apply)
+
+    def _connect(self) -> None:
+        selection = self._bench.selection
+        self.state.changed.connect(self.refresh)
+        self._bench.session.changed.connect(self.refresh)
+        selection.changed.connect(self._show_selected)
+        self.chart.pointed.connect(self._point)
+        self.chart.device_picked.connect(selection.select_device)
+        self.chart.menu_wanted.connect(self.show_menu)
+        self.chart.seen_wanted.connect(self._scroll_to)
+        self.table.picked.connect(self._row_picked)
+        self.legend.picked.connect(self._part_picked)
+        self.rule.copied.connect(self.apply.tell)
+        for keys, run in (
+            (QKeySequence("Ctrl+Z"), self.state.undo),
+            (QKeySequence("Ctrl+Shift+Z"), self.state.redo),
+            (QKeySequence("Ctrl+Return"), self.state.apply),
+            (QKeySequence("Ctrl+Enter"), self.state.apply),
+        ):
+            shortcut = QShortcut(keys, self)
+            shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            shortcut.activated.connect(run)
+
+    def _show_words(self, some: bool) -> None:
+        state = self.state
+        said = self.chart.sentence() if some and not self._as_table else ""
+        self.details.setText(said)
+        self.details.setVisible(bool(said))
+        told = state.answer if some and not self._as_table else None
+        lines = [*(f"Warning: {w}" for w in told.warnings), *told.reasons] if told else []
+        self.reasons.setText("\n".join(lines))
+        self.reasons.setVisible(bool(lines))
+        name = state.file.path.stem if state.file is not None else ""
+        self._empty.setText(state.problem or (f"Looking at {name} …" if name else NO_MODEL))
+        if state.file is None:
+            self._says.setText("")
+        elif state.is_automatic:
+            self._says.setText("Placed by the engine. Drag a layer to place it yourself.")
+        else:
+            edited = "changed, not applied yet" if state.is_edited else "as it is"
+            self._says.setText(f"Placed by hand, {edited}")
+
+    def _offer_part(self, menu: QMenu, tiles: list[LayerTile], part: str) -> None:
+        for device in [*self.state.lane_devices(), *self.state.unused_devices()]:
+            action = menu.addAction(f"to {self.chart.named(device)}")
+            action.triggered.connect(partial(self.state.move_tiles, tiles, device, {part}))
+
+    def _part_picked(self, part: object) -> None:
+        """That part of every layer, to one device."""
+        tiles = [tile for lane in self.state.lanes() for tile in lane.tiles]
+        mine = [t for t in tiles if any(b.part == part and b.pattern for b in t.bands)]
+        if not mine:
+            self.apply.tell("The cache lies with its layer.")
+            return
+        menu = QMenu(self)
+        menu.addAction(f"{PART_WORDS[str(part)].capitalize()} of all layers").setEnabled(False)
+        self._offer_part(menu, mine, str(part))
+        menu.aboutToHide.connect(menu.deleteLater)
+        place = self.legend.place_of(str(part)).bottomLeft().toPoint()
+        menu.popup(self.legend.mapToGlobal(place))
+
+    def _offer_devices(self) -> None:
+        menu = QMenu(self)
+        for device in self.state.unused_devices():
+            action = menu.addAction(self.chart.named(device))
+            action.triggered.connect(partial(self.state.add_lane, device))
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self.add.mapToGlobal(self.add.rect().bottomLeft()))
+
+    def _point(self, tile: ShownTile) -> None:
+        layer = tile.layers[0]
+        component = {"cache": "cache", "vision": "vision", "": None}.get(tile.part, "weights")
+        if component is not None:
+            self._bench.selection.select_cell(layer, tile.device, component)
+        else:
+            self._bench.selection.select_layer(layer, tile.device)
+        self._show_words(True)
+
+    def _row_picked(self, row: PartRow) -> None:
+        component = row.band.part if row.band.part in ("cache", "vision") else "weights"
+        self._bench.selection.select_cell(row.tile.layer, row.tile.device, component)
+
+    def _show_selected(self) -> None:
+        now = self._bench.selection.now
+        self.chart.show_selected(now)
+        if now.layer is not None:
+            self.table.choose_first(
+                lambda r: r.tile.layer == now.layer and now.device in (None, r.tile.device)
+            )
+        self._show_words(bool(self.state.lanes()))
+
+    def _scroll_to(self, place: QRect) -> None:
+        middle = self.chart.mapTo(self._body, place.center())
+        self._area.ensureVisible(middle.x(), middle.y(), 0, place.height() // 2 + GRID)

@@ -1,0 +1,94 @@
+"""The placement as a rule: typed, or copied as flags."""
+
+import shlex
+
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.state.layers.layers import LayersState
+from app.theme.tokens import GRID
+from app.widgets.basics import Button, label
+from app.widgets.controls.growing_edit import GrowingEdit
+
+MARGIN = 6
+WAIT_MS = 200  # after the last letter, before the engine is asked
+
+
+class RuleField(QWidget):
+    """Shows `state.draft`'s rule, or what was typed and is not understood, with what is wrong.
+
+    Enter asks at once; Esc brings the rule back that counts.
+    """
+
+    copied = Signal(str)  # what was copied, in a sentence
+
+    def __init__(self, state: LayersState) -> None:
+        super().__init__()
+        self._state = state
+        self.field = GrowingEdit("Rule of the placement", takes_escape=True)
+        self.field.setProperty("plain", "false")
+        self.field.document().setDocumentMargin(MARGIN)
+        self.field.setPlaceholderText("Automatic. Type where layers go: 0-11=intel:0, out=host")
+        self.field.textChanged.connect(self._typed)
+        self.field.submitted.connect(self._ask)
+        self.field.cancelled.connect(state.forget_typed)
+        self.wrong = label(tone="bad", wrap=True)
+        self.place = Button("Copy as --place", self.copy_place, "flat", "copy")
+        self.llama_cpp = Button("Copy for llama.cpp", self.copy_llama_cpp, "flat", "copy")
+        head = QHBoxLayout()
+        head.setSpacing(GRID // 2)
+        head.addWidget(label("Rule", "quiet"), 1)
+        head.addWidget(self.place)
+        head.addWidget(self.llama_cpp)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID // 2)
+        column.addLayout(head)
+        column.addWidget(self.field)
+        column.addWidget(self.wrong)
+        self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
+        self._soon.timeout.connect(self._ask)
+        self._showing = False
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show the rule as it is now, unless somebody is typing another."""
+        state = self._state
+        self.wrong.setText(state.typed.problem)
+        self.wrong.setVisible(bool(state.typed.problem))
+        self.setEnabled(state.file is not None)
+        told = state.answer is not None and not state.pending
+        self.place.setEnabled(told)
+        self.llama_cpp.setEnabled(told)
+        wanted = state.typed.text or state.draft.rule
+        if not self._soon.isActive() and self.field.text.strip() != wanted.strip():
+            self._showing = True
+            self.field.set_text(wanted)
+            self._showing = False
+
+    def copy_place(self) -> None:
+        """`--place` with the whole placement."""
+        state = self._state
+        if state.answer is not None:
+            rule = state.draft.rule or state.answer.rule
+            self._copy(f"--place {shlex.quote(rule)}", "Copied as --place.")
+
+    def copy_llama_cpp(self) -> None:
+        """llama.cpp's flags."""
+        answer = self._state.answer
+        if answer is not None:
+            notes = "".join(f" {note}." for note in answer.llama_cpp_notes)
+            self._copy(answer.llama_cpp, f"Copied for llama.cpp.{notes}")
+
+    def _copy(self, text: str, said: str) -> None:
+        QGuiApplication.clipboard().setText(text)
+        self.copied.emit(said)
+
+    def _typed(self) -> None:
+        if not self._showing:
+            self._soon.start()
+
+    def _ask(self) -> None:
+        self._soon.stop()
+        self._state.type_rule(self.field.text)
