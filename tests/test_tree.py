@@ -135,6 +135,7 @@ TABLES = {
     "kernels_cl": "a family of kernels each",
     "tests/kernels": "a family of kernels each",
     "engine/backends/opencl/launches": "a family of launches each",
+    "engine/protocol": "the messages of a subject each",
 }
 # Home directories and work places: a path there means one person's machine.
 MACHINE_PATH = re.compile(

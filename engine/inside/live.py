@@ -75,8 +75,9 @@ class LiveWatch(Watch):
         yield from self._told
 
     def close(self) -> None:
-        """Give back what probes took, however the answer ended."""
+        """Give back what probes took, however the answer ended, and before it."""
         self._end()
+        self.sequence.stepper.end_probes()
 
     def _end(self) -> None:
         if self._probing:

@@ -147,6 +147,10 @@ class Decoder(TextModel[P, W]):
         x, blocks = p.with_pictures(self.embed(p)), self.weights.blocks
         for i, block in enumerate(blocks):
             x = block(x, i, p, self.spec(i), caches[i], last=i == len(blocks) - 1)
+        return self.normed(x)
+
+    def normed(self, x: Tensor) -> Tensor:
+        """[E, n] of what blocks give, as the output takes it."""
         return self.weights.norm(x, self.params.rms_eps, "result_norm")
 
     def logits(self, x: Tensor) -> Tensor:

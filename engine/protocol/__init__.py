@@ -19,4 +19,5 @@ from engine.protocol.place import *
 from engine.protocol.plan import *
 from engine.protocol.probe import *
 from engine.protocol.selftest import *
+from engine.protocol.token import *
 from engine.protocol.tune import *

@@ -125,6 +125,15 @@ class SplitRecord(msgspec.Struct, frozen=True):
     compute_ns: int
 
 
+class StepRecord(msgspec.Struct, frozen=True):
+    """One step: the host's clock from its tokens to its logits, and what ran meanwhile."""
+
+    step_ns: int
+    launches: list[LaunchRecord]
+    host: list[HostRecord]
+    splits: list[SplitRecord]
+
+
 class StepProfile(msgspec.Struct, frozen=True):
     """The step of median length out of `n_steps`, and what its parts cost in all of them.
 

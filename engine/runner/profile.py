@@ -11,7 +11,7 @@ from engine.errors import BadSetting, Cancelled, NoMem
 from engine.graph.graph import is_numbered
 from engine.graph.tensor import Role
 from engine.graph.work import NodeWork, work_of
-from engine.protocol import Cost, HostRecord, LaunchRecord, StepProfile
+from engine.protocol import Cost, HostRecord, LaunchRecord, StepProfile, StepRecord
 from engine.runner.bench import fill, random_ids
 from engine.runner.loading import LoadedModel
 from engine.runner.sequence import Sequenced
@@ -84,6 +84,21 @@ def _step(sequence: Sequenced, tokens: list[int], recorder: Recorder = UNRECORDE
     sequence.items += tokens
 
 
+def step_record(recording: Recording) -> StepRecord:
+    """All of a recorded step; asked for when it has ended."""
+    return StepRecord(
+        recording.host[-1].end - recording.started,
+        _launches(recording),
+        _host(recording),
+        splits_of([recording]),
+    )
+
+
+def _host(recording: Recording) -> list[HostRecord]:
+    began = recording.started
+    return [HostRecord(span.name, span.start - began, span.end - began) for span in recording.host]
+
+
 def summarize(
     recordings: Sequence[Recording], plain_ns: Sequence[int], n_tokens: int, n_depth: int
 ) -> StepProfile:
@@ -91,7 +106,7 @@ def summarize(
     steps = [_launches(recording) for recording in recordings]
     lengths = [recording.host[-1].end - recording.started for recording in recordings]
     middle = sorted(range(len(lengths)), key=lengths.__getitem__)[(len(lengths) - 1) // 2]
-    chosen, began = steps[middle], recordings[middle].started
+    chosen = steps[middle]
     on_device = [one for one in chosen if one.device != "host"] or chosen
     busy = sum(one.end - one.start for one in on_device)
     first, last = on_device[0].start, max(one.end for one in on_device)
@@ -107,10 +122,7 @@ def summarize(
         after_ns=lengths[middle] - last,
         costs=_costs(steps),
         launches=chosen,
-        host=[
-            HostRecord(span.name, span.start - began, span.end - began)
-            for span in recordings[middle].host
-        ],
+        host=_host(recordings[middle]),
         splits=splits_of(recordings),
     )
 

@@ -223,6 +223,19 @@ class Planner:
             arena.append(backend.allocate(arena_type(backend), size, owner))
         self._stage()
 
+    def has_room(self, graph: Graph) -> bool:
+        """Whether arenas and staging are large enough for this graph as they are."""
+        made = self.outline(graph)
+        wanted = [
+            (made.layouts[backend.name], self._arenas[backend.name]) for backend in self.backends
+        ]
+        wanted.append((made.staging, self._passage))
+        return all(
+            len(layout.chunks) <= len(held)
+            and all(size <= chunk.size for size, chunk in zip(layout.chunks, held, strict=False))
+            for layout, held in wanted
+        )
+
     def reserve(self, graph: Graph) -> Outline:
         """Grow the arenas to what this graph needs, without compiling it. Raises `NoMem`."""
         made = self.outline(graph)

@@ -57,7 +57,7 @@ from engine.runner.profile import profile, roof_of
 from engine.runner.prompt import encoded, prompt_text
 from engine.runner.records import foreseen, held
 from engine.runner.stepper import MAX_BATCH
-from engine.worker import probing, seeing  # noqa: F401  their handlers
+from engine.worker import looking, probing, seeing  # noqa: F401  their handlers
 from engine.worker.answers import HANDLERS, answers
 from engine.worker.service import Service
 

@@ -69,4 +69,4 @@ class Model(Decoder[Params, Weights]):
             x = block(x, i, p, self.spec(i), caches[i], last)
             if (more := p.deepstack(i)) is not None:
                 x = ops.add(x, p.prune(more) if last else more).named("deepstack_out", i)
-        return self.weights.norm(x, self.params.rms_eps, "result_norm")
+        return self.normed(x)

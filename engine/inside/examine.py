@@ -1,0 +1,152 @@
+"""One token looked at: the step that made it, computed again beside the conversation."""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.errors import BadSetting, Cancelled
+from engine.inside.choice import choice
+from engine.inside.context import context_items, context_of
+from engine.inside.glance import Glance, InsideProbes
+from engine.inside.scratch import scratch
+from engine.protocol import Examine, Examined, Progress, StepRecord
+from engine.runner.loading import LoadedModel
+from engine.runner.pictures.items import Item, before_group
+from engine.runner.pictures.viewer import Encoding
+from engine.runner.profile import step_record
+from engine.runner.prompt import Prompt
+from engine.runner.sequence import Sequenced
+from engine.runner.stepper import Extras
+from engine.scheduler.record import Recording
+
+MOST_LISTED = 256
+
+
+def examine(
+    model: LoadedModel, conversation: Sequenced, request: Examine, cancelled: Callable[[], bool]
+) -> Iterator[Progress | Examined]:
+    """Yields how far it is, then what was asked for; `cancelled` is called before each step.
+
+    The conversation stays as it is in the caches, unless they have no room: then `Examined.note`
+    says so. Raises `BadSetting`, `TemplateError`, `ContextFull`, `CannotSee`, `UnknownPictures`,
+    `NotSupported`, `Cancelled`, and what a device may raise.
+    """
+    prompt = context_of(model, conversation, request)
+    return _Examination(model, request, prompt, cancelled).run(conversation)
+
+
+@dataclass
+class _Examination:
+    model: LoadedModel
+    request: Examine
+    prompt: Prompt
+    cancelled: Callable[[], bool]
+    context: list[Item] = field(init=False)
+    wanted: int | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        request, items = self.request, self.prompt.items
+        _check(self.model, request, items)
+        self.context = items[: request.at]
+        came = None if request.at is None else items[request.at]
+        self.wanted = came if request.wanted is None and isinstance(came, int) else request.wanted
+
+    def run(self, conversation: Sequenced) -> Iterator[Progress | Examined]:
+        request, n = self.request, len(self.context)
+        shown = context_items(self.model.tokenizer, self.prompt.items, self.prompt.pictures)
+        asked = request.lens or request.record or request.sampling is not None
+        if not asked and request.attention_layers is None:
+            yield Examined(request.id, shown, n)
+            return
+        n_held = len(conversation.items)
+        with scratch(conversation, self.context) as found:
+            n_shared = len(found.sequence.items)
+            note = ""
+            if found.is_conversation and n_shared < n_held:
+                note = (
+                    "the cache has no room for it beside the conversation, of which the next answer"
+                    f" reads the tokens from {n_shared} on again"
+                )
+            glance, step = yield from self._compute(found.sequence)
+            logits = glance.logits
+            wanted = int(np.argmax(logits)) if self.wanted is None else self.wanted
+            tell = self.model.tokenizer.shown
+            history = [item for item in self.context if isinstance(item, int)]
+            drawn = request.sampling
+            yield Examined(
+                request.id,
+                shown,
+                n,
+                n - n_shared,
+                glance.lens(request.top_k, wanted, tell) if request.lens else None,
+                None if (layers := request.attention_layers) is None else glance.attended(layers),
+                None if drawn is None else choice(logits, history, drawn, wanted, tell),
+                step,
+                note,
+            )
+
+    def _compute(
+        self, sequence: Sequenced
+    ) -> Generator[Progress, None, tuple[Glance, StepRecord | None]]:
+        """The last step of the context, looked at, after all before it."""
+        last = before_group(self.context, len(self.context) - 1)
+        pending = self.context[len(sequence.items) : last]
+        if pending:
+            for done in sequence.prefill(pending, self.cancelled):
+                yield self._progress(done, len(pending))
+        part = self.context[last:]
+        steps = sequence.extras(part, self.cancelled)
+        while True:
+            try:
+                yield self._progress(next(steps), 0)
+            except StopIteration as end:
+                extras: Extras = end.value
+                break
+        record = self._record(sequence, part, extras) if self.request.record else None
+        self._heed()
+        return self._look(sequence, part, extras), record
+
+    def _look(self, sequence: Sequenced, part: Sequence[Item], extras: Extras) -> Glance:
+        asked, built = self.request, self.model.built
+        attending = () if asked.attention_layers is None else tuple(built.layers)
+        step = sequence.begin(part, extras, probes=InsideProbes((), asked.lens, attending))
+        logits = step()
+        return Glance.of(self.model, step, logits, sequence.number, len(self.context) - 1)
+
+    def _record(self, sequence: Sequenced, part: Sequence[Item], extras: Extras) -> StepRecord:
+        """The times of the step as it is in an answer: its plan is there, and nobody looks."""
+        for _ in range(2):
+            self._heed()
+            recording = Recording()
+            sequence.begin(part, extras, recording)()
+            recording.done("logits")
+            sequence.reuse(self.context)
+        return step_record(recording)
+
+    def _progress(self, done: int | Encoding, total: int) -> Progress:
+        if isinstance(done, Encoding):
+            return Progress(self.request.id, "encode", done.done, done.total)
+        return Progress(self.request.id, "prefill", done, total)
+
+    def _heed(self) -> None:
+        if self.cancelled():
+            raise Cancelled("looking at the token")
+
+
+def _check(model: LoadedModel, request: Examine, items: Sequence[Item]) -> None:
+    """Raise `BadSetting` for what is out of its range."""
+    n = len(items)
+    if request.at is not None:
+        if not 1 <= request.at < n:
+            raise BadSetting("at", request.at, f"the place of a token from 1 to {n - 1}")
+        if not isinstance(items[request.at], int):
+            raise BadSetting("at", request.at, "the place of a token; a picture stands there")
+    n_vocab, n_layer = model.built.n_vocab, model.built.n_layer
+    if request.wanted is not None and not 0 <= request.wanted < n_vocab:
+        raise BadSetting("wanted", request.wanted, f"a token from 0 to {n_vocab - 1}")
+    if not 1 <= request.top_k <= MOST_LISTED:
+        raise BadSetting("top_k", request.top_k, f"a number from 1 to {MOST_LISTED}")
+    for layer in request.attention_layers or ():
+        if not 0 <= layer < n_layer:
+            raise BadSetting("attention_layers", layer, f"layers from 0 to {n_layer - 1}")

@@ -1,0 +1,118 @@
+"""One step of a model with what it takes to say how its last token came to be."""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import NotSupported
+from engine.gguf.dequantize import dequantize
+from engine.graph.graph import Graph
+from engine.graph.tensor import Tensor
+from engine.inside.attention import Looking, VisibleCells, attended, lookings
+from engine.inside.lens import lens
+from engine.layers.step import LayerCache
+from engine.protocol import Attended, Lens
+from engine.runner.loading import LoadedModel
+from engine.runner.stepper import Logits, StartedStep
+from engine.scheduler.probes import Probes, ResultKey, named_results
+
+Floats = NDArray[np.float32]
+RESIDUAL = "l_out-"
+
+
+@dataclass(frozen=True)
+class InsideProbes(Probes):
+    """Beside what patterns name: where `layers`, the result of each, and the queries that enter the
+    attention of those that keep keys, `attending`.
+    """
+
+    layers: bool = False
+    attending: tuple[LayerCache | None, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.patterns or self.layers or self.attending)
+
+    def of(self, graph: Graph) -> Iterator[tuple[ResultKey, Tensor]]:
+        """The results, in order; a query may have a name that only this graph gave it."""
+        wanted = {node: key for key, node in super().of(graph)}
+        if self.layers:
+            named = ((key, node) for key, node in named_results(graph))
+            wanted |= {node: key for key, node in named if layer_of(node) is not None}
+        queries = (one.q for one in lookings(graph, self.attending))
+        wanted |= {q: ResultKey(q.name, 0) for q in queries if q not in wanted}
+        for node in graph.nodes:
+            if node in wanted:
+                yield wanted[node], node
+
+
+def layer_of(node: Tensor) -> int | None:
+    """Whose result it is; None where it is not a layer's."""
+    number = node.name.removeprefix(RESIDUAL)
+    return int(number) if number != node.name and number.isdecimal() else None
+
+
+@dataclass(frozen=True)
+class Glance:
+    """What a step left of its last token: `logits` [V], results [E] by layer, queries [H, D] by
+    attention. Keys are read from the caches, so it is good until the next step.
+    """
+
+    model: LoadedModel
+    sequence: int
+    position: int
+    logits: Logits
+    layers: dict[int, Floats]
+    queries: list[tuple[Looking, Floats]]
+
+    @classmethod
+    def of(
+        cls, model: LoadedModel, step: StartedStep, logits: Logits, sequence: int, position: int
+    ) -> Self:
+        """Of a finished step with `InsideProbes`, whose last token stands at `position`."""
+        probed = {one.node: one for one in step.probed()}
+        layers: dict[int, Floats] = {}
+        last = model.built.n_layer - 1
+        for node, one in probed.items():
+            layer = layer_of(node)
+            if layer is not None and layer != last:
+                layers[layer] = one.values.reshape(-1, node.shape[0])[step.real.tokens - 1]
+        queries = []
+        for looking in lookings(step.plan.outline.graph, model.built.layers):
+            if looking.q in probed:
+                d, heads = looking.q.shape[:2]
+                values = probed[looking.q].values.reshape(-1, heads, d)
+                queries.append((looking, values[step.real.tokens - 1]))
+        return cls(model, sequence, position, logits, layers, queries)
+
+    def lens(self, k: int, wanted: int, shown: Callable[[int], str]) -> Lens:
+        """What each layer would say. Raises `NotSupported`, `BadLogits`."""
+        return lens(self.model.stepper, self.layers, self.logits, k, wanted, shown)
+
+    def attended(self, rows: Collection[int]) -> Attended:
+        """Where heads look; all rows of some layers. Raises `NotSupported` where none does."""
+        if not self.queries:
+            raise NotSupported("attention of a model without any")
+        return attended(
+            self.queries,
+            self._keys,
+            self._sinks,
+            self.model.built.caches.caches,
+            self.sequence,
+            self.position,
+            rows,
+        )
+
+    def _keys(self, kept: LayerCache, seen: VisibleCells) -> Floats:
+        """[n, K, D] of cells, as they are kept."""
+        at = self.model.stepper.planner.placed[kept.k]
+        size = kept.k.fmt.row_bytes(kept.k.shape[0])
+        n = int(seen.cells.max()) + 1
+        data = at.buffer.read(at.offset, n * size).reshape(n, size)[seen.cells]
+        return dequantize(data, kept.k.fmt).reshape(len(seen.cells), kept.heads, -1)
+
+    def _sinks(self, weight: Tensor) -> Floats:
+        built = self.model.built
+        return self.model.file.array(built.sources[weight])
