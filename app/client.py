@@ -10,7 +10,18 @@ from PySide6.QtCore import QObject, Signal
 
 from app.engine import Abilities, Died, Engine, Event, Restarted
 from app.inbox import Inbox
-from engine.protocol import Failed, Generate, Load, Piece, Progress, R, Reply, Request, Unload
+from engine.protocol import (
+    Failed,
+    Generate,
+    Live,
+    Load,
+    Piece,
+    Progress,
+    R,
+    Reply,
+    Request,
+    Unload,
+)
 from engine.settings import EngineOptions
 
 K = TypeVar("K", bound=Reply)
@@ -82,6 +93,10 @@ class EngineClient(QObject):
     def cancel(self, request_id: int) -> None:
         """Stop a request; it still ends."""
         self._client.cancel(request_id)
+
+    def look(self, request_id: int, live: Live) -> None:
+        """From now on an answer tells this of its inside; nothing where it has ended."""
+        self._client.look(request_id, live)
 
     def load(self, path: str | Path, options: EngineOptions) -> int:
         """Open a model in place of the one before; what is under way is cancelled."""

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from engine.errors import CutawayError
-from engine.protocol import Failed, Reply, Request
+from engine.protocol import Failed, Live, Look, Reply, Request
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Abilities:
     """What an engine can be asked for; the rest is left out or shown as missing.
 
     `load` opens and closes models; `logprobs` come with tokens; `memory` and `splits` are told as
-    they change; `tokenize` counts a text's tokens; `file` reads a model's metadata and tensors.
+    they change; `tokenize` counts a text's tokens; `file` reads a model's metadata and tensors;
+    `examine` tells how a word came to be.
     """
 
     load: bool = True
@@ -64,6 +65,12 @@ class Client:
         """Stop a request of this client; it still ends. Nothing where it has ended."""
         self.engine.cancel(self, request_id)
 
+    def look(self, request_id: int, live: Live) -> None:
+        """Have a running `Generate` of this client tell something else of its inside; nothing where
+        it has ended.
+        """
+        self.engine.look(self, request_id, live)
+
     def leave(self) -> None:
         """Hear nothing more; what this client asked for is cancelled."""
         self.engine.part(self)
@@ -96,6 +103,10 @@ class Engine(ABC):
         """Cancel a request that has not ended. Called under the lock."""
 
     @abstractmethod
+    def order(self, look: Look) -> None:
+        """Have a request that has not ended tell something else. Called under the lock."""
+
+    @abstractmethod
     def restart(self) -> None:
         """Begin anew, whatever it did; `Restarted` is told, and open requests fail."""
 
@@ -125,6 +136,13 @@ class Engine(ABC):
             owner, request = self._asked.get(request_id, (None, None))
             if request is not None and owner is client:
                 self.stop(request)
+
+    def look(self, client: Client, request_id: int, live: Live) -> None:
+        """What `client.look` does."""
+        with self.lock:
+            owner, _ = self._asked.get(request_id, (None, None))
+            if owner is client:
+                self.order(Look(request_id, live))
 
     def part(self, client: Client) -> None:
         """What `client.leave` does."""

@@ -13,7 +13,7 @@ import msgspec
 from app.engine import Abilities, Died, Engine, Restarted
 from app.local_files import LocalFiles
 from engine.errors import Cancelled, CutawayError, WorkerDied
-from engine.protocol import Cancel, Failed, Load, Reply, Request
+from engine.protocol import Cancel, Failed, Load, Look, Order, Reply, Request
 from engine.worker import Worker
 
 POLL = 0.1  # seconds between a reader's looks at whether it should end
@@ -75,6 +75,10 @@ class LocalEngine(Engine):
         if request.id in self._open:
             self._cancelled.add(request.id)
             self._hand_over(Cancel(request.id))
+
+    def order(self, look: Look) -> None:
+        if look.id in self._open:
+            self._hand_over(look)
 
     def restart(self) -> None:
         with self.lock:
@@ -144,7 +148,7 @@ class LocalEngine(Engine):
     def _should_stop(self, request: Request[Any]) -> bool:
         return isinstance(request, Load) and request.id in self._cancelled
 
-    def _hand_over(self, message: Request[Any] | Cancel) -> None:
+    def _hand_over(self, message: Request[Any] | Order) -> None:
         if self._writer is not None:
             self._writer.messages.put(message)
 
@@ -181,7 +185,7 @@ class _Writer(threading.Thread):
 
     def __init__(self, worker: Worker) -> None:
         super().__init__(name="engine writer", daemon=True)
-        self.messages: SimpleQueue[Request[Any] | Cancel | None] = SimpleQueue()
+        self.messages: SimpleQueue[Request[Any] | Order | None] = SimpleQueue()
         self._worker = worker
 
     def run(self) -> None:

@@ -58,6 +58,7 @@ ORDER = [
     ("app.widgets",),
     (
         "app.state.limits",
+        "app.state.live",
         "app.state.log",
         "app.state.presets",
         "app.state.problem",

@@ -23,10 +23,12 @@ from engine.protocol import (
     Generate,
     HeldMemory,
     ListDevices,
+    Live,
     Load,
     Loaded,
     MemoryEvents,
     Piece,
+    ProbedTokens,
     PutPicture,
     Reply,
     Request,
@@ -111,6 +113,22 @@ def test_a_cancel_and_a_leave_stop_nothing_of_others(engine: LocalEngine, tiny_p
     assert not {endless, queued} & window.ids()
     last = window.client.ask(Generate(0, prompt="c", max_tokens=2))
     assert window.ends(last).reason == "length"
+
+
+def test_an_answer_under_way_is_looked_into_by_who_asked_for_it(
+    engine: LocalEngine, tiny_path: Path
+) -> None:
+    window, server = Person(engine), Person(engine)
+    window.ends(window.client.ask(Load(0, str(tiny_path), HOST)))
+    asked = window.client.ask(FOREVER)
+    window.until(lambda e: isinstance(e, Piece))
+    server.client.look(asked, Live(["no such thing"]))  # is not the server's to look into
+    window.client.look(asked, Live(["l_out-0"]))
+    told = window.until(lambda e: isinstance(e, ProbedTokens))
+    assert isinstance(told, ProbedTokens)
+    assert [row.name for row in told.rows] == ["l_out-0"]
+    window.client.cancel(asked)
+    window.ends(asked)
 
 
 def test_what_waits_is_not_begun_once_cancelled(engine: LocalEngine, tiny_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
 from PySide6.QtCore import QObject, Signal
 
+from app.state.live import LiveWanted
 from app.state.problem import Problem
 from app.state.session import Session
 from app.state.talk.answer import Answer
@@ -33,6 +35,7 @@ class Answering(QObject):
         self._store, self._session, self._brought = store, session, brought
         self._request: Callable[[Mapping[str, str]], Generate] = lambda digests: Generate(0)
         self._asked_again = False
+        self.live = LiveWanted(session.client, self)
         self.current: Answer | None = None
         self.latest: Message | None = None  # the one under way or the one before
         session.changed.connect(self._on_session)
@@ -109,7 +112,9 @@ class Answering(QObject):
         else:
             answer.message.model = self._session.model_name
             request = self._request(self._brought.digests(answer.asked))
+            request = msgspec.structs.replace(request, live=self.live.value)
             answer.request_id = self._session.client.generate(request)
+            self.live.begun(answer.request_id)
             self._session.begin_answer(answer.request_id)
 
     def _on_pieces(self, request_id: int, pieces: Sequence[Piece]) -> None:
@@ -150,6 +155,7 @@ class Answering(QObject):
     def _end(self, finish: str, problem: str = "") -> None:
         answer, self.current = self.current, None
         assert answer is not None
+        self.live.ended()
         try:
             answer.end(self._store, finish, problem)
         except StoreError as error:

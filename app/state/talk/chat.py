@@ -6,6 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
+from app.state.live import LiveWanted
 from app.state.preferences import PreferencesState
 from app.state.problem import Problem
 from app.state.session import Session
@@ -83,6 +84,11 @@ class ChatState(QObject):
     def latest(self) -> Message | None:
         """The answer under way or the one before, maybe of another chat: whose speed is told."""
         return self._answering.latest
+
+    @property
+    def live(self) -> LiveWanted:
+        """What the answer under way, and each that follows, tells of its inside."""
+        return self._answering.live
 
     @property
     def answering(self) -> int | None:

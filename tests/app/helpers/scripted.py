@@ -17,6 +17,7 @@ from engine.protocol import (
     ForeseenMemory,
     Load,
     Loaded,
+    Look,
     Memory,
     Piece,
     Predict,
@@ -52,6 +53,9 @@ class ScriptedEngine(Engine):
     def stop(self, request: Request[Any]) -> None:
         if type(request) not in self._files.answers:
             self.asked.append(Cancel(request.id))
+
+    def order(self, look: Look) -> None:
+        self.asked.append(look)
 
     def restart(self) -> None:
         self._begin_anew(Restarted(), Cancelled("the request"))

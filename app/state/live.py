@@ -1,0 +1,35 @@
+"""What a running answer tells of its inside: the views that are shown say what they need."""
+
+from typing import Any
+
+import msgspec
+from PySide6.QtCore import QObject
+
+from app.client import EngineClient
+from engine.protocol import Live
+
+
+class LiveWanted(QObject):
+    """`value` goes with each answer that is asked for; a change reaches the one under way."""
+
+    def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._client = client
+        self._running: int | None = None
+        self.value = Live()
+
+    def want(self, **fields: Any) -> None:
+        """Change fields of `Live`; each view has its own."""
+        wanted = msgspec.structs.replace(self.value, **fields)
+        if wanted != self.value:
+            self.value = wanted
+            if self._running is not None:
+                self._client.look(self._running, wanted)
+
+    def begun(self, request_id: int) -> None:
+        """The answer with this request is under way."""
+        self._running = request_id
+
+    def ended(self) -> None:
+        """No answer is under way."""
+        self._running = None
