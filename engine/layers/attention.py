@@ -57,7 +57,7 @@ class SelfAttention:
         if spec.temperature is not None:
             q = p.tempered(q, spec.temperature).named("Qcur_scaled", i)
         mixed = p.attend(q, k, v, cache, spec.scale).named("kqv_out", i)  # [D*H, T]
-        return self.o(mixed, "attn_out", i)
+        return self.o(p.by_head(mixed, i, spec.n_head), "attn_out", i)
 
     def normed(self, q: Tensor, k: Tensor, i: int, spec: AttentionSpec) -> tuple[Tensor, Tensor]:
         """q [D, H, T] and k [D, K, T] before they are turned; here as they are."""

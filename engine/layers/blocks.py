@@ -43,9 +43,9 @@ class PreNormBlock:
         h = self.attn(self.attn_norm(x, spec.eps, "attn_norm", i), i, p, spec.attention, cache)
         if last:
             h, x = p.prune(h), p.prune(x)
-        x = ops.add(h, x).named("ffn_inp", i)
+        x = ops.add(p.changes.of(h, i, "attention"), x).named("ffn_inp", i)
         h = self.ffn(self.ffn_norm(x, spec.eps, "ffn_norm", i), i, spec.gated)
-        return ops.add(h, x).named("l_out", i)
+        return ops.add(p.changes.of(h, i, "feed_forward"), x).named("l_out", i)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class SandwichBlock:
         if last:
             h, x = p.prune(h), p.prune(x)
         h = self.attn_post_norm(h, spec.eps, "attn_post_norm", i)
-        x = ops.add(h, x).named("sa_out", i)
+        x = ops.add(p.changes.of(h, i, "attention"), x).named("sa_out", i)
         h = self.ffn(self.ffn_norm(x, spec.eps, "ffn_norm", i), i, spec.gated)
         h = self.ffn_post_norm(h, spec.eps, "ffn_post_norm", i)
-        return ops.add(h, x).named("l_out", i)
+        return ops.add(p.changes.of(h, i, "feed_forward"), x).named("l_out", i)

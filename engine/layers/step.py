@@ -13,6 +13,7 @@ from engine.graph.tensor import Role, Tensor, leaf
 from engine.kvcache.causal import CacheStep
 from engine.kvcache.encoded import EncodedStep
 from engine.layers import hadamard
+from engine.layers.change import UNCHANGED, Changes
 from engine.layers.rope import RopeParams
 
 Array = NDArray[np.generic]
@@ -81,7 +82,7 @@ class Pass:
     counts the rows that a picture brings for each place: none where all are tokens, one, and one
     more for each of the first layers that adds its own (`deepstack`). `encoded` is how many rows
     enter the cache of cross attention and how many of its cells may be looked at, None where no
-    picture is seen.
+    picture is seen. `changes` say what counts more or less than it was trained to.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Pass:
         fused_attention: bool = True,
         planes: int = 0,
         encoded: tuple[int, int] | None = None,
+        changes: Changes = UNCHANGED,
     ) -> None:
         self.n_tokens = n_tokens
         self.n_outputs = n_outputs
@@ -99,6 +101,7 @@ class Pass:
         self.fused_attention = fused_attention
         self.planes = planes
         self.encoded = encoded
+        self.changes = changes
         self._width = 0
         self._inputs: dict[Hashable, tuple[Tensor, Fill]] = {}
 
@@ -165,6 +168,16 @@ class Pass:
             name="inp_attn_scale",
         )
         return ops.mul(q, factors)
+
+    def by_head(self, mixed: Tensor, layer: int, n_head: int) -> Tensor:
+        """What heads give, [Dv * H, T], each multiplied where a change names it."""
+        factors = self.changes.heads(layer, n_head)
+        if factors is None:
+            return mixed
+        name, shape = f"inp_head_factors_{layer}", (1, n_head, 1)
+        each = self._input(name, F32, shape, lambda _: factors.reshape(1, n_head, 1))
+        heads = mixed.reshape(mixed.shape[0] // n_head, n_head, mixed.shape[1])
+        return ops.mul(heads, each).reshape(*mixed.dims).named("kqv_changed", layer)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, cache: LayerCache, scale: float) -> Tensor:
         """Write k and v [D, K, T] into the cache, then attend: q [D, H, T] -> [Dv * H, T].

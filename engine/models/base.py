@@ -92,6 +92,10 @@ class TextModel(ABC, Generic[P, W]):
         """
         return None
 
+    def n_heads(self, layer: int) -> int:
+        """The heads of a layer's attention that can be told apart; 0: none."""
+        return 0
+
     @abstractmethod
     def kept(self) -> Sequence[Kept]:
         """What each layer keeps between steps, from layer 0 up."""

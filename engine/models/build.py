@@ -8,13 +8,14 @@ from pkgutil import iter_modules
 from typing import cast
 
 from engine.backends.base import Owner
-from engine.errors import BadFile, ShapeError, UnsupportedModel
+from engine.errors import BadFile, BadSetting, ShapeError, UnsupportedModel
 from engine.gguf import GGUFFile
 from engine.gguf.formats import F16, Format
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
 from engine.images.plan import Limits
 from engine.kvcache.group import CacheGroup
+from engine.layers.change import UNCHANGED, Changes
 from engine.layers.step import LayerCache, Pass
 from engine.models import text
 from engine.models.base import Architecture, Output, TextModel, TextParams, TextWeights
@@ -23,6 +24,7 @@ from engine.models.kept import CELL_STEP, make_caches
 from engine.models.vision import is_vision
 from engine.models.vision.base import TextHost
 from engine.models.vision.build import BuiltTower, build_tower
+from engine.protocol import Change
 from engine.weights.bind import Bound, bind
 from engine.weights.params import read_params
 
@@ -74,6 +76,18 @@ class BuiltModel:
         caches = zip(used, self.caches.caches, strict=True)
         return tuple(bucket_of_cells(n, cache.n_cells) for n, cache in caches)
 
+    def changes(self, wanted: Sequence[Change]) -> Changes:
+        """What a pass may multiply. Raises `BadSetting` for a layer or head that is not there."""
+        for change in wanted:
+            change.check()
+            if not 0 <= change.layer < self.n_layer:
+                raise BadSetting("layer", change.layer, f"a layer from 0 to {self.n_layer - 1}")
+            heads = self.model.n_heads(change.layer)
+            if change.head is not None and not 0 <= change.head < heads:
+                expected = f"a head from 0 to {heads - 1}" if heads else "none: it has no heads"
+                raise BadSetting("head", change.head, expected)
+        return Changes(tuple(wanted))
+
     def build(
         self,
         n_tokens: int,
@@ -83,12 +97,13 @@ class BuiltModel:
         output: Output = Output.LOGITS,
         planes: int = 0,
         encoded: tuple[int, int] | None = None,
+        changes: Changes = UNCHANGED,
     ) -> tuple[Pass, Graph]:
         """The graph of one forward pass: logits [V, n_outputs] or embeddings [E, n_outputs];
         with `planes` of rows where pictures are among the tokens, or rows `encoded` for layers that
         look at them (engine/layers/step.py).
         """
-        p = Pass(n_tokens, n_outputs, cells, fused_attention, planes, encoded)
+        p = Pass(n_tokens, n_outputs, cells, fused_attention, planes, encoded, changes)
         x = self.model.hidden(p, self.layers)
         return p, Graph.of([self.model.logits(x) if output is Output.LOGITS else x])
 

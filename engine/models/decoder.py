@@ -144,14 +144,27 @@ class Decoder(TextModel[P, W]):
 
     def hidden(self, p: Pass, caches: Sequence[LayerCache | None]) -> Tensor:
         """[E, n_outputs]."""
-        x, blocks = p.with_pictures(self.embed(p)), self.weights.blocks
-        for i, block in enumerate(blocks):
-            x = block(x, i, p, self.spec(i), caches[i], last=i == len(blocks) - 1)
+        x = p.with_pictures(self.embed(p))
+        for i, cache in enumerate(caches):
+            x = self.layer(x, i, p, cache)
         return self.normed(x)
 
     def normed(self, x: Tensor) -> Tensor:
         """[E, n] of what blocks give, as the output takes it."""
         return self.weights.norm(x, self.params.rms_eps, "result_norm")
+
+    def layer(self, x: Tensor, i: int, p: Pass, cache: LayerCache | None) -> Tensor:
+        """x [E, T] -> [E, T]; what leaves the last layer is [E, n_outputs]."""
+        last = i == self.params.n_layer - 1
+        if not p.changes.keeps(i):
+            return p.prune(x) if last else x
+        after = self.weights.blocks[i](x, i, p, self.spec(i), cache, last)
+        if not p.changes.moves(i):
+            return after
+        return p.changes.between(p.prune(x) if last else x, after, i)
+
+    def n_heads(self, layer: int) -> int:
+        return self.spec(layer).attention.n_head
 
     def logits(self, x: Tensor) -> Tensor:
         """[E, n_outputs] -> [V, n_outputs]."""

@@ -5,6 +5,7 @@ ends with exactly one reply of the class it names, or with `Failed`. A new messa
 one of these modules; what can be sent is derived from the classes there are.
 """
 
+from engine.protocol.change import *
 from engine.protocol.chat import *
 from engine.protocol.devices import *
 from engine.protocol.file import *

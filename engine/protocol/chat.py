@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from engine.errors import BadSetting
+from engine.protocol.change import Change
 from engine.protocol.live import Live
 from engine.protocol.message import Reply, Request, StageName
 from engine.protocol.picture import PictureLimits, PictureStats, PlacedRows
@@ -163,7 +164,8 @@ class Generate(Request[Finished], frozen=True):
     that many alternatives with each token. An answer that exists in part goes on where `prefix`,
     its text so far, ends; `prefix_tokens`, where they are known, are its ids. What they say beyond
     `prefix` comes as the first piece. `watch` asks for `StepTimes` now and then,
-    `live` for what is inside; a `Look` changes that while the answer is written.
+    `live` for what is inside; a `Look` changes that while the answer is written. With `changes` the
+    answer is a changed model's; of the context nothing is reused for it or after it.
     """
 
     stage: ClassVar[StageName] = "prefill"
@@ -179,6 +181,7 @@ class Generate(Request[Finished], frozen=True):
     prefix_tokens: list[int] = []
     watch: bool = False
     live: Live = Live()
+    changes: list[Change] = []
 
 
 class Rendered(Reply, frozen=True):
@@ -198,3 +201,24 @@ class Render(Request[Rendered], frozen=True):
     """What the chat template makes of messages."""
 
     messages: list[ChatMessage]
+
+
+class AnswerScored(Reply, frozen=True):
+    """How likely a model finds an answer: natural log-probabilities of its tokens, f32 bytes
+    (little-endian) [tokens], each after what stands before it.
+    """
+
+    logprobs: bytes
+
+
+class ScoreAnswer(Request[AnswerScored], frozen=True):
+    """How likely the model, with its `changes`, finds the `tokens` as the answer to a chat, or as
+    what follows `prompt`. Refused where both do not fit the context.
+    """
+
+    stage: ClassVar[StageName] = "score"
+
+    messages: list[ChatMessage] = []
+    prompt: str | None = None
+    tokens: list[int] = []
+    changes: list[Change] = []

@@ -1,12 +1,15 @@
 """One sequence of a model: which items its caches hold, reuse of a common prefix, shifting."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import BadSetting, Cancelled, CannotSee, CutawayError
+from engine.layers.change import UNCHANGED
+from engine.protocol import Change
 from engine.runner.pictures.items import (
     Item,
     before_group,
@@ -39,6 +42,27 @@ class Sequenced:
     @property
     def n_ctx(self) -> int:
         return self.stepper.built.n_ctx
+
+    @contextmanager
+    def changed(self, wanted: Sequence[Change]) -> Iterator[None]:
+        """For as long as this lasts steps compute the changed model; what another one computed is
+        forgotten before and after. Raises `BadSetting`.
+        """
+        if not wanted:
+            yield
+            return
+        changes = self.stepper.built.changes(wanted)
+        self._forget_all()
+        self.stepper.changes = changes
+        try:
+            yield
+        finally:
+            self.stepper.changes = UNCHANGED
+            self._forget_all()
+
+    def _forget_all(self) -> None:
+        self.items = []
+        self.stepper.forget(0, sequence=self.number)
 
     def shared(self, prompt: Sequence[Item]) -> int:
         """How many items at the prompt's start need not be computed again.

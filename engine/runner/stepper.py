@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from engine.graph.graph import Graph
 from engine.kvcache.causal import CacheStep, Ints
 from engine.kvcache.encoded import EncodedStep, Entering
+from engine.layers.change import UNCHANGED, Changes
 from engine.layers.shift import Shift, build_shift
 from engine.layers.step import Pass, Step
 from engine.models.axes import Axes, Counts, counted_axes, cut
@@ -72,11 +73,14 @@ class StartedStep:
 
 @dataclass
 class Stepper:
-    """One model on its devices. Knows nothing of requests: tokens in, logits out."""
+    """One model on its devices. Knows nothing of requests: tokens in, logits out. Steps compute it
+    with its `changes`, and the caches hold what was computed with them.
+    """
 
     built: BuiltModel
     planner: Planner
     fused_attention: bool = True
+    changes: Changes = UNCHANGED
 
     def step(
         self,
@@ -180,14 +184,20 @@ class Stepper:
         size = bucket_of_cells(step.n_kv, cache.n_cells)
         return replace(step, cells=step.cells[:size].copy())
 
+    @property
+    def most_outputs(self) -> int:
+        """How many tokens' logits are asked of one step: they take at most LOGITS_BYTES."""
+        run = MAX_BATCH
+        while run > 1 and run * self.built.n_vocab * 4 > LOGITS_BYTES:
+            run //= 2
+        return run
+
     def all_logits(
         self, tokens: Sequence[int], wanted_from: int = 0
     ) -> Iterator[tuple[int, Logits]]:
         """(start, logits [t, V]) of a fresh context, for every position from `wanted_from` on."""
         self.forget(0)
-        run = MAX_BATCH
-        while run > 1 and run * self.built.n_vocab * 4 > LOGITS_BYTES:
-            run //= 2
+        run = self.most_outputs
         for start in range(0, len(tokens), run):
             part = tokens[start : start + run]
             skip = min(max(0, wanted_from - start), len(part))
@@ -235,7 +245,13 @@ class Stepper:
         counts = Counts(n_tokens, n_outputs, cells)
 
         def build(counts: Counts) -> tuple[Pass, Graph]:
-            return self.built.build(*counts, self.fused_attention, planes=planes, encoded=encoded)
+            return self.built.build(
+                *counts,
+                self.fused_attention,
+                planes=planes,
+                encoded=encoded,
+                changes=self.changes,
+            )
 
         def made() -> tuple[tuple[Pass, Axes], Graph]:
             p, graph = build(counts)
@@ -244,7 +260,8 @@ class Stepper:
             fused = self.fused_attention
             return (p, counted_axes(graph, counts, lambda c: build(c)[1], fused)), graph
 
-        plan, beside = self.planner.plan_with((*counts, planes, encoded), made, probes)
+        key = (*counts, planes, encoded, self.changes)
+        plan, beside = self.planner.plan_with(key, made, probes)
         return plan, *beside
 
     def _turn(self, cache: int, distances: Ints) -> None:

@@ -57,7 +57,7 @@ from engine.runner.profile import profile, roof_of
 from engine.runner.prompt import encoded, prompt_text
 from engine.runner.records import foreseen, held
 from engine.runner.stepper import MAX_BATCH
-from engine.worker import looking, probing, seeing  # noqa: F401  their handlers
+from engine.worker import looking, probing, seeing, trying  # noqa: F401  their handlers
 from engine.worker.answers import HANDLERS, answers
 from engine.worker.service import Service
 
@@ -159,11 +159,12 @@ def _generate(service: Service, request: Generate) -> Finished:
         )
     watch = LiveWatch(request.id, sequence, request.watch, service.looked_at(request))
     try:
-        for reply in generate(model, sequence, request, service.asked_to_stop(request), watch):
-            if isinstance(reply, Finished):
-                finished = reply
-            else:
-                service.send(reply)
+        with sequence.changed(request.changes):
+            for reply in generate(model, sequence, request, service.asked_to_stop(request), watch):
+                if isinstance(reply, Finished):
+                    finished = reply
+                else:
+                    service.send(reply)
     finally:
         watch.close()
         model.forget_rows()

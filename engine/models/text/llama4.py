@@ -70,13 +70,13 @@ class Block:
         h = self.attn(self.attn_norm(x, spec.eps, "attn_norm", i), i, p, spec.attention, cache)
         if last:
             h, x = p.prune(h), p.prune(x)
-        x = ops.add(h, x).named("ffn_inp", i)
+        x = ops.add(p.changes.of(h, i, "attention"), x).named("ffn_inp", i)
         h = self.ffn_norm(x, spec.eps, "ffn_norm", i)
         if isinstance(self.ffn, Experts):
             h = self.ffn(h, i, spec.gated, spec.used)
         else:
             h = self.ffn(h, i, spec.gated)
-        return ops.add(h, x).named("l_out", i)
+        return ops.add(p.changes.of(h, i, "feed_forward"), x).named("l_out", i)
 
 
 @dataclass(frozen=True)

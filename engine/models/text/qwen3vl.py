@@ -3,7 +3,6 @@
 Qwen Team 2025; tensor names and keys by the GGUF spec.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -61,12 +60,10 @@ class Model(Decoder[Params, Weights]):
         params = self.params
         return BlockSpec(params.attention(params.turned()), SWIGLU, params.rms_eps)
 
-    def hidden(self, p: Pass, caches: Sequence[LayerCache | None]) -> Tensor:
-        """[E, n_outputs]; what pictures bring for layer i is added behind it."""
-        x, blocks = p.with_pictures(self.embed(p)), self.weights.blocks
-        for i, block in enumerate(blocks):
-            last = i == len(blocks) - 1
-            x = block(x, i, p, self.spec(i), caches[i], last)
-            if (more := p.deepstack(i)) is not None:
-                x = ops.add(x, p.prune(more) if last else more).named("deepstack_out", i)
-        return self.normed(x)
+    def layer(self, x: Tensor, i: int, p: Pass, cache: LayerCache | None) -> Tensor:
+        """As any, and behind it what pictures bring for it."""
+        x, more = super().layer(x, i, p, cache), p.deepstack(i)
+        if more is None:
+            return x
+        last = i == self.params.n_layer - 1
+        return ops.add(x, p.prune(more) if last else more).named("deepstack_out", i)

@@ -1,0 +1,212 @@
+"""A model tried with parts of it changed equals one whose file was made that way."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.errors import BadSetting, NoMem
+from engine.gguf import open_gguf
+from engine.protocol import AnswerScored, Change, Finished, Generate, Load, Piece, ScoreAnswer
+from engine.runner.loading import LoadedModel, load_model
+from engine.runner.sequence import Sequenced
+from engine.scheduler.probes import Probes
+from engine.settings import EngineOptions
+from engine.worker import Worker
+from tests.gguf_files import Draft, drafted
+from tests.goldens.tiny import ARCHITECTURES, tiny_tokens, write_tiny
+from tests.kernels.harness import nmse
+
+HOST = EngineOptions(device="host", ctx=64)
+LAYER, HEAD = 1, 2
+Edit = Callable[[Draft], None]
+
+
+def edited(src: Path, edit: Edit) -> Path:
+    """The file once more, with something in it changed."""
+    with open_gguf(src) as file:
+        draft = drafted(file)
+    edit(draft)
+    return draft.write(src.with_name("edited.gguf"))
+
+
+def without_layer(number: int) -> Edit:
+    def edit(draft: Draft) -> None:
+        arch = draft.pairs["general.architecture"][1]
+        key = f"{arch.decode() if isinstance(arch, bytes) else arch}.block_count"
+        kind, count = draft.pairs[key]
+        draft.pairs[key] = kind, count - 1
+        found = {}
+        for name, blocks in draft.tensors.items():
+            part = re.match(r"blk\.(\d+)\.(.*)", name)
+            if part is None:
+                found[name] = blocks
+            elif int(part[1]) != number:
+                found[f"blk.{int(part[1]) - (int(part[1]) > number)}.{part[2]}"] = blocks
+        draft.tensors = found
+
+    return edit
+
+
+def zeroed(name: str, columns: slice = slice(None)) -> Edit:
+    """Columns of an F16 matrix [outputs, inputs] without any weight."""
+
+    def edit(draft: Draft) -> None:
+        blocks = draft.tensors[name]
+        matrix = np.frombuffer(blocks.data, np.float16).reshape(blocks.dims[::-1]).copy()
+        matrix[:, columns] = 0
+        draft.tensors[name] = replace(blocks, data=matrix.tobytes())
+
+    return edit
+
+
+def logits(path: Path, tokens: list[int], changes: list[Change], device: str) -> np.ndarray:
+    """Of a prompt and of a token behind it."""
+    with closing(load_model(path, replace(HOST, device=device))) as model:
+        sequence = Sequenced(model.stepper)
+        with sequence.changed(changes):
+            prompt = model.stepper.step(tokens[:-1], 0, range(4, 20))
+            return np.vstack([prompt, model.stepper.step(tokens[-1:], len(tokens) - 1, [0])])
+
+
+def heads(number: int) -> slice:
+    return slice(number * 16, (number + 1) * 16)
+
+
+@pytest.mark.parametrize("device", ["host", pytest.param("intel:0", marks=pytest.mark.device)])
+@pytest.mark.parametrize(
+    ("change", "edit"),
+    [
+        (Change(LAYER), without_layer(LAYER)),
+        (Change(2), without_layer(2)),
+        (Change(LAYER, "attention"), zeroed(f"blk.{LAYER}.attn_output.weight")),
+        (Change(LAYER, "feed_forward"), zeroed(f"blk.{LAYER}.ffn_down.weight")),
+        (
+            Change(LAYER, "attention", HEAD),
+            zeroed(f"blk.{LAYER}.attn_output.weight", heads(HEAD)),
+        ),
+    ],
+    ids=["layer", "last layer", "attention", "feed forward", "head"],
+)
+def test_left_out_is_as_if_it_were_not_in_the_file(
+    change: Change, edit: Edit, device: str, tiny_path: Path, tmp_path: Path
+) -> None:
+    path = write_tiny(tmp_path / "tiny.gguf", "llama")
+    tokens = tiny_tokens("llama")[:24].tolist()
+    plain, got = (logits(path, tokens, changes, device) for changes in ([], [change]))
+    assert nmse(got, plain) > 1e-3
+    assert nmse(got, logits(edited(path, edit), tokens, [], device)) < 1e-7
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_factor_one_changes_nothing(architecture: str, tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "tiny.gguf", architecture)
+    tokens = tiny_tokens(architecture)[:24].tolist()
+    ones = [
+        *(Change(0, part, factor=1.0) for part in ("layer", "attention", "feed_forward")),
+        Change(LAYER, "attention", HEAD, 1.0),
+    ]
+    plain, got = (logits(path, tokens, changes, "host") for changes in ([], ones))
+    np.testing.assert_array_equal(got, plain)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_a_layer_adds_so_much_of_what_it_added(
+    architecture: str, factor: float, tmp_path: Path
+) -> None:
+    """The last one too, of which only the wanted rows are there."""
+    path = write_tiny(tmp_path / "tiny.gguf", architecture)
+    tokens = tiny_tokens(architecture)[:12].tolist()
+    with closing(load_model(path, HOST)) as model:
+        last = model.built.n_layer - 1
+        for layer in (1, last):
+            sequence = Sequenced(model.stepper)
+            with sequence.changed([Change(layer, factor=factor)]):
+                probes = Probes((r"l_out.*",))
+                step = model.stepper.start(tokens, 0, range(len(tokens)), probes=probes)
+                step()
+                found = {one.key.name: one.values.astype(np.float64) for one in step.probed()}
+                model.stepper.end_probes()
+            before, after = found[f"l_out-{layer - 1}"], found[f"l_out-{layer}"]
+            wanted = before + factor * (after - before)
+            np.testing.assert_allclose(
+                found[f"l_out_changed-{layer}"], wanted, rtol=1e-5, atol=1e-5
+            )
+
+
+@pytest.fixture
+def model(tiny_path: Path) -> Iterator[LoadedModel]:
+    with closing(load_model(tiny_path, HOST)) as opened:
+        yield opened
+
+
+def test_the_context_holds_nothing_of_another_model(model: LoadedModel) -> None:
+    """Neither before nor after, whatever happens."""
+    sequence, tokens = Sequenced(model.stepper), tiny_tokens("llama")[:9].tolist()
+    cells = model.built.caches.caches[0].cells
+    for fails in (False, True):
+        for _ in sequence.prefill(tokens, lambda: False):
+            pass
+        with pytest.raises(NoMem) if fails else nullcontext(), sequence.changed([Change(0)]):
+            assert sequence.items == []
+            assert not cells[:, 0].any()
+            for _ in sequence.prefill(tokens[:4], lambda: False):
+                pass
+            if fails:
+                raise NoMem("host", "graph", 1, 0)
+        assert sequence.items == []
+        assert not cells[:, 0].any()
+        assert not model.stepper.changes
+    with sequence.changed([]):  # nothing changes: what is there stays
+        for _ in sequence.prefill(tokens, lambda: False):
+            pass
+    assert sequence.items == tokens
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (Change(3), "layer"),
+        (Change(-1), "layer"),
+        (Change(0, "attention", 4), "head"),
+        (Change(0, "attention", -1), "head"),
+        (Change(0, "feed_forward", 0), "part"),
+        (Change(0, factor=2.1), "factor"),
+        (Change(0, factor=float("nan")), "factor"),
+    ],
+)
+def test_what_is_not_there_cannot_be_changed(change: Change, said: str, model: LoadedModel) -> None:
+    sequence = Sequenced(model.stepper)
+    with pytest.raises(BadSetting, match=said), sequence.changed([change]):
+        pass
+    assert not model.stepper.changes
+
+
+def test_a_worker_tries_it_and_scores_both_answers(tiny_path: Path) -> None:
+    """Log-probabilities are those that the answer told, under the model that wrote it."""
+    skipped = [Change(LAYER)]
+    with Worker() as worker:
+        worker.get(Load(1, str(tiny_path), HOST))
+
+        def answer(changes: list[Change]) -> tuple[list[int], np.ndarray]:
+            request = Generate(2, prompt="abc", max_tokens=9, logprobs=1, changes=changes)
+            replies = list(worker.ask(request))
+            assert isinstance(replies[-1], Finished)
+            infos = [info for r in replies if isinstance(r, Piece) for info in r.tokens]
+            return [i.token for i in infos], np.array([i.logprob for i in infos])
+
+        def scored(tokens: list[int], changes: list[Change]) -> np.ndarray:
+            request = ScoreAnswer(3, prompt="abc", tokens=tokens, changes=changes)
+            reply = worker.get(request)
+            assert isinstance(reply, AnswerScored)
+            return np.frombuffer(reply.logprobs, "<f4")
+
+        for changes, others in (([], skipped), (skipped, [])):
+            tokens, told = answer(changes)
+            np.testing.assert_allclose(scored(tokens, changes), told, atol=1e-4)
+            assert np.abs(scored(tokens, others) - told).max() > 1e-2
