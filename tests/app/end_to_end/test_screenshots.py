@@ -22,7 +22,8 @@ from tests.app.end_to_end.pictures import take
 from tests.demo.questions import is_right
 from tests.demo.scenes import Shape, draw
 
-pytestmark = [pytest.mark.model_file, pytest.mark.device]
+# By hand: the other tests here see the same.
+pytestmark = [pytest.mark.model_file, pytest.mark.device, pytest.mark.full]
 
 QUESTION = "What is the capital of France?"
 MORE = "Write a Python function that says whether a number is prime."

@@ -324,6 +324,7 @@ SCENES = (
 )  # fmt: skip
 
 
+@pytest.mark.full  # for the eye; test_legible looks at each scene in every size
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 def test_scene(
     window: MainWindow,
