@@ -157,6 +157,14 @@ class CannotPlace(CutawayError):
         super().__init__(f"{op} {name} cannot run on {device}: {why}; {instead}")
 
 
+class NeedsReload(CutawayError):
+    """What cannot be changed of a model while it is open."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"{what} cannot change while the model is open; load it again with that")
+
+
 class CannotProbe(CutawayError):
     """Results of a step that cannot be copied out; `too_large` where fewer could be."""
 

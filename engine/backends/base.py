@@ -149,6 +149,7 @@ class Buffer(ABC):
 
     type: BufferType
     size: int
+    owner: Owner
 
     @abstractmethod
     def write(self, offset: int, data: Bytes) -> None:

@@ -4,8 +4,9 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from engine.protocol.load import Loaded
 from engine.protocol.memory import PlannedMemory
-from engine.protocol.message import Reply, Request
+from engine.protocol.message import Reply, Request, StageName
 from engine.protocol.plan import BudgetRow, SplitRow
 from engine.settings import EngineOptions
 
@@ -65,4 +66,28 @@ class Reprice(Request[Repriced], frozen=True):
     beside: ClassVar[bool] = True
 
     path: str
+    options: EngineOptions
+
+
+class Moved(Reply, frozen=True):
+    """The open model lies otherwise. `n_uploaded` weights of `uploaded` bytes were read from the
+    file, `copied` bytes of weights and caches went from one buffer to another. `n_kept` tokens are
+    still in the caches.
+    """
+
+    loaded: Loaded
+    n_uploaded: int
+    uploaded: int
+    copied: int
+    n_kept: int
+
+
+class Move(Request[Moved], frozen=True):
+    """Place the open model by other options, of which only `place`, `gpu_layers` and `device` may
+    differ from those it was opened with: others need `Load`. What stays where it was is left there,
+    and the caches' contents go with their layers. Where it fails or is cancelled, all is as before.
+    """
+
+    stage: ClassVar[StageName] = "load"
+
     options: EngineOptions

@@ -1,35 +1,31 @@
 """From a path to a model that answers: devices, weights, caches, arenas."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
-from engine.backends.base import Backend, Component, Location
-from engine.errors import BadFile, BadSetting, NoMem
+from engine.backends.base import Backend, Component
+from engine.errors import BadFile, BadSetting
 from engine.gguf import GGUFFile
 from engine.gguf.formats import Format, by_name
-from engine.graph.tensor import Tensor
 from engine.models.build import BuiltModel
-from engine.protocol import Load, Loaded, StageName
-from engine.runner.devices import open_devices
+from engine.protocol import Load, Loaded
+from engine.runner.devices import OpenedDevices, open_devices
 from engine.runner.pictures.beside import Opened, open_model
 from engine.runner.pictures.marking import Marking
 from engine.runner.pictures.viewer import Viewer
 from engine.runner.placing.dry_run import DryRun
 from engine.runner.placing.graphs import ModelGraphs
 from engine.runner.placing.placement import place
+from engine.runner.placing.room import Room, StageProgress, fill
 from engine.runner.records import records
 from engine.runner.stepper import MAX_BATCH, Stepper
 from engine.scheduler.costs import costs
-from engine.scheduler.plan import Planner
 from engine.settings import KV_TYPES, PICTURE_ROWS, EngineOptions
 from engine.tokenizer import ChatTemplate, Tokenizer, load_chat_template, load_tokenizer
 from engine.units import MIB
-from engine.weights.load import allocate, free, repacked, upload
-
-StageProgress = Callable[[StageName, int, int], None]
+from engine.weights.load import repacked
 
 
 @dataclass
@@ -41,9 +37,9 @@ class LoadedModel:
     opened: Opened
     tokenizer: Tokenizer
     template: ChatTemplate
-    stepper: Stepper
+    room: Room
     viewer: Viewer | None
-    backends: tuple[Backend, ...]
+    devices: OpenedDevices
     dry: DryRun
     _closing: ExitStack
 
@@ -55,6 +51,15 @@ class LoadedModel:
     @property
     def built(self) -> BuiltModel:
         return self.opened.built
+
+    @property
+    def backends(self) -> tuple[Backend, ...]:
+        """Those with something to do, by priority, the host last."""
+        return self.dry.backends
+
+    @property
+    def stepper(self) -> Stepper:
+        return self.room.stepper
 
     @property
     def device(self) -> Backend:
@@ -105,7 +110,11 @@ class LoadedModel:
 
     def close(self) -> None:
         """Free memory, release devices, unmap the file. Harmless when done twice."""
-        self._closing.close()
+        try:
+            self._closing.close()
+        finally:
+            for backend in self.devices.backends:
+                backend.close()
 
 
 def load_model(
@@ -125,7 +134,7 @@ def load_model(
     """
     if options.ctx is not None and options.ctx < 1:
         raise BadSetting("ctx", options.ctx, "a number of tokens from 1 up")
-    with ExitStack() as stack:
+    with ExitStack() as opening, ExitStack() as stack:
         opened = open_model(path, options, MAX_BATCH, cache_format(options), stack)
         file, built = opened.file, opened.built
         tokenizer = load_tokenizer(file.metadata)
@@ -134,7 +143,7 @@ def load_model(
             problem = f"{tokenizer.size} tokens but logits for {built.n_vocab}"
             raise BadFile(file.paths[0], problem)
         template = load_chat_template(file.metadata, tokenizer)
-        devices = open_devices(options, stack)
+        devices = open_devices(options, opening)
         room = stack.enter_context(Room(opened, options, placing))
         graphs = ModelGraphs.of(built, options)
         placement = place(graphs, devices, options, room.take)
@@ -143,7 +152,7 @@ def load_model(
             raise placement.failure
         dry = placement.dry
         allocated(dry)
-        _upload(opened, dry, room.placed, progress, cancelled)
+        fill(opened, dry, room.placed, progress, cancelled)
         for backend in dry.backends:
             backend.watch_builds(lambda done, total: progress("compile", done, total))
         if not dry.main.is_host:
@@ -154,76 +163,12 @@ def load_model(
             marking = Marking(template, family.markers, family.glue)
             kept = PICTURE_ROWS.get() * MIB
             host = dry.backends[-1]
-            viewer = Viewer(built.tower, room.stepper.planner, host, marking, built.limits, kept)
+            viewer = Viewer(built.tower, room.stepper, host, marking, built.limits, kept)
             stack.callback(viewer.close)
-        backends = dry.backends
-        parts = (opened, tokenizer, template, room.stepper, viewer, backends, dry)
+        opening.pop_all()  # devices may come and go from now on
+        parts = (opened, tokenizer, template, room, viewer, devices, dry)
         return LoadedModel(str(path), options, *parts, stack.pop_all())
     raise AssertionError  # the stack never swallows an exception
-
-
-def _upload(
-    opened: Opened,
-    dry: DryRun,
-    placed: Mapping[Tensor, Location],
-    progress: StageProgress,
-    cancelled: Callable[[], bool],
-) -> None:
-    """Fill the weights of both files, with one progress."""
-    sources = opened.built.sources
-    total = sum(t.nbytes for t in placed if t in sources)
-    before = 0
-    for file in dict.fromkeys(map(opened.file_of, sources)):
-        mine = {t: name for t, name in sources.items() if opened.file_of(t) is file}
-
-        def tell(done: int, _: int, before: int = before) -> None:
-            progress("load", before + done, total)
-
-        upload(file, mine, dry.backend_of, placed, tell, cancelled)
-        before += sum(t.nbytes for t in placed if t in mine)
-
-
-class Room:
-    """The memory of one model: everything that a dry run foresees, or nothing."""
-
-    def __init__(
-        self,
-        opened: Opened,
-        options: EngineOptions,
-        placing: Callable[[DryRun], None] = lambda dry: None,
-    ) -> None:
-        self._opened, self._placing = opened, placing
-        self._fused = options.flash_attention is not False
-        self._stack = ExitStack()
-        self.placed: dict[Tensor, Location] = {}
-
-    def take(self, dry: DryRun) -> NoMem | None:
-        """Free what was held, allocate weights, caches and arenas. Returns the refusal, if any."""
-        self._stack.close()
-        self._placing(dry)
-        try:
-            self.placed = {}
-            self._stack.callback(lambda: free(self.placed.values()))
-            allocate((*dry.weights, *dry.caches), self.placed)
-            host = dry.backends[-1]
-            mapped = {t: host.map(self._opened.data(t)) for t in dry.built.sources}
-            homes = self.placed | {t: mapped[t] for t, _ in dry.mapped}
-            planner = Planner(dry.backends, homes, mapped=mapped, pins=dry.pins)
-            self._stack.callback(planner.close)
-            self.stepper = Stepper(dry.built, planner, self._fused)
-            planner.take((w.backend, w.size, w.owner) for w in dry.arenas)
-        except NoMem as refused:
-            if refused.memory is None:
-                refused.memory = records(dry, refused)
-            self._stack.close()
-            return refused
-        return None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
 
 def name_of(file: GGUFFile) -> str:

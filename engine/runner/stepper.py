@@ -228,6 +228,10 @@ class Stepper:
             self.step([0] * n_tokens, 0, [n_tokens - 1])
             self.forget(0)
 
+    def ready(self) -> None:
+        """Build what the next token of an answer needs; nothing runs."""
+        self._plan(1, 1, self.built.buckets([cache.n_kv + 1 for cache in self.built.caches.caches]))
+
     def one_token(self) -> Outline:
         """The outline of a decode step with an empty cache."""
         plan, _, _ = self._plan(1, 1, self.built.buckets([0] * len(self.built.caches.caches)))

@@ -1,7 +1,7 @@
 """A compiled outline that can be replayed, and the cache of them."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -215,12 +215,26 @@ class Planner:
         types = {tensor: at.buffer.type for tensor, at in self.placed.items()}
         return outline(graph, self.backends, types, self._fused, self._pins, self._mapped.keys())
 
-    def take(self, chunks: Iterable[tuple[Backend, int, Owner]]) -> None:
-        """Allocate the first chunks of arenas and staging, as outlined. Raises `NoMem`."""
+    @property
+    def chunks(self) -> list[Buffer]:
+        """All of its arenas and staging."""
+        return [chunk for arena in (*self._arenas.values(), self._passage) for chunk in arena]
+
+    def take(
+        self, chunks: Iterable[tuple[Backend, int, Owner]], spare: Sequence[Buffer] = ()
+    ) -> None:
+        """Allocate the first chunks of arenas and staging, as outlined; of `spare` ones those are
+        taken that have the size and the device. Raises `NoMem`.
+        """
+        left = list(spare)
         for backend, size, owner in chunks:
             staging = owner.component is Component.STAGING
             arena = self._passage if staging else self._arenas[backend.name]
-            arena.append(backend.allocate(arena_type(backend), size, owner))
+            wanted = (backend.name, size, owner)
+            found = next((b for b in left if (b.type.device, b.size, b.owner) == wanted), None)
+            if found is not None:
+                left.remove(found)
+            arena.append(found or backend.allocate(arena_type(backend), size, owner))
         self._stage()
 
     def has_room(self, graph: Graph) -> bool:
@@ -288,11 +302,12 @@ class Planner:
         self._probed.clear()
         self._rings.free()
 
-    def close(self) -> None:
-        """Drop every plan, and free the arenas and the staging."""
+    def close(self, keep: Collection[Buffer] = ()) -> None:
+        """Drop every plan, and free the arenas and the staging, but those to `keep`."""
         self.end_probes()
         self._plans.clear()
         for arena in (*self._arenas.values(), self._passage):
+            arena[:] = [chunk for chunk in arena if not any(chunk is one for one in keep)]
             _shrink(arena, 0)
         self._stage()
 

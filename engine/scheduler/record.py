@@ -26,7 +26,7 @@ class HostSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class Copied:
     """A copy into a split: `device#tensor`, its bytes, and when its parts ran, in nanoseconds of
     time.perf_counter_ns() and by the devices' own word: read from one, written to the other.
     """
@@ -92,13 +92,13 @@ class Recording(Recorder):
         ran = [(i, device, one) for i, device, all_of in self._running for one in all_of()]
         return sorted(ran, key=lambda launch: launch[2].start)
 
-    def copies(self) -> list[Moved]:
+    def copies(self) -> list[Copied]:
         """Every copy in order; asked for when the step has ended."""
         found = []
         for split, name, size, events in self._moving:
             for event in events:
                 event.wait()
-            found.append(Moved(split, name, size, tuple(event.span() for event in events)))
+            found.append(Copied(split, name, size, tuple(event.span() for event in events)))
         return found
 
     def splits(self) -> list[SplitRecord]:

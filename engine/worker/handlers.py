@@ -36,9 +36,6 @@ from engine.protocol import (
     Progress,
     Render,
     Rendered,
-    Reprice,
-    Repriced,
-    StageName,
     Unload,
     Unloaded,
 )
@@ -57,27 +54,17 @@ from engine.runner.profile import profile, roof_of
 from engine.runner.prompt import encoded, prompt_text
 from engine.runner.records import foreseen, held
 from engine.runner.stepper import MAX_BATCH
-from engine.worker import looking, probing, seeing, trying  # noqa: F401  their handlers
+from engine.worker import looking, moving, probing, seeing, trying  # noqa: F401  their handlers
 from engine.worker.answers import HANDLERS, answers
 from engine.worker.service import Service
 
 __all__ = ["HANDLERS", "answers"]
 
-PROGRESS_STEPS = 200
-
 
 @answers(Load)
 def _load(service: Service, request: Load) -> Loaded:
     service.close_model()
-    last: tuple[StageName, int] = ("load", -1)
-
-    def progress(stage: StageName, done: int, total: int) -> None:
-        nonlocal last
-        step = (stage, done * PROGRESS_STEPS // max(1, total))
-        if step != last:
-            last = step
-            service.send(Progress(request.id, stage, done, total))
-
+    progress = service.progress(request)
     placing: DryRun | None = None
 
     def placed(dry: DryRun) -> None:
@@ -131,13 +118,6 @@ def _graph(service: Service, request: DescribeGraph) -> GraphDone:
         return describe_graph(request, dry.built, dry.placement, dry.outline, dry.graphs.fused)
 
 
-@answers(Reprice)
-def _reprice(service: Service, request: Reprice) -> Repriced:
-    path, options = request.path, request.options
-    known = service.placement(path, options)
-    return service.repricer.reprice(request.id, path, options, known)
-
-
 @contextmanager
 def _placed(
     request: Predict | DescribePlan | DescribeGraph,
@@ -153,7 +133,7 @@ def _placed(
 @answers(Generate)
 def _generate(service: Service, request: Generate) -> Finished:
     model, sequence = service.model
-    for backend in model.backends:  # or builds would be told as the loading's
+    for backend in model.dry.backends:  # or builds would be told as the loading's
         backend.watch_builds(
             lambda done, total: service.send(Progress(request.id, "compile", done, total))
         )

@@ -6,12 +6,15 @@ from types import MappingProxyType
 from engine.errors import BadSetting
 from engine.memory.placement import Placement
 from engine.memory.trim import trim
-from engine.protocol import Generate, Live, Reply, WireMessage
+from engine.protocol import Generate, Live, Progress, Reply, StageName, WireMessage
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.album import Album
 from engine.runner.placing.reprice import Repricer
+from engine.runner.placing.room import StageProgress
 from engine.runner.sequence import Sequenced
 from engine.settings import EngineOptions
+
+PROGRESS_STEPS = 200
 
 
 class Service:
@@ -70,6 +73,19 @@ class Service:
     def looked_at(self, request: Generate) -> Callable[[], Live]:
         """What the answer is to tell of its inside; may be called from any thread."""
         return lambda: self._looks.get(request.id, request.live)
+
+    def progress(self, request: WireMessage) -> StageProgress:
+        """Tells how far the request is, a few hundred times at most."""
+        last: tuple[StageName, int] = ("load", -1)
+
+        def tell(stage: StageName, done: int, total: int) -> None:
+            nonlocal last
+            step = (stage, done * PROGRESS_STEPS // max(1, total))
+            if step != last:
+                last = step
+                self.send(Progress(request.id, stage, done, total))
+
+        return tell
 
     def asked_to_stop(self, request: WireMessage) -> Callable[[], bool]:
         """Whether the request was cancelled by now; may be called from any thread."""

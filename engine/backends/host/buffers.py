@@ -4,7 +4,7 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from engine.backends.base import Buffer, BufferType, Bytes, Done, MemoryPool, Owner
+from engine.backends.base import Buffer, BufferType, Bytes, Component, Done, MemoryPool, Owner
 from engine.errors import DeviceError, NoMem
 
 
@@ -45,11 +45,11 @@ class HostBuffer(_InMemory):
             raise NoMem(kind.device, owner.component, size, 0, refused, owner.layer) from None
         self.bytes.fill(0)  # Touched now: a promise of memory is not memory.
         self.type, self.size = kind, size
-        self._owner, self._pool = owner, pool
+        self.owner, self._pool = owner, pool
 
     def free(self) -> None:
         if self.bytes.size:
-            self._pool.give_back(self.type.device, self._owner, self.size)
+            self._pool.give_back(self.type.device, self.owner, self.size)
             self.bytes = self.bytes[:0].copy()
 
 
@@ -59,6 +59,7 @@ class MappedBuffer(_InMemory):
     def __init__(self, kind: BufferType, data: Bytes) -> None:
         self.bytes = data.reshape(-1)
         self.type, self.size = kind, self.bytes.size
+        self.owner = Owner(Component.WEIGHTS)
 
     def write(self, offset: int, data: Bytes) -> None:
         raise DeviceError(self.type.device, "a mapped file cannot be written")

@@ -67,7 +67,7 @@ class OpenCLBuffer(Buffer):
         Raises `NoMem` by the driver's word, and gives the claim back.
         """
         self.type, self.size = buffer_type, size
-        self._queue, self._pool, self._owner = queue, pool, owner
+        self._queue, self._pool, self.owner = queue, pool, owner
         try:
             memory = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, max(size, 1))
             # Drivers hand out memory they do not have; only using it tells.
@@ -165,7 +165,7 @@ class OpenCLBuffer(Buffer):
     def free(self) -> None:
         if self._memory is not None:
             self._memory = None
-            self._pool.give_back(self.type.device, self._owner, self.size)
+            self._pool.give_back(self.type.device, self.owner, self.size)
 
     @property
     def memory(self) -> cl.Buffer:
@@ -180,5 +180,5 @@ class OpenCLBuffer(Buffer):
         assert 0 <= offset <= self.size - size, (offset, size, self.size)
 
     def _failed(self, doing: str, size: int, error: cl.Error) -> NoMem | DeviceError:
-        doing = f"{doing} {self._owner.component}"
-        return driver_error(self.type.device, doing, size, self._pool.left, error, self._owner)
+        doing = f"{doing} {self.owner.component}"
+        return driver_error(self.type.device, doing, size, self._pool.left, error, self.owner)

@@ -20,7 +20,7 @@ class SharedBuffer(OpenCLBuffer):
         self, queue: cl.CommandQueue, kind: BufferType, data: Bytes, owner: Buffer
     ) -> None:
         self.type, self.size = kind, data.size
-        self._queue, self._owner = queue, Owner(Component.WEIGHTS)
+        self._queue, self.owner = queue, Owner(Component.WEIGHTS)
         self._pool = MemoryPool("", 0)
         self._kept = owner
         flags = cl.mem_flags.READ_ONLY | cl.mem_flags.USE_HOST_PTR

@@ -16,8 +16,8 @@ from engine.runner.pictures.album import Album
 from engine.runner.pictures.items import Item, Shown, runs
 from engine.runner.pictures.marking import Marking
 from engine.runner.pictures.store import Floats, Kept, RowStore
-from engine.runner.stepper import MAX_BATCH
-from engine.scheduler.plan import Plan, Planner
+from engine.runner.stepper import MAX_BATCH, Stepper
+from engine.scheduler.plan import Plan
 from engine.scheduler.record import Values
 
 
@@ -54,7 +54,7 @@ class Viewer:
     def __init__(
         self,
         built: BuiltTower,
-        planner: Planner,
+        stepper: Stepper,
         host: Backend,
         marking: Marking,
         limits: Limits,
@@ -63,7 +63,7 @@ class Viewer:
         self.built, self.tower, self.marking = built, built.tower, marking
         self.album = Album()
         self.per_patch: float | None = None
-        self._planner, self._limits = planner, limits
+        self._stepper, self._limits = stepper, limits
         width = built.tower.host.n_embd * (1 + built.tower.deepstack)
         self.store = RowStore(host, width, kept_bytes)
 
@@ -182,7 +182,7 @@ class Viewer:
         step = self.tower.step(resizer.pixels, plan, view)
         resize_s = perf_counter() - begun
         n = self.tower.bucket(step.n)
-        compiled, p = self._planner.plan_with(("tower", n), lambda: self.built.build(n))
+        compiled, p = self._stepper.planner.plan_with(("tower", n), lambda: self.built.build(n))
         return _Pass(compiled, p.fill(step), step.rows, view, resize_s)
 
     def _run(

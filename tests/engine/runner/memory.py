@@ -12,11 +12,12 @@ from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import NoMem
 from engine.memory.pools import MeasuredPool
 from engine.runner.devices import open_devices
-from engine.runner.loading import Room, cache_format
+from engine.runner.loading import cache_format
 from engine.runner.pictures.beside import open_model
 from engine.runner.placing.dry_run import DryRun
 from engine.runner.placing.graphs import ModelGraphs
 from engine.runner.placing.placement import DecidedPlacement, place
+from engine.runner.placing.room import Room
 from engine.runner.records import pools_of
 from engine.runner.stepper import MAX_BATCH, Stepper, worst_cases
 from engine.settings import EngineOptions
