@@ -70,15 +70,15 @@ class Reprice(Request[Repriced], frozen=True):
 
 
 class Moved(Reply, frozen=True):
-    """The open model lies otherwise. `n_uploaded` weights of `uploaded` bytes were read from the
-    file, `copied` bytes of weights and caches went from one buffer to another. `n_kept` tokens are
+    """The open model lies otherwise. `n_uploaded` weights of `uploaded_bytes` were read from the
+    file, `copied_bytes` of weights and caches went from one buffer to another. `n_kept` tokens are
     still in the caches.
     """
 
     loaded: Loaded
     n_uploaded: int
-    uploaded: int
-    copied: int
+    uploaded_bytes: int
+    copied_bytes: int
     n_kept: int
 
 

@@ -24,13 +24,13 @@ PIECE = 16 << 20
 
 
 class MovedBytes(NamedTuple):
-    """`n_uploaded` weights of `uploaded` bytes were read from the file; `copied` bytes of weights
+    """`n_uploaded` weights of `uploaded_bytes` were read from the file; `copied_bytes` of weights
     and caches went from one buffer to another.
     """
 
     n_uploaded: int
-    uploaded: int
-    copied: int
+    uploaded_bytes: int
+    copied_bytes: int
 
 
 def move(

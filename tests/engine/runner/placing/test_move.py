@@ -155,7 +155,7 @@ def test_wherever_it_goes_it_answers_alike(
         }
         new = [t for t in weights if before.get(t) != lies[t]]
         assert moved.n_uploaded == len(new) == len(told)
-        assert moved.uploaded == sum(t.nbytes for t in new)
+        assert moved.uploaded_bytes == sum(t.nbytes for t in new)
         assert model.options.place == place
     assert move(model, model.options) == (0, 0, 0)
     model.stepper.forget(0)
@@ -177,7 +177,7 @@ def test_no_more_memory_than_before_and_what_is_new(model: LoadedModel, devices:
     largest = max(event.used for event in events)
     new = sum(event.size for event in events if event.kind == "allocate")
     assert largest == held_before + new  # nothing is freed before all is there
-    assert new < moved.uploaded + moved.copied + after // 2
+    assert new < moved.uploaded_bytes + moved.copied_bytes + after // 2
     whole = {w.owner.layer for w in model.dry.weights if w.owner.layer != 0}
     assert not whole & {e.layer for e in events if e.component == "weights"}, "others stayed"
 
