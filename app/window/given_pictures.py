@@ -21,7 +21,7 @@ DROP = "drop"  # the banner of what was given last
 
 
 class GivenPictures(QObject):
-    """Takes pictures for the message being written, or says why not and offers the next step."""
+    """Takes pictures for what is written or edited, or says why not and offers the next step."""
 
     def __init__(
         self, bench: Workbench, notices: Notices, run: Callable[[str], object], window: QWidget
@@ -40,9 +40,9 @@ class GivenPictures(QObject):
             self.refuse(paths[0].name)
             return
         self._notices.drop(DROP)
-        attached = self._bench.chat.attached
-        work = Work(expand, paths).then(attached.add_files)
-        work.fail(lambda why: self._notices.news(DROP, why, "bad")).start(self)
+        written = self._bench.chat.written
+        work = Work(expand, paths).then(written.add_files)
+        work.fail(lambda why: self._notices.news(DROP, why, "bad")).start(written)
 
     def add_data(self, data: Callable[[], bytes]) -> None:
         """A picture that is no file."""
@@ -50,7 +50,7 @@ class GivenPictures(QObject):
             self.refuse("The pasted picture")
             return
         self._notices.drop(DROP)
-        self._bench.chat.attached.add_data(PASTED, data)
+        self._bench.chat.written.add_data(PASTED, data)
 
     def choose(self) -> None:
         """Let the person choose pictures."""

@@ -122,15 +122,17 @@ class MainWindow(QMainWindow, Refuge):
         self.drops.blind.connect(self.vision.refuse)
         self.drops.pictures_dropped.connect(self.vision.add_files)
         self.drops.picture_dropped.connect(self.vision.add_data)
-        composer = self.talk.composer
-        composer.files_given.connect(self._files_pasted)
-        composer.picture_given.connect(self.vision.add_data)
-        composer.choose_wanted.connect(self.vision.choose)
+        composer, chat = self.talk.composer, self.talk.chat
+        for writes in (composer, chat):
+            writes.files_given.connect(self._files_pasted)
+            writes.picture_given.connect(self.vision.add_data)
+            writes.choose_wanted.connect(self.vision.choose)
+        chat.vision_wanted.connect(self.vision.choose_file)
         composer.attachments.vision_wanted.connect(self.vision.choose_file)
         composer.attachments.opened.connect(
             lambda place: self.sheets.show_pictures(bench.chat.attached.pictures, place)
         )
-        self.talk.chat.pictures_wanted.connect(self.sheets.show_pictures)
+        chat.pictures_wanted.connect(self.sheets.show_pictures)
         for signal in (
             *(self.panes.changed, bench.session.changed, bench.preferences.changed),
             *(bench.chat.path_changed, bench.chat.message_added, bench.chat.busy_changed),

@@ -1,5 +1,6 @@
-"""The pictures of the message that is being written."""
+"""The pictures of the message that is being written, and of one that is written anew."""
 
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from engine.protocol import PictureLimits
 
 @dataclass(frozen=True)
 class Arrival:
-    """A picture on its way: whose draft it is for, where its bytes come from, what it may take."""
+    """A picture on its way: whose it is to be, where its bytes come from, what it may take."""
 
     chat: int | None
     name: str
@@ -28,11 +29,9 @@ class Arrival:
     limits: PictureLimits
 
 
-class Attached(QObject):
-    """Those of the open chat's draft, in order; kept with the chat, also over a restart.
-
-    Files are read and kept in a thread, one after the other, in the order they were given. What is
-    chosen for one picture is from then on the usual for the open model.
+class PictureList(QObject):
+    """Files are read and kept in a thread, one after the other, in the order they were given. What
+    is chosen for one picture is from then on the usual for the open model.
     """
 
     changed = Signal()
@@ -54,13 +53,8 @@ class Attached(QObject):
 
     @property
     def arriving(self) -> tuple[str, ...]:
-        """The names of those that are on their way to this draft."""
+        """The names of those that are on their way here."""
         return tuple(arrival.name for arrival in self._coming if arrival.chat == self._chat)
-
-    def show(self, chat: int | None) -> None:
-        """Those of this chat's draft; None is the chat that is not begun."""
-        self._chat = chat
-        self._reload()
 
     def add_files(self, paths: Sequence[Path]) -> None:
         """Files that were dropped, pasted or chosen."""
@@ -89,9 +83,47 @@ class Attached(QObject):
         if self._session.path is not None:
             self._preferences.update_model(str(self._session.path), picture=limits)
 
+    @abstractmethod
+    def _replace(self, pictures: tuple[Picture, ...]) -> None:
+        """Have these instead, and tell; or tell the problem."""
+
+    @abstractmethod
+    def _keep(self, arrival: Arrival) -> Picture:
+        """Keep a picture's file; in a thread."""
+
+    @abstractmethod
+    def _take(self, picture: Picture) -> None:
+        """It is kept."""
+
     def _come(self, name: str, data: Callable[[], bytes]) -> None:
         usual = self._preferences.of_model(str(self._session.path or "")).picture
         self._coming.append(Arrival(self._chat, name, data, usual))
+
+    def _next(self) -> None:
+        if self._job is None and self._coming:
+            work = Work(self._keep, self._coming[0])
+            self._job = work.then(self._end).fail(self._failed).start(self)
+        self.changed.emit()
+
+    def _failed(self, why: str) -> None:
+        self.problem.emit(Problem("Picture", why))
+        self._end(None)
+
+    def _end(self, picture: Picture | None) -> None:
+        self._job = None
+        self._coming.popleft()
+        if picture is not None:
+            self._take(picture)
+        self._next()
+
+
+class Attached(PictureList):
+    """Those of the open chat's draft; kept with the chat, also over a restart."""
+
+    def show(self, chat: int | None) -> None:
+        """Those of this chat's draft; None is the chat that is not begun."""
+        self._chat = chat
+        self._reload()
 
     def _replace(self, pictures: tuple[Picture, ...]) -> None:
         try:
@@ -102,21 +134,13 @@ class Attached(QObject):
         self.pictures = pictures
         self.changed.emit()
 
-    def _next(self) -> None:
-        if self._job is None and self._coming:
-            work = Work(_keep, self._store, self._coming[0])
-            self._job = work.then(lambda _: self._end()).fail(self._failed).start(self)
-        self.changed.emit()
+    def _keep(self, arrival: Arrival) -> Picture:
+        data = arrival.bytes()
+        with self._store.elsewhere() as here:
+            return here.pictures.add_to_draft(arrival.chat, data, arrival.name, arrival.limits)
 
-    def _failed(self, why: str) -> None:
-        self.problem.emit(Problem("Picture", why))
-        self._end()
-
-    def _end(self) -> None:
-        self._job = None
-        self._coming.popleft()
+    def _take(self, picture: Picture) -> None:
         self._reload()
-        self._next()
 
     def _reload(self) -> None:
         try:
@@ -126,7 +150,29 @@ class Attached(QObject):
         self.changed.emit()
 
 
-def _keep(store: ChatStore, arrival: Arrival) -> None:
-    data = arrival.bytes()
-    with store.elsewhere() as here:
-        here.pictures.add_to_draft(arrival.chat, data, arrival.name, arrival.limits)
+class EditedPictures(PictureList):
+    """Those of a message that is written anew. Nothing names a file that is added before the
+    message is sent; it goes with the window where that never happens.
+    """
+
+    def __init__(
+        self,
+        store: ChatStore,
+        session: Session,
+        preferences: PreferencesState,
+        pictures: tuple[Picture, ...],
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(store, session, preferences, parent)
+        self.pictures = pictures
+
+    def _replace(self, pictures: tuple[Picture, ...]) -> None:
+        self.pictures = pictures
+        self.changed.emit()
+
+    def _keep(self, arrival: Arrival) -> Picture:
+        hash = self._store.pictures.keep(arrival.bytes(), arrival.name)
+        return Picture(hash, arrival.name, arrival.limits)
+
+    def _take(self, picture: Picture) -> None:
+        self._replace((*self.pictures, picture))

@@ -12,12 +12,12 @@ from app.state.problem import Problem
 from app.state.session import Session
 from app.state.talk.answer import Answer, branched, continued
 from app.state.talk.answering import Answering
-from app.state.talk.attached import Attached
+from app.state.talk.attached import Attached, EditedPictures, PictureList
 from app.state.talk.brought import PicturesInEngine
 from app.state.talk.context import ContextUse, context_use
 from app.state.talk.details import Details
 from app.state.talk.disk.store import ChatGone, ChatStore, StoreError
-from app.state.talk.message import Message, title_of
+from app.state.talk.message import Message, Picture, title_of
 from app.state.talk.thread import Thread
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
@@ -25,7 +25,8 @@ from app.state.talk.tree import Tree
 
 class ChatState(QObject):
     """One chat. Rows are positions in `path`; all changes go through its methods. `attached` are
-    the pictures of the message being written, `brought` those that the engine holds.
+    the pictures of the message being written, `brought` those that the engine holds, `written`
+    those of what was written at last: that message, or one that is edited.
 
     An answer goes on when another chat is opened, and is saved where it belongs. A question asked
     while the model loads waits for it; after a crash it restarts the engine. Methods that ask the
@@ -54,8 +55,10 @@ class ChatState(QObject):
         self._store, self._session = store, session
         self._thread = Thread(store)
         self.details = Details(session, preferences, self._write, self)
+        self._preferences = preferences
         self.attached = Attached(store, session, preferences, self)
         self.attached.problem.connect(self.problem)
+        self.written: PictureList = self.attached
         self.brought = PicturesInEngine(session.client, session, store.pictures.files, self)
         self._answering = Answering(store, session, self.brought, self)
         self._answering.appended.connect(self._on_appended)
@@ -151,13 +154,30 @@ class ChatState(QObject):
         question = row if self.path[row].role == "user" else row - 1
         return self._may_ask() and self._attempt(self._answer, self.path[question], question + 1)
 
-    def edit_and_resend(self, row: int, text: str) -> bool:
-        """A branch: another question with its answer; of an answer, another text."""
+    def edit_and_resend(
+        self, row: int, text: str, pictures: tuple[Picture, ...] | None = None
+    ) -> bool:
+        """A branch: another question with its answer, about other pictures where these are given;
+        of an answer, another text.
+        """
         message = self.path[row]
         if message.role == "assistant":
             return self._attempt(self._edit_answer, message, row, text)
-        says = bool(text.strip() or message.pictures)
-        return says and self._may_ask() and self._attempt(self._ask_anew, row, text)
+        shown = message.pictures if pictures is None else pictures
+        says = bool(text.strip() or shown)
+        return says and self._may_ask() and self._attempt(self._ask_anew, row, text, shown)
+
+    def edit_pictures(self, row: int, parent: QObject) -> EditedPictures:
+        """The pictures of the question at `row`, to be changed for `edit_and_resend`."""
+        pictures = self.path[row].pictures
+        made = EditedPictures(self._store, self._session, self._preferences, pictures, parent)
+        made.problem.connect(self.problem)
+        made.destroyed.connect(self.write_draft)
+        return made
+
+    def write_draft(self) -> None:
+        """Pictures that come from now on are for the message being written."""
+        self.written = self.attached
 
     def continue_answer(self, row: int) -> bool:
         """Go on where the answer at `row` ended; beside it where something follows it."""
@@ -251,11 +271,9 @@ class ChatState(QObject):
         self._append(question)
         self._answer(question, len(self.path))
 
-    def _ask_anew(self, row: int, text: str) -> None:
-        asked = self.path[row]
-        question = self._thread.add(
-            "user", self._thread.parent(asked), text, pictures=asked.pictures
-        )
+    def _ask_anew(self, row: int, text: str, pictures: tuple[Picture, ...]) -> None:
+        above = self._thread.parent(self.path[row])
+        question = self._thread.add("user", above, text, pictures=pictures)
         self._show_path(row)
         self._answer(question, row + 1)
 

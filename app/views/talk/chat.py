@@ -28,6 +28,10 @@ class ChatView(QWidget):
 
     details_wanted = Signal()  # the log
     pictures_wanted = Signal(object, int)  # a message's pictures, the place of the one to show
+    files_given = Signal(list)  # as of the composer, while a message is edited
+    picture_given = Signal(object)
+    choose_wanted = Signal()
+    vision_wanted = Signal()
 
     def __init__(self, bench: Workbench, loader: PictureLoader) -> None:
         super().__init__()
@@ -263,9 +267,11 @@ class ChatView(QWidget):
     def _make(self, row: int) -> Row:
         of_row = MessageRow(self.bench, row, self.measure, self)
         view = MessageView(of_row, self._loader)
-        of_row.picture_wanted.connect(
-            lambda place: self.pictures_wanted.emit(of_row.message.pictures, place)
-        )
+        of_row.picture_wanted.connect(self.pictures_wanted)
+        of_row.files_given.connect(self.files_given)
+        of_row.picture_given.connect(self.picture_given)
+        of_row.choose_wanted.connect(self.choose_wanted)
+        of_row.vision_wanted.connect(self.vision_wanted)
         view.reveal_wanted.connect(lambda y: self.column.reveal(y + view.y()))
         of_row.details_wanted.connect(self.details_wanted)
         of_row.link_wanted.connect(self.open_link)

@@ -45,7 +45,7 @@ class Composer(QWidget):
         self.setFocusProxy(self.field)
         self.counter = DraftTokens(bench.session, self)
         self.counter.changed.connect(self._refresh)
-        self.attachments = Attachments(bench, loader)
+        self.attachments = Attachments(bench, loader, bench.chat.attached)
         self.attachments.changed.connect(self._refresh)
         self.add = IconButton("picture", "Add pictures", self.choose_wanted.emit)
         self.sampling = IconButton("sliders", "Sampling and system prompt", self.show_sampling)
@@ -92,6 +92,8 @@ class Composer(QWidget):
     def eventFilter(self, watched: object, event: QEvent) -> bool:  # noqa: N802
         if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
             self.update()
+        if event.type() == QEvent.Type.FocusIn:
+            self.bench.chat.write_draft()
         return False
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802

@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 
+from app.state.talk.message import Picture
 from app.state.talk.reasoning import Said, split_reasoning
 from app.theme import fonts
 from app.theme.theme import tokens
@@ -117,9 +118,10 @@ class MessageView(Row):
         if self.edit is not None:
             self.edit.field.setFocus()
             return
-        self.edit = MessageEdit(self.row.message, self.row.send_key)
+        self.edit = MessageEdit(self.row, self._loader)
         self.edit.done.connect(self._edited)
         self.edit.cancelled.connect(self.end_edit)
+        self.edit.height_changed.connect(self.height_changed)
         self._set_margins(card=False)
         self._remove_body()
         self._put(self.edit)
@@ -131,6 +133,7 @@ class MessageView(Row):
         """Show the text again."""
         if self.edit is not None:
             gone, self.edit = self.edit, None
+            self.row.end_edit()
             self._set_margins(card=self.row.is_question)
             self._take_out(gone)
             self.refresh()
@@ -138,11 +141,11 @@ class MessageView(Row):
                 self.body.setFocus()
             self.height_changed.emit()
 
-    def _edited(self, text: str) -> None:
+    def _edited(self, text: str, pictures: tuple[Picture, ...]) -> None:
         if text == self.row.message.text and not self.row.is_question:
             self.end_edit()
         else:
-            self.row.rewrite(text)
+            self.row.rewrite(text, pictures)
 
     def show_actions(self) -> None:
         """What can be done is there for the last answer, under the mouse, and with the keyboard."""
@@ -202,10 +205,10 @@ class MessageView(Row):
         painter.end()
 
     def _show_pictures(self) -> None:
-        pictures = self._shown
+        pictures = self._shown if self.edit is None else ()
         if self.pictures is None and pictures:
             self.pictures = PictureStrip("Pictures", self._loader)
-            self.pictures.opened.connect(self.row.picture_wanted)
+            self.pictures.opened.connect(lambda at: self.row.picture_wanted.emit(self._shown, at))
             self._put(self.pictures, 0)
             self._loader.ready.connect(self._picture_known)
             self.row.brought.changed.connect(self._show_pictures)

@@ -1,48 +1,92 @@
 """A message being written anew, in its place."""
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
-from app.state.talk.message import Message
+from app.state.talk.attached import EditedPictures
 from app.theme.tokens import GRID
-from app.widgets.basics import Button, label, surface
+from app.views.talk.message_row import MessageRow
+from app.views.talk.pictures.attachments import Attachments
+from app.widgets.basics import Button, IconButton, label, surface
 from app.widgets.controls.growing_edit import GrowingEdit
+from app.widgets.pictures.loader import PictureLoader
 
 
 class MessageEdit(QFrame):
-    """`done` carries the new text. Esc leaves all as it was."""
+    """`done` carries the new text and the pictures. Esc leaves all as it was."""
 
-    done = Signal(str)
+    done = Signal(str, object)
     cancelled = Signal()
+    height_changed = Signal()
 
-    def __init__(self, message: Message, send_key: str) -> None:
+    def __init__(self, row: MessageRow, loader: PictureLoader) -> None:
         super().__init__()
         surface(self, "card")
-        question = message.role == "user"
+        self._row = row
+        question = row.is_question
         self.field = GrowingEdit("Edit the message", takes_escape=True)
-        self.field.submits_on_enter = send_key == "enter" and question
-        self.field.set_text(message.text)
+        self.field.submits_on_enter = row.send_key == "enter" and question
+        self.field.set_text(row.message.text)
         self.field.submitted.connect(self._submit)
         self.field.cancelled.connect(self.cancelled)
         self.field.textChanged.connect(self._refresh)
-        hint = "The chat goes on from here as a branch." if question else "Kept as a branch."
+        hint = "Sent as a branch." if question else "Kept as a branch."
         self._send = Button("Send" if question else "Keep", self._submit, "primary")
-        row = QHBoxLayout()
-        row.setSpacing(GRID)
-        row.addWidget(label(hint, "quiet", "small"))
-        row.addStretch(1)
-        row.addWidget(Button("Cancel", self.cancelled.emit, "flat"))
-        row.addWidget(self._send)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(GRID, GRID, GRID, GRID)
-        column.setSpacing(GRID)
-        column.addWidget(self.field)
-        column.addLayout(row)
+        self._hint = label(hint, "quiet", "small", wrap=True)
+        self.pictures: EditedPictures | None = None
+        self.attachments: Attachments | None = None
+        self.add = IconButton("picture", "Add pictures to the message", self._choose)
+        self._lay_out()
+        if question:
+            self._show_pictures(loader)
+        self.add.setVisible(question)
+        self._refresh()
+
+    def eventFilter(self, watched: object, event: QEvent) -> bool:  # noqa: N802
+        if event.type() == QEvent.Type.FocusIn and self.pictures is not None:
+            self._row.write(self.pictures)
+        return False
+
+    def _lay_out(self) -> None:
+        steps = QHBoxLayout()
+        steps.setSpacing(GRID)
+        steps.addWidget(self.add)
+        steps.addWidget(self._hint, 1)
+        steps.addWidget(Button("Cancel", self.cancelled.emit, "flat"))
+        steps.addWidget(self._send)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(GRID, GRID, GRID, GRID)
+        self._column.setSpacing(GRID)
+        self._column.addWidget(self.field)
+        self._column.addLayout(steps)
         QWidget.setTabOrder(self.field, self._send)
 
+    def _show_pictures(self, loader: PictureLoader) -> None:
+        self.pictures = self._row.edit_pictures(self)
+        self._row.write(self.pictures)
+        self.attachments = self._row.attachments(self.pictures, loader)
+        self.attachments.changed.connect(self._refresh)
+        self.attachments.changed.connect(self.height_changed)
+        self._column.insertWidget(0, self.attachments)
+        self.field.installEventFilter(self)
+        self.field.files_given.connect(self._row.files_given)
+        self.field.picture_given.connect(self._row.picture_given)
+
+    def _choose(self) -> None:
+        assert self.pictures is not None
+        self._row.write(self.pictures)
+        self._row.choose_wanted.emit()
+
+    @property
+    def _ready(self) -> bool:
+        shown = self.attachments
+        if shown is None:
+            return bool(self.field.text.strip())
+        return (bool(self.field.text.strip()) or shown.any) and shown.ready
+
     def _submit(self) -> None:
-        if self.field.text.strip():
-            self.done.emit(self.field.text)
+        if self._ready:
+            self.done.emit(self.field.text, () if self.pictures is None else self.pictures.pictures)
 
     def _refresh(self) -> None:
-        self._send.setEnabled(bool(self.field.text.strip()))
+        self._send.setEnabled(self._ready)

@@ -6,10 +6,13 @@ from PySide6.QtCore import QObject, Signal
 
 from app import names
 from app.state.session import PastStage, StageProgress
+from app.state.talk.attached import EditedPictures
 from app.state.talk.brought import PicturesInEngine
-from app.state.talk.message import Message
+from app.state.talk.message import Message, Picture
 from app.state.talk.tokens import Tokens
 from app.state.workbench import Workbench
+from app.views.talk.pictures.attachments import Attachments
+from app.widgets.pictures.loader import PictureLoader
 from app.widgets.tokens.bands import Measure
 
 
@@ -25,7 +28,11 @@ class MessageRow(QObject):
     link_wanted = Signal(str)  # an address
     sibling_wanted = Signal(int)  # how many branches further
     branch_wanted = Signal(int, int)  # token, alternative
-    picture_wanted = Signal(int)  # the place of the one to be looked at
+    picture_wanted = Signal(object, int)  # pictures, the place of the one to be looked at
+    files_given = Signal(list)  # paths that were pasted while it is edited
+    picture_given = Signal(object)  # likewise a picture that is no file: what makes its bytes
+    choose_wanted = Signal()  # pictures, in a dialog
+    vision_wanted = Signal()  # the open model cannot see
     rewritten = Signal()
 
     def __init__(self, bench: Workbench, number: int, measure: Measure, parent: QObject) -> None:
@@ -124,9 +131,28 @@ class MessageRow(QObject):
         """Delete the message with all that follows."""
         self._bench.chat.delete_message(self.number)
 
-    def rewrite(self, text: str) -> bool:
-        """Replace the text, as a branch; a question is asked again."""
-        done = self._bench.chat.edit_and_resend(self.number, text)
+    def edit_pictures(self, parent: QObject) -> EditedPictures:
+        """Its pictures, to be changed."""
+        return self._bench.chat.edit_pictures(self.number, parent)
+
+    def attachments(self, pictures: EditedPictures, loader: PictureLoader) -> Attachments:
+        """What shows them."""
+        made = Attachments(self._bench, loader, pictures)
+        made.vision_wanted.connect(self.vision_wanted)
+        made.opened.connect(lambda place: self.picture_wanted.emit(pictures.pictures, place))
+        return made
+
+    def write(self, pictures: EditedPictures) -> None:
+        """What comes from now on is for these."""
+        self._bench.chat.written = pictures
+
+    def end_edit(self) -> None:
+        """What comes from now on is for the message being written."""
+        self._bench.chat.write_draft()
+
+    def rewrite(self, text: str, pictures: tuple[Picture, ...] | None = None) -> bool:
+        """Replace the text, as a branch; a question is asked again, about these pictures."""
+        done = self._bench.chat.edit_and_resend(self.number, text, pictures)
         if done:
             self.rewritten.emit()
         return done

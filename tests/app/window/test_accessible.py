@@ -98,6 +98,7 @@ STATES = (
         scenes.placed_table,
         scenes.attached,
         scenes.pictured,
+        scenes.edited,
         scenes.viewer,
         scenes.seen,
     ),

@@ -249,6 +249,13 @@ def pictured(window: MainWindow) -> None:
     client(window).end()
 
 
+def edited(window: MainWindow) -> None:
+    """The question and its pictures are changed."""
+    pictured(window)
+    price(client(window))
+    window.talk.chat.edit_last()
+
+
 def blind(window: MainWindow) -> None:
     answered(window)
     window.vision.refuse("hills at noon.png")
@@ -320,7 +327,7 @@ SCENES = (
     timeline, timeline_refused, splits, no_splits, timed,
     table, file, tokenizer, chooser, too_large, palette, preferences,
     placed, placed_short, placed_open, placed_table, placed_wrong, placed_empty,
-    attached, broken_picture, looking, pictured, blind, viewer, seen, seen_whole,
+    attached, broken_picture, looking, pictured, edited, blind, viewer, seen, seen_whole,
 )  # fmt: skip
 
 

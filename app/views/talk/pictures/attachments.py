@@ -3,6 +3,7 @@
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from app.state.talk.attached import PictureList
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
 from app.views.talk.pictures import words
@@ -13,15 +14,15 @@ from app.widgets.pictures.strip import PictureStrip
 
 
 class Attachments(QWidget):
-    """Hidden where there are none. `changed` tells that `ready` may be another."""
+    """Those of `written`; hidden where there are none. `changed` tells that `ready` may differ."""
 
     changed = Signal()
     opened = Signal(int)  # the place of the one to be looked at
     vision_wanted = Signal()  # the open model cannot see
 
-    def __init__(self, bench: Workbench, loader: PictureLoader) -> None:
+    def __init__(self, bench: Workbench, loader: PictureLoader, written: PictureList) -> None:
         super().__init__()
-        self._bench, self._loader = bench, loader
+        self._bench, self._loader, self._written = bench, loader, written
         self.strip = PictureStrip("Pictures to send", loader, editable=True)
         self.says = label("", "quiet", "small", wrap=True)
         self.help = Button("Choose a vision file (mmproj)…", self.vision_wanted.emit, "link")
@@ -34,32 +35,30 @@ class Attachments(QWidget):
         column.setSpacing(GRID // 2)
         column.addWidget(self.strip)
         column.addLayout(line)
-        attached, brought = bench.chat.attached, bench.chat.brought
-        self.strip.removed.connect(attached.remove)
+        self.strip.removed.connect(written.remove)
         self.strip.chosen.connect(self._limit)
         self.strip.moved.connect(self._move)
         self.strip.opened.connect(self.opened)
-        attached.changed.connect(self.refresh)
-        brought.changed.connect(self.refresh)
+        written.changed.connect(self.refresh)
+        bench.chat.brought.changed.connect(self.refresh)
         bench.session.changed.connect(self.refresh)
-        loader.ready.connect(lambda path: self.refresh())
+        loader.ready.connect(self.refresh)
         self.hide()
         self.refresh()
 
     @property
     def ready(self) -> bool:
         """Whether what is attached can be sent, which nothing can."""
-        chat = self._bench.chat
-        return not (chat.attached.arriving or self._bad or self._blind)
+        return not (self._written.arriving or self._bad or self._blind)
 
     @property
     def any(self) -> bool:
-        return bool(self._bench.chat.attached.pictures)
+        return bool(self._written.pictures)
 
-    def refresh(self) -> None:
+    def refresh(self, *_: object) -> None:
         """Show what is attached as it is known now."""
         chat = self._bench.chat
-        pictures, coming = chat.attached.pictures, chat.attached.arriving
+        pictures, coming = self._written.pictures, self._written.arriving
         if pictures and not self._blind:
             chat.brought.bring(pictures)
         items = [words.item(picture, chat.brought, self._loader, True) for picture in pictures]
@@ -76,7 +75,7 @@ class Attachments(QWidget):
     def _bad(self) -> str:
         """What is wrong with the first that cannot be sent."""
         chat = self._bench.chat
-        for picture in chat.attached.pictures:
+        for picture in self._written.pictures:
             bad = words.item(picture, chat.brought, self._loader).bad
             if bad:
                 return bad if picture.name in bad else f"{picture.name}: {bad}"
@@ -84,7 +83,7 @@ class Attachments(QWidget):
 
     def _say(self) -> None:
         chat, bad = self._bench.chat, self._bad
-        pictures = chat.attached.pictures
+        pictures = self._written.pictures
         if bad:
             text = f"{bad.rstrip('.')}. Remove it to send the message."
         elif self._blind:
@@ -98,11 +97,10 @@ class Attachments(QWidget):
         self.help.setVisible(self._blind and not bad)
 
     def _limit(self, place: int, choice: int) -> None:
-        chat = self._bench.chat
-        chosen = chat.brought.choices(chat.attached.pictures[place])
+        chosen = self._bench.chat.brought.choices(self._written.pictures[place])
         if choice < len(chosen):
-            chat.attached.limit(place, chosen[choice].limits)
+            self._written.limit(place, chosen[choice].limits)
 
     def _move(self, place: int, to: int) -> None:
-        self._bench.chat.attached.move(place, to)
+        self._written.move(place, to)
         self.refresh()  # also where it could not be kept

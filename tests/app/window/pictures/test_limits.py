@@ -30,7 +30,7 @@ from tests.app.helpers.seeing import (
     until,
     whole,
 )
-from tests.app.window.test_pictures import generate
+from tests.app.window.pictures.test_pictures import generate
 
 
 @pytest.fixture
