@@ -1,4 +1,4 @@
-"""A placement put into effect: the file is loaded so."""
+"""A placement put into effect: what moved is uploaded to the open model, or a file is loaded so."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +7,9 @@ from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient
 from app.state.session import Session
+from engine.protocol import Failed, Move, Moved, Progress
 from engine.settings import EngineOptions
+from engine.units import MIB
 
 
 class Applying(QObject):
@@ -32,15 +34,22 @@ class Applying(QObject):
         self.done = self.total = 0
         self.result = ""
         self.failed = False
+        client.progress.connect(self._on_progress)
 
     @property
     def is_busy(self) -> bool:
         return self._id is not None
 
     def start(self, path: Path, options: EngineOptions, is_open: bool) -> None:
-        """Load the file with its layers there."""
+        """Move the open model's layers, or load the file."""
         self.result, self.failed, self.done, self.total = "", False, 0, 0
-        self._load(path, options)
+        if not is_open:
+            self._load(path, options)
+            return
+        self._id = self._client.ask(
+            Move(0, options), lambda moved: self._on_moved(moved, options), self._on_failed
+        )
+        self.changed.emit()
 
     def cancel(self) -> None:
         """Stop; the old placement stays."""
@@ -50,3 +59,38 @@ class Applying(QObject):
     def forget_result(self) -> None:
         """It is about a placement that is no longer shown."""
         self.result, self.failed = "", False
+
+    def _on_progress(self, progress: Progress) -> None:
+        if progress.id == self._id:
+            self.done, self.total = progress.done, progress.total
+            self.changed.emit()
+
+    def _on_moved(self, moved: Moved, options: EngineOptions) -> None:
+        self.result = told(moved)
+        self._session.take_moved(moved.loaded, options)  # while busy: it is no other model
+        self._id = None
+        self.moved.emit()
+        self.changed.emit()
+
+    def _on_failed(self, failed: Failed) -> None:
+        self._id = None
+        self.failed = True
+        stays = "The placement before still answers."
+        self.result = (
+            f"Cancelled. {stays}" if failed.kind == "Cancelled" else f"{failed.message}. {stays}"
+        )
+        self.changed.emit()
+
+
+def told(moved: Moved) -> str:
+    """What was uploaded and what was kept, in a sentence."""
+    tensors = "1 tensor" if moved.n_uploaded == 1 else f"{moved.n_uploaded} tensors"
+    said = ["Nothing had to be uploaded"]
+    if moved.n_uploaded:
+        said = [f"{tensors} uploaded, {moved.uploaded / MIB:.1f} MiB"]
+    if moved.copied:
+        said.append(f"{moved.copied / MIB:.1f} MiB copied from device to device")
+    if moved.n_kept:
+        tokens = "1 token" if moved.n_kept == 1 else f"{moved.n_kept} tokens"
+        said.append(f"{tokens} of the chat still cached")
+    return f"{'; '.join(said)}."

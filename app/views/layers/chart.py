@@ -48,6 +48,7 @@ class LanesChart(QWidget):
     device_picked = Signal(str)
     menu_wanted = Signal(QPoint)  # on the screen
     seen_wanted = Signal(QRect)  # the place of the keyboard, here
+    said = Signal(str)  # what is chosen, in words
 
     def __init__(self, state: LayersState) -> None:
         super().__init__()
@@ -367,6 +368,7 @@ class LanesChart(QWidget):
         said, n_layer = self.sentence(), self.picture.n_layer
         lanes = [describe_lane(lane, n_layer, self.named) for lane in self.picture.lanes]
         self.setAccessibleDescription(f"{said}. {'; '.join(lanes)}" if said else "")
+        self.said.emit(said)
 
     def _tip(self, event: QHelpEvent) -> None:
         tile, answer = self.picture.at(QPointF(event.pos())), self.state.answer

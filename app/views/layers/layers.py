@@ -81,6 +81,7 @@ class LayersView(QWidget):
         self.rule.refresh()
         self.apply.refresh()
         self._show_words(some)
+        self._show_details(self.chart.sentence())
         self.undo.setEnabled(state.can_undo)
         self.redo.setEnabled(state.can_redo)
         self.automatic.setEnabled(some and not state.is_automatic)
@@ -170,12 +171,14 @@ class LayersView(QWidget):
         self._bench.session.changed.connect(self.refresh)
         selection.changed.connect(self._show_selected)
         self.chart.pointed.connect(self._point)
+        self.chart.said.connect(self._show_details)
         self.chart.device_picked.connect(selection.select_device)
         self.chart.menu_wanted.connect(self.show_menu)
         self.chart.seen_wanted.connect(self._scroll_to)
         self.table.picked.connect(self._row_picked)
         self.legend.picked.connect(self._part_picked)
         self.rule.copied.connect(self.apply.tell)
+        self.rule.refused.connect(lambda: self._area.ensureWidgetVisible(self.rule))
         for keys, run in (
             (QKeySequence("Ctrl+Z"), self.state.undo),
             (QKeySequence("Ctrl+Shift+Z"), self.state.redo),
@@ -186,11 +189,14 @@ class LayersView(QWidget):
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             shortcut.activated.connect(run)
 
-    def _show_words(self, some: bool) -> None:
-        state = self.state
-        said = self.chart.sentence() if some and not self._as_table else ""
+    def _show_details(self, said: str) -> None:
+        """What is chosen in the lanes."""
+        said = "" if self._as_table else said
         self.details.setText(said)
         self.details.setVisible(bool(said))
+
+    def _show_words(self, some: bool) -> None:
+        state = self.state
         told = state.answer if some and not self._as_table else None
         lines = [*(f"Warning: {w}" for w in told.warnings), *told.reasons] if told else []
         self.reasons.setText("\n".join(lines))
@@ -239,7 +245,6 @@ class LayersView(QWidget):
             self._bench.selection.select_cell(layer, tile.device, component)
         else:
             self._bench.selection.select_layer(layer, tile.device)
-        self._show_words(True)
 
     def _row_picked(self, row: PartRow) -> None:
         component = row.band.part if row.band.part in ("cache", "vision") else "weights"
@@ -252,7 +257,6 @@ class LayersView(QWidget):
             self.table.choose_first(
                 lambda r: r.tile.layer == now.layer and now.device in (None, r.tile.device)
             )
-        self._show_words(bool(self.state.lanes()))
 
     def _scroll_to(self, place: QRect) -> None:
         middle = self.chart.mapTo(self._body, place.center())

@@ -160,6 +160,8 @@ class LanesPicture:
         """The boundaries at the two ends of the run of layers that a tile belongs to."""
         home = {t.layer: lane.device for lane in self.lanes for t in lane.tiles if t.home}
         first = last = tile.layers[0]
+        if first >= self.n_layer:
+            return None, None
         while home.get(first - 1) == tile.device:
             first -= 1
         while home.get(last + 1) == tile.device and last + 1 < self.n_layer:

@@ -22,6 +22,7 @@ class RuleField(QWidget):
     """
 
     copied = Signal(str)  # what was copied, in a sentence
+    refused = Signal()  # what is wrong is to be seen
 
     def __init__(self, state: LayersState) -> None:
         super().__init__()
@@ -34,6 +35,7 @@ class RuleField(QWidget):
         self.field.submitted.connect(self._ask)
         self.field.cancelled.connect(state.forget_typed)
         self.wrong = label(tone="bad", wrap=True)
+        self.wrong.hide()
         self.place = Button("Copy as --place", self.copy_place, "flat", "copy")
         self.llama_cpp = Button("Copy for llama.cpp", self.copy_llama_cpp, "flat", "copy")
         head = QHBoxLayout()
@@ -55,8 +57,11 @@ class RuleField(QWidget):
     def refresh(self) -> None:
         """Show the rule as it is now, unless somebody is typing another."""
         state = self._state
-        self.wrong.setText(state.typed.problem)
-        self.wrong.setVisible(bool(state.typed.problem))
+        if self.wrong.text() != state.typed.problem:
+            self.wrong.setText(state.typed.problem)
+            self.wrong.setVisible(bool(state.typed.problem))
+            if state.typed.problem:  # laid out first
+                QTimer.singleShot(0, self, self.refused.emit)
         self.setEnabled(state.file is not None)
         told = state.answer is not None and not state.pending
         self.place.setEnabled(told)

@@ -13,6 +13,9 @@ from engine.protocol import (
     Failed,
     ListDevices,
     Load,
+    Move,
+    Moved,
+    Progress,
     Reprice,
 )
 from engine.settings import EngineOptions
@@ -243,6 +246,56 @@ def test_a_wrong_rule_changes_nothing_and_is_kept(
     agree(state, model)
     state.forget_typed()
     assert state.typed.text == state.typed.problem == ""
+
+
+def test_apply_moves_the_open_model(
+    bench: Workbench, state: LayersState, engine: ScriptedEngine, model: PlacedModel
+) -> None:
+    state.move_layers([3], B)
+    reprice(engine, model)
+    rule = state.draft.rule
+    state.apply()
+    request = engine.last_of(Move)
+    assert isinstance(request, Move)
+    assert request.options == EngineOptions(ctx=512, place=rule)
+    assert state.blocked() == "A placement is being applied."
+    engine.say(Progress(request.id, "load", 3, 9))
+    assert (state.applying.done, state.applying.total) == (3, 9)
+    loaded = bench.session.model
+    assert loaded is not None
+    engine.say(Moved(request.id, loaded, 9, 3 * MIB, 2 * MIB, 57))
+    said = (
+        "9 tensors uploaded, 3.0 MiB; 2.0 MiB copied from device to device; 57 tokens of the chat"
+    )
+    assert state.applying.result == f"{said} still cached."
+    assert bench.session.options.place == rule
+    assert bench.options_for(PATH).place == rule
+    assert not state.is_edited
+    reprice(engine, model)
+    assert state.blocked() == "This is where the layers are."
+    state.undo()  # and back, as one more move
+    reprice(engine, model)
+    assert state.is_edited
+    assert state.blocked() == ""
+
+
+@pytest.mark.parametrize("kind", ["Cancelled", "NoMem"])
+def test_a_move_that_fails_leaves_all_as_it_was(
+    bench: Workbench, state: LayersState, engine: ScriptedEngine, model: PlacedModel, kind: str
+) -> None:
+    state.move_layers([3], B)
+    reprice(engine, model)
+    state.apply()
+    state.applying.cancel()
+    request = engine.last_of(Move)
+    assert engine.last == Cancel(request.id)
+    engine.say(Failed(request.id, kind, "no room for weights"))
+    assert state.applying.failed
+    assert state.applying.result.endswith("The placement before still answers.")
+    assert bench.session.options.place == ""
+    assert bench.session.status == "ready"
+    assert state.is_edited
+    assert state.blocked() == ""
 
 
 def test_a_model_that_found_no_room_is_placed_and_loaded(
