@@ -87,9 +87,9 @@ def told(moved: Moved) -> str:
     tensors = "1 tensor" if moved.n_uploaded == 1 else f"{moved.n_uploaded} tensors"
     said = ["Nothing had to be uploaded"]
     if moved.n_uploaded:
-        said = [f"{tensors} uploaded, {moved.uploaded / MIB:.1f} MiB"]
-    if moved.copied:
-        said.append(f"{moved.copied / MIB:.1f} MiB copied from device to device")
+        said = [f"{tensors} uploaded, {moved.uploaded_bytes / MIB:.1f} MiB"]
+    if moved.copied_bytes:
+        said.append(f"{moved.copied_bytes / MIB:.1f} MiB copied from device to device")
     if moved.n_kept:
         tokens = "1 token" if moved.n_kept == 1 else f"{moved.n_kept} tokens"
         said.append(f"{tokens} of the chat still cached")
