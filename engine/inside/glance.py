@@ -36,13 +36,15 @@ class InsideProbes(Probes):
         return bool(self.patterns or self.layers or self.attending)
 
     def of(self, graph: Graph) -> Iterator[tuple[ResultKey, Tensor]]:
-        """The results, in order; a query may have a name that only this graph gave it."""
+        """The results, in order. A query that no pattern names has no name: it may be one that this
+        graph alone gave it.
+        """
         wanted = {node: key for key, node in super().of(graph)}
         if self.layers:
             named = ((key, node) for key, node in named_results(graph))
             wanted |= {node: key for key, node in named if layer_of(node) is not None}
-        queries = (one.q for one in lookings(graph, self.attending))
-        wanted |= {q: ResultKey(q.name, 0) for q in queries if q not in wanted}
+        for one in lookings(graph, self.attending):
+            wanted.setdefault(one.q, ResultKey("", one.layer))
         for node in graph.nodes:
             if node in wanted:
                 yield wanted[node], node

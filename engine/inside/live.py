@@ -10,9 +10,9 @@ from engine.errors import BadSetting, CannotProbe, NoMem
 from engine.inside.summary import Summary, summarize
 from engine.protocol import Live, ProbedRow, ProbedTokens, Reply
 from engine.runner.sequence import Sequenced
-from engine.runner.stepper import Logits
+from engine.runner.stepper import Logits, StartedStep
 from engine.runner.watch import Watch
-from engine.scheduler.probes import Probed, Probes
+from engine.scheduler.probes import NO_PROBES, Probed, Probes
 from engine.scheduler.record import Recorder
 
 EVERY = 0.05
@@ -42,9 +42,10 @@ class LiveWatch(Watch):
     def begin(self, token: int, recorder: Recorder) -> Callable[[], Logits]:
         index, self._n = self._n, self._n + 1
         live = self._live()
-        probes = Probes(tuple(live.probes)) if live != self._refused else Probes()
+        probes = self.probes(live) if live != self._refused else NO_PROBES
         if not probes:
-            self._end()
+            if not self.looks(live):
+                self._end()
             return super().begin(token, recorder)
         self._probing = True
         try:
@@ -57,10 +58,23 @@ class LiveWatch(Watch):
 
         def logits() -> Logits:
             row = step()
-            self._strip.add(index, step.probed())
+            results = step.probed()
+            self.seen(step, row)
+            self._strip.add(index, [one for one in results if _is_named(one, live.probes)])
             return row
 
         return logits
+
+    def probes(self, live: Live) -> Probes:
+        """What the next step copies out."""
+        return Probes(tuple(live.probes))
+
+    def seen(self, step: StartedStep, logits: Logits) -> None:
+        """A step that copied something out has ended."""
+
+    def looks(self, live: Live) -> bool:
+        """Whether a later step will copy anything out."""
+        return bool(live.probes)
 
     def found(self) -> Iterator[Reply]:
         yield from super().found()
@@ -76,8 +90,8 @@ class LiveWatch(Watch):
 
     def close(self) -> None:
         """Give back what probes took, however the answer ended, and before it."""
+        self._probing = True
         self._end()
-        self.sequence.stepper.end_probes()
 
     def _end(self) -> None:
         if self._probing:
@@ -126,6 +140,12 @@ class _Strip:
             self._tokens = []
             self._due = perf_counter() + EVERY
         return found
+
+
+def _is_named(one: Probed, patterns: Sequence[str]) -> bool:
+    """Whether it was copied out for a pattern, not for something else."""
+    name = one.key.name
+    return bool(name) and any(re.fullmatch(pattern, name) for pattern in patterns)
 
 
 def layer_of(name: str) -> int | None:

@@ -132,3 +132,21 @@ class Examine(Request[Examined], frozen=True):
     attention_layers: list[int] | None = None
     sampling: Sampling | None = None
     record: bool = False
+
+
+class TokenInside(Reply, frozen=True):
+    """How a token of a running answer came to be; `index` counts the answer's from 0.
+
+    It has what `Live` asks for. `context` comes with the first one, and again when a shift has
+    changed it: the items that were read before the token; those that follow are the answer's.
+    `step` are the times of the step that read the token, and come apart from all else. `problem`
+    says why there is nothing, and then nothing follows.
+    """
+
+    index: int
+    context: ContextItems | None = None
+    lens: Lens | None = None
+    attention: Attended | None = None
+    choice: TokenChoice | None = None
+    step: StepRecord | None = None
+    problem: str = ""

@@ -24,7 +24,7 @@ class Watch:
 
     def start(self, token: int) -> Callable[[], Logits]:
         """`Sequenced.start`; what was measured comes from `found`."""
-        if not self.wanted or perf_counter() < self._next:
+        if not self.measures() or perf_counter() < self._next:
             return self.begin(token, UNRECORDED)
         recording = Recording()
         finish = self.begin(token, recording)
@@ -32,13 +32,22 @@ class Watch:
         def logits() -> Logits:
             row = finish()
             recording.done("logits")
-            step_ns = recording.host[-1].end - recording.started
-            n_context = len(self.sequence.items)
-            self._found.append(StepTimes(0, n_context, step_ns, splits_of([recording])))
+            self.measured(recording)
             self._next = perf_counter() + EVERY
             return row
 
         return logits
+
+    def measures(self) -> bool:
+        """Whether steps are measured now and then."""
+        return self.wanted
+
+    def measured(self, recording: Recording) -> None:
+        """A step that has ended was recorded."""
+        if self.wanted:
+            step_ns = recording.host[-1].end - recording.started
+            n_context = len(self.sequence.items)
+            self._found.append(StepTimes(0, n_context, step_ns, splits_of([recording])))
 
     def begin(self, token: int, recorder: Recorder) -> Callable[[], Logits]:
         """`Sequenced.start`, for those who look further into a step."""

@@ -9,7 +9,7 @@ from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import CannotSee, NoMem
 from engine.gguf import GGUFFile
 from engine.inside.graph import describe_graph
-from engine.inside.live import LiveWatch
+from engine.inside.token_watch import TokenWatch
 from engine.memory.pools import limits_kept
 from engine.memory.records import BackendMemory
 from engine.protocol import (
@@ -137,7 +137,7 @@ def _generate(service: Service, request: Generate) -> Finished:
         backend.watch_builds(
             lambda done, total: service.send(Progress(request.id, "compile", done, total))
         )
-    watch = LiveWatch(request.id, sequence, request.watch, service.looked_at(request))
+    watch = TokenWatch(model, sequence, request, service.looked_at(request))
     try:
         with sequence.changed(request.changes):
             for reply in generate(model, sequence, request, service.asked_to_stop(request), watch):

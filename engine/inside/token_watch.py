@@ -1,0 +1,158 @@
+"""How tokens of a running answer come to be, as many of them as fit a bounded share of its time."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from statistics import median
+from time import perf_counter
+
+from engine.errors import NoMem, NotSupported
+from engine.inside.choice import choice
+from engine.inside.context import context_items
+from engine.inside.glance import Glance, InsideProbes
+from engine.inside.live import LiveWatch
+from engine.protocol import Generate, Live, Reply, TokenInside
+from engine.runner.loading import LoadedModel
+from engine.runner.profile import step_record
+from engine.runner.sequence import Sequenced
+from engine.runner.stepper import Logits, StartedStep
+from engine.scheduler.probes import Probes
+from engine.scheduler.record import UNRECORDED, Recorder, Recording
+
+SHARE = 0.06
+"""The most of an answer's time that looking takes, by what it is seen to take; that the next step
+is slower, since a look has emptied processors' caches, comes on top.
+"""
+
+
+class TokenWatch(LiveWatch):
+    """A `LiveWatch` that also tells `TokenInside`.
+
+    What is looked at is a step with copies; what it means is computed when the next one is about to
+    start, since the token that was drawn is known then.
+    """
+
+    def __init__(
+        self,
+        model: LoadedModel,
+        sequence: Sequenced,
+        request: Generate,
+        live: Callable[[], Live],
+    ) -> None:
+        super().__init__(request.id, sequence, request.watch, live)
+        self._model, self._request = model, request
+        self._budget = _Budget()
+        self._glance: tuple[Glance, Live] | None = None
+        self._is_look = False
+        self._failed = False
+        self._context_of: int | None = None
+        self._inside: list[Reply] = []
+
+    def begin(self, token: int, recorder: Recorder) -> Callable[[], Logits]:
+        if self._glance is not None:
+            begun = perf_counter()
+            self._tell(*self._glance, token)
+            self._glance = None
+            self._budget.spend(perf_counter() - begun)
+        begun = perf_counter()
+        self._is_look = False
+        finish = super().begin(token, recorder)
+        if recorder is not UNRECORDED:
+            return finish
+
+        def logits() -> Logits:
+            row = finish()
+            self._budget.step(perf_counter() - begun, self._is_look)
+            return row
+
+        return logits
+
+    def probes(self, live: Live) -> Probes:
+        self._is_look = self._is_wanted(live) and self._budget.is_due()
+        if not self._is_look:
+            return super().probes(live)
+        attending = tuple(self._model.built.layers) if live.attention else ()
+        return InsideProbes(tuple(live.probes), live.lens, attending)
+
+    def looks(self, live: Live) -> bool:
+        return super().looks(live) or self._is_wanted(live)
+
+    def _is_wanted(self, live: Live) -> bool:
+        return not self._failed and (live.lens or live.attention)
+
+    def seen(self, step: StartedStep, logits: Logits) -> None:
+        if self._is_look:
+            position = len(self.sequence.items) - 1
+            number = self.sequence.number
+            glance = Glance.of(self._model, step, logits, number, position)
+            self._glance = glance, self._live()
+
+    def _tell(self, glance: Glance, live: Live, token: int) -> None:
+        """What the step before said of the token that was drawn from it."""
+        shown, items = self._model.tokenizer.shown, self.sequence.items
+        history = [item for item in items if isinstance(item, int)]
+        drawn = self._request.sampling
+        context = None
+        if self._context_of != self.sequence.n_shifts:
+            context = context_items(self._model.tokenizer, items, ())
+        try:
+            inside = TokenInside(
+                self._request.id,
+                self._n,
+                context,
+                glance.lens(live.top_k, token, shown) if live.lens else None,
+                glance.attended(live.rows) if live.attention else None,
+                choice(glance.logits, history, drawn, token, shown) if live.choice else None,
+            )
+        except (NotSupported, NoMem) as error:  # the answer goes on without
+            self._failed = True
+            inside = TokenInside(self._request.id, self._n, problem=str(error))
+        self._context_of = self.sequence.n_shifts
+        self._inside.append(inside)
+
+    def measures(self) -> bool:
+        return super().measures() or self._live().step
+
+    def measured(self, recording: Recording) -> None:
+        super().measured(recording)
+        if self._live().step:
+            step = step_record(recording)
+            self._inside.append(TokenInside(self._request.id, self._n - 1, step=step))
+
+    def found(self) -> Iterator[Reply]:
+        yield from super().found()
+        while self._inside:
+            yield self._inside.pop(0)
+
+    def rest(self) -> Iterator[Reply]:
+        yield from super().rest()
+        yield from self._inside
+
+    def close(self) -> None:
+        """Copies stay ready for the next answer where somebody goes on looking."""
+        if not self._is_wanted(self._live()):
+            super().close()
+
+
+class _Budget:
+    """When to look again: what a look costs more than a plain step is measured, and so much time
+    passes that it is `SHARE` of it.
+    """
+
+    def __init__(self) -> None:
+        self._plain: deque[float] = deque([], 8)
+        self._due = 0.0
+
+    def step(self, seconds: float, is_look: bool) -> None:
+        """A step took so long."""
+        if is_look:
+            self.spend(max(0.0, seconds - median(self._plain)))
+        else:
+            self._plain.append(seconds)
+
+    def spend(self, seconds: float) -> None:
+        """Looking took so long."""
+        self._due = max(self._due, perf_counter()) + seconds * (1 - SHARE) / SHARE
+
+    def is_due(self) -> bool:
+        """Whether to look at the next step; not before one was plain, to compare with."""
+        return bool(self._plain) and perf_counter() >= self._due
