@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.theme.tokens import GRID
 from app.views.talk.message_row import MessageRow
-from app.widgets.tokens.alternatives import AlternativesCard, Choice
+from app.widgets.tokens.alternatives import AlternativesCard, OtherToken
 from app.widgets.tokens.bands import Measure, band_of_entropy, band_of_probability
 from app.widgets.tokens.text import TokenText
 from engine.protocol import Alternative, TokenInfo
@@ -110,7 +110,7 @@ class TokenAnswer(QWidget):
             if info.top:
                 chance += f"  ·  {entropy(info.top):.1f} bits"
         top = sorted(info.top, key=lambda alternative: -alternative.logprob)
-        choices = [Choice(visible(a.text), exp(a.logprob), a.token == info.token) for a in top]
+        choices = [OtherToken(visible(a.text), exp(a.logprob), a.token == info.token) for a in top]
         hint = "↑↓ and Enter, or a click, branch from here" if top else ""
         card = self._make_card()
         painter = self.painter

@@ -16,7 +16,7 @@ TITLE = 52
 FOOT = 28
 
 
-class Choice(NamedTuple):
+class OtherToken(NamedTuple):
     """An alternative; `share` from 0 to 1. `taken` marks the one that came."""
 
     text: str
@@ -34,7 +34,7 @@ class AlternativesCard(QWidget):
         super().__init__(parent)
         self._over = parent
         self.title = self.subtitle = self.hint = ""
-        self.choices: Sequence[Choice] = ()
+        self.choices: Sequence[OtherToken] = ()
         self.marked: int | None = None
         self.setMouseTracking(True)
         self.setAccessibleName("Alternatives of the token")
@@ -42,7 +42,7 @@ class AlternativesCard(QWidget):
         self.hide()
 
     def show_choices(
-        self, title: str, subtitle: str, choices: Sequence[Choice], hint: str, beside: QRect
+        self, title: str, subtitle: str, choices: Sequence[OtherToken], hint: str, beside: QRect
     ) -> None:
         """Fill it and show it below `beside`, a rectangle of the parent, or above."""
         self.title, self.subtitle, self.choices, self.hint = title, subtitle, choices, hint
@@ -109,7 +109,7 @@ class AlternativesCard(QWidget):
         )
         painter.end()
 
-    def _paint_choice(self, painter: QPainter, n: int, choice: Choice, place: QRectF) -> None:
+    def _paint_choice(self, painter: QPainter, n: int, choice: OtherToken, place: QRectF) -> None:
         now = tokens()
         row = QRectF(6, place.top(), self.width() - 12, place.height())
         if n == self.marked:
