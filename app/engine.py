@@ -32,6 +32,7 @@ class Abilities:
     splits: bool = True
     tokenize: bool = True
     file: bool = True
+    examine: bool = True
 
 
 @dataclass(frozen=True)

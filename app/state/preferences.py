@@ -79,6 +79,7 @@ class Preferences(msgspec.Struct, frozen=True):
     models_folder: PathText | None = None
     default_ctx: Context | None = None
     probabilities_shown: bool = False
+    token_live: bool = True
     draft: str = ""
     window: WindowPreferences = WindowPreferences()
     models: dict[str, ModelPreferences] = {}

@@ -20,6 +20,7 @@ from app.state.session import Session
 from app.state.talk.chat import ChatState
 from app.state.talk.chats import ChatList, ChatRow
 from app.state.talk.disk.store import ChatStore
+from app.state.token.token import TokenState
 from app.work import close_jobs
 from engine.settings import KEPT, EngineOptions
 
@@ -71,6 +72,9 @@ class Workbench(QObject):
         self.downloads = Downloads(lambda: self.preferences.models_folder, self)
         self.file = ModelState(self.client, self)
         self.selection = Selection(self)
+        self.token = TokenState(
+            self.session, self.chat, self.selection, self.file, self.preferences, self
+        )
         notices = (self.preferences.notice, self.preferences.folder_problem, self._store.notice)
         self.notices = [notice for notice in notices if notice]
         self._closed = False

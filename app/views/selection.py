@@ -89,13 +89,11 @@ class SelectionStrip(QWidget):
         )
 
     def _token(self, token: tuple[int, int] | None) -> str:
-        """Its text and its place in the answer."""
+        """Its text and its place in its message."""
         if token is None:
             return ""
         message, index = token
-        row = self._bench.chat.row_of(message)
-        known = self._bench.chat.tokens(row) if row is not None else ()
-        text = known[index].text if index < len(known) else ""
+        text = self._bench.token.text(message, index)
         shown = "".join(c if c.isprintable() else " " for c in text).strip()
         short = shown if len(shown) <= LONGEST_TOKEN else f"{shown[:LONGEST_TOKEN]}…"
         return f"“{short}” #{index + 1}" if short else f"token #{index + 1}"

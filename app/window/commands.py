@@ -4,6 +4,7 @@ from app.fetch import bundled
 from app.widgets.commands import Command
 from app.window.desk import Desk, new_chat, search_chats, shown_pictures
 from app.window.layer_commands import LAYERS
+from app.window.token_commands import TOKEN
 from app.window.view_commands import VIEW
 
 MENUS = ("Model", "Chat", "View", "Layers", "Window")
@@ -244,6 +245,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     *VIEW,
     *LAYERS,
+    *TOKEN,
     Command(
         id="text.larger",
         title="Larger text",

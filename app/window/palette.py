@@ -46,13 +46,17 @@ class _CommandDelegate(QStyledItemDelegate):
         inside = rect.adjusted(12, 0, -12, 0)
         painter.setPen(QColor(tokens().text))
         middle = Qt.AlignmentFlag.AlignVCenter
-        painter.drawText(inside, middle | Qt.AlignmentFlag.AlignLeft, command.title)
+        title = inside.adjusted(0, 0, -fonts.px(KEYS_WIDTH), 0)
+        metrics = painter.fontMetrics()
+        wide = metrics.horizontalAdvance(command.title)
+        shown = metrics.elidedText(command.title, Qt.TextElideMode.ElideRight, title.width())
+        painter.drawText(inside, middle | Qt.AlignmentFlag.AlignLeft, shown)
         keys = QKeySequence(command.key).toString(QKeySequence.SequenceFormat.NativeText)
         painter.setFont(fonts.small())
         painter.setPen(QColor(tokens().quiet))
         painter.drawText(inside, middle | Qt.AlignmentFlag.AlignRight, keys)
-        before = inside.adjusted(0, 0, -fonts.px(KEYS_WIDTH), 0)
-        painter.drawText(before, middle | Qt.AlignmentFlag.AlignRight, command.menu)
+        if wide + painter.fontMetrics().horizontalAdvance(f"  {command.menu}") <= title.width():
+            painter.drawText(title, middle | Qt.AlignmentFlag.AlignRight, command.menu)
         painter.restore()
 
 

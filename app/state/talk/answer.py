@@ -31,7 +31,7 @@ class Answer:
 
     `request_id` is None until the engine was asked. What the message says already goes on: by ids
     where all of it came as tokens of the same model, else by its text. `before` are the statistics
-    of the answer that is continued.
+    of the answer that is continued, `begun` how many tokens of it there were.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class Answer:
     ) -> None:
         self.message, self.tokens, self.tree = message, tokens, tree
         self._stats_before = before
+        self.begun = len(tokens)
         self.request_id: int | None = None
         self._by_ids = by_ids
         self._before_first = True

@@ -94,6 +94,11 @@ class ChatState(QObject):
         return self._answering.live
 
     @property
+    def answer(self) -> Answer | None:
+        """The answer under way, maybe of another chat."""
+        return self._answering.current
+
+    @property
     def answering(self) -> int | None:
         """The row of the answer under way, None if it is not in the path shown."""
         running = self._answering.current

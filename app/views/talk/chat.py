@@ -67,6 +67,7 @@ class ChatView(QWidget):
         bench.session.changed.connect(self._refresh_empty)
         bench.preferences.changed.connect(self._preference_changed)
         bench.selection.changed.connect(self._show_selected)
+        bench.token.lit_changed.connect(self._show_lights)
         self._path_changed(0)
         self._show_legend()
 
@@ -228,6 +229,10 @@ class ChatView(QWidget):
                 area = area or QRect(0, 0, 1, 4 * GRID)
                 self.column.reveal(view.y() + area.bottom())
                 self.column.reveal(view.y() + area.top())
+
+    def _show_lights(self) -> None:
+        for view in self._views():
+            view.show_lights()
 
     def _refresh_all(self) -> None:
         for view in self.column.live.values():

@@ -1,5 +1,6 @@
 """One message of the talk: who speaks, what is said, what can be done with it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
@@ -27,6 +28,7 @@ from app.widgets.markdown.view import MarkdownView
 from app.widgets.overlays.banner import Banner
 from app.widgets.pictures.loader import PictureLoader
 from app.widgets.pictures.strip import PictureStrip
+from app.widgets.tokens.lights import Light
 
 
 class MessageView(Row):
@@ -74,6 +76,7 @@ class MessageView(Row):
         self._show_pictures()
         if self.edit is None:
             self._show_body()
+            self.show_lights()
         self._show_progress()
         self._show_problem()
         if self.footer is not None:
@@ -93,6 +96,23 @@ class MessageView(Row):
         if self.tokens is not None:
             self.tokens.append(first)
 
+    def show_lights(self) -> None:
+        """Light what of the message is lit, however it is shown."""
+        lights = self.row.lights
+        if self.tokens is not None:
+            self.tokens.painter.light(lights)
+            return
+        said = self._said()
+        if self.thought is not None:
+            self.thought.light(_moved_lights(lights, said.thought_start, said.answer_start))
+        if self.body is not None:
+            self.body.light(_moved_lights(lights, said.answer_start))
+
+    def _said(self) -> Said:
+        if self.row.is_question:
+            return Said("", self.row.message.text)
+        return split_reasoning(self.row.message.text, self.row.answering)
+
     def show_selected(self) -> QRect | None:
         """Mark the selected token; where it is, if it is in this message."""
         if self.tokens is None:
@@ -103,7 +123,7 @@ class MessageView(Row):
     def _point(self) -> QRect | None:
         """Mark the selected token in the answer or the thought, shown as text."""
         part, at = self.row.selected_part, None
-        said = split_reasoning(self.row.message.text, self.row.answering) if part else Said("", "")
+        said = self._said() if part else Said("", "")
         thinks = part is not None and part[0] < said.answer_start
         if self.thought is not None:
             y = self.thought.point(_moved(part, said.thought_start) if thinks else None)
@@ -250,6 +270,9 @@ class MessageView(Row):
             self.body.height_changed.connect(self.height_changed)
             self.body.link_clicked.connect(self.row.link_wanted)
             self.body.dragged.connect(self._dragged)
+            self.body.word_clicked.connect(
+                lambda at: self.row.look_at(at + self._said().answer_start)
+            )
             self.body.installEventFilter(self)
             before = (self.thought, self.pictures)
             self._put(self.body, sum(part is not None for part in before))
@@ -257,6 +280,7 @@ class MessageView(Row):
         if self.row.is_question:
             self.body.set_plain(self.row.message.text)
             self.body.setAccessibleDescription(self.row.message.text)
+            self._point()
         else:
             answer = split_reasoning(self.row.message.text, self.row.answering).answer
             self.body.set_text(answer, live=self.row.answering and bool(answer))
@@ -328,6 +352,15 @@ class MessageView(Row):
         self._place.removeWidget(widget)
         widget.hide()
         widget.deleteLater()
+
+
+def _moved_lights(lights: Sequence[Light], by: int, end: int | None = None) -> list[Light]:
+    """Those from `by` to before `end`, in a text that begins there."""
+    return [
+        (max(first - by, 0), last - by, strength)
+        for first, last, strength in lights
+        if last > by and (end is None or end <= by or first < end)
+    ]
 
 
 def _moved(part: tuple[int, int] | None, by: int) -> tuple[int, int] | None:

@@ -27,6 +27,7 @@ from app.widgets.controls.elided import ElidedLabel
 from app.widgets.markdown.view import MarkdownView
 from app.widgets.numbers import duration, grouped, local_time
 from app.widgets.tips import set_tip
+from app.widgets.tokens.lights import Light
 from app.words import STAGES
 
 SAID_MS = 1500
@@ -224,6 +225,7 @@ class Thought(QWidget):
         super().__init__()
         self._row = row
         self._text: MarkdownView | None = None
+        self._lights: Sequence[Light] = ()
         self._said = Said("", "")
         self._began = time.monotonic()
         self._took: float | None = None
@@ -257,6 +259,12 @@ class Thought(QWidget):
         at = self._text.point(part) if self._text is not None else None
         return self._fold.y() if at is None or self._text is None else self._text.y() + at
 
+    def light(self, lights: Sequence[Light]) -> None:
+        """Light parts of the thought."""
+        self._lights = lights
+        if self._text is not None:
+            self._text.light(lights)
+
     def tick(self) -> None:
         """Update the elapsed time."""
         if self._said.thinking and self._row.answering:
@@ -273,7 +281,11 @@ class Thought(QWidget):
         if unfolded:
             self._text = MarkdownView("What the model thought")
             self._text.height_changed.connect(self.height_changed)
+            self._text.word_clicked.connect(
+                lambda at: self._row.look_at(at + self._said.thought_start)
+            )
             self._text.set_text(self._said.thought)
+            self._text.light(self._lights)
             self._inset.addWidget(self._text)
             self._text.show()
         elif self._text is not None:

@@ -1,6 +1,6 @@
 """A row of the talk: its message, what can be done with it, and what it asks the talk for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QObject, Signal
 
@@ -14,6 +14,7 @@ from app.state.workbench import Workbench
 from app.views.talk.pictures.attachments import Attachments
 from app.widgets.pictures.loader import PictureLoader
 from app.widgets.tokens.bands import Measure
+from app.widgets.tokens.lights import Light
 
 
 class MessageRow(QObject):
@@ -86,11 +87,14 @@ class MessageRow(QObject):
 
     @property
     def selected_part(self) -> tuple[int, int] | None:
-        """Where the selected one of its tokens stands in its text."""
-        index, known = self.selected_token, self.tokens
-        if index is None or index >= len(known):
-            return None
-        return known.start(index), known.end(index)
+        """Where the selected one of its tokens stands in its text, as far as that is known."""
+        index = self.selected_token
+        return None if index is None else self._bench.token.part(self.message.id, index)
+
+    @property
+    def lights(self) -> Sequence[Light]:
+        """What of its text is lit."""
+        return self._bench.token.lights(self.message.id)
 
     @property
     def painted(self) -> bool:
@@ -156,6 +160,10 @@ class MessageRow(QObject):
         if done:
             self.rewritten.emit()
         return done
+
+    def look_at(self, position: int) -> None:
+        """Select the token at a place of its text."""
+        self._bench.token.look_at(self.message.id, position)
 
     def select_token(self, index: int) -> None:
         self._bench.selection.select_token(self.message.id, index)

@@ -21,7 +21,9 @@ from app.theme.tokens import CHAT_PX, GRID, RADIUS_CARD
 from app.widgets.markdown.documents import document_of, extend_code, extend_table, trailing
 from app.widgets.markdown.parse import TextBlock
 from app.widgets.markdown.pictures import OBJECT, pictures, with_sources
+from app.widgets.markdown.places import units
 from app.widgets.markdown.typeset import Formula
+from app.widgets.tokens.lights import Light, light_format
 
 INDENT = 24
 QUOTE = 16
@@ -223,9 +225,10 @@ class Laid:
         selected: tuple[int, int] | None,
         marked: Sequence[str] = (),
         pointed: tuple[int, int] | None = None,
+        lights: Sequence[Light] = (),
     ) -> None:
         """Draw it with its bars, marker and frame; `marked` words have another background, and so
-        has the range that is `pointed` at.
+        have `lights` and the range that is `pointed` at.
         """
         now = tokens()
         painter.setPen(Qt.PenStyle.NoPen)
@@ -246,6 +249,10 @@ class Laid:
         look = QTextCharFormat()
         look.setBackground(QColor(now.on("warn", 0.35)))
         parts = [self._part(*place, look) for place in (self.places_of(marked) if marked else ())]
+        shown = self.document.toRawText() if lights else ""
+        for first, last, strength in lights:
+            place = units(shown, first), units(shown, last)
+            parts.append(self._part(*place, light_format(strength)))
         if pointed is not None:
             look.setBackground(QColor(now.on("accent", 0.35)))
             parts.append(self._part(*pointed, look))

@@ -1,7 +1,8 @@
 """Where a part of a text's source stands in what is shown of it."""
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 
 NEAR = 400  # characters of source in which the next word is looked for: addresses of links are long
 _ADDRESS = re.compile(r"(?<=\])\([^()]*(\([^()]*\))?[^()]*\)")  # of a link: not shown
@@ -27,6 +28,49 @@ def shown_part(source: str, shown: str, first: int, last: int) -> tuple[int, int
             begins = place + max(first - found, 0) if begins is None else begins
             ends = place + min(last - found, length)
     return near if begins is None or ends is None else (begins, ends)
+
+
+def shown_parts(
+    source: str, shown: str, parts: Sequence[tuple[int, int]]
+) -> list[tuple[int, int] | None]:
+    """Of each part of the source its range in `shown`; None where nothing of it is shown."""
+    source = _ADDRESS.sub(lambda address: " " * len(address[0]), source)
+    pieces = list(_aligned(source, shown))
+    ends = [found + length for _, found, length in pieces]
+    ranges: list[tuple[int, int] | None] = []
+    for first, last in parts:
+        at = bisect_right(ends, first)
+        begins = ends_at = None
+        while at < len(pieces) and pieces[at][1] < last:
+            place, found, length = pieces[at]
+            begins = place + max(first - found, 0) if begins is None else begins
+            ends_at = place + min(last - found, length)
+            at += 1
+        ranges.append(None if begins is None or ends_at is None else (begins, ends_at))
+    return ranges
+
+
+def source_of(source: str, shown: str, position: int) -> int:
+    """Where in the source the word is that a position of `shown` is in, or the one before it."""
+    source = _ADDRESS.sub(lambda address: " " * len(address[0]), source)
+    nearest = 0
+    for place, found, length in _aligned(source, shown):
+        if place > position:
+            break
+        nearest = found + min(position - place, length - 1)
+    return nearest
+
+
+def units(text: str, position: int) -> int:
+    """A position in characters as Qt counts it, in UTF-16 units."""
+    return position if text.isascii() else len(text[:position].encode("utf-16-le")) // 2
+
+
+def characters(text: str, position: int) -> int:
+    """The other way round."""
+    if text.isascii():
+        return position
+    return len(text.encode("utf-16-le")[: 2 * position].decode("utf-16-le", "ignore"))
 
 
 def _aligned(source: str, shown: str) -> Iterator[tuple[int, int, int]]:

@@ -67,6 +67,13 @@ class Stream:
             end = self._text.find("\n", end) + 1
         return index, start, self._text[start:end]
 
+    def start_of(self, row: int) -> int:
+        """Where in the text the line begins on which a block does."""
+        start = 0
+        for _ in range(self.blocks[row].line):
+            start = self._text.find("\n", start) + 1
+        return start
+
     def step(self) -> int:
         """Take the next piece; the index of the first block that is another one now."""
         end = min(len(self._text), self._read + STEP)

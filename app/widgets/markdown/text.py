@@ -18,13 +18,15 @@ from app.theme.theme import tokens
 from app.theme.tokens import CHAT_PX
 from app.widgets.markdown.code_bar import CodeBars
 from app.widgets.markdown.laid import END, Laid, words_of
-from app.widgets.markdown.parse import TextBlock, plain
+from app.widgets.markdown.lit import LitParts
+from app.widgets.markdown.parse import PLAIN_LINES, TextBlock, plain
 from app.widgets.markdown.pictures import pictures
-from app.widgets.markdown.places import shown_part
+from app.widgets.markdown.places import characters, shown_part, source_of
 from app.widgets.markdown.selection import TextSelection
 from app.widgets.markdown.stack import KEPT, Stack
 from app.widgets.markdown.stream import Stream
 from app.widgets.markdown.typeset import Formula, FormulaPicture, typeset_all
+from app.widgets.tokens.lights import Light
 from app.work import Work
 
 BUDGET = 0.008  # seconds of laying out before the window is given its turn
@@ -46,6 +48,7 @@ class MarkdownText(QWidget):
         super().__init__()
         self._stream = Stream()
         self._plain: list[TextBlock] | None = None
+        self._typed = ""
         self._stack = Stack()
         self.bars = CodeBars(self, self._stack)
         self._live = False
@@ -53,6 +56,7 @@ class MarkdownText(QWidget):
         self._drawing: Work | None = None
         self._marked: Sequence[str] = ()
         self._pointed: tuple[int, int] | None = None  # of the source
+        self._lit = LitParts(self._block_at)
         self.selection = TextSelection()
         self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._pump)
@@ -77,7 +81,7 @@ class MarkdownText(QWidget):
 
     def set_plain(self, text: str) -> None:
         """Show a text as it was typed."""
-        self._plain = plain(text)
+        self._plain, self._typed = plain(text), text
         self._put(0)
         self._settle()
 
@@ -128,6 +132,7 @@ class MarkdownText(QWidget):
         grown = grows and self._stack.extend(first, self.blocks[first])
         kept = first + 1 if grown else first
         self._stack.put(kept, self.blocks[kept:])
+        self._lit.forget()
         if not self.selection.empty and self.selection.bounds[1].block >= first:
             self.selection.clear()
 
@@ -179,13 +184,52 @@ class MarkdownText(QWidget):
 
     def _pointed_in(self, rows: range) -> dict[int, tuple[int, int]]:
         """The one of these blocks that is pointed at, with the range in its document."""
-        found = self._stream.block_at(self._pointed[0]) if self._pointed is not None else None
+        found = self._block_at(self._pointed[0]) if self._pointed is not None else None
         if self._pointed is None or found is None or found[0] not in rows:
             return {}
         row, start, source = found
         first, last = self._pointed
         shown = self.laid[row].document.toRawText()
         return {row: shown_part(source, shown, first - start, last - start)}
+
+    def light(self, lights: Sequence[Light]) -> None:
+        """Light parts of the text that was set, in their order."""
+        if self._lit.show(lights):
+            self.update()
+
+    @property
+    def lit_words(self) -> list[tuple[str, float]]:
+        """What is lit, as it is shown, and how strongly."""
+        return [
+            (self.laid[row].document.toRawText()[first:last], strength)
+            for row in range(len(self.laid))
+            for first, last, strength in self._lit_in(row)
+        ]
+
+    def _lit_in(self, row: int) -> list[Light]:
+        """What is lit of a block, by the characters that are shown."""
+        return self._lit.of_block(row, self.laid[row].document.toRawText())
+
+    def _block_at(self, position: int) -> tuple[int, int, str] | None:
+        """The block that a position of the text is in, where its source begins, and its source."""
+        if self._plain is None:
+            return self._stream.block_at(position)
+        row = self._typed.count("\n", 0, position) // PLAIN_LINES
+        source = "\n".join(self._typed.split("\n")[row * PLAIN_LINES : (row + 1) * PLAIN_LINES])
+        return row, self._typed_start(row), source
+
+    def _typed_start(self, row: int) -> int:
+        return sum(len(line) + 1 for line in self._typed.split("\n")[: row * PLAIN_LINES])
+
+    def source_position(self, row: int, position: int) -> int | None:
+        """The character of the text that was set which a position of a block comes from."""
+        typed = self._plain is not None
+        begins = self._typed_start(row) if typed else self._stream.start_of(row)
+        found = self._block_at(begins)
+        if found is None or found[0] != row:
+            return None
+        shown = self.laid[row].document.toRawText()
+        return found[1] + source_of(found[2], shown, characters(shown, position))
 
     # Formulas
 
@@ -273,7 +317,9 @@ class MarkdownText(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         for n in rows:
-            self.laid[n].paint(painter, self.selection.within(n, END), self._marked, parts.get(n))
+            lights = self._lit_in(n) if self._lit.lights else ()
+            selected = self.selection.within(n, END)
+            self.laid[n].paint(painter, selected, self._marked, parts.get(n), lights)
         if self._live and self.laid:
             place = self.laid[-1].end_rect()
             place.setWidth(CARET_WIDTH)

@@ -25,6 +25,7 @@ class MarkdownView(MarkdownText):
     """What a person does with a text: select, copy, follow links, scroll code sideways."""
 
     link_clicked = Signal(str)
+    word_clicked = Signal(int)  # the character of the text that was set
     dragged = Signal(int)  # the height at which a selection is being drawn
     copied = Signal(str)  # what went to the clipboard
 
@@ -75,9 +76,22 @@ class MarkdownView(MarkdownText):
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         link = self._link_at(event.position())
+        if event.button() != Qt.MouseButton.LeftButton:
+            return
         if link and link == self._pressed_link and self.selection.empty:
             self.link_clicked.emit(link)
+        elif self.selection.empty and not self._pressed_link:
+            self._click_word(event.position())
         self._pressed_link = ""
+
+    def _click_word(self, point: QPointF) -> None:
+        laid = self.laid[self._stack.row_at(point.y())] if self.laid else None
+        if laid is None or not laid.top <= point.y() < laid.bottom:
+            return
+        row, position = self._place_at(point)
+        at = self.source_position(row, position)
+        if at is not None:
+            self.word_clicked.emit(at)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         place = self._place_at(event.position())

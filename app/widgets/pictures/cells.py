@@ -1,6 +1,6 @@
 """Pictures side by side under grids of cells, one of which is marked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt, Signal
@@ -13,6 +13,7 @@ from app.theme.tokens import GRID
 
 LEAST_CELL = 4.0  # pixels; smaller ones have no lines between them
 LEAST = 160, 96  # pixels of all of it
+DARKEST = 190  # opacity, of 255, over a cell of no strength
 LARGEST = 8.0  # times that a small picture is enlarged at most
 
 
@@ -50,10 +51,16 @@ class CellPictures(QWidget):
         self.setMinimumSize(*LEAST)
         self.pictures: list[Tiled] = []
         self.cell: Cell | None = None
+        self.strengths: Mapping[Cell, float] | None = None
 
     def show_pictures(self, pictures: Sequence[Tiled]) -> None:
         """These, with no cell marked."""
-        self.pictures, self.cell = list(pictures), None
+        self.pictures, self.cell, self.strengths = list(pictures), None, None
+        self.update()
+
+    def shade(self, strengths: Mapping[Cell, float]) -> None:
+        """Darken each cell the more, the less its strength from 0 to 1; one not named is dark."""
+        self.strengths = strengths
         self.update()
 
     def mark(self, cell: Cell | None) -> None:
@@ -122,10 +129,11 @@ class CellPictures(QWidget):
         painter, now = QPainter(self), tokens()
         painter.setFont(fonts.small())
         metrics = painter.fontMetrics()
-        for picture, area in zip(self.pictures, self.areas(), strict=True):
+        for place, (picture, area) in enumerate(zip(self.pictures, self.areas(), strict=True)):
             shrunk = area.width() < picture.image.width()  # enlarged, each pixel is seen
             painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, shrunk)
             painter.drawImage(area, picture.image)
+            self._paint_shades(painter, place, area)
             self._paint_grid(painter, picture, area)
             fitting = (t for t in picture.titles if metrics.horizontalAdvance(t) <= area.width())
             painter.setPen(QColor(now.quiet))
@@ -142,6 +150,18 @@ class CellPictures(QWidget):
             painter.setPen(QColor(now.accent))
             painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
         painter.end()
+
+    def _paint_shades(self, painter: QPainter, place: int, area: QRectF) -> None:
+        if self.strengths is None:
+            return
+        picture = self.pictures[place]
+        shades = QImage(picture.columns, picture.rows, QImage.Format.Format_ARGB32)
+        for cell in range(picture.columns * picture.rows):
+            strength = self.strengths.get((place, cell), 0.0)
+            row, column = divmod(cell, picture.columns)
+            shades.setPixelColor(column, row, QColor(0, 0, 0, round(DARKEST * (1 - strength))))
+        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
+        painter.drawImage(area, shades)
 
     def _paint_grid(self, painter: QPainter, picture: Tiled, area: QRectF) -> None:
         wide, high = area.width() / picture.columns, area.height() / picture.rows

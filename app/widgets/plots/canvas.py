@@ -64,6 +64,7 @@ class PlotCanvas(QWidget):
         column.setContentsMargins(1, 1, 1, 1)
         column.addWidget(self.view)
         self._viewport = self.view.viewport()
+        self._viewport.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Qt gives each scene's one its own
         self._viewport.setMouseTracking(True)
         self._viewport.installEventFilter(self)
         self.box.sigRangeChanged.connect(self._range_changed)

@@ -41,6 +41,7 @@ class HeatMap(PlotCanvas):
         self._kept_levels = False
         self.at = (0, 0)
         self._marks: dict[tuple[int, int], str] = {}
+        self._framed: int | None = None
         self._job: Work | None = None
         self._stale = False  # what the job reads is not what is visible by now
         self.image = toolkit().ImageItem()
@@ -89,6 +90,12 @@ class HeatMap(PlotCanvas):
         self._marks = dict(marks)
         self._over.update()
         self._describe()
+
+    def frame_row(self, row: int | None) -> None:
+        """Frame a whole row, or none."""
+        if row != self._framed:
+            self._framed = row
+            self._over.update()
 
     def set_cursor(self, row: int, column: int, scroll: bool = True) -> None:
         """Put the cursor on a cell without telling of it."""
@@ -275,10 +282,13 @@ class _Overlay(QGraphicsObject):
         painter.setWorldTransform(QTransform())
         painter.setFont(fonts.small())
         self._paint_numbers(painter)
+        if plot._framed is not None and plot._framed < plot.cells.shape[0]:
+            ends = (plot.cell_area(plot._framed, at) for at in (0, plot.cells.shape[1] - 1))
+            self._frame(painter, next(ends).united(next(ends)), tokens().text, 1)
         for (row, column), _ in plot._marks.items():
-            self._frame(painter, row, column, tokens().text, 1)
+            self._frame(painter, plot.cell_area(row, column), tokens().text, 1)
         if plot.hasFocus() and 0 not in plot.cells.shape:
-            self._frame(painter, *plot.at, tokens().text, 2)
+            self._frame(painter, plot.cell_area(*plot.at), tokens().text, 2)
         painter.restore()
 
     def _paint_numbers(self, painter: QPainter) -> None:
@@ -301,8 +311,7 @@ class _Overlay(QGraphicsObject):
                 painter.setPen(QColor(readable(ground)))
                 painter.drawText(area, Qt.AlignmentFlag.AlignCenter, text)
 
-    def _frame(self, painter: QPainter, row: int, column: int, tone: str, width: int) -> None:
-        area = self._plot.cell_area(row, column)
+    def _frame(self, painter: QPainter, area: QRectF, tone: str, width: int) -> None:
         wide, tall = max(area.width(), LEAST_CURSOR), max(area.height(), LEAST_CURSOR)
         area = QRectF(area.center().x() - wide / 2, area.center().y() - tall / 2, wide, tall)
         painter.setBrush(Qt.BrushStyle.NoBrush)

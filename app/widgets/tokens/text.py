@@ -1,6 +1,7 @@
 """A text as its tokens: each with a colour and an underline of its band, a keyboard cursor."""
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
@@ -21,6 +22,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.widgets.tokens.bands import BANDS, band_colour, band_pen
+from app.widgets.tokens.lights import UNDERLINED, Light, light_colour
 from app.widgets.tokens.lines import Line, Paragraph, cursor_x, start_of, top_of
 
 LINE = 1.75  # of the font's height: room for underlines
@@ -50,6 +52,7 @@ class TokenText(QWidget):
         self.place: int | None = None
         self.selected: int | None = None
         self._hovered: int | None = None
+        self.lights: Sequence[Light] = ()
         self._paragraphs: list[Paragraph] = []
         self._lines: list[Line] = []
         self._width = self._height = 0
@@ -110,6 +113,12 @@ class TokenText(QWidget):
         if index is not None and index < len(self.ends):
             self.place = index
         self.update()
+
+    def light(self, lights: Sequence[Light]) -> None:
+        """Light parts of the text, in order; bands are then told by their underlines alone."""
+        if list(lights) != list(self.lights):
+            self.lights = lights
+            self.update()
 
     def leave(self) -> None:
         """Point at nothing."""
@@ -233,6 +242,7 @@ class TokenText(QWidget):
         for line in self._lines[first:]:
             if line.top > seen.bottom():
                 break
+            self._paint_lights(painter, line)
             self._paint_tokens(painter, line)
             painter.setPen(QColor(now.text))
             line.line.draw(painter, QPointF(0, 0))
@@ -251,13 +261,23 @@ class TokenText(QWidget):
             if band is None or rect is None:
                 continue
             area = rect.adjusted(0.5, -1, -0.5, 2)
-            if BANDS[band].share:
+            if BANDS[band].share and not self.lights:
                 painter.fillRect(area, QColor(band_colour(band)))
             pen = band_pen(band)
             if pen is not None:
                 painter.setPen(pen)
                 y = area.bottom() + 1
                 painter.drawLine(QPointF(area.left() + 0.5, y), QPointF(area.right() - 0.5, y))
+
+    def _paint_lights(self, painter: QPainter, line: Line) -> None:
+        for first, last, strength in self.lights:
+            rect = self._in_line(line, first, last)
+            if rect is not None:
+                area = rect.adjusted(0.5, -1, -0.5, 2)
+                painter.fillRect(area, QColor(light_colour(strength)))
+                if strength >= UNDERLINED:
+                    top = QRectF(area.left(), area.top() - 2, area.width(), 2)
+                    painter.fillRect(top, QColor(tokens().warn))
 
     def _paint_cursor(self, painter: QPainter) -> None:
         """A frame around the token that is pointed at, a thinner one around the selected one."""

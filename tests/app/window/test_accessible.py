@@ -94,6 +94,8 @@ def palette(window: MainWindow) -> None:
 STATES = (
     *(empty, ready, table, file, log, failed, preferences, chooser, palette),
     *(
+        scenes.word,
+        scenes.words_as_tables,
         scenes.placed,
         scenes.placed_table,
         scenes.attached,

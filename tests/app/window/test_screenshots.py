@@ -23,6 +23,7 @@ from engine.protocol import (
     Predict,
     Progress,
 )
+from tests.app.helpers import inside
 from tests.app.helpers.placed import ROWS, PlacedModel, reprice
 from tests.app.helpers.records import MIB, events, memory, refused, step_times
 from tests.app.helpers.scripted import ScriptedEngine
@@ -322,12 +323,46 @@ def seen_whole(window: MainWindow) -> None:
     seen(window, whole)
 
 
+def word(window: MainWindow, layers: int = 30, heads: int = 9) -> None:
+    """A word of the answer is looked at."""
+    ready(window)
+    assert window.bench.chat.send("Which capital lies on the Seine, and what is it known for?")
+    client(window).write(
+        "The", " capital", " of", " France", " is", " **", "Paris", "**", ",", " known"
+    )
+    client(window).end()
+    window.panes.show_tab("token")
+    window.bench.selection.select_token(window.bench.chat.path[1].id, 6)
+    window.bench.token.ask()
+    inside.answer(client(window), layers=layers, heads=heads)
+    window.bench.selection.select_layer(layers * 2 // 3)
+    inside.answer(client(window), layers=layers, heads=heads)
+
+
+def word_of_many_layers(window: MainWindow) -> None:
+    word(window, 80, 64)
+
+
+def words_as_tables(window: MainWindow) -> None:
+    word(window)
+    window.commands.run("view.table")
+
+
+def no_word(window: MainWindow) -> None:
+    """What is known from the file alone."""
+    window.bench.open_model(Path(window.property("tiny")))
+    client(window).load_done()
+    window.panes.show_tab("token")
+    until(lambda: window.bench.file.content is not None)
+
+
 SCENES = (
     empty, stored, fetching, loading, ready, answered, busy, failed, refused_cell,
     timeline, timeline_refused, splits, no_splits, timed,
     table, file, tokenizer, chooser, too_large, palette, preferences,
     placed, placed_short, placed_open, placed_table, placed_wrong, placed_empty,
     attached, broken_picture, looking, pictured, edited, blind, viewer, seen, seen_whole,
+    word, word_of_many_layers, words_as_tables, no_word,
 )  # fmt: skip
 
 

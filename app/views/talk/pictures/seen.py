@@ -114,7 +114,7 @@ class SeenPicture(QWidget):
         )
         self.views.show_pictures(
             [
-                _tiled(view, about, len(plan.views))
+                tiled_of(view, about, len(plan.views))
                 for view, about in zip(seen.views, plan.views, strict=True)
             ]
         )
@@ -180,7 +180,8 @@ def _title(view: PictureView, count: int) -> str:
     return f"{name}{place}" if count > 1 else name
 
 
-def _tiled(seen: SeenView, view: PictureView, count: int) -> Tiled:
+def tiled_of(seen: SeenView, view: PictureView, count: int) -> Tiled:
+    """One of `count` views with its cells; its image lies in the bytes of `seen`."""
     kind = QImage.Format.Format_RGB888
     image = QImage(seen.pixels, seen.width, seen.height, 3 * seen.width, kind)
     left, top, right, bottom = view.content

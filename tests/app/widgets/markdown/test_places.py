@@ -1,9 +1,11 @@
 """Where a part of the source is in what is shown of it, against words that are counted by hand."""
 
 import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from app.widgets.markdown.places import shown_part
+from app.widgets.markdown.places import shown_part, shown_parts, source_of, units
 from app.widgets.markdown.view import MarkdownView
 
 # How often what is wanted also stands before, where that is not never.
@@ -59,3 +61,90 @@ def test_each_word_of_a_growing_text_is_found(qtbot: QtBot) -> None:
         assert view.laid[row].top <= y < view.laid[row].bottom
     assert view.point(None) is None
     assert view.pointed_text == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "shown", "parts", "wanted"),
+    [
+        ("The **ani**mal sat", "The animal sat", ["The", " **ani", "**mal", " sat"], 4),
+        ("one two one", "one two one", ["one", " two", " one"], 3),
+        (
+            "ein *Käse* für 猫と犬",
+            "ein Käse für 猫と犬",
+            ["ein", " *Kä", "se", "* für", " 猫", "と"],
+            6,
+        ),
+        ("a **b**", "a b", ["a", " **", "b", "**"], 2),
+    ],
+)
+def test_all_parts_at_once_are_found_as_one_by_one(
+    source: str, shown: str, parts: list[str], wanted: int
+) -> None:
+    begins = [sum(map(len, parts[:n])) for n in range(len(parts))]
+    spans = [(begin, begin + len(part)) for begin, part in zip(begins, parts, strict=True)]
+    found = shown_parts(source, shown, spans)
+    assert sum(place is not None for place in found) == wanted
+    for part, place in zip(parts, found, strict=True):
+        words = part.strip(" *")
+        assert (shown[slice(*place)] if place is not None else "") == words
+
+
+@pytest.mark.parametrize("place", range(11))
+def test_a_place_that_is_shown_leads_back_to_its_word(place: int) -> None:
+    source, shown = "an **ani**mal *sat*", "an animal sat"
+    if shown[place] == " ":
+        return
+    at = source_of(source, shown, place)
+    assert source[at] == shown[place]
+    assert shown_part(source, shown, at, at + 1) == (place, place + 1)
+
+
+def test_lit_words_are_those_of_the_source(qtbot: QtBot) -> None:
+    text = "# A title\n\nThe 🐈 *cat* sat\n\n- on\n- the **mat**\n\n```\ncode here\n```\n"
+    view = MarkdownView("Text")
+    qtbot.addWidget(view)
+    view.resize(400, 300)
+    view.show()
+    view.heightForWidth(400)
+    view.set_text(text)
+    view.finish()
+    words = ("title", "cat", "sat", "mat", "here")
+    lights = [(text.index(w), text.index(w) + len(w), n / 5) for n, w in enumerate(words)]
+    view.light(lights)
+    assert view.lit_words == [(word, n / 5) for n, word in enumerate(words)]
+    view.set_text("The cat is not the title")
+    view.finish()
+    view.light([])
+    assert view.lit_words == []
+
+
+def test_a_click_on_a_word_tells_its_place_in_the_source(qtbot: QtBot) -> None:
+    for plain in (False, True):
+        text = "One *two* 🐈 three\n\n" + "line\n" * 120 + "last word"
+        view = MarkdownView("Text")
+        qtbot.addWidget(view)
+        view.heightForWidth(400)
+        view.set_plain(text) if plain else view.set_text(text)
+        view.finish()
+        view.resize(400, view.heightForWidth(400))
+        view.show()
+        clicked: list[int] = []
+        view.word_clicked.connect(clicked.append)
+        for word in ("two", "three", "last"):
+            at = text.index(word)
+            view.light([(at, at + len(word), 1.0)])
+            row, (first, last, _) = next(
+                (row, light) for row in range(len(view.laid)) for light in view._lit_in(row)
+            )
+            laid = view.laid[row]
+            shown = laid.document.toRawText()
+            line = laid.document.findBlock(units(shown, first)).layout()
+            start = laid.document.findBlock(units(shown, first)).position()
+            x = line.lineForTextPosition(units(shown, first) - start).cursorToX(
+                units(shown, first) - start + 1
+            )
+            x = x[0] if isinstance(x, tuple) else x
+            y = laid.y_of(units(shown, first)) + 8
+            place = QPoint(round(laid.origin.x() + x + 1), y)
+            QTest.mouseClick(view, Qt.MouseButton.LeftButton, pos=place)
+        assert [text[at] for at in clicked] == ["w", "h", "a"]

@@ -1,0 +1,125 @@
+"""What is asked of the engine about words: one question at a time, and only where it can be."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app import names
+from app.client import Latest
+from app.state.problem import Problem
+from app.state.session import Session
+from app.state.talk.brought import PicturesInEngine
+from app.state.token.word import Conversation
+from engine.protocol import Examine, Examined, Failed
+
+SLOW_MS = 500  # then it is said that something is computed, and can be cancelled
+
+Status = Literal["idle", "asked", "slow"]
+Question = tuple[Conversation, Examine]
+Then = Callable[[Conversation, Examine, Examined], None]
+
+
+class WordQuestions(QObject):
+    """A question takes the place of the one before. It waits for the pictures of its
+    conversation; where it cannot be asked or fails, `problem` says why and what to do.
+    """
+
+    changed = Signal()  # status or problem
+
+    def __init__(self, session: Session, brought: PicturesInEngine, parent: QObject) -> None:
+        super().__init__(parent)
+        self._session, self._brought = session, brought
+        self._latest = Latest(session.client)
+        self._waiting: tuple[Callable[[], Question | None], Then] | None = None  # for pictures
+        self.status: Status = "idle"
+        self.problem: Problem | None = None
+        self._slow = QTimer(self, singleShot=True, interval=SLOW_MS)
+        self._slow.timeout.connect(lambda: self._say("slow", None))
+        brought.changed.connect(self._ask_waiting)
+
+    def ask(self, make: Callable[[], Question | None], then: Then) -> None:
+        """Ask what `make` gives in place of what was asked before; `then` is called at most once.
+
+        It is made again where pictures are to be brought first.
+        """
+        self.forget()
+        question = make()
+        if question is None:
+            return
+        talk, request = question
+        self.problem = self._refusal(talk) or self._bad_picture(talk)
+        if self.problem is not None:
+            self.changed.emit()
+            return
+        self._slow.start()
+        self._say("asked", None)
+        pictures = [picture for message in talk.path for picture in message.pictures]
+        if not self._brought.bring(pictures):
+            self._waiting = make, then
+            return
+
+        def done(told: Examined) -> None:
+            self._slow.stop()
+            self._say("idle", None)
+            then(talk, request, told)
+
+        self._latest.ask(request, done, self._failed)
+
+    def forget(self) -> None:
+        """No answer matters any more, and nothing is wrong."""
+        self._latest.forget()
+        self._slow.stop()
+        self._waiting = None
+        if self.status != "idle" or self.problem is not None:
+            self._say("idle", None)
+
+    def cancel(self) -> None:
+        """Stop what is computed, as somebody asked."""
+        if self.status != "idle":
+            self.forget()
+            self._say("idle", Problem("Cancelled", "Looking inside was cancelled.", "retry"))
+
+    def refuse(self, problem: Problem) -> None:
+        """There is nothing to be told, and why."""
+        self._say("idle", problem)
+
+    def _ask_waiting(self) -> None:
+        if self._waiting is not None:
+            self.ask(*self._waiting)
+
+    def _failed(self, failed: Failed) -> None:
+        self._slow.stop()
+        if failed.pictures:
+            self._brought.lost(failed.pictures)
+        again = failed.kind in ("Cancelled", "WorkerDied") or bool(failed.pictures)
+        self._say("idle", Problem(failed.kind, failed.message, "retry" if again else ""))
+
+    def _say(self, status: Status, problem: Problem | None) -> None:
+        if (status, problem) != (self.status, self.problem):
+            self.status, self.problem = status, problem
+            self.changed.emit()
+
+    def _bad_picture(self, talk: Conversation) -> Problem | None:
+        pictures = [picture for message in talk.path for picture in message.pictures]
+        text = next(filter(None, map(self._brought.problem, pictures)), "")
+        return Problem("BadPicture", text) if text else None
+
+    def _refusal(self, talk: Conversation) -> Problem | None:
+        """Why the engine need not be asked, and the next step."""
+        session, message = self._session, talk.message
+        if not session.client.abilities.examine:
+            text = "This engine does not tell how a word came to be; one on this machine does."
+            return Problem("Unable", text)
+        if session.status == "loading":
+            return Problem("Loading", "The model is loading; then the word is looked at.")
+        if session.status == "died":
+            text = "The engine stopped. Restart it to look inside a word."
+            return Problem("Died", text, "restart")
+        if session.model is None:
+            return Problem("NoModel", "No model is open. Open one to look inside a word.", "open")
+        if len(talk.tokens) and message.model != session.model_name:
+            wrote, now = names.title(message.model) or "Another model", session.model_title
+            text = f"{wrote} wrote this answer, and {now} is open. Open {wrote} to look inside it."
+            return Problem("OtherModel", text, "open")
+        return None

@@ -1,0 +1,76 @@
+"""The sources of a word: what of the chat and of its pictures a head looked at."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.state.token.context import ContextMap, Part
+from app.state.token.readings import Floats, strongest
+
+MOST_LIT = 240  # items that are lit at once
+FAINTEST = 0.1  # of the brightest: what is less is not lit
+LISTED = 12
+
+Light = tuple[int, int, float]
+"""The first character, the one behind the last, and how strongly it is lit, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class WordSource:
+    """An item that was looked at, and its share of the look; `part` is None for rows of
+    pictures, which stand in no message's text.
+    """
+
+    item: int
+    text: str
+    share: float
+    part: Part | None
+    picture: int | None = None  # its number in the conversation
+
+
+class Sources:
+    """Shares of all items of a context; together 1, but for a head's own sink.
+
+    The first item is told apart: many heads look there when they look at nothing. Words are lit by
+    their share of the largest one, the template's words and the first item left out.
+    """
+
+    def __init__(self, context: ContextMap, weights: Floats) -> None:
+        self._context, self.weights = context, weights
+        self.first = float(weights[0]) if len(weights) else 0.0
+        of_chat = context.of_chat(len(weights))
+        of_chat[:1] = False
+        self._of_chat: Floats = np.where(of_chat, weights, 0)
+        self.in_template = float(weights[1:][~of_chat[1:]].sum())
+        self.largest = float(self._of_chat.max()) if len(weights) else 0.0
+
+    def listed(self, most: int = LISTED) -> list[WordSource]:
+        """The strongest of the chat, the strongest first."""
+        return [self._source(item) for item in strongest(self._of_chat, most)]
+
+    def lights(self) -> dict[int, list[Light]]:
+        """Of each message what of its text is lit, in order."""
+        found: dict[int, list[Light]] = defaultdict(list)
+        for item in sorted(strongest(self._of_chat, MOST_LIT, FAINTEST**2 * self.largest)):
+            part = self._context.part(item)
+            if part is not None and part.last > part.first:
+                strength = float(np.sqrt(self._of_chat[item] / self.largest))
+                found[part.message].append((part.first, part.last, strength))
+        return dict(found)
+
+    def of_rows(self) -> dict[tuple[int, int], dict[int, float]]:
+        """Of each picture and view (picture's number, view) the share of each of its rows."""
+        found: dict[tuple[int, int], dict[int, float]] = defaultdict(dict)
+        for rows in self._context.rows:
+            for n in range(rows.count):
+                if rows.token + n < len(self.weights):
+                    share = float(self.weights[rows.token + n])
+                    found[rows.picture, rows.view][rows.first + n] = share
+        return dict(found)
+
+    def _source(self, item: int) -> WordSource:
+        row = self._context.row_at(item)
+        picture = row[0].picture if row is not None else None
+        share = float(self.weights[item])
+        return WordSource(item, self._context.text(item), share, self._context.part(item), picture)

@@ -1,0 +1,367 @@
+"""The word that is looked at: which it is, what is known of it, and what it lights in the chat."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.client import Latest
+from app.state.models.model import ModelState
+from app.state.preferences import PreferencesState
+from app.state.problem import Problem
+from app.state.selection import Selection
+from app.state.session import Session
+from app.state.talk.chat import ChatState
+from app.state.token.asking import Asking
+from app.state.token.contexts import Contexts
+from app.state.token.questions import WordQuestions
+from app.state.token.sources import Light, Sources
+from app.state.token.structure import ModelParts, parts_of
+from app.state.token.word import Conversation, Inside, Key, Word, inside_of
+from engine.protocol import Examine, Examined, TokenInfo
+
+SETTLE_MS = 120  # a word must be looked at so long before the engine is asked, when stepping
+KEPT = 16  # words whose answers are kept
+
+
+class TokenState(QObject):
+    """`word` is the one that is selected, or while `following` the newest of the answer under way
+    or just written. `inside` is what is known of it; `questions` tell what is asked, or why not.
+
+    The engine is asked only while the view is `shown`. What it said of a word is kept until the
+    model or the system prompt is another.
+    """
+
+    changed = Signal()  # the word, what is known of it, what is asked
+    lit_changed = Signal()  # what is lit in the chat
+
+    def __init__(
+        self,
+        session: Session,
+        chat: ChatState,
+        selection: Selection,
+        file: ModelState,
+        preferences: PreferencesState,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._session, self._chat, self._selection = session, chat, selection
+        self._file, self._preferences = file, preferences
+        self.word: Word | None = None
+        self.inside: Inside | None = None
+        self.sources: Sources | None = None
+        self.following = True
+        self.questions = WordQuestions(session, chat.brought, self)
+        self._shown = False
+        self._kept: OrderedDict[Key, Inside] = OrderedDict()
+        self._contexts = Contexts()
+        self._asking = Asking(chat, selection, self._contexts, lambda: self.parts)
+        self._clicked: tuple[int, int] | None = None  # a message, a place in its text
+        self._selected = selection.now
+        self._lit: dict[int, list[Light]] = {}
+        self._rows = Latest(session.client)
+        self._settle = QTimer(self, singleShot=True, interval=SETTLE_MS)
+        self._settle.timeout.connect(self.ask)
+        self._basis = self._basis_now()
+        session.changed.connect(self._basis_changed)
+        chat.details.changed.connect(self._basis_changed)
+        chat.path_changed.connect(lambda row: self._refresh())
+        chat.tokens_appended.connect(lambda row, first: self._refresh())
+        chat.busy_changed.connect(self._busy_changed)
+        selection.changed.connect(self._selection_changed)
+        self.questions.changed.connect(self.changed)
+        file.changed.connect(self.changed)
+        preferences.changed.connect(self._preference_changed)
+
+    # What is seen
+
+    @property
+    def live(self) -> bool:
+        """Whether an answer is looked into while it is written."""
+        return self._preferences.value.token_live
+
+    @property
+    def waits(self) -> bool:
+        """Whether what is asked comes after the answer under way."""
+        return self._chat.busy and self.questions.status != "idle"
+
+    @property
+    def can_follow(self) -> bool:
+        """Whether there is a newer word than the one that is looked at, which is not followed."""
+        newest = self._newest()
+        return not self.following and newest is not None and newest != self._selected.token
+
+    @property
+    def count(self) -> int:
+        """How many words the message has."""
+        return self._count(self.word.message) if self.word is not None else 0
+
+    @property
+    def parts(self) -> ModelParts | None:
+        """What the file says of the model, before anything runs."""
+        return parts_of(self._file.content)
+
+    @property
+    def recorded(self) -> TokenInfo | None:
+        """What was told of the word when it was written, with what else could have come."""
+        row = self._chat.row_of(self.word.message) if self.word is not None else None
+        if row is None or self.word is None or self.word.index >= len(self._chat.tokens(row)):
+            return None
+        return self._chat.tokens(row)[self.word.index]
+
+    @property
+    def layer(self) -> int | None:
+        """The layer that is selected, if it is one whose attention is known."""
+        attention = self.inside.attention if self.inside is not None else None
+        layer = self._selection.now.layer
+        return layer if attention is not None and layer in attention.layers else None
+
+    @property
+    def head(self) -> int | None:
+        """The head of that layer; None stands for the average."""
+        attention = self.inside.attention if self.inside is not None else None
+        head = self._selection.now.head
+        known = attention is not None and self.layer is not None and head is not None
+        return head if known and attention is not None and head in range(attention.n_head) else None
+
+    def lights(self, message: int) -> Sequence[Light]:
+        """What of a message's text is lit."""
+        return self._lit.get(message, ())
+
+    def text(self, message: int, index: int) -> str:
+        """What a word says; empty where that is not known."""
+        word = self._word((message, index))
+        return word.text if word is not None else ""
+
+    def part(self, message: int, index: int) -> tuple[int, int] | None:
+        """The characters of a message that one of its words stands for, where that is known."""
+        row = self._chat.row_of(message)
+        tokens = self._chat.tokens(row) if row is not None else None
+        if tokens is not None and index < len(tokens):
+            return tokens.start(index), tokens.end(index)
+        part = self._contexts.part((message, index))
+        return (part.first, part.last) if part is not None else None
+
+    # What a person does
+
+    def shown(self, shown: bool) -> None:
+        """Whether the view can be seen; what cannot be seen asks for nothing and lights nothing."""
+        if shown != self._shown:
+            self._shown = shown
+            if shown:
+                self._want()
+            else:
+                self._stop()
+            self._light()
+
+    def look_at(self, message: int, position: int) -> None:
+        """Select the word at a place of a message's text."""
+        row = self._chat.row_of(message)
+        if row is None:
+            return
+        index = self._chat.tokens(row).at(position)
+        if index is None:
+            index = self._contexts.index_at(message, position)
+        if index is not None:
+            self._selection.select_token(message, index)
+        else:  # the engine tells which words a question has
+            self._clicked = message, position
+            self.questions.ask(lambda: self._asking.whole(message), self._told_whole)
+
+    def step(self, by: int) -> None:
+        """Select the word so many further on in its message."""
+        if self.word is not None:
+            message, index = self.word.key
+            last = self._count(message) - 1
+            self._selection.select_token(message, min(max(0, index + by), last))
+
+    def follow(self) -> None:
+        """Look at the newest word again."""
+        self.following = True
+        self._refresh()
+        self.changed.emit()
+
+    def toggle_live(self) -> None:
+        """Look into answers while they are written, or no longer."""
+        self._preferences.update(token_live=not self.live)
+
+    def ask(self) -> None:
+        """Ask the engine about the word now."""
+        self._settle.stop()
+        if self.word is not None:
+            self.questions.ask(lambda: self._asking.of(self.word), self._told)
+
+    # Which word it is
+
+    def _refresh(self) -> None:
+        key = self._wanted()
+        word = self._word(key) if key is not None else None
+        if word == self.word and word is not None:
+            return
+        self._stop()
+        self.word = word
+        self.inside = None if word is None else self._kept.get(word.key) or Inside(word)
+        self._want()
+        self._light()
+        self.changed.emit()
+
+    def _wanted(self) -> Key | None:
+        selected = self._selection.now.token
+        if self.following or selected is None:
+            newest = self._newest()
+            if newest is not None or selected is None:
+                return newest
+        return selected if self._chat.row_of(selected[0]) is not None else None
+
+    def _newest(self) -> Key | None:
+        """The last word of the answer under way, or of the one before it."""
+        latest = self._chat.latest
+        row = self._chat.row_of(latest.id) if latest is not None else None
+        if latest is None or row is None or not len(self._chat.tokens(row)):
+            return None
+        return latest.id, len(self._chat.tokens(row)) - 1
+
+    def _word(self, key: Key) -> Word | None:
+        row = self._chat.row_of(key[0])
+        tokens = self._chat.tokens(row) if row is not None else ()
+        if key[1] < len(tokens):
+            return Word(*key, tokens[key[1]].text)
+        text = self._contexts.text(key)
+        return Word(*key, text) if row is not None and text is not None else None
+
+    def _count(self, message: int) -> int:
+        row = self._chat.row_of(message)
+        known = len(self._chat.tokens(row)) if row is not None else 0
+        return known or self._contexts.count(message)
+
+    # Asking
+
+    def _want(self) -> None:
+        """Ask for what is missing of the word, once it is looked at for a moment."""
+        inside = self.inside
+        if not self._shown or self._session.model is None:
+            return
+        if inside is None:
+            self._want_selected()
+        elif inside.lens is not None:
+            self._want_rows()
+        elif not self.following or (self.live and not self._chat.busy):
+            self._settle.start()
+
+    def _want_selected(self) -> None:
+        """A question's word is selected, of which it is not known yet where it stands."""
+        token = self._selection.now.token
+        if token is not None and not self.following and self._chat.row_of(token[0]) is not None:
+            self.questions.ask(lambda: self._asking.whole(token[0]), self._told_whole)
+
+    def _told(self, talk: Conversation, asked: Examine, told: Examined) -> None:
+        known = self._contexts.context(talk.message.id) if asked.at is not None else None
+        context = known or talk.map_of(asked, told)  # up to a place in it, it is not told whole
+        if known is None:
+            self._contexts.keep(asked, context)
+        if self.word is not None:
+            self._keep(inside_of(self.word, told, context))
+
+    def _told_whole(self, talk: Conversation, asked: Examine, told: Examined) -> None:
+        self._contexts.keep(asked, talk.map_of(asked, told))
+        clicked, self._clicked = self._clicked, None
+        index = self._contexts.index_at(*clicked) if clicked is not None else None
+        if clicked is not None and index is not None:
+            self._selection.select_token(clicked[0], index)
+        elif clicked is not None and not self._contexts.count(clicked[0]):
+            text = "The model does not read this text: its chat template leaves it out."
+            self.questions.refuse(Problem("NotRead", text))
+        self._refresh()
+
+    def _want_rows(self) -> None:
+        """Ask for the selected layer's rows of attention, where they are not known."""
+        attention, question = (
+            self.inside.attention if self.inside else None,
+            self._asking.of(self.word),
+        )
+        layer = self.layer
+        if attention is None or question is None or layer is None or layer in attention.rows:
+            return
+        word = self.word
+
+        def told(more: Examined) -> None:
+            if self.word == word and self.inside is not None and more.attention is not None:
+                known = inside_of(self.inside.word, more, None).attention
+                if known is not None:
+                    self._keep(replace(self.inside, attention=attention.with_rows(known.rows)))
+
+        asked = msgspec.structs.replace(
+            question[1], lens=False, attention_layers=[layer], sampling=None, record=False
+        )
+        self._rows.ask(asked, told, lambda failed: None)
+
+    def _keep(self, inside: Inside) -> None:
+        """This is known of the word now."""
+        self.inside = self._kept[inside.word.key] = inside
+        self._kept.move_to_end(inside.word.key)
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        self._want_rows()
+        self._light()
+        self.changed.emit()
+
+    def _stop(self) -> None:
+        self._settle.stop()
+        self._rows.forget()
+        self.questions.forget()
+
+    def _light(self) -> None:
+        """Find the sources of the word again, and light them."""
+        inside = self.inside
+        self.sources = None
+        if inside is not None and inside.attention is not None and inside.context is not None:
+            weights = inside.attention.weights(self.layer, self.head)
+            self.sources = None if weights is None else Sources(inside.context, weights)
+        lit = self.sources.lights() if self.sources is not None and self._shown else {}
+        if lit != self._lit:
+            self._lit = lit
+            self.lit_changed.emit()
+
+    # What happens elsewhere
+
+    def _selection_changed(self) -> None:
+        before, self._selected = self._selected, self._selection.now
+        now = self._selected
+        if now.token != before.token:
+            self.following = now.token is None
+            self._refresh()
+            self._want()
+        elif (now.layer, now.head) != (before.layer, before.head):
+            self._want()
+            self._light()
+            self.changed.emit()
+
+    def _busy_changed(self, busy: bool) -> None:
+        if busy and self.live:
+            self.following = True
+        self._refresh()
+        if not busy:
+            self._want()
+        self.changed.emit()
+
+    def _basis_now(self) -> tuple[object, ...]:
+        """What all that is kept depends on."""
+        return self._session.model, self._chat.details.system
+
+    def _basis_changed(self) -> None:
+        basis = self._basis_now()
+        if basis != self._basis:
+            self._basis = basis
+            self._stop()
+            self._kept.clear()
+            self._contexts.forget()
+            self.word = self.inside = None
+            self._refresh()
+        self.changed.emit()
+
+    def _preference_changed(self, field: str) -> None:
+        if field == "token_live":
+            self._want()
+            self.changed.emit()

@@ -1,0 +1,1 @@
+"""The Token view: how a word came to be."""

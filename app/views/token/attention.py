@@ -1,0 +1,275 @@
+"""Attention: a map of all layers and heads, steppers through them, and the sources they find."""
+
+from functools import partial
+
+from PySide6.QtCore import QEvent, QRectF, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+
+from app.state.selection import Selection
+from app.state.token.readings import AttentionReading, Measure
+from app.state.token.sources import Sources, WordSource
+from app.state.token.structure import ModelParts
+from app.state.token.token import TokenState
+from app.theme import fonts
+from app.theme.theme import tokens
+from app.theme.tokens import GRID
+from app.views.token.sources import SourceLine, SourceList
+from app.views.token.stepper import NumberStepper
+from app.views.token.words import percent, shown
+from app.widgets.basics import TEXT_SIZE, label
+from app.widgets.plots.cells import grid_of
+from app.widgets.plots.heat_map import HeatMap
+
+MAP = 200  # pixels of the map's height
+MEASURES: dict[Measure, tuple[str, str]] = {
+    "entropy": ("Spread", "How spread out each head looks: entropy, in bits"),
+    "distance": ("Distance", "How far back each head looks on average, in tokens"),
+    "first": ("First token", "How much each head looks at the first token, where most rest"),
+}
+SINK, TEMPLATE = "First token", "Chat template"
+
+
+class AttentionPanel(QWidget):
+    """Shows `TokenState.inside.attention`. Layer and head are those of the selection."""
+
+    place_wanted = Signal(int, int)  # a message and a place in its text
+
+    def __init__(self, state: TokenState, selection: Selection) -> None:
+        super().__init__()
+        self._state, self._selection = state, selection
+        self._measure: Measure = "entropy"
+        self._shown: tuple[object, ...] = ()
+        self._listed: list[WordSource | None] = []
+        self.map = HeatMap("Attention of all layers and heads")
+        self.map.pointed.connect(self._map_pointed)
+        self.blank = BlankMap()
+        self.layers = NumberStepper("Layer", "all", "Average over layers")
+        self.heads = NumberStepper("Head", "all", "Average over heads")
+        self.layers.stepped.connect(self._layer_stepped)
+        self.heads.stepped.connect(self._head_stepped)
+        self.says = label("", "quiet", "small", wrap=True)
+        self.list = SourceList()
+        self.list.picked.connect(self._source_picked)
+        self._choices = {measure: self._choice(measure) for measure in MEASURES}
+        self._lay_out()
+        self._scale()
+
+    def refresh(self) -> None:
+        """Show what is known of the word now."""
+        inside = self._state.inside
+        attention = inside.attention if inside is not None else None
+        self._show_map(attention, self._state.parts)
+        self._show_steppers(attention)
+        self._show_sources(attention)
+
+    def rows(self) -> list[list[str]]:
+        """Of each layer and head all measures, titles on top."""
+        inside = self._state.inside
+        attention = inside.attention if inside is not None else None
+        head = ["Layer", "Head", "Bits", "Back", "First"]
+        if attention is None:
+            return [head]
+        return [head] + [
+            [str(layer), str(n), *(f"{attention.maps[m][at, n]:.4g}" for m in MEASURES)]
+            for at, layer in enumerate(attention.layers)
+            for n in range(attention.n_head)
+        ]
+
+    def source_rows(self) -> list[list[str]]:
+        """The list of sources, titles on top."""
+        return [
+            ["Source", "Share"],
+            *([line.text, percent(line.share)] for line in self.list.lines),
+        ]
+
+    # Parts
+
+    def _show_map(self, attention: AttentionReading | None, parts: ModelParts | None) -> None:
+        shape = (parts.n_layer, parts.n_head) if parts is not None else (0, 0)
+        shown_now = attention, self._measure, shape
+        if shown_now != self._shown:
+            self._shown = shown_now
+            if attention is not None:
+                layers = attention.layers
+                grid = grid_of(
+                    attention.maps[self._measure],
+                    row_title="layer",
+                    column_title="head",
+                    row_name=lambda row: str(layers[row]),
+                )
+                self.map.show_cells(grid)
+            self.map.setVisible(attention is not None)
+            self.blank.show_shape(shape)
+            self.blank.setVisible(attention is None and parts is not None)
+        layer, head = self._state.layer, self._state.head
+        row = attention.layers.index(layer) if attention is not None and layer is not None else None
+        self.map.frame_row(row)
+        self.map.mark({(row, head): "selected"} if row is not None and head is not None else {})
+        if row is not None:
+            self.map.set_cursor(row, head if head is not None else self.map.at[1], scroll=False)
+
+    def _show_steppers(self, attention: AttentionReading | None) -> None:
+        for stepper in (self.layers, self.heads):
+            stepper.setEnabled(attention is not None)
+        layer, head = self._state.layer, self._state.head
+        self.layers.show_value(None if layer is None else str(layer))
+        self.heads.show_value(None if head is None else str(head))
+        self.heads.setEnabled(attention is not None and layer is not None)
+
+    def _show_sources(self, attention: AttentionReading | None) -> None:
+        sources, inside, parts = self._state.sources, self._state.inside, self._state.parts
+        if sources is None or inside is None or inside.context is None:
+            self._listed = []
+            self.list.show_lines(())
+            self.says.setText(self._waiting(attention, parts))
+            return
+        lines: list[SourceLine] = [SourceLine(SINK, sources.first, None)]
+        self._listed = [None]
+        if sources.in_template > 0:
+            lines.append(SourceLine(TEMPLATE, sources.in_template, None))
+            self._listed.append(None)
+        for source in sources.listed():
+            self._listed.append(source)
+            lines.append(_line(source, sources))
+        self.list.show_lines(lines)
+        brightest = percent(sources.largest)
+        self.says.setText(
+            f"{self._whose()}. The brighter a word is lit, the more: up to {brightest}."
+        )
+
+    def _whose(self) -> str:
+        layer, head = self._state.layer, self._state.head
+        if layer is None:
+            return "Where all heads of all layers looked, on average"
+        who = f"head {head}" if head is not None else "the heads on average"
+        return f"Where layer {layer} looked: {who}"
+
+    def _waiting(self, attention: AttentionReading | None, parts: ModelParts | None) -> str:
+        """What is to be seen here, as far as the file's header tells."""
+        if attention is not None:
+            return "Reading that layer's heads…"
+        if parts is None:
+            return "Which words each head looked at; they are lit in the chat."
+        window = f", some see only {parts.window} tokens back" if parts.window else ""
+        return (
+            f"{parts.n_layer} layers of {parts.n_head} heads each{window}: which words they looked"
+            " at. They are lit in the chat."
+        )
+
+    # What a person does
+
+    def _choice(self, measure: Measure) -> QToolButton:
+        title, says = MEASURES[measure]
+        button = QToolButton()
+        button.setText(title)
+        button.setCheckable(True)
+        button.setChecked(measure == self._measure)
+        button.setAccessibleName(says)
+        button.setToolTip(says)
+        button.clicked.connect(partial(self._show_measure, measure))
+        return button
+
+    def _show_measure(self, measure: Measure) -> None:
+        self._measure = measure
+        for one, button in self._choices.items():
+            button.setChecked(one == measure)
+        self.refresh()
+
+    def _map_pointed(self, row: int, column: int) -> None:
+        inside = self._state.inside
+        if inside is not None and inside.attention is not None:
+            self._selection.select_head(inside.attention.layers[row], column)
+
+    def _layer_stepped(self, by: int) -> None:
+        inside = self._state.inside
+        if inside is None or inside.attention is None:
+            return
+        layers, now, head = inside.attention.layers, self._state.layer, self._state.head
+        at = layers.index(now) + by if now is not None else (0 if by > 0 else len(layers) - 1)
+        if by == 0 or not 0 <= at < len(layers):
+            self._selection.select_layer(None)
+        elif head is not None:
+            self._selection.select_head(layers[at], head)
+        else:
+            self._selection.select_layer(layers[at])
+
+    def _head_stepped(self, by: int) -> None:
+        inside, layer = self._state.inside, self._state.layer
+        if inside is None or inside.attention is None or layer is None:
+            return
+        count, now = inside.attention.n_head, self._state.head
+        at = now + by if now is not None else (0 if by > 0 else count - 1)
+        if by == 0 or not 0 <= at < count:
+            self._selection.select_layer(layer)
+        else:
+            self._selection.select_head(layer, at)
+
+    def _source_picked(self, at: int) -> None:
+        source = self._listed[at] if at < len(self._listed) else None
+        if source is not None and source.part is not None:
+            self.place_wanted.emit(source.part.message, source.part.first)
+
+    # Looks
+
+    def _lay_out(self) -> None:
+        choices = QHBoxLayout()
+        choices.setSpacing(GRID // 2)
+        for button in self._choices.values():
+            choices.addWidget(button)
+        choices.addStretch(1)
+        steppers = QHBoxLayout()
+        steppers.setSpacing(2 * GRID)
+        steppers.addWidget(self.layers)
+        steppers.addWidget(self.heads)
+        steppers.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID // 2)
+        column.addLayout(choices)
+        column.addWidget(self.map)
+        column.addWidget(self.blank)
+        column.addLayout(steppers)
+        column.addWidget(self.says)
+        column.addWidget(self.list)
+        column.addStretch(1)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in TEXT_SIZE:
+            self._scale()
+
+    def _scale(self) -> None:
+        self.map.setFixedHeight(fonts.px(MAP))
+        self.blank.setFixedHeight(fonts.px(MAP))
+
+
+class BlankMap(QWidget):
+    """Layers and heads of a model that has not said anything yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shape = (0, 0)
+
+    def show_shape(self, shape: tuple[int, int]) -> None:
+        """So many layers, of so many heads each."""
+        self._shape = shape
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        painter = QPainter(self)
+        rows, columns = self._shape
+        wide, tall = self.width() / max(columns, 1), self.height() / max(rows, 1)
+        gap = 1 if min(wide, tall) > 3 else 0
+        for row in range(rows):
+            for column in range(columns):
+                cell = QRectF(column * wide, row * tall, wide - gap, tall - gap)
+                painter.fillRect(cell, QColor(tokens().raised))
+        painter.end()
+
+
+def _line(source: WordSource, sources: Sources) -> SourceLine:
+    if source.picture is not None:
+        return SourceLine(f"Picture {source.picture}", source.share, None)
+    strength = (source.share / sources.largest) ** 0.5 if sources.largest > 0 else 0.0
+    return SourceLine(shown(source.text), source.share, strength)

@@ -1,0 +1,146 @@
+"""Which word is looked at, how to go to others, and what is going on."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+
+from app import names
+from app.state.problem import Problem
+from app.state.workbench import Workbench
+from app.theme.tokens import GRID
+from app.views.token.words import BETWEEN, shown
+from app.widgets.basics import Button, IconButton, label, set_tone
+from app.widgets.controls.elided import ElidedLabel
+from app.widgets.numbers import grouped
+from app.widgets.tips import set_tip
+
+COST = "Follows each word while it is written; answers are up to 8 % slower meanwhile"
+NOTHING = "Click a word in the chat to see how it came to be."
+
+
+class TokenHead(QWidget):
+    """`copy_picture`, `copy_text` and `toggle_table` are what its buttons do."""
+
+    def __init__(
+        self,
+        bench: Workbench,
+        copy_picture: Callable[[], object],
+        copy_text: Callable[[], object],
+        toggle_table: Callable[[], object],
+    ) -> None:
+        super().__init__()
+        self._bench, self._state = bench, bench.token
+        state = self._state
+        self.before = IconButton("chevron-left", "The word before", lambda: state.step(-1), 16)
+        self.after = IconButton("chevron-right", "The next word", lambda: state.step(1), 16)
+        self.word = ElidedLabel()
+        self.word.setProperty("letters", "strong")
+        self.live = QToolButton()
+        self.live.setText("Live")
+        self.live.setCheckable(True)
+        self.live.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.live.clicked.connect(lambda: state.toggle_live())
+        self.newest = Button("Newest word", state.follow, "link")
+        self.picture = IconButton("picture", "Copy as picture", copy_picture)
+        self.text = IconButton("copy", "Copy as text", copy_text)
+        self.switch = IconButton("table", "Show as tables (Ctrl+T)", toggle_table)
+        self.about = label("", "quiet", "small", wrap=True)
+        self.says = label("", "quiet", wrap=True)
+        self.act = Button("", self._act, "link")
+        self._does: Callable[[], object] = state.ask
+        self._lay_out()
+
+    def refresh(self) -> None:
+        """Show the word and the status as they are now."""
+        state, word = self._state, self._state.word
+        self.word.setText(f"“{shown(word.text)}”" if word is not None else "No word yet")
+        self.word.setAccessibleName(f"Word {shown(word.text)}" if word is not None else "No word")
+        self.before.setEnabled(word is not None and word.index > 0)
+        self.after.setEnabled(word is not None and word.index + 1 < state.count)
+        self.live.setChecked(state.live)
+        self.live.setAccessibleName(f"Live view {'on' if state.live else 'off'}")
+        set_tip(self.live, f"{COST} (Ctrl+L)")
+        self.newest.setVisible(state.can_follow)
+        self.about.setText(self._about())
+        self._show_status()
+
+    def show_table(self, as_table: bool) -> None:
+        """Which way the switch leads."""
+        words = "charts" if as_table else "tables"
+        self.switch.set_picture("chart" if as_table else "table", f"Show as {words} (Ctrl+T)")
+
+    @property
+    def caption(self) -> str:
+        """The word with its message, as pictures and texts begin."""
+        return BETWEEN.join(part for part in (self.word.text(), self.about.text()) if part)
+
+    def _about(self) -> str:
+        """Where the word stands, and what was computed for it."""
+        state, word = self._state, self._state.word
+        if word is None:
+            return f"{NOTHING} Live is {'on' if state.live else 'off'}: {COST.lower()}."
+        row = self._bench.chat.row_of(word.message)
+        if row is None:
+            return ""
+        message = self._bench.chat.path[row]
+        user = message.role == "user"
+        whose = "your message" if user else names.title(message.model) or "the answer"
+        parts = [f"word {grouped(word.index + 1)} of {whose}"]
+        inside = state.inside
+        if inside is not None and inside.context is not None:
+            parts.append(f"after {grouped(inside.n_context)} tokens")
+            if inside.n_computed > 1:
+                parts.append(f"{grouped(inside.n_computed)} of them computed again")
+            if inside.note:
+                parts.append(inside.note)
+        return BETWEEN.join(parts)
+
+    def _show_status(self) -> None:
+        questions = self._state.questions
+        text, words, tone = "", "", "quiet"
+        if questions.problem is not None:
+            text, words, tone = self._problem(questions.problem)
+        elif questions.status == "slow":
+            text, words = "Computing…", "Cancel"
+            if self._state.waits:
+                text = "Waiting until the answer is written…"
+            self._does = questions.cancel
+        self.says.setText(text)
+        set_tone(self.says, tone)
+        self.act.set_text(words or "–")
+        self.act.setVisible(bool(words))
+        self.says.setVisible(bool(text))
+
+    def _problem(self, problem: Problem) -> tuple[str, str, str]:
+        if problem.action == "restart":
+            self._does = self._bench.session.restart
+            return problem.text, "Restart", "warn"
+        if problem.action == "retry":
+            self._does = self._state.ask
+            return problem.text, "Look again", "quiet"
+        calm = ("NoModel", "Loading", "Unable", "OtherModel", "NotRead")
+        return problem.text, "", "quiet" if problem.kind in calm else "bad"
+
+    def _act(self) -> None:
+        self._does()
+
+    def _lay_out(self) -> None:
+        line = QHBoxLayout()
+        line.setSpacing(GRID // 2)
+        line.addWidget(self.before)
+        line.addWidget(self.after)
+        line.addSpacing(GRID // 2)
+        line.addWidget(self.word, 1)
+        for widget in (self.newest, self.live, self.picture, self.text, self.switch):
+            line.addWidget(widget)
+        status = QHBoxLayout()
+        status.setSpacing(GRID)
+        status.addWidget(self.says, 1)
+        status.addWidget(self.act)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID // 2)
+        column.addLayout(line)
+        column.addWidget(self.about)
+        column.addLayout(status)

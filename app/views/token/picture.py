@@ -1,0 +1,117 @@
+"""The picture that was looked at most, its patches as bright as they were looked at."""
+
+from PySide6.QtCore import QEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.client import Latest
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.theme.tokens import GRID
+from app.views.talk.pictures.seen import tiled_of
+from app.views.token.words import percent
+from app.widgets.basics import TEXT_SIZE, label
+from app.widgets.pictures.cells import Cell, CellPictures
+from engine.protocol import Failed, PicturePlan, PictureSeen, PlacedRows, ShowPicture
+
+HIGH = 220  # pixels
+
+
+class LookedAtPicture(QWidget):
+    """Shows nothing where the context has no picture."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._state = bench.token
+        self._asked = Latest(bench.client)
+        self._digest = ""
+        self._plan: PicturePlan | None = None
+        self._pixels: list[bytes] = []  # what the images lie in
+        self.says = label("", "quiet", "small", wrap=True)
+        self.views = CellPictures("LookedAtPicture of the picture that were looked at")
+        self.views.marked.connect(self._tell)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, GRID, 0, 0)
+        column.setSpacing(GRID // 2)
+        column.addWidget(self.says)
+        column.addWidget(self.views)
+        self._scale()
+        self.hide()
+
+    def refresh(self) -> None:
+        """Show the picture with the largest share of the word's sources."""
+        strongest = self._strongest()
+        self.setVisible(strongest is not None)
+        if strongest is None:
+            self._asked.forget()
+            self._digest, self._plan = "", None
+            return
+        rows, share = strongest
+        self.says.setText(f"Picture {rows.picture} was looked at with {percent(share)}.")
+        if rows.digest != self._digest:
+            self._digest, self._plan = rows.digest, None
+            self.views.show_pictures([])
+            self._asked.ask(ShowPicture(0, rows.digest), self._show, self._failed)
+        self._shade()
+
+    def weights(self) -> dict[Cell, float]:
+        """The share of each cell of the picture shown."""
+        sources, plan, strongest = self._state.sources, self._plan, self._strongest()
+        if sources is None or plan is None or strongest is None:
+            return {}
+        found: dict[Cell, float] = {}
+        for (picture, view), rows in sources.of_rows().items():
+            if picture == strongest[0].picture:
+                cells = plan.views[view].rows * plan.views[view].columns
+                for row, share in rows.items():
+                    cell = row - plan.views[view].extras
+                    if 0 <= cell < cells:
+                        found[view, cell] = share
+        return found
+
+    def _strongest(self) -> tuple[PlacedRows, float] | None:
+        """A piece of the picture with the largest share, and that share."""
+        sources, inside = self._state.sources, self._state.inside
+        if sources is None or inside is None or inside.context is None:
+            return None
+        shares: dict[int, float] = {}
+        for (picture, _), rows in sources.of_rows().items():
+            shares[picture] = shares.get(picture, 0.0) + sum(rows.values())
+        if not shares:
+            return None
+        most = max(shares, key=lambda picture: shares[picture])
+        piece = next(rows for rows in inside.context.rows if rows.picture == most)
+        return piece, shares[most]
+
+    def _show(self, seen: PictureSeen) -> None:
+        self._plan = seen.plan
+        self._pixels = [view.pixels for view in seen.views]
+        views = zip(seen.views, seen.plan.views, strict=True)
+        self.views.show_pictures([tiled_of(view, about, len(seen.views)) for view, about in views])
+        self._shade()
+
+    def _failed(self, failed: Failed) -> None:
+        self.says.setText(failed.message)
+
+    def _shade(self) -> None:
+        weights = self.weights()
+        most = max(weights.values(), default=0.0)
+        strengths = {cell: (share / most) ** 0.5 for cell, share in weights.items() if most > 0}
+        self.views.shade(strengths)
+        if self.views.cell is not None:
+            self._tell(self.views.cell)
+
+    def _tell(self, cell: Cell) -> None:
+        share = self.weights().get(cell)
+        if share is not None and self._plan is not None:
+            row, column = divmod(cell[1], self._plan.views[cell[0]].columns)
+            said = f"Patch {column + 1} from the left, {row + 1} from the top: {percent(share)}"
+            self.views.setAccessibleDescription(said)
+            self.views.setToolTip(said)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in TEXT_SIZE:
+            self._scale()
+
+    def _scale(self) -> None:
+        self.views.setFixedHeight(fonts.px(HIGH))

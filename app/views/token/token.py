@@ -1,0 +1,182 @@
+"""How a word came to be: logit lens, attention, choice and time, beside or below each other."""
+
+from PySide6.QtCore import QEvent
+from PySide6.QtGui import QGuiApplication, QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QGridLayout, QScrollArea, QVBoxLayout, QWidget
+
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.theme.tokens import GRID, PADDING
+from app.views.token.attention import AttentionPanel
+from app.views.token.choice import ChoicePanel
+from app.views.token.copies import picture_of, text_of
+from app.views.token.head import TokenHead
+from app.views.token.lens import LensChart
+from app.views.token.picture import LookedAtPicture
+from app.views.token.tables import Section
+from app.views.token.time import TimePanel
+from app.views.token.words import percent, place, shown
+from app.widgets.basics import TEXT_SIZE, divider, scrolled
+
+WIDE = 660  # pixels from which on there are two columns
+
+
+class TokenView(QWidget):
+    """Shows `bench.token`, alive while an answer is written."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._bench, self._state = bench, bench.token
+        self.head = TokenHead(bench, self.copy_picture, self.copy_text, self.toggle_table)
+        self.lens = LensChart()
+        self.lens.pointed.connect(bench.selection.select_layer)
+        self.lens.opened.connect(self._open_layer)
+        self.attention = AttentionPanel(bench.token, bench.selection)
+        self.attention.place_wanted.connect(bench.token.look_at)
+        self.patches = LookedAtPicture(bench)
+        self.choice, self.time = ChoicePanel(), TimePanel()
+        looks = QWidget()
+        column = QVBoxLayout(looks)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.attention)
+        column.addWidget(self.patches)
+        self.sections = (
+            Section("Logit lens", self.lens, self._lens_rows, 2),
+            Section("Attention", looks, self.attention.rows, 0),
+            Section("Choice", self.choice, self.choice.rows),
+            Section("Time", self.time, self.time.rows, 2),
+        )
+        self._body = QWidget()
+        self._grid = QGridLayout(self._body)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setHorizontalSpacing(2 * PADDING)
+        self._grid.setVerticalSpacing(PADDING)
+        self._columns = 0
+        self._area: QScrollArea = scrolled(self._body)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PADDING, GRID, PADDING, GRID)
+        column.setSpacing(GRID)
+        column.addWidget(self.head)
+        column.addWidget(divider())
+        column.addWidget(self._area, 1)
+        bench.token.changed.connect(self.refresh)
+        bench.splits.changed.connect(self._show_time)
+        bench.selection.changed.connect(self._show_selected)
+        bench.session.changed.connect(self.refresh)
+        self.refresh()
+
+    @property
+    def as_table(self) -> bool:
+        """Whether numbers alone are shown."""
+        return self.sections[0].as_table
+
+    def toggle_table(self) -> None:
+        """Charts or tables; the same numbers."""
+        as_table = not self.as_table
+        self.head.show_table(as_table)
+        for section in self.sections:
+            section.show_table(as_table)
+
+    def copy_picture(self) -> None:
+        """Put the drawing on the clipboard, with the model, the prompt's beginning and the seed."""
+        QGuiApplication.clipboard().setPixmap(
+            picture_of(self._bench, self.head.caption, self._body)
+        )
+
+    def copy_text(self) -> None:
+        """The same as text, with all numbers."""
+        parts = [section.text for section in self.sections]
+        sources = "\n".join("\t".join(row) for row in self.attention.source_rows())
+        parts.insert(2, f"Sources\n{sources}")
+        QGuiApplication.clipboard().setText(text_of(self._bench, self.head.caption, parts))
+
+    def refresh(self) -> None:
+        if not self.isVisible():
+            return
+        state, parts = self._state, self._state.parts
+        self.head.refresh()
+        inside = state.inside
+        lens = inside.lens if inside is not None else None
+        if lens is not self.lens.reading or lens is None:
+            self.lens.show_reading(lens, parts.n_layer if parts is not None else 0)
+        self.attention.refresh()
+        self.patches.refresh()
+        waiting = "Shown once a word is looked at."
+        choice = inside.choice if inside is not None else None
+        recorded = state.recorded
+        self.choice.show_choice(choice, recorded, waiting)
+        self._show_time()
+        self._show_selected()
+        for section in self.sections:
+            section.refresh()
+
+    def _show_time(self) -> None:
+        if self.isVisible():
+            inside = self._state.inside
+            step = inside.step if inside is not None else None
+            times = self._bench.splits.latest if self._bench.chat.busy else None
+            self.time.show_step(step, times, "measured when a word is looked at")
+
+    def _show_selected(self) -> None:
+        self.lens.show_selected(self._bench.selection.now.layer)
+
+    def _open_layer(self, layer: int) -> None:
+        self._bench.selection.select_layer(layer)
+        self._bench.selection.show_in("tensors")
+
+    def _lens_rows(self) -> list[list[str]]:
+        """Of each layer its words and the rank of the one that came, titles on top."""
+        rows = [["Layer", "Says", "%", "Rank", "Its %", "Bits"]]
+        reading = self.lens.reading
+        for at in range(len(reading) if reading is not None else 0):
+            assert reading is not None
+            best = reading.guesses(at)[0]
+            rows.append(
+                [
+                    self.lens.title_of(reading.layers[at]),
+                    shown(best.text),
+                    percent(best.probability),
+                    place(int(reading.rank[at])),
+                    percent(float(reading.probability[at])),
+                    f"{float(reading.entropy[at]):.1f}",
+                ]
+            )
+        return rows
+
+    # Looks
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        super().showEvent(event)
+        self._state.shown(True)
+        self._arrange()
+        self.refresh()
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
+        super().hideEvent(event)
+        self._state.shown(False)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._arrange()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in TEXT_SIZE:
+            self._arrange()
+
+    def _arrange(self) -> None:
+        """The lens at the left of the others where there is room for two columns."""
+        columns = 2 if self.width() - 2 * PADDING >= fonts.px(WIDE) else 1
+        if columns == self._columns:
+            return
+        self._columns = columns
+        lens, *others = self.sections
+        for section in self.sections:
+            self._grid.removeWidget(section)
+        self._grid.addWidget(lens, 0, 0, len(others) if columns == 2 else 1, 1)
+        for at, section in enumerate(others):
+            self._grid.addWidget(section, at + 2 - columns, columns - 1)
+        self._grid.setColumnStretch(0, 11)
+        self._grid.setColumnStretch(1, 10 if columns == 2 else 0)
+        for row in range(len(self.sections)):
+            self._grid.setRowStretch(row, int(row == len(self.sections) - columns))

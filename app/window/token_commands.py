@@ -1,0 +1,45 @@
+"""The commands of the Token view."""
+
+from app.views.token.token import TokenView
+from app.widgets.commands import Command
+from app.window.desk import Desk
+
+
+def _has_word(w: Desk) -> bool:
+    return w.bench.token.word is not None
+
+
+TOKEN: tuple[Command[Desk], ...] = (
+    Command(
+        id="token.live",
+        title="Look into answers while they are written",
+        run=lambda w: w.bench.token.toggle_live(),
+        menu="View",
+        key="Ctrl+L",
+        checked=lambda w: w.bench.token.live,
+    ),
+    Command(
+        id="token.before",
+        title="Look at the word before",
+        run=lambda w: w.bench.token.step(-1),
+        enabled=_has_word,
+    ),
+    Command(
+        id="token.after",
+        title="Look at the next word",
+        run=lambda w: w.bench.token.step(1),
+        enabled=_has_word,
+    ),
+    Command(
+        id="token.picture",
+        title="Copy how the word came to be as a picture",
+        run=lambda w: w.inspector.view(TokenView).copy_picture(),
+        enabled=_has_word,
+    ),
+    Command(
+        id="token.text",
+        title="Copy how the word came to be as text",
+        run=lambda w: w.inspector.view(TokenView).copy_text(),
+        enabled=_has_word,
+    ),
+)

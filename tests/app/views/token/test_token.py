@@ -1,0 +1,353 @@
+"""What the Token view shows of a word, and what a person does with it."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.state.workbench import Workbench
+from app.views.token.token import TokenView
+from engine.protocol import Cancel, Examine, Failed, ReadFile
+from tests.app.helpers import inside
+from tests.app.helpers.gui import Talk
+from tests.app.helpers.painted import texts
+from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.views.talk.driving import view as message
+
+WORDS = ("The", " capital", " is", " Paris", ".")
+LEFT = Qt.MouseButton.LeftButton
+
+
+@pytest.fixture
+def token(bench: Workbench, engine: ScriptedEngine, qtbot: QtBot) -> TokenView:
+    """The view beside an answer, of which no word is looked at yet."""
+    bench.preferences.update(token_live=False)
+    assert bench.chat.send("What is the capital of France?")
+    engine.write(*WORDS)
+    engine.end(n=len(WORDS))
+    made = TokenView(bench)
+    qtbot.addWidget(made)
+    made.resize(900, 900)
+    made.show()
+    qtbot.waitExposed(made)
+    return made
+
+
+@pytest.fixture
+def look(token: TokenView, bench: Workbench, engine: ScriptedEngine) -> Callable[[int], Examine]:
+    """Look at a word of the answer and hear of it."""
+
+    def look(index: int) -> Examine:
+        bench.selection.select_token(bench.chat.path[1].id, index)
+        bench.token.ask()
+        request = inside.answer(engine)
+        QApplication.processEvents()
+        return request
+
+    return look
+
+
+def painted(widget: object) -> list[str]:
+    return [text.text for text in texts(widget)]  # type: ignore[arg-type]
+
+
+def test_before_a_word_it_says_what_there_is(token: TokenView, bench: Workbench) -> None:
+    assert "8 % slower" in token.head.live.toolTip()
+    assert "Ctrl+L" in token.head.live.toolTip()
+    assert token.head.word.text() == "“.”"  # the newest
+    assert painted(token.choice.bars)[1:5] == [".", "80 %", ".!", "14 %"]
+    bench.chat.open(None)
+    assert token.head.word.text() == "No word yet"
+    assert "Click a word" in token.head.about.text()
+    assert "8 % slower" in token.head.about.text()
+
+
+def test_the_lens_shows_each_layers_words_and_the_climb(
+    token: TokenView, look: Callable[[int], Examine]
+) -> None:
+    look(3)
+    shown = painted(token.lens)
+    assert "rank of “Paris”" in shown
+    assert [text for text in shown if text.isdecimal()][:3] == ["1", "29", "1"]
+    assert "out" in shown
+    reading = token.lens.reading
+    assert reading is not None
+    assert reading.leads_from == 20
+    assert token.lens.says(0).startswith("The model's answer: Paris 90 %")
+    assert "at rank 4\u2009000 with < 0.1 %" in token.lens.says(30)
+    rows = token._lens_rows()
+    assert [row[3] for row in rows[1:]] == [
+        f"{rank:,}".replace(",", "\u2009") for rank in reading.rank.tolist()
+    ]
+    assert token.lens.accessibleDescription().endswith("It leads from layer 20 on")
+
+
+def test_the_lens_walks_and_selects_layers(
+    token: TokenView, bench: Workbench, look: Callable[[int], Examine]
+) -> None:
+    look(3)
+    token.lens.setFocus()
+    QTest.keyClick(token.lens, Qt.Key.Key_End)
+    assert bench.selection.now.layer == 0
+    QTest.keyClick(token.lens, Qt.Key.Key_Up)
+    assert bench.selection.now.layer == 1
+    place = token.lens.cell_area(5, 1).center().toPoint()
+    QTest.mouseClick(token.lens, LEFT, pos=place)
+    assert bench.selection.now.layer == 25
+    assert (token.lens.row, token.lens.column) == (5, 1)
+    bench.selection.select_layer(2)
+    assert token.lens.row == 28
+    wanted: list[str] = []
+    bench.selection.page_wanted.connect(wanted.append)
+    QTest.keyClick(token.lens, Qt.Key.Key_Return)
+    assert wanted == ["tensors"]
+    assert bench.selection.now.layer == 2
+
+
+@pytest.mark.parametrize("layers", [18, 30, 80])
+@pytest.mark.parametrize("width", [560, 900, 1400])
+def test_every_layer_has_a_row_at_any_width(
+    token: TokenView, bench: Workbench, engine: ScriptedEngine, layers: int, width: int
+) -> None:
+    token.resize(width, 700)
+    bench.selection.select_token(bench.chat.path[1].id, 3)
+    bench.token.ask()
+    inside.answer(engine, layers=layers, heads=4)
+    QApplication.processEvents()
+    lens = token.lens
+    assert lens.row_area(layers).bottom() <= lens.height() + 1
+    assert lens.cell_area(0, lens.columns() - 1).right() <= lens._climb().left()
+    numbers = [text for text in texts(lens) if text.text == "rank of “Paris”"]
+    assert all(text.area.right() <= lens.width() + 1 for text in numbers)
+
+
+def test_the_map_shows_all_heads_and_selects_one(
+    token: TokenView, bench: Workbench, look: Callable[[int], Examine], engine: ScriptedEngine
+) -> None:
+    request = look(3)
+    panel = token.attention
+    places = len(inside.items(request).ids) // 4
+    full = inside.rows(places)
+    entropy = -(full * np.log2(full)).sum(-1)
+    assert panel.map.value(7, 3) == pytest.approx(entropy[7, 3], rel=1e-4)
+    panel._choices["first"].click()
+    assert panel.map.value(7, 3) == pytest.approx(full[7, 3, 0], rel=1e-4)
+    panel.map.setFocus()
+    panel.map.set_cursor(7, 2)
+    QTest.keyClick(panel.map, Qt.Key.Key_Right)
+    assert (bench.selection.now.layer, bench.selection.now.head) == (7, 3)
+    assert panel.list.lines == ()
+    assert "Reading" in panel.says.text()
+    inside.answer(engine)
+    of_chat = full[7, 3, [*range(3, 9), 14, 15, 16]]
+    assert panel.list.lines[0].share == pytest.approx(full[7, 3, 0])
+    assert [line.share for line in panel.list.lines[2:]] == pytest.approx(sorted(of_chat)[::-1])
+    assert "layer 7 looked: head 3" in panel.says.text()
+
+
+def test_steppers_go_through_layers_and_heads(
+    token: TokenView, bench: Workbench, look: Callable[[int], Examine]
+) -> None:
+    look(3)
+    panel, selection = token.attention, bench.selection
+    assert not panel.heads.isEnabled()
+    QTest.keyClick(panel.layers, Qt.Key.Key_Right)
+    assert selection.now.layer == 0
+    panel.layers.after.click()
+    assert (selection.now.layer, panel.layers.text) == (1, "1")
+    panel.heads.before.click()
+    assert (selection.now.layer, selection.now.head) == (1, 8)
+    panel.layers.before.click()
+    assert (selection.now.layer, selection.now.head) == (0, 8)
+    panel.heads.all.click()
+    assert (selection.now.layer, selection.now.head) == (0, None)
+    panel.layers.before.click()
+    assert (selection.now.layer, panel.layers.text) == (None, "all")
+
+
+def test_sources_are_listed_with_the_first_token_apart(
+    token: TokenView, bench: Workbench, look: Callable[[int], Examine]
+) -> None:
+    request = look(3)
+    mean = inside.rows(len(inside.items(request).ids) // 4).mean((0, 1))
+    lines = token.attention.list.lines
+    assert [line.text for line in lines[:2]] == ["First token", "Chat template"]
+    assert lines[0].share == pytest.approx(mean[0])
+    template = [1, 2, *range(9, 14)]
+    assert lines[1].share == pytest.approx(mean[template].sum(), rel=1e-4)
+    assert lines[2].strength == pytest.approx(1.0)
+    shares = [line.share for line in lines[2:]]
+    assert shares == sorted(shares, reverse=True)
+    assert "France?" in painted(token.attention.list)
+    at = [line.text for line in lines].index("is")
+    chosen: list[tuple[int, int]] = []
+    token.attention.place_wanted.connect(lambda *place: chosen.append(place))
+    token.attention.list.go(at)
+    QTest.keyClick(token.attention.list, Qt.Key.Key_Return)
+    assert chosen
+
+
+def test_sources_are_lit_in_the_chat(
+    talk: Talk, bench: Workbench, engine: ScriptedEngine, qtbot: QtBot, token: TokenView
+) -> None:
+    bench.selection.select_token(bench.chat.path[1].id, 3)
+    bench.token.ask()
+    inside.answer(engine)
+    question, answer = message(talk, 0).body, message(talk, 1).body
+    assert question is not None
+    assert answer is not None
+    assert [word for word, _ in question.lit_words] == [
+        "What",
+        "is",
+        "the",
+        "capital",
+        "of",
+        "France?",
+    ]
+    assert [word for word, _ in answer.lit_words] == ["The", "capital", "is"]
+    assert max(strength for _, strength in question.lit_words + answer.lit_words) == 1.0
+    bench.preferences.update(probabilities_shown=True)
+    tokens = message(talk, 1).tokens
+    assert tokens is not None
+    assert [light[:2] for light in tokens.painter.lights] == [(0, 3), (3, 11), (11, 14)]
+    token.hide()
+    assert tokens.painter.lights == ()
+
+
+def test_a_click_on_a_word_of_the_chat_looks_at_it(
+    talk: Talk, bench: Workbench, engine: ScriptedEngine, token: TokenView
+) -> None:
+    body = message(talk, 1).body
+    assert body is not None
+    QTest.mouseClick(body, LEFT, pos=QPoint(4, 10))
+    assert bench.selection.now.token == (bench.chat.path[1].id, 0)
+    assert token.head.word.text() == "“The”"
+    question = message(talk, 0).body
+    assert question is not None
+    QTest.mouseClick(question, LEFT, pos=QPoint(4, 10))
+    inside.answer(engine)
+    assert bench.selection.now.token == (bench.chat.path[0].id, 0)
+    assert token.head.word.text() == "“What”"
+    assert question.pointed_text == "What"
+
+
+def test_the_choice_tells_what_each_step_removed(
+    token: TokenView, look: Callable[[int], Examine]
+) -> None:
+    look(3)
+    shown = painted(token.choice.bars)
+    assert shown[2:5] == ["Paris", "62 %", "74 %"]
+    assert "by min-p" in shown
+    assert "top-k leaves 40, takes 2.1 %" in token.choice.says.text()
+    assert ["a", "1.0 %", "", "min-p"] in token.choice.rows()
+
+
+def test_the_time_adds_up_and_names_its_gaps(
+    token: TokenView, look: Callable[[int], Examine]
+) -> None:
+    look(3)
+    step, shares = inside.step(), token.time.band.shares
+    assert sum(share.ns for share in shares) == step.step_ns
+    assert [share.group for share in shares if not share.device] == [
+        *("host before", "launches and waiting", "host after, sampling")
+    ]
+    assert {share.device for share in shares} == {"intel:0", "pocl:0", ""}
+    assert ["feed-forward", "intel:0", "1.52", "40"] in token.time.rows()
+    band = token.time.band
+    band.setFocus()
+    QTest.keyClick(band, Qt.Key.Key_End)
+    assert "host after, sampling: 0.42 ms" in band.accessibleDescription()
+
+
+def test_charts_are_tables_too(token: TokenView, look: Callable[[int], Examine]) -> None:
+    look(3)
+    token.toggle_table()
+    assert token.as_table
+    tables = [section.table for section in token.sections]
+    assert [table.rows.total for table in tables] == [31, 270, 11, len(token.time.band.shares)]
+    assert all(table.isVisible() for table in tables)
+    assert not token.lens.isVisible()
+    token.toggle_table()
+    assert token.lens.isVisible()
+
+
+def test_it_is_copied_with_model_prompt_and_seed(
+    token: TokenView, look: Callable[[int], Examine]
+) -> None:
+    look(3)
+    token.copy_text()
+    text = QGuiApplication.clipboard().text()
+    for said in (
+        "“Paris”",
+        "Model: SmolLM2",
+        "Prompt: What is the capital",
+        "Seed: 7",
+        "Logit lens",
+    ):
+        assert said in text
+    assert "First token\t" in text
+    token.copy_picture()
+    picture = QGuiApplication.clipboard().image()
+    assert picture.width() >= token._body.width()
+    assert picture.height() > token._body.height() + 60
+    colours = {picture.pixel(x, y) for x in range(16, 200) for y in range(16, 96, 3)}
+    assert len(colours) > 3  # the words above
+
+
+def test_slow_looks_can_be_cancelled_and_tried_again(
+    token: TokenView, bench: Workbench, engine: ScriptedEngine, qtbot: QtBot
+) -> None:
+    bench.selection.select_token(bench.chat.path[1].id, 3)
+    bench.token.ask()
+    request = engine.last
+    qtbot.waitUntil(lambda: token.head.says.text() == "Computing…")
+    assert token.head.act.text() == "Cancel"
+    token.head.act.click()
+    assert engine.last == Cancel(request.id)
+    assert token.head.act.text() == "Look again"
+    token.head.act.click()
+    assert isinstance(engine.last, Examine)
+    engine.say(Failed(engine.last.id, "BadSetting", "it does not fit"))
+    assert token.head.says.text() == "it does not fit"
+    assert not token.head.act.isVisible()
+
+
+def test_the_switch_turns_the_live_view_off_and_on(token: TokenView, bench: Workbench) -> None:
+    assert not token.head.live.isChecked()
+    token.head.live.click()
+    assert bench.token.live
+    assert token.head.live.isChecked()
+    bench.token.toggle_live()
+    assert not token.head.live.isChecked()
+
+
+def test_arrows_go_from_word_to_word(
+    token: TokenView, bench: Workbench, look: Callable[[int], Examine]
+) -> None:
+    look(3)
+    token.head.after.click()
+    assert token.head.word.text() == "“.”"
+    assert not token.head.after.isEnabled()
+    token.head.before.click()
+    token.head.before.click()
+    assert bench.selection.now.token == (bench.chat.path[1].id, 2)
+    token.head.newest.click()
+    assert token.head.word.text() == "“.”"
+
+
+def test_before_anything_runs_the_file_gives_the_shape(
+    bench: Workbench, engine: ScriptedEngine, token: TokenView, tiny_path: object
+) -> None:
+    bench.chat.open(None)
+    told = engine._files.answer(ReadFile(0, str(tiny_path)))
+    bench.file.content = told  # type: ignore[assignment]
+    bench.file.changed.emit()
+    assert token.lens.minimumSizeHint().height() > 0
+    assert [text for text in painted(token.lens) if text.isdecimal()] == ["2", "1", "0"]
+    assert "3 layers of 4 heads" in token.attention.says.text()
+    assert token.attention.blank.isVisible()
