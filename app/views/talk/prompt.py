@@ -71,9 +71,8 @@ class PromptView(QWidget):
     def _show(self, rendered: Rendered) -> None:
         kind = {"file": "the file's chat template", "chatml": "the ChatML template"}
         by = kind.get(rendered.chat, "no template: this is a base model")
-        self.facts.setText(
-            f"{grouped(rendered.n_tokens)} tokens, by {by}. Coloured: what the template adds."
-        )
+        tokens_of = f"{grouped(rendered.n_tokens)} tokens{_of_pictures(rendered)}"
+        self.facts.setText(f"{tokens_of}, by {by}. Coloured: what the template adds.")
         look, cursor = QTextCharFormat(), QTextCursor(self.text.document())
         cursor.beginEditBlock()
         for part, added in parts_of(rendered.text, [m.text for m in self._messages]):
@@ -83,6 +82,14 @@ class PromptView(QWidget):
 
     def _failed(self, failed: Failed) -> None:
         self.facts.setText(failed.message)
+
+
+def _of_pictures(rendered: Rendered) -> str:
+    """How many of the tokens are embeddings of pictures, whose marks stand in the text."""
+    pictures = len({rows.picture for rows in rendered.rows})
+    count = sum(rows.count for rows in rendered.rows)
+    which = "the picture" if pictures == 1 else f"{pictures} pictures"
+    return f", {grouped(count)} of them embeddings of {which}" if pictures else ""
 
 
 def parts_of(text: str, contents: Sequence[str]) -> Iterator[tuple[str, bool]]:

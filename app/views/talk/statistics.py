@@ -92,10 +92,14 @@ def _pictures(stats: Stats) -> list[str]:
     """What the prompt's pictures took."""
     if not stats.pictures:
         return []
-    count, rows = len(stats.pictures), grouped(stats.n_image_rows)
+    count, rows = len(stats.pictures), stats.n_image_rows
     what = "picture" if count == 1 else f"{count} pictures"
     took = f" in {duration(stats.encode_s)}" if stats.encode_s else ", known from before"
-    return [f"Looked at the {what}{took}: {rows} tokens", *stats.notes]
+    seen = f"{grouped(rows)} token{'' if rows == 1 else 's'}"
+    beside = sum(p.n_rows for p in stats.pictures if p.n_rows > p.n_tokens)
+    if beside:  # those of a picture in the prompt are among its tokens
+        seen += f", and {grouped(beside)} embeddings outside the context"
+    return [f"Looked at the {what}{took}: {seen}", *stats.notes]
 
 
 def _tokens(message: Message) -> int:

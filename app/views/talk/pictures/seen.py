@@ -157,9 +157,11 @@ class SeenPicture(QWidget):
                 parts.append(f"Text “{token.text}”")
             else:
                 kind = "Learned embedding" if token.learned else "Embedding"
+                beside = self._plan is not None and self._plan.cross
                 number = sum(not before.text for before in all_tokens[: place + 1])
                 count = sum(not other.text for other in all_tokens)
-                parts.append(f"{kind} {grouped(number)} of {grouped(count)}")
+                where = ", for other layers, outside the context" if beside else ""
+                parts.append(f"{kind} {grouped(number)} of {grouped(count)}{where}")
         if cell is not None and self._plan is not None:
             view = self._plan.views[cell[0]]
             row, column = divmod(cell[1], view.columns)

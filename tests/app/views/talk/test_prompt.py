@@ -4,7 +4,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.theme.tokens import LIGHT
 from app.views.talk.prompt import PromptView, parts_of
-from engine.protocol import ChatMessage, Failed, Render, Rendered
+from engine.protocol import ChatMessage, Failed, PlacedRows, Render, Rendered
 from tests.app.helpers.gui import Talk
 from tests.app.helpers.scripted import ScriptedEngine
 
@@ -49,3 +49,17 @@ def test_the_template_of_the_draft_is_shown(talk: Talk, engine: ScriptedEngine) 
     engine.say(Failed(engine.last.id, "TemplateError", "the template refuses"))
     QApplication.processEvents()
     assert view.facts.text() == "the template refuses"
+
+
+def test_how_much_of_the_prompt_are_pictures(talk: Talk, engine: ScriptedEngine) -> None:
+    view = PromptView(talk.bench)
+    talk.bench.chat.details.set_draft("what?")
+    one = [PlacedRows(1, "d", 0, 0, 800, 4), PlacedRows(1, "d", 1, 0, 200, 805)]
+    for rows, told in (
+        (one, "1\u2009200 tokens, 1\u2009000 of them embeddings of the picture, by the file's"),
+        ([*one, PlacedRows(2, "e", 0, 0, 64, 1010)], "1\u2009064 of them embeddings of 2 pictures"),
+    ):
+        view.refresh()
+        engine.say(Rendered(engine.last.id, TEXT, 1200, "file", rows))
+        QApplication.processEvents()
+        assert told in view.facts.text()

@@ -8,14 +8,19 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMenu
 
+from app.state.talk.message import Message
+from app.views.talk.statistics import details
 from app.widgets.pictures.card import Card
 from app.window.main_window import MainWindow
 from engine.protocol import (
     PictureLimits,
     PicturePart,
     PicturePlan,
+    PictureStats,
     PutPicture,
     ShowPicture,
+    Stats,
+    TextPiece,
 )
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.helpers.seeing import (
@@ -119,8 +124,8 @@ def test_what_cross_attention_holds_is_not_of_the_context(
     window: MainWindow, engine: ScriptedEngine, tmp_path: Path
 ) -> None:
     def crossed(width: int, height: int) -> PicturePlan:
-        plan = tiled(width, height)
-        return msgspec.structs.replace(plan, n_tokens=1, cross=True, seconds=None)
+        plan, only = tiled(width, height), [TextPiece("<|image|>")]
+        return msgspec.structs.replace(plan, pieces=only, n_tokens=1, cross=True, seconds=None)
 
     attach(window, engine, three(tmp_path)[0], plan=crossed)
     card = window.talk.composer.attachments.strip.cards[0]
@@ -131,3 +136,20 @@ def test_what_cross_attention_holds_is_not_of_the_context(
     assert "80 embeddings of 320 patches outside the context" in (
         window.sheets.viewer.seen.facts.text()
     )
+    seen = window.sheets.viewer.seen
+    seen.strip.setFocus()
+    QTest.keyClick(seen.strip, Qt.Key.Key_End)
+    assert "Embedding 80 of 80, for other layers, outside the context" in seen.here.text()
+
+
+def test_statistics_tell_tokens_and_what_is_beside_them() -> None:
+    def told(tokens: int, rows: int, in_prompt: int) -> str:
+        picture = PictureStats(1, "d", 9, 9, tokens, rows, [(9, 9)], 0.5)
+        stats = Stats(
+            9, 0, 1, 0, 0, 0, 0, 7, 9, encode_s=0.5, n_image_rows=in_prompt, pictures=[picture]
+        )
+        text = details(Message(1, 1, None, "assistant", stats=stats))
+        return next(line for line in text.splitlines() if line.startswith("Looked"))
+
+    assert told(1, 6404, 1).endswith(": 1 token, and 6\u2009404 embeddings outside the context")
+    assert told(260, 256, 256).endswith(": 256 tokens")
