@@ -1,15 +1,18 @@
 """The options shared by every command that starts an engine."""
 
 import argparse
+from collections.abc import Collection
 from typing import Any
 
 from engine.settings import MOST, OPTIONS, EngineOptions
 
 
-def add_engine_options(parser: argparse.ArgumentParser) -> None:
-    """Adds an argument for each of OPTIONS, which engine_options() reads."""
+def add_engine_options(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
+    """Adds an argument for each of OPTIONS but some, which engine_options() reads."""
     group = parser.add_argument_group("engine")
     for name, option in OPTIONS.items():
+        if name in without:
+            continue
         group.add_argument(
             f"--{option.flag}",
             dest=name,
@@ -19,10 +22,12 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         )
 
 
-def engine_options(args: argparse.Namespace) -> EngineOptions:
-    """The group's values. Raises BadSetting."""
+def engine_options(args: argparse.Namespace, without: Collection[str] = ()) -> EngineOptions:
+    """The group's values, of those that were added. Raises BadSetting."""
     values: dict[str, Any] = {}
     for name, option in OPTIONS.items():
+        if name in without:
+            continue
         given = getattr(args, name)
         if given is not None and option.repeated:
             values[name] = dict(option.read(text) for text in given)

@@ -7,6 +7,7 @@ one of these modules; what can be sent is derived from the classes there are.
 
 from engine.protocol.change import *
 from engine.protocol.chat import *
+from engine.protocol.compare import *
 from engine.protocol.devices import *
 from engine.protocol.file import *
 from engine.protocol.graph import *

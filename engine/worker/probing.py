@@ -4,10 +4,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from engine.inside.compare import compare
 from engine.inside.live import layer_of
 from engine.protocol import (
     CacheCells,
     CellsRead,
+    Compare,
+    Compared,
     DumpedStep,
     DumpResults,
     Progress,
@@ -73,3 +76,13 @@ def _parts(number: int, step: int, one: Probed) -> Iterator[ResultPart]:
     flat = values.reshape(-1)
     for start in range(0, flat.size, PART):
         yield ResultPart(number, info, start, flat[start : start + PART].tobytes())
+
+
+@answers(Compare)
+def _compare(service: Service, request: Compare) -> Compared:
+    model, sequence = service.model
+    for told in compare(model, sequence, request, service.asked_to_stop(request)):
+        if isinstance(told, Compared):
+            return told
+        service.send(told)
+    raise AssertionError  # it ends with the reply

@@ -1,0 +1,89 @@
+"""`cutaway compare`: every result of a step against the host, and the first that deviates."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from app.terminal.options import add_engine_options, engine_options
+from app.terminal.table import table
+from app.terminal.text import print_json
+from engine.protocol import Compare, Compared, ComparedResult
+
+NAME = "compare"
+HELP = "compare what devices compute with the host, operation by operation"
+TEXT = "The capital of France is Paris. What do people eat there, and what do they read on Sundays?"
+OWN = ("device",)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
+    parser.add_argument(
+        "-p", "--prompt", metavar="TEXT", default=TEXT, help="the text (a short one)"
+    )
+    parser.add_argument(
+        "--device",
+        action="append",
+        metavar="NAME",
+        help="devices to use, a,b; each that is named is compared, one after the other; repeatable",
+    )
+    parser.add_argument("--all", action="store_true", help="print every result, not only the worst")
+    parser.add_argument("--json", action="store_true", help="all results, for programs")
+    add_engine_options(parser, without=OWN)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints what deviates, or the nearest to it. Returns 1 where something deviates.
+
+    Raises BadSetting, ModelNotFound, RemoteError, WorkerDied.
+    """
+    from app.library import resolve
+    from app.terminal.engine import CommandEngine
+
+    path, options = resolve(args.model), engine_options(args, without=OWN)
+    told: dict[str, Compared] = {}
+    for device in dict.fromkeys(args.device or [None]):
+        with CommandEngine(path, replace(options, device=device)) as engine:
+            loaded = engine.start()
+            compared = engine.get(Compare(engine.worker.new_id(), prompt=args.prompt))
+        told[device or loaded.device] = compared
+        if not args.json:
+            for line in _lines(device or loaded.device, compared, args.all):
+                print(line)
+    if args.json:
+        print_json({name: msgspec.to_builtins(one) for name, one in told.items()})
+    return int(any(one.first is not None for one in told.values()))
+
+
+def _lines(device: str, compared: Compared, everything: bool) -> Iterator[str]:
+    rows = compared.rows
+    yield f"{device}: {len(rows)} results of {compared.n_tokens} tokens and of one more"
+    if everything:
+        yield from table([TITLES, *map(_cells, rows)], left=(0, 1, 4))
+    if compared.first is None:
+        nearest = max(rows, key=lambda row: row.error / row.most)
+        yield f"  none deviates from the host; the nearest to it is {_said(nearest)}"
+    else:
+        wrong = sum(bool(row.problem) for row in rows)
+        yield f"  the first that deviates is {_said(rows[compared.first])}; {wrong} in all"
+
+
+TITLES = ("step", "result", "NMSE", "at most", "launches")
+
+
+def _cells(row: ComparedResult) -> Sequence[str]:
+    mark = " !" if row.problem else ""
+    launches = f"{row.device}: {', '.join(row.launches)}{mark}"
+    return row.phase, _name(row), f"{row.error:.1e}", f"{row.most:.1e}", launches
+
+
+def _name(row: ComparedResult) -> str:
+    return f"{row.name}#{row.occurrence}" if row.occurrence else row.name
+
+
+def _said(row: ComparedResult) -> str:
+    made = f"{', '.join(row.ops)} as {', '.join(row.launches)} on {row.device}"
+    error = row.problem or f"NMSE {row.error:.1e}, at most {row.most:.1e}"
+    return f"{_name(row)} of {row.phase}: {error} ({made})"

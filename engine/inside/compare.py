@@ -1,0 +1,254 @@
+"""A step on its devices against the host: which launch is the first that deviates.
+
+The plan is the one that answers run. What its launches leave in memory is copied out, and the host
+computes each of these results from those before it as the devices have them, so that an error shows
+where it is made and nowhere else.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.errors import BadSetting, Cancelled, CannotProbe
+from engine.graph.arrays import decode, raw_array
+from engine.graph.graph import Graph
+from engine.graph.op import VIEW_OPS, Op
+from engine.graph.ops.rows import SetRows
+from engine.graph.tensor import Role, Tensor
+from engine.inside.live import layer_of
+from engine.inside.reference import HostStep
+from engine.inside.tolerance import most_of
+from engine.protocol import Compare, Compared, ComparedResult, Generate, Phase, Progress
+from engine.runner.loading import LoadedModel
+from engine.runner.pictures.items import Item
+from engine.runner.prompt import make_prompt
+from engine.runner.sequence import Sequenced
+from engine.runner.stepper import Extras
+from engine.scheduler.outline import Outline
+from engine.scheduler.probes import Probed, Probes, ResultKey, named_results
+from engine.scheduler.record import Recorder, Values
+from engine.selftest.check import compare as compare_numbers
+
+MOST_TOKENS = 32
+"""Of the prompt's step: as many as a bucket has, so that nothing is padding."""
+
+
+@dataclass(frozen=True)
+class ChosenResults(Probes):
+    """Results by their keys."""
+
+    keys: frozenset[ResultKey] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.keys)
+
+    def of(self, graph: Graph) -> Iterator[tuple[ResultKey, Tensor]]:
+        return ((key, node) for key, node in named_results(graph) if key in self.keys)
+
+
+class _Caught(Recorder):
+    """What a step was planned as, and with which inputs."""
+
+    made: Outline
+    inputs: Values
+
+    def given(self, made: Outline, inputs: Values) -> None:
+        self.made, self.inputs = made, {tensor: array.copy() for tensor, array in inputs.items()}
+
+
+def compare(
+    model: LoadedModel, sequence: Sequenced, request: Compare, cancelled: Callable[[], bool]
+) -> Iterator[Progress | Compared]:
+    """Yields how far it is, then the reply. The sequence is empty afterwards.
+
+    Raises `BadSetting` for pictures or too short a text, `CannotProbe`, `Cancelled`, and as
+    `make_prompt`.
+    """
+    whole = Generate(0, messages=request.messages, prompt=request.prompt)
+    items = make_prompt(model.tokenizer, model.template, whole, sequence.n_ctx, sequence.viewer)
+    tokens = [item for item in items.items[: MOST_TOKENS + 1] if isinstance(item, int)]
+    if len(tokens) < min(len(items.items), MOST_TOKENS + 1):
+        raise BadSetting("prompt", "pictures", "text alone, to compare operations")
+    if len(tokens) < 2:
+        raise BadSetting("prompt", f"{len(tokens)} token", "at least two tokens")
+    comparing = _Comparing(model, sequence, cancelled)
+    sequence.reuse(())
+    try:
+        rows: list[ComparedResult] = []
+        n = comparing.fit(tokens[:-1])
+        steps: list[tuple[Phase, list[int]]] = [("prefill", tokens[:n]), ("decode", tokens[n:][:1])]
+        for number, (phase, part) in enumerate(steps):
+            rows += comparing.step(phase, part)
+            yield Progress(request.id, "score", number + 1, len(steps))
+    finally:
+        sequence.stepper.end_probes()
+        sequence.reuse(())
+    first = next((i for i, row in enumerate(rows) if row.problem), None)
+    yield Compared(request.id, rows, first, n)
+
+
+@dataclass
+class _Comparing:
+    """`caches` are the host's copies of what the devices' caches hold."""
+
+    model: LoadedModel
+    sequence: Sequenced
+    cancelled: Callable[[], bool]
+    caches: dict[Tensor, np.ndarray] = field(default_factory=dict)
+
+    def fit(self, tokens: Sequence[int]) -> int:
+        """The largest power of two of tokens whose results the probes have room for."""
+        n = 1 << (len(tokens).bit_length() - 1)
+        while True:
+            try:
+                self._run(tokens[:n])
+            except CannotProbe as refused:
+                if not refused.too_large or n == 1:
+                    raise
+                n //= 2
+            else:
+                return n
+            finally:
+                self.sequence.reuse(())
+
+    def step(self, phase: Phase, part: Sequence[Item]) -> Iterator[ComparedResult]:
+        """Compute the part on the devices, and everything once more on the host."""
+        caught, found = self._run(part)
+        host = HostStep(self.model.opened.data, caught.inputs, self.caches)
+        yield from _Walk(self, phase, caught, found, host).rows()
+
+    def _run(self, part: Sequence[Item]) -> tuple[_Caught, list[Probed]]:
+        """The step twice: to learn what its launches leave, and with these results copied out."""
+        plain, caught = _Caught(), _Caught()
+        first = list(self.sequence.items)
+        self.sequence.begin(part, Extras(), plain)()
+        self.sequence.reuse([*first, part[0]])
+        step = self.sequence.begin(part, Extras(), caught, _left(plain.made))
+        step()
+        return caught, step.plan.probed()
+
+    def heed(self) -> None:
+        if self.cancelled():
+            raise Cancelled("the comparison")
+
+
+def _left(made: Outline) -> ChosenResults:
+    """What the launches leave in memory anyway: of each storage the first that has a name."""
+    written = {node.storage for part in made.splits for node in part.nodes}
+    makers = Counter(n.storage for n in made.graph.nodes if n.op not in VIEW_OPS)
+    found: dict[Tensor, ResultKey] = {}
+    for key, node in named_results(made.graph):
+        storage = node.storage
+        if storage in written and makers[storage] == 1 and node.nelements == storage.nelements:
+            found.setdefault(storage, key)
+    return ChosenResults(keys=frozenset(found.values()))
+
+
+@dataclass
+class _Span:
+    """What lies between a result and those before it that are known."""
+
+    nodes: list[Tensor] = field(default_factory=list)
+
+    @property
+    def most(self) -> float:
+        return sum(most_of(node) for node in self.nodes)
+
+
+class _Walk:
+    """The nodes in order on the host, each result replaced by the device's once compared."""
+
+    def __init__(
+        self,
+        comparing: _Comparing,
+        phase: Phase,
+        caught: _Caught,
+        found: Sequence[Probed],
+        host: HostStep,
+    ) -> None:
+        self._comparing, self._phase, self._host = comparing, phase, host
+        self._graph = caught.made.graph
+        self._found = {one.node.storage: one for one in found}
+        self._known: set[Tensor] = set()
+        self._spans: dict[Tensor, _Span] = {}
+        self._launches: dict[Tensor, list[tuple[str, str]]] = {}
+        for part in caught.made.splits:
+            for lowered, computed in part.computes.items():
+                for node in computed:
+                    told = self._launches.setdefault(node, [])
+                    if lowered.op is not Op.RESULT:
+                        told.append((part.split.backend.name, str(lowered.op)))
+
+    def rows(self) -> Iterator[ComparedResult]:
+        for node in self._graph.nodes:
+            if node.op in VIEW_OPS:
+                continue
+            self._comparing.heed()
+            self._host.run(node)
+            span = self._spans[node.storage] = self._span(node)
+            if node.op is Op.SET_ROWS and node.storage.role is Role.CACHE:
+                yield self._cache(node, span)
+            elif node.storage in self._found:
+                yield self._result(node, span, self._found[node.storage])
+
+    def _span(self, node: Tensor) -> _Span:
+        span = _Span()
+        for source in node.src:
+            if source is not None and source.storage not in self._known:
+                held = self._spans.get(source.storage)
+                span.nodes += [one for one in (held.nodes if held else ()) if one not in span.nodes]
+        span.nodes.append(node)
+        return span
+
+    def _result(self, node: Tensor, span: _Span, one: Probed) -> ComparedResult:
+        got, wanted = one.values, self._host.values(one.node)
+        base = self._base(node)
+        if base is None:
+            problem, error = compare_numbers(got, wanted, span.most)
+        else:
+            before = self._host.values(base).reshape(got.shape)
+            added = np.subtract(got, before), np.subtract(wanted, before)
+            problem, error = compare_numbers(*added, span.most)
+        self._host.put(one.node, got)
+        self._known.add(node.storage)
+        return self._row(*one.key, span, error, problem)
+
+    def _base(self, node: Tensor) -> Tensor | None:
+        """The known one of two that are added: what a residual stream was before."""
+        if node.op is not Op.ADD:
+            return None
+        known = [s for s in node.src if s is not None and s.storage in self._known]
+        same = [s for s in known if s.nelements == node.nelements]
+        return same[0] if len(known) == len(same) == 1 else None
+
+    def _cache(self, node: Tensor, span: _Span) -> ComparedResult:
+        """Rows that the step wrote into a cache, which is then as the device has it."""
+        ids = self._host.values(SetRows.of(node).ids).reshape(-1)
+        leaf = node.storage
+        at = self._comparing.sequence.stepper.planner.placed[leaf]
+        data = at.buffer.read(at.offset, leaf.nbytes)
+        wanted = self._host.values(leaf)[0, 0, ids]
+        got = decode(raw_array(data, leaf), leaf.fmt)[0, 0, ids]
+        problem, error = compare_numbers(got, wanted, span.most)
+        self._comparing.caches[leaf][...] = data
+        self._known.add(leaf)
+        return self._row(leaf.name, 0, span, error, problem)
+
+    def _row(
+        self, name: str, occurrence: int, span: _Span, error: float, problem: str
+    ) -> ComparedResult:
+        told = [one for node in span.nodes for one in self._launches.get(node, ())]
+        return ComparedResult(
+            self._phase,
+            name,
+            occurrence,
+            layer_of(name),
+            told[-1][0] if told else "",
+            list(dict.fromkeys(str(node.op) for node in span.nodes)),
+            list(dict.fromkeys(launch for _, launch in told)),
+            error,
+            span.most,
+            problem,
+        )
