@@ -10,9 +10,11 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog
 from pytestqt.qtbot import QtBot
 
+from app.state.limits import AnswerLimits
+from app.views.talk.message import MessageView
 from app.window.main_window import MainWindow
 from app.window.program import shown_window
-from engine.protocol import Sampling
+from engine.protocol import PictureLimits, Sampling
 from engine.settings import EngineOptions
 from tests.app.helpers.seeing import landscape, until
 from tests.app.window.test_drops import drag, drop
@@ -143,3 +145,42 @@ def test_a_broken_picture_is_told_by_who_reads_it(
     assert says.text().endswith("Remove it to send the message.")
     assert not window.talk.composer.send_button.isEnabled()
     assert window.bench.session.status == "ready"
+
+
+def test_fewer_tokens_are_what_the_model_sees_and_one_goes_from_the_question(
+    first_window: MainWindow, pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Chosen on the card, counted there, in the answer and after another."""
+    window, chat = first_window, first_window.bench.chat
+    open_tiny(window, pair[0])
+    chat.details.set_limits(AnswerLimits(max_tokens=2))
+    window.vision.add_files([landscape(tmp_path / f"{n}.png", 64, 32 + n) for n in range(2)])
+    cards = window.talk.composer.attachments.strip.cards
+    until(lambda: len(cards) == 2 and all(card.more_button.isVisible() for card in cards))
+    before = [plan.n_tokens for plan in map(chat.brought.plan, chat.attached.pictures) if plan]
+    choices = chat.brought.choices(chat.attached.pictures[1])
+    assert choices[-1].limits == PictureLimits(one_view=True)
+    cards[1].chosen.emit(len(choices) - 1)
+    tokens = choices[-1].plan.n_tokens
+    assert tokens < before[1]
+    assert f"{tokens} tokens" in cards[1].accessibleName()
+    assert chat.send("What is it?")
+    until(lambda: not chat.busy)
+    stats = chat.path[1].stats
+    assert stats is not None
+    assert [told.n_tokens for told in stats.pictures] == [before[0], tokens]
+    assert [len(told.views) > 1 for told in stats.pictures] == [True, False]
+
+    window.talk.chat.edit_last()
+    view = window.talk.chat.column.widget(0)
+    assert isinstance(view, MessageView)
+    assert view.edit is not None
+    assert view.edit.attachments is not None
+    view.edit.attachments.strip.removed.emit(0)
+    until(lambda: view.edit is not None and view.edit.attachments.ready)  # type: ignore[union-attr]
+    QTest.keyClick(view.edit.field, Qt.Key.Key_Return)
+    until(lambda: not chat.busy)
+    stats = chat.path[1].stats
+    assert stats is not None
+    assert [told.n_tokens for told in stats.pictures] == [tokens]
+    assert stats.encode_s == 0  # its rows were there
