@@ -60,6 +60,7 @@ class WindowPreferences(msgspec.Struct, frozen=True):
     splitters: dict[str, list[Size]] = {}
     chats_shown: bool = True
     inspector_shown: bool = True
+    inspector_wide: bool = False
     tab: Name = "memory"
 
 

@@ -10,8 +10,10 @@ ROW_COMPACT = 22
 RADIUS_CARD = 8
 RADIUS_CONTROL = 4
 TOP_LINE = 48
-NARROW = 1100  # below this width the inspector is a tab
-TALK_SHARE, INSPECTOR_SHARE = 42, 58
+NARROW = 900  # below this width there is one pane at a time
+LEAST_TALK, LEAST_INSIDE = 360, 480  # beside each other
+FOLDED = 520  # a left half narrower than this has the chats folded to icons
+INSPECTOR_SHARE, INSIDE_SHARE = 58, 75  # per cent of the window beside the talk
 BODY_PX, CHAT_PX, SMALL_PX, TITLE_PX = 13, 15, 12, 20
 CHAT_COLUMN = 72  # characters
 

@@ -91,10 +91,24 @@ class LogView(QWidget):
         if at_end:
             self.table.view.scrollToBottom()
 
-    def show_last(self) -> None:
-        """Put the cursor on the newest line."""
-        if self.table.rows.shown:
-            self.table.choose(len(self.table.rows.shown) - 1)
+    def show_line(self, text: str) -> None:
+        """Put the cursor on the newest line that says the same as `text`, or else on the newest
+        error, or the newest line; filters that hide it are taken off.
+        """
+        lines = self._log.lines
+        wanted = (
+            lambda line: bool(text) and (line.text in text or text in line.text),
+            lambda line: line.level >= logging.ERROR,
+            lambda line: True,
+        )
+        found = (line for fits in wanted for line in reversed(lines) if fits(line))
+        line = next(found, None)
+        if line is not None:
+            if not any(shown is line for shown in self.table.rows.shown):
+                self.level.setCurrentIndex(0)
+                self.source.setCurrentIndex(0)
+                self.table.query.clear()
+            self.table.choose_first(lambda shown: shown is line)
         self.table.view.setFocus()
 
     def _list_sources(self) -> None:

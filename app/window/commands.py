@@ -53,6 +53,15 @@ COMMANDS: tuple[Command[Desk], ...] = (
         icon="folder",
     ),
     Command(
+        id="model.file",
+        title="About the model: metadata, tensors, tokenizer…",
+        run=lambda w: w.sheets.show_file(),
+        menu="Model",
+        key="Ctrl+I",
+        icon="info",
+        enabled=_has_path,
+    ),
+    Command(
         id="model.vision",
         title="Choose a vision file (mmproj)…",
         run=lambda w: w.vision.choose_file(),

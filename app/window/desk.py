@@ -1,9 +1,11 @@
 """The parts of a window that commands act on, and what takes several of them."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QWidget
 
 from app.state.selection import BadLink
 from app.state.talk.message import Picture
@@ -14,9 +16,11 @@ from app.widgets.focus import focus_first
 from app.window.given_pictures import GivenPictures
 from app.window.looks import Looks
 from app.window.model_opener import ModelOpener
+from app.window.panes.drawer import LogDrawer
 from app.window.panes.inspector import Inspector
 from app.window.panes.panes import Panes
 from app.window.panes.talk_pane import TalkPane
+from app.window.picture import caption, picture_of
 from app.window.sheets import Sheets
 
 
@@ -27,6 +31,7 @@ class Desk(Protocol):
     chats: ChatsView
     talk: TalkPane
     inspector: Inspector
+    drawer: LogDrawer
     panes: Panes
     sheets: Sheets
     opener: ModelOpener
@@ -34,6 +39,8 @@ class Desk(Protocol):
     looks: Looks
 
     def close(self) -> bool: ...
+
+    def as_widget(self) -> QWidget: ...
 
 
 @runtime_checkable
@@ -80,6 +87,25 @@ def follow_link(w: Desk) -> None:
         w.bench.follow(QGuiApplication.clipboard().text())
     except BadLink as error:
         w.talk.notices.news("link", str(error), "warn")
+
+
+def put_in_window(w: Desk) -> None:
+    """Give the view that is looked at a window of its own, or bring it back from there."""
+    front = w.inspector.front
+    if front in w.inspector.windows and w.inspector.windows[front].isActiveWindow():
+        w.inspector.bring_back(front)
+    else:
+        w.inspector.put_in_window(front, w.as_widget())
+
+
+def copy_picture(w: Desk) -> None:
+    """Put a picture of the view that is looked at on the clipboard, and say so."""
+    title = w.inspector.title(w.inspector.front)
+    words = caption(w.bench, title, w.inspector.selection.text, datetime.now())
+    picture = picture_of(w.inspector.page(w.inspector.front), words)
+    QGuiApplication.clipboard().setImage(picture)
+    size = f"{picture.width()} × {picture.height()}"
+    w.talk.notices.news("picture", f"Copied a picture of {title}, {size} pixels.", "good")
 
 
 def memory_page(page: Page) -> Callable[[Desk], None]:

@@ -1,4 +1,4 @@
-"""The window: a line on top, talk on the left, the inspector on the right."""
+"""The window: a line on top, talk on the left, the inspector on the right, the log below."""
 
 import base64
 from pathlib import Path
@@ -23,6 +23,8 @@ from app.window.drops import MODEL, Drops
 from app.window.given_pictures import GivenPictures
 from app.window.looks import Looks
 from app.window.model_opener import ModelOpener
+from app.window.panes.chat_rail import ChatRail
+from app.window.panes.drawer import LogDrawer
 from app.window.panes.inspector import Inspector
 from app.window.panes.panes import Panes
 from app.window.panes.talk_pane import TalkPane
@@ -49,12 +51,16 @@ class MainWindow(QMainWindow, Refuge):
         self.bench, self.looks = bench, Looks(bench.preferences, theme, self)
         self.setMinimumSize(640, 480)
         self.commands = Actions[Desk](self, self, COMMANDS)
-        self.chats, self.inspector = ChatsView(bench), Inspector(bench)
+        self.chats, self.inspector = ChatsView(bench), Inspector(bench, self.commands)
+        self.rail = ChatRail(self.commands)
         self.loader = PictureLoader(self)
         self.talk = TalkPane(bench, self.commands, self.loader)
         self.top = TopLine(bench, self.commands, self.commands.menu(MENUS))
-        order = (self.top, self.chats, self.talk.stack, self.talk.composer, self.inspector)
-        self.panes = Panes(bench.preferences, self.chats, self.talk, self.inspector, order)
+        talk, inspector = self.talk, self.inspector
+        order = [self.top, self.rail, self.chats, talk.stack, talk.composer, inspector]
+        self.panes = Panes(bench.preferences, self.chats, self.rail, talk, inspector, order)
+        self.drawer = LogDrawer(bench.log, self.panes)
+        order += [self.drawer.log, self.drawer.line]
         middle = self._lay_out()
         self.sheets = Sheets(bench, self.commands, self.loader, middle)
         self.vision = GivenPictures(bench, self.talk.notices, self.commands.run, self)
@@ -73,17 +79,16 @@ class MainWindow(QMainWindow, Refuge):
         self.talk.focus_start()
         warm(self)
 
-    def show_log_end(self) -> None:
-        """The log, at its end: what just went wrong is its last line."""
-        self.panes.show_tab("log")
-        self.inspector.log.show_last()
+    def as_widget(self) -> QWidget:
+        """What other windows belong to."""
+        return self
 
     def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802
         return move_focus(self, forward)
 
     def refuge(self, gone: QWidget | None) -> QWidget:
         """The pane beside the talk that had the keyboard; else the composer or the welcome page."""
-        for pane in (self.chats, self.inspector):
+        for pane in (self.chats, self.rail, self.inspector, self.drawer.line):
             if gone is not None and pane.isVisible() and pane.isAncestorOf(gone):
                 return pane
         return self.talk.start
@@ -96,6 +101,7 @@ class MainWindow(QMainWindow, Refuge):
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         self.panes.keep(geometry=base64.b64encode(self.saveGeometry().data()).decode())
+        self.inspector.close_windows()
         self.bench.close()
         super().closeEvent(event)
 
@@ -107,14 +113,16 @@ class MainWindow(QMainWindow, Refuge):
         column.setSpacing(0)
         column.addWidget(self.top)
         column.addWidget(divider())
-        column.addWidget(self.panes, 1)
+        column.addWidget(self.drawer, 1)
         self.setCentralWidget(middle)
         return middle
 
     def _connect(self) -> None:
         bench = self.bench
         self.looks.changed.connect(self.commands.retint)
-        self.talk.details_wanted.connect(self.show_log_end)
+        self.talk.details_wanted.connect(self.drawer.show_line)
+        self.inspector.tensors_wanted.connect(self.sheets.show_tensors)
+        self.sheets.file.tensors.place_wanted.connect(self._show_place)
         self.sheets.chooser.wants_fetch.connect(self.opener.get)
         self.opener.file_chosen.connect(self.sheets.dismiss_chooser)
         self.drops.model_dropped.connect(self._model_dropped)
@@ -134,7 +142,8 @@ class MainWindow(QMainWindow, Refuge):
         )
         chat.pictures_wanted.connect(self.sheets.show_pictures)
         for signal in (
-            *(self.panes.changed, bench.session.changed, bench.preferences.changed),
+            *(self.panes.changed, self.drawer.opened),
+            *(bench.session.changed, bench.preferences.changed),
             *(bench.chat.path_changed, bench.chat.message_added, bench.chat.busy_changed),
             bench.selection.changed,
         ):
@@ -143,6 +152,12 @@ class MainWindow(QMainWindow, Refuge):
         bench.chat.details.changed.connect(self._show_title)
         bench.session.changed.connect(self._show_title)
         self._show_title()
+
+    def _show_place(self) -> None:
+        """Of the tensor that is selected in the model's file: its layer in the memory view."""
+        self.sheets.dismiss_file()
+        self.panes.show_tab("memory")
+        self.inspector.memory.go_to_layers()
 
     def _show_title(self) -> None:
         self.setWindowTitle(window_title(self.bench))

@@ -10,6 +10,7 @@ from app.fetch.known import KNOWN, Terms
 from app.state.talk.message import Picture
 from app.state.workbench import Workbench
 from app.views.models.chooser import Chooser
+from app.views.models.model import ModelView
 from app.views.models.terms import TermsView
 from app.views.preferences import PreferencesView
 from app.views.talk.pictures.viewer import PictureViewer
@@ -34,6 +35,9 @@ class Sheets(QObject):
         self.preferences = PreferencesView(bench.preferences)
         self.palette = Palette(commands)
         self.prompt = PromptView(bench)
+        self.file = ModelView(bench)
+        self._file = Sheet(parent, self.file, 1100, 760)
+        self.file.done.connect(self._file.dismiss)
         self.viewer = PictureViewer(bench, loader)
         self._viewer = Sheet(parent, self.viewer, *LARGEST)
         self.viewer.done.connect(self._viewer.dismiss)
@@ -61,12 +65,26 @@ class Sheets(QObject):
             self._prompt,
             self._preferences,
             self._chooser,
+            self._file,
         )
         return next((sheet for sheet in sheets if sheet.isVisible()), None)
 
     def show_chooser(self) -> None:
         self.chooser.refresh()
         self._chooser.open()
+
+    def show_file(self) -> None:
+        """The file of the open model: metadata, tensors, tokenizer, difference to another."""
+        self._file.open()
+
+    def show_tensors(self, layer: int | None) -> None:
+        """The tensors of a layer in the model's file, or all of them."""
+        self.file.show_tensors(layer)
+        self._file.open()
+        self.file.tensors.table.view.setFocus()
+
+    def dismiss_file(self) -> None:
+        self._file.dismiss()
 
     def show_preferences(self) -> None:
         self.preferences.refresh()

@@ -1,7 +1,7 @@
 """The commands of the View menu: pages of the inspector, panes, and the selection."""
 
 from app.widgets.commands import Command
-from app.window.desk import Desk, follow_link, memory_page, tabled
+from app.window.desk import Desk, copy_picture, follow_link, memory_page, put_in_window, tabled
 from app.window.panes.pages import PAGES, InspectorPage
 
 
@@ -35,12 +35,37 @@ VIEW: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="view.inspector",
-        title="Inspector",
-        run=lambda w: w.panes.toggle_inspector(),
+        title="Chat and inspector: 42:58, 25:75, chat alone",
+        run=lambda w: w.panes.cycle(),
         menu="View",
         key="Ctrl+J",
         icon="panel-right",
-        checked=lambda w: w.panes.kept.inspector_shown,
+    ),
+    Command(
+        id="view.log",
+        title="Log",
+        run=lambda w: w.drawer.toggle(),
+        menu="View",
+        key="Ctrl+Shift+J",
+        checked=lambda w: w.drawer.is_open,
+    ),
+    Command(
+        id="view.own_window",
+        title="This view in a window of its own",
+        run=put_in_window,
+        menu="View",
+        key="Ctrl+Shift+N",
+        icon="window",
+        enabled=lambda w: bool(w.inspector.front),
+    ),
+    Command(
+        id="view.copy_picture",
+        title="Copy this view as a picture",
+        run=copy_picture,
+        menu="View",
+        key="Ctrl+Alt+C",
+        icon="camera",
+        enabled=lambda w: bool(w.inspector.front),
     ),
     *(_page(page) for page in PAGES),
     Command(

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
 from app.state.workbench import Workbench
@@ -10,7 +10,7 @@ from app.theme.tokens import GRID, PADDING
 from app.views.models.difference import DifferencePage
 from app.views.models.tables import MetadataPage, TensorsPage
 from app.views.models.tokenizer import TokenizerPage
-from app.widgets.basics import label, set_tone
+from app.widgets.basics import IconButton, label, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import grouped, mib
 from engine.protocol import FileContent
@@ -19,9 +19,12 @@ from engine.protocol import FileContent
 class ModelView(QWidget):
     """Shows `bench.file`."""
 
+    done = Signal()
+
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._state = state = bench.file
+        self.setAccessibleName("The model's file")
         self._title = ElidedLabel(size="strong")
         self._says = label(tone="quiet", wrap=True)
         self.tabs = QTabBar()
@@ -29,6 +32,8 @@ class ModelView(QWidget):
         self.tabs.setProperty("level", "second")
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
+        self.tabs.setUsesScrollButtons(False)  # where there is little room words are shortened
+        self.tabs.setElideMode(Qt.TextElideMode.ElideRight)
         self.tabs.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.metadata = MetadataPage(state)
         self.tensors = TensorsPage(bench)
@@ -57,7 +62,10 @@ class ModelView(QWidget):
         head = QVBoxLayout()
         head.setContentsMargins(PADDING, PADDING, PADDING, GRID // 2)
         head.setSpacing(GRID // 2)
-        head.addWidget(self._title)
+        first = QHBoxLayout()
+        first.addWidget(self._title, 1)
+        first.addWidget(IconButton("close", "Close the model's file", self.done.emit, 16))
+        head.addLayout(first)
         head.addWidget(self._says)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -78,13 +86,12 @@ class ModelView(QWidget):
         state, content = self._state, self._state.content
         set_tone(self._says, "bad" if state.problem else "quiet")
         if content is None:
-            self._title.setText(state.path.name if state.path is not None else "")
+            self._title.setText(state.path.name if state.path is not None else "No model")
             empty = "A model's metadata, tensors and tokens show here when it opens."
             self._says.setText(state.problem or ("Reading the file …" if state.looking else empty))
         else:
             self._title.setText(Path(content.path).name)
             self._says.setText(_summary(content))
-        self._title.setVisible(bool(self._title.text()))
         self._parts.setVisible(content is not None)
         self.metadata.show_content(content)
         self.tensors.show_content(content)

@@ -26,7 +26,7 @@ SAFE = ("http", "https")
 class ChatView(QWidget):
     """Shows `bench.chat`; only messages near the viewport are widgets."""
 
-    details_wanted = Signal()  # the log
+    details_wanted = Signal(str)  # of a problem, by its text: the log
     pictures_wanted = Signal(object, int)  # a message's pictures, the place of the one to show
     files_given = Signal(list)  # as of the composer, while a message is edited
     picture_given = Signal(object)

@@ -116,7 +116,8 @@ class BandScale(Walk):
                 painter.setPen(pen)
                 painter.drawLine(area.bottomLeft(), area.bottomRight())
             painter.setPen(QColor(tokens().text))
-            painter.drawText(area, int(Qt.AlignmentFlag.AlignCenter), words)
+            if painter.fontMetrics().horizontalAdvance(words) <= area.width():
+                painter.drawText(area, int(Qt.AlignmentFlag.AlignCenter), words)
             if self.hasFocus() and n == self.at:
                 painter.drawRect(area.adjusted(0, -1, 0, 1))
         painter.end()

@@ -1,6 +1,7 @@
 """One message of the talk: who speaks, what is said, what can be done with it."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
@@ -331,7 +332,8 @@ class MessageView(Row):
         if not wrong or not message.problem or self._banner is not None:
             return
         words, act = self.row.next_step
-        self._banner = Banner("bad", message.problem, words, act, self.row.details_wanted.emit)
+        details = partial(self.row.details_wanted.emit, message.problem)
+        self._banner = Banner("bad", message.problem, words, act, details)
         self._banner.closed.connect(self._dismiss)
         self._put(self._banner)
 

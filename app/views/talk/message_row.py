@@ -25,7 +25,7 @@ class MessageRow(QObject):
     """
 
     edit_wanted = Signal()
-    details_wanted = Signal()  # the log
+    details_wanted = Signal(str)  # of a problem, by its text: the log
     link_wanted = Signal(str)  # an address
     sibling_wanted = Signal(int)  # how many branches further
     branch_wanted = Signal(int, int)  # token, alternative

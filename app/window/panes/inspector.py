@@ -1,19 +1,19 @@
 """The right half: tabs that look inside."""
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
 from app.state.workbench import Workbench
-from app.theme.tokens import GRID
-from app.views.log import LogView
+from app.theme.tokens import GRID, PADDING
 from app.views.memory.memory import MemoryView
-from app.views.models.model import ModelView
 from app.views.selection import SelectionStrip
-from app.widgets.basics import divider, surface
+from app.widgets.basics import Button, IconButton, divider, label, surface
+from app.widgets.commands import Actions
 from app.window.panes.pages import PAGES, InspectorPage
+from app.window.panes.view_window import ViewWindow
 
 View = TypeVar("View", bound=QWidget)
 
@@ -21,18 +21,22 @@ View = TypeVar("View", bound=QWidget)
 class Inspector(QWidget):
     """Named pages behind a line of tabs. In a narrow window "talk" is a tab in front of them.
 
-    A page is made when it is first shown or asked for.
+    A page is made when it is first shown or asked for. It can lie in a window of its own.
     """
 
     tab_changed = Signal(str)
+    tensors_wanted = Signal(object)  # of a layer; None: all of the file
 
     TALK = "talk"
 
-    def __init__(self, bench: Workbench, pages: Sequence[InspectorPage] = PAGES) -> None:
+    def __init__(
+        self, bench: Workbench, commands: Actions[Any], pages: Sequence[InspectorPage] = PAGES
+    ) -> None:
         super().__init__()
         self._bench = bench
         self._pages = {page.id: page for page in pages}
         self._made: dict[str, QWidget] = {}
+        self.windows: dict[str, ViewWindow] = {}  # of the pages that have one, by id
         surface(self, "panel")
         self.bar = QWidget()
         surface(self.bar, "panel")
@@ -40,12 +44,22 @@ class Inspector(QWidget):
         self._tabs.setAccessibleName("Inspector's tabs")
         self._tabs.setDrawBase(False)
         self._tabs.setExpanding(False)
+        self._tabs.setUsesScrollButtons(False)  # in a narrow window words are shortened
+        self._tabs.setElideMode(Qt.TextElideMode.ElideRight)
         self._tabs.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._stack = QStackedWidget()
+        self._away = _Away(self.bring_back)
+        self._stack.addWidget(self._away)
         line = QHBoxLayout(self.bar)
         line.setContentsMargins(GRID // 2, 0, GRID, 0)
+        line.setSpacing(2)
         line.addWidget(self._tabs)
         line.addStretch(1)
+        for picture, name, command in (
+            ("camera", "Copy this view as a picture (Ctrl+Alt+C)", "view.copy_picture"),
+            ("window", "This view in a window of its own (Ctrl+Shift+N)", "view.own_window"),
+        ):
+            line.addWidget(_command_button(picture, name, commands, command))
         column = self._column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -69,16 +83,6 @@ class Inspector(QWidget):
     def memory(self) -> MemoryView:
         return self.view(MemoryView)
 
-    @property
-    def model(self) -> ModelView:
-        return self.view(ModelView)
-
-    @property
-    def log(self) -> LogView:
-        log = self.page("log")
-        assert isinstance(log, LogView)
-        return log
-
     def view(self, kind: type[View]) -> View:
         """The page whose view is of that class. Raises KeyError where none is."""
         for page in self._pages.values():
@@ -94,12 +98,52 @@ class Inspector(QWidget):
             view = self._made[id] = self._pages[id].make(self._bench)
             self._stack.addWidget(view)
             if isinstance(view, MemoryView):
-                view.tensors_wanted.connect(self._show_tensors)
-            if isinstance(view, ModelView):
-                view.tensors.place_wanted.connect(self._show_place)
+                view.tensors_wanted.connect(self.tensors_wanted)
         return self._made[id]
 
+    def title(self, id: str) -> str:
+        """What a page's tab says."""
+        return self._pages[id].title
+
+    @property
+    def front(self) -> str:
+        """The page that a person looks at: that of the active window, or of the tab; empty where
+        the tab is the talk's.
+        """
+        active = (id for id, window in self.windows.items() if window.isActiveWindow())
+        return next(active, self.tab if self.tab in self._pages else "")
+
+    def put_in_window(self, id: str, of: QWidget) -> None:
+        """Give a page a window of its own; bring it to the front where it has one."""
+        if id not in self.windows:
+            view = self.page(id)
+            self._stack.removeWidget(view)
+            window = ViewWindow(self._bench, id, self.title(id), view, of)
+            window.closed.connect(self._take_back)
+            self.windows[id] = window
+            self._changed()
+        self.windows[id].come_forward()
+
+    def bring_back(self, id: str) -> None:
+        """Close a page's window: the page is behind its tab again."""
+        if id in self.windows:
+            self.windows[id].close()
+
+    def close_windows(self) -> None:
+        for id in list(self.windows):
+            self.bring_back(id)
+
+    def _take_back(self, id: str) -> None:
+        window = self.windows.pop(id)
+        self._stack.addWidget(window.view)
+        window.deleteLater()
+        self.window().activateWindow()
+        self._changed()
+
     def show_tab(self, id: str) -> None:
+        if id in self.windows:
+            self.windows[id].come_forward()
+            return
         for at in range(self._tabs.count()):
             if self._tabs.tabData(at) == id:
                 self._tabs.setCurrentIndex(at)
@@ -118,16 +162,34 @@ class Inspector(QWidget):
         """Take the line of tabs back, if it was put elsewhere."""
         self._column.insertWidget(0, self.bar)
 
-    def _show_tensors(self, layer: int | None) -> None:
-        self.model.show_tensors(layer)
-        self.show_tab("model")
-        self.model.tensors.table.view.setFocus()
-
-    def _show_place(self) -> None:
-        self.show_tab("memory")
-        self.memory.go_to_layers()
-
     def _changed(self) -> None:
-        if self.tab in self._pages:
-            self._stack.setCurrentWidget(self.page(self.tab))
-        self.tab_changed.emit(self.tab)
+        tab = self.tab
+        if tab in self.windows:
+            self._away.show_page(tab, self.title(tab))
+            self._stack.setCurrentWidget(self._away)
+        elif tab in self._pages:
+            self._stack.setCurrentWidget(self.page(tab))
+        self.tab_changed.emit(tab)
+
+
+class _Away(QWidget):
+    """Stands where a page would, whose view is in a window of its own."""
+
+    def __init__(self, bring_back: Callable[[str], object]) -> None:
+        super().__init__()
+        self._id = ""
+        self._says = label(tone="quiet", wrap=True)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        column.setSpacing(GRID)
+        column.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(self._says)
+        column.addWidget(Button("Bring it back", lambda: bring_back(self._id)))
+
+    def show_page(self, id: str, title: str) -> None:
+        self._id = id
+        self._says.setText(f"{title} is in a window of its own.")
+
+
+def _command_button(picture: str, name: str, commands: Actions[Any], command: str) -> IconButton:
+    return IconButton(picture, name, lambda: commands.run(command))

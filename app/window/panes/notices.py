@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,15 @@ NEXT_STEPS = {
     "retry": ("Try again", "engine.restart"),
 }
 MOST = 4
-PASSING = ("exported", "message", "drop")  # what is over when another chat is opened
+# What is over when another chat is opened.
+PASSING = ("exported", "message", "drop", "picture", "link")
 MANY_MESSAGES = 500  # whose import takes long enough to be told of
 
 
 class Notices(QWidget):
     """The banners; one of a kind, the oldest go first."""
 
-    details_wanted = Signal()  # the log, at its end
+    details_wanted = Signal(str)  # of a problem, by its text: the log
 
     def __init__(self, bench: Workbench, commands: Actions[Any]) -> None:
         super().__init__()
@@ -77,7 +79,7 @@ class Notices(QWidget):
             instead = (f"Back to {name}", self._bench.session.open_previous)
         first, _, rest = problem.text.partition(" ")  # a device keeps its name: pocl:0
         text = problem.text if ":" in first else f"{first[:1].upper()}{first[1:]} {rest}".rstrip()
-        details = self.details_wanted.emit
+        details = partial(self.details_wanted.emit, problem.text)
         self.show_banner(place, Banner("bad", text, words, act, details, instead=instead))
 
     def news(self, key: str, text: str, tone: str = "accent") -> None:
@@ -182,7 +184,7 @@ class Notices(QWidget):
             text = (
                 "Something in this window failed. The window still works; the log has the details."
             )
-            details = self.details_wanted.emit
+            details = partial(self.details_wanted.emit, "")
             self.show_banner("unexpected", Banner("bad", text, details=details))
 
     def _chat_deleted(self, row: ChatRow) -> None:
@@ -211,4 +213,5 @@ class Notices(QWidget):
             self.drop(name)
             self._bench.downloads.start(name)
 
-        self.show_banner(name, Banner("bad", problem, "Try again", again, self.details_wanted.emit))
+        details = partial(self.details_wanted.emit, problem)
+        self.show_banner(name, Banner("bad", problem, "Try again", again, details))

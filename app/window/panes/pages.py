@@ -7,9 +7,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.state.workbench import Workbench
 from app.views.layers.layers import LayersView
-from app.views.log import LogView
 from app.views.memory.memory import MemoryView
-from app.views.models.model import ModelView
 from app.views.token.token import TokenView
 
 
@@ -24,10 +22,8 @@ class InspectorPage:
 
 
 # Token Ctrl+1, Memory Ctrl+2, Layers Ctrl+3, Graph Ctrl+4, Tensors Ctrl+5, Profile Ctrl+6.
-PAGES = (
+PAGES: tuple[InspectorPage, ...] = (
     InspectorPage("token", "Token", "Ctrl+1", TokenView),
     InspectorPage("memory", "Memory", "Ctrl+2", MemoryView),
     InspectorPage("layers", "Layers", "Ctrl+3", LayersView),
-    InspectorPage("model", "Model", "Ctrl+I", ModelView),
-    InspectorPage("log", "Log", "Ctrl+Shift+J", lambda bench: LogView(bench.log)),
 )

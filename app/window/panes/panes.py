@@ -1,4 +1,6 @@
-"""Chats, talk and inspector side by side; in a narrow window one behind the other."""
+"""Chats, talk and inspector side by side: chats folded to icons in a window of middle width, one
+pane behind the other in a narrow one.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,20 +8,32 @@ from typing import Any
 from msgspec import structs
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSplitter, QVBoxLayout, QWidget
 
 from app.state.preferences import PreferencesState, WindowPreferences
 from app.theme import fonts
-from app.theme.tokens import INSPECTOR_SHARE, NARROW, TALK_SHARE
+from app.theme.tokens import (
+    FOLDED,
+    INSIDE_SHARE,
+    INSPECTOR_SHARE,
+    LEAST_INSIDE,
+    LEAST_TALK,
+    NARROW,
+)
 from app.widgets.basics import LOOKS
 from app.widgets.focus import focus_first, has_focus
 from app.window.panes.inspector import Inspector
 
 CHATS_WIDTH = 208
+ALL = 100
+BALANCED, INSIDE, ALONE = "body", "body-inside", "talk-alone"
 
 
 class Panes(QWidget):
-    """What is shown and how wide it is, kept in the preferences; F6 goes round in `order`."""
+    """What is shown and how wide it is, kept in the preferences; F6 goes round in `order`.
+
+    Talk and inspector stand 42:58 (`BALANCED`), 25:75 (`INSIDE`) or the talk alone (`ALONE`).
+    """
 
     changed = Signal()  # what is shown
 
@@ -27,19 +41,23 @@ class Panes(QWidget):
         self,
         preferences: PreferencesState,
         chats: QWidget,
+        rail: QWidget,
         talk: QWidget,
         inspector: Inspector,
         order: Sequence[QWidget],
     ) -> None:
         super().__init__()
         self._preferences, self._chats, self._inspector = preferences, chats, inspector
+        self._rail = rail
+        self._unfolded = False  # the chats of a window that has room for icons only
         self._order = order
         self._is_narrow: bool | None = None
+        self._is_folded = False
         self._sized = False
         self.left = _splitter("talk", chats, talk)
         self.body = _splitter("body", self.left, inspector)
         self.left.setStretchFactor(1, 1)
-        self.body.setStretchFactor(0, TALK_SHARE)
+        self.body.setStretchFactor(0, ALL - INSPECTOR_SHARE)
         self.body.setStretchFactor(1, INSPECTOR_SHARE)
         self._bar_place = QVBoxLayout()
         self._bar_place.setContentsMargins(0, 0, 0, 0)
@@ -47,7 +65,11 @@ class Panes(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(self._bar_place)
-        column.addWidget(self.body, 1)
+        row = QHBoxLayout()
+        row.setSpacing(0)
+        row.addWidget(rail)
+        row.addWidget(self.body, 1)
+        column.addLayout(row, 1)
         for splitter in (self.left, self.body):
             splitter.splitterMoved.connect(self._keep_sizes)
         inspector.tab_changed.connect(self._tab_changed)
@@ -62,25 +84,44 @@ class Panes(QWidget):
         """Change the preferences of the window."""
         self._preferences.update(window=structs.replace(self.kept, **fields))
 
+    @property
+    def arrangement(self) -> str:
+        """BALANCED, INSIDE or ALONE."""
+        if not self.kept.inspector_shown:
+            return ALONE
+        return INSIDE if self.kept.inspector_wide else BALANCED
+
     def show_tab(self, id: str) -> None:
         """A page of the inspector; the talk too, where it is a page in a narrow window."""
-        if id != Inspector.TALK and not self._is_narrow:
+        if id != Inspector.TALK and not self._is_narrow and id not in self._inspector.windows:
             self._show(inspector_shown=True)
         self._inspector.show_tab(id)
 
     def show_chats(self) -> None:
+        """The list of chats, whole."""
+        self._unfolded = True
         self._show(chats_shown=True)
         self.show_tab(Inspector.TALK)
 
     def toggle_chats(self) -> None:
-        self._show(chats_shown=not self.kept.chats_shown)
+        """Hide or show the chats; where they are folded, unfold them or fold them again."""
+        if self._is_folded and self.kept.chats_shown:
+            self._unfolded = not self._unfolded
+            self._arrange()
+        else:
+            self._show(chats_shown=not self.kept.chats_shown)
 
-    def toggle_inspector(self) -> None:
+    def cycle(self) -> None:
+        """From 42:58 to 25:75 to the talk alone; in a narrow window from the talk to the inspector
+        and back.
+        """
         if self._is_narrow:
             at_talk = self._inspector.tab == Inspector.TALK
             self.show_tab(self.kept.tab if at_talk else Inspector.TALK)
-        else:
-            self._show(inspector_shown=not self.kept.inspector_shown)
+            return
+        following = {BALANCED: INSIDE, INSIDE: ALONE, ALONE: BALANCED}[self.arrangement]
+        self._show(inspector_shown=following != ALONE, inspector_wide=following == INSIDE)
+        self._size_body()
 
     def focus_next(self, step: int) -> None:
         """Give the keyboard to the next pane that can be seen."""
@@ -93,20 +134,33 @@ class Panes(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
-        if self._narrow() != self._is_narrow:
-            self._arrange()
+        self._follow_width()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
-        if event.type() in LOOKS and self._narrow() != self._is_narrow:
+        if event.type() in LOOKS:
+            self._follow_width()
+
+    def _follow_width(self) -> None:
+        """One pane at a time, folded chats, or all: larger text needs a wider window for each."""
+        narrow, folded = self._narrow(), self._folded()
+        if (narrow, folded) != (self._is_narrow, self._is_folded):
+            self._unfolded = False
             self._arrange()
 
     def _narrow(self) -> bool:
-        """Whether one pane at a time is shown; larger text needs a wider window for two."""
         return self.width() < fonts.px(NARROW)
 
+    def _folded(self) -> bool:
+        """Whether the left half has no room for chats beside the talk."""
+        share = {BALANCED: ALL - INSPECTOR_SHARE, INSIDE: ALL - INSIDE_SHARE, ALONE: ALL}
+        return self.width() * share[self.arrangement] / ALL < fonts.px(FOLDED)
+
     def _arrange(self) -> None:
-        narrow = self._narrow()
+        narrow, folded = self._narrow(), self._folded()
+        self._is_folded = folded
+        self.left.setMinimumWidth(0 if narrow else fonts.px(LEAST_TALK))
+        self._inspector.setMinimumWidth(0 if narrow else fonts.px(LEAST_INSIDE))
         if narrow != self._is_narrow:
             self._is_narrow = narrow
             self._inspector.show_talk_tab(narrow)
@@ -115,8 +169,10 @@ class Panes(QWidget):
             else:
                 self._inspector.take_bar()
         at_talk = self._inspector.tab == Inspector.TALK
-        self._chats.setVisible(self.kept.chats_shown)
-        self.left.setVisible(not narrow or at_talk)
+        talks, chats = not narrow or at_talk, self.kept.chats_shown
+        self._chats.setVisible(chats and (not folded or self._unfolded))
+        self._rail.setVisible(talks and chats and folded and not self._unfolded)
+        self.left.setVisible(talks)
         self._inspector.setVisible(not at_talk if narrow else self.kept.inspector_shown)
         self.changed.emit()
 
@@ -135,16 +191,23 @@ class Panes(QWidget):
         self._arrange()
 
     def _restore_sizes(self) -> None:
-        talk = self.width() * TALK_SHARE // (TALK_SHARE + INSPECTOR_SHARE)
-        for splitter, usual in (
-            (self.body, [talk, self.width() - talk]),
-            (self.left, [CHATS_WIDTH, max(talk - CHATS_WIDTH, 1)]),
-        ):
-            kept = self.kept.splitters.get(splitter.objectName(), [])
-            splitter.setSizes(kept if len(kept) == splitter.count() else usual)
+        self._size_body()
+        talk = self.body.sizes()[0]
+        kept = self.kept.splitters.get(self.left.objectName(), [])
+        usual = [CHATS_WIDTH, max(talk - CHATS_WIDTH, 1)]
+        self.left.setSizes(kept if len(kept) == self.left.count() else usual)
+
+    def _size_body(self) -> None:
+        """Talk and inspector as wide as they were when last arranged so, or as usual."""
+        share = INSIDE_SHARE if self.arrangement == INSIDE else INSPECTOR_SHARE
+        usual = [self.width() * part // ALL for part in (ALL - share, share)]
+        kept = self.kept.splitters.get(self.arrangement, [])
+        self.body.setSizes(kept if len(kept) == self.body.count() else usual)
 
     def _keep_sizes(self) -> None:
-        sizes = {s.objectName(): s.sizes() for s in (self.left, self.body)}
+        sizes = {self.left.objectName(): self.left.sizes()}
+        if self.arrangement != ALONE:
+            sizes[self.arrangement] = self.body.sizes()
         self.keep(splitters={**self.kept.splitters, **sizes})
 
     def _tab_changed(self, id: str) -> None:

@@ -18,7 +18,7 @@ from app.window.panes.welcome import Welcome
 class TalkPane(QWidget):
     """Talk, or how to get a model while there is none and nothing to read."""
 
-    details_wanted = Signal()  # the log, at its end
+    details_wanted = Signal(str)  # of a problem, by its text: the log
 
     def __init__(self, bench: Workbench, commands: Actions[Any], loader: PictureLoader) -> None:
         super().__init__()

@@ -28,6 +28,12 @@ class TopLine(QWidget):
         surface(self, "panel")
         self._session = bench.session
         self.model = ChooserButton("model", 360, lambda: commands.run("model.open"))
+        self.about = IconButton(
+            "info",
+            "About the model: metadata, tensors, tokenizer (Ctrl+I)",
+            lambda: commands.run("model.file"),
+            16,
+        )
         self.device = DeviceLine(bench, commands)
         self.vitals = Vitals(bench)
         self.context = ContextMeter(bench)
@@ -41,6 +47,7 @@ class TopLine(QWidget):
         row.setContentsMargins(GRID, 0, GRID, 0)
         row.setSpacing(GRID)
         row.addWidget(self.model)
+        row.addWidget(self.about)
         row.addWidget(_short_divider())
         row.addWidget(self.device)
         self._after_device = _short_divider()
@@ -63,6 +70,7 @@ class TopLine(QWidget):
         if session.status == "loading":
             name = f"{name} …"
         self.model.say(name, says)
+        self.about.setVisible(session.path is not None)
         self._arrange()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, QTimer
-from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QWidget
 
 from app.state.session import StageProgress
@@ -37,6 +37,7 @@ class Vitals(QWidget):
         super().__init__()
         self.bench = bench
         self._line = Sparkline("Tokens per second, the last measurements", BARS)
+        self._has_line = False
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
         self._bar.setAccessibleName("Progress")
@@ -72,7 +73,7 @@ class Vitals(QWidget):
         self.setAccessibleDescription("Enter selects the last token" if there else "")
         stage = session.stage
         busy = session.status == "loading" or stage is not None
-        self._line.setVisible(not busy and session.model is not None)
+        self._has_line = not busy and session.model is not None
         self._bar.setVisible(busy)
         if busy:
             self._show_stage(stage)
@@ -86,6 +87,7 @@ class Vitals(QWidget):
             says = f"{rate} tokens per second, first token after {duration(vitals.first_token_s)}"
             self.setAccessibleName(says)
             set_tip(self, says)
+        self._fit()
 
     @property
     def marked(self) -> bool:
@@ -144,6 +146,18 @@ class Vitals(QWidget):
             percent, left = stage_percent(stage), stage_left(stage)
         self._say(percent, "  ·  ".join(filter(None, [title, left])))
         self.setAccessibleName(", ".join(filter(None, [title, percent])))
+
+    def _fit(self) -> None:
+        """Without the line where the numbers need its room; no number is cut short."""
+        words = self._first.fontMetrics().horizontalAdvance(self._first.text())
+        needed = words + self._rate.sizeHint().width() + 4 * GRID
+        line = self._line.sizeHint().width() + GRID
+        self._line.setVisible(self._has_line and self.width() >= needed + line)
+        self._first.setVisible(not self._has_line or self.width() >= needed)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._fit()
 
     def _say(self, strong: str, quiet: str) -> None:
         self._rate.setText(strong)

@@ -11,7 +11,7 @@ def line(level: int, source: str, text: str, details: str = "") -> LogLine:
 
 
 def test_the_log_is_filtered(window: MainWindow) -> None:
-    view, log = window.inspector.log, window.bench.log
+    view, log = window.drawer.log, window.bench.log
     log._take(
         [
             line(logging.INFO, "engine", "opening a model"),
@@ -25,7 +25,7 @@ def test_the_log_is_filtered(window: MainWindow) -> None:
     assert [row.text for row in view.table.rows.shown] == ["slow", "no room"]
     view.source.setCurrentText("engine")
     assert [row.text for row in view.table.rows.shown] == ["no room"]
-    window.show_log_end()
+    window.drawer.show_line("no room")
     assert view.details.isVisible()
     assert "many lines" in view.details.toPlainText()
     view.source.setCurrentIndex(0)

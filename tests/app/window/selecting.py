@@ -251,9 +251,9 @@ TENSOR = "blk.1.attn_norm.weight"
 
 
 def tensors(window: MainWindow) -> tuple[Table, int]:
-    window.panes.show_tab("model")
-    window.inspector.model.tabs.setCurrentIndex(1)
-    table = window.inspector.model.tensors.table
+    window.sheets.show_file()
+    window.sheets.file.tabs.setCurrentIndex(1)
+    table = window.sheets.file.tensors.table
     return table, [t.name for t in table.rows.shown].index(TENSOR)
 
 

@@ -66,13 +66,13 @@ def table(window: MainWindow) -> None:
 
 def file(window: MainWindow) -> None:
     """The Model tab with a file."""
-    window.panes.show_tab("model")
+    window.sheets.show_file()
     tiny = window.property("tiny")
     window.bench.file.open(Path(tiny))
 
 
 def log(window: MainWindow) -> None:
-    window.panes.show_tab("log")
+    window.drawer.set_open(True)
 
 
 def failed(window: MainWindow) -> None:

@@ -154,12 +154,12 @@ def table(window: MainWindow) -> None:
 
 def file(window: MainWindow) -> None:
     window.bench.file.open(Path(window.property("tiny")))
-    window.panes.show_tab("model")
+    window.sheets.show_file()
 
 
 def tokenizer(window: MainWindow) -> None:
     file(window)
-    window.inspector.model.tabs.setCurrentIndex(2)
+    window.sheets.file.tabs.setCurrentIndex(2)
 
 
 def chooser(window: MainWindow, fits: bool = True) -> None:

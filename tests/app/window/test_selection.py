@@ -86,7 +86,7 @@ def assert_shown(window: MainWindow, now: Selected) -> None:
         assert view.split_chart.band.at == wanted_split
         assert current(view.splits)[0] == wanted_split
     view.show_page("layers")
-    tensor = current(window.inspector.model.tensors.table)
+    tensor = current(window.sheets.file.tensors.table)
     if now.tensor is not None:
         assert tensor.name == now.tensor
     elif now.layer is not None and now.layer < LAYERS:
@@ -144,7 +144,7 @@ def test_the_strip_always_says_what_is_selected(window: MainWindow, client: Scri
     strip, selection = window.inspector.selection, window.bench.selection
     assert strip.isVisible()
     assert strip.says.text() == "Nothing selected"
-    for tab in ("memory", "model", "log"):
+    for tab in ("memory",):
         window.panes.show_tab(tab)
         assert strip.isVisible()
     selection.select_cell(12, "nvidia:0", "weights")
@@ -196,8 +196,9 @@ def test_a_link_to_elsewhere_is_refused_aloud(
 
 
 def test_a_view_is_asked_for_by_its_page(window: MainWindow, client: ScriptedEngine) -> None:
-    window.panes.show_tab("log")
-    window.panes.toggle_inspector()
+    window.panes.cycle()
+    window.panes.cycle()
+    assert not window.inspector.isVisible()
     window.bench.selection.show_in("memory")
     assert window.inspector.memory.isVisible()
 
@@ -223,7 +224,7 @@ def test_another_model_has_another_selection(window: MainWindow, client: Scripte
 def test_a_cell_opens_its_tensors_and_a_tensor_its_place(
     window: MainWindow, client: ScriptedEngine, way: str
 ) -> None:
-    matrix, tensors = window.inspector.memory.matrix, window.inspector.model.tensors.table
+    matrix, tensors = window.inspector.memory.matrix, window.sheets.file.tensors.table
 
     def open_it(view: QAbstractItemView, index: QModelIndex) -> None:
         if way == "enter":
@@ -236,7 +237,7 @@ def test_a_cell_opens_its_tensors_and_a_tensor_its_place(
     matrix.setFocus()
     matrix.setCurrentIndex(place(window, 1, "intel:0 weights"))
     open_it(matrix, matrix.currentIndex())
-    assert window.inspector.tab == "model"
+    assert window.sheets.file.isVisible()
     assert tensors.isVisible()
     assert tensors.view.hasFocus()
     shown = [tensor.name for tensor in tensors.rows.shown]
@@ -276,7 +277,7 @@ def test_tab_goes_past_the_tables_without_selecting(
         for view in (
             window.inspector.memory.matrix,
             window.inspector.memory.records.view,
-            window.inspector.model.tensors.table.view,
+            window.sheets.file.tensors.table.view,
         ):
             view.setFocus(Qt.FocusReason.TabFocusReason)
     assert window.bench.selection.now == Selected()

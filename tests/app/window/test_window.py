@@ -136,11 +136,12 @@ def test_f6_goes_round_the_panes(window: MainWindow, tmp_path: Path) -> None:
 def test_panes_are_hidden_by_key_and_stay_so(window: MainWindow, theme: Theme) -> None:
     press(window, Qt.Key.Key_B, CTRL)
     press(window, Qt.Key.Key_J, CTRL)
+    press(window, Qt.Key.Key_J, CTRL)
     assert not window.chats.isVisible()
     assert not window.inspector.isVisible()
-    press(window, Qt.Key.Key_I, CTRL)
+    press(window, Qt.Key.Key_2, CTRL)
     assert window.inspector.isVisible()
-    assert window.inspector.model.isVisible()
+    assert window.inspector.memory.isVisible()
     window.panes.body.setSizes([500, 1100])
     window.panes.body.splitterMoved.emit(500, 1)
     sizes = window.panes.body.sizes()
@@ -151,7 +152,7 @@ def test_panes_are_hidden_by_key_and_stay_so(window: MainWindow, theme: Theme) -
     again.show()
     QTest.qWait(20)
     assert not again.chats.isVisible()
-    assert again.inspector.model.isVisible()
+    assert again.inspector.memory.isVisible()
     assert again.panes.body.sizes() == pytest.approx(sizes, abs=2)
     again.close()
     bench.close()
@@ -164,7 +165,7 @@ def test_42_to_58(window: MainWindow) -> None:
 
 
 def test_in_a_narrow_window_the_inspector_is_a_tab(window: MainWindow, qtbot: QtBot) -> None:
-    window.resize(1000, 700)
+    window.resize(800, 700)
     qtbot.waitUntil(lambda: window.inspector.tab == "talk" or not window.panes.left.isVisible())
     window.panes.show_tab("talk")
     assert window.panes.left.isVisible()

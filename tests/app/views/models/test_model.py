@@ -10,8 +10,8 @@ from app.window.main_window import MainWindow
 def test_a_file_is_shown_filtered_and_compared(
     window: MainWindow, tiny_path: Path, tiny_base_path: Path, qtbot: QtBot
 ) -> None:
-    window.panes.show_tab("model")
-    state, view = window.bench.file, window.inspector.model
+    window.sheets.show_file()
+    state, view = window.bench.file, window.sheets.file
     state.open(tiny_path)
     qtbot.waitUntil(lambda: state.content is not None)
     assert state.content is not None
@@ -39,4 +39,4 @@ def test_a_file_that_cannot_be_read_says_why(
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"nothing")
     window.bench.file.open(broken)
-    qtbot.waitUntil(lambda: "broken.gguf" in window.inspector.model._says.text())
+    qtbot.waitUntil(lambda: "broken.gguf" in window.sheets.file._says.text())

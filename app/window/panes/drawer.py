@@ -1,0 +1,108 @@
+"""The log as a drawer at the bottom: closed it is one line."""
+
+import logging
+
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QSplitter, QVBoxLayout, QWidget
+
+from app.state.log import LogState
+from app.theme import fonts
+from app.theme.tokens import GRID
+from app.views.log import LogView
+from app.widgets.basics import TEXT_SIZE, IconButton, divider, label, set_tone, surface
+from app.widgets.controls.elided import ElidedLabel
+from app.widgets.focus import focus_first, has_focus
+
+LINE = 28  # pixels of the closed drawer, at normal text
+SHARE = 3  # of the height that an open drawer leaves, to one that it takes
+
+
+class LogDrawer(QWidget):
+    """`above` fills the window; below it a line says how many errors the log has, and its newest
+    line. Opened, the log takes a quarter of the height, or what was dragged.
+    """
+
+    opened = Signal(bool)
+
+    def __init__(self, log: LogState, above: QWidget) -> None:
+        super().__init__()
+        self._log, self._above = log, above
+        self.log = LogView(log)
+        surface(self.log, "panel")
+        self.log.hide()
+        self.split = QSplitter(Qt.Orientation.Vertical)
+        self.split.setObjectName("drawer")
+        self.split.setHandleWidth(1)
+        self.split.setChildrenCollapsible(False)
+        self.split.addWidget(above)
+        self.split.addWidget(self.log)
+        self.split.setStretchFactor(0, 1)
+        self.line = QWidget()
+        surface(self.line, "panel")
+        self.handle = IconButton("chevron-right", "Open the log", self.toggle, 14)
+        self._errors = label(size="small")
+        self._latest = ElidedLabel(size="small")
+        set_tone(self._latest, "quiet")
+        row = QHBoxLayout(self.line)
+        row.setContentsMargins(GRID // 2, 0, GRID, 0)
+        row.setSpacing(GRID)
+        row.addWidget(self.handle)
+        row.addWidget(self._errors)
+        row.addWidget(self._latest, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.split, 1)
+        column.addWidget(divider())
+        column.addWidget(self.line)
+        log.appended.connect(self.refresh)
+        log.dropped.connect(self.refresh)
+        self.refresh()
+
+    @property
+    def is_open(self) -> bool:
+        return not self.log.isHidden()
+
+    def toggle(self) -> None:
+        """Open it with the keyboard in the log, or close it."""
+        self.set_open(not self.is_open)
+        if self.is_open:
+            focus_first(self.log)
+
+    def set_open(self, wanted: bool) -> None:
+        """Open or close it. Where the log had the keyboard, the handle has it then."""
+        if wanted == self.is_open:
+            return
+        had_keyboard = has_focus(self.log)
+        self.log.setVisible(wanted)
+        if wanted and not any(self.split.sizes()[1:]):
+            self.split.setSizes([SHARE, 1])
+        elif had_keyboard:
+            self.handle.setFocus()
+        self.refresh()
+        self.opened.emit(wanted)
+
+    def show_line(self, text: str) -> None:
+        """Open it at the line that says `text`, or at the newest error."""
+        self.set_open(True)
+        self.log.show_line(text)
+
+    def refresh(self) -> None:
+        """Say how many errors there are, and the newest line."""
+        lines = self._log.lines
+        count = sum(line.level >= logging.ERROR for line in lines)
+        self._errors.setText(f"Log: {count} error{'' if count == 1 else 's'}")
+        set_tone(self._errors, "bad" if count else "quiet")
+        newest = lines[-1] if lines else None
+        self._latest.setText(" ".join(newest.text.split()) if newest is not None else "")
+        picture, name = ("chevron-down", "Close") if self.is_open else ("chevron-right", "Open")
+        self.handle.set_picture(picture, f"{name} the log (Ctrl+Shift+J)")
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in TEXT_SIZE:
+            self._fit()
+
+    def _fit(self) -> None:
+        self.line.setFixedHeight(fonts.px(LINE))
