@@ -46,6 +46,11 @@ def device_look(device: str) -> DeviceLook:
     return DeviceLook(DEVICES[turn], _LETTERS[place % len(_LETTERS)], _HATCHES[turn])
 
 
+def lettered(device: str) -> str:
+    """A device's letter with its name."""
+    return f"{device_look(device).letter} {device}"
+
+
 def component_colour(device: str, component: str) -> str:
     """The colour of a component's area on the panel."""
     share = _SHARES.get(component, _SHARES["graph"])

@@ -167,11 +167,9 @@ def _joined(bands: Iterable[TileBand]) -> tuple[TileBand, ...]:
     """By part, in order; two of one part, which came from two devices, together."""
     ordered = sorted(bands, key=lambda band: PARTS.index(band.part))
     return tuple(
-        replace(
-            same[0],
-            held=sum(band.held for band in same),
-            mapped=sum(band.mapped for band in same),
-        )
+        same[0]
+        if len(same) == 1
+        else replace(same[0], held=sum(b.held for b in same), mapped=sum(b.mapped for b in same))
         for _, group in groupby(ordered, lambda band: band.part)
         for same in (list(group),)
     )

@@ -1,13 +1,14 @@
 """The placement being edited: each change priced by the engine, undone, typed, applied."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient, Latest
 from app.state.layers.applying import Applying
+from app.state.layers.draft import Draft, PlacedFile
 from app.state.layers.history import History
 from app.state.layers.lanes import (
     HOST,
@@ -26,30 +27,6 @@ from engine.settings import EngineOptions
 
 TYPING = "rule"
 WAITING = {"loading": "The model is loading.", "died": "The engine has stopped: restart it."}
-
-
-@dataclass(frozen=True)
-class PlacedFile:
-    """What is placed: the open model, or a file that `options` would load."""
-
-    path: Path
-    options: EngineOptions
-    is_open: bool
-
-    def is_like(self, other: "PlacedFile") -> bool:
-        """Whether they differ in the placement at most, and in being open."""
-        options = replace(other.options, place=self.options.place)
-        return (self.path, self.options) == (other.path, options)
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A placement by its rule; empty is the engine's own choice. `placement` is None until an
-    engine has told what a rule means.
-    """
-
-    rule: str
-    placement: EditedPlacement | None = None
 
 
 class LayersState(QObject):
@@ -82,6 +59,7 @@ class LayersState(QObject):
         self._answers: Draft | None = None  # what `answer` is about
         self._other: PlacedFile | None = None
         self._added: list[str] = []
+        self._lanes: tuple[object, Repriced, list[Lane]] | None = None  # of the key at its front
         self._shown = self._asked_devices = self._base_asked = False
         self._asked_rule: str | None = None
         self._base_question, self._question = Latest(client), Latest(client)
@@ -141,11 +119,14 @@ class LayersState(QObject):
 
     def lanes(self) -> list[Lane]:
         """What lies where; nothing before the first answer."""
-        placed = self.placement
-        if self.answer is None or placed is None:
+        answer, placed = self.answer, self.placement
+        if answer is None or placed is None:
             return []
         memory = {row.id: row.memory for row in self.devices}
-        return lanes_of(self.answer, placed, self.lane_devices(), memory)
+        key = id(answer), placed, tuple(self.lane_devices()), tuple(memory)
+        if self._lanes is None or self._lanes[0] != key:
+            self._lanes = key, answer, lanes_of(answer, placed, key[2], memory)
+        return self._lanes[2]
 
     def missing(self) -> Mapping[str, int]:
         """Bytes by which each device has too much, as the engine said last."""
@@ -183,9 +164,19 @@ class LayersState(QObject):
             self._ask()
 
     def look_at(self, path: Path, options: EngineOptions) -> None:
-        """Place a file that is not open, until another model is opened."""
-        self._other = PlacedFile(path, options, False)
-        self._begin(self._other)
+        """Place a file as `options` would load it, until another is opened; the open model where
+        these differ from its own in the placement at most.
+        """
+        own, asked = self._own_file(), PlacedFile(path, options, False)
+        if own is None or not own.is_open or not asked.is_like(own):
+            self._other = asked
+            self._begin(asked)
+            return
+        self._other = None
+        if self.file != own:
+            self._begin(own)
+        self._history.put(Draft(options.place))
+        self._edited()
 
     def add_lane(self, device: str) -> None:
         """A lane for a device that has nothing yet."""
@@ -246,12 +237,6 @@ class LayersState(QObject):
         self._history.put(Draft(""))
         self._edited()
 
-    def revert(self) -> None:
-        """The file's own placement."""
-        if self.file is not None:
-            self._history.put(Draft(self.file.options.place))
-            self._edited()
-
     def undo(self) -> None:
         self._history.undo()
         self._edited()
@@ -307,18 +292,20 @@ class LayersState(QObject):
         self._ask()
         self.changed.emit()
 
-    def _follow(self) -> None:
-        """The session has another model, or another status."""
+    def _own_file(self) -> PlacedFile | None:
+        """What the session has open, or opens."""
         session = self._session
         if session.path is None:
-            found = None
-        else:
-            found = PlacedFile(session.path, session.options, session.model is not None)
+            return None
+        return PlacedFile(session.path, session.options, session.model is not None)
+
+    def _follow(self) -> None:
+        """The session has another model, or another status."""
         other = self._other
-        if other is None or session.status == "loading" or self.file != other:
-            self._other = None
-            if found != self.file and not self.applying.is_busy:
-                self._begin(found)
+        if other is None or self._session.status == "loading" or self.file != other:
+            self._other, own = None, self._own_file()
+            if own != self.file and not self.applying.is_busy:
+                self._begin(own)
         self._ask()
         self.changed.emit()
 

@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QVBoxLayou
 
 from app.state.layers.layers import LayersState
 from app.state.layers.words import short_lane
-from app.theme.devices import device_look
+from app.theme.devices import lettered
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, set_tone
 from app.widgets.tips import set_tip
@@ -56,7 +56,7 @@ class ApplyBar(QWidget):
 
     def _verdict(self) -> tuple[str, str]:
         state, applying = self._state, self._state.applying
-        short = [short_lane(lane, _named) for lane in state.lanes() if lane.over]
+        short = [short_lane(lane, lettered) for lane in state.lanes() if lane.over]
         if applying.is_busy:
             return "Uploading what has moved …", "quiet"
         if applying.result:
@@ -71,7 +71,3 @@ class ApplyBar(QWidget):
             return "Working out its memory …", "quiet"
         blocked = state.blocked()
         return f"It fits. {blocked}".strip(), "quiet" if blocked else "good"
-
-
-def _named(device: str) -> str:
-    return f"{device_look(device).letter} {device}"

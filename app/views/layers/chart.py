@@ -14,11 +14,12 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QStyle, QWidget
 
+from app.state.layers.lanes import moved_tiles
 from app.state.layers.layers import LayersState
 from app.state.layers.words import describe_lane, describe_parts, describe_tiles
 from app.state.selection import Selected
 from app.theme import fonts
-from app.theme.devices import device_look
+from app.theme.devices import lettered
 from app.views.layers import paint
 from app.views.layers.cursor import LaneCursor
 from app.views.layers.dragging import BoundaryDrag, TileDrag
@@ -30,6 +31,7 @@ from app.widgets.tips import hide_tip, show_tip
 HEAD, GAP, REACH = 24, 12, 4
 TILE, TALLEST = 64, 124
 GLIDE_MS = 120
+STAYS = "The cache goes with its layer: move the layer."
 _ALT, _CTRL = Qt.KeyboardModifier.AltModifier, Qt.KeyboardModifier.ControlModifier
 _SHIFT, _NONE = Qt.KeyboardModifier.ShiftModifier, Qt.KeyboardModifier.NoModifier
 _KEYPAD = Qt.KeyboardModifier.KeypadModifier
@@ -49,6 +51,7 @@ class LanesChart(QWidget):
     menu_wanted = Signal(QPoint)  # on the screen
     seen_wanted = Signal(QRect)  # the place of the keyboard, here
     said = Signal(str)  # what is chosen, in words
+    refused = Signal(str)  # why a move moves nothing
 
     def __init__(self, state: LayersState) -> None:
         super().__init__()
@@ -137,10 +140,15 @@ class LanesChart(QWidget):
 
     def move_to(self, device: str) -> None:
         """What is chosen, to that device."""
-        taken = self.walker.taken
-        if taken and taken[0].device != device:
-            tiles = [tile for shown in taken for tile in shown.tiles]
-            parts = {part for shown in taken for part in shown.parts}
+        taken, placed = self.walker.taken, self.state.placement
+        if not taken or placed is None or taken[0].device == device:
+            return
+        tiles = [tile for shown in taken for tile in shown.tiles]
+        parts = {part for shown in taken for part in shown.parts}
+        if moved_tiles(placed, tiles, device, parts) == placed:
+            self.refused.emit(STAYS)
+        else:
+            self.walker.carry(taken, device)
             self.state.move_tiles(tiles, device, parts)
             self.ensure_seen()
 
@@ -172,10 +180,6 @@ class LanesChart(QWidget):
         if current is not None:
             self.seen_wanted.emit(current.area.toAlignedRect())
 
-    def named(self, device: str) -> str:
-        """A device's letter with its name."""
-        return f"{device_look(device).letter} {device}"
-
     def sentence(self) -> str:
         """What is chosen, in words."""
         answer, taken = self.state.answer, self.walker.taken
@@ -184,8 +188,8 @@ class LanesChart(QWidget):
         tiles = [tile for shown in taken for tile in shown.tiles]
         if taken[0].part:
             parts = [shown.part for shown in taken]
-            return describe_parts(tiles[:1], parts, answer.n_layer, self.named)
-        return describe_tiles(tiles, answer, self.named)
+            return describe_parts(tiles[:1], parts, answer.n_layer, lettered)
+        return describe_tiles(tiles, answer, lettered)
 
     # Keyboard
 
@@ -275,7 +279,7 @@ class LanesChart(QWidget):
         self._drag = None
         if drag.has_moved:
             if isinstance(drag, TileDrag):
-                self._land(drag)
+                self._let_go(drag)
             drag.drop()
         elif len(self.walker.chosen) > 1 and tile is not None and not event.modifiers() & _SHIFT:
             self.go(tile)  # a click within what is chosen chooses it alone
@@ -341,6 +345,13 @@ class LanesChart(QWidget):
             frozenset(paint.unusual_kinds(labels)) if labels else frozenset(),
         )
 
+    def _let_go(self, drag: TileDrag) -> None:
+        if drag.is_idle:
+            self.refused.emit(STAYS)
+        elif drag.device is not None:
+            self.walker.carry(drag.shown, drag.device)
+        self._land(drag)
+
     def _land(self, drag: TileDrag) -> None:
         """From the hand to the place, where the desktop wants things to move."""
         hint = QStyle.StyleHint.SH_Widget_Animation_Duration
@@ -366,7 +377,7 @@ class LanesChart(QWidget):
 
     def _tell(self) -> None:
         said, n_layer = self.sentence(), self.picture.n_layer
-        lanes = [describe_lane(lane, n_layer, self.named) for lane in self.picture.lanes]
+        lanes = [describe_lane(lane, n_layer, lettered) for lane in self.picture.lanes]
         self.setAccessibleDescription(f"{said}. {'; '.join(lanes)}" if said else "")
         self.said.emit(said)
 
@@ -375,7 +386,7 @@ class LanesChart(QWidget):
         if tile is None or answer is None or self._drag is not None:
             hide_tip()
         else:
-            show_tip(event.globalPos(), describe_tiles(tile.tiles, answer, self.named), self)
+            show_tip(event.globalPos(), describe_tiles(tile.tiles, answer, lettered), self)
 
     def _measures(self) -> Measures:
         head = fonts.px(HEAD) * (2 if paint.two_lines(self.width()) else 1)

@@ -1,6 +1,6 @@
 """Where the keyboard is in the lanes, what is chosen, and what is opened."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from app.state.selection import Selected
 from app.views.layers.picture import Key, LanesPicture, ShownTile
@@ -39,6 +39,12 @@ class LaneCursor:
             self.chosen = [self.at]
         anchor = picture.find(self.anchor)
         self.anchor = anchor.key if anchor is not None else self.at
+
+    def carry(self, taken: Sequence[ShownTile], device: str) -> None:
+        """What is chosen goes there with the next lanes that are shown."""
+        home = taken[0].tiles[0].home and not taken[0].part
+        self.chosen = [(tile.layers, device, home, "") for tile in taken]
+        self.at = self.anchor = self.chosen[0]
 
     def go(self, tile: ShownTile, extend: bool = False) -> None:
         """To a tile; `extend` chooses all from the anchor to it, in its row."""

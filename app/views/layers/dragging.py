@@ -32,6 +32,12 @@ class TileDrag:
     def has_moved(self) -> bool:
         return self.device is not None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of them can lie where they are held."""
+        away = self.device not in (None, self.shown[0].device)
+        return away and self.state.draft.placement == self.placed
+
     def move(self, place: QPointF, picture: LanesPicture) -> None:
         """Follow the hand; the lane below it is priced with the tiles."""
         self.at = place

@@ -10,6 +10,7 @@ from app.state.layers.lanes import PARTS, LayerTile
 from app.state.layers.words import PART_WORDS
 from app.state.workbench import Workbench
 from app.theme import fonts
+from app.theme.devices import lettered
 from app.theme.tokens import GRID, PADDING, ROW
 from app.views.layers.apply import ApplyBar
 from app.views.layers.chart import LanesChart
@@ -70,10 +71,10 @@ class LayersView(QWidget):
         state = self.state
         some = bool(state.lanes())
         self.chart.refresh()
-        rows = part_rows(state.lanes())
+        rows = part_rows(state.lanes()) if self._as_table else []
         if list(self.table.rows.all_rows) != rows:
             self.table.rows.show_rows(rows)
-        tiles = [row.tile for row in rows]
+        tiles = [tile for lane in state.lanes() for tile in lane.tiles]
         self.figures.show_figures(figures_of(state))
         self.setProperty("device", next((t.device for t in tiles), None))
         labels = state.answer.labels if state.answer is not None else []
@@ -105,7 +106,7 @@ class LayersView(QWidget):
         devices = [*state.lane_devices(), *state.unused_devices()]
         if taken:
             for device in devices:
-                move = menu.addAction(f"Move to {self.chart.named(device)}")
+                move = menu.addAction(f"Move to {lettered(device)}")
                 move.triggered.connect(partial(self.chart.move_to, device))
                 move.setEnabled(device != taken[0].device)
             tiles = [tile for shown in taken for tile in shown.tiles]
@@ -172,6 +173,7 @@ class LayersView(QWidget):
         selection.changed.connect(self._show_selected)
         self.chart.pointed.connect(self._point)
         self.chart.said.connect(self._show_details)
+        self.chart.refused.connect(self.apply.tell)
         self.chart.device_picked.connect(selection.select_device)
         self.chart.menu_wanted.connect(self.show_menu)
         self.chart.seen_wanted.connect(self._scroll_to)
@@ -213,7 +215,7 @@ class LayersView(QWidget):
 
     def _offer_part(self, menu: QMenu, tiles: list[LayerTile], part: str) -> None:
         for device in [*self.state.lane_devices(), *self.state.unused_devices()]:
-            action = menu.addAction(f"to {self.chart.named(device)}")
+            action = menu.addAction(f"to {lettered(device)}")
             action.triggered.connect(partial(self.state.move_tiles, tiles, device, {part}))
 
     def _part_picked(self, part: object) -> None:
@@ -233,7 +235,7 @@ class LayersView(QWidget):
     def _offer_devices(self) -> None:
         menu = QMenu(self)
         for device in self.state.unused_devices():
-            action = menu.addAction(self.chart.named(device))
+            action = menu.addAction(lettered(device))
             action.triggered.connect(partial(self.state.add_lane, device))
         menu.aboutToHide.connect(menu.deleteLater)
         menu.popup(self.add.mapToGlobal(self.add.rect().bottomLeft()))

@@ -32,8 +32,8 @@ class RuleField(QWidget):
         self.field.document().setDocumentMargin(MARGIN)
         self.field.setPlaceholderText("Automatic. Type where layers go: 0-11=intel:0, out=host")
         self.field.textChanged.connect(self._typed)
-        self.field.submitted.connect(self._ask)
-        self.field.cancelled.connect(state.forget_typed)
+        self.field.submitted.connect(self._submit)
+        self.field.cancelled.connect(self._forget)
         self.wrong = label(tone="bad", wrap=True)
         self.wrong.hide()
         self.place = Button("Copy as --place", self.copy_place, "flat", "copy")
@@ -97,3 +97,12 @@ class RuleField(QWidget):
     def _ask(self) -> None:
         self._soon.stop()
         self._state.type_rule(self.field.text)
+
+    def _submit(self) -> None:
+        """What is typed after Enter is a step of its own."""
+        self._ask()
+        self._state.end_typing()
+
+    def _forget(self) -> None:
+        self._soon.stop()
+        self._state.forget_typed()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from app.state.layers.lanes import Lane, LayerTile, TileBand
 from app.state.layers.layers import LayersState
 from app.state.layers.words import PART_WORDS, why
-from app.theme.devices import device_look
+from app.theme.devices import lettered
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import mib
 
@@ -39,7 +39,7 @@ def part_columns(state: LayersState) -> tuple[Column[PartRow], ...]:
 
     return (
         Column[PartRow]("Layer", title, lambda r: r.tile.layer, right=True),
-        Column[PartRow]("Device", lambda r: f"{device_look(r.tile.device).letter} {r.tile.device}"),
+        Column[PartRow]("Device", lambda r: lettered(r.tile.device)),
         Column[PartRow]("Part", lambda r: PART_WORDS[r.band.part]),
         Column[PartRow]("MiB", lambda r: mib(r.band.size), lambda r: r.band.size, right=True),
         Column[PartRow]("Kind", kind, quiet=True),

@@ -102,6 +102,7 @@ class Chooser(QWidget):
         self.table.chosen.connect(self.options.show_model)
         self.table.activated.connect(self._load)
         self.options.loading.connect(self.done)
+        self.options.placing.connect(self.done)
         self.fetch.wanted.connect(self.wants_fetch)
         bench.library.changed.connect(self._show_models)
         self.setFocusProxy(self.table.view)

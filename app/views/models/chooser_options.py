@@ -38,6 +38,7 @@ class OptionsView(QWidget):
     """
 
     loading = Signal()
+    placing = Signal()  # its layers are placed on their page
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
@@ -49,6 +50,7 @@ class OptionsView(QWidget):
         self._says = label(tone="quiet", wrap=True)
         self.devices = DevicesChoice()
         self.devices.changed.connect(self._changed)
+        self.place_layers = Button("Place the layers by hand…", self._place, "link")
         self.context = _combo("Tokens of context", self._changed)
         self.cache = _combo("Type of the KV cache", self._changed)
         self._form = QWidget()
@@ -60,6 +62,7 @@ class OptionsView(QWidget):
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         for text, box in (
             ("Devices", self.devices),
+            ("Layers", self.place_layers),
             ("Context", self.context),
             ("KV cache", self.cache),
         ):
@@ -196,10 +199,18 @@ class OptionsView(QWidget):
     def _show_buttons(self) -> None:
         session, model = self._bench.session, self._model
         mine = model is not None and session.path in model.paths
-        self.load.setEnabled(model is not None and not model.problem and not model.is_projector)
+        possible = model is not None and not model.problem and not model.is_projector
+        self.load.setEnabled(possible)
+        self.place_layers.setEnabled(possible)
         words = "Reload" if mine and session.model is not None else "Load"
         self.load.set_text("Load anyway" if self._tight else words)
         self.unload.setVisible(mine and session.model is not None)
+
+    def _place(self) -> None:
+        if self._model is not None:
+            self._bench.layers.look_at(self._model.paths[0], self.options())
+            self._bench.selection.show_in("layers")
+            self.placing.emit()
 
     def _load(self) -> None:
         if self._model is not None:

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication
 from app.views.layers.chart import LanesChart
 from app.views.layers.layers import LayersView
 from app.views.layers.picture import ShownTile
+from app.views.layers.table import part_rows
 from app.window.main_window import MainWindow
 from app.window.program import shown_window
 from engine.backends.opencl.drivers.find import find_drivers
@@ -132,9 +133,9 @@ class Hand:
 
 
 def shown(view: LayersView) -> tuple[Sizes, Sizes]:
-    """Bytes of device, component and layer as the table lists them: allocated, and mapped."""
+    """Bytes of device, component and layer of the table's rows: allocated, and mapped."""
     held, mapped = Counter[tuple[str, str, int]](), Counter[tuple[str, str, int]]()
-    for tile, band in view.table.rows.all_rows:
+    for tile, band in part_rows(view.state.lanes()):
         component = band.part if band.part in ("cache", "vision") else "weights"
         held[tile.device, component, tile.layer] += band.held
         mapped[tile.device, component, tile.layer] += band.mapped
