@@ -30,11 +30,17 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class WrittenAnswer:
-    """The answer that a context ends with: its item `begin` + i is token i."""
+    """The answer that a context ends with: its item `begin` + i is token `first` + i."""
 
     message: int
     tokens: Tokens
     begin: int
+    first: int = 0
+
+    def index(self, item: int) -> int | None:
+        """The token that an item is; None where that has not been told."""
+        index = item - self.begin + self.first
+        return index if item >= self.begin and index < len(self.tokens) else None
 
 
 class _Placed(NamedTuple):
@@ -70,8 +76,8 @@ class ContextMap:
         """What an item says; empty for a picture's row."""
         answer = self._answer
         if answer is not None and item >= answer.begin:
-            index = item - answer.begin
-            return answer.tokens[index].text if index < len(answer.tokens) else ""
+            index = answer.index(item)
+            return answer.tokens[index].text if index is not None else ""
         if self.row_at(item) is not None:
             return ""
         return self._text[self._start(item) : self._ends[item]]
@@ -80,8 +86,8 @@ class ContextMap:
         """The characters of the chat that an item stands for; None for the template's own."""
         answer = self._answer
         if answer is not None and item >= answer.begin:
-            index = item - answer.begin
-            if index >= len(answer.tokens):
+            index = answer.index(item)
+            if index is None:
                 return None
             return Part(answer.message, answer.tokens.start(index), answer.tokens.end(index))
         if item >= len(self) or self.row_at(item) is not None:
@@ -125,7 +131,8 @@ class ContextMap:
         """The items that stand for a message's text; none where it is not in the context."""
         answer = self._answer
         if answer is not None and answer.message == message:
-            return range(answer.begin, max(len(self), answer.begin + len(answer.tokens)))
+            end = answer.begin + len(answer.tokens) - answer.first
+            return range(answer.begin, max(len(self), end))
         for placed in self._placed:
             if placed.message == message:
                 items = self._items(placed)

@@ -16,11 +16,13 @@ from app.state.session import Session
 from app.state.talk.chat import ChatState
 from app.state.token.asking import Asking
 from app.state.token.contexts import Contexts
+from app.state.token.live import LiveInside
 from app.state.token.questions import WordQuestions
 from app.state.token.sources import Light, Sources
 from app.state.token.structure import ModelParts, parts_of
-from app.state.token.word import Conversation, Inside, Key, Word, inside_of
-from engine.protocol import Examine, Examined, TokenInfo
+from app.state.token.word import TOP, Conversation, Inside, Key, Word, inside_of
+from app.state.token.words import ChatWords
+from engine.protocol import Examine, Examined, TokenInfo, TokenInside
 
 SETTLE_MS = 120  # a word must be looked at so long before the engine is asked, when stepping
 KEPT = 16  # words whose answers are kept
@@ -57,14 +59,17 @@ class TokenState(QObject):
         self._shown = False
         self._kept: OrderedDict[Key, Inside] = OrderedDict()
         self._contexts = Contexts()
+        self._words = ChatWords(chat, self._contexts)
         self._asking = Asking(chat, selection, self._contexts, lambda: self.parts)
         self._clicked: tuple[int, int] | None = None  # a message, a place in its text
         self._selected = selection.now
         self._lit: dict[int, list[Light]] = {}
+        self._told_live = LiveInside(chat, self._live_told)
         self._rows = Latest(session.client)
         self._settle = QTimer(self, singleShot=True, interval=SETTLE_MS)
         self._settle.timeout.connect(self.ask)
         self._basis = self._basis_now()
+        session.client.on(TokenInside, self._told_live.hear)
         session.changed.connect(self._basis_changed)
         chat.details.changed.connect(self._basis_changed)
         chat.path_changed.connect(lambda row: self._refresh())
@@ -96,7 +101,7 @@ class TokenState(QObject):
     @property
     def count(self) -> int:
         """How many words the message has."""
-        return self._count(self.word.message) if self.word is not None else 0
+        return self._words.count(self.word.message) if self.word is not None else 0
 
     @property
     def parts(self) -> ModelParts | None:
@@ -132,17 +137,12 @@ class TokenState(QObject):
 
     def text(self, message: int, index: int) -> str:
         """What a word says; empty where that is not known."""
-        word = self._word((message, index))
+        word = self._words.word((message, index))
         return word.text if word is not None else ""
 
     def part(self, message: int, index: int) -> tuple[int, int] | None:
         """The characters of a message that one of its words stands for, where that is known."""
-        row = self._chat.row_of(message)
-        tokens = self._chat.tokens(row) if row is not None else None
-        if tokens is not None and index < len(tokens):
-            return tokens.start(index), tokens.end(index)
-        part = self._contexts.part((message, index))
-        return (part.first, part.last) if part is not None else None
+        return self._words.part((message, index))
 
     # What a person does
 
@@ -154,19 +154,16 @@ class TokenState(QObject):
                 self._want()
             else:
                 self._stop()
+            self._want_live()
+            self._refresh()
             self._light()
 
     def look_at(self, message: int, position: int) -> None:
         """Select the word at a place of a message's text."""
-        row = self._chat.row_of(message)
-        if row is None:
-            return
-        index = self._chat.tokens(row).at(position)
-        if index is None:
-            index = self._contexts.index_at(message, position)
+        index = self._words.index_at(message, position)
         if index is not None:
             self._selection.select_token(message, index)
-        else:  # the engine tells which words a question has
+        elif self._words.has(message):  # the engine tells which words a question has
             self._clicked = message, position
             self.questions.ask(lambda: self._asking.whole(message), self._told_whole)
 
@@ -174,12 +171,13 @@ class TokenState(QObject):
         """Select the word so many further on in its message."""
         if self.word is not None:
             message, index = self.word.key
-            last = self._count(message) - 1
+            last = self._words.count(message) - 1
             self._selection.select_token(message, min(max(0, index + by), last))
 
     def follow(self) -> None:
         """Look at the newest word again."""
         self.following = True
+        self._want_live()
         self._refresh()
         self.changed.emit()
 
@@ -197,12 +195,12 @@ class TokenState(QObject):
 
     def _refresh(self) -> None:
         key = self._wanted()
-        word = self._word(key) if key is not None else None
+        word = self._words.word(key) if key is not None else None
         if word == self.word and word is not None:
             return
         self._stop()
         self.word = word
-        self.inside = None if word is None else self._kept.get(word.key) or Inside(word)
+        self.inside = None if word is None else self._known(word)
         self._want()
         self._light()
         self.changed.emit()
@@ -213,28 +211,19 @@ class TokenState(QObject):
             newest = self._newest()
             if newest is not None or selected is None:
                 return newest
-        return selected if self._chat.row_of(selected[0]) is not None else None
+        return selected if self._words.has(selected[0]) else None
 
     def _newest(self) -> Key | None:
-        """The last word of the answer under way, or of the one before it."""
-        latest = self._chat.latest
-        row = self._chat.row_of(latest.id) if latest is not None else None
-        if latest is None or row is None or not len(self._chat.tokens(row)):
-            return None
-        return latest.id, len(self._chat.tokens(row)) - 1
+        newest, told = self._words.newest(), self._told_live.inside
+        if newest is not None and told is not None and told.word.message == newest[0]:
+            return told.word.key  # of those that are newer no more is known than their text
+        return newest
 
-    def _word(self, key: Key) -> Word | None:
-        row = self._chat.row_of(key[0])
-        tokens = self._chat.tokens(row) if row is not None else ()
-        if key[1] < len(tokens):
-            return Word(*key, tokens[key[1]].text)
-        text = self._contexts.text(key)
-        return Word(*key, text) if row is not None and text is not None else None
-
-    def _count(self, message: int) -> int:
-        row = self._chat.row_of(message)
-        known = len(self._chat.tokens(row)) if row is not None else 0
-        return known or self._contexts.count(message)
+    def _known(self, word: Word) -> Inside:
+        told = self._told_live.inside
+        if told is not None and told.word.key == word.key:
+            return told
+        return self._kept.get(word.key) or Inside(word)
 
     # Asking
 
@@ -250,10 +239,27 @@ class TokenState(QObject):
         elif not self.following or (self.live and not self._chat.busy):
             self._settle.start()
 
+    def _want_live(self) -> None:
+        """Have the answer under way, and those that follow, tell what is shown of them."""
+        looks = self._shown and self.live and self.following
+        layer = self._selection.now.layer
+        rows = [layer] if looks and layer is not None else []
+        asks = dict.fromkeys(("lens", "attention", "choice", "step"), looks)
+        self._chat.live.want(**asks, top_k=TOP, rows=rows)
+        if not looks:
+            self._told_live.forget()
+
+    def _live_told(self) -> None:
+        told = self._told_live.inside
+        if self.following and told is not None and self._shown:
+            self.word, self.inside = told.word, told
+            self._light()
+            self.changed.emit()
+
     def _want_selected(self) -> None:
         """A question's word is selected, of which it is not known yet where it stands."""
         token = self._selection.now.token
-        if token is not None and not self.following and self._chat.row_of(token[0]) is not None:
+        if token is not None and not self.following and self._words.has(token[0]):
             self.questions.ask(lambda: self._asking.whole(token[0]), self._told_whole)
 
     def _told(self, talk: Conversation, asked: Examine, told: Examined) -> None:
@@ -331,16 +337,20 @@ class TokenState(QObject):
         now = self._selected
         if now.token != before.token:
             self.following = now.token is None
+            self._want_live()
             self._refresh()
             self._want()
         elif (now.layer, now.head) != (before.layer, before.head):
             self._want()
+            self._want_live()
             self._light()
             self.changed.emit()
 
     def _busy_changed(self, busy: bool) -> None:
         if busy and self.live:
             self.following = True
+        self._told_live.forget()
+        self._want_live()
         self._refresh()
         if not busy:
             self._want()
@@ -363,5 +373,7 @@ class TokenState(QObject):
 
     def _preference_changed(self, field: str) -> None:
         if field == "token_live":
+            self._want_live()
+            self._refresh()
             self._want()
             self.changed.emit()

@@ -9,26 +9,16 @@ from pytestqt.qtbot import QtBot
 from app.state.problem import Problem
 from app.state.workbench import Workbench
 from engine.errors import WorkerDied
-from engine.protocol import Cancel, Examine, Failed, Generate, Unloaded
+from engine.protocol import (
+    Cancel,
+    Examine,
+    Failed,
+    Generate,
+    Unloaded,
+)
 from tests.app.helpers import inside
 from tests.app.helpers.scripted import ScriptedEngine
-
-WORDS = ("The", " capital", " is", " Paris", ".")
-
-
-def asked(engine: ScriptedEngine) -> list[Examine]:
-    return [request for request in engine.asked if isinstance(request, Examine)]
-
-
-@pytest.fixture
-def talk(bench: Workbench, engine: ScriptedEngine) -> Workbench:
-    """A question is answered, and the view is shown."""
-    bench.preferences.update(token_live=False)
-    assert bench.chat.send("What is the capital of France?")
-    engine.write(*WORDS)
-    engine.end(n=len(WORDS))
-    bench.token.shown(True)
-    return bench
+from tests.app.state.token.asking import WORDS, asked
 
 
 @pytest.fixture
