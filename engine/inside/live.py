@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -9,8 +10,10 @@ import numpy as np
 from engine.errors import BadSetting, CannotProbe, NoMem
 from engine.inside.summary import Summary, summarize
 from engine.protocol import Live, ProbedRow, ProbedTokens, Reply
+from engine.runner.pictures.items import Item
+from engine.runner.recording import AnswerRecording
 from engine.runner.sequence import Sequenced
-from engine.runner.stepper import Logits, StartedStep
+from engine.runner.stepper import Extras, Logits, StartedStep
 from engine.runner.watch import Watch
 from engine.scheduler.probes import NO_PROBES, Probed, Probes
 from engine.scheduler.record import Recorder
@@ -38,10 +41,26 @@ class LiveWatch(Watch):
         self._told: list[Reply] = []
         self._n = 0
         self._probing = False
+        self._now = Live()  # what is wanted of the step under way
+        self._recorded = AnswerRecording(request_id)
+
+    def start(self, token: int) -> Callable[[], Logits]:
+        self._now = self._live()
+        if not self._now.record:
+            return super().start(token)
+        n_context = len(self.sequence.items)
+        return self._recorded.step(partial(self.begin, token), "decode", 1, n_context)
+
+    def read(self, part: Sequence[Item], extras: Extras) -> Callable[[], Logits]:
+        self._now = self._live()
+        if not self._now.record:
+            return super().read(part, extras)
+        begin = partial(self.sequence.begin, part, extras)
+        return self._recorded.step(begin, "prefill", len(part), len(self.sequence.items))
 
     def begin(self, token: int, recorder: Recorder) -> Callable[[], Logits]:
         index, self._n = self._n, self._n + 1
-        live = self._live()
+        live = self._now
         probes = self.probes(live) if live != self._refused else NO_PROBES
         if not probes:
             if not self.looks(live):
@@ -82,11 +101,14 @@ class LiveWatch(Watch):
             yield from self._strip.told()
         while self._told:
             yield self._told.pop(0)
+        if not self._now.record:
+            yield from self._recorded.told()
 
     def rest(self) -> Iterator[Reply]:
         yield from super().found()
         yield from self._strip.told()
         yield from self._told
+        yield from self._recorded.told()
 
     def close(self) -> None:
         """Give back what probes took, however the answer ended, and before it."""

@@ -20,6 +20,7 @@ from engine.protocol.picture import *
 from engine.protocol.place import *
 from engine.protocol.plan import *
 from engine.protocol.probe import *
+from engine.protocol.recording import *
 from engine.protocol.selftest import *
 from engine.protocol.token import *
 from engine.protocol.tune import *

@@ -125,7 +125,7 @@ class _Answer:
 
     def _prefill(self) -> Generator[Reply, None, Logits]:
         pending = self.prompt.items[self.n_cached :]
-        steps = self.sequence.prefill(pending, self.cancelled)
+        steps = self.sequence.prefill(pending, self.cancelled, self.watch.read)
         while True:
             try:
                 done = next(steps)

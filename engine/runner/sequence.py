@@ -93,10 +93,14 @@ class Sequenced:
         return n
 
     def prefill(
-        self, items: Sequence[Item], cancelled: Callable[[], bool]
+        self,
+        items: Sequence[Item],
+        cancelled: Callable[[], bool],
+        begin: Callable[[Sequence[Item], Extras], Callable[[], Logits]] | None = None,
     ) -> Generator[int | Encoding, None, Logits]:
-        """Compute the items in batches, yielding how many are done and how far the tower is with a
-        picture; returns logits [V] after the last. Raises `Cancelled`, `UnknownPictures`.
+        """Compute the items in batches, each started by `begin` (usually the method of that name),
+        yielding how many are done and how far the tower is with a picture; returns logits [V] after
+        the last. Raises `Cancelled`, `UnknownPictures`.
         """
         done = 0
         while True:
@@ -107,7 +111,7 @@ class Sequenced:
             part = items[done:end]
             assert part, "a group fits a batch"
             extras = yield from self.extras(part, cancelled)
-            logits = self.begin(part, extras)()
+            logits = (begin or self.begin)(part, extras)()
             done = end
             yield done
             if done == len(items):

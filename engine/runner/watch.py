@@ -6,8 +6,9 @@ from statistics import median
 from time import perf_counter
 
 from engine.protocol import Reply, SplitRecord, StepTimes
+from engine.runner.pictures.items import Item
 from engine.runner.sequence import Sequenced
-from engine.runner.stepper import Logits
+from engine.runner.stepper import Extras, Logits
 from engine.scheduler.record import UNRECORDED, Recorder, Recording
 
 EVERY = 1.0  # seconds; a measured step takes about a quarter longer
@@ -48,6 +49,10 @@ class Watch:
             step_ns = recording.host[-1].end - recording.started
             n_context = len(self.sequence.items)
             self._found.append(StepTimes(0, n_context, step_ns, splits_of([recording])))
+
+    def read(self, part: Sequence[Item], extras: Extras) -> Callable[[], Logits]:
+        """`Sequenced.begin`, of a part of the prompt."""
+        return self.sequence.begin(part, extras)
 
     def begin(self, token: int, recorder: Recorder) -> Callable[[], Logits]:
         """`Sequenced.start`, for those who look further into a step."""

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 
 from engine.backends.opencl.drivers.device import list_devices
-from engine.errors import CannotSee, NoMem
+from engine.errors import Cancelled, CannotSee, NoMem
 from engine.gguf import GGUFFile
 from engine.inside.graph import describe_graph
 from engine.inside.token_watch import TokenWatch
@@ -17,6 +17,7 @@ from engine.protocol import (
     BenchDone,
     DescribeGraph,
     DescribePlan,
+    DeviceRoof,
     Devices,
     Finished,
     Generate,
@@ -24,6 +25,7 @@ from engine.protocol import (
     ListDevices,
     Load,
     Loaded,
+    MeasureRoofs,
     Perplexity,
     PerplexityDone,
     PicturePart,
@@ -36,6 +38,7 @@ from engine.protocol import (
     Progress,
     Render,
     Rendered,
+    RoofsMeasured,
     Unload,
     Unloaded,
 )
@@ -210,6 +213,20 @@ def _profile(service: Service, request: Profile) -> ProfileDone:
         profiles.append(one)
         service.send(Progress(request.id, "bench", len(profiles), total))
     return ProfileDone(request.id, profiles, *roof_of(model.device))
+
+
+@answers(MeasureRoofs)
+def _roofs(service: Service, request: MeasureRoofs) -> RoofsMeasured:
+    model, _ = service.model
+    stop = service.asked_to_stop(request)
+    devices = [backend for backend in model.dry.backends if backend.name != "host"]
+    roofs = []
+    for device in devices:
+        if stop():
+            raise Cancelled("measuring the devices")
+        roofs.append(DeviceRoof(device.name, *roof_of(device)))
+        service.send(Progress(request.id, "bench", len(roofs), len(devices)))
+    return RoofsMeasured(request.id, roofs)
 
 
 @answers(ListDevices)

@@ -96,7 +96,7 @@ def test_every_token_is_told_in_order(model: LoadedModel) -> None:
 def test_what_is_told_changes_while_it_is_written(model: LoadedModel) -> None:
     """Each token's numbers come once, in order, with the rows that were asked for then."""
     wanted = [Live(), LAYERS, LAYERS, Live(probes=["ffn_out-1", "embd"]), Live(), LAYERS]
-    asked = iter([*wanted, *[LAYERS] * N])
+    asked = iter([Live(), *wanted, *[LAYERS] * N])  # of the prompt, then of each token
     found = strips(told(model, lambda: next(asked)))
     seen = [
         (one.first + i, [row.name for row in one.rows])
