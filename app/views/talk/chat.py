@@ -231,8 +231,9 @@ class ChatView(QWidget):
                 self.column.reveal(view.y() + area.top())
 
     def _show_lights(self) -> None:
-        for view in self._views():
-            view.show_lights()
+        for row, view in self.column.live.items():
+            if isinstance(view, MessageView) and row < len(self.bench.chat.path):  # else it goes
+                view.show_lights()
 
     def _refresh_all(self) -> None:
         for view in self.column.live.values():

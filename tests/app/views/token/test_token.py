@@ -219,6 +219,21 @@ def test_sources_are_lit_in_the_chat(
     assert tokens.painter.lights == ()
 
 
+def test_another_chat_is_not_lit(
+    talk: Talk, bench: Workbench, look: Callable[[int], Examine], engine: ScriptedEngine
+) -> None:
+    look(3)
+    bench.chat.open(None)  # there are fewer messages than were lit
+    QApplication.processEvents()
+    assert bench.token.word is None
+    assert bench.chat.send("Something else")
+    engine.write("Yes")
+    engine.end(n=1)
+    body = message(talk, 0).body
+    assert body is not None
+    assert body.lit_words == []
+
+
 def test_a_click_on_a_word_of_the_chat_looks_at_it(
     talk: Talk, bench: Workbench, engine: ScriptedEngine, token: TokenView
 ) -> None:
