@@ -117,7 +117,7 @@ class Stats(msgspec.Struct, frozen=True):
 
     Rows of pictures count as tokens. `encode_s` is the time of the tower, not in `prefill_s`;
     `n_image_rows` are the prompt's rows, `pictures` the prompt's pictures, `notes` what became of
-    those that did not fit.
+    those that did not fit. `changes` are what the answer was tried with.
     """
 
     n_prompt: int
@@ -135,6 +135,7 @@ class Stats(msgspec.Struct, frozen=True):
     n_image_rows: int = 0
     pictures: list[PictureStats] = []
     notes: list[str] = []
+    changes: list[Change] = []
 
     @property
     def prefill_rate(self) -> float:

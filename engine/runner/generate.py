@@ -221,6 +221,7 @@ class _Answer:
             n_image_rows=sum(run.end - run.begin for run in runs(self.prompt.items)),
             pictures=[self._picture(i, p) for i, p in enumerate(self.prompt.pictures)],
             notes=[*self.prompt.notes, *self.notes],
+            changes=self.request.changes,
         )
 
     def _picture(self, i: int, picture: Shown) -> PictureStats:

@@ -197,6 +197,7 @@ def test_a_worker_tries_it_and_scores_both_answers(tiny_path: Path) -> None:
             request = Generate(2, prompt="abc", max_tokens=9, logprobs=1, changes=changes)
             replies = list(worker.ask(request))
             assert isinstance(replies[-1], Finished)
+            assert replies[-1].stats.changes == changes
             infos = [info for r in replies if isinstance(r, Piece) for info in r.tokens]
             return [i.token for i in infos], np.array([i.logprob for i in infos])
 
