@@ -7,6 +7,7 @@ from PySide6.QtCore import QObject
 
 from app.client import EngineClient
 from app.engine import Engine
+from app.state.graph.graph import GraphState
 from app.state.graph.splits import SplitsState
 from app.state.layers.layers import LayersState
 from app.state.log import LogState
@@ -64,6 +65,7 @@ class Workbench(QObject):
         self.memory = MemoryState(self.client, self)
         self.splits = SplitsState(self.client, self)
         self.layers = LayersState(self.client, self.session, self.open_model, self)
+        self.graph = GraphState(self.client, self.session, self)
         self.chat = ChatState(self._store, self.session, self.preferences, self)
         self.chats = ChatList(self._store, self)
         self.library = LibraryState(

@@ -4,9 +4,18 @@ from datetime import datetime
 from math import isfinite
 
 from app.words import UNKNOWN
-from engine.units import MIB
+from engine.units import KIB, MIB
 
-__all__ = ["UNKNOWN", "duration", "grouped", "local_time", "mib", "microseconds", "milliseconds"]
+__all__ = [
+    "UNKNOWN",
+    "duration",
+    "grouped",
+    "kib",
+    "local_time",
+    "mib",
+    "microseconds",
+    "milliseconds",
+]
 
 
 def mib(size: int | None) -> str:
@@ -15,6 +24,12 @@ def mib(size: int | None) -> str:
         return UNKNOWN
     value = size / MIB
     return f"{value:.1f}" if abs(value) < 99.95 else grouped(round(value))
+
+
+def kib(size: int) -> str:
+    """Bytes as KiB, without the unit: one decimal under 100, none above."""
+    value = size / KIB
+    return f"{value:.1f}" if value < 99.95 else grouped(round(value))
 
 
 def duration(seconds: float | None) -> str:

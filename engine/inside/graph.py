@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -46,25 +47,30 @@ def describe_graph(
     """What a step of that size is, with the outline that `outline` makes. Raises `BadSetting`."""
     if not 1 <= request.n_tokens <= MAX_BATCH:
         raise BadSetting("n_tokens", request.n_tokens, f"1 to a batch of {MAX_BATCH}")
-    n_tokens = bucket_of(request.n_tokens)
+    n_tokens = min(request.n_tokens, built.n_ctx)
     n_cells = n_tokens if request.n_cells is None else request.n_cells
-    if not n_tokens <= n_cells <= max(n_tokens, built.n_ctx):
+    if not n_tokens <= n_cells <= built.n_ctx:
         expected = f"{n_tokens} to the {built.n_ctx} tokens of the context"
         raise BadSetting("n_cells", n_cells, expected)
     cells = built.buckets([n_cells] * len(built.caches.caches))
-    p, graph = built.build(n_tokens, 1, cells, fused_attention)
+    p, graph = built.build(bucket_of(n_tokens), 1, cells, fused_attention)
     inputs = p.fill(_step(built, n_tokens, n_cells))
     made = outline(graph)
     return _Description(built, placement, made, inputs).told(request.id, n_tokens, n_cells)
 
 
 def _step(built: BuiltModel, n_tokens: int, n_cells: int) -> Step:
-    """The last tokens of a context of so many."""
+    """The last tokens of a context of so many, padded as a plan wants them."""
+    more = bucket_of(n_tokens) - n_tokens
     positions = np.arange(n_cells - n_tokens, n_cells, dtype=np.int32)
     empty = [CausalCache(c.n_cells, c.window, c.chunk) for c in built.caches.caches]
-    steps = tuple(cache.start(positions, 0) for cache in empty)
-    tokens = np.zeros(n_tokens, np.int32)
-    return Step(tokens, positions, np.array([n_tokens - 1], np.int32), steps)
+    steps = tuple(
+        replace(s, ids=np.pad(s.ids, (0, more)), spans=np.pad(s.spans, ((0, more), (0, 0))))
+        for s in (cache.start(positions, 0) for cache in empty)
+    )
+    outputs = np.array([n_tokens - 1], np.int32)
+    tokens = np.zeros(n_tokens + more, np.int32)
+    return Step(tokens, np.pad(positions, (0, more)), outputs, steps)
 
 
 class _Description:

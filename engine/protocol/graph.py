@@ -128,8 +128,8 @@ class DescribeGraph(Request[GraphDone], frozen=True):
     """The graph as it would run: of the open model as it is placed, or with a `path` of that file
     with these options, of which only the header is read and nothing is allocated.
 
-    A step of `n_tokens` (as a plan has them: 1, 2, 3, 4, 6, 8 ... 512) after which the context has
-    `n_cells` tokens, by default these alone.
+    A step of `n_tokens`, or as many as the context holds, after which the context has `n_cells`
+    tokens, by default these alone. Its shapes are padded as a plan's are.
     """
 
     beside: ClassVar[bool] = True

@@ -20,8 +20,8 @@ _Role = Qt.ItemDataRole
 class Column(Generic[R]):
     """`text` is what is shown and copied; `key` sorts (the text where it is None).
 
-    A column at the `right` holds numbers or times, which are never cut short. `tone` and `quiet`
-    colour the text, `picture` stands before it.
+    A column at the `right` holds numbers or times, which are never cut short, nor is one that is
+    `whole`. `tone` and `quiet` colour the text, `picture` stands before it.
     """
 
     title: str
@@ -30,6 +30,7 @@ class Column(Generic[R]):
     right: bool = False
     mono: bool = False
     quiet: bool = False
+    whole: bool = False
     tone: Callable[[R], str] | None = None
     picture: Callable[[R], Any] | None = None
 

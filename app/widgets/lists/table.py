@@ -237,7 +237,7 @@ def _widths(view: QTableView, rows: TableRows[Any]) -> tuple[dict[int, int], dic
         title = header.fontMetrics().horizontalAdvance(column.title) + fonts.px(BESIDE)
         needed = max(title, widest + fonts.px(BESIDE))
         wanted[at] = needed if column.right else max(title, min(needed, fonts.px(WIDEST)))
-        least[at] = needed if column.right else title
+        least[at] = needed if column.right or column.whole else title
     return least, wanted
 
 

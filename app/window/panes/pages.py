@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from PySide6.QtWidgets import QWidget
 
 from app.state.workbench import Workbench
+from app.views.graph.graph import GraphView
 from app.views.layers.layers import LayersView
 from app.views.memory.memory import MemoryView
 from app.views.token.token import TokenView
@@ -26,4 +27,5 @@ PAGES: tuple[InspectorPage, ...] = (
     InspectorPage("token", "Token", "Ctrl+1", TokenView),
     InspectorPage("memory", "Memory", "Ctrl+2", MemoryView),
     InspectorPage("layers", "Layers", "Ctrl+3", LayersView),
+    InspectorPage("graph", "Graph", "Ctrl+4", GraphView),
 )

@@ -27,6 +27,7 @@ from app.window.main_window import MainWindow
 from engine.protocol import Memory
 from tests.app.helpers.records import memory
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.window import graph_scenes
 from tests.app.window import test_screenshots as scenes
 
 DOES_SOMETHING = (
@@ -98,6 +99,9 @@ STATES = (
         scenes.words_as_tables,
         scenes.placed,
         scenes.placed_table,
+        graph_scenes.graph,
+        graph_scenes.graph_table,
+        graph_scenes.graph_source,
         scenes.attached,
         scenes.pictured,
         scenes.edited,

@@ -28,6 +28,7 @@ from tests.app.helpers.placed import ROWS, PlacedModel, reprice
 from tests.app.helpers.records import MIB, events, memory, refused, step_times
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.helpers.seeing import bring, landscape, load_seeing, price, show, tiled, until, whole
+from tests.app.window import graph_scenes
 
 Plan = Callable[[int, int], PicturePlan]
 SIZES = ((1600, 1000), (1100, 700))
@@ -363,6 +364,7 @@ SCENES = (
     placed, placed_short, placed_open, placed_table, placed_wrong, placed_empty,
     attached, broken_picture, looking, pictured, edited, blind, viewer, seen, seen_whole,
     word, word_of_many_layers, words_as_tables, no_word,
+    *graph_scenes.SCENES,
 )  # fmt: skip
 
 

@@ -1,0 +1,86 @@
+"""How two graphs of one model differ: a step of one token and one of many, or before a pin and
+after it.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from app.state.graph.blocks import NUMBERED, GraphIndex
+from engine.protocol import GraphDone
+
+
+@dataclass(frozen=True)
+class GraphChange:
+    """What another graph costs: nodes that run elsewhere, splits, bytes copied between devices in
+    a step, each before and after.
+    """
+
+    moved: tuple[str, ...]
+    splits: tuple[int, int]
+    copied: tuple[int, int]
+
+
+def difference(a: GraphIndex, b: GraphIndex) -> dict[int, str]:
+    """The nodes of `a` that are not the same in `b`, and in which way."""
+    others = dict(zip(_keys(b), range(len(b.graph.nodes)), strict=True))
+    found = {}
+    for number, key in enumerate(_keys(a)):
+        node = a.graph.nodes[number]
+        if node.role != "":
+            continue
+        if key not in others:
+            found[number] = "only here"
+            continue
+        other = b.graph.nodes[others[key]]
+        if node.device != other.device:
+            found[number] = f"on {other.device} there"
+        elif (ran := _launched(a, number)) != (there := _launched(b, others[key])):
+            found[number] = f"{', '.join(there)} there, {', '.join(ran)} here"
+    return found
+
+
+def change(before: GraphIndex, after: GraphIndex) -> GraphChange:
+    """What comes of other pins."""
+    moved = [
+        before.graph.nodes[number].name
+        for number, how in difference(before, after).items()
+        if how.startswith("on ")
+    ]
+    splits = len(before.graph.splits), len(after.graph.splits)
+    return GraphChange(tuple(moved), splits, (copied(before.graph), copied(after.graph)))
+
+
+def copied(graph: GraphDone) -> int:
+    """Bytes that go between devices in a step."""
+    return sum(c.size for split in graph.splits for c in split.copies if c.origin is not None)
+
+
+def _launched(index: GraphIndex, number: int) -> tuple[str, ...]:
+    """The kernels of a node's launch, and how many nodes they make together."""
+    node = index.graph.nodes[number]
+    if node.launch < 0:
+        return ()
+    launch = index.graph.launches[node.launch]
+    return (*launch.kernels, *([f"of {len(launch.nodes)}"] if len(launch.nodes) > 1 else []))
+
+
+def _keys(index: GraphIndex) -> list[Hashable]:
+    """The same for the same node of two graphs: what has no name is counted in its layer."""
+    counts: Counter[Hashable] = Counter()
+    found: list[Hashable] = []
+    for node in index.graph.nodes:
+        name = node.op if NUMBERED.match(node.name) else node.name
+        key: Hashable = (node.layer, name, node.op)
+        found.append((key, counts[key]))
+        counts[key] += 1
+    return found
+
+
+def times_of(index: GraphIndex, launch_ns: Mapping[int, int]) -> dict[int, float]:
+    """Nanoseconds of each node: its launch's, shared by what that computes together."""
+    found: dict[int, float] = {}
+    for number, ns in launch_ns.items():
+        nodes = index.graph.launches[number].nodes
+        found |= {node: ns / len(nodes) for node in nodes}
+    return found

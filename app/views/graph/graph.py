@@ -1,0 +1,400 @@
+"""The graph of a step: splits, blocks, operations, the launches they became, and why."""
+
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QHideEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
+from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
+
+from app.state.graph import walk
+from app.state.graph.blocks import GraphIndex, key_of
+from app.state.graph.graph import Phase
+from app.state.graph.overlay import Overlay, coloured
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.theme.tokens import GRID, PADDING
+from app.views.graph.bar import GraphBar
+from app.views.graph.legend import GraphLegend
+from app.views.graph.offer import PinOffer
+from app.views.graph.pages import GraphPages
+from app.views.graph.panel import NodePanel, summary
+from app.views.graph.picture.canvas import GraphCanvas
+from app.views.graph.picture.marking import marks_of
+from app.views.graph.picture.saving import ask_and_write, write
+from app.views.graph.ribbon import SplitRibbon
+from app.widgets.basics import TEXT_SIZE, label, set_tone
+
+WIDE = 720  # from which on the panel stands beside the graph
+PANEL, PANEL_BELOW, UNBOUND = 280, 200, 16777215
+EMPTY = "Open a model to see its graph: what runs where, and why."
+LOOKING = "Reading the model's graph…"
+HEADER = "From the file's header; nothing is loaded yet."
+
+
+class GraphView(QWidget):
+    """Shows `bench.graph`, and what is selected in it."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._bench, self._state, self._selection = bench, bench.graph, bench.selection
+        self._overlay: Overlay = "device"
+        self._found: list[int] = []
+        self._launch: int | None = None
+        self._as_table = False
+        self._drawn_as: dict[Phase, object] = {}
+        self.bar, self.ribbon, self.panel = GraphBar(), SplitRibbon(), NodePanel()
+        self.pages = GraphPages()
+        self.canvases = self.pages.canvases
+        self.legend, self.offer = GraphLegend(), PinOffer(bench)
+        self.says = label(tone="quiet", wrap=True)
+        self._lay_out()
+        self._connect()
+        self.refresh()
+
+    @property
+    def as_table(self) -> bool:
+        """Whether rows are shown in place of the picture."""
+        return self._as_table
+
+    @property
+    def canvas(self) -> GraphCanvas:
+        """The picture, or the first of two."""
+        return self.canvases[self._phase]
+
+    @property
+    def index(self) -> GraphIndex | None:
+        """The graph that the ribbon, the table and the panel are of."""
+        return self._state.indices.get(self._phase)
+
+    @property
+    def selected(self) -> int | None:
+        """The number of the node that is selected."""
+        return self._state.node_of(self._phase, self._selection.now)
+
+    def toggle_table(self) -> None:
+        """Picture or table; the same numbers."""
+        self._as_table = not self._as_table
+        self.refresh()
+
+    def refresh(self) -> None:
+        """As the state is now."""
+        state, index = self._state, self.index
+        self.bar.show_chosen(state.phases, state.shows, self._overlay)
+        times = self._bench.splits.splits if self._phase == "decode" else []
+        known = index is not None and len(times) == len(index.graph.splits)
+        self.ribbon.show_graph(None if index is None else index.graph, times if known else ())
+        for phase, canvas in self.canvases.items():
+            canvas.setVisible(phase in state.phases and phase in state.scenes)
+            self._draw(phase)
+        if self._as_table and index is not None:
+            self.pages.fill(index, state.launch_ns)
+        self.legend.show_graph(index, self._overlay, state.shows, state.launch_ns)
+        self._say()
+        self._show_selected()
+
+    def write(self, kind: str, path: Path) -> None:
+        """Write the graph as svg, dot or json. Raises OSError."""
+        if self.index is not None:
+            write(kind, path, self.index, self.canvas, self._bench.session.model_name)
+
+    # What is asked of it
+
+    def _connect(self) -> None:
+        state, bar = self._state, self.bar
+        state.changed.connect(self.refresh)
+        self._bench.splits.changed.connect(self.refresh)
+        self._selection.changed.connect(self._show_selected)
+        bar.steps_chosen.connect(lambda phases: state.show_phases(*phases))
+        bar.shows_chosen.connect(self._show_as)
+        bar.overlay_chosen.connect(self._colour)
+        bar.collapse_chosen.connect(state.collapse)
+        bar.query_changed.connect(self._find)
+        bar.next_wanted.connect(self._go_to_found)
+        bar.save_wanted.connect(self._save)
+        bar.table_wanted.connect(self.toggle_table)
+        bar.fit_wanted.connect(self._fit_all)
+        find = QShortcut(QKeySequence.StandardKey.Find, self, bar.go_to_query)
+        find.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        self.ribbon.picked.connect(self._pick_split)
+        self.panel.node_wanted.connect(self._pick_node)
+        self.panel.source_wanted.connect(self.pages.show_source)
+        self.panel.pin_wanted.connect(self.offer.choose)
+        self.pages.node_picked.connect(self._pick_node)
+        self.pages.node_chosen.connect(self._tell_node)
+        self.pages.launch_chosen.connect(self._tell_launch)
+        self.pages.source_closed.connect(self._source_closed)
+        self.legend.picked.connect(lambda device: self._selection.select_device(str(device)))
+        for phase, canvas in self.canvases.items():
+            canvas.picked.connect(partial(self._picked, phase))
+            canvas.opened.connect(partial(self._open, phase))
+            canvas.walked.connect(self._walk)
+            canvas.stepped.connect(self._step)
+            canvas.gone_up.connect(self._go_up)
+            canvas.menu_wanted.connect(self.offer.choose)
+
+    @property
+    def _launched(self) -> bool:
+        return self._state.shows == "launches"
+
+    def _show_as(self, shows: str) -> None:
+        self._launch = None
+        self._state.show_as("launches" if shows == "launches" else "operations")
+
+    def _colour(self, overlay: Overlay) -> None:
+        self._overlay = overlay
+        self.refresh()
+
+    def _fit_all(self) -> None:
+        for canvas in self.canvases.values():
+            canvas.fit_all()
+
+    def _picked(self, phase: Phase, number: int) -> None:
+        if self._launched:
+            self._pick_launch(number, phase)
+        else:
+            self._pick_node(number, phase)
+
+    def _pick_node(self, number: int | None, phase: Phase | None = None) -> None:
+        index = self._state.indices.get(phase or self._phase)
+        if index is not None and number is not None:
+            node = index.graph.nodes[number]
+            self._selection.select_operation(key_of(node), node.layer, node.device)
+
+    def _pick_launch(self, number: int | None, phase: Phase | None = None) -> None:
+        """The node that comes of it is selected; a helper alone is marked."""
+        index = self._state.indices.get(phase or self._phase)
+        if index is None or number is None:
+            return
+        nodes, self._launch = index.graph.launches[number].nodes, number
+        if nodes:
+            self._pick_node(nodes[-1], phase)
+        self._show_selected()
+
+    def _pick_split(self, number: int) -> None:
+        if self.index is not None:
+            self._selection.select_split(number, self.index.graph.splits[number].device)
+
+    def _open(self, phase: Phase, number: int) -> None:
+        """An operation as the launch it became, a launch as its kernel's source."""
+        index = self._state.indices.get(phase)
+        if index is None:
+            return
+        if self._launched:
+            launch = index.graph.launches[number]
+            self.pages.show_source(launch.kernels[0], launch.defines[0])
+            return
+        self._pick_node(number, phase)
+        if index.graph.nodes[number].launch >= 0:
+            self._show_as("launches")
+
+    def _walk(self, way: int) -> None:
+        index, now = self.index, self.selected
+        if index is not None and self._launched and self._launch is not None:
+            self._pick_launch(walk.along_launches(index, self._launch, way))
+        elif index is not None:
+            self._pick_node(walk.along(index, now, way))
+
+    def _step(self, way: int) -> None:
+        """To the same place of the block before or behind."""
+        index, now = self.index, self.selected
+        if index is not None:
+            self._launch = None
+            self._pick_node(walk.same_place(index, now, way))
+
+    def _go_up(self) -> None:
+        """From launches to operations, from an operation to its block, from there to all."""
+        index, now = self.index, self.selected
+        if self._launched:
+            self._show_as("operations")
+        elif index is not None and now is not None:
+            at = self.canvas.card_of(now)
+            self._selection.select_layer(index.graph.nodes[now].layer)
+            if at is not None:
+                self.canvas.fit_card(at)
+        else:
+            self._fit_all()
+
+    def _find(self, words: str) -> None:
+        self._found = self._state.find(self._phase, words)
+        self.bar.count.setText(f"{len(self._found)} found" if words.strip() else "")
+        self._show_marks()
+
+    def _go_to_found(self, way: int) -> None:
+        self._launch = None
+        self._pick_node(walk.cyclic(self._found, self.selected, way))
+
+    def _save(self, kind: str) -> None:
+        name = f"{self._bench.session.model_name or 'graph'}-{self._phase}.{kind}"
+        problem = ask_and_write(self, name, partial(self.write, kind))
+        if problem:
+            self._tell(problem, "bad")
+
+    # What is shown
+
+    @property
+    def _phase(self) -> Phase:
+        return self._state.phases[0]
+
+    def _draw(self, phase: Phase) -> None:
+        """Another scene, or the same in other colours."""
+        state, canvas = self._state, self.canvases[phase]
+        scene = state.scenes.get(phase)
+        drawn = scene, self._overlay, state.launch_ns
+        if scene is not None and drawn != self._drawn_as.get(phase):
+            self._drawn_as[phase] = drawn
+            paint = coloured(scene.index, scene.shows, self._overlay, state.launch_ns)
+            canvas.show_scene(scene, paint)
+
+    def _show_selected(self) -> None:
+        """The node, layer or split that is selected, wherever that was done."""
+        now, index, number = self._selection.now, self.index, self.selected
+        split = now.split
+        if index is not None and number is not None:
+            split = index.graph.nodes[number].split if split is None else split
+            self._follow_launch(index, number)
+            self._bring_in(index.block_of.get(number))
+        elif index is not None and now.layer is not None:
+            self._state.choose_block(index.block_of_layer(now.layer))
+        self.ribbon.show_selected(split if split is not None and split >= 0 else None)
+        self._show_marks()
+        self._tell_selected()
+
+    def _follow_launch(self, index: GraphIndex, number: int) -> None:
+        """The launch that is marked is one of the selected node's."""
+        if self._launched:
+            mine = [i for i, launch in enumerate(index.graph.launches) if number in launch.nodes]
+            if self._launch not in mine:
+                self._launch = mine[-1] if mine else None
+
+    def _bring_in(self, block: int | None) -> None:
+        """Have what is selected in sight, in each picture."""
+        self._state.choose_block(block)
+        close = any(canvas.hasFocus() for canvas in self.canvases.values())
+        for phase in self._state.phases:
+            number = self._state.node_of(phase, self._selection.now)
+            if number is not None and self._launched:
+                number = self._state.indices[phase].graph.nodes[number].launch
+            if number is not None:
+                self.canvases[phase].bring_in(number, close)
+
+    def _show_marks(self) -> None:
+        state, now = self._state, self._selection.now
+        for phase in state.phases:
+            scene = state.scenes.get(phase)
+            if scene is not None and scene.index is state.indices.get(phase):
+                number, changed = state.node_of(phase, now), state.differences(phase)
+                launch = self._launch if phase == self._phase else None
+                found = self._found if phase == self._phase else []
+                marks = marks_of(scene, now, number, launch, found, changed)
+                self.canvases[phase].show_marks(marks)
+
+    def _tell_selected(self) -> None:
+        index, number, split = self.index, self.selected, self._selection.now.split
+        if index is None:
+            self.panel.say("", "")
+        elif self._launched and self._launch is not None:
+            self._tell_launch(self._launch)
+        elif number is not None:
+            self._tell_node(number)
+        elif split is not None and split < len(index.graph.splits):
+            self.panel.say(f"Split {split}", self.ribbon.describe(split))
+        else:
+            self.panel.say("Graph", summary(index))
+
+    def _tell_node(self, number: int) -> None:
+        index = self.index
+        if index is None:
+            return
+        node = index.graph.nodes[number]
+        change = self._state.differences(self._phase).get(number, "")
+        beside = "a prompt" if len(self._state.phases) > 1 else "the graph with the pin"
+        said = f"Not the same in {beside}: {change}." if change else ""
+        self.panel.show_node(index, number, self._state.launch_ns.get(node.launch), said)
+        self.canvas.setAccessibleDescription(f"{key_of(node)}, {node.op}. {node.why}")
+
+    def _tell_launch(self, number: int) -> None:
+        index = self.index
+        if index is not None and number < len(index.graph.launches):
+            self.panel.show_launch(index, number, self._state.launch_ns.get(number))
+            launch = index.graph.launches[number]
+            said = f"Launch {number}, {launch.op} on {launch.device}"
+            self.canvas.setAccessibleDescription(said)
+
+    def _source_closed(self) -> None:
+        self._arrange()
+        self.canvas.setFocus()
+
+    def _say(self) -> None:
+        state = self._state
+        if state.problem:
+            self._tell(state.problem, "bad")
+        elif state.is_known:
+            self._tell(HEADER if state.from_header else "")
+        else:
+            self._tell(LOOKING if state.looking else EMPTY)
+        self._arrange()
+
+    def _tell(self, text: str, tone: str = "quiet") -> None:
+        self.says.setText(text)
+        set_tone(self.says, tone)
+        self.says.setVisible(bool(text))
+
+    # Where things are
+
+    def _lay_out(self) -> None:
+        self.pages.setMinimumSize(160, 90)  # its tables scroll
+        self._body = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._body.setSpacing(PADDING)
+        self._body.addWidget(self.pages, 1)
+        self._body.addWidget(self.panel)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PADDING, GRID, PADDING, GRID)
+        column.setSpacing(GRID)
+        column.setAlignment(Qt.AlignmentFlag.AlignTop)
+        for widget in (self.bar, self.ribbon, self.legend, self.says, self.offer):
+            column.addWidget(widget)
+        column.addLayout(self._body, 1)
+
+    def _arrange(self) -> None:
+        """What can be seen, by what is known; where room is short, less beside what is asked."""
+        known = self.index is not None and bool(self._state.scenes)
+        roomy = known and (self._state.pin is None or self._is_wide)
+        self.bar.setVisible(known)
+        self.pages.setVisible(known)
+        self.ribbon.setVisible(roomy)
+        self.panel.setVisible(roomy)
+        self.legend.setVisible(roomy and not self._as_table)
+        self.pages.show_as(self._as_table, self._launched)
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        super().showEvent(event)
+        self._state.shown(True)
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
+        super().hideEvent(event)
+        self._state.shown(False)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._turn()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in TEXT_SIZE:
+            self._turn()
+
+    @property
+    def _is_wide(self) -> bool:
+        return self.width() >= fonts.px(WIDE)
+
+    def _turn(self) -> None:
+        """The panel beside the graph, or below it where the view is narrow."""
+        directions, wide = QBoxLayout.Direction, self._is_wide
+        way = directions.LeftToRight if wide else directions.TopToBottom
+        self._body.setDirection(way)
+        self.pages.turn(way)
+        self.panel.setMinimumWidth(fonts.px(PANEL) if wide else 0)
+        self.panel.setMaximumWidth(fonts.px(PANEL) if wide else UNBOUND)
+        self.panel.setMaximumHeight(UNBOUND if wide else fonts.px(PANEL_BELOW))
+        self._arrange()

@@ -1,0 +1,87 @@
+"""What the colours of the graph mean."""
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QColor, QPainter
+from PySide6.QtWidgets import QHBoxLayout, QWidget
+
+from app.state.graph.blocks import GraphIndex
+from app.state.graph.overlay import Overlay, coloured
+from app.state.graph.scene import Shows
+from app.theme.devices import draw_swatch, swatch_size
+from app.theme.theme import tokens
+from app.theme.tokens import DEVICES
+from app.views.graph.picture.painting import shade
+from app.widgets.charts.legend import ChartLegend, LegendEntry
+from app.widgets.numbers import kib, milliseconds
+
+
+class GraphLegend(QWidget):
+    """Devices, types, or the smallest and the largest amount."""
+
+    picked = Signal(object)  # a device
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._overlay: Overlay = "device"
+        self._types: list[str] = []
+        self._said = ""
+        self.chart = ChartLegend("Colours of the graph", self._draw, swatch_size)
+        self.chart.picked.connect(self._pick)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.chart)
+
+    @property
+    def says(self) -> str:
+        """What stands in place of colours; empty where there are some."""
+        return self._said
+
+    def show_graph(
+        self, index: GraphIndex | None, overlay: Overlay, shows: Shows, ns: Mapping[int, int]
+    ) -> None:
+        if index is None:
+            self.chart.show_entries([])
+            return
+        self._overlay, self._said = overlay, ""
+        found = coloured(index, shows, overlay, ns)
+        if overlay in ("device", "type"):
+            self._types = list(dict.fromkeys(found.names.values()))
+            used = self._types
+            if overlay == "device":
+                used = list(dict.fromkeys(split.device for split in index.graph.splits))
+            self.chart.show_entries([LegendEntry(name, name) for name in used])
+        elif not found.amounts:
+            self._said = "No step was recorded yet: ask something to see times."
+            self.chart.show_entries([LegendEntry(None, self._said)])
+        else:
+            least = min(found.amounts.values())
+            text = _kib if overlay == "bytes" else _ms
+            self.chart.show_entries(
+                [LegendEntry(0.0, text(least)), LegendEntry(1.0, text(found.most))]
+            )
+        self.chart.update()
+
+    def _pick(self, key: object) -> None:
+        if self._overlay == "device":
+            self.picked.emit(key)
+
+    def _draw(self, painter: QPainter, area: QRectF, key: object) -> None:
+        if self._overlay == "device":
+            draw_swatch(painter, area.left(), area.center().y(), str(key))
+            return
+        colour = shade(float(str(key))) if isinstance(key, float) else tokens().faint
+        if key in self._types:
+            colour = DEVICES[self._types.index(str(key)) % len(DEVICES)]
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(colour))
+        painter.drawRoundedRect(area, 3, 3)
+
+
+def _kib(amount: float) -> str:
+    return f"{kib(round(amount))} KiB"
+
+
+def _ms(amount: float) -> str:
+    return f"{milliseconds(round(amount))} ms"

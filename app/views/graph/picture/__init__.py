@@ -1,0 +1,1 @@
+"""A scene of the graph as a picture: painted, moved, marked, saved."""

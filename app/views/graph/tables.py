@@ -1,0 +1,92 @@
+"""The graph as a table: one row a node, in the order of running, or one a launch."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from app.state.graph.blocks import GraphIndex, is_leaf, key_of, shape_text, title_of
+from app.widgets.lists.rows import Column
+from app.widgets.numbers import UNKNOWN, grouped, kib, milliseconds
+from engine.protocol import GraphNode, LaunchNode
+
+
+class NodeRow(NamedTuple):
+    """A node, its number, its block's title, and what its launch took."""
+
+    number: int
+    node: GraphNode
+    block: str
+    kernel: str
+    ns: int | None
+
+
+class LaunchRow(NamedTuple):
+    """A launch, its number, what it computes, and what it took."""
+
+    number: int
+    launch: LaunchNode
+    nodes: str
+    ns: int | None
+
+
+def _ms(ns: int | None) -> str:
+    return UNKNOWN if ns is None else milliseconds(ns)
+
+
+NODES = (
+    Column[NodeRow]("#", lambda r: str(r.number), lambda r: r.number, right=True),
+    Column[NodeRow]("Name", lambda r: key_of(r.node), mono=True, whole=True),
+    Column[NodeRow]("Operation", lambda r: r.node.op),
+    Column[NodeRow]("Device", lambda r: r.node.device, mono=True),
+    Column[NodeRow]("Cause", lambda r: r.node.cause, mono=True),
+    Column[NodeRow]("Shape", lambda r: shape_text(r.node), right=True),
+    Column[NodeRow]("Type", lambda r: r.node.dtype),
+    Column[NodeRow]("KiB", lambda r: kib(r.node.size), lambda r: r.node.size, right=True),
+    Column[NodeRow]("Block", lambda r: r.block, quiet=True),
+    Column[NodeRow]("Kernel", lambda r: r.kernel, quiet=True, mono=True),
+    Column[NodeRow](
+        "ms",
+        lambda r: UNKNOWN if r.ns is None else milliseconds(r.ns),
+        lambda r: r.ns or 0,
+        right=True,
+    ),
+    Column[NodeRow]("Why", lambda r: r.node.why, quiet=True),
+)
+LAUNCHES = (
+    Column[LaunchRow]("#", lambda r: str(r.number), lambda r: r.number, right=True),
+    Column[LaunchRow]("Operation", lambda r: r.launch.op),
+    Column[LaunchRow]("Kernels", lambda r: ", ".join(r.launch.kernels), mono=True, whole=True),
+    Column[LaunchRow]("Device", lambda r: r.launch.device, mono=True),
+    Column[LaunchRow]("KiB", lambda r: kib(r.launch.bytes), lambda r: r.launch.bytes, right=True),
+    Column[LaunchRow](
+        "FLOP", lambda r: grouped(r.launch.flops), lambda r: r.launch.flops, right=True
+    ),
+    Column[LaunchRow](
+        "ms",
+        lambda r: UNKNOWN if r.ns is None else milliseconds(r.ns),
+        lambda r: r.ns or 0,
+        right=True,
+    ),
+    Column[LaunchRow]("Computes", lambda r: r.nodes, quiet=True),
+)
+
+
+def node_rows(index: GraphIndex, ns: Mapping[int, int]) -> Sequence[NodeRow]:
+    """Of all that is computed, and of views."""
+    graph = index.graph
+    rows = []
+    for number, node in enumerate(graph.nodes):
+        if not is_leaf(node):
+            launch = graph.launches[node.launch] if node.launch >= 0 else None
+            kernel = "" if launch is None else ", ".join(launch.kernels)
+            block = index.blocks[index.block_of[number]].title
+            rows.append(NodeRow(number, node, block, kernel, ns.get(node.launch)))
+    return rows
+
+
+def launch_rows(index: GraphIndex, ns: Mapping[int, int]) -> Sequence[LaunchRow]:
+    """Of all launches, in order."""
+    nodes = index.graph.nodes
+    return [
+        LaunchRow(i, launch, ", ".join(title_of(nodes[n]) for n in launch.nodes), ns.get(i))
+        for i, launch in enumerate(index.graph.launches)
+    ]
