@@ -139,6 +139,7 @@ TABLES = {
     "tests/kernels": "a family of kernels each",
     "engine/backends/opencl/launches": "a family of launches each",
     "engine/protocol": "the messages of a subject each",
+    "app/commands": "a command each",
     "tests/app/commands": "a command each",
 }
 # Home directories and work places: a path there means one person's machine.

@@ -31,7 +31,7 @@ class Model:
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
-        self._sequence = Sequenced(loaded.stepper, loaded.viewer)
+        self.conversation = Sequenced(loaded.stepper, loaded.viewer)
 
     def generate(
         self,
@@ -47,7 +47,7 @@ class Model:
         Images stand before what the last message says; with them a text is a message too. Raises
         `CannotSee` where nothing makes the model see, `BadPicture`, and as `runner.generate`.
         """
-        text, messages = self._asked(prompt, images)
+        text, messages = self.asked(prompt, images)
         request = Generate(
             0,
             messages=messages,
@@ -56,7 +56,7 @@ class Model:
             max_tokens=max_tokens,
             stop=list(stop),
         )
-        for event in generate(self.loaded, self._sequence, request, lambda: False):
+        for event in generate(self.loaded, self.conversation, request, lambda: False):
             if isinstance(event, Piece) and event.text:
                 yield event.text
 
@@ -73,9 +73,9 @@ class Model:
         `tensors` are regular expressions that whole names match: `l_out-3`, `Qcur-.*`. A step is a
         part of the prompt or a token. Raises as `runner.dump.dump`.
         """
-        text, messages = self._asked(prompt, images)
+        text, messages = self.asked(prompt, images)
         probes = Probes(tensors)
-        found = dump(self.loaded, self._sequence, probes, messages, text, steps)
+        found = dump(self.loaded, self.conversation, probes, messages, text, steps)
         computed = [step for step in found if isinstance(step, ProbedStep)]
         return {
             f"{one.key.name}#{one.key.occurrence}@{number}": one.values
@@ -83,7 +83,7 @@ class Model:
             for one in step.results
         }
 
-    def _asked(
+    def asked(
         self, prompt: str | Sequence[Mapping[str, str]], images: Sequence[Image]
     ) -> tuple[str | None, list[ChatMessage]]:
         """A text to continue, or messages, the last one with the images."""
@@ -112,7 +112,7 @@ class Model:
 
     def logits(self, ids: Sequence[int]) -> Iterator[tuple[int, Logits]]:
         """(start, logits f32 [t, V]) for every position of a fresh context of these tokens."""
-        self._sequence.items.clear()
+        self.conversation.items.clear()
         yield from self.loaded.stepper.all_logits(ids)
         self.loaded.stepper.forget(0)
 

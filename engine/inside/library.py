@@ -1,0 +1,27 @@
+"""Looking inside from Python: `look(model, "The capital of France is", lens=True)`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.inside.examine import examine
+from engine.protocol import Examine, Examined
+from engine.runner.api import Image, Model
+
+
+def look(
+    model: Model,
+    prompt: str | Sequence[Mapping[str, str]],
+    *,
+    images: Sequence[Image] = (),
+    **wanted: Any,
+) -> Examined:
+    """How a token of a prompt came to be, or the one that would follow: `prompt` and `images` are
+    as in `Model.generate`, all else are fields of `engine.protocol.Examine`.
+
+    Raises as `engine.inside.examine`.
+    """
+    text, messages = model.asked(prompt, images)
+    request = Examine(0, messages=messages, prompt=text, **wanted)
+    *_, found = examine(model.loaded, model.conversation, request, lambda: False)
+    assert isinstance(found, Examined)
+    return found
