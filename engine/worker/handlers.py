@@ -9,7 +9,7 @@ from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import Cancelled, CannotSee, NoMem
 from engine.gguf import GGUFFile
 from engine.inside.graph import describe_graph
-from engine.inside.token_watch import TokenWatch
+from engine.inside.token.watch import TokenWatch
 from engine.memory.pools import limits_kept
 from engine.memory.records import BackendMemory
 from engine.protocol import (

@@ -1,6 +1,6 @@
 """What is done for each request about the inside of the open model."""
 
-from engine.inside.examine import examine
+from engine.inside.token.examine import examine
 from engine.protocol import Examine, Examined
 from engine.worker.answers import answers
 from engine.worker.service import Service

@@ -8,7 +8,7 @@ import pytest
 
 from app.cli import main
 from app.commands.attend import LEVELS, chosen
-from engine.inside.library import look
+from engine.inside.token.library import look
 from engine.runner import load
 from tests.engine.runner.pictures.seeing import noise
 from tests.goldens.vision.families import write_pair

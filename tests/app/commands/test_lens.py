@@ -9,7 +9,7 @@ import pytest
 
 from app.cli import main
 from app.commands.lens import percent
-from engine.inside.library import look
+from engine.inside.token.library import look
 from engine.runner import load
 from engine.tokenizer import Tokenizer
 from tests.engine.runner.pictures.seeing import noise

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.errors import BadSetting, Cancelled
-from engine.inside.choice import choice
-from engine.inside.context import context_items, context_of
-from engine.inside.glance import Glance, InsideProbes
-from engine.inside.scratch import scratch
+from engine.inside.token.choice import choice
+from engine.inside.token.context import context_items, context_of
+from engine.inside.token.glance import Glance, InsideProbes
+from engine.inside.token.scratch import scratch
 from engine.protocol import Examine, Examined, Progress, StepRecord
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item, before_group

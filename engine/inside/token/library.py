@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.inside.examine import examine
+from engine.inside.token.examine import examine
 from engine.protocol import Examine, Examined
 from engine.runner.api import Image, Model
 
@@ -18,7 +18,7 @@ def look(
     """How a token of a prompt came to be, or the one that would follow: `prompt` and `images` are
     as in `Model.generate`, all else are fields of `engine.protocol.Examine`.
 
-    Raises as `engine.inside.examine`.
+    Raises as `engine.inside.token.examine`.
     """
     text, messages = model.asked(prompt, images)
     request = Examine(0, messages=messages, prompt=text, **wanted)

@@ -6,10 +6,10 @@ from statistics import median
 from time import perf_counter
 
 from engine.errors import NoMem, NotSupported
-from engine.inside.choice import choice
-from engine.inside.context import context_items
-from engine.inside.glance import Glance, InsideProbes
 from engine.inside.live import LiveWatch
+from engine.inside.token.choice import choice
+from engine.inside.token.context import context_items
+from engine.inside.token.glance import Glance, InsideProbes
 from engine.protocol import Generate, Live, Reply, TokenInside
 from engine.runner.loading import LoadedModel
 from engine.runner.profile import step_record

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from engine.errors import Cancelled, DeviceError
-from engine.inside.examine import examine
-from engine.inside.scratch import SCRATCH
+from engine.inside.token.examine import examine
+from engine.inside.token.scratch import SCRATCH
 from engine.kvcache.causal import BITS
 from engine.protocol import Attended, Examine, Examined, Progress, Sampling
 from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.pictures.items import Item
 from engine.runner.sequence import Sequenced
-from tests.engine.inside import oracle
+from tests.engine.inside.token import oracle
 from tests.engine.runner.failing import fail, n_steps
 from tests.engine.runner.pictures.seeing import answer, bring, noise, says, seeing, sequence_of
 from tests.goldens.tiny import write_tiny

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from engine.errors import NotSupported
-from engine.inside import token_watch
-from engine.inside.glance import Glance
-from engine.inside.token_watch import TokenWatch
+from engine.inside.token import watch as token_watch
+from engine.inside.token.glance import Glance
+from engine.inside.token.watch import TokenWatch
 from engine.protocol import (
     Examine,
     Finished,
@@ -32,7 +32,7 @@ from engine.runner.sequence import Sequenced
 from engine.runner.stepper import Stepper
 from engine.settings import EngineOptions
 from engine.worker import Worker
-from tests.engine.inside import oracle
+from tests.engine.inside.token import oracle
 
 N = 12
 ASK = Generate(1, prompt="abc", sampling=Sampling(0, frequency_penalty=-100), max_tokens=N)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from engine.backends.opencl.drivers.device import list_devices
-from engine.inside.attention import weights
+from engine.inside.token.attention import weights
 from engine.protocol import Attended, Examine
 from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.sequence import Sequenced
-from tests.engine.inside import oracle
+from tests.engine.inside.token import oracle
 from tests.goldens.tiny import WRITERS, tiny_tokens, write_tiny
 from tests.kernels.harness import nmse
 
@@ -116,4 +116,4 @@ def test_real_models(name: str, request: pytest.FixtureRequest) -> None:
         check(model, asked, 1e-5)
 
 
-TEXT = Path(__file__).parents[2] / "goldens" / "text.txt"
+TEXT = Path(__file__).parents[3] / "goldens" / "text.txt"

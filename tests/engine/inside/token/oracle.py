@@ -12,7 +12,7 @@ import gguf
 import numpy as np
 
 from engine.gguf.formats import Q4_0, Q8_0
-from engine.inside.examine import examine
+from engine.inside.token.examine import examine
 from engine.protocol import Examine, Examined
 from engine.runner.api import Model
 from engine.runner.pictures.items import Item

@@ -8,13 +8,13 @@ import pytest
 
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import BadSetting
-from engine.inside.lens import read_row, said
+from engine.inside.token.lens import read_row, said
 from engine.protocol import Examine, Lens
 from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.sequence import Sequenced
 from engine.sampling.sampler import BadLogits
-from tests.engine.inside import oracle
+from tests.engine.inside.token import oracle
 from tests.goldens.tiny import WRITERS, tiny_tokens, write_tiny
 from tests.kernels.harness import nmse
 

@@ -11,8 +11,8 @@ from engine.errors import NotSupported
 from engine.gguf.dequantize import dequantize
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
-from engine.inside.attention import Looking, VisibleCells, attended, lookings
-from engine.inside.lens import lens
+from engine.inside.token.attention import Looking, VisibleCells, attended, lookings
+from engine.inside.token.lens import lens
 from engine.layers.step import LayerCache
 from engine.protocol import Attended, Lens
 from engine.runner.loading import LoadedModel

@@ -5,15 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.inside.choice import choice
-from engine.inside.context import as_held, context_items
+from engine.inside.token.choice import choice
+from engine.inside.token.context import as_held, context_items
 from engine.protocol import Examine, Load, Sampling, StepRecord
 from engine.runner import load
 from engine.runner.sequence import Sequenced
 from engine.sampling.sampler import Sampler
 from engine.settings import EngineOptions
 from engine.worker import RemoteError, Worker
-from tests.engine.inside import oracle
+from tests.engine.inside.token import oracle
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
