@@ -1,13 +1,14 @@
 """`cutaway plan`: where a model would go and whether it fits, without loading it."""
 
 import argparse
+import shlex
 from collections.abc import Iterable, Sequence
 
 from app.terminal.options import add_engine_options, engine_options
 from app.terminal.table import table
 from app.terminal.text import plain, print_json
 from app.words import UNKNOWN
-from engine.protocol import ArenaRow, DescribePlan, Planned, SplitRow
+from engine.protocol import ArenaRow, DescribePlan, MeasureDevices, Planned, SplitRow
 from engine.units import MIB
 
 NAME = "plan"
@@ -22,6 +23,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
     parser.add_argument("--nodes", action="store_true", help="list what runs every node, and why")
+    parser.add_argument(
+        "--measure", action="store_true", help="time the model's layers on the devices first"
+    )
     parser.add_argument("--json", action="store_true", help="everything, for programs")
     add_engine_options(parser)
 
@@ -34,7 +38,10 @@ def run(args: argparse.Namespace) -> int:
     from engine.worker import Worker
 
     with Worker() as worker:
-        request = DescribePlan(worker.new_id(), str(resolve(args.model)), options, args.nodes)
+        path = str(resolve(args.model))
+        if args.measure:
+            worker.get(MeasureDevices(worker.new_id(), path, options))
+        request = DescribePlan(worker.new_id(), path, options, args.nodes)
         planned = worker.get(request)
     if args.json:
         import msgspec
@@ -68,8 +75,20 @@ def lines(planned: Planned) -> Iterable[str]:
     yield "\nsplits, one token"
     yield from (_split(i, split) for i, split in enumerate(planned.splits))
     yield f"{planned.crossing} bytes go between devices for each token"
+    yield _speed(planned)
+    yield f"as a rule: --place {shlex.quote(planned.rule)}"
     if planned.nodes:
         yield planned.nodes.rstrip("\n")
+
+
+def _speed(planned: Planned) -> str:
+    speed = planned.speed
+    if speed is None:
+        return "speed unknown: layers on the host, or devices not timed yet (see --measure)"
+    times = [f"{name} {ns / 1e6:.1f}" for name, ns in speed.devices.items()]
+    times += [f"from device to device {speed.copies / 1e6:.1f}", f"host {speed.host / 1e6:.1f}"]
+    said = f"about {speed.tokens_per_s:.0f} tokens per second (milliseconds: {', '.join(times)})"
+    return f"{said}, by {plain(speed.source)}"
 
 
 def _devices(planned: Planned) -> Iterable[Sequence[str]]:

@@ -7,7 +7,7 @@ import msgspec
 from engine.protocol.load import Loaded
 from engine.protocol.memory import PlannedMemory
 from engine.protocol.message import Reply, Request, StageName
-from engine.protocol.plan import BudgetRow, SplitRow
+from engine.protocol.plan import BudgetRow, Speed, SplitRow
 from engine.settings import EngineOptions
 
 PartName = Literal["attention", "feed_forward", "experts", "cache", "vision", "other"]
@@ -35,7 +35,8 @@ class Repriced(Reply, frozen=True):
     `causes[i]` says why layer i lies where it does, `labels[i]` what makes it unlike others (window
     512, 8 of 64 experts). `rule` is the whole placement in the shortest words of `place`,
     `llama_cpp` the same in llama.cpp's flags, `llama_cpp_notes` what these cannot say. `problem`
-    says what does not fit.
+    says what does not fit. `speed` is None as long as a device in use was not measured
+    (`MeasureDevices`), and where the host computes layers.
     """
 
     n_layer: int
@@ -54,6 +55,7 @@ class Repriced(Reply, frozen=True):
     rule: str
     llama_cpp: str
     llama_cpp_notes: list[str] = []
+    speed: Speed | None = None
 
 
 class Reprice(Request[Repriced], frozen=True):
@@ -67,6 +69,34 @@ class Reprice(Request[Repriced], frozen=True):
 
     path: str
     options: EngineOptions
+    depth: int = 0
+
+
+class DeviceSpeed(msgspec.Struct, frozen=True):
+    """A device that was measured, and how fast it would decode with all layers of the model."""
+
+    device: str
+    name: str
+    driver: str
+    tokens_per_s: float
+
+
+class DevicesMeasured(Reply, frozen=True):
+    """Those of the options, but for the host. It is kept, also for other programs."""
+
+    devices: list[DeviceSpeed]
+
+
+class MeasureDevices(Request[DevicesMeasured], frozen=True):
+    """Time this model's layers on each device and on each two of them in turn, some seconds for
+    each, with at most 0.5 GiB of memory; what was timed before only if wanted `again`.
+    """
+
+    stage: ClassVar[StageName] = "bench"
+
+    path: str
+    options: EngineOptions
+    again: bool = False
 
 
 class Moved(Reply, frozen=True):

@@ -49,11 +49,26 @@ class BudgetRow(msgspec.Struct, frozen=True):
     over: int
 
 
+class Speed(msgspec.Struct, frozen=True):
+    """Predicted decode after `depth` tokens of context. Of a step's nanoseconds `devices` has those
+    of each device, `copies` those of going on on another one, `host` those that none computes.
+    `source` says what was measured for it.
+    """
+
+    tokens_per_s: float
+    depth: int
+    devices: dict[str, int]
+    copies: int
+    host: int
+    source: str
+
+
 class Planned(Reply, frozen=True):
     """A placement, with what it takes. `layers[i]` is the device of layer i, the last one the
     output block's; `overrides` are pattern and device; `splits` are of one token, `crossing` the
     bytes that go between devices for it. `problem` says what does not fit, `warnings` what is slow;
-    `nodes` is text. `arenas` are those of a full batch over whole caches.
+    `nodes` is text. `arenas` are those of a full batch over whole caches. `rule` is the whole
+    placement in the shortest words of `place`; `speed` is None where devices were not measured.
     """
 
     name: str
@@ -72,6 +87,8 @@ class Planned(Reply, frozen=True):
     warnings: list[str] = []
     problem: str = ""
     nodes: str = ""
+    rule: str = ""
+    speed: Speed | None = None
 
 
 class DescribePlan(Request[Planned], frozen=True):

@@ -53,6 +53,8 @@ from engine.runner.placing.describe import describe_plan
 from engine.runner.placing.dry_run import DryRun
 from engine.runner.placing.graphs import ModelGraphs
 from engine.runner.placing.placement import DecidedPlacement, place
+from engine.runner.placing.speed import Timings
+from engine.runner.placing.tiles import Parts
 from engine.runner.profile import profile, roof_of
 from engine.runner.prompt import encoded, prompt_text
 from engine.runner.records import foreseen, held
@@ -106,7 +108,10 @@ def _predict(service: Service, request: Predict) -> PredictedMemory:
 @answers(DescribePlan)
 def _plan(service: Service, request: DescribePlan) -> Planned:
     with _placed(request) as (file, placed):
-        return describe_plan(request, placed, name_of(file))
+        dry = placed.dry
+        timings = Timings(dry.graphs, dry.backends, request.options)
+        speed = timings.predict(dry, Parts(dry.built).of, 0)
+        return describe_plan(request, placed, name_of(file), speed)
 
 
 @answers(DescribeGraph)

@@ -1,10 +1,29 @@
 """Answers to requests about placement by hand."""
 
+from contextlib import ExitStack
+
 from engine.memory.pools import limits_kept
-from engine.protocol import Load, Move, Moved, PlannedMemory, Reprice, Repriced
+from engine.protocol import (
+    DevicesMeasured,
+    Load,
+    MeasureDevices,
+    Move,
+    Moved,
+    PlannedMemory,
+    Progress,
+    Reprice,
+    Repriced,
+)
+from engine.runner.devices import open_devices
+from engine.runner.loading import cache_format
+from engine.runner.pictures.beside import open_model
 from engine.runner.placing.dry_run import DryRun
+from engine.runner.placing.graphs import ModelGraphs
 from engine.runner.placing.move import move
+from engine.runner.placing.speed import Timings, measure_speed
+from engine.runner.placing.tiles import Parts
 from engine.runner.records import foreseen, held
+from engine.runner.stepper import MAX_BATCH
 from engine.worker.answers import answers
 from engine.worker.service import Service
 
@@ -13,7 +32,27 @@ from engine.worker.service import Service
 def _reprice(service: Service, request: Reprice) -> Repriced:
     path, options = request.path, request.options
     known = service.placement(path, options)
-    return service.repricer.reprice(request.id, path, options, known)
+    return service.repricer.reprice(request.id, path, options, known, request.depth)
+
+
+@answers(MeasureDevices)
+def _measure(service: Service, request: MeasureDevices) -> DevicesMeasured:
+    options, stop = request.options, service.asked_to_stop(request)
+
+    def progress(done: int, total: int) -> None:
+        service.send(Progress(request.id, "bench", done, total))
+
+    with limits_kept(), ExitStack() as stack:
+        fmt = cache_format(options)
+        opened = open_model(request.path, options, MAX_BATCH, fmt, stack)
+        graphs, backends = (
+            ModelGraphs.of(opened.built, options),
+            open_devices(options, stack).backends,
+        )
+        timings, parts = Timings(graphs, backends, options), Parts(opened.built)
+        again, host = request.again, backends[-1]
+        measure_speed(opened, graphs, timings, parts.of, host, again, progress, stop)
+        return DevicesMeasured(request.id, timings.told(0))
 
 
 @answers(Move)

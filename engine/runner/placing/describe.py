@@ -1,6 +1,7 @@
 """A placement as `cutaway plan` shows it: splits, what crosses between devices, what fits."""
 
 from engine.backends.base import Backend
+from engine.memory.rule import rule_of
 from engine.protocol import (
     ArenaRow,
     BudgetRow,
@@ -8,6 +9,7 @@ from engine.protocol import (
     DescribePlan,
     Planned,
     PlannedMemory,
+    Speed,
     SplitRow,
 )
 from engine.runner.placing.dry_run import DryRun
@@ -19,7 +21,9 @@ from engine.scheduler.print import text
 from engine.scheduler.split import Split
 
 
-def describe_plan(request: DescribePlan, placed: DecidedPlacement, name: str) -> Planned:
+def describe_plan(
+    request: DescribePlan, placed: DecidedPlacement, name: str, speed: Speed | None = None
+) -> Planned:
     """The plan of one decode step with an empty cache."""
     dry = placed.dry
     built = dry.built
@@ -43,6 +47,8 @@ def describe_plan(request: DescribePlan, placed: DecidedPlacement, name: str) ->
         warnings=[str(cost) for cost in costs(step)],
         problem=str(placed.failure or ""),
         nodes=text(step) if request.nodes else "",
+        rule=rule_of(dry.placement),
+        speed=speed,
     )
 
 

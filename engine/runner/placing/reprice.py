@@ -20,6 +20,7 @@ from engine.runner.placing.describe import budget_row, budgets, split_row
 from engine.runner.placing.dry_run import DryRun
 from engine.runner.placing.graphs import ModelGraphs
 from engine.runner.placing.placement import DecidedPlacement, place
+from engine.runner.placing.speed import Timings
 from engine.runner.placing.tiles import Parts, tiles
 from engine.runner.records import foreseen
 from engine.runner.stepper import MAX_BATCH
@@ -41,6 +42,7 @@ class _Kept:
     graphs: ModelGraphs
     parts: Parts
     devices: OpenedDevices
+    timings: Timings
     closing: ExitStack
 
     @property
@@ -60,9 +62,15 @@ class Repricer:
         self._released = 0
 
     def reprice(
-        self, id: int, path: str, options: EngineOptions, known: Placement | None = None
+        self,
+        id: int,
+        path: str,
+        options: EngineOptions,
+        known: Placement | None = None,
+        depth: int = 0,
     ) -> Repriced:
-        """What the placement takes that `options` lead to, or the `known` one that they led to.
+        """What the placement takes that `options` lead to, or the `known` one that they led to,
+        and how fast it is after `depth` tokens.
 
         Raises as `load_model` does where files, options or the rule are wrong, but not `NoMem`.
         """
@@ -73,7 +81,7 @@ class Repricer:
         try:
             kept = _current(kept, path, asked)
             placed = place(kept.graphs, kept.devices, asked)
-            reply = _told(id, kept, placed, asked, known)
+            reply = _told(id, kept, placed, known, depth)
         except BaseException:
             if kept is not None:
                 kept.closing.close()
@@ -100,6 +108,7 @@ def _current(kept: _Kept | None, path: str, options: EngineOptions) -> _Kept:
         devices = kept.devices.ruled(options.place)
         if kept.facts[1:] == _facts(path, options) and devices is not None and kept.is_current:
             measure(devices.backends)
+            kept.timings.read()
             return replace(kept, devices=devices)
         kept.closing.close()
     with ExitStack() as stack:
@@ -107,7 +116,9 @@ def _current(kept: _Kept | None, path: str, options: EngineOptions) -> _Kept:
         graphs = ModelGraphs.of(opened.built, options)
         devices = open_devices(options, stack)
         facts = (_files(opened), *_facts(path, options))
-        return _Kept(facts, opened, graphs, Parts(opened.built), devices, stack.pop_all())
+        timings = Timings(graphs, devices.backends, options)
+        parts = Parts(opened.built)
+        return _Kept(facts, opened, graphs, parts, devices, timings, stack.pop_all())
     raise AssertionError  # the stack never swallows an exception
 
 
@@ -132,7 +143,7 @@ def _state(path: Path) -> tuple[object, ...]:
 
 
 def _told(
-    id: int, kept: _Kept, placed: DecidedPlacement, options: EngineOptions, known: Placement | None
+    id: int, kept: _Kept, placed: DecidedPlacement, known: Placement | None, depth: int
 ) -> Repriced:
     dry, devices = placed.dry, kept.devices
     placement = dry.placement if known is None else known
@@ -157,6 +168,7 @@ def _told(
         rule=rule_of(placement),
         llama_cpp=flags.flags,
         llama_cpp_notes=list(flags.notes),
+        speed=kept.timings.predict(dry, kept.parts.of, depth),
     )
 
 

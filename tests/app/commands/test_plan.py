@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.protocol import Load, Loaded, Memory
-from engine.settings import EngineOptions
+from engine.settings import EngineOptions, cache_folder
 from engine.worker import Worker
 from tests.engine.runner.memory import two_devices
 from tests.goldens.seventy import LAYERS, E, V, write_seventy
@@ -124,3 +124,23 @@ def test_seventy_billion_parameters_with_an_eye(tmp_path: Path, tiny_path: Path)
     weights = sum(r["size"] for r in rows if r["component"] in ("weights", "vision"))
     # Tiles of Q4_K take 148 bytes for 144.
     assert size - mapped["size"] < weights < (size - mapped["size"]) * 1.03
+
+
+def test_the_rule_and_the_predicted_speed(
+    tiny_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Devices are timed when asked; what was timed is known the next time."""
+    one, two = two_devices()
+    for name in ("programs", "pocl"):  # kernels are not built anew for this
+        (cache_folder() / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).symlink_to(cache_folder() / name)
+    monkeypatch.setenv("CUTAWAY_CACHE", str(tmp_path))
+    words = ("--device", f"{one},{two}", "--place", f"0={one},1-2={two},out={one}")
+    planned = plan(tiny_path, *words, "--measure")
+    assert planned["rule"] == words[-1]
+    speed = planned["speed"]
+    assert speed["tokens_per_s"] > 0
+    assert set(speed["devices"]) == {one, two}
+    said = run("plan", str(tiny_path), *words)
+    assert f"about {speed['tokens_per_s']:.0f} tokens per second" in said.stdout
+    assert f"--place {words[-1]}" in said.stdout
