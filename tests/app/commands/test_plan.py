@@ -72,7 +72,9 @@ def test_for_people(tiny_path: Path) -> None:
     assert f"{two} takes no layers; it has 0 MiB free, of which 0 MiB stay free" in lines
     assert any(line.startswith(f"{one} takes layers 0-2 and the output block") for line in lines)
     assert any(line.split()[:2] == ["out", one] for line in lines)
-    assert lines[-1].endswith("bytes go between devices for each token")
+    assert lines[-3].endswith("bytes go between devices for each token")
+    assert lines[-2].startswith("speed unknown") or "tokens per second" in lines[-2]
+    assert lines[-1] == f"as a rule: --place 0-2={one},out={one}"
 
 
 def test_by_how_much_it_does_not_fit(tiny_path: Path) -> None:
