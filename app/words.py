@@ -14,6 +14,7 @@ STAGES: dict[StageName, str] = {
     "decode": "Opening the picture",
     "encode": "Looking at the picture",
     "prefill": "Reading the prompt",
+    "look": "Looking inside",
     "score": "Scoring the text",
     "bench": "Measuring",
 }

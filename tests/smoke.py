@@ -45,6 +45,7 @@ SMOKE = (
     "tests/kernels/test_rope.py",
     # Answers of a tiny model, here and in a process of their own
     "tests/engine/sampling/test_stops.py",
+    "tests/engine/inside/token/test_scratch.py::test_the_conversation_stays_to_the_bit",
     "tests/engine/runner/test_context.py",
     "tests/engine/runner/test_generate.py",
     "tests/engine/test_worker.py::test_models_come_and_go",

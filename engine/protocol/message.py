@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 import msgspec
 
-StageName = Literal["load", "compile", "decode", "encode", "prefill", "score", "bench"]
+StageName = Literal["load", "compile", "decode", "encode", "prefill", "look", "score", "bench"]
 
 
 class WireMessage(msgspec.Struct, frozen=True, tag=True):

@@ -3,7 +3,7 @@
 Nothing of it is stored while a model runs; it is computed again from what entered the attention.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -126,9 +126,10 @@ def attended(
     sequence: int,
     position: int,
     wanted: Collection[int],
-) -> Attended:
+) -> Generator[int, None, Attended]:
     """How the token at `position` attends, from the query [H, D] of each layer; all rows of the
-    `wanted` layers. `keys_of` reads keys [n, K, D] of cells as the cache keeps them.
+    `wanted` layers. `keys_of` reads keys [n, K, D] of cells as the cache keeps them. Yields how
+    many layers are done.
     """
     sights = {i: seen(cache, sequence, position) for i, cache in enumerate(caches)}
     n, heads = position + 1, len(found[0][1]) if found else 0
@@ -145,6 +146,7 @@ def attended(
             row = np.zeros((heads, n), np.float32)
             row[:, sight.positions] = shares
             rows[one.layer] = row.astype("<f4").tobytes()
+        yield i + 1
     entropy, distance, first = summaries.astype("<f4")
     return Attended(
         [one.layer for one, _ in found],

@@ -10,7 +10,7 @@ from engine.inside.token.choice import choice
 from engine.inside.token.context import context_items, context_of
 from engine.inside.token.glance import Glance, InsideProbes
 from engine.inside.token.scratch import scratch
-from engine.protocol import Examine, Examined, Progress, StepRecord
+from engine.protocol import Attended, Examine, Examined, Progress, StepRecord
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item, before_group
 from engine.runner.pictures.viewer import Encoding
@@ -74,13 +74,14 @@ class _Examination:
             tell = self.model.tokenizer.shown
             history = [item for item in self.context if isinstance(item, int)]
             drawn = request.sampling
+            attended = yield from self._attended(glance)
             yield Examined(
                 request.id,
                 shown,
                 n,
                 n - n_shared,
                 glance.lens(request.top_k, wanted, tell) if request.lens else None,
-                None if (layers := request.attention_layers) is None else glance.attended(layers),
+                attended,
                 None if drawn is None else choice(logits, history, drawn, wanted, tell),
                 step,
                 note,
@@ -113,6 +114,20 @@ class _Examination:
         step = sequence.begin(part, extras, probes=InsideProbes((), asked.lens, attending))
         logits = step()
         return Glance.of(self.model, step, logits, sequence.number, len(self.context) - 1)
+
+    def _attended(self, glance: Glance) -> Generator[Progress, None, Attended | None]:
+        """Layer by layer: of long contexts keys are many."""
+        if self.request.attention_layers is None:
+            return None
+        layers = glance.attending(self.request.attention_layers)
+        while True:
+            self._heed()
+            try:
+                done = next(layers)
+            except StopIteration as end:
+                found: Attended = end.value
+                return found
+            yield Progress(self.request.id, "look", done, len(glance.queries))
 
     def _record(self, sequence: Sequenced, part: Sequence[Item], extras: Extras) -> StepRecord:
         """The times of the step as it is in an answer: its plan is there, and nobody looks."""

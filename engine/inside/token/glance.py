@@ -1,6 +1,6 @@
 """One step of a model with what it takes to say how its last token came to be."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -94,7 +94,20 @@ class Glance:
         return lens(self.model.stepper, self.layers, self.logits, k, wanted, shown)
 
     def attended(self, rows: Collection[int]) -> Attended:
-        """Where heads look; all rows of some layers. Raises `NotSupported` where none does."""
+        """As `attending`, all at once."""
+        layers = self.attending(rows)
+        while True:
+            try:
+                next(layers)
+            except StopIteration as end:
+                found: Attended = end.value
+                return found
+
+    def attending(self, rows: Collection[int]) -> Generator[int, None, Attended]:
+        """Where heads look; all rows of some layers. Yields how many layers are done, of `queries`.
+
+        Raises `NotSupported` where none looks at tokens.
+        """
         if not self.queries:
             raise NotSupported("attention of a model without any")
         return attended(

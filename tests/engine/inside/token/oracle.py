@@ -98,17 +98,21 @@ def told(model: Model, sequence: Sequenced, items: list[Item]) -> Told:
     return Told(model, logits, values)
 
 
-def said(model: Model, residuals: list[np.ndarray]) -> np.ndarray:
-    """The model's last norm and output on results [E] of layers: logits [L, V]."""
+def said(model: Model, residuals: list[np.ndarray], ids: np.ndarray | None = None) -> np.ndarray:
+    """The model's last norm and output on results [E] of layers: logits [L, V], or of some ids."""
     loaded = model.loaded
     x = np.stack([one.reshape(-1) for one in residuals]).astype(np.float64)
     params = loaded.built.model.params
     x = x / np.sqrt((x * x).mean(1, keepdims=True) + params.rms_eps)
     x *= model.tensor("output_norm.weight")
     tied = "output.weight" not in loaded.file.tensors
-    output = model.tensor("token_embd.weight" if tied else "output.weight")
-    parts = [x @ part.astype(np.float64).T for part in np.array_split(output, 64)]
-    logits, cap = np.concatenate(parts, 1), getattr(params, "softcap", 0.0)
+    name = "token_embd.weight" if tied else "output.weight"
+    blocks = loaded.file.data(name).reshape(loaded.file.tensors[name].shape[1], -1)
+    kind = gguf.GGMLQuantizationType(loaded.file.tensors[name].fmt.id)
+    wanted = blocks if ids is None else blocks[ids]
+    parts = (gguf.quants.dequantize(part, kind) for part in np.array_split(wanted, 16))
+    logits = np.concatenate([x @ part.astype(np.float64).T for part in parts], 1)
+    cap = getattr(params, "softcap", 0.0)
     return cap * np.tanh(logits / cap) if cap else logits
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from engine.backends.opencl.drivers.device import list_devices
 from engine.inside.token.attention import weights
@@ -12,6 +13,8 @@ from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.sequence import Sequenced
 from tests.engine.inside.token import oracle
+from tests.engine.inside.token.test_lens import check as check_lens
+from tests.engine.runner.memory import two_devices
 from tests.goldens.tiny import WRITERS, tiny_tokens, write_tiny
 from tests.kernels.harness import nmse
 
@@ -92,6 +95,17 @@ def test_rows_are_the_softmax_of_queries_and_cached_keys(
         check(model, request, APART[kv])
 
 
+@pytest.mark.device
+def test_layers_on_several_devices(paths: dict[str, Path]) -> None:
+    """Each with the keys of its own layers; norm and output on one of them."""
+    one, two = two_devices()
+    with load(paths["gemma3"], device=one, ctx=64, place=f"0-2={two},out={two}") as model:
+        ids = tiny_tokens("gemma3").tolist()
+        asked = Examine(1, prompt="a", prefix_tokens=ids, at=33, attention_layers=[0, 2, 3])
+        check(model, asked, APART["f16"])
+        check_lens(model, replace(asked, lens=True), apart=1e-5)
+
+
 def test_a_head_with_a_sink_gives_less_and_scores_may_be_bounded() -> None:
     rng = np.random.default_rng(2)
     q, keys = rng.normal(0, 3, (4, 8)), rng.normal(0, 3, (6, 2, 8))
@@ -107,12 +121,12 @@ def test_a_head_with_a_sink_gives_less_and_scores_may_be_bounded() -> None:
 
 
 @pytest.mark.model_file
-@pytest.mark.parametrize("name", ["smollm2_path", "gemma3_path"])
-def test_real_models(name: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(("name", "n"), [("smollm2_path", 60), ("gemma3_path", 540)])
+def test_real_models(name: str, n: int, request: pytest.FixtureRequest) -> None:
     """Beyond gemma's window of 512: a layer of it, and one that sees all."""
     with load(request.getfixturevalue(name), ctx=768) as model:
-        ids = model.loaded.tokenizer.encode(TEXT.read_text("utf-8"), add_special=False)[:600]
-        asked = Examine(1, prompt="a", prefix_tokens=ids, at=590, attention_layers=[4, 5])
+        ids = model.loaded.tokenizer.encode(TEXT.read_text("utf-8"), add_special=False)[:n]
+        asked = Examine(1, prompt="a", prefix_tokens=ids, at=n - 2, attention_layers=[4, 5])
         check(model, asked, 1e-5)
 
 

@@ -139,18 +139,29 @@ def test_a_branch_of_the_conversation_too(model: Model) -> None:
     assert abs(logp - oracle.log_softmax(told.logits)[found.lens.wanted]) < 1e-3
 
 
-def test_a_failure_anywhere(model: Model) -> None:
+def check_failures(model: Model, trials: int) -> None:
+    """At so many steps evenly, and where the scratch begins and ends."""
     conversation = conversing(model)
     oracle.look(model, conversation, ASK)
     before = State.of(model, conversation)
     total = n_steps(lambda: oracle.look(model, conversation, ASK))
+    evenly = range(1, total, max(1, total // trials))
     errors = (DeviceError("host", "a launch failed"), MemoryError(), RuntimeError("a bug"))
-    for nth in sorted({*range(1, 12), *range(1, total, total // 40), *range(total - 90, total)}):
+    for nth in sorted({*range(1, 9), *evenly, *range(total - 30, total, 3)}):
         error = errors[nth % 3]
         came = fail(lambda: oracle.look(model, conversation, ASK), nth, error)
         assert came is None or came is error or came.__cause__ is error, (nth, came)
         before.check(State.of(model, conversation))
     check_next(conversation)
+
+
+def test_a_failure_anywhere(model: Model) -> None:
+    check_failures(model, trials=12)
+
+
+@pytest.mark.full
+def test_a_failure_at_each_step(model: Model) -> None:
+    check_failures(model, trials=1000)
 
 
 def test_cancelled_at_each_look(model: Model) -> None:
@@ -165,7 +176,7 @@ def test_cancelled_at_each_look(model: Model) -> None:
             before.check(State.of(model, conversation))
         else:
             break
-    assert n > 3
+    assert n > 3 + model.loaded.built.n_layer  # before each layer's attention, too
     check_next(conversation)
 
 
