@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
-from app.engine import Abilities, Died, Engine, Event, Restarted
+from app.engine import Abilities, Died, Engine, Event, Restarted, WeightReader
 from app.inbox import Inbox
 from engine.protocol import (
     Failed,
@@ -89,6 +89,10 @@ class EngineClient(QObject):
         number = self._client.ask(request)
         self._questions[number] = _Question(request, then, fail)
         return number
+
+    def weights(self, path: str) -> WeightReader:
+        """A model's numbers; for a job, as it may take a while. Raises `BadFile`."""
+        return self._engine.weights(path)
 
     def cancel(self, request_id: int) -> None:
         """Stop a request; it still ends."""

@@ -6,14 +6,17 @@ alone (`app.local_engine`).
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from engine.errors import CutawayError
+from engine.errors import CutawayError, NotSupported
+from engine.gguf.tensors import TensorInfo
 from engine.protocol import Failed, Live, Look, Reply, Request
 
 
@@ -33,6 +36,21 @@ class Abilities:
     tokenize: bool = True
     file: bool = True
     examine: bool = True
+
+
+class WeightReader(Protocol):
+    """The numbers of a model's file; may be read from any thread. Raises `BadFile`."""
+
+    tensors: Mapping[str, TensorInfo]
+
+    def numbers(self, name: str, rows: range, columns: range) -> NDArray[np.float32]:
+        """float32 [len(rows), len(columns)] of a tensor as rows of its dimension 0."""
+
+    def blocks(self, name: str, rows: range) -> NDArray[np.uint8]:
+        """The stored bytes [len(rows), bytes of a row], little-endian."""
+
+    def close(self) -> None:
+        """Let go of the file; harmless when done twice."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +132,12 @@ class Engine(ABC):
     @abstractmethod
     def close(self) -> None:
         """End everything; nothing is told any more. Harmless when done twice."""
+
+    def weights(self, path: str) -> WeightReader:
+        """A model's numbers, where `abilities.file` says so; from any thread, and may take a while.
+        Raises `BadFile`.
+        """
+        raise NotSupported(f"reading {path}")
 
     def join(self, hear: Callable[[Event], None]) -> Client:
         """A new client."""

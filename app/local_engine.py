@@ -12,6 +12,7 @@ import msgspec
 
 from app.engine import Abilities, Died, Engine, Restarted
 from app.local_files import LocalFiles
+from app.weights import LocalWeights
 from engine.errors import Cancelled, CutawayError, WorkerDied
 from engine.protocol import Cancel, Failed, Load, Look, Order, Reply, Request
 from engine.worker import Worker
@@ -70,6 +71,9 @@ class LocalEngine(Engine):
         if self._worker is None:
             self._start_worker()
         self._hand_over(request)
+
+    def weights(self, path: str) -> LocalWeights:
+        return LocalWeights(path)
 
     def stop(self, request: Request[Any]) -> None:
         if request.id in self._open:

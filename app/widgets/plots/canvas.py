@@ -63,10 +63,10 @@ class PlotCanvas(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(1, 1, 1, 1)
         column.addWidget(self.view)
-        self._viewport = self.view.viewport()
-        self._viewport.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Qt gives each scene's one its own
-        self._viewport.setMouseTracking(True)
-        self._viewport.installEventFilter(self)
+        viewport = self.view.viewport()
+        viewport.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Qt gives each scene's one its own
+        viewport.setMouseTracking(True)
+        viewport.installEventFilter(self)
         self.box.sigRangeChanged.connect(self._range_changed)
         self.box.sigResized.connect(self._range_changed)
 
@@ -255,7 +255,7 @@ class PlotCanvas(QWidget):
 
     def _repaint(self) -> None:
         self.update()
-        self._viewport.update()
+        self.view.viewport().update()
 
 
 def spread(first: int, last: int, pixels: float, needed: float) -> range:

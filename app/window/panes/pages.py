@@ -9,6 +9,7 @@ from app.state.workbench import Workbench
 from app.views.graph.graph import GraphView
 from app.views.layers.layers import LayersView
 from app.views.memory.memory import MemoryView
+from app.views.tensors.tensors import TensorsView
 from app.views.token.token import TokenView
 
 
@@ -28,4 +29,5 @@ PAGES: tuple[InspectorPage, ...] = (
     InspectorPage("memory", "Memory", "Ctrl+2", MemoryView),
     InspectorPage("layers", "Layers", "Ctrl+3", LayersView),
     InspectorPage("graph", "Graph", "Ctrl+4", GraphView),
+    InspectorPage("tensors", "Tensors", "Ctrl+5", TensorsView),
 )

@@ -8,6 +8,7 @@ import msgspec
 
 from app.engine import Abilities, Died, Engine, Event, Restarted
 from app.local_files import LocalFiles
+from app.weights import LocalWeights
 from engine.errors import Cancelled, CutawayError
 from engine.protocol import (
     Alternative,
@@ -49,6 +50,9 @@ class ScriptedEngine(Engine):
             self.tell(self._files.answer(request))
         else:
             self.asked.append(request)
+
+    def weights(self, path: str) -> LocalWeights:
+        return LocalWeights(path)
 
     def stop(self, request: Request[Any]) -> None:
         if type(request) not in self._files.answers:

@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
 
 from app.window.main_window import MainWindow
 from engine.protocol import Memory
+from tests.app.helpers import numbers
 from tests.app.helpers.records import memory
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.window import graph_scenes
@@ -102,6 +103,8 @@ STATES = (
         graph_scenes.graph,
         graph_scenes.graph_table,
         graph_scenes.graph_source,
+        numbers.numbers,
+        numbers.numbers_stored,
         scenes.attached,
         scenes.pictured,
         scenes.edited,

@@ -23,7 +23,7 @@ from engine.protocol import (
     Predict,
     Progress,
 )
-from tests.app.helpers import inside
+from tests.app.helpers import inside, numbers
 from tests.app.helpers.placed import ROWS, PlacedModel, reprice
 from tests.app.helpers.records import MIB, events, memory, refused, step_times
 from tests.app.helpers.scripted import ScriptedEngine
@@ -362,6 +362,7 @@ SCENES = (
     timeline, timeline_refused, splits, no_splits, timed,
     table, file, tokenizer, chooser, too_large, palette, preferences,
     placed, placed_short, placed_open, placed_table, placed_wrong, placed_empty,
+    *numbers.SCENES,
     attached, broken_picture, looking, pictured, edited, blind, viewer, seen, seen_whole,
     word, word_of_many_layers, words_as_tables, no_word,
     *graph_scenes.SCENES,

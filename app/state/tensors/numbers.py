@@ -1,0 +1,98 @@
+"""A tensor as rows of numbers, read a piece at a time."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.engine import WeightReader
+from engine.gguf.formats import Format
+
+Floats = NDArray[np.float32]
+Read = Callable[[range, range], Floats]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """`dims` are ggml's, the fastest first; `read` gives the floats of rows and columns of all
+    planes, one behind the other, from any thread. Of what is stored in a file `fmt` is the type,
+    and `blocks` reads the bytes of rows.
+    """
+
+    name: str
+    dims: tuple[int, ...]
+    type: str
+    read: Read
+    fmt: Format | None = None
+    blocks: Callable[[range], NDArray[np.uint8]] | None = None
+    where: str = ""
+
+    @property
+    def columns(self) -> int:
+        return self.dims[0]
+
+    @property
+    def rows(self) -> int:
+        """Of all planes."""
+        return prod(self.dims[1:])
+
+    @property
+    def planes(self) -> int:
+        """How many there are of dimensions 0 and 1."""
+        return prod(self.dims[2:])
+
+    @property
+    def size(self) -> int:
+        return prod(self.dims)
+
+    def plane(self, number: int) -> "Numbers":
+        """The rows of one plane alone."""
+        if self.planes == 1:
+            return self
+        first = number * self.dims[1]
+
+        def shifted(rows: range) -> range:
+            return range(first + rows.start, first + rows.stop, rows.step)
+
+        blocks = self.blocks
+        return Numbers(
+            self.name,
+            self.dims[:2],
+            self.type,
+            lambda rows, columns: self.read(shifted(rows), columns),
+            self.fmt,
+            None if blocks is None else lambda rows: blocks(shifted(rows)),
+            f"{self.where} plane {number}".strip(),
+        )
+
+
+def weight(file: WeightReader, name: str) -> Numbers:
+    """A tensor of a model's file."""
+    info = file.tensors[name]
+    return Numbers(
+        name,
+        info.shape[: max(info.n_dims, 1)],
+        info.fmt.name,
+        partial(file.numbers, name),
+        info.fmt,
+        partial(file.blocks, name),
+    )
+
+
+def computed(name: str, values: Floats, type: str, where: str) -> Numbers:
+    """Numbers at hand, in NumPy's order of dimensions."""
+    rows = values.reshape(-1, values.shape[-1])
+
+    def read(down: range, across: range) -> Floats:
+        return rows[down.start : down.stop : down.step, across.start : across.stop : across.step]
+
+    return Numbers(name, tuple(values.shape[::-1]), type, read, where=where)
+
+
+def pieces(numbers: Numbers, size: int) -> Sequence[range]:
+    """All rows, in runs of about `size` numbers."""
+    step = max(1, size // numbers.columns)
+    return [range(i, min(i + step, numbers.rows)) for i in range(0, numbers.rows, step)]

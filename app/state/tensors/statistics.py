@@ -1,0 +1,132 @@
+"""What can be said of all numbers of a tensor, computed in pieces."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.state.tensors.numbers import Floats, Numbers, pieces
+
+PIECE = 1 << 19  # numbers at once: the memory this takes, and how soon it stops
+BINS = 120
+OUTLIERS = 12
+
+Told = Callable[[int, int], bool]
+"""Hears how much is done of how much; whether to go on."""
+
+
+class Outlier(NamedTuple):
+    """A number far from zero, and its row and column."""
+
+    value: float
+    row: int
+    column: int
+
+
+@dataclass
+class Statistics:
+    """Of the finite numbers, but for the counts of those that are none. `deviation` is that of all
+    (not of a sample); `norms` are the rows' Euclidean norms, `counts` [BINS] lie between `edges`.
+    """
+
+    size: int = 0
+    low: float = np.inf
+    high: float = -np.inf
+    total: float = 0.0
+    absolute: float = 0.0
+    squares: float = 0.0
+    zeros: int = 0
+    nan: int = 0
+    inf: int = 0
+    outliers: list[Outlier] = field(default_factory=list)
+    norms: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    edges: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
+
+    @property
+    def finite(self) -> int:
+        return self.size - self.nan - self.inf
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.finite if self.finite else np.nan
+
+    @property
+    def rms(self) -> float:
+        return float(np.sqrt(self.squares / self.finite)) if self.finite else np.nan
+
+    @property
+    def deviation(self) -> float:
+        if not self.finite:
+            return np.nan
+        return float(np.sqrt(max(0.0, self.squares / self.finite - self.mean**2)))
+
+    @property
+    def norm(self) -> float:
+        """Euclidean, of all."""
+        return float(np.sqrt(self.squares))
+
+
+def measured(numbers: Numbers, told: Told = lambda done, total: True) -> Statistics | None:
+    """Two passes: sums and extremes, then how the numbers are spread. None where it was stopped."""
+    found = Statistics(size=numbers.size, norms=np.zeros(numbers.rows, np.float32))
+    runs, columns = pieces(numbers, PIECE), range(numbers.columns)
+    for i, rows in enumerate(runs):
+        _add(found, rows, numbers.read(rows, columns))
+        if not told(i + 1, 2 * len(runs)):
+            return None
+    if found.finite:
+        span = (found.low, found.high) if found.high > found.low else (found.low, found.low + 1)
+        found.counts, found.edges = np.zeros(BINS, np.int64), np.linspace(*span, BINS + 1)
+    for i, rows in enumerate(runs):
+        values = numbers.read(rows, columns)
+        if found.finite:
+            finite = values[np.isfinite(values)]
+            found.counts += np.histogram(finite, BINS, (found.edges[0], found.edges[-1]))[0]
+        if not told(len(runs) + i + 1, 2 * len(runs)):
+            return None
+    return found
+
+
+def _add(found: Statistics, rows: range, values: Floats) -> None:
+    """One piece more."""
+    wide = values.astype(np.float64)
+    bad = ~np.isfinite(wide)
+    if bad.any():
+        found.nan += int(np.isnan(wide).sum())
+        found.inf += int(np.isinf(wide).sum())
+        wide[bad] = 0.0
+    squares = np.einsum("ij,ij->i", wide, wide)
+    found.norms[rows.start : rows.stop] = np.sqrt(squares)
+    found.squares += float(squares.sum())
+    found.total += float(wide.sum())
+    sizes = np.abs(wide)
+    found.absolute += float(sizes.sum())
+    found.zeros += int((values == 0).sum())
+    kept = wide if not bad.any() else wide[~bad]
+    if kept.size:
+        found.low, found.high = min(found.low, kept.min()), max(found.high, kept.max())
+    _add_outliers(found, rows, wide, sizes, bad)
+
+
+def _add_outliers(
+    found: Statistics,
+    rows: range,
+    wide: NDArray[np.float64],
+    sizes: NDArray[np.float64],
+    bad: NDArray[np.bool_],
+) -> None:
+    full = len(found.outliers) == OUTLIERS
+    least = abs(found.outliers[-1].value) if full else -1.0
+    farther = np.flatnonzero(sizes > least)
+    if farther.size > OUTLIERS:
+        best = np.argpartition(sizes.reshape(-1)[farther], -OUTLIERS)[-OUTLIERS:]
+        farther = farther[best]
+    for at in farther:
+        row, column = divmod(int(at), wide.shape[1])
+        if not bad[row, column]:
+            found.outliers.append(Outlier(float(wide[row, column]), rows.start + row, column))
+    found.outliers.sort(key=lambda o: (-abs(o.value), o.row, o.column))
+    del found.outliers[OUTLIERS:]

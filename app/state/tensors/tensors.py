@@ -1,0 +1,269 @@
+"""Which tensors there are, the one that is looked at, and what can be said of all its numbers."""
+
+import re
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app.client import EngineClient
+from app.engine import WeightReader
+from app.state.models.model import ModelState
+from app.state.selection import Selection, layer_of
+from app.state.tensors.numbers import Numbers, weight
+from app.state.tensors.quantised import Loss, loss
+from app.state.tensors.statistics import Statistics, measured
+from app.work import Work
+from engine.errors import BadSetting
+from engine.protocol import TensorRow
+
+
+@dataclass(frozen=True)
+class TensorItem:
+    """A tensor of the list: a weight of the file."""
+
+    name: str
+    type: str
+    dims: tuple[int, ...]
+    layer: int | None
+
+
+@dataclass(frozen=True)
+class TensorGroup:
+    """Tensors of a layer, or of none."""
+
+    title: str
+    items: tuple[TensorItem, ...]
+
+
+class TensorsState(QObject):
+    """Reads only while it is shown. `numbers` are those of `item` once they can be read,
+    `statistics` of all of them once somebody wanted these, `done` of 1 while that takes.
+    """
+
+    listed = Signal()  # groups
+    opened = Signal()  # item, numbers or problem
+    measured = Signal()  # statistics or done
+    compared = Signal()  # loss, comparing or loss_problem
+
+    def __init__(
+        self,
+        client: EngineClient,
+        file: ModelState,
+        selection: Selection,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._client, self._file, self._selection = client, file, selection
+        self.groups: list[TensorGroup] = []
+        self.item: TensorItem | None = None
+        self.numbers: Numbers | None = None
+        self.problem = ""
+        self.statistics: Statistics | None = None
+        self.done: float | None = None
+        self.loss: Loss | None = None
+        self.loss_problem = ""
+        self.comparing: float | None = None
+        self.other: Path | None = None
+        self._shown = False
+        self._weights: WeightReader | None = None
+        self._opening: Work | None = None
+        self._measuring: Work | None = None
+        self._comparing: Work | None = None
+        file.changed.connect(self._file_changed)
+        selection.changed.connect(self._follow)
+        self._path: Path | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether numbers of the file can be read."""
+        return self._weights is not None
+
+    def shown(self, shown: bool) -> None:
+        """Whether somebody looks; nothing is read for nobody."""
+        self._shown = shown
+        if shown:
+            self._file_changed()
+            self._follow()
+        else:
+            self._stop()
+
+    def choose(self, item: TensorItem) -> None:
+        """Look at a tensor, and select it."""
+        self._show(item)
+        self._selection.select_tensor(item.name, item.layer)
+
+    def measure(self) -> None:
+        """Find the statistics of the tensor, unless they are there or under way."""
+        if self.numbers is None or self.statistics is not None or self._measuring is not None:
+            return
+        self.done = 0.0
+        job = Work.polling(_measured, self.numbers)
+        job.then(self._measured).fail(self._not_measured).progress(self._measuring_is_at)
+        self._measuring = job.start(self)
+        self.measured.emit()
+
+    def cancel(self) -> None:
+        """Stop what takes long."""
+        self._stop()
+        self.measured.emit()
+        self.compared.emit()
+
+    def compare(self, path: Path) -> None:
+        """Find how far the tensor is from the same in another file."""
+        self.other, self.loss, self.loss_problem = path, None, ""
+        if self._comparing is not None:
+            self._comparing.cancel()
+        if self.numbers is not None:
+            self.comparing = 0.0
+            job = Work.polling(_lost, self._client, self.numbers, str(path))
+            job.then(self._lost).fail(self._not_compared).progress(self._comparing_is_at)
+            self._comparing = job.start(self)
+        self.compared.emit()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._stop()
+        if self._weights is not None:
+            self._weights.close()
+            self._weights = None
+
+    # The file
+
+    def _file_changed(self) -> None:
+        content = self._file.content
+        path = Path(content.path) if content is not None else None
+        if not self._shown or path == self._path:
+            return
+        self.close()
+        self._path = path
+        self.item = self.numbers = None
+        self.problem = ""
+        self.groups = _groups(content.tensors if content is not None else ())
+        self.listed.emit()
+        self.opened.emit()
+        if path is not None:
+            job = Work(self._client.weights, str(path))
+            self._opening = job.then(partial(self._opened, path)).fail(self._failed).start(self)
+
+    def _opened(self, path: Path, weights: WeightReader) -> None:
+        self._opening = None
+        if path != self._path:
+            weights.close()
+            return
+        self._weights = weights
+        if self.item is not None:
+            self._show(self.item)
+        self._follow()
+
+    def _failed(self, problem: str) -> None:
+        self._opening = None
+        self.problem = problem
+        self.opened.emit()
+
+    # The tensor
+
+    def _show(self, item: TensorItem) -> None:
+        self._stop()
+        self.item, self.problem = item, ""
+        self.statistics, self.loss, self.loss_problem = None, None, ""
+        self.numbers = weight(self._weights, item.name) if self._weights is not None else None
+        self.opened.emit()
+        if self.other is not None and self.numbers is not None:
+            self.compare(self.other)
+
+    def _follow(self) -> None:
+        """What is selected elsewhere is looked at here."""
+        now = self._selection.now
+        if not self._shown:
+            return
+        items = [item for group in self.groups for item in group.items]
+        found = next((item for item in items if item.name == now.tensor), None)
+        if found is None and now.layer is not None and self.item is not None:
+            found = self._of_layer(now.layer, items)
+        if found is not None and found != self.item:
+            self._show(found)
+
+    def _of_layer(self, layer: int, items: list[TensorItem]) -> TensorItem | None:
+        """The tensor that is there what the chosen one is in its layer; else its first one."""
+        if self.item is None or self.item.layer == layer:
+            return self.item
+        same = re.sub(r"\d+", str(layer), self.item.name, count=1)
+        there = [item for item in items if item.layer == layer]
+        return next((item for item in there if item.name == same), there[0] if there else None)
+
+    def _stop(self) -> None:
+        for job in (self._measuring, self._comparing):
+            if job is not None:
+                job.cancel()
+        self._measuring = self._comparing = None
+        self.done = self.comparing = None
+
+    def _measured(self, found: Statistics | None) -> None:
+        self._measuring, self.done, self.statistics = None, None, found
+        self.measured.emit()
+
+    def _not_measured(self, problem: str) -> None:
+        self._measuring, self.done, self.problem = None, None, problem
+        self.measured.emit()
+        self.opened.emit()
+
+    def _measuring_is_at(self, done: float) -> None:
+        self.done = done
+        self.measured.emit()
+
+    def _lost(self, found: Loss | None) -> None:
+        self._comparing, self.comparing, self.loss = None, None, found
+        self.compared.emit()
+
+    def _not_compared(self, problem: str) -> None:
+        self._comparing, self.comparing, self.loss_problem = None, None, problem
+        self.compared.emit()
+
+    def _comparing_is_at(self, done: float) -> None:
+        self.comparing = done
+        self.compared.emit()
+
+
+def _measured(job: Work, numbers: Numbers) -> Statistics | None:
+    def told(done: int, total: int) -> bool:
+        job.report(done / total)
+        return not job.cancelled
+
+    return measured(numbers, told)
+
+
+def _lost(job: Work, client: EngineClient, numbers: Numbers, path: str) -> Loss | None:
+    def told(done: int, total: int) -> bool:
+        job.report(done / total)
+        return not job.cancelled
+
+    other = client.weights(path)
+    try:
+        if numbers.name not in other.tensors:
+            raise BadSetting("file", path, f"a model that has {numbers.name}")
+        exact = weight(other, numbers.name)
+        if exact.dims != numbers.dims:
+            raise BadSetting("file", path, f"{numbers.name} of {list(numbers.dims)}")
+        return loss(numbers, exact, told)
+    finally:
+        other.close()
+
+
+def _groups(tensors: tuple[TensorRow, ...]) -> list[TensorGroup]:
+    """By layer, in their order; what belongs to none first, what follows the layers last."""
+    layers: dict[int | None, list[TensorItem]] = {}
+    n_layer = 1 + max((layer_of(t.name, 0) or 0 for t in tensors), default=0)
+    for tensor in tensors:
+        layer = layer_of(tensor.name, n_layer)
+        item = TensorItem(tensor.name, tensor.type, tensor.shape, layer)
+        layers.setdefault(layer, []).append(item)
+    order = sorted(layers, key=lambda layer: -1 if layer is None else layer)
+    return [TensorGroup(_title(layer, n_layer), tuple(layers[layer])) for layer in order]
+
+
+def _title(layer: int | None, n_layer: int) -> str:
+    if layer is None:
+        return "Of no layer"
+    return "Output block" if layer == n_layer else f"Layer {layer}"

@@ -1,0 +1,1 @@
+"""Numbers as a table, as colours, as shares and in sums."""

@@ -1,0 +1,96 @@
+"""What is said of all numbers of a tensor: in words, how they spread, row by row."""
+
+import numpy as np
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
+
+from app.state.tensors.statistics import Outlier, Statistics
+from app.theme import fonts
+from app.theme.tokens import GRID
+from app.widgets.basics import label
+from app.widgets.lists.rows import Column, TableRows
+from app.widgets.lists.table import Table
+from app.widgets.numbers import grouped
+from app.widgets.plots.cells import number_text
+from app.widgets.plots.lines import Lines, PlotAxis, PlotLine
+
+BESIDE = 640  # pixels from which on the tables stand beside each other
+Said = tuple[str, str]
+
+WORDS = (
+    Column[Said]("Of all numbers", lambda r: r[0]),
+    Column[Said]("Value", lambda r: r[1], right=True),
+)
+FARTHEST = (
+    Column[Outlier]("Value", lambda o: number_text(o.value), lambda o: abs(o.value), right=True),
+    Column[Outlier]("Row", lambda o: grouped(o.row), lambda o: o.row, right=True),
+    Column[Outlier]("Column", lambda o: grouped(o.column), lambda o: o.column, right=True),
+)
+
+
+class StatisticsPage(QWidget):
+    """Sums and counts, and the numbers farthest from zero with their places."""
+
+    place_wanted = Signal(int, int)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = Table(TableRows(WORDS, self), "Statistics", stretch=(0,))
+        self.farthest = Table(TableRows(FARTHEST, self), "Farthest from zero", stretch=(0,))
+        self.farthest.activated.connect(lambda o: self.place_wanted.emit(o.row, o.column))
+        for table in (self.words, self.farthest):
+            table.query.hide()  # a few rows
+            table.setMinimumHeight(fonts.px(150))
+        self._row = QBoxLayout(QBoxLayout.Direction.TopToBottom, self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(2 * GRID)
+        self._row.addWidget(self.words, 3)
+        self._row.addWidget(self.farthest, 2)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        beside = self.width() >= fonts.px(BESIDE)
+        direction = QBoxLayout.Direction
+        self._row.setDirection(direction.LeftToRight if beside else direction.TopToBottom)
+
+    def show_statistics(self, found: Statistics | None) -> None:
+        self.words.rows.show_rows(said(found) if found is not None else ())
+        self.farthest.rows.show_rows(found.outliers if found is not None else ())
+
+
+def said(found: Statistics) -> list[Said]:
+    """Statistics in words."""
+    whole = max(found.size, 1)
+    return [
+        ("numbers", grouped(found.size)),
+        ("least", number_text(found.low) if found.finite else "–"),
+        ("largest", number_text(found.high) if found.finite else "–"),
+        ("mean", number_text(found.mean)),
+        ("standard deviation", number_text(found.deviation)),
+        ("root mean square", number_text(found.rms)),
+        ("sum of absolute values (L1)", number_text(found.absolute)),
+        ("Euclidean norm (L2)", number_text(found.norm)),
+        ("zeros", f"{grouped(found.zeros)} ({100 * found.zeros / whole:.3g} %)"),
+        ("NaN", grouped(found.nan)),
+        ("infinite", grouped(found.inf)),
+    ]
+
+
+class NormsPage(QWidget):
+    """The Euclidean norm of each row."""
+
+    row_wanted = Signal(int)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = Lines("Row norms", PlotAxis("row", lambda x: str(round(x))), PlotAxis("norm"))
+        self.lines.activated.connect(lambda: self.row_wanted.emit(self.lines.at))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(label("The Euclidean norm of each row", tone="quiet", size="small"))
+        column.addWidget(self.lines, 1)
+
+    def show_statistics(self, found: Statistics | None) -> None:
+        norms = found.norms.astype(np.float64) if found is not None else np.zeros(0)
+        self.lines.show_lines([PlotLine("norm", np.arange(len(norms)).astype(np.float64), norms)])

@@ -1,0 +1,305 @@
+"""Tensors: a tree of them, and the numbers of the one that is chosen."""
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication, QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QHBoxLayout,
+    QProgressBar,
+    QSpinBox,
+    QSplitter,
+    QStackedWidget,
+    QTabBar,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.state.models.model import shape_text
+from app.state.tensors.numbers import Numbers
+from app.state.tensors.saving import dump_text, save_csv, save_npy
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.theme.tokens import GRID, PADDING
+from app.views.tensors.blocks import BlocksPage
+from app.views.tensors.grid import NumberGrid
+from app.views.tensors.summary import NormsPage, StatisticsPage
+from app.views.tensors.tree import TensorTree
+from app.widgets.basics import Button, IconButton, label, scrolled, set_tone
+from app.widgets.controls.elided import ElidedLabel
+from app.widgets.numbers import grouped
+from app.widgets.plots.cells import CellGrid, number_text
+from app.widgets.plots.heat_map import HeatMap
+from app.widgets.plots.histogram import Histogram
+from app.widgets.plots.levels import LevelSliders
+from app.work import Work
+
+PAGES = ("Numbers", "Heat map", "Spread", "Stats", "Blocks")
+OF_ALL = ("Spread", "Stats")  # need every number
+LEAST_TREE, LEAST_RIGHT = 170, 260
+BESIDE = 520  # pixels from which on the tree stands beside the numbers, not above them
+
+
+class TensorsView(QWidget):
+    """Shows `bench.tensors`."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._state = state = bench.tensors
+        self._plane: Numbers | None = None
+        self._job: Work | None = None
+        self.tree = TensorTree()
+        self.tree.picked.connect(state.choose)
+        self._title = ElidedLabel(where=Qt.TextElideMode.ElideMiddle, size="strong")
+        self._says = label(tone="quiet", size="small", wrap=True)
+        self.plane = QSpinBox()
+        self.plane.setAccessibleName("Plane of the tensor")
+        self.plane.setPrefix("Plane ")
+        self.plane.valueChanged.connect(self._show_plane)
+        self.tabs = QTabBar()
+        self.tabs.setAccessibleName("Ways to look at the tensor")
+        self.tabs.setProperty("level", "second")
+        self.tabs.setDrawBase(False)
+        self.tabs.setExpanding(False)
+        self.tabs.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.grid = NumberGrid()
+        self.heat = HeatMap("Heat map of the tensor", diverging=True)
+        self.levels = LevelSliders(self.heat)
+        self.histogram = Histogram("Histogram of the tensor", log=True)
+        self.norms, self.statistics = NormsPage(), StatisticsPage()
+        self.blocks = BlocksPage(state)
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setRange(0, 1000)
+        self.bar.setAccessibleName("Reading every number")
+        self._stop = Button("Stop", state.cancel, kind="flat")
+        self._place = label(tone="quiet", size="small")
+        self._save = Button("Save…", self._choose_file, kind="flat")
+        self._copy = IconButton("copy", "Copy the numbers as a dump", self._copy_dump)
+        self._stack = QStackedWidget()
+        self._lay_out()
+        self.tabs.currentChanged.connect(self._turned)
+        self.grid.pointed.connect(self._pointed)
+        self.heat.pointed.connect(self._pointed)
+        self.heat.activated.connect(lambda: self._go(*self.heat.at))
+        self.norms.row_wanted.connect(lambda row: self._go(row, 0))
+        self.statistics.place_wanted.connect(self._go_to_all)
+        for failing in (self.grid.numbers.failed, self.heat.failed):
+            failing.connect(self._failed)
+        state.listed.connect(self._list)
+        state.opened.connect(self._open)
+        state.measured.connect(self._measured)
+        self._list()
+        self._open()
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        super().showEvent(event)
+        self._state.shown(True)
+        self._turned()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        beside = self.width() >= fonts.px(BESIDE)
+        side = Qt.Orientation.Horizontal if beside else Qt.Orientation.Vertical
+        self._split.setOrientation(side)
+        self.tabs.setTabText(PAGES.index("Heat map"), "Heat map" if beside else "Map")
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
+        super().hideEvent(event)
+        self._state.shown(False)
+
+    @property
+    def page(self) -> str:
+        """Which way to look is chosen."""
+        return PAGES[self.tabs.currentIndex()]
+
+    def show_page(self, title: str) -> None:
+        self.tabs.setCurrentIndex(PAGES.index(title))
+
+    def _lay_out(self) -> None:
+        heat = QWidget()
+        column = QVBoxLayout(heat)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.heat, 1)
+        column.addWidget(self.levels)
+        spread = QSplitter(Qt.Orientation.Vertical)
+        spread.setObjectName("spread")
+        spread.setChildrenCollapsible(False)
+        spread.setHandleWidth(GRID)
+        spread.addWidget(self.histogram)
+        spread.addWidget(self.norms)
+        told = (spread, self.statistics, self.blocks)
+        pages = (self.grid, heat, *map(scrolled, told))
+        for title, page in zip(PAGES, pages, strict=True):
+            self.tabs.addTab(title)
+            self._stack.addWidget(page)
+        self.tabs.currentChanged.connect(self._stack.setCurrentIndex)
+        head = QHBoxLayout()
+        head.setSpacing(GRID)
+        head.addWidget(self._title, 1)
+        head.addWidget(self.plane)
+        head.addWidget(self._copy)
+        head.addWidget(self._save)
+        line = QHBoxLayout()
+        line.addWidget(self.tabs)
+        line.addStretch(1)
+        waiting = QHBoxLayout()
+        waiting.addWidget(self.bar, 1)
+        waiting.addWidget(self._stop)
+        self._right = QWidget()
+        right = QVBoxLayout(self._right)
+        right.setContentsMargins(GRID, 0, 0, 0)
+        right.setSpacing(GRID)
+        right.addLayout(head)
+        right.addWidget(self._says)
+        right.addLayout(line)
+        right.addLayout(waiting)
+        right.addWidget(self._stack, 1)
+        right.addWidget(self._place)
+        self._right.setMinimumWidth(LEAST_RIGHT)
+        self.tree.setMinimumWidth(LEAST_TREE)
+        self._split = split = QSplitter(Qt.Orientation.Horizontal)
+        split.setObjectName("tensors")
+        split.setChildrenCollapsible(False)
+        split.setHandleWidth(1)
+        split.addWidget(self.tree)
+        split.addWidget(self._right)
+        split.setStretchFactor(0, 2)
+        split.setStretchFactor(1, 5)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(PADDING, 12, PADDING, PADDING)
+        whole.addWidget(split)
+
+    def _list(self) -> None:
+        self.tree.show_groups(self._state.groups)
+        self.tree.go_to(self._state.item)
+
+    def _open(self) -> None:
+        """Another tensor, or a problem with it."""
+        state = self._state
+        item, numbers = state.item, state.numbers
+        self.tree.go_to(item)
+        self._title.setText(item.name if item is not None else "")
+        set_tone(self._says, "bad" if state.problem else "quiet")
+        if state.problem:
+            self._says.setText(state.problem)
+        elif item is None:
+            empty = "The numbers in a model's tensors show here when it opens."
+            chosen = "Choose a tensor to see its numbers."
+            self._says.setText(chosen if state.groups else empty)
+        else:
+            count = 1
+            for n in item.dims:
+                count *= n
+            self._says.setText(f"{item.type} · {shape_text(item.dims)} · {grouped(count)} numbers")
+        has = item is not None and not state.problem
+        for part in (self.tabs, self._stack, self._place, self._save, self._copy):
+            part.setVisible(has)
+        planes = numbers.planes if numbers is not None else 1
+        self.plane.setVisible(has and planes > 1)
+        self.plane.blockSignals(True)
+        self.plane.setRange(0, planes - 1)
+        self.plane.setValue(0)
+        self.plane.blockSignals(False)
+        self._place.setText("")
+        self._show_plane()
+        self.blocks.show_numbers(numbers)
+        self._measured()
+        self._turned()
+
+    def _show_plane(self) -> None:
+        numbers = self._state.numbers
+        self._plane = plane = None if numbers is None else numbers.plane(self.plane.value())
+        self.grid.show_numbers(plane)
+        if plane is None:
+            self.heat.show_cells([[]])
+        else:
+            self.heat.show_cells(
+                CellGrid((plane.rows, plane.columns), plane.read, slow=True, text=number_text)
+            )
+
+    def _turned(self) -> None:
+        if self.isVisible() and self.page in OF_ALL:
+            self._state.measure()
+
+    def _measured(self) -> None:
+        state = self._state
+        waits = state.done is not None
+        self.bar.setVisible(waits)
+        self._stop.setVisible(waits)
+        self.bar.setValue(round(1000 * (state.done or 0)))
+        if waits and state.done:
+            return
+        found = state.statistics
+        if found is not None and found.finite:
+            self.histogram.show_counts(found.counts, found.edges)
+        else:
+            self.histogram.show_counts([], [0.0])
+        self.norms.show_statistics(found)
+        self.statistics.show_statistics(found)
+
+    def _pointed(self, row: int, column: int) -> None:
+        """One cursor for the table and the heat map."""
+        value = self.grid.numbers.value(row, column)
+        told = "" if value is None else f": {value:.9g}"
+        self._place.setText(f"row {row}, column {column}{told}")
+        if self.page == "Numbers":
+            self.heat.set_cursor(row, column)
+        else:
+            self.grid.setCurrentIndex(self.grid.numbers.index(row, column))
+
+    def _go(self, row: int, column: int) -> None:
+        """Show a number of the plane in the table."""
+        self.show_page("Numbers")
+        index = self.grid.numbers.index(row, column)
+        self.grid.setCurrentIndex(index)
+        self.grid.scrollTo(index)
+        self.grid.setFocus()
+
+    def _go_to_all(self, row: int, column: int) -> None:
+        """The same, where rows of all planes are counted."""
+        numbers = self._state.numbers
+        if numbers is not None:
+            tall = numbers.dims[1] if len(numbers.dims) > 1 else 1
+            self.plane.setValue(row // tall)
+            self._go(row % tall, column)
+
+    def _failed(self, problem: str) -> None:
+        set_tone(self._says, "bad")
+        self._says.setText(problem)
+
+    def _copy_dump(self) -> None:
+        if self._state.numbers is not None:
+            copy = QGuiApplication.clipboard().setText
+            Work(dump_text, self._state.numbers).then(copy).fail(self._failed).start(self)
+
+    def _choose_file(self) -> None:
+        numbers = self._state.numbers
+        if numbers is None:
+            return
+        kinds = "NumPy array (*.npy);;Comma-separated values (*.csv)"
+        path, kind = QFileDialog.getSaveFileName(self, "Save numbers", f"{numbers.name}.npy", kinds)
+        if path:
+            self.save(numbers, Path(path))
+
+    def save(self, numbers: Numbers, path: Path) -> None:
+        """Write all numbers to a file, CSV by its name, in a job."""
+        write = save_csv if path.suffix.lower() == ".csv" else save_npy
+
+        def saved(done: bool) -> None:
+            self._place.setText(f"saved as {path.name}" if done else "not saved")
+
+        def told(part: float) -> None:
+            self._place.setText(f"saving {path.name}: {100 * part:.0f} %")
+
+        job = Work.polling(_saved, write, numbers, path)
+        self._job = job.then(saved).fail(self._failed).progress(told).start(self)
+
+
+def _saved(job: Work, write: object, numbers: Numbers, path: Path) -> bool:
+    def told(done: int, total: int) -> bool:
+        job.report(done / total)
+        return not job.cancelled
+
+    return bool(write(numbers, path, told))  # type: ignore[operator]

@@ -1,0 +1,177 @@
+"""All tensors in groups, with a filter."""
+
+from os.path import commonprefix
+from typing import Any
+
+from PySide6.QtCore import (
+    QEvent,
+    QModelIndex,
+    QPersistentModelIndex,
+    QSortFilterProxyModel,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QColor, QStandardItem, QStandardItemModel
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QLineEdit,
+    QTreeView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.state.models.model import shape_text
+from app.state.tensors.tensors import TensorGroup, TensorItem
+from app.theme import fonts
+from app.theme.theme import tokens
+from app.theme.tokens import GRID
+from app.widgets.basics import LOOKS
+from app.widgets.tips import plain_tip
+
+INDENTATION = 14
+_ITEM = Qt.ItemDataRole.UserRole
+
+
+class TensorTree(QWidget):
+    """Groups that open and close; a filter shows what has all of its words, opened."""
+
+    picked = Signal(object)  # a TensorItem that the person went to
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._groups: list[TensorGroup] = []
+        self._at: TensorItem | None = None
+        self._by_program = False
+        self.query = QLineEdit()
+        self.query.setPlaceholderText("Filter tensors")
+        self.query.setAccessibleName("Filter tensors")
+        self.query.setClearButtonEnabled(True)
+        self.query.textChanged.connect(self._filter)
+        self._rows = QStandardItemModel(self)
+        self._filtered = _Filtered(self)
+        self._filtered.setSourceModel(self._rows)
+        self.view = QTreeView()
+        self.view.setAccessibleName("Tensors")
+        self.view.setModel(self._filtered)
+        self.view.setHeaderHidden(True)
+        self.view.setUniformRowHeights(True)
+        self.view.setIndentation(fonts.px(INDENTATION))
+        self.view.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.view.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.view.selectionModel().currentChanged.connect(self._current)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addWidget(self.query)
+        column.addWidget(self.view, 1)
+
+    def show_groups(self, groups: list[TensorGroup]) -> None:
+        """Other tensors; the first group is open."""
+        self._groups = groups
+        self._fill()
+
+    def go_to(self, item: TensorItem | None) -> None:
+        """Put the cursor on a tensor without telling of it."""
+        self._at = item
+        for row in range(self._rows.rowCount()):
+            group = self._rows.item(row)
+            for at in range(group.rowCount()):
+                if group.child(at).data(_ITEM) == item:
+                    index = self._filtered.mapFromSource(group.child(at).index())
+                    if index.isValid() and index != self.view.currentIndex():
+                        self._by_program = True
+                        self.view.setCurrentIndex(index)
+                        self.view.scrollTo(index)
+                        self._by_program = False
+                    return
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in LOOKS:
+            self.view.setIndentation(fonts.px(INDENTATION))
+            self.view.scheduleDelayedItemsLayout()
+
+    def _fill(self) -> None:
+        self._by_program = True
+        self._rows.clear()
+        self._rows.setColumnCount(2)
+        for group in self._groups:
+            head = _Row(group.title)
+            for item in group.items:
+                head.appendRow([_Row(short_name(item, group), item), _Row(item.type, quiet=True)])
+            self._rows.appendRow([head, _Row(str(len(group.items)), quiet=True)])
+        header = self.view.header()
+        if header.count():
+            header.setStretchLastSection(False)
+            header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+            header.setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
+        self._filter(self.query.text())
+        self._by_program = False
+        self.go_to(self._at)
+
+    def _filter(self, text: str) -> None:
+        self._filtered.look_for(text)
+        if text.strip():
+            self.view.expandAll()
+        elif self._rows.rowCount():
+            self.view.expand(self._filtered.index(0, 0))
+
+    def _current(self, index: QModelIndex) -> None:
+        item = index.siblingAtColumn(0).data(_ITEM)
+        if isinstance(item, TensorItem) and not self._by_program:
+            self._at = item
+            self.picked.emit(item)
+
+
+class _Filtered(QSortFilterProxyModel):
+    """Tensors in whose name, type or group every word of the query stands; a number is a layer."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._words: list[str] = []
+        self.setRecursiveFilteringEnabled(True)
+
+    def look_for(self, text: str) -> None:
+        self.beginFilterChange()
+        self._words = text.lower().split()
+        self.endFilterChange()
+
+    def filterAcceptsRow(  # noqa: N802
+        self, row: int, parent: QModelIndex | QPersistentModelIndex
+    ) -> bool:
+        index = self.sourceModel().index(row, 0, parent)
+        item = index.data(_ITEM)
+        if not isinstance(item, TensorItem):
+            return False
+        text = f"{index.parent().data()} {item.name} {item.type}".lower()
+        layer = str(item.layer)
+        return all(word == layer if word.isdigit() else word in text for word in self._words)
+
+
+def short_name(item: TensorItem, group: TensorGroup) -> str:
+    """Without what all names of the group begin with, and without ".weight"."""
+    begin = commonprefix([other.name for other in group.items]).rpartition(".")[0]
+    name = item.name.removeprefix(f"{begin}.") if begin and len(group.items) > 1 else item.name
+    return name.removesuffix(".weight") or item.name
+
+
+class _Row(QStandardItem):
+    """A cell in the fonts and colours of the moment."""
+
+    def __init__(self, text: str, item: TensorItem | None = None, quiet: bool = False) -> None:
+        super().__init__(text)
+        self._item, self._quiet = item, quiet
+
+    def data(self, role: int = Qt.ItemDataRole.UserRole) -> Any:
+        if role == _ITEM:
+            return self._item
+        if role == Qt.ItemDataRole.FontRole and self._item is not None:
+            return fonts.mono()
+        if role == Qt.ItemDataRole.ForegroundRole and self._quiet:
+            return QColor(tokens().quiet)
+        if role == Qt.ItemDataRole.TextAlignmentRole and self._quiet:
+            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        if role == Qt.ItemDataRole.ToolTipRole and self._item is not None:
+            return plain_tip(f"{self._item.name}: {shape_text(self._item.dims)}")
+        return super().data(role)
