@@ -110,7 +110,7 @@ def _plan(service: Service, request: DescribePlan) -> Planned:
     with _placed(request) as (file, placed):
         dry = placed.dry
         timings = Timings(dry.graphs, dry.backends, request.options)
-        speed = timings.predict(dry, Parts(dry.built).of, 0)
+        speed = timings.predict(dry, dry.one_token(), Parts(dry.built).of, 0)
         return describe_plan(request, placed, name_of(file), speed)
 
 

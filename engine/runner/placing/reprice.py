@@ -168,7 +168,7 @@ def _told(
         rule=rule_of(placement),
         llama_cpp=flags.flags,
         llama_cpp_notes=list(flags.notes),
-        speed=kept.timings.predict(dry, kept.parts.of, depth),
+        speed=kept.timings.predict(dry, step, kept.parts.of, depth),
     )
 
 

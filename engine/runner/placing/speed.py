@@ -22,6 +22,7 @@ from engine.runner.pictures.beside import Opened
 from engine.runner.placing.dry_run import DryRun
 from engine.runner.placing.graphs import ModelGraphs
 from engine.runner.placing.timing import Part, StepTiming, time_step
+from engine.scheduler.outline import Division
 from engine.settings import FUSE, EngineOptions, cache_folder
 
 DEPTHS = (32, 2048)
@@ -119,15 +120,15 @@ class Timings:
             found.append(DeviceSpeed(name, timed.title, timed.driver, speed))
         return found
 
-    def predict(self, dry: DryRun, part_of: PartOf, depth: int) -> Speed | None:
-        """A decode step after `depth` tokens; None where a device was not measured, and where the
-        host computes layers, which it is not meant to.
+    def predict(self, dry: DryRun, step: Division, part_of: PartOf, depth: int) -> Speed | None:
+        """The decode step of a dry run after `depth` tokens; None where a device was not measured,
+        and where the host computes layers, which it is not meant to.
         """
         homes = {t: one.backend.name for one in dry.weights for t, _ in one.tensors}
         homes |= {t: dry.backends[-1].name for t, owner in dry.mapped if owner.layer is not None}
         homes = {t: name for t, name in homes.items() if part_of[t][1] != "vision"}
         host_name = dry.backends[-1].name
-        ran = [one.backend.name for one in dry.one_token().splits]
+        ran = [one.backend.name for one in step.splits]
         ways = [two for two in pairwise(n for n in ran if n != host_name) if two[0] != two[1]]
         crossings = [self.crossing(*way) for way in ways]
         if not set(homes.values()) <= set(self._alone) or None in crossings:

@@ -62,7 +62,7 @@ def measured(model_path: str, one: str, two: str, rounds: int) -> None:
             for rule in rules(model.built.n_layer, one, two):
                 move(model, replace(options, place=rule))
                 mine = Parts(model.built)
-                speed = timings.predict(model.dry, mine.of, DEPTH)
+                speed = timings.predict(model.dry, model.dry.one_token(), mine.of, DEPTH)
                 assert speed is not None
                 predicted[rule] = max(predicted.get(rule, 0.0), speed.tokens_per_s)
                 for _ in range(STEPS):

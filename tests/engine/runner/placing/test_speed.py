@@ -61,7 +61,7 @@ class Case:
     def predict(self, *layers: str, depth: int = 32, **patterns: str) -> Speed | None:
         overrides = tuple(patterns.items())
         dry = dry_run(self.graphs, self.devices.backends, Placement(layers, overrides))
-        return self.timings.predict(dry, self.parts.of, depth)
+        return self.timings.predict(dry, dry.one_token(), self.parts.of, depth)
 
 
 @pytest.fixture
