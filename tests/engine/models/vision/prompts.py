@@ -66,7 +66,7 @@ def prompt_of(family: str, case: Case) -> Prompt:
 def seeing(model: Model, planes: int) -> Model:
     """The model, whose steps take that many rows for each place."""
     stepper = model.loaded.stepper
-    model.loaded.stepper = replace(stepper, built=replace(stepper.built, planes=planes))
+    model.loaded.room.stepper = replace(stepper, built=replace(stepper.built, planes=planes))
     return model
 
 

@@ -320,9 +320,9 @@ def test_the_speed_of_the_tower_is_learned_without_what_was_built_for_it(
 ) -> None:
     built, plan_with = 2.0, Planner.plan_with
 
-    def slow(planner: Planner, key: tuple[object, ...], build: Any) -> Any:
+    def slow(planner: Planner, key: tuple[object, ...], *rest: Any) -> Any:
         sleep(built if key[0] == "tower" else 0)
-        return plan_with(planner, key, build)
+        return plan_with(planner, key, *rest)
 
     monkeypatch.setattr(Planner, "plan_with", slow)
     viewer = viewer_of(model)
