@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import msgspec
 
+from engine.protocol.change import Change
 from engine.protocol.chat import Alternative, ChatMessage, Sampling
 from engine.protocol.measure import StepRecord
 from engine.protocol.message import Reply, Request, StageName
@@ -111,7 +112,8 @@ class Examine(Request[Examined], frozen=True):
     """Look at how a token came to be: the step that made it is computed again beside the
     conversation, which stays as it is in the caches.
 
-    The items are those of a `Generate` with the same first four fields. `at` is the place of the
+    The items are those of a `Generate` with the same first four fields; with `changes` they are a
+    changed model's, and of the conversation nothing stays. `at` is the place of the
     token among them, None for the one that would follow; `wanted` is the token to follow through
     the layers (None: the one at `at`, or the likeliest). The answer has a `lens` with `top_k`
     tokens a layer, attention where `attention_layers` is not None, with all rows of those layers,
@@ -132,6 +134,7 @@ class Examine(Request[Examined], frozen=True):
     attention_layers: list[int] | None = None
     sampling: Sampling | None = None
     record: bool = False
+    changes: list[Change] = []
 
 
 class TokenInside(Reply, frozen=True):

@@ -28,12 +28,14 @@ def examine(
 ) -> Iterator[Progress | Examined]:
     """Yields how far it is, then what was asked for; `cancelled` is called before each step.
 
-    The conversation stays as it is in the caches, unless they have no room: then `Examined.note`
-    says so. Raises `BadSetting`, `TemplateError`, `ContextFull`, `CannotSee`, `UnknownPictures`,
-    `NotSupported`, `Cancelled`, and what a device may raise.
+    The conversation stays as it is in the caches, unless they have no room or the model is changed:
+    then `Examined.note` says so. Raises `BadSetting`, `TemplateError`, `ContextFull`, `CannotSee`,
+    `UnknownPictures`, `NotSupported`, `Cancelled`, and what a device may raise.
     """
     prompt = context_of(model, conversation, request)
-    return _Examination(model, request, prompt, cancelled).run(conversation)
+    asked = _Examination(model, request, prompt, cancelled)
+    with conversation.changed(request.changes):
+        yield from asked.run(conversation)
 
 
 @dataclass
@@ -60,9 +62,10 @@ class _Examination:
             yield Examined(request.id, shown, n)
             return
         n_held = len(conversation.items)
+        read_anew = "the changed model read it from its start, as the next answer does"
+        note = read_anew if request.changes else ""
         with scratch(conversation, self.context) as found:
             n_shared = len(found.sequence.items)
-            note = ""
             if found.is_conversation and n_shared < n_held:
                 note = (
                     "the cache has no room for it beside the conversation, of which the next answer"

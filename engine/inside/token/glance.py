@@ -1,5 +1,6 @@
 """One step of a model with what it takes to say how its last token came to be."""
 
+import re
 from collections.abc import Callable, Collection, Generator, Iterator
 from dataclasses import dataclass
 from typing import Self
@@ -20,7 +21,7 @@ from engine.runner.stepper import Logits, StartedStep
 from engine.scheduler.probes import Probes, ResultKey, named_results
 
 Floats = NDArray[np.float32]
-RESIDUAL = "l_out-"
+_RESIDUAL = re.compile(r"(?:l_out|l_out_changed|deepstack_out)-(\d+)")
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ class InsideProbes(Probes):
 
 
 def layer_of(node: Tensor) -> int | None:
-    """Whose result it is; None where it is not a layer's."""
-    number = node.name.removeprefix(RESIDUAL)
-    return int(number) if number != node.name and number.isdecimal() else None
+    """The layer that may leave it, if nothing follows; None where it is no layer's result."""
+    found = _RESIDUAL.fullmatch(node.name)
+    return int(found[1]) if found else None
 
 
 @dataclass(frozen=True)

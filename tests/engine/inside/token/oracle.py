@@ -83,7 +83,9 @@ class Told:
         return {int(cells[i, 1]): rows[i] for i in held}
 
 
-def told(model: Model, sequence: Sequenced, items: list[Item]) -> Told:
+def told(
+    model: Model, sequence: Sequenced, items: list[Item], names: tuple[str, ...] = NAMES
+) -> Told:
     """The step of the last item, with its results copied out; the conversation ends with it."""
     compute(sequence, items[:-1])
     extras = sequence.extras(items[-1:], never)
@@ -92,7 +94,7 @@ def told(model: Model, sequence: Sequenced, items: list[Item]) -> Told:
             next(extras)
     except StopIteration as end:
         given = end.value
-    step = sequence.begin(items[-1:], given, probes=Probes(NAMES))
+    step = sequence.begin(items[-1:], given, probes=Probes(names))
     logits = step()
     values = {one.key.name: one.values for one in step.probed()}
     return Told(model, logits, values)

@@ -9,7 +9,7 @@ import pytest
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import BadSetting
 from engine.inside.token.lens import read_row, said
-from engine.protocol import Examine, Lens
+from engine.protocol import Change, Examine, Lens
 from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.sequence import Sequenced
@@ -99,6 +99,30 @@ def test_the_last_layer_is_the_answer_itself(model: Model) -> None:
     assert found.lens.wanted == order[0]
     assert rank[-1] == 1
     np.testing.assert_allclose(logp[-1], oracle.log_softmax(told.logits)[order[:3]], atol=1e-4)
+
+
+def test_of_a_changed_model_it_is_what_leaves_each_changed_layer(model: Model) -> None:
+    """Of a layer that is skipped there is nothing, and the conversation is forgotten."""
+    conversation = Sequenced(model.loaded.stepper)
+    changes = [Change(1, "layer", None, 0.5), Change(0, "layer", None, 0.0)]
+    request = asking(model.loaded.built.arch, 30, top_k=5, changes=changes, attention_layers=[1])
+    found = oracle.look(model, conversation, request)
+    assert conversation.items == []
+    assert "the changed model read it from its start" in found.note
+    items = np.frombuffer(found.items.ids, "<i4").tolist()[:30]
+    with conversation.changed(changes):
+        told = oracle.told(model, conversation, items, ("l_out.*",))
+    n_layer = model.loaded.built.n_layer
+    assert found.lens is not None
+    assert found.attention is not None
+    assert found.lens.layers == found.attention.layers == list(range(1, n_layer))
+    results = [told.values.get(f"l_out_changed-{i}", told.values[f"l_out-{i}"]) for i in (1,)]
+    assert not np.array_equal(results[0], told.values["l_out-1"])
+    ids, logp, *_ = table(found.lens)
+    (want,) = oracle.said(model, results[:1])
+    near = 8 * np.sqrt(1e-5 * (want**2).mean())
+    np.testing.assert_allclose(logp[0], oracle.log_softmax(want)[ids[0]], atol=near)
+    np.testing.assert_allclose(logp[-1], oracle.log_softmax(told.logits)[ids[-1]], atol=1e-4)
 
 
 def test_where_the_arena_has_little_room_layers_take_turns(
