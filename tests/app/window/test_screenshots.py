@@ -293,7 +293,10 @@ def placed(window: MainWindow, model: PlacedModel | None = None) -> LayersState:
 
 
 def placed_short(window: MainWindow) -> None:
+    """A lane has too little memory, and a rule was typed that is none."""
     placed(window).move_layers(range(12, 31), "nvidia:0")
+    reprice(client(window), PlacedModel(30))
+    window.bench.layers.type_rule("0-11=intel:0, 12-40=nvidia:0")
     reprice(client(window), PlacedModel(30))
 
 
@@ -308,16 +311,6 @@ def placed_open(window: MainWindow) -> None:
 def placed_table(window: MainWindow) -> None:
     placed(window, PlacedModel(18))
     window.inspector.view(LayersView).toggle_table()
-
-
-def placed_wrong(window: MainWindow) -> None:
-    placed(window)
-    window.bench.layers.type_rule("0-11=intel:0, 12-40=nvidia:0")
-    reprice(client(window), PlacedModel(30))
-
-
-def placed_empty(window: MainWindow) -> None:
-    window.panes.show_tab("layers")
 
 
 def seen_whole(window: MainWindow) -> None:
@@ -361,7 +354,7 @@ SCENES = (
     empty, stored, fetching, loading, ready, answered, busy, failed, refused_cell,
     timeline, timeline_refused, splits, no_splits, timed,
     table, file, tokenizer, chooser, too_large, palette, preferences,
-    placed, placed_short, placed_open, placed_table, placed_wrong, placed_empty,
+    placed, placed_short, placed_open, placed_table,
     *numbers.SCENES,
     attached, broken_picture, looking, pictured, edited, blind, viewer, seen, seen_whole,
     word, word_of_many_layers, words_as_tables, no_word,
