@@ -54,6 +54,7 @@ LAYERS: tuple[Command[Desk], ...] = (
     ),
     _command("open", "Open the layer", lambda v: v.chart.open(), _has_lanes),
     _command("row", "Choose all layers of the device", lambda v: v.chart.choose_row(), _has_lanes),
+    _command("measure", "Measure the devices' speed", lambda v: v.state.measure(True), _has_lanes),
     _command("rule", "Type a rule", lambda v: v.rule.field.setFocus(), _has_lanes, "edit"),
     _command("place", "Copy as --place", lambda v: v.rule.copy_place(), _has_lanes, "copy"),
     _command(

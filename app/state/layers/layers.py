@@ -19,6 +19,7 @@ from app.state.layers.lanes import (
     moved_tiles,
     shortfalls,
 )
+from app.state.layers.measuring import Measuring
 from app.state.layers.placing import EditedPlacement
 from app.state.layers.typed import TypedRule
 from app.state.session import Session
@@ -54,6 +55,7 @@ class LayersState(QObject):
         self.problem = ""
         self.devices: list[DeviceRow] = []
         self.applying = Applying(client, session, load, self)
+        self.measuring = Measuring(client, self)
         self._history = History(Draft(""))
         self._preview: Draft | None = None
         self._answers: Draft | None = None  # what `answer` is about
@@ -68,6 +70,8 @@ class LayersState(QObject):
         client.restarted.connect(self._on_restarted)
         session.changed.connect(self._follow)
         self.applying.changed.connect(self.changed)
+        self.measuring.changed.connect(self.changed)
+        self.measuring.ended.connect(self._ask_again)
         self.applying.moved.connect(self._on_moved)
 
     # What is edited
@@ -190,13 +194,6 @@ class LayersState(QObject):
 
     # Edits
 
-    def move_layers(self, layers: Collection[int], device: str) -> None:
-        """Put whole layers there."""
-        placed = self.placement
-        if placed is not None:
-            moved = placed.with_layers(layers, device)
-            self._put(moved, ("layers", frozenset(layers)))
-
     def move_tiles(self, tiles: Sequence[LayerTile], device: str, parts: Collection[str]) -> None:
         """Put tiles there, or only some `parts` of them (empty: all)."""
         placed = self.placement
@@ -271,6 +268,12 @@ class LayersState(QObject):
         """The rule as it is, in place of what was typed."""
         self.typed.forget()
         self.changed.emit()
+
+    def measure(self, again: bool = False) -> None:
+        """Time the devices that have a lane, for the speeds that are predicted."""
+        devices = [device for device in self.lane_devices() if device != HOST]
+        if self.file is not None and devices:
+            self.measuring.start(self.file.path, self.file.options, devices, again)
 
     def apply(self) -> None:
         """Move what has to move, or load the file so; nothing where it is `blocked`."""
@@ -381,6 +384,12 @@ class LayersState(QObject):
 
     def _on_restarted(self) -> None:
         """A fresh engine knows no questions of the one before."""
-        self.problem, self._base_asked, self._asked_rule = "", False, None
-        self._asked_devices = False
+        self.problem, self._asked_devices = "", False
+        self._ask_again()
         self.shown(self._shown)
+
+    def _ask_again(self) -> None:
+        """What was answered before holds no longer."""
+        self._answers = self.base = None
+        self._base_asked, self._asked_rule = False, None
+        self._ask()

@@ -61,8 +61,8 @@ class ApplyBar(QWidget):
             return "Uploading what has moved …", "quiet"
         if applying.result:
             return applying.result, "bad" if applying.failed else "good"
-        if state.problem:
-            return state.problem, "bad"
+        if state.problem or state.measuring.problem:
+            return state.problem or state.measuring.problem, "bad"
         if short:
             return f"It does not fit: {', '.join(short)}. Move layers to another device.", "bad"
         if state.answer is not None and state.answer.problem:

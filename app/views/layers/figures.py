@@ -7,14 +7,18 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.state.layers.lanes import HOST
 from app.state.layers.layers import LayersState
-from app.state.layers.words import crossing
+from app.state.layers.words import crossing, rate
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.widgets.charts.painting import flow
 from app.widgets.tips import set_tip
+from engine.protocol import Repriced
 
 LINE = 22
+NO_SPEED = "The speed is unknown: the devices were not measured with this model."
+NO_SPEED_HOST = "The speed is unknown: the host computes layers, which is for reference alone."
 ARROW = " → "
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
@@ -89,6 +93,11 @@ def figures_of(state: LayersState) -> list[Figure]:
     splits = len(after.splits)
     return [
         Figure(
+            _change(rate(_speed(before)), rate(_speed(after))),
+            "tokens/s predicted",
+            _tone(_speed(before), _speed(after)),
+        ),
+        Figure(
             _change(str(len(before.splits)), str(splits)),
             "split" if splits == 1 else "splits",
         ),
@@ -99,5 +108,28 @@ def figures_of(state: LayersState) -> list[Figure]:
     ]
 
 
+def speed_words(state: LayersState) -> str:
+    """Where the predicted speed comes from, or why there is none."""
+    answer = state.answer
+    if answer is None:
+        return ""
+    if answer.speed is None:
+        on_host = any(tile.device == HOST for tile in answer.tiles)
+        return NO_SPEED_HOST if on_host else NO_SPEED
+    spent = {**answer.speed.devices, "copies": answer.speed.copies, "host": answer.speed.host}
+    parts = ", ".join(f"{name} {ns / 1e6:.2f} ms" for name, ns in spent.items() if ns)
+    return f"A token takes {parts}. {answer.speed.source}"
+
+
+def _speed(answer: Repriced) -> float | None:
+    return answer.speed.tokens_per_s if answer.speed is not None else None
+
+
 def _change(before: str, after: str) -> str:
     return after if before == after else f"{before}{ARROW}{after}"
+
+
+def _tone(before: float | None, after: float | None) -> str:
+    if before is None or after is None or rate(before) == rate(after):
+        return "text"
+    return "good" if after > before else "warn"

@@ -14,7 +14,7 @@ from app.theme.devices import lettered
 from app.theme.tokens import GRID, PADDING, ROW
 from app.views.layers.apply import ApplyBar
 from app.views.layers.chart import LanesChart
-from app.views.layers.figures import FiguresLine, figures_of
+from app.views.layers.figures import FiguresLine, figures_of, speed_words
 from app.views.layers.picture import ShownTile
 from app.views.layers.rule import RuleField
 from app.views.layers.swatches import parts_legend, parts_of
@@ -23,6 +23,7 @@ from app.widgets.basics import Button, IconButton, divider, label, scrolled
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.lists.rows import TableRows
 from app.widgets.lists.table import Table
+from app.widgets.tips import set_tip
 
 LEAST_ROWS, WHY = 7, 5
 CHART_SHARE = 0.66  # of the height, where it has that much to show
@@ -50,6 +51,7 @@ class LayersView(QWidget):
         self.redo = IconButton("redo", "Redo (Ctrl+Shift+Z)", self.state.redo)
         self.automatic = Button("Automatic", self.state.automatic, "flat")
         self.add = Button("Add a device", self._offer_devices, "flat", "plus")
+        self.measure = Button("Measure speed", self._measure, "flat")
         self._switch = IconButton("table", "Show as a table (Ctrl+T)", self.toggle_table)
         self._lay_out()
         self._connect()
@@ -75,7 +77,7 @@ class LayersView(QWidget):
         if list(self.table.rows.all_rows) != rows:
             self.table.rows.show_rows(rows)
         tiles = [tile for lane in state.lanes() for tile in lane.tiles]
-        self.figures.show_figures(figures_of(state))
+        self.figures.show_figures(figures_of(state), speed_words(state))
         self.setProperty("device", next((t.device for t in tiles), None))
         labels = state.answer.labels if state.answer is not None else []
         self.legend.show_entries(parts_of(tiles, labels))
@@ -86,6 +88,7 @@ class LayersView(QWidget):
         self.undo.setEnabled(state.can_undo)
         self.redo.setEnabled(state.can_redo)
         self.automatic.setEnabled(some and not state.is_automatic)
+        self._show_measure(some)
         self.add.setVisible(some and bool(state.unused_devices()))
         for widget in (self.figures, self._switch, self.rule, self.apply):
             widget.setVisible(some)
@@ -120,6 +123,7 @@ class LayersView(QWidget):
             ("Undo", state.undo, state.can_undo),
             ("Redo", state.redo, state.can_redo),
             ("Automatic placement", state.automatic, not state.is_automatic),
+            ("Measure the devices again", partial(state.measure, True), bool(state.lanes())),
             ("Copy as --place", self.rule.copy_place, state.answer is not None),
             ("Copy for llama.cpp", self.rule.copy_llama_cpp, state.answer is not None),
             (self.apply.button.text(), state.apply, not state.blocked()),
@@ -142,7 +146,7 @@ class LayersView(QWidget):
     def _lay_out(self) -> None:
         head = QHBoxLayout()
         head.setSpacing(GRID // 2)
-        for widget in (self.undo, self.redo, self.automatic, self.add):
+        for widget in (self.undo, self.redo, self.automatic, self.add, self.measure):
             head.addWidget(widget)
         head.addWidget(self._says, 1)
         head.addWidget(self._switch)
@@ -212,6 +216,21 @@ class LayersView(QWidget):
         else:
             edited = "changed, not applied yet" if state.is_edited else "as it is"
             self._says.setText(f"Placed by hand, {edited}")
+
+    def _show_measure(self, some: bool) -> None:
+        """Offered as long as a speed is unknown, with how far it is."""
+        measuring, answer = self.state.measuring, self.state.answer
+        unknown = some and answer is not None and answer.speed is None
+        self.measure.setVisible(measuring.is_busy or unknown)
+        share = f" {100 * measuring.done // measuring.total} %" if measuring.total else ""
+        self.measure.set_text(f"Cancel measuring{share}" if measuring.is_busy else "Measure speed")
+        set_tip(self.measure, measuring.problem or "A few seconds for each device")
+
+    def _measure(self) -> None:
+        if self.state.measuring.is_busy:
+            self.state.measuring.cancel()
+        else:
+            self.state.measure()
 
     def _offer_part(self, menu: QMenu, tiles: list[LayerTile], part: str) -> None:
         for device in [*self.state.lane_devices(), *self.state.unused_devices()]:

@@ -24,7 +24,7 @@ from engine.protocol import (
     Progress,
 )
 from tests.app.helpers import inside, numbers
-from tests.app.helpers.placed import ROWS, PlacedModel, reprice
+from tests.app.helpers.placed import ROWS, PlacedModel, move_layers, reprice
 from tests.app.helpers.records import MIB, events, memory, refused, step_times
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.helpers.seeing import bring, landscape, load_seeing, price, show, tiled, until, whole
@@ -286,15 +286,15 @@ def placed(window: MainWindow, model: PlacedModel | None = None) -> LayersState:
     client(window).answer(ListDevices, ROWS)
     reprice(client(window), model)
     state = window.bench.layers
-    state.move_layers(range(24, 30), "nvidia:0")
-    state.move_layers([3, 4], "pocl:0")
+    move_layers(state, range(24, 30), "nvidia:0")
+    move_layers(state, [3, 4], "pocl:0")
     reprice(client(window), model)
     return state
 
 
 def placed_short(window: MainWindow) -> None:
     """A lane has too little memory, and a rule was typed that is none."""
-    placed(window).move_layers(range(12, 31), "nvidia:0")
+    move_layers(placed(window), range(12, 31), "nvidia:0")
     reprice(client(window), PlacedModel(30))
     window.bench.layers.type_rule("0-11=intel:0, 12-40=nvidia:0")
     reprice(client(window), PlacedModel(30))

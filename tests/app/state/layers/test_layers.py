@@ -10,16 +10,18 @@ from app.state.layers.layers import LayersState
 from app.state.workbench import Workbench
 from engine.protocol import (
     Cancel,
+    DevicesMeasured,
     Failed,
     ListDevices,
     Load,
+    MeasureDevices,
     Move,
     Moved,
     Progress,
     Reprice,
 )
 from engine.settings import EngineOptions
-from tests.app.helpers.placed import DEVICES, MIB, ROWS, PlacedModel, reprice
+from tests.app.helpers.placed import DEVICES, MIB, ROWS, PlacedModel, move_layers, reprice
 from tests.app.helpers.scripted import ScriptedEngine
 
 A, B, C = DEVICES
@@ -78,7 +80,7 @@ def agree(state: LayersState, model: PlacedModel) -> None:
 def test_what_is_not_shown_asks_for_nothing(bench: Workbench, engine: ScriptedEngine) -> None:
     bench.open_model(PATH)
     engine.load_done()
-    bench.layers.move_layers([1], B)
+    move_layers(bench.layers, [1], B)
     assert asked(engine) == []
     bench.layers.shown(True)
     bench.layers.shown(False)
@@ -100,7 +102,7 @@ def test_the_first_answer_is_the_models_own_placement(
 def test_an_edit_is_seen_before_the_engine_has_answered(
     state: LayersState, engine: ScriptedEngine, model: PlacedModel
 ) -> None:
-    state.move_layers([3, 4], B)
+    move_layers(state, [3, 4], B)
     assert state.pending
     agree(state, model)
     assert state.draft.rule == f"0-2={A}, 3-4={B}, 5-11={A}, out={A}"
@@ -138,7 +140,7 @@ def test_only_the_newest_question_matters(
 def test_what_does_not_fit_is_told_and_cannot_be_applied(
     state: LayersState, engine: ScriptedEngine, model: PlacedModel
 ) -> None:
-    state.move_layers(range(13), C)  # 12 x 3.5 and 28 MiB, and 11 for the graph, into 60
+    move_layers(state, range(13), C)  # 12 x 3.5 and 28 MiB, and 11 for the graph, into 60
     reprice(engine, model)
     (lane,) = [lane for lane in state.lanes() if lane.device == C]
     wanted = sum(sum(model.sizes(i).values()) for i in range(13)) + 11 * MIB
@@ -159,7 +161,7 @@ def test_devices_of_one_pool_are_short_together(
     """Each is within its limit; both pass that of the memory they share."""
     import msgspec
 
-    state.move_layers(range(6), B)
+    move_layers(state, range(6), B)
     request = engine.last_of(Reprice)
     assert isinstance(request, Reprice)
     answer = model.answer(request)
@@ -196,9 +198,9 @@ def test_undo_and_redo_of_what_was_moved(
 ) -> None:
     rules = [state.draft.rule]
     for layers, device in (([1], B), ([2, 3], C), ([5], B)):
-        state.move_layers(layers, device)
+        move_layers(state, layers, device)
         rules.append(state.draft.rule)
-    state.move_layers([5], C)  # the same layer again: one step with the last
+    move_layers(state, [5], C)  # the same layer again: one step with the last
     rules[-1] = state.draft.rule
     for rule in rules[-2::-1]:
         state.undo()
@@ -223,7 +225,7 @@ def test_a_typed_rule_counts_once_it_is_understood(
     assert state.draft.rule == f"0-5={B}, ffn={C}"
     agree(state, model)
     assert state.typed.text == state.typed.problem == ""
-    state.move_layers([11], B)  # goes on from what the engine understood
+    move_layers(state, [11], B)  # goes on from what the engine understood
     assert state.draft.rule == f"0-5={B}, 6-10={A}, 11={B}, out={A}, ffn={C}"
     agree(state, model)
     state.undo()
@@ -235,7 +237,7 @@ def test_a_typed_rule_counts_once_it_is_understood(
 def test_a_wrong_rule_changes_nothing_and_is_kept(
     state: LayersState, engine: ScriptedEngine, model: PlacedModel, rule: str
 ) -> None:
-    state.move_layers([1], B)
+    move_layers(state, [1], B)
     reprice(engine, model)
     before = state.draft.rule
     state.type_rule(rule)
@@ -251,7 +253,7 @@ def test_a_wrong_rule_changes_nothing_and_is_kept(
 def test_apply_moves_the_open_model(
     bench: Workbench, state: LayersState, engine: ScriptedEngine, model: PlacedModel
 ) -> None:
-    state.move_layers([3], B)
+    move_layers(state, [3], B)
     reprice(engine, model)
     rule = state.draft.rule
     state.apply()
@@ -283,7 +285,7 @@ def test_apply_moves_the_open_model(
 def test_a_move_that_fails_leaves_all_as_it_was(
     bench: Workbench, state: LayersState, engine: ScriptedEngine, model: PlacedModel, kind: str
 ) -> None:
-    state.move_layers([3], B)
+    move_layers(state, [3], B)
     reprice(engine, model)
     state.apply()
     state.applying.cancel()
@@ -308,7 +310,7 @@ def test_a_model_that_found_no_room_is_placed_and_loaded(
     engine.say(Failed(engine.last_of(Load).id, "NoMem", "no room"))
     reprice(engine, model)
     agree(bench.layers, model)
-    bench.layers.move_layers([0], C)
+    move_layers(bench.layers, [0], C)
     reprice(engine, model)
     assert bench.layers.blocked() == ""
     rule = bench.layers.draft.rule
@@ -333,7 +335,7 @@ def test_a_file_of_the_chooser_is_placed_before_it_is_loaded(
     bench.session.changed.emit()
     assert state.file is not None
     assert state.file.path == other
-    state.move_layers([1], B)
+    move_layers(state, [1], B)
     reprice(engine, model)
     state.apply()
     assert bench.session.path == other  # and the one that is open stays until it is read
@@ -344,7 +346,7 @@ def test_a_dead_engine_is_asked_again_when_it_is_back(
 ) -> None:
     from engine.errors import WorkerDied
 
-    state.move_layers([1], B)
+    move_layers(state, [1], B)
     engine.die(WorkerDied(-9, "it was killed"))
     assert state.blocked().startswith("The engine has stopped")
     asked_before = asked(engine)
@@ -364,6 +366,39 @@ def test_lanes_are_added_for_devices_without_layers(
     assert state.unused_devices() == [B, "host"]
     state.add_lane(B)
     assert [lane.device for lane in state.lanes()] == [A, B, C]
-    state.move_layers([0], "host")
+    move_layers(state, [0], "host")
     assert [lane.device for lane in state.lanes()] == [A, B, C, "host"]
     agree(state, model)
+
+
+def test_devices_are_measured_where_the_speed_is_unknown(
+    state: LayersState, engine: ScriptedEngine, model: PlacedModel
+) -> None:
+    model.measured = False
+    move_layers(state, [1], C)
+    reprice(engine, model)
+    assert state.answer is not None
+    assert state.answer.speed is None
+    state.measure()
+    request = engine.last_of(MeasureDevices)
+    assert isinstance(request, MeasureDevices)
+    assert (request.path, request.options) == (str(PATH), EngineOptions(f"{A},{C}", 512))
+    engine.say(Progress(request.id, "bench", 1, 3))
+    assert (state.measuring.done, state.measuring.total) == (1, 3)
+    assert state.blocked() == ""
+    model.measured = True
+    engine.say(DevicesMeasured(request.id, []))
+    reprice(engine, model)
+    assert not state.measuring.is_busy
+    assert (state.base.speed, state.answer.speed) == (model.speed(1), model.speed(3))  # type: ignore[union-attr]
+
+
+def test_measuring_is_cancelled_or_fails(state: LayersState, engine: ScriptedEngine) -> None:
+    for kind, problem in (("Cancelled", ""), ("DeviceError", "it is gone")):
+        state.measure()
+        state.measuring.cancel()
+        request = engine.last_of(MeasureDevices)
+        assert engine.last == Cancel(request.id)
+        engine.say(Failed(request.id, kind, "it is gone"))
+        assert state.measuring.problem == problem
+        assert not state.measuring.is_busy

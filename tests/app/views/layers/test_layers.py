@@ -15,7 +15,7 @@ from app.views.layers.picture import LanesPicture, Measures, ShownTile
 from app.window.main_window import MainWindow
 from engine.protocol import ListDevices, Load, Move, Reprice
 from engine.settings import EngineOptions
-from tests.app.helpers.placed import DEVICES, ROWS, PlacedModel, reprice
+from tests.app.helpers.placed import DEVICES, ROWS, PlacedModel, move_layers, reprice
 from tests.app.helpers.scripted import ScriptedEngine
 
 A, B, C = DEVICES
@@ -128,7 +128,7 @@ def test_the_lane_turns_red_while_dragging(view: LayersView, answer: Answer) -> 
 def test_what_does_not_fit_cannot_be_applied_by_accident(
     view: LayersView, answer: Answer, client: ScriptedEngine
 ) -> None:
-    view.state.move_layers(range(13), C)
+    move_layers(view.state, range(13), C)
     for told in (False, True):  # while its memory is worked out, and after
         if told:
             answer()
@@ -188,7 +188,7 @@ def test_the_cache_goes_with_its_layer(view: LayersView) -> None:
 
 
 def test_a_boundary_is_dragged_and_walked(view: LayersView, answer: Answer) -> None:
-    view.state.move_layers(range(6, 13), B)
+    move_layers(view.state, range(6, 13), B)
     answer()
     start = press(view, tile(view, 5).area.topRight() + QPointF(0, 30))
     width = tile(view, 6).area.width()
@@ -235,7 +235,7 @@ def test_markup_in_a_rule_is_shown_letter_by_letter(view: LayersView, answer: An
 
 
 def test_the_rule_is_copied(view: LayersView, answer: Answer) -> None:
-    view.state.move_layers([3], B)
+    move_layers(view.state, [3], B)
     answer()
     view.rule.copy_place()
     copied = QGuiApplication.clipboard().text()
@@ -298,12 +298,31 @@ def test_commands_act_on_the_page_that_is_shown(window: MainWindow, view: Layers
     assert not window.commands["layers.redo"].isEnabled()
 
 
+def test_a_speed_is_predicted_before_and_after(
+    view: LayersView, answer: Answer, model: PlacedModel
+) -> None:
+    assert view.figures.text.startswith("143 tokens/s predicted, 1 split, 0 bytes")
+    assert not view.measure.isVisible()
+    move_layers(view.state, [3], B)
+    answer()
+    assert view.figures.text.startswith("143 → 47.7 tokens/s predicted, 1 → 3 splits")
+    assert "intel:0 21.00 ms" in view.figures.toolTip()
+    model.measured = False
+    move_layers(view.state, [4], B)
+    answer()
+    assert view.figures.text.startswith("143 → – tokens/s")
+    assert "not measured" in view.figures.toolTip()
+    assert view.measure.isVisible()
+    view.measure.click()
+    assert view.measure.text() == "Cancel measuring"
+
+
 def test_a_view_that_is_hidden_asks_for_nothing(
     window: MainWindow, view: LayersView, client: ScriptedEngine
 ) -> None:
     window.panes.show_tab("memory")
     before = len(client.asked)
-    window.bench.layers.move_layers([1], B)
+    move_layers(window.bench.layers, [1], B)
     assert len(client.asked) == before
     window.panes.show_tab("layers")
     assert isinstance(client.last, Reprice)
@@ -328,7 +347,7 @@ def test_the_chooser_hands_its_model_over(
     assert isinstance(asked, Reprice)
     assert (asked.path, asked.options.device) == (str(path), f"{A},{C}")
     assert view.apply.button.text() == "Load"
-    view.state.move_layers([1], C)
+    move_layers(view.state, [1], C)
     answer()
     view.apply.button.click()
     load = client.last_of(Load)
