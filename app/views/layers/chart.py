@@ -379,7 +379,7 @@ class LanesChart(QWidget):
         said, n_layer = self.sentence(), self.picture.n_layer
         lanes = [describe_lane(lane, n_layer, lettered) for lane in self.picture.lanes]
         self.setAccessibleDescription(f"{said}. {'; '.join(lanes)}" if said else "")
-        self.said.emit(said)
+        self.said.emit(said if self.walker.chosen else "")
 
     def _tip(self, event: QHelpEvent) -> None:
         tile, answer = self.picture.at(QPointF(event.pos())), self.state.answer

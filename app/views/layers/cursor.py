@@ -25,8 +25,10 @@ class LaneCursor:
 
     @property
     def taken(self) -> list[ShownTile]:
-        """What a move takes along."""
-        return [tile for tile in self.picture.tiles() if tile.key in self.chosen]
+        """What a move takes along: where the keyboard is, if nothing is chosen."""
+        chosen = [tile for tile in self.picture.tiles() if tile.key in self.chosen]
+        current = self.current
+        return chosen or ([current] if current is not None else [])
 
     def show(self, picture: LanesPicture) -> None:
         """Other lanes: what is chosen stays so wherever it lies now."""
@@ -35,8 +37,6 @@ class LaneCursor:
         self.at = current.key if current is not None else None
         found = [tile for tile in map(picture.find, self.chosen) if tile is not None]
         self.chosen = list(dict.fromkeys(tile.key for tile in found))
-        if not self.chosen and self.at is not None:
-            self.chosen = [self.at]
         anchor = picture.find(self.anchor)
         self.anchor = anchor.key if anchor is not None else self.at
 

@@ -27,6 +27,10 @@ from app.widgets.tips import set_tip
 
 LEAST_ROWS, WHY = 7, 5
 CHART_SHARE = 0.66  # of the height, where it has that much to show
+KEYS = (
+    "Drag layers, or choose them with the arrows and Shift and move them with Alt+Up and Alt+Down."
+    " Enter opens a layer, Ctrl+Left and Ctrl+Right move a boundary, Ctrl+Enter applies."
+)
 NO_MODEL = "Choose a model (Ctrl+O): its layers are shown here, before it is loaded too."
 
 
@@ -44,6 +48,7 @@ class LayersView(QWidget):
         self.legend = parts_legend(self)
         self.details = label(wrap=True)
         self.reasons = label(tone="quiet", wrap=True)
+        self._keys = label(KEYS, tone="quiet", size="small", wrap=True)
         self._empty = label(NO_MODEL, tone="quiet", wrap=True)
         self._says = ElidedLabel(size="small")
         self._says.setProperty("tone", "quiet")
@@ -84,7 +89,6 @@ class LayersView(QWidget):
         self.rule.refresh()
         self.apply.refresh()
         self._show_words(some)
-        self._show_details(self.chart.sentence())
         self.undo.setEnabled(state.can_undo)
         self.redo.setEnabled(state.can_redo)
         self.automatic.setEnabled(some and not state.is_automatic)
@@ -94,6 +98,7 @@ class LayersView(QWidget):
             widget.setVisible(some)
         self.chart.setVisible(some and not self._as_table)
         self.legend.setVisible(some and not self._as_table)
+        self._keys.setVisible(some and not self._as_table)
         self.table.setVisible(some and self._as_table)
         self._empty.setVisible(not some)
 
@@ -155,7 +160,8 @@ class LayersView(QWidget):
         inside = QVBoxLayout(self._body)
         inside.setContentsMargins(0, 0, GRID, 0)
         inside.setSpacing(GRID)
-        for part in (self._empty, self.chart, self.legend, self.details, self.reasons):
+        words = (self._keys, self.details, self.reasons)
+        for part in (self._empty, self.chart, self.legend, *words):
             inside.addWidget(part)
         inside.addWidget(self.table, 100)
         inside.addWidget(self.rule)
@@ -212,7 +218,7 @@ class LayersView(QWidget):
         if state.file is None:
             self._says.setText("")
         elif state.is_automatic:
-            self._says.setText("Placed by the engine. Drag a layer to place it yourself.")
+            self._says.setText("Placed by the engine")
         else:
             edited = "changed, not applied yet" if state.is_edited else "as it is"
             self._says.setText(f"Placed by hand, {edited}")

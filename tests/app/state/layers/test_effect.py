@@ -1,0 +1,104 @@
+"""A placement put into effect on the open model, and devices measured, before a scripted engine."""
+
+import pytest
+
+from app.state.layers.layers import LayersState
+from app.state.workbench import Workbench
+from engine.protocol import (
+    Cancel,
+    DevicesMeasured,
+    Failed,
+    MeasureDevices,
+    Move,
+    Moved,
+    Progress,
+)
+from engine.settings import EngineOptions
+from tests.app.helpers.placed import MIB, PlacedModel, move_layers, reprice
+from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.state.layers.test_layers import PATH, A, B, C, bench, engine, model, state
+
+__all__ = ["bench", "engine", "model", "state"]
+
+
+def test_apply_moves_the_open_model(
+    bench: Workbench, state: LayersState, engine: ScriptedEngine, model: PlacedModel
+) -> None:
+    move_layers(state, [3], B)
+    reprice(engine, model)
+    rule = state.draft.rule
+    state.apply()
+    request = engine.last_of(Move)
+    assert isinstance(request, Move)
+    assert request.options == EngineOptions(ctx=512, place=rule)
+    assert state.blocked() == "A placement is being applied."
+    engine.say(Progress(request.id, "load", 3, 9))
+    assert (state.applying.done, state.applying.total) == (3, 9)
+    loaded = bench.session.model
+    assert loaded is not None
+    engine.say(Moved(request.id, loaded, 9, 3 * MIB, 2 * MIB, 57))
+    said = (
+        "9 tensors uploaded, 3.0 MiB; 2.0 MiB copied from device to device; 57 tokens of the chat"
+    )
+    assert state.applying.result == f"{said} still cached."
+    assert bench.session.options.place == rule
+    assert bench.options_for(PATH).place == rule
+    assert not state.is_edited
+    reprice(engine, model)
+    assert state.blocked() == "This is where the layers are."
+    state.undo()  # and back, as one more move
+    reprice(engine, model)
+    assert state.is_edited
+    assert state.blocked() == ""
+
+
+@pytest.mark.parametrize("kind", ["Cancelled", "NoMem"])
+def test_a_move_that_fails_leaves_all_as_it_was(
+    bench: Workbench, state: LayersState, engine: ScriptedEngine, model: PlacedModel, kind: str
+) -> None:
+    move_layers(state, [3], B)
+    reprice(engine, model)
+    state.apply()
+    state.applying.cancel()
+    request = engine.last_of(Move)
+    assert engine.last == Cancel(request.id)
+    engine.say(Failed(request.id, kind, "no room for weights"))
+    assert state.applying.failed
+    assert state.applying.result.endswith("The placement before still answers.")
+    assert bench.session.options.place == ""
+    assert bench.session.status == "ready"
+    assert state.is_edited
+    assert state.blocked() == ""
+
+
+def test_devices_are_measured_where_the_speed_is_unknown(
+    state: LayersState, engine: ScriptedEngine, model: PlacedModel
+) -> None:
+    model.measured = False
+    move_layers(state, [1], C)
+    reprice(engine, model)
+    assert state.answer is not None
+    assert state.answer.speed is None
+    state.measure()
+    request = engine.last_of(MeasureDevices)
+    assert isinstance(request, MeasureDevices)
+    assert (request.path, request.options) == (str(PATH), EngineOptions(f"{A},{C}", 512))
+    engine.say(Progress(request.id, "bench", 1, 3))
+    assert (state.measuring.done, state.measuring.total) == (1, 3)
+    assert state.blocked() == ""
+    model.measured = True
+    engine.say(DevicesMeasured(request.id, []))
+    reprice(engine, model)
+    assert not state.measuring.is_busy
+    assert (state.base.speed, state.answer.speed) == (model.speed(1), model.speed(3))  # type: ignore[union-attr]
+
+
+def test_measuring_is_cancelled_or_fails(state: LayersState, engine: ScriptedEngine) -> None:
+    for kind, problem in (("Cancelled", ""), ("DeviceError", "it is gone")):
+        state.measure()
+        state.measuring.cancel()
+        request = engine.last_of(MeasureDevices)
+        assert engine.last == Cancel(request.id)
+        engine.say(Failed(request.id, kind, "it is gone"))
+        assert state.measuring.problem == problem
+        assert not state.measuring.is_busy
