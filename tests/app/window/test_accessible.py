@@ -28,7 +28,7 @@ from engine.protocol import Memory
 from tests.app.helpers import numbers
 from tests.app.helpers.records import memory
 from tests.app.helpers.scripted import ScriptedEngine
-from tests.app.window import graph_scenes
+from tests.app.window import graph_scenes, layer_scenes
 from tests.app.window import test_screenshots as scenes
 
 DOES_SOMETHING = (
@@ -98,8 +98,8 @@ STATES = (
     *(
         scenes.word,
         scenes.words_as_tables,
-        scenes.placed,
-        scenes.placed_table,
+        layer_scenes.placed,
+        layer_scenes.placed_table,
         graph_scenes.graph,
         graph_scenes.graph_table,
         graph_scenes.graph_source,

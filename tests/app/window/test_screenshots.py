@@ -9,10 +9,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.library import Stored
-from app.state.layers.layers import LayersState
 from app.state.models.downloads import Download
 from app.state.problem import Problem
-from app.views.layers.layers import LayersView
 from app.window.main_window import MainWindow
 from engine.protocol import (
     DeviceRow,
@@ -24,11 +22,10 @@ from engine.protocol import (
     Progress,
 )
 from tests.app.helpers import inside, numbers
-from tests.app.helpers.placed import ROWS, PlacedModel, move_layers, reprice
 from tests.app.helpers.records import MIB, events, memory, refused, step_times
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.helpers.seeing import bring, landscape, load_seeing, price, show, tiled, until, whole
-from tests.app.window import graph_scenes
+from tests.app.window import graph_scenes, layer_scenes
 
 Plan = Callable[[int, int], PicturePlan]
 SIZES = ((1600, 1000), (1100, 700))
@@ -278,41 +275,6 @@ def seen(window: MainWindow, plan: Plan = tiled) -> None:
     QTest.keyClick(window.sheets.viewer.seen.views, Qt.Key.Key_Right)
 
 
-def placed(window: MainWindow, model: PlacedModel | None = None) -> LayersState:
-    """Layers on three devices by hand, of an open model."""
-    ready(window)
-    model = model or PlacedModel(30)
-    window.panes.show_tab("layers")
-    client(window).answer(ListDevices, ROWS)
-    reprice(client(window), model)
-    state = window.bench.layers
-    move_layers(state, range(24, 30), "nvidia:0")
-    move_layers(state, [3, 4], "pocl:0")
-    reprice(client(window), model)
-    return state
-
-
-def placed_short(window: MainWindow) -> None:
-    """A lane has too little memory, and a rule was typed that is none."""
-    move_layers(placed(window), range(12, 31), "nvidia:0")
-    reprice(client(window), PlacedModel(30))
-    window.bench.layers.type_rule("0-11=intel:0, 12-40=nvidia:0")
-    reprice(client(window), PlacedModel(30))
-
-
-def placed_open(window: MainWindow) -> None:
-    placed(window, PlacedModel(80, (15000, 15000, 200), experts=True))
-    chart = window.inspector.view(LayersView).chart
-    chart.setFocus()
-    chart.open(next(tile for tile in chart.picture.tiles() if 10 in tile.layers))
-    QTest.keyClick(chart, Qt.Key.Key_Return)
-
-
-def placed_table(window: MainWindow) -> None:
-    placed(window, PlacedModel(18))
-    window.inspector.view(LayersView).toggle_table()
-
-
 def seen_whole(window: MainWindow) -> None:
     seen(window, whole)
 
@@ -354,7 +316,7 @@ SCENES = (
     empty, stored, fetching, loading, ready, answered, busy, failed, refused_cell,
     timeline, timeline_refused, splits, no_splits, timed,
     table, file, tokenizer, chooser, too_large, palette, preferences,
-    placed, placed_short, placed_open, placed_table,
+    *layer_scenes.SCENES,
     *numbers.SCENES,
     attached, broken_picture, looking, pictured, edited, blind, viewer, seen, seen_whole,
     word, word_of_many_layers, words_as_tables, no_word,
