@@ -21,6 +21,7 @@ from app.state.session import Session
 from app.state.talk.chat import ChatState
 from app.state.talk.chats import ChatList, ChatRow
 from app.state.talk.disk.store import ChatStore
+from app.state.tensors.probes import ProbesState
 from app.state.tensors.tensors import TensorsState
 from app.state.token.token import TokenState
 from app.work import close_jobs
@@ -79,6 +80,7 @@ class Workbench(QObject):
             self.session, self.chat, self.selection, self.file, self.preferences, self
         )
         self.tensors = TensorsState(self.client, self.file, self.selection, self)
+        self.probes = ProbesState(self.client, self.chat.live, self)
         notices = (self.preferences.notice, self.preferences.folder_problem, self._store.notice)
         self.notices = [notice for notice in notices if notice]
         self._closed = False

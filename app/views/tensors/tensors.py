@@ -24,6 +24,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.views.tensors.blocks import BlocksPage
 from app.views.tensors.grid import NumberGrid
+from app.views.tensors.probes import ProbesPage
 from app.views.tensors.summary import NormsPage, StatisticsPage
 from app.views.tensors.tree import TensorTree
 from app.widgets.basics import Button, IconButton, label, scrolled, set_tone
@@ -57,12 +58,7 @@ class TensorsView(QWidget):
         self.plane.setAccessibleName("Plane of the tensor")
         self.plane.setPrefix("Plane ")
         self.plane.valueChanged.connect(self._show_plane)
-        self.tabs = QTabBar()
-        self.tabs.setAccessibleName("Ways to look at the tensor")
-        self.tabs.setProperty("level", "second")
-        self.tabs.setDrawBase(False)
-        self.tabs.setExpanding(False)
-        self.tabs.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.tabs = _tabs("Ways to look at the tensor")
         self.grid = NumberGrid()
         self.heat = HeatMap("Heat map of the tensor", diverging=True)
         self.levels = LevelSliders(self.heat)
@@ -78,6 +74,9 @@ class TensorsView(QWidget):
         self._save = Button("Save…", self._choose_file, kind="flat")
         self._copy = IconButton("copy", "Copy the numbers as a dump", self._copy_dump)
         self._stack = QStackedWidget()
+        self.kinds = _tabs("Kinds of numbers")
+        self.probes = ProbesPage(bench.probes)
+        self._probing = bench.probes
         self._lay_out()
         self.tabs.currentChanged.connect(self._turned)
         self.grid.pointed.connect(self._pointed)
@@ -95,7 +94,7 @@ class TensorsView(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         super().showEvent(event)
-        self._state.shown(True)
+        self._look()
         self._turned()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
@@ -107,7 +106,13 @@ class TensorsView(QWidget):
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
         super().hideEvent(event)
-        self._state.shown(False)
+        self._look()
+
+    def _look(self) -> None:
+        """Only what is seen is asked for."""
+        at = self.kinds.currentIndex() if self.isVisible() else -1
+        self._state.shown(at == 0)
+        self._probing.shown(at == 1)
 
     @property
     def page(self) -> str:
@@ -167,9 +172,17 @@ class TensorsView(QWidget):
         split.addWidget(self._right)
         split.setStretchFactor(0, 2)
         split.setStretchFactor(1, 5)
+        self._kinds = QStackedWidget()
+        for title, page in (("Weights", split), ("Live probes", self.probes)):
+            self.kinds.addTab(title)
+            self._kinds.addWidget(scrolled(page))
+        self.kinds.currentChanged.connect(self._kinds.setCurrentIndex)
+        self.kinds.currentChanged.connect(self._look)
         whole = QVBoxLayout(self)
-        whole.setContentsMargins(PADDING, 12, PADDING, PADDING)
-        whole.addWidget(split)
+        whole.setContentsMargins(PADDING, GRID, PADDING, PADDING)
+        whole.setSpacing(GRID)
+        whole.addWidget(self.kinds)
+        whole.addWidget(self._kinds, 1)
 
     def _list(self) -> None:
         self.tree.show_groups(self._state.groups)
@@ -295,6 +308,16 @@ class TensorsView(QWidget):
 
         job = Work.polling(_saved, write, numbers, path)
         self._job = job.then(saved).fail(self._failed).progress(told).start(self)
+
+
+def _tabs(name: str) -> QTabBar:
+    tabs = QTabBar()
+    tabs.setAccessibleName(name)
+    tabs.setProperty("level", "second")
+    tabs.setDrawBase(False)
+    tabs.setExpanding(False)
+    tabs.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    return tabs
 
 
 def _saved(job: Work, write: object, numbers: Numbers, path: Path) -> bool:

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from PySide6.QtTest import QTest
 
 from app.views.tensors.tensors import TensorsView
 from app.window.main_window import MainWindow
+from engine.protocol import Generate, ProbedRow, ProbedTokens
 from tests.app.helpers.scripted import ScriptedEngine
 
 
@@ -59,4 +61,28 @@ def numbers_stored(window: MainWindow) -> None:
     opened(window, "blk.1.ffn_up.weight", "Blocks")
 
 
-SCENES = (numbers, numbers_coloured, numbers_spread, numbers_told, numbers_stored)
+def numbers_live(window: MainWindow) -> None:
+    """Layers of an answer that is being written."""
+    view = opened(window, "blk.1.ffn_up.weight", "Blocks")
+    engine = window.bench.engine
+    assert isinstance(engine, ScriptedEngine)
+    view.kinds.setCurrentIndex(1)
+    view.probes.switch.click()
+    assert window.bench.chat.send("What is the capital of France?")
+    engine.say(probed(engine.last_of(Generate).id, 0, 40))
+    view.probes.strip.draw()
+
+
+def probed(number: int, first: int, n_tokens: int, n_rows: int = 30) -> ProbedTokens:
+    """What an answer tells: layers that grow, and one that stands out."""
+    rng = np.random.default_rng(first + n_tokens)
+    rows = [ProbedRow(f"l_out-{i}", 0, i) for i in range(n_rows)]
+    rms = rng.uniform(0.5, 1, (n_tokens, n_rows)) * np.arange(1, n_rows + 1)
+    rms[:, n_rows // 2] *= 3
+    data = rms.astype("<f4")
+    at = np.full((n_tokens, n_rows), 17, "<i4").tobytes()
+    none = np.zeros((n_tokens, n_rows), "<i4").tobytes()
+    return ProbedTokens(number, first, rows, data.tobytes(), (9 * data).tobytes(), at, none, none)
+
+
+SCENES = (numbers_live, numbers, numbers_coloured, numbers_spread, numbers_told, numbers_stored)

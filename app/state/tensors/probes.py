@@ -1,0 +1,84 @@
+"""Probes that are pinned: numbers of named results, token by token, while answers are written."""
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from PySide6.QtCore import QObject, Signal
+
+from app.client import EngineClient
+from app.state.live import LiveWanted
+from app.state.tensors.numbers import Floats
+from engine.protocol import ProbedTokens
+
+MOST = 512  # tokens that are kept
+USUAL = r"l_out-\d+"
+
+
+@dataclass(frozen=True)
+class ProbedColumn:
+    """Of one token [rows]: root mean squares, largest |x|, and the channels where these are."""
+
+    rms: Floats
+    largest: Floats
+    at: "np.ndarray[tuple[int], np.dtype[np.int32]]"
+
+
+class ProbesState(QObject):
+    """`columns` are of the latest tokens, all with the same `rows`. Answers tell of them only while
+    something is pinned and somebody looks.
+    """
+
+    changed = Signal()  # pinned, pattern or problem
+    begun = Signal()  # rows
+    told = Signal(list)  # ProbedColumns that are new
+
+    def __init__(
+        self, client: EngineClient, live: LiveWanted, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._live = live
+        self._shown = False
+        self._answer = 0
+        self.pattern = USUAL
+        self.pinned = False
+        self.problem = ""
+        self.rows: list[str] = []
+        self.columns: deque[ProbedColumn] = deque(maxlen=MOST)
+        client.on(ProbedTokens, self._hear)
+
+    def shown(self, shown: bool) -> None:
+        """Whether somebody looks; an answer tells nobody nothing."""
+        self._shown = shown
+        self._want()
+
+    def pin(self, pattern: str) -> None:
+        """Have results whose whole name the regular expression matches told from now on."""
+        self.pattern, self.pinned, self.problem = pattern, True, ""
+        self._want()
+        self.changed.emit()
+
+    def unpin(self) -> None:
+        self.pinned = False
+        self._want()
+        self.changed.emit()
+
+    def _want(self) -> None:
+        self._live.want(probes=[self.pattern] if self.pinned and self._shown else [])
+
+    def _hear(self, told: ProbedTokens) -> None:
+        if told.problem:
+            self.problem = told.problem
+            self.changed.emit()
+            return
+        rows = [f"{r.name}#{r.occurrence}" if r.occurrence else r.name for r in told.rows]
+        if rows != self.rows or told.id != self._answer:
+            self.rows, self._answer = rows, told.id
+            self.columns.clear()
+            self.begun.emit()
+        n = len(rows)
+        rms, largest = (np.frombuffer(x, "<f4").reshape(-1, n) for x in (told.rms, told.largest))
+        at = np.frombuffer(told.at, "<i4").reshape(-1, n)
+        new = [ProbedColumn(*column) for column in zip(rms, largest, at, strict=True)]
+        self.columns.extend(new)
+        self.told.emit(new)

@@ -1,0 +1,83 @@
+"""Pinned probes as a strip: a column a token, a row a result."""
+
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
+
+from app.state.tensors.probes import ProbedColumn, ProbesState
+from app.theme.tokens import GRID
+from app.widgets.basics import Button, label, set_tone
+from app.widgets.plots.cells import number_text
+from app.widgets.plots.strip import Strip
+
+ABOUT = (
+    "Numbers of the named results come with each token while an answer is written. Probing all "
+    "layers takes some 4 % of the time; only while this is shown."
+)
+
+
+class ProbesPage(QWidget):
+    """Shows `bench.tensors.probes`."""
+
+    def __init__(self, state: ProbesState) -> None:
+        super().__init__()
+        self._state = state
+        self.pattern = QLineEdit(state.pattern)
+        self.pattern.setAccessibleName("Results to probe, a regular expression")
+        self.pattern.returnPressed.connect(self._pin)
+        self.switch = Button("Pin", self._switch)
+        self.what = QComboBox()
+        self.what.setAccessibleName("What colours mean")
+        self.what.addItems(["Root mean square", "Largest value"])
+        self.what.currentIndexChanged.connect(self._begin)
+        self.strip = Strip("Probed results by token", row_title="result")
+        self.strip.pointed.connect(self._pointed)
+        self.says = label(ABOUT, tone="quiet", size="small", wrap=True)
+        line = QHBoxLayout()
+        line.setSpacing(GRID)
+        line.addWidget(self.pattern, 1)
+        line.addWidget(self.switch)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addLayout(line)
+        column.addWidget(self.what)
+        column.addWidget(self.strip, 1)
+        column.addWidget(self.says)
+        state.changed.connect(self._show)
+        state.begun.connect(self._begin)
+        state.told.connect(self._add)
+        self._begin()
+        self._show()
+
+    def _switch(self) -> None:
+        if self._state.pinned:
+            self._state.unpin()
+        else:
+            self._pin()
+
+    def _pin(self) -> None:
+        if self.pattern.text().strip():
+            self._state.pin(self.pattern.text().strip())
+
+    def _show(self) -> None:
+        state = self._state
+        self.switch.set_text("Unpin" if state.pinned else "Pin")
+        set_tone(self.says, "bad" if state.problem else "quiet")
+        self.says.setText(state.problem or ABOUT)
+
+    def _begin(self) -> None:
+        self.strip.begin(self._state.rows)
+        self._add(list(self._state.columns))
+
+    def _add(self, columns: list[ProbedColumn]) -> None:
+        for column in columns:
+            self.strip.append(column.largest if self.what.currentIndex() else column.rms)
+
+    def _pointed(self, row: int, column: int) -> None:
+        state = self._state
+        if row < len(state.rows) and column < len(state.columns):
+            at = state.columns[column]
+            set_tone(self.says, "quiet")
+            self.says.setText(
+                f"{state.rows[row]}: root mean square {number_text(float(at.rms[row]))}, largest "
+                f"{number_text(float(at.largest[row]))} in channel {int(at.at[row])}"
+            )
