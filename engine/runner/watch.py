@@ -48,7 +48,10 @@ class Watch:
         if self.wanted:
             step_ns = recording.host[-1].end - recording.started
             n_context = len(self.sequence.items)
-            self._found.append(StepTimes(0, n_context, step_ns, splits_of([recording])))
+            ran = sorted(recording.launches(), key=lambda launch: launch[0])  # else as they started
+            spans = [one.end - one.start for _, _, one in ran]
+            times = StepTimes(0, n_context, step_ns, splits_of([recording]), spans)
+            self._found.append(times)
 
     def read(self, part: Sequence[Item], extras: Extras) -> Callable[[], Logits]:
         """`Sequenced.begin`, of a part of the prompt."""

@@ -70,6 +70,7 @@ class Recording(Recorder):
         self._splits: Sequence[LoweredSplit] = ()
         self.host: list[HostSpan] = []
         self._running: list[tuple[int, str, Callable[[], list[Ran]]]] = []
+        self._ran: list[tuple[int, str, Ran]] | None = None
         self._moving: list[tuple[int, str, int, Sequence[Event]]] = []
         self.started = self._last = perf_counter_ns()
 
@@ -89,8 +90,10 @@ class Recording(Recorder):
 
     def launches(self) -> list[tuple[int, str, Ran]]:
         """(split, device, what ran) in order of their start; asked for when the step has ended."""
-        ran = [(i, device, one) for i, device, all_of in self._running for one in all_of()]
-        return sorted(ran, key=lambda launch: launch[2].start)
+        if self._ran is None:
+            ran = [(i, device, one) for i, device, all_of in self._running for one in all_of()]
+            self._ran = sorted(ran, key=lambda launch: launch[2].start)
+        return self._ran
 
     def copies(self) -> list[Copied]:
         """Every copy in order; asked for when the step has ended."""

@@ -3,7 +3,7 @@ after it.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from app.state.graph.blocks import NUMBERED, GraphIndex
@@ -74,13 +74,4 @@ def _keys(index: GraphIndex) -> list[Hashable]:
         key: Hashable = (node.layer, name, node.op)
         found.append((key, counts[key]))
         counts[key] += 1
-    return found
-
-
-def times_of(index: GraphIndex, launch_ns: Mapping[int, int]) -> dict[int, float]:
-    """Nanoseconds of each node: its launch's, shared by what that computes together."""
-    found: dict[int, float] = {}
-    for number, ns in launch_ns.items():
-        nodes = index.graph.launches[number].nodes
-        found |= {node: ns / len(nodes) for node in nodes}
     return found

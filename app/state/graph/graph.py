@@ -11,10 +11,11 @@ from app.state.graph.blocks import GraphIndex, key_of, title_of
 from app.state.graph.difference import GraphChange, change, difference
 from app.state.graph.pins import with_pin
 from app.state.graph.scene import GraphScene, SceneMaker, Shows
+from app.state.graph.times import cells_bucket, launch_times
 from app.state.selection import Selected
 from app.state.session import Session
 from app.work import Work
-from engine.protocol import DescribeGraph, Devices, Failed, GraphDone, ListDevices
+from engine.protocol import DescribeGraph, Devices, Failed, GraphDone, ListDevices, StepTimes
 from engine.settings import EngineOptions
 
 Phase = Literal["decode", "prefill"]
@@ -27,11 +28,12 @@ class GraphState(QObject):
     prompt's, `scenes` what is drawn of each that is `wanted`.
 
     `preview` is the graph with a pin that is not applied yet, `pin` which; `launch_ns` is what the
-    launches of one token took where a step was recorded; `problem` says in a sentence why there is
+    launches of one token took where a step was measured; `problem` says in a sentence why there is
     nothing to show.
     """
 
     changed = Signal()  # graphs, scenes, problem or preview
+    timed = Signal()  # launch_ns
 
     def __init__(
         self, client: EngineClient, session: Session, parent: QObject | None = None
@@ -47,7 +49,7 @@ class GraphState(QObject):
         self.preview: GraphIndex | None = None
         self.pin: tuple[str, str | None] | None = None
         self.devices: list[str] = []
-        self.launch_ns: dict[int, int] = {}
+        self.launch_ns: Mapping[int, int] = {}
         self._is_shown = False
         self._fresh: set[Phase] = set()  # whose graph is that of the present model and options
         self._of: tuple[object, ...] | None = None
@@ -57,7 +59,9 @@ class GraphState(QObject):
         self._makers = {phase: SceneMaker() for phase in TOKENS}
         self._drawing: Work | None = None
         self._differences: dict[Phase, tuple[GraphIndex, GraphIndex, Mapping[int, str]]] = {}
+        self._n_cells: int | None = None  # of the context that the graph of one token is asked for
         session.changed.connect(self._follow)
+        client.on(StepTimes, self._on_times)
 
     @property
     def is_known(self) -> bool:
@@ -201,7 +205,7 @@ class GraphState(QObject):
         other = self._of is None or of is None or self._of[0] != of[0]
         self._of, self.problem = of, ""
         self.pin = self.preview = None
-        self._fresh = set()
+        self._fresh, self.launch_ns, self._n_cells = set(), {}, None
         if other:
             self.indices, self.scenes, self._chosen = {}, {}, []
         for asked in (*self._asked.values(), self._pinned):
@@ -218,7 +222,8 @@ class GraphState(QObject):
         path = "" if session.model is not None else str(session.path)
         for phase in self.phases:
             if phase not in self._fresh:
-                request = DescribeGraph(0, path, session.options, TOKENS[phase])
+                n_cells = self._n_cells if phase == "decode" else None
+                request = DescribeGraph(0, path, session.options, TOKENS[phase], n_cells)
                 self._asked[phase].ask(request, self._taking(phase), self._failed)
         self._draw()
         self.changed.emit()
@@ -230,6 +235,19 @@ class GraphState(QObject):
             self._draw()
 
         return take
+
+    def _on_times(self, times: StepTimes) -> None:
+        """Of each launch; where the context has outgrown the graph, that is asked for anew."""
+        index = self.indices.get("decode")
+        if not self._is_shown or index is None or "decode" not in self._fresh:
+            return
+        self.launch_ns = launch_times(index.graph, times.launch_ns)
+        outgrown = cells_bucket(times.n_context) != cells_bucket(index.graph.n_cells)
+        if outgrown and self._session.model is not None:
+            self._n_cells = min(times.n_context, self._session.model.n_ctx)
+            self._fresh.discard("decode")
+            self._ask()
+        self.timed.emit()
 
     def _failed(self, failed: Failed) -> None:
         self.problem = failed.message

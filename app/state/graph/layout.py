@@ -12,7 +12,8 @@ from itertools import pairwise
 HEIGHT = 40.0
 GAP, TRACK, BETWEEN = 18.0, 7.0, 16.0
 """Between ranks, for each line that runs sideways there, and between boxes of a rank."""
-PASSES = 12
+PULLS, PASSES = 20, 40
+NEAR = 12.0  # a line that is almost straight begins beside the middle of its box instead
 STRAIGHT = 4.0  # how much more a long line wants to stay straight than a box to stand in the middle
 
 Point = tuple[float, float]
@@ -58,42 +59,70 @@ class _Ranked:
                     self._ranks.append(rank)
                 chain.append(passing[start, rank])
             self._chains.append([*chain, end])
-        owner = list(range(self._n)) + [start for start, _ in passing]
-        self._rows: list[list[int]] = [[] for _ in range(max(self._ranks) + 1)]
-        for spot in sorted(range(len(owner)), key=lambda s: (owner[s], s)):
-            self._rows[self._ranks[spot]].append(spot)
         self._above, self._below = defaultdict[int, set[int]](set), defaultdict[int, set[int]](set)
         for chain in self._chains:
             for upper, lower in pairwise(chain):
                 self._above[lower].add(upper)
                 self._below[upper].add(lower)
+        self._rows = self._ordered([*range(self._n), *(start for start, _ in passing)])
         self._x = [0.0] * len(self._widths)
         for row in self._rows:
             self._settle(row, [0.0] * len(row))
 
-    def straighten(self) -> None:
-        """Move spots to what they are joined to, down and up in turn."""
-        for turn in range(PASSES):
-            down = turn % 2 == 1
-            for row in self._rows if down else reversed(self._rows):
-                self._settle(row, [self._wanted(spot, down) for spot in row])
-
-    def _wanted(self, spot: int, down: bool) -> float:
-        """Where a spot wants to be: in line with the only one that it is joined to on that side, if
-        that is joined to it alone, or where it stands if it is so on the other side; else between
-        all that it is joined to.
+    def _ordered(self, owners: Sequence[int]) -> list[list[int]]:
+        """The spots of each rank from left to right: as what they come from stands above, and where
+        that is the same in the order of the items.
         """
-        near, far = (self._above, self._below) if down else (self._below, self._above)
-        joined = near[spot]
-        in_line = [s for s in joined if len(joined) == len(far[s]) == 1]
-        if in_line:
-            return self._x[in_line[0]]
-        if not joined or any(len(far[spot]) == len(near[s]) == 1 for s in far[spot]):
-            return self._x[spot]
-        middles = [
-            sum(self._x[s] for s in side) / len(side) for side in (joined, far[spot]) if side
-        ]
-        return sum(middles) / len(middles)
+        rows: list[list[int]] = [[] for _ in range(max(self._ranks) + 1)]
+        for spot in range(len(owners)):
+            rows[self._ranks[spot]].append(spot)
+        place: dict[int, int] = {}
+
+        def key(spot: int) -> tuple[float, int]:
+            above = self._above[spot]
+            middle = sum(place[s] for s in above) / len(above) if above else 0.0
+            return middle, owners[spot]
+
+        for row in rows:
+            row.sort(key=key)
+            place |= {spot: at for at, spot in enumerate(row)}
+        return rows
+
+    def straighten(self) -> None:
+        """Move lanes between what they come from and what they lead to, then make them straight:
+        places in line and places in order are approached in turn.
+        """
+        lanes = self._lanes()
+        for turn in range(PULLS + PASSES):
+            for lane in lanes:
+                x = sum(self._x[spot] for spot in lane) / len(lane)
+                if turn < PULLS:
+                    x = (x + self._middle(lane)) / 2
+                for spot in lane:
+                    self._x[spot] = x
+            for row in self._rows:
+                self._settle(row, [self._x[spot] for spot in row])
+
+    def _lanes(self) -> list[list[int]]:
+        """Spots below each other of which each is joined to the next alone."""
+        lanes: list[list[int]] = []
+        lane_of: dict[int, list[int]] = {}
+        for row in self._rows:
+            for spot in row:
+                (upper,) = self._above[spot] if len(self._above[spot]) == 1 else (None,)
+                if upper is not None and len(self._below[upper]) == 1:
+                    lane_of[spot] = lane_of[upper]
+                    lane_of[spot].append(spot)
+                else:
+                    lane_of[spot] = [spot]
+                    lanes.append(lane_of[spot])
+        return lanes
+
+    def _middle(self, lane: Sequence[int]) -> float:
+        """Between what its first spot is joined to above, and its last one below."""
+        sides = self._above[lane[0]], self._below[lane[-1]]
+        middles = [sum(self._x[s] for s in side) / len(side) for side in sides if side]
+        return sum(middles) / len(middles) if middles else self._x[lane[0]]
 
     def drawn(self) -> LaidOut:
         """All with the leftmost at 0."""
@@ -116,8 +145,10 @@ class _Ranked:
                 rank = self._ranks[upper]
                 x = self._x[lower] + (self._widths[end] * place if lower == end else 0.0)
                 turn = tops[rank] + HEIGHT + GAP / 2 + TRACK * tracks[upper, lower]
-                points += [(self._x[upper], tops[rank] + HEIGHT * (upper < self._n))]
-                points += [(self._x[upper], turn), (x, turn)]
+                near = upper < self._n and abs(x - self._x[upper]) <= NEAR
+                begin = x if near else self._x[upper]
+                points += [(begin, tops[rank] + HEIGHT * (upper < self._n))]
+                points += [(begin, turn), (x, turn)]
             points.append((x, tops[self._ranks[end]]))
             lines.append(tuple(_without_repeats(points)))
         places = tuple(

@@ -107,7 +107,10 @@ class GraphBar(QWidget):
         super().resizeEvent(event)
         wide = self.width() >= fonts.px(WIDE)
         direction = QBoxLayout.Direction
-        self._row.setDirection(direction.LeftToRight if wide else direction.TopToBottom)
+        wanted = direction.LeftToRight if wide else direction.TopToBottom
+        if self._row.direction() != wanted:
+            self._row.setDirection(wanted)
+            self.updateGeometry()
 
     def _offer(self) -> None:
         menu = QMenu(self)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
 from app.state.graph import walk
 from app.state.graph.blocks import GraphIndex, key_of
 from app.state.graph.graph import Phase
-from app.state.graph.overlay import Overlay, coloured
+from app.state.graph.overlay import Overlay
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
@@ -42,7 +42,6 @@ class GraphView(QWidget):
         self._found: list[int] = []
         self._launch: int | None = None
         self._as_table = False
-        self._drawn_as: dict[Phase, object] = {}
         self.bar, self.ribbon, self.panel = GraphBar(), SplitRibbon(), NodePanel()
         self.pages = GraphPages()
         self.canvases = self.pages.canvases
@@ -81,15 +80,11 @@ class GraphView(QWidget):
         """As the state is now."""
         state, index = self._state, self.index
         self.bar.show_chosen(state.phases, state.shows, self._overlay)
-        times = self._bench.splits.splits if self._phase == "decode" else []
-        known = index is not None and len(times) == len(index.graph.splits)
-        self.ribbon.show_graph(None if index is None else index.graph, times if known else ())
-        for phase, canvas in self.canvases.items():
-            canvas.setVisible(phase in state.phases and phase in state.scenes)
-            self._draw(phase)
+        for phase in self.canvases:
+            self.pages.show_phase(phase, phase in state.phases and phase in state.scenes)
+        self._show_times()
         if self._as_table and index is not None:
             self.pages.fill(index, state.launch_ns)
-        self.legend.show_graph(index, self._overlay, state.shows, state.launch_ns)
         self._say()
         self._show_selected()
 
@@ -103,7 +98,7 @@ class GraphView(QWidget):
     def _connect(self) -> None:
         state, bar = self._state, self.bar
         state.changed.connect(self.refresh)
-        self._bench.splits.changed.connect(self.refresh)
+        state.timed.connect(self._show_times)
         self._selection.changed.connect(self._show_selected)
         bar.steps_chosen.connect(lambda phases: state.show_phases(*phases))
         bar.shows_chosen.connect(self._show_as)
@@ -113,7 +108,7 @@ class GraphView(QWidget):
         bar.next_wanted.connect(self._go_to_found)
         bar.save_wanted.connect(self._save)
         bar.table_wanted.connect(self.toggle_table)
-        bar.fit_wanted.connect(self._fit_all)
+        bar.fit_wanted.connect(self.pages.fit_all)
         find = QShortcut(QKeySequence.StandardKey.Find, self, bar.go_to_query)
         find.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         self.ribbon.picked.connect(self._pick_split)
@@ -144,10 +139,6 @@ class GraphView(QWidget):
     def _colour(self, overlay: Overlay) -> None:
         self._overlay = overlay
         self.refresh()
-
-    def _fit_all(self) -> None:
-        for canvas in self.canvases.values():
-            canvas.fit_all()
 
     def _picked(self, phase: Phase, number: int) -> None:
         if self._launched:
@@ -213,7 +204,7 @@ class GraphView(QWidget):
             if at is not None:
                 self.canvas.fit_card(at)
         else:
-            self._fit_all()
+            self.pages.fit_all()
 
     def _find(self, words: str) -> None:
         self._found = self._state.find(self._phase, words)
@@ -236,15 +227,15 @@ class GraphView(QWidget):
     def _phase(self) -> Phase:
         return self._state.phases[0]
 
-    def _draw(self, phase: Phase) -> None:
-        """Another scene, or the same in other colours."""
-        state, canvas = self._state, self.canvases[phase]
-        scene = state.scenes.get(phase)
-        drawn = scene, self._overlay, state.launch_ns
-        if scene is not None and drawn != self._drawn_as.get(phase):
-            self._drawn_as[phase] = drawn
-            paint = coloured(scene.index, scene.shows, self._overlay, state.launch_ns)
-            canvas.show_scene(scene, paint)
+    def _show_times(self) -> None:
+        """What is drawn by the time it takes, and the scenes, where they are others."""
+        state, index = self._state, self.index
+        times = self._bench.splits.splits if self._phase == "decode" else []
+        known = index is not None and len(times) == len(index.graph.splits)
+        self.ribbon.show_graph(None if index is None else index.graph, times if known else ())
+        for phase, scene in state.scenes.items():
+            self.pages.draw(phase, scene, self._overlay, state.launch_ns)
+        self.legend.show_graph(index, self._overlay, state.shows, state.launch_ns)
 
     def _show_selected(self) -> None:
         """The node, layer or split that is selected, wherever that was done."""

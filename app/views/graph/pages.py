@@ -7,6 +7,8 @@ from PySide6.QtWidgets import QBoxLayout, QStackedWidget, QWidget
 
 from app.state.graph.blocks import GraphIndex
 from app.state.graph.graph import Phase
+from app.state.graph.overlay import Overlay, coloured
+from app.state.graph.scene import GraphScene
 from app.theme.tokens import GRID
 from app.views.graph.picture.canvas import GraphCanvas
 from app.views.graph.source import KernelSource
@@ -31,6 +33,7 @@ class GraphPages(QStackedWidget):
         self.source = KernelSource(self.close_source)
         self.nodes = Table(TableRows(NODES, self), "Nodes")
         self.launches = Table(TableRows(LAUNCHES, self), "Launches")
+        self._drawn: dict[Phase, object] = {}
         self._pictures = QWidget()
         self._beside = QBoxLayout(QBoxLayout.Direction.LeftToRight, self._pictures)
         self._beside.setContentsMargins(0, 0, 0, 0)
@@ -48,6 +51,25 @@ class GraphPages(QStackedWidget):
     def has_source(self) -> bool:
         """Whether a kernel's source is shown."""
         return self.currentWidget() is self.source
+
+    def show_phase(self, phase: Phase, shown: bool) -> None:
+        """Whether the picture of a step is shown."""
+        self.canvases[phase].setVisible(shown)
+
+    def draw(
+        self, phase: Phase, scene: GraphScene, overlay: Overlay, ns: Mapping[int, int]
+    ) -> None:
+        """A scene in the colours of an overlay, if it is not drawn so already."""
+        drawn = scene, overlay, ns if overlay == "time" else None
+        if drawn != self._drawn.get(phase):
+            self._drawn[phase] = drawn
+            paint = coloured(scene.index, scene.shows, overlay, ns)
+            self.canvases[phase].show_scene(scene, paint)
+
+    def fit_all(self) -> None:
+        """Show all of each picture."""
+        for canvas in self.canvases.values():
+            canvas.fit_all()
 
     def turn(self, direction: QBoxLayout.Direction) -> None:
         """How two pictures stand to each other."""

@@ -183,7 +183,8 @@ def summary(index: GraphIndex) -> str:
     copies = [c for split in graph.splits for c in split.copies if c.origin is not None]
     return (
         f"{len(index.computed)} operations in {len(graph.launches)} launches and"
-        f" {len(graph.splits)} splits; {len(copies)} copies between devices."
+        f" {len(graph.splits)} {'split' if len(graph.splits) == 1 else 'splits'};"
+        f" {len(copies)} {'copy' if len(copies) == 1 else 'copies'} between devices."
         " Select an operation to see why it runs where it does."
     )
 

@@ -65,6 +65,8 @@ def test_each_split_is_timed_and_the_answer_stays(
         assert min(s.compute_ns for s in one.splits) > 0
         assert all((s.copy_ns > 0) == (s.copies > 0) for s in one.splits)
         assert sum(s.compute_ns for s in one.splits) < one.step_ns
+        assert sum(one.launch_ns) == sum(s.compute_ns for s in one.splits)
+        assert min(one.launch_ns) > 0
 
 
 def test_not_more_than_one_a_second(model: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from app.state.graph.layout import HEIGHT, LaidOut, lay_out
+from app.state.graph.layout import BETWEEN, HEIGHT, LaidOut, lay_out
 
 Edges = list[tuple[int, int]]
 
@@ -49,9 +49,19 @@ def test_chains_are_straight() -> None:
     edges = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 5), (3, 6), (4, 7), (5, 7), (6, 7)]
     laid = lay_out(widths, edges)
     check(widths, edges, laid)
-    middles = [x + w / 2 for (x, _), w in zip(laid.places, widths, strict=True)]
-    assert [middles[1], middles[2], middles[3]] == [middles[4], middles[5], middles[6]]
     assert [len(laid.lines[edges.index(e)]) for e in ((1, 4), (2, 5), (3, 6))] == [2, 2, 2]
+
+
+def test_lanes_do_not_drift_apart() -> None:
+    """A lane that ends early passes as a line on its own side, not across the others."""
+    widths = [140.0, 130, 130, 130, 150, 120, 120, 150]
+    edges = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 5), (4, 6), (6, 7), (5, 7), (3, 7)]
+    laid = lay_out(widths, edges)
+    check(widths, edges, laid)
+    assert laid.width < 3 * 150 + 4 * BETWEEN
+    lowest = {start: line[-1][0] for (start, end), line in zip(edges, laid.lines, strict=True)
+              if end == 7}  # fmt: skip
+    assert lowest[6] < lowest[5] < lowest[3]
 
 
 def test_one_more_item_at_the_end_moves_no_rank() -> None:

@@ -9,13 +9,21 @@ import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QMenu, QPushButton
+from PySide6.QtWidgets import QLabel, QMenu, QPushButton
 from pytestqt.qtbot import QtBot
 
 from app.state.graph.blocks import key_of
 from app.views.graph.graph import GraphView
 from app.window.main_window import MainWindow
-from engine.protocol import DescribeGraph, DeviceRow, GraphDone, ListDevices, Load
+from engine.protocol import (
+    DescribeGraph,
+    DeviceRow,
+    GraphDone,
+    ListDevices,
+    Load,
+    SplitRecord,
+    StepTimes,
+)
 from tests.app.helpers.graphs import graph_done
 from tests.app.helpers.scripted import ScriptedEngine
 
@@ -28,6 +36,7 @@ def halves(layer: int) -> str:
 
 
 GRAPH = graph_done(4, halves)
+GRAPH_INDEX = {node.name: i for i, node in enumerate(GRAPH.nodes)}
 
 
 @pytest.fixture
@@ -339,3 +348,48 @@ def test_files(view: GraphView, tmp_path: Path) -> None:
     assert '"n_layer": 4' in (tmp_path / "graph.json").read_text("utf-8")
     with pytest.raises(OSError, match="missing"):
         view.write("svg", tmp_path / "missing" / "graph.svg")
+
+
+def times(count: int, n_context: int = 20, ns: int = 1000) -> StepTimes:
+    splits = [
+        SplitRecord(s.device, s.n_nodes, s.first, s.last, 1, 256, 500, 9000) for s in GRAPH.splits
+    ]
+    return StepTimes(0, n_context, 900_000, splits, [ns * (i + 1) for i in range(count)])
+
+
+def test_times_of_a_measured_step(
+    window: MainWindow, client: ScriptedEngine, view: GraphView
+) -> None:
+    view.bar.overlay.setCurrentIndex(3)
+    client.say(times(len(GRAPH.launches)))
+    assert view.legend.chart.keys == [0.0, 1.0]
+    launch = GRAPH.nodes[GRAPH_INDEX["ffn_up-1"]].launch
+    window.bench.selection.select_operation("ffn_up-1", 1, "intel:0")
+    assert window.bench.graph.launch_ns[launch] == 1000 * (launch + 1)
+    facts = [label.text() for label in view.panel.findChildren(QLabel) if label.isVisible()]
+    assert f"{1000 * (launch + 1) / 1e6:.2f} ms, measured" in facts
+    client.say(times(len(GRAPH.launches) - 1))  # of other kernels
+    assert window.bench.graph.launch_ns == {}
+
+
+def test_a_context_that_outgrew_the_graph_is_asked_for_anew(
+    client: ScriptedEngine, view: GraphView
+) -> None:
+    before = client.last_of(DescribeGraph)
+    client.say(times(len(GRAPH.launches), n_context=200))
+    assert client.last_of(DescribeGraph) is before
+    client.say(times(len(GRAPH.launches), n_context=300))
+    after = client.last_of(DescribeGraph)
+    assert isinstance(after, DescribeGraph)
+    assert (after.n_tokens, after.n_cells, after.path) == (1, 300, "")
+
+
+def test_a_hidden_view_does_nothing(
+    window: MainWindow, client: ScriptedEngine, view: GraphView
+) -> None:
+    window.panes.show_tab("memory")
+    scene, asked = view.canvas.scene, len(client.asked)
+    client.say(times(len(GRAPH.launches), n_context=3000))
+    assert window.bench.graph.launch_ns == {}
+    assert view.canvas.scene is scene
+    assert len(client.asked) == asked
