@@ -118,7 +118,8 @@ class Examine(Request[Examined], frozen=True):
     the layers (None: the one at `at`, or the likeliest). The answer has a `lens` with `top_k`
     tokens a layer, attention where `attention_layers` is not None, with all rows of those layers,
     the choice that `sampling` leaves, and where `record` the times of that step without anything
-    looked at. Where nothing is asked for, nothing is computed.
+    looked at. Results of the step that the regular expressions `probes` name come before it, as
+    `ResultPart`. Where nothing is asked for, nothing is computed.
     """
 
     stage: ClassVar[StageName] = "prefill"
@@ -135,6 +136,7 @@ class Examine(Request[Examined], frozen=True):
     sampling: Sampling | None = None
     record: bool = False
     changes: list[Change] = []
+    probes: list[str] = []
 
 
 class TokenInside(Reply, frozen=True):

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.errors import BadSetting, Cancelled
+from engine.inside.results import result_parts
 from engine.inside.token.choice import choice
 from engine.inside.token.context import context_items, context_of
 from engine.inside.token.glance import Glance, InsideProbes
 from engine.inside.token.scratch import scratch
-from engine.protocol import Attended, Examine, Examined, Progress, StepRecord
+from engine.protocol import Attended, Examine, Examined, Progress, Reply, StepRecord
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item, before_group
 from engine.runner.pictures.viewer import Encoding
@@ -18,6 +19,7 @@ from engine.runner.profile import step_record
 from engine.runner.prompt import Prompt
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import Extras
+from engine.scheduler.probes import Probed, Probes
 from engine.scheduler.record import Recording
 
 MOST_LISTED = 256
@@ -25,8 +27,9 @@ MOST_LISTED = 256
 
 def examine(
     model: LoadedModel, conversation: Sequenced, request: Examine, cancelled: Callable[[], bool]
-) -> Iterator[Progress | Examined]:
-    """Yields how far it is, then what was asked for; `cancelled` is called before each step.
+) -> Iterator[Reply]:
+    """Yields how far it is, then what was asked for, `Examined` last. `cancelled` is called before
+    each step.
 
     The conversation stays as it is in the caches, unless they have no room or the model is changed:
     then `Examined.note` says so. Raises `BadSetting`, `TemplateError`, `ContextFull`, `CannotSee`,
@@ -46,6 +49,7 @@ class _Examination:
     cancelled: Callable[[], bool]
     context: list[Item] = field(init=False)
     wanted: int | None = field(init=False)
+    results: list[Probed] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         request, items = self.request, self.prompt.items
@@ -54,10 +58,10 @@ class _Examination:
         came = None if request.at is None else items[request.at]
         self.wanted = came if request.wanted is None and isinstance(came, int) else request.wanted
 
-    def run(self, conversation: Sequenced) -> Iterator[Progress | Examined]:
+    def run(self, conversation: Sequenced) -> Iterator[Reply]:
         request, n = self.request, len(self.context)
         shown = context_items(self.model.tokenizer, self.prompt.items, self.prompt.pictures)
-        asked = request.lens or request.record or request.sampling is not None
+        asked = request.lens or request.record or request.sampling or request.probes
         if not asked and request.attention_layers is None:
             yield Examined(request.id, shown, n)
             return
@@ -78,6 +82,7 @@ class _Examination:
             history = [item for item in self.context if isinstance(item, int)]
             drawn = request.sampling
             attended = yield from self._attended(glance)
+            yield from result_parts(request.id, 0, self.results)
             yield Examined(
                 request.id,
                 shown,
@@ -114,8 +119,11 @@ class _Examination:
     def _look(self, sequence: Sequenced, part: Sequence[Item], extras: Extras) -> Glance:
         asked, built = self.request, self.model.built
         attending = () if asked.attention_layers is None else tuple(built.layers)
-        step = sequence.begin(part, extras, probes=InsideProbes((), asked.lens, attending))
+        patterns = tuple(asked.probes)
+        step = sequence.begin(part, extras, probes=InsideProbes(patterns, asked.lens, attending))
         logits = step()
+        wanted = {node for _, node in Probes(patterns).of(step.plan.outline.graph)}
+        self.results = [one for one in step.probed() if one.node in wanted]
         return Glance.of(self.model, step, logits, sequence.number, len(self.context) - 1)
 
     def _attended(self, glance: Glance) -> Generator[Progress, None, Attended | None]:
