@@ -85,7 +85,7 @@ def test_eighty_layers(window: MainWindow, qtbot: QtBot, shows: Shows) -> None:
     for _ in range(30):
         wheel(canvas, 1)
     near = frames(canvas, lambda n: _drag(canvas, n), 60)
-    view._fit_all()
+    view.pages.fit_all()
     far = frames(canvas, lambda n: _drag(canvas, n), 60)
     for _ in range(16):
         wheel(canvas, 1)
