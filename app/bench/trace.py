@@ -20,24 +20,26 @@ def trace(profiles: Sequence[StepProfile]) -> dict[str, Any]:
 def _events(pid: int, profile: StepProfile) -> Iterator[dict[str, Any]]:
     devices = list(dict.fromkeys(launch.device for launch in profile.launches))
     rows = {device: row for row, device in enumerate(devices, 1)}
-    yield _named("process_name", pid, HOST_ROW, profile.name)
-    yield _named("thread_name", pid, HOST_ROW, "step")
+    yield named("process_name", pid, HOST_ROW, profile.name)
+    yield named("thread_name", pid, HOST_ROW, "step")
     for device, row in rows.items():
-        yield _named("thread_name", pid, row, device)
+        yield named("thread_name", pid, row, device)
     for span in profile.host:
-        yield _complete(pid, HOST_ROW, "step", span.name, span.start, span.end, {})
+        yield complete(pid, HOST_ROW, "step", span.name, span.start, span.end, {})
     for one in profile.launches:
         facts = {"tensor": one.name, "op": one.op, "split": one.split}
         facts |= {"bytes": one.bytes, "flops": one.flops}
-        yield _complete(pid, rows[one.device], one.op, one.kernel, one.start, one.end, facts)
+        yield complete(pid, rows[one.device], one.op, one.kernel, one.start, one.end, facts)
 
 
-def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+def named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    """What a process or a row is called."""
     return {"name": what, "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
 
 
-def _complete(
+def complete(
     pid: int, tid: int, category: str, name: str, start: int, end: int, facts: dict[str, object]
 ) -> dict[str, Any]:
+    """An event from `start` to `end`, in nanoseconds."""
     place = {"name": name, "cat": category, "ph": "X", "pid": pid, "tid": tid}
     return place | {"ts": start / 1e3, "dur": (end - start) / 1e3, "args": facts}

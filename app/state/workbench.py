@@ -16,6 +16,7 @@ from app.state.models.downloads import Downloads
 from app.state.models.library import LibraryState
 from app.state.models.model import ModelState
 from app.state.preferences import PreferencesState
+from app.state.profile.profile import ProfileState
 from app.state.selection import BadLink, Selection, selected_of
 from app.state.session import Session
 from app.state.talk.chat import ChatState
@@ -69,6 +70,7 @@ class Workbench(QObject):
         self.layers = LayersState(self.client, self.session, self.open_model, self)
         self.graph = GraphState(self.client, self.session, self)
         self.chat = ChatState(self._store, self.session, self.preferences, self)
+        self.profile = ProfileState(self.session, self.chat.live, self)
         self.chats = ChatList(self._store, self)
         self.library = LibraryState(
             lambda: self.preferences.value.recent, lambda: self.preferences.models_folder, self

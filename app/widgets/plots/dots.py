@@ -160,6 +160,7 @@ class _DotMarks(QGraphicsObject):
         painter.setWorldTransform(QTransform())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setFont(fonts.small())
+        written: list[QPoint] = []
         for at in sorted(range(len(plot.dots)), key=lambda at: at == plot.dot):
             if not (np.isfinite(xs[at]) and np.isfinite(ys[at])):
                 continue
@@ -170,7 +171,10 @@ class _DotMarks(QGraphicsObject):
             painter.setPen(QPen(QColor(now.text if chosen else now.panel), 2 if chosen else 1))
             painter.setBrush(QColor(ground))
             painter.drawEllipse(QPointF(middle), half, half)
-            if dot.letter:
+            if dot.letter and all(
+                (middle - other).manhattanLength() > 2 * half for other in written
+            ):
+                written.append(middle)
                 area = QRectF(middle.x() - half, middle.y() - half, 2 * half, 2 * half)
                 painter.setPen(QColor(readable(ground)))
                 painter.drawText(area, Qt.AlignmentFlag.AlignCenter, dot.letter)

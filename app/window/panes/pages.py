@@ -9,6 +9,7 @@ from app.state.workbench import Workbench
 from app.views.graph.graph import GraphView
 from app.views.layers.layers import LayersView
 from app.views.memory.memory import MemoryView
+from app.views.profile.profile import ProfileView
 from app.views.tensors.tensors import TensorsView
 from app.views.token.token import TokenView
 
@@ -30,4 +31,5 @@ PAGES: tuple[InspectorPage, ...] = (
     InspectorPage("layers", "Layers", "Ctrl+3", LayersView),
     InspectorPage("graph", "Graph", "Ctrl+4", GraphView),
     InspectorPage("tensors", "Tensors", "Ctrl+5", TensorsView),
+    InspectorPage("profile", "Profile", "Ctrl+6", ProfileView),
 )

@@ -1,0 +1,1 @@
+"""Recorded answers: where their time went, and what the devices could do."""

@@ -1,0 +1,275 @@
+"""A recorded answer as columns of numbers: spans, sums, and what a kernel reaches of the roof."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.protocol import AnswerRecorded, LaunchKind, Phase
+
+By = Literal["operation", "layer", "kernel", "device"]
+NO_LAYER = "outside of layers"
+_OF_LAYER = re.compile(r".*(?:-|_l)(\d+)(?: \(.*\))?")
+_I64 = NDArray[np.int64]
+
+
+def layer_of_node(name: str) -> int | None:
+    """The layer that a node's name ends with: 3 for `Qcur-3` and `cache_k_l3 (view)`."""
+    found = _OF_LAYER.fullmatch(name)
+    return int(found[1]) if found is not None else None
+
+
+@dataclass(frozen=True)
+class Total:
+    """What a group of launches takes in the steps of a phase together."""
+
+    name: str
+    count: int
+    ns: int
+    bytes: int
+    flops: int
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self.bytes / self.ns * 1e9 if self.ns else 0.0
+
+    @property
+    def flops_per_s(self) -> float:
+        return self.flops / self.ns * 1e9 if self.ns else 0.0
+
+    @property
+    def intensity(self) -> float:
+        """Operations per byte."""
+        return self.flops / self.bytes if self.bytes else 0.0
+
+
+@dataclass(frozen=True)
+class RecordedAnswer:
+    """What the engine told of one answer of a `model`, at `when` (seconds since the epoch)."""
+
+    told: AnswerRecorded
+    model: str
+    when: float
+
+    @cached_property
+    def steps_of(self) -> NDArray[np.int32]:
+        """Of each launch its step, by its place in `told.steps`."""
+        counts = [len(step.kinds) // 4 for step in self.told.steps]
+        return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+
+    @cached_property
+    def kinds(self) -> NDArray[np.int32]:
+        """Of each launch its place in `told.kinds`."""
+        return np.concatenate(
+            [np.frombuffer(step.kinds, "<i4") for step in self.told.steps]
+            or [np.zeros(0, np.int32)]
+        ).astype(np.int32)
+
+    @cached_property
+    def starts(self) -> _I64:
+        """Nanoseconds since the first step began."""
+        return self._column("starts", with_start=True)
+
+    @cached_property
+    def ends(self) -> _I64:
+        return self._column("ends", with_start=True)
+
+    @cached_property
+    def sizes(self) -> _I64:
+        return self._column("sizes")
+
+    @cached_property
+    def flops(self) -> _I64:
+        return self._column("flops")
+
+    @property
+    def devices(self) -> list[str]:
+        """In the order in which they first run."""
+        return list(dict.fromkeys(kind.device for kind in self.told.kinds))
+
+    def n_steps(self, phase: Phase) -> int:
+        return sum(step.phase == phase for step in self.told.steps)
+
+    def n_tokens(self, phase: Phase) -> int:
+        return sum(step.n_tokens for step in self.told.steps if step.phase == phase)
+
+    def step_ns(self, phase: Phase) -> int:
+        """Of all steps of a phase, by the host's clock."""
+        return sum(step.step_ns for step in self.told.steps if step.phase == phase)
+
+    def kind(self, launch: int) -> LaunchKind:
+        """What a launch is."""
+        return self.told.kinds[int(self.kinds[launch])]
+
+    def on_device(self, device: str) -> NDArray[np.intp]:
+        """The launches of a device, by their start."""
+        mine = np.array([kind.device == device for kind in self.told.kinds], bool)
+        found = np.flatnonzero(mine[self.kinds]) if len(self.kinds) else np.zeros(0, np.intp)
+        return found[np.argsort(self.starts[found], kind="stable")]
+
+    def of_phase(self, phase: Phase) -> NDArray[np.bool_]:
+        """Of each launch whether it is of that phase."""
+        phases = np.array([step.phase == phase for step in self.told.steps], bool)
+        return phases[self.steps_of] if len(phases) else np.zeros(0, bool)
+
+    def totals(self, by: By, phase: Phase) -> list[Total]:
+        """Sums over a phase, those of the longest time first."""
+        key = _KEYS[by]
+        names = list(dict.fromkeys(key(kind) for kind in self.told.kinds))
+        place = {name: at for at, name in enumerate(names)}
+        groups = np.array([place[key(kind)] for kind in self.told.kinds], np.intp)
+        mine = self.of_phase(phase)
+        group = groups[self.kinds[mine]] if len(groups) else np.zeros(0, np.intp)
+        sums = [
+            np.bincount(group, weights=column[mine], minlength=len(names))
+            for column in (self.ends - self.starts, self.sizes, self.flops)
+        ]
+        counts = np.bincount(group, minlength=len(names))
+        found = [
+            Total(name, int(counts[at]), *(int(column[at]) for column in sums))
+            for at, name in enumerate(names)
+            if counts[at]
+        ]
+        return sorted(found, key=lambda total: -total.ns)
+
+    def longest(self, by: By, name: str, phase: Phase) -> int | None:
+        """Of a group of launches the one that takes longest."""
+        mine = self._where(lambda kind: _KEYS[by](kind) == name, phase)
+        if not len(mine):
+            return None
+        return int(mine[np.argmax(self.ends[mine] - self.starts[mine])])
+
+    def find(
+        self,
+        operation: str | None,
+        layer: int | None,
+        device: str | None,
+        phase: Phase,
+        near: int | None,
+    ) -> int | None:
+        """The launch of what is selected, of several the nearest to another one: of that operation
+        or else the first of the layer or of the device; None where there is none.
+        """
+        if operation is None and layer is None and device is None:
+            return None
+        name = operation.partition("#")[0] if operation is not None else None
+
+        def fits(kind: LaunchKind) -> bool:
+            return (
+                name in (kind.name, None)
+                and layer in (layer_of_node(kind.name), None)
+                and device in (kind.device, None)
+            )
+
+        mine = self._where(fits, phase)
+        if not len(mine):
+            return None
+        if near is None:
+            middle = self.steps_of[mine[len(mine) // 2]]
+            return int(mine[self.steps_of[mine] == middle][0])
+        if near in mine:
+            return near
+        step = self.steps_of[near]
+        beside = mine[np.argmin(np.abs(self.steps_of[mine] - step))]
+        return int(mine[self.steps_of[mine] == self.steps_of[beside]][0])
+
+    def _where(self, fits: Callable[[LaunchKind], bool], phase: Phase) -> NDArray[np.intp]:
+        """The launches of a phase whose kind fits."""
+        wanted = np.array([fits(kind) for kind in self.told.kinds], bool)
+        if not len(wanted):
+            return np.zeros(0, np.intp)
+        return np.flatnonzero(wanted[self.kinds] & self.of_phase(phase))
+
+    @property
+    def cost(self) -> float | None:
+        """By how much a recorded step is longer than a plain one; None where there were none."""
+        plain, recorded = self.told.plain_ns, self.told.recorded_ns
+        return recorded / plain - 1 if plain and recorded else None
+
+    def _column(self, name: str, with_start: bool = False) -> _I64:
+        parts = [np.frombuffer(getattr(step, name), "<i8") for step in self.told.steps]
+        if with_start:
+            pairs = zip(self.told.steps, parts, strict=True)
+            parts = [part + step.start for step, part in pairs]
+        return np.concatenate(parts or [np.zeros(0, np.int64)]).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A group of launches in two answers: nanoseconds per token; None where it is in one only."""
+
+    name: str
+    before: float | None
+    after: float | None
+
+    @property
+    def change(self) -> float | None:
+        """In nanoseconds per token; a group that is missing counts as none."""
+        return (self.after or 0.0) - (self.before or 0.0)
+
+
+def differences(
+    before: RecordedAnswer, after: RecordedAnswer, by: By, phase: Phase
+) -> list[Difference]:
+    """Group by group, the largest change first."""
+    sums = []
+    for answer in (before, after):
+        n = max(answer.n_tokens(phase), 1)
+        sums.append({total.name: total.ns / n for total in answer.totals(by, phase)})
+    names = dict.fromkeys([*sums[1], *sums[0]])
+    found = [Difference(name, sums[0].get(name), sums[1].get(name)) for name in names]
+    return sorted(found, key=lambda one: -abs(one.change or 0.0))
+
+
+_KEYS: dict[By, Callable[[LaunchKind], str]] = {
+    "operation": lambda kind: kind.op,
+    "layer": lambda kind: _layer_name(kind.name),
+    "kernel": lambda kind: f"{kind.device} {kind.kernel}",
+    "device": lambda kind: kind.device,
+}
+
+
+def _layer_name(name: str) -> str:
+    layer = layer_of_node(name)
+    return NO_LAYER if layer is None else f"layer {layer}"
+
+
+def as_json(answers: Sequence[RecordedAnswer]) -> list[dict[str, Any]]:
+    """Every number, for programs: launches as [step, kind, start, end, bytes, flops]."""
+    made = []
+    for answer in answers:
+        columns = (
+            *(answer.steps_of, answer.kinds, answer.starts),
+            *(answer.ends, answer.sizes, answer.flops),
+        )
+        made.append(
+            {
+                "model": answer.model,
+                "when": answer.when,
+                "plain_ns": answer.told.plain_ns,
+                "recorded_ns": answer.told.recorded_ns,
+                "every": answer.told.every,
+                "n_dropped": answer.told.n_dropped,
+                "kinds": [
+                    {name: getattr(kind, name) for name in kind.__struct_fields__}
+                    for kind in answer.told.kinds
+                ],
+                "steps": [
+                    {
+                        "phase": step.phase,
+                        "n_tokens": step.n_tokens,
+                        "n_context": step.n_context,
+                        "start_ns": step.start,
+                        "step_ns": step.step_ns,
+                        "host": [[span.name, span.start, span.end] for span in step.host],
+                    }
+                    for step in answer.told.steps
+                ],
+                "launches": np.stack(columns, axis=1).tolist() if len(answer.kinds) else [],
+            }
+        )
+    return made

@@ -1,0 +1,247 @@
+"""Where an answer's time went: recorded on demand, over time, summed, under the roof, compared."""
+
+from collections.abc import Callable
+from typing import get_args
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QMenu,
+    QStackedWidget,
+    QTabBar,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.state.profile.export import PHASES, summary
+from app.state.profile.recorded import By, Difference, RecordedAnswer, differences, layer_of_node
+from app.state.workbench import Workbench
+from app.theme.tokens import GRID, PADDING
+from app.views.profile.roofline import Roofline
+from app.views.profile.saving import Saving
+from app.views.profile.tables import DIFFERENCES, TOTALS, Row
+from app.views.profile.time_line import TimeLine
+from app.widgets.basics import Button, IconButton, label, scrolled
+from app.widgets.lists.rows import TableRows
+from app.widgets.lists.table import Table
+from app.widgets.tips import set_tip
+from engine.protocol import Phase
+
+BY: tuple[By, ...] = get_args(By)
+EMPTY = (
+    "Record an answer to see where its time goes: each launch on each device, sums by operation, "
+    "layer and kernel, and what the kernels reach of what the devices can do."
+)
+ALONE = "Record a second answer, with another placement for instance, to compare it with this one."
+WAITING = "The next answer is recorded. Ask something."
+
+
+class ProfileView(QWidget):
+    """Shows `bench.profile`; a launch selects its operation, and what is selected is shown."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._bench, self._state = bench, bench.profile
+        self._is_showing = False
+        self.saving = Saving(self)
+        self.record = Button("Record the next answer", self._record, "primary")
+        self.time_line, self.roofline = TimeLine(), Roofline(self._state)
+        self.totals = Table(TableRows(TOTALS, self), "Sums", stretch=(0,))
+        self.differences = Table(TableRows(DIFFERENCES, self), "Differences", stretch=(0,))
+        self._alone = label(ALONE, tone="quiet", wrap=True)
+        self.pages = QStackedWidget()
+        self.tabs = QTabBar()
+        self._lay_out()
+        self._empty_says = label(EMPTY, tone="quiet", wrap=True)
+        self.record_empty = Button("Record the next answer", self._record, "primary")
+        self._place()
+        self.time_line.launch_pointed.connect(self._select_launch)
+        self.totals.picked.connect(lambda row: self._select_total(row[0].name))
+        self.differences.picked.connect(lambda row: self._select_total(row.name))
+        self.roofline.kernel_pointed.connect(lambda name: self._select_longest("kernel", name))
+        for box in (self.phase, self.by):
+            box.currentIndexChanged.connect(self.refresh)
+        self.tabs.currentChanged.connect(self._tab_changed)
+        self._state.changed.connect(self.refresh)
+        self.saving.said.connect(self._says.setText)
+        bench.selection.changed.connect(self._show_selected)
+        self.refresh()
+
+    @property
+    def shown_phase(self) -> Phase:
+        phase: Phase = self.phase.currentData()
+        return phase
+
+    def refresh(self) -> None:
+        """Show what is recorded."""
+        state, answer = self._state, self._state.latest
+        words = "Stop recording" if state.recording else "Record the next answer"
+        for button in (self.record, self.record_empty):
+            button.set_text(words)
+        self._scroll.setVisible(answer is not None)
+        self._empty.setVisible(answer is None)
+        self._empty_says.setText(WAITING if state.recording else EMPTY)
+        said = summary(answer) if answer is not None else []
+        self._says.setText(" ".join([*said, *([WAITING] if state.recording else [])]))
+        if answer is None:
+            return
+        if not answer.n_steps(self.shown_phase):
+            other = next(phase for phase in PHASES if answer.n_steps(phase))
+            self.phase.setCurrentIndex(self.phase.findData(other))
+        phase = self.shown_phase
+        self._is_showing = True
+        self.time_line.show_answer(answer, phase)
+        self._show_tables(answer, phase)
+        self.roofline.show_answer(answer, phase)
+        self._is_showing = False
+        self._show_selected()
+
+    def _show_tables(self, answer: RecordedAnswer, phase: Phase) -> None:
+        by: By = self.by.currentData()
+        totals, tokens = answer.totals(by, phase), answer.n_tokens(phase)
+        whole = sum(total.ns for total in totals)
+        rows: list[Row] = [(total, tokens, whole) for total in totals]
+        self.totals.rows.show_rows(rows)
+        before = self._state.before
+        found: list[Difference] = []
+        if before is not None and before.n_steps(phase):
+            found = differences(before, answer, by, phase)
+        self.differences.rows.show_rows(found)
+        self.differences.setVisible(bool(found))
+        self._alone.setVisible(not found)
+
+    # Selection
+
+    def _select_launch(self, launch: int) -> None:
+        answer = self._state.latest
+        if answer is not None and not self._is_showing:
+            kind = answer.kind(launch)
+            layer = layer_of_node(kind.name)
+            self._bench.selection.select_operation(kind.name, layer, kind.device)
+
+    def _select_total(self, name: str) -> None:
+        by: By = self.by.currentData()
+        if by == "device":
+            self._bench.selection.select_device(name)
+        elif by == "layer" and name.startswith("layer "):
+            self._bench.selection.select_layer(int(name.removeprefix("layer ")))
+        else:
+            self._select_longest(by, name)
+
+    def _select_longest(self, by: By, name: str) -> None:
+        """Of a group the launch that takes longest."""
+        answer = self._state.latest
+        if answer is not None:
+            found = answer.longest(by, name, self.shown_phase)
+            if found is not None:
+                self._select_launch(found)
+
+    def _show_selected(self) -> None:
+        """Put the cursor of the time line on the operation, or on the first of the layer."""
+        answer, now = self._state.latest, self._bench.selection.now
+        if answer is None or self._is_showing:
+            return
+        at = self.time_line.launch_at()
+        found = answer.find(now.operation, now.layer, now.device, self.shown_phase, at)
+        if found is not None and found != at:
+            self._is_showing = True
+            self.time_line.show_launch(found)
+            self._is_showing = False
+
+    def _save(self, save: Callable[[RecordedAnswer], None]) -> None:
+        if self._state.latest is not None:
+            save(self._state.latest)
+
+    def _record(self) -> None:
+        self._state.record(not self._state.recording)
+
+    def _tab_changed(self, at: int) -> None:
+        self.pages.setCurrentIndex(at)
+        self.by.setVisible(self.pages.widget(at) in (self._sums, self._compared))
+
+    # Parts
+
+    def _lay_out(self) -> None:
+        self.phase, self.by = QComboBox(), QComboBox()
+        self.phase.setAccessibleName("Part of the answer")
+        for phase in reversed(PHASES):
+            self.phase.addItem(PHASES[phase], phase)
+        self.by.setAccessibleName("Sums by")
+        for by in BY:
+            self.by.addItem(f"by {by}", by)
+        self.tabs.setAccessibleName("Views of the recorded answer")
+        self.tabs.setProperty("level", "second")
+        self.tabs.setDrawBase(False)
+        self.tabs.setExpanding(False)
+        self.tabs.setUsesScrollButtons(False)
+        self.tabs.setElideMode(Qt.TextElideMode.ElideRight)
+        self.tabs.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._sums, self._compared = _page(self.totals), _page(self._alone, self.differences)
+        for title, page in (
+            ("Time line", self.time_line),
+            ("Sums", self._sums),
+            ("Roofline", self.roofline),
+            ("Compare", self._compared),
+        ):
+            self.tabs.addTab(title)
+            self.pages.addWidget(page)
+        self.by.hide()
+
+    def _place(self) -> None:
+        self._says = label(tone="quiet", size="small", wrap=True)
+        first = QHBoxLayout()
+        first.setSpacing(GRID)
+        first.addWidget(self.tabs)
+        first.addStretch(1)
+        first.addWidget(self._save_button())
+        second = QHBoxLayout()
+        second.setSpacing(GRID)
+        second.addWidget(self.phase)
+        second.addWidget(self.by)
+        second.addStretch(1)
+        second.addWidget(self.record)
+        self._body, self._empty = QWidget(), QWidget()
+        body = QVBoxLayout(self._body)
+        body.setContentsMargins(0, 0, 0, 0)
+        body.setSpacing(GRID)
+        body.addLayout(first)
+        body.addLayout(second)
+        body.addWidget(self._says)
+        body.addWidget(self.pages, 1)
+        empty = QVBoxLayout(self._empty)
+        empty.setContentsMargins(0, 0, 0, 0)
+        empty.setSpacing(GRID)
+        empty.setAlignment(Qt.AlignmentFlag.AlignTop)
+        empty.addWidget(self._empty_says)
+        empty.addWidget(self.record_empty, 0, Qt.AlignmentFlag.AlignLeft)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        self._scroll = scrolled(self._body)
+        column.addWidget(self._scroll, 1)
+        column.addWidget(self._empty)
+        column.addStretch(0)
+
+    def _save_button(self) -> QWidget:
+        button = IconButton("download", "Save the recording: trace, or a report")
+        menu = QMenu(button)
+        wanted: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("Chrome trace (JSON)…", lambda: self._save(self.saving.trace)),
+            ("Report (Markdown, picture, JSON)…", lambda: self._save(self.saving.report)),
+        )
+        for text, act in wanted:
+            menu.addAction(text, act)
+        button.setMenu(menu)
+        button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        set_tip(button, "Save the recording: trace, or a report")
+        return button
+
+
+def _page(*widgets: QWidget) -> QWidget:
+    page = QWidget()
+    column = QVBoxLayout(page)
+    column.setContentsMargins(0, 0, 0, 0)
+    for widget in widgets:
+        column.addWidget(widget)
+    return page

@@ -1,0 +1,95 @@
+"""What each kernel reaches of what its device can do."""
+
+import numpy as np
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.state.profile.profile import ProfileState
+from app.state.profile.recorded import RecordedAnswer, Total
+from app.theme.devices import device_look
+from app.theme.tokens import GRID
+from app.widgets.basics import Button, label
+from app.widgets.numbers import grouped
+from app.widgets.plots.dots import Dots, PlotDot
+from app.widgets.plots.lines import PlotAxis, PlotLine
+from engine.protocol import DeviceRoof, Phase
+
+LEFT, RIGHT = 0.05, 2000.0  # operations per byte that roofs are drawn over
+LEAST_SHARE = 0.0005  # of the phase's time; what takes less is no dot
+
+
+class Roofline(QWidget):
+    """A dot a kernel: operations per byte and per second, below the roof of its device."""
+
+    kernel_pointed = Signal(str)  # the name of its total: "device kernel"
+
+    def __init__(self, state: ProfileState) -> None:
+        super().__init__()
+        self._state = state
+        self.dots = Dots(
+            "Roofline",
+            PlotAxis("operations per byte", lambda x: f"{x:g}", log=True),
+            PlotAxis("GFLOP/s", lambda y: f"{y:g}", log=True),
+        )
+        self._totals: list[Total] = []
+        self._says = label(tone="quiet", wrap=True)
+        self._measure = Button("Measure the devices", state.measure_roofs)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addWidget(self._says)
+        column.addWidget(self._measure, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(self.dots, 1)
+        self.dots.dot_pointed.connect(lambda at: self.kernel_pointed.emit(self._totals[at].name))
+
+    def show_answer(self, answer: RecordedAnswer | None, phase: Phase) -> None:
+        """The kernels of a phase, under the roofs that are known."""
+        totals = answer.totals("kernel", phase) if answer is not None else []
+        whole = sum(total.ns for total in totals)
+        self._totals = [
+            total
+            for total in totals
+            if total.bytes and total.flops and total.ns >= LEAST_SHARE * whole
+        ]
+        roofs = [roof for roof in self._state.roofs.values() if roof.bytes_per_s]
+        self.dots.show_dots(
+            [self._dot(total, whole) for total in self._totals], [_line(roof) for roof in roofs]
+        )
+        self._say(answer, roofs)
+
+    def _dot(self, total: Total, whole: int) -> PlotDot:
+        device, _, kernel = total.name.partition(" ")
+        look, rate = device_look(device), total.flops_per_s
+        says = (
+            f"{kernel} on {device}: {rate / 1e9:.1f} GFLOP/s, {total.bytes_per_s / 1e9:.1f} GB/s, "
+            f"{100 * total.ns / max(whole, 1):.1f} % of the time"
+        )
+        roof = self._state.roofs.get(device)
+        if roof is not None and roof.bytes_per_s:
+            most = min(roof.bytes_per_s * total.intensity, roof.flops_per_s)
+            says += f", {100 * rate / most:.0f} % of the roof there"
+        return PlotDot(total.intensity, rate / 1e9, says, look.colour, look.letter)
+
+    def _say(self, answer: RecordedAnswer | None, roofs: list[DeviceRoof]) -> None:
+        self._measure.setVisible(not self._state.roofs)
+        self._measure.setEnabled(not self._state.measuring)
+        if self._state.measuring:
+            self._says.setText("Measuring what the devices can do …")
+        elif roofs:
+            self._says.setText(
+                " · ".join(
+                    f"{roof.device} reads {roof.bytes_per_s / 1e9:.1f} GB/s and computes "
+                    f"{grouped(round(roof.flops_per_s / 1e9))} GFLOP/s"
+                    for roof in roofs
+                )
+            )
+        else:
+            self._says.setText("What the devices can do at most was not measured yet.")
+
+
+def _line(roof: DeviceRoof) -> PlotLine:
+    """As many operations as the bytes that can be read allow, up to the most of the device."""
+    ridge = roof.flops_per_s / roof.bytes_per_s
+    x = np.array(sorted([LEFT, ridge, max(RIGHT, 2 * ridge)]))
+    y = np.minimum(x * roof.bytes_per_s, roof.flops_per_s) / 1e9
+    return PlotLine(f"roof of {roof.device}", x, y, device_look(roof.device).colour)
