@@ -199,7 +199,7 @@ class RecordedAnswer:
 
 
 @dataclass(frozen=True)
-class Difference:
+class TimeDifference:
     """A group of launches in two answers: nanoseconds per token; None where it is in one only."""
 
     name: str
@@ -214,14 +214,14 @@ class Difference:
 
 def differences(
     before: RecordedAnswer, after: RecordedAnswer, by: By, phase: Phase
-) -> list[Difference]:
+) -> list[TimeDifference]:
     """Group by group, the largest change first."""
     sums = []
     for answer in (before, after):
         n = max(answer.n_tokens(phase), 1)
         sums.append({total.name: total.ns / n for total in answer.totals(by, phase)})
     names = dict.fromkeys([*sums[1], *sums[0]])
-    found = [Difference(name, sums[0].get(name), sums[1].get(name)) for name in names]
+    found = [TimeDifference(name, sums[0].get(name), sums[1].get(name)) for name in names]
     return sorted(found, key=lambda one: -abs(one.change or 0.0))
 
 

@@ -16,7 +16,13 @@ from PySide6.QtWidgets import (
 )
 
 from app.state.profile.export import PHASES, summary
-from app.state.profile.recorded import By, Difference, RecordedAnswer, differences, layer_of_node
+from app.state.profile.recorded import (
+    By,
+    RecordedAnswer,
+    TimeDifference,
+    differences,
+    layer_of_node,
+)
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
 from app.views.profile.roofline import Roofline
@@ -105,7 +111,7 @@ class ProfileView(QWidget):
         rows: list[Row] = [(total, tokens, whole) for total in totals]
         self.totals.rows.show_rows(rows)
         before = self._state.before
-        found: list[Difference] = []
+        found: list[TimeDifference] = []
         if before is not None and before.n_steps(phase):
             found = differences(before, answer, by, phase)
         self.differences.rows.show_rows(found)

@@ -15,6 +15,7 @@ from app.widgets.plots.lines import PlotAxis, PlotLine
 from engine.protocol import DeviceRoof, Phase
 
 LEFT, RIGHT = 0.05, 2000.0  # operations per byte that roofs are drawn over
+AXES = "GFLOP/s over operations per byte."
 LEAST_SHARE = 0.0005  # of the phase's time; what takes less is no dot
 
 
@@ -77,14 +78,15 @@ class Roofline(QWidget):
             self._says.setText("Measuring what the devices can do …")
         elif roofs:
             self._says.setText(
-                " · ".join(
+                f"{AXES} "
+                + " · ".join(
                     f"{roof.device} reads {roof.bytes_per_s / 1e9:.1f} GB/s and computes "
                     f"{grouped(round(roof.flops_per_s / 1e9))} GFLOP/s"
                     for roof in roofs
                 )
             )
         else:
-            self._says.setText("What the devices can do at most was not measured yet.")
+            self._says.setText(f"{AXES} What the devices can do at most was not measured yet.")
 
 
 def _line(roof: DeviceRoof) -> PlotLine:

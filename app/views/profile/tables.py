@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from app.state.profile.recorded import Difference, Total
+from app.state.profile.recorded import TimeDifference, Total
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import UNKNOWN, grouped
 
@@ -32,7 +32,7 @@ def _ms(ns: float | None) -> str:
     return UNKNOWN if ns is None else f"{ns / 1e6:.4f}"
 
 
-def _tone(row: Difference) -> str:
+def _tone(row: TimeDifference) -> str:
     change = row.change or 0.0
     if abs(change) < 1e3:  # below a microsecond per token it is noise
         return "quiet"
@@ -40,14 +40,14 @@ def _tone(row: Difference) -> str:
 
 
 DIFFERENCES = (
-    Column[Difference]("Name", lambda row: row.name, mono=True),
-    Column[Difference](
+    Column[TimeDifference]("Name", lambda row: row.name, mono=True),
+    Column[TimeDifference](
         "before ms", lambda row: _ms(row.before), lambda row: row.before or 0, right=True
     ),
-    Column[Difference](
+    Column[TimeDifference](
         "after ms", lambda row: _ms(row.after), lambda row: row.after or 0, right=True
     ),
-    Column[Difference](
+    Column[TimeDifference](
         "change ms",
         lambda row: f"{(row.change or 0) / 1e6:+.4f}",
         lambda row: row.change or 0,

@@ -26,7 +26,7 @@ class PlotDot:
     says: str
     tone: str = "accent"
     letter: str = ""
-    size: int = 14
+    size: int = 16
 
 
 class Dots(Lines):
@@ -160,22 +160,20 @@ class _DotMarks(QGraphicsObject):
         painter.setWorldTransform(QTransform())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setFont(fonts.small())
-        written: list[QPoint] = []
-        for at in sorted(range(len(plot.dots)), key=lambda at: at == plot.dot):
-            if not (np.isfinite(xs[at]) and np.isfinite(ys[at])):
-                continue
-            dot, middle = plot.dots[at], plot.pixel_of(QPointF(float(xs[at]), float(ys[at])))
-            half = fonts.px(dot.size) / 2
-            ground = colour(dot.tone)
-            chosen = at == plot.dot
+        order = sorted(range(len(plot.dots)), key=lambda at: at == plot.dot)
+        shown = [at for at in order if np.isfinite(xs[at]) and np.isfinite(ys[at])]
+        middles = {at: plot.pixel_of(QPointF(float(xs[at]), float(ys[at]))) for at in shown}
+        for at in shown:
+            half, chosen = fonts.px(plot.dots[at].size) / 2, at == plot.dot
             painter.setPen(QPen(QColor(now.text if chosen else now.panel), 2 if chosen else 1))
-            painter.setBrush(QColor(ground))
-            painter.drawEllipse(QPointF(middle), half, half)
-            if dot.letter and all(
-                (middle - other).manhattanLength() > 2 * half for other in written
-            ):
+            painter.setBrush(QColor(colour(plot.dots[at].tone)))
+            painter.drawEllipse(QPointF(middles[at]), half, half)
+        written: list[QPoint] = []
+        for at in reversed(shown):  # of dots over each other the upper one has its letter
+            dot, middle, wide = plot.dots[at], middles[at], fonts.px(plot.dots[at].size)
+            if all((middle - other).manhattanLength() > 1.5 * wide for other in written):
                 written.append(middle)
-                area = QRectF(middle.x() - half, middle.y() - half, 2 * half, 2 * half)
-                painter.setPen(QColor(readable(ground)))
+                area = QRectF(middle.x() - wide / 2, middle.y() - wide / 2, wide, wide)
+                painter.setPen(QColor(readable(colour(dot.tone))))
                 painter.drawText(area, Qt.AlignmentFlag.AlignCenter, dot.letter)
         painter.restore()
