@@ -7,7 +7,7 @@ share a little memory: enough that none is still in a processor's cache when it 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from time import perf_counter_ns
+from time import perf_counter, perf_counter_ns
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +27,11 @@ from engine.weights.load import Allocation
 
 SHARED_BYTES = 192 << 20
 """Of weights, and of caches: more than any processor's cache holds."""
-WARM_UP, STEPS = 4, 16
+WARM_UP, CALM = 4, 16
+"""Pairs of steps that do not count, and those without a shorter one that end it."""
+BEATEN = 0.98
+LONGEST = 5.0
+"""Seconds, where other programs disturb it."""
 
 Part = tuple[int, PartName]
 
@@ -51,7 +55,7 @@ def time_step(
     depth: int,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> StepTiming:
-    """The shortest of a few steps after `depth` tokens, none of which was computed.
+    """The shortest of some steps after `depth` tokens, none of which was computed.
 
     Raises `NoMem`, `DeviceError`, `KernelBuildFailed`, `Cancelled`.
     """
@@ -71,24 +75,37 @@ def time_step(
         for first in range(0, depth, MAX_BATCH):
             last = min(depth, first + MAX_BATCH)
             caches.start(np.arange(first, last, dtype=np.int32), 0)
-        plain, recordings = [], []
-        for i in range(-WARM_UP, 2 * STEPS):
-            if cancelled():
-                raise Cancelled("measuring")
-            recording, start = Recording(), perf_counter_ns()
-            if i % 2:
-                stepper.step([0], depth, [0], recorder=recording)
-                recording.done("logits")
-            else:
-                stepper.step([0], depth, [0])
-            taken = perf_counter_ns() - start
-            stepper.forget(depth)
-            if i >= 0 and i % 2:
-                recordings.append(recording)
-            elif i >= 0:
-                plain.append(taken)
+        plain, recordings = _run(stepper, depth, cancelled)
         return _summed(dry, plain, recordings, part_of)
     raise AssertionError  # the stack never swallows an exception
+
+
+def _run(
+    stepper: Stepper, depth: int, cancelled: Callable[[], bool]
+) -> tuple[list[int], list[Recording]]:
+    """Plain steps and recorded ones in turn, until the shortest is no longer beaten."""
+    plain: list[int] = []
+    recordings: list[Recording] = []
+    calm = -WARM_UP
+    begun = perf_counter()
+    while calm < CALM and (perf_counter() - begun < LONGEST or not plain):
+        if cancelled():
+            raise Cancelled("measuring")
+        start = perf_counter_ns()
+        stepper.step([0], depth, [0])
+        taken = perf_counter_ns() - start
+        stepper.forget(depth)
+        recording = Recording()
+        stepper.step([0], depth, [0], recorder=recording)
+        recording.done("logits")
+        stepper.forget(depth)
+        calm += 1
+        if calm > 0:
+            if plain and taken < BEATEN * min(plain):
+                calm = 1
+            plain.append(taken)
+            recordings.append(recording)
+    return plain, recordings
 
 
 def _shared(allocations: Iterable[Allocation], stack: ExitStack) -> dict[Tensor, Location]:
