@@ -119,6 +119,20 @@ def test_priced_as_planned(tmp_path: Path, repricer: Repricer, architecture: str
         assert (again.layers, again.tiles, again.rule) == (ours.layers, ours.tiles, ours.rule)
 
 
+@pytest.mark.device
+def test_what_does_not_fit_is_priced_too(tmp_path: Path, repricer: Repricer) -> None:
+    one, two = two_devices()
+    options = EngineOptions(device=f"{one},{two}", ctx=64, budget={one: 300_000})
+    path = write(tmp_path, "llama")
+    for rule, fits in ((f"0-2={two},out={two}", True), (f"0-2={one},out={two}", False)):
+        ruled = replace(options, place=rule)
+        ours = repricer.reprice(1, str(path), ruled)
+        check_equal(ours, planned(path, ruled))
+        (row,) = (row for row in ours.budgets if row.device == one)
+        assert (ours.problem == "", row.over == 0, ours.memory.fits) == (fits,) * 3
+        assert row.over == max(0, row.wanted - 300_000)
+
+
 def test_a_tower_is_a_tile(tmp_path: Path, repricer: Repricer) -> None:
     path, _ = write_pair(tmp_path, "gemma3")
     ours = repricer.reprice(1, str(path), HOST)
