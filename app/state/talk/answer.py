@@ -11,6 +11,7 @@ from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
 from engine.protocol import (
+    Change,
     ChatMessage,
     Generate,
     PicturePart,
@@ -23,6 +24,7 @@ from engine.protocol import (
 
 SAVE_EVERY = 2.0  # seconds
 LOGPROBS = 10
+NOTHING_COUNTED = Stats(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0)
 NOTHING_BROUGHT: Mapping[str, str] = {}
 
 
@@ -31,7 +33,8 @@ class Answer:
 
     `request_id` is None until the engine was asked. What the message says already goes on: by ids
     where all of it came as tokens of the same model, else by its text. `before` are the statistics
-    of the answer that is continued, `begun` how many tokens of it there were.
+    of the answer that is continued, `begun` how many tokens of it there were. `changes` are those
+    of a model that is tried: the message says so from the start, whatever becomes of it.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class Answer:
         tree: Tree,
         by_ids: bool,
         before: Stats | None = None,
+        changes: Sequence[Change] = (),
     ) -> None:
         self.message, self.tokens, self.tree = message, tokens, tree
         self._stats_before = before
@@ -49,6 +53,9 @@ class Answer:
         self._by_ids = by_ids
         self._before_first = True
         self._saved = monotonic()
+        self.changes = list(changes)
+        if changes and message.stats is None:
+            message.stats = replace(NOTHING_COUNTED, changes=self.changes)
 
     @property
     def asked(self) -> list[Message]:
@@ -75,6 +82,7 @@ class Answer:
             watch=True,
             prefix=self.message.text,
             prefix_tokens=self.tokens.ids if self._by_ids else [],
+            changes=self.changes,
         )
 
     def take(self, pieces: Sequence[Piece]) -> int:

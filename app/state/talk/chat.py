@@ -1,6 +1,6 @@
 """The chat that is open: the messages of its active path, and what a person can do with them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from app.state.talk.message import Message, Picture, title_of
 from app.state.talk.thread import Thread
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
+from engine.protocol import Change
 
 
 class ChatState(QObject):
@@ -159,6 +160,15 @@ class ChatState(QObject):
         question = row if self.path[row].role == "user" else row - 1
         return self._may_ask() and self._attempt(self._answer, self.path[question], question + 1)
 
+    def try_changed(self, row: int, changes: Sequence[Change]) -> bool:
+        """Another answer beside the one at `row`, by a model that is changed."""
+        above = self._thread.parent(self.path[row])
+        return (
+            above is not None
+            and self._may_ask()
+            and self._attempt(self._answer, above, row, changes)
+        )
+
     def edit_and_resend(
         self, row: int, text: str, pictures: tuple[Picture, ...] | None = None
     ) -> bool:
@@ -215,11 +225,19 @@ class ChatState(QObject):
 
     def tokens(self, row: int) -> Tokens:
         """The tokens of the answer at `row`, read when first asked for."""
-        message, running = self.path[row], self._answering.current
+        return self.tokens_of(self.path[row])
+
+    def siblings(self, message: Message) -> list[Message]:
+        """It and the other messages of its place, in order of creation."""
+        return self._thread.tree.siblings(message)
+
+    def tokens_of(self, message: Message) -> Tokens:
+        """The tokens of an answer of this chat, read when first asked for."""
+        running = self._answering.current
         if running is not None and running.message is message:
             return running.tokens
         try:
-            return self._thread.tokens(row)
+            return self._thread.tokens(message)
         except StoreError as error:
             self.problem.emit(Problem(error.kind, str(error)))
             return Tokens()
@@ -288,17 +306,18 @@ class ChatState(QObject):
         )
         self._show_path(row)
 
-    def _answer(self, question: Message, row: int) -> None:
+    def _answer(self, question: Message, row: int, changes: Sequence[Change] = ()) -> None:
         """A new answer below a question, shown at `row`."""
         answer = self._thread.add("assistant", question, "")
         if row == len(self.path):
             self._append(answer)
         else:
             self._show_path(row)
-        self._begin(Answer(answer, Tokens(), self._thread.tree, by_ids=False))
+        tree = self._thread.tree
+        self._begin(Answer(answer, Tokens(), tree, by_ids=False, changes=changes))
 
     def _continue(self, message: Message, row: int) -> None:
-        tokens, before = self.tokens(row), message.stats
+        tokens, before, changes = self.tokens(row), message.stats, message.changes
         by_ids = self._same_model(message) and tokens.begin == 0 and len(tokens) > 0
         text, tokens = continued(message, tokens, by_ids)
         if self._thread.tree.has_children(message):
@@ -307,7 +326,7 @@ class ChatState(QObject):
             self._show_path(row)
         else:
             message.text, message.finish, message.problem = text, "", ""
-        self._begin(Answer(message, tokens, self._thread.tree, by_ids, before))
+        self._begin(Answer(message, tokens, self._thread.tree, by_ids, before, changes))
 
     def _branch(self, row: int, index: int, alternative: int) -> None:
         message, tokens = self.path[row], self.tokens(row)
@@ -315,7 +334,8 @@ class ChatState(QObject):
         text, tokens = branched(message, tokens, index, alternative, by_ids)
         sibling = self._thread.add("assistant", self._thread.parent(message), text)
         self._show_path(row)
-        self._begin(Answer(sibling, tokens, self._thread.tree, by_ids))
+        tree, changes = self._thread.tree, message.changes
+        self._begin(Answer(sibling, tokens, tree, by_ids, changes=changes))
 
     def _delete(self, row: int) -> None:
         gone = self._thread.delete(row)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.protocol import PictureLimits, Stats
+from engine.protocol import Change, PictureLimits, Stats
 
 Role = Literal["user", "assistant"]
 TITLE = 48  # characters of a title made from the first question
@@ -50,6 +50,11 @@ class Message:
     def seed(self) -> int | None:
         """What drew the answer."""
         return self.stats.seed if self.stats is not None else None
+
+    @property
+    def changes(self) -> list[Change]:
+        """How the model was changed that wrote it; empty: not at all."""
+        return self.stats.changes if self.stats is not None else []
 
 
 def title_of(question: str, pictures: Sequence[Picture] = ()) -> str:

@@ -107,9 +107,8 @@ class Thread:
         rows: Iterable[int] = range(len(self.path) - 1, -1, -1)  # most often the last
         return next((row for row in rows if self.path[row] is message), None)
 
-    def tokens(self, row: int) -> Tokens:
-        """The tokens of the answer at `row`, read when first asked for."""
-        message = self.path[row]
+    def tokens(self, message: Message) -> Tokens:
+        """The tokens of an answer, read when first asked for."""
         if message.id not in self._tokens:
             self._tokens[message.id] = self._store.tokens(message)
         return self._tokens[message.id]
