@@ -25,6 +25,7 @@ from app.state.talk.disk.store import ChatStore
 from app.state.tensors.probes import ProbesState
 from app.state.tensors.tensors import TensorsState
 from app.state.token.token import TokenState
+from app.state.trial.trial import TrialState
 from app.work import close_jobs
 from engine.settings import KEPT, EngineOptions
 
@@ -78,6 +79,7 @@ class Workbench(QObject):
         self.downloads = Downloads(lambda: self.preferences.models_folder, self)
         self.file = ModelState(self.client, self)
         self.selection = Selection(self)
+        self.trial = TrialState(self.client, self.session, self.chat, self)
         self.token = TokenState(
             self.session, self.chat, self.selection, self.file, self.preferences, self
         )

@@ -15,6 +15,7 @@ from app.views.models.terms import TermsView
 from app.views.preferences import PreferencesView
 from app.views.talk.pictures.viewer import PictureViewer
 from app.views.talk.prompt import PromptView
+from app.views.trial.trial import TrialView
 from app.widgets.commands import Actions
 from app.widgets.overlays.sheet import Sheet
 from app.widgets.pictures.loader import PictureLoader
@@ -42,6 +43,9 @@ class Sheets(QObject):
         self._viewer = Sheet(parent, self.viewer, *LARGEST)
         self.viewer.done.connect(self._viewer.dismiss)
         self._viewer.closed.connect(self.viewer.forget)
+        self.trial = TrialView(bench)
+        self._trial = Sheet(parent, self.trial, 1000, 680)
+        self.trial.done.connect(self._trial.dismiss)
         self._prompt = Sheet(parent, self.prompt, 720, 560)
         self.prompt.done.connect(self._prompt.dismiss)
         self._chooser = Sheet(parent, self.chooser, 960, 640)
@@ -63,6 +67,7 @@ class Sheets(QObject):
             self._terms,
             self._palette,
             self._prompt,
+            self._trial,
             self._preferences,
             self._chooser,
             self._file,
@@ -97,6 +102,11 @@ class Sheets(QObject):
     def show_prompt(self) -> None:
         self.prompt.refresh()
         self._prompt.open()
+
+    def show_trial(self) -> None:
+        """The form for a change, and what it made of the last answer."""
+        self.trial.refresh()
+        self._trial.open()
 
     def show_pictures(self, pictures: Sequence[Picture], place: int, seen: bool = False) -> None:
         """One of several, in full; with `seen` as the model sees it."""

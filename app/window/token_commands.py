@@ -31,6 +31,15 @@ TOKEN: tuple[Command[Desk], ...] = (
         enabled=_has_word,
     ),
     Command(
+        id="token.trial",
+        title="Try a change…",
+        run=lambda w: w.sheets.show_trial(),
+        menu="Chat",
+        key="Ctrl+Shift+Y",
+        icon="sliders",
+        enabled=lambda w: w.bench.session.model is not None,
+    ),
+    Command(
         id="token.picture",
         title="Copy how the word came to be as a picture",
         run=lambda w: w.inspector.view(TokenView).copy_picture(),

@@ -1,10 +1,12 @@
 """Numbers of an answer and of a stage of work, in words: one source for every place."""
 
+from collections.abc import Sequence
+
 from app.state.session import StageProgress
 from app.state.talk.message import Message
 from app.widgets.numbers import duration, grouped
 from app.words import STAGES
-from engine.protocol import Stats
+from engine.protocol import Change, Stats
 
 ENDS = {
     "length": "maximum length reached",
@@ -15,11 +17,14 @@ ENDS = {
     "edited": "edited",
 }
 WAITING = "Waiting for the first token"
+CHANGED = {"layer": "", "attention": "attention of ", "feed_forward": "feed-forward of "}
 
 
 def summary(message: Message) -> str:
     """One quiet line under an answer, what matters most first: its end may be cut off."""
     stats, parts = message.stats, []
+    if message.changes:
+        parts.append(f"changed: {said_of_all(message.changes)}")
     if message.finish in ENDS:
         parts.append(ENDS[message.finish])
     if stats is not None and stats.n_generated:
@@ -34,6 +39,20 @@ def summary(message: Message) -> str:
     if stats is not None and stats.n_generated:
         parts.append(f"seed {stats.seed}")
     return "  ·  ".join(parts)
+
+
+def said_of(change: Change) -> str:
+    """As it stands under an answer: layer 12 left out."""
+    head = "" if change.head is None else f"head {change.head}, "
+    part = "" if change.head is not None else CHANGED[change.part]
+    how = "left out" if change.factor == 0 else f"× {change.factor:g}"
+    return f"{head}{part}layer {change.layer} {how}"
+
+
+def said_of_all(changes: Sequence[Change]) -> str:
+    """All of them, in one line that begins with a capital."""
+    said = "; ".join(map(said_of, changes))
+    return said[:1].upper() + said[1:]
 
 
 def stage_title(stage: StageProgress | None) -> str:
@@ -80,6 +99,7 @@ def details(message: Message) -> str:
         f" {stats.decode_rate:.1f} per second",
         f"Context: {grouped(stats.n_context)} tokens",
         f"Seed {stats.seed}",
+        *([f"Tried with a change: {said_of_all(stats.changes)}"] if stats.changes else []),
     ]
     if stats.n_truncated:
         lines.append(f"{grouped(stats.n_truncated)} tokens of the prompt were left out")

@@ -16,6 +16,7 @@ from engine.protocol import (
     Failed,
     Finished,
     ForeseenMemory,
+    Generate,
     Load,
     Loaded,
     Look,
@@ -121,6 +122,8 @@ class ScriptedEngine(Engine):
     def end(self, reason: str = "stop", n: int = 40, seed: int = 7) -> None:
         """The answer is over."""
         stats = Stats(120, 30, n, 0.001, 0.4, 0.213, n / 143, seed, 120 + n)
+        asked = next((r for r in reversed(self.asked) if isinstance(r, Generate)), Generate(0))
+        stats = msgspec.structs.replace(stats, changes=asked.changes)
         self.say(Finished(self.last.id, reason, stats))
 
 

@@ -1,0 +1,1 @@
+"""An answer tried with a change of the model."""

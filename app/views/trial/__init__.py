@@ -1,0 +1,1 @@
+"""The sheet that tries a change."""

@@ -1,0 +1,248 @@
+"""A change is tried: what counts how much, and the answer with it beside the one without."""
+
+import numpy as np
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QApplication,
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QScrollArea,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.state.trial.trial import Floats, TriedAnswer
+from app.state.workbench import Workbench
+from app.theme.tokens import GRID, PADDING
+from app.views.talk.statistics import said_of_all
+from app.widgets.basics import Button, IconButton, divider, label
+from app.widgets.controls.number_slider import NumberSlider
+from app.widgets.tokens.bands import band_of_probability
+from app.widgets.tokens.text import TokenText
+from engine.protocol import Change, ChangedPart
+
+HEAD = "head"
+PARTS: dict[str, str] = {
+    "layer": "A whole layer",
+    "attention": "A layer's attention",
+    "feed_forward": "A layer's feed-forward",
+    HEAD: "One head of attention",
+}
+HELP = "What it adds: 0 leaves it out, 1 is as it is, 2 is twice as much"
+NOTE = (
+    "The file stays as it is. The answer becomes a branch that says what was changed; after it the"
+    " model is itself again and reads the chat anew."
+)
+UNKNOWN_LAYERS = 1 << 10  # of a model that nothing is known of; the engine refuses those not there
+
+
+class TrialView(QWidget):
+    """A form, and below it both answers: each word as likely as the other model finds it."""
+
+    done = Signal()
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self.setAccessibleName("Try a change")
+        self._bench, self._trial = bench, bench.trial
+        self.part, self.layer, self.head = QComboBox(), QSpinBox(), QSpinBox()
+        for kind, title in PARTS.items():
+            self.part.addItem(title, kind)
+        self._head_name = label("Head")
+        named = ((self.part, "Part"), (self.layer, "Layer"), (self.head, "Head"))
+        for widget, name in named:
+            widget.setAccessibleName(name)
+        self.factor = NumberSlider("Multiplied by", HELP, 0.0, 2.0, 2.0, 2, "0")
+        self.try_it = Button("Answer again", self._start, kind="primary")
+        self.stop = Button("Stop", bench.chat.stop)
+        self.copy = IconButton("copy", "Copy both answers as a table", self.copy_table)
+        self.says = label("", tone="quiet", wrap=True)
+        self.plain, self.changed = _Side("As it is"), _Side("Changed")
+        for one in (self.plain, self.changed):
+            one.text.pointed.connect(lambda at, one=one: self._point(one, at))
+            one.text.placed.connect(lambda at, one=one: self._point(one, at))
+        self.under = label("", wrap=True)
+        self._lay_out()
+        self.setFocusProxy(self.part)
+        self.part.currentIndexChanged.connect(self._part_chosen)
+        self._trial.updated.connect(self.show_both)
+        bench.chat.busy_changed.connect(self.show_both)
+        bench.chat.message_changed.connect(self._grown)
+        self._part_chosen()
+
+    def refresh(self) -> None:
+        """Take what is selected; compare the last answer where it was tried with a change."""
+        selected, parts = self._bench.selection.now, self._bench.token.parts
+        self.layer.setRange(0, (parts.n_layer if parts else UNKNOWN_LAYERS) - 1)
+        self.head.setRange(0, (parts.n_head if parts else UNKNOWN_LAYERS) - 1)
+        if selected.layer is not None:
+            self.layer.setValue(selected.layer)
+        if selected.head is not None:
+            self.head.setValue(selected.head)
+            self.part.setCurrentIndex(list(PARTS).index(HEAD))
+        row = self._trial.row_to_try()
+        if row is not None and not self._trial.changes:
+            self._trial.show(self._bench.chat.path[row])
+        self.show_both()
+
+    @property
+    def change(self) -> Change:
+        """What the form says."""
+        kind = str(self.part.currentData())
+        factor = round(self.factor.value, 2)
+        if kind == HEAD:
+            return Change(self.layer.value(), "attention", self.head.value(), factor)
+        part: ChangedPart = kind  # type: ignore[assignment]
+        return Change(self.layer.value(), part, None, factor)
+
+    def show_both(self, _: object = None) -> None:
+        """What there is by now."""
+        chat, both = self._bench.chat, self._trial.answers()
+        self.try_it.setEnabled(not chat.busy and self._trial.row_to_try() is not None)
+        self.stop.setEnabled(chat.busy)
+        self.copy.setEnabled(both is not None)
+        self.says.setText(self._status(both is not None))
+        for side in (self.plain, self.changed):
+            side.setVisible(both is not None)
+        if both is not None:
+            plain, changed = both
+            self.plain.show_answer("As it is", plain, plain.changed)
+            self.changed.show_answer(said_of_all(self._trial.changes), changed, changed.plain)
+
+    def copy_table(self) -> None:
+        """Both answers, a line for each word: as it is, changed."""
+        both = self._trial.answers()
+        if both is None:
+            return
+        lines = ["answer\tword\tas it is\tchanged"]
+        for name, one in zip(("as it is", "changed"), both, strict=True):
+            for at in range(len(one.tokens)):
+                found = (_percent(_at(scores, at)) for scores in (one.plain, one.changed))
+                lines.append("\t".join([name, _word(one, at), *found]))
+        QApplication.clipboard().setText("\n".join(lines))
+
+    def _status(self, has_both: bool) -> str:
+        if self._trial.problem:
+            return self._trial.problem
+        if self._bench.chat.busy:
+            return "The answer is being written."
+        if self._trial.busy:
+            return "Each answer is read by the other model…"
+        if has_both:
+            return "Each word is painted by how likely the other model finds it."
+        if self._trial.row_to_try() is None:
+            return "Ask something first: the last question is answered once more. " + NOTE
+        return NOTE
+
+    def _start(self) -> None:
+        self._trial.start([self.change])
+        self.show_both()
+
+    def _part_chosen(self) -> None:
+        of_head = self.part.currentData() == HEAD
+        self._head_name.setVisible(of_head)
+        self.head.setVisible(of_head)
+
+    def _grown(self, _: int) -> None:
+        if self._trial.changes:
+            self.show_both()
+
+    def _point(self, side: "_Side", at: int | None) -> None:
+        if at is None or side.answer is None or at >= len(side.answer.tokens):
+            self.under.setText("")
+            return
+        one = side.answer
+        plain, changed = (_percent(_at(scores, at)) for scores in (one.plain, one.changed))
+        self.under.setText(f"“{_word(one, at)}”: as it is {plain}, changed {changed}")
+
+    def _lay_out(self) -> None:
+        form = QHBoxLayout()
+        form.setSpacing(GRID)
+        form.addWidget(self.part, 1)
+        for name, widget in ((label("Layer"), self.layer), (self._head_name, self.head)):
+            name.setBuddy(widget)
+            form.addWidget(name)
+            form.addWidget(widget)
+        sides = QHBoxLayout()
+        sides.setSpacing(PADDING)
+        sides.addWidget(self.plain, 1)
+        sides.addWidget(self.changed, 1)
+        row = QHBoxLayout()
+        row.addWidget(self.copy)
+        row.addStretch(1)
+        row.addWidget(self.stop)
+        row.addWidget(self.try_it)
+        row.addWidget(Button("Close", self.done.emit))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        column.setSpacing(GRID)
+        column.addWidget(label("Try a change", size="strong"))
+        column.addLayout(form)
+        column.addWidget(self.factor)
+        column.addWidget(self.says)
+        column.addWidget(divider())
+        column.addLayout(sides, 1)
+        column.addWidget(self.under)
+        column.addLayout(row)
+
+
+class _Side(QWidget):
+    """One answer under what made it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.answer: TriedAnswer | None = None
+        self.title: QLabel = label(name, size="strong", wrap=True)
+        self.facts = label("", tone="quiet", wrap=True)
+        self.text = TokenText(f"Answer, {name.lower()}")
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setFrameShape(QScrollArea.Shape.NoFrame)
+        scroll.setWidget(self.text)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID // 2)
+        column.addWidget(self.title)
+        column.addWidget(self.facts)
+        column.addWidget(scroll, 1)
+
+    def show_answer(self, title: str, answer: TriedAnswer, by: Floats | None) -> None:
+        """Painted by what another model makes of it, once that is known."""
+        self.answer = answer
+        tokens, text = answer.tokens, answer.message.text
+        ends = [tokens.end(i) for i in range(len(tokens))]
+        bands = [None if by is None else _band(by[i]) for i in range(len(ends))]
+        self.title.setText(title)
+        self.facts.setText(_facts(answer, by))
+        self.text.set_tokens(text, tokens.begin, ends, bands)
+
+
+def _facts(answer: TriedAnswer, by: Floats | None) -> str:
+    n = len(answer.tokens)
+    words = "1 token" if n == 1 else f"{n} tokens"
+    if by is None or not n:
+        return words
+    bits = -float(np.mean(by)) / float(np.log(2))
+    return f"{words}, to the other model {bits:.2f} bits each"
+
+
+def _band(logprob: float) -> int | None:
+    return None if np.isnan(logprob) else band_of_probability(float(np.exp(logprob)))
+
+
+def _at(scores: Floats | None, at: int) -> float | None:
+    return None if scores is None or np.isnan(scores[at]) else float(np.exp(scores[at]))
+
+
+def _percent(probability: float | None) -> str:
+    if probability is None:
+        return "–"
+    return "< 0.1 %" if probability < 0.001 else f"{100 * probability:.1f} %"
+
+
+def _word(one: TriedAnswer, at: int) -> str:
+    text = one.message.text[one.tokens.start(at) : one.tokens.end(at)]
+    return text.replace("\n", "↵").replace("\t", " ").strip() or "␣"
