@@ -28,8 +28,8 @@ from engine.protocol import Memory
 from tests.app.helpers import numbers
 from tests.app.helpers.records import memory
 from tests.app.helpers.scripted import ScriptedEngine
-from tests.app.window import graph_scenes, layer_scenes
 from tests.app.window import test_screenshots as scenes
+from tests.app.window.scenes import graph_scenes, layer_scenes
 
 DOES_SOMETHING = (
     QAbstractButton,

@@ -25,7 +25,7 @@ from tests.app.helpers import inside, numbers
 from tests.app.helpers.records import MIB, events, memory, refused, step_times
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.helpers.seeing import bring, landscape, load_seeing, price, show, tiled, until, whole
-from tests.app.window import graph_scenes, layer_scenes, trial_scenes
+from tests.app.window.scenes import graph_scenes, layer_scenes, trial_scenes
 
 Plan = Callable[[int, int], PicturePlan]
 SIZES = ((1600, 1000), (1100, 700))

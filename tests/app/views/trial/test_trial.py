@@ -9,7 +9,7 @@ from app.views.talk.statistics import said_of, summary
 from app.views.trial.trial import HEAD, PARTS
 from app.window.main_window import MainWindow
 from engine.protocol import Change, Generate, ScoreAnswer
-from tests.app.window.trial_scenes import PLAIN, TRIED, client, trial, trial_form
+from tests.app.window.scenes.trial_scenes import PLAIN, TRIED, client, trial, trial_form
 
 
 def test_the_form_takes_the_selection_and_asks_for_the_change(window: MainWindow) -> None:
