@@ -35,7 +35,7 @@ def model(request: pytest.FixtureRequest, architecture: str, tmp_path: Path) -> 
     path = write_tiny(tmp_path / "tiny.gguf", architecture)
     with load(path, device=request.param, ctx=64) as model:
         stepper = model.loaded.stepper
-        model.loaded.stepper = replace(stepper, built=replace(stepper.built, planes=1))
+        model.loaded.room.stepper = replace(stepper, built=replace(stepper.built, planes=1))
         yield model
 
 
