@@ -117,10 +117,10 @@ class _Examination:
         return self._look(sequence, part, extras), record
 
     def _look(self, sequence: Sequenced, part: Sequence[Item], extras: Extras) -> Glance:
-        asked, built = self.request, self.model.built
-        attending = () if asked.attention_layers is None else tuple(built.layers)
-        patterns = tuple(asked.probes)
-        step = sequence.begin(part, extras, probes=InsideProbes(patterns, asked.lens, attending))
+        inside = self.request.lens or self.request.attention_layers is not None
+        layers = tuple(self.model.built.layers) if inside else ()
+        patterns = tuple(self.request.probes)
+        step = sequence.begin(part, extras, probes=InsideProbes(patterns, layers))
         logits = step()
         wanted = {node for _, node in Probes(patterns).of(step.plan.outline.graph)}
         self.results = [one for one in step.probed() if one.node in wanted]

@@ -26,25 +26,23 @@ _RESIDUAL = re.compile(r"(?:l_out|l_out_changed|deepstack_out)-(\d+)")
 
 @dataclass(frozen=True)
 class InsideProbes(Probes):
-    """Beside what patterns name: where `layers`, the result of each, and the queries that enter the
-    attention of those that keep keys, `attending`.
+    """Beside what patterns name: what each of the model's `layers` gives, and the queries that
+    enter the attention of those that keep keys. Always both, so that one plan serves all.
     """
 
-    layers: bool = False
-    attending: tuple[LayerCache | None, ...] = ()
+    layers: tuple[LayerCache | None, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.patterns or self.layers or self.attending)
+        return bool(self.patterns or self.layers)
 
     def of(self, graph: Graph) -> Iterator[tuple[ResultKey, Tensor]]:
         """The results, in order. A query that no pattern names has no name: it may be one that this
         graph alone gave it.
         """
         wanted = {node: key for key, node in super().of(graph)}
-        if self.layers:
-            named = ((key, node) for key, node in named_results(graph))
-            wanted |= {node: key for key, node in named if layer_of(node) is not None}
-        for one in lookings(graph, self.attending):
+        named = named_results(graph) if self.layers else ()
+        wanted |= {node: key for key, node in named if layer_of(node) is not None}
+        for one in lookings(graph, self.layers):
             wanted.setdefault(one.q, ResultKey("", one.layer))
         for node in graph.nodes:
             if node in wanted:

@@ -70,8 +70,7 @@ class TokenWatch(LiveWatch):
         self._is_look = self._is_wanted(live) and self._budget.is_due()
         if not self._is_look:
             return super().probes(live)
-        attending = tuple(self._model.built.layers) if live.attention else ()
-        return InsideProbes(tuple(live.probes), live.lens, attending)
+        return InsideProbes(tuple(live.probes), tuple(self._model.built.layers))
 
     def looks(self, live: Live) -> bool:
         return super().looks(live) or self._is_wanted(live)
