@@ -61,7 +61,7 @@ class WindowPreferences(msgspec.Struct, frozen=True):
     chats_shown: bool = True
     inspector_shown: bool = True
     inspector_wide: bool = False
-    tab: Name = "memory"
+    tab: Name = "token"
 
 
 class Preferences(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QWidget
 
 from app.state.selection import BadLink
@@ -51,6 +51,13 @@ class Tabled(Protocol):
     def as_table(self) -> bool: ...
 
     def toggle_table(self) -> None: ...
+
+
+@runtime_checkable
+class Pictured(Protocol):
+    """A view that makes its own picture, of more than the screen shows of it."""
+
+    def picture(self) -> QImage: ...
 
 
 def tabled(w: Desk) -> Tabled:
@@ -102,7 +109,8 @@ def copy_picture(w: Desk) -> None:
     """Put a picture of the view that is looked at on the clipboard, and say so."""
     title = w.inspector.title(w.inspector.front)
     words = caption(w.bench, title, w.inspector.selection.text, datetime.now())
-    picture = picture_of(w.inspector.page(w.inspector.front), words)
+    view = w.inspector.page(w.inspector.front)
+    picture = view.picture() if isinstance(view, Pictured) else picture_of(view, words)
     QGuiApplication.clipboard().setImage(picture)
     size = f"{picture.width()} × {picture.height()}"
     w.talk.notices.news("picture", f"Copied a picture of {title}, {size} pixels.", "good")

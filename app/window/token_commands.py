@@ -40,12 +40,6 @@ TOKEN: tuple[Command[Desk], ...] = (
         enabled=lambda w: w.bench.session.model is not None,
     ),
     Command(
-        id="token.picture",
-        title="Copy how the word came to be as a picture",
-        run=lambda w: w.inspector.view(TokenView).copy_picture(),
-        enabled=_has_word,
-    ),
-    Command(
         id="token.text",
         title="Copy how the word came to be as text",
         run=lambda w: w.inspector.view(TokenView).copy_text(),

@@ -8,7 +8,7 @@ import numpy as np
 from app.state.token.context import ContextMap, Part
 from app.state.token.readings import Floats, strongest
 
-MOST_LIT = 240  # items that are lit at once
+MOST_LIT = 160  # items that are lit at once
 FAINTEST = 0.1  # of the brightest: what is less is not lit
 LISTED = 12
 

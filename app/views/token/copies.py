@@ -25,7 +25,8 @@ def captions(bench: Workbench, word: str) -> list[str]:
     prompt = " ".join(asked.split())
     short = prompt if len(prompt) <= LONGEST else f"{prompt[: LONGEST - 1]}…"
     seed = path[-1].seed if path else None
-    lines.append(f"Model: {session.model_title or UNKNOWN}")
+    device = session.model.device_name if session.model is not None else ""
+    lines.append(f"Model: {session.model_title or UNKNOWN}{f', on {device}' if device else ''}")
     lines.append(f"Prompt: {short or UNKNOWN}")
     lines.append(f"Seed: {UNKNOWN if seed is None else seed}")
     return lines

@@ -20,12 +20,11 @@ NOTHING = "Click a word in the chat to see how it came to be."
 
 
 class TokenHead(QWidget):
-    """`copy_picture`, `copy_text` and `toggle_table` are what its buttons do."""
+    """`copy_text` and `toggle_table` are what its buttons do."""
 
     def __init__(
         self,
         bench: Workbench,
-        copy_picture: Callable[[], object],
         copy_text: Callable[[], object],
         toggle_table: Callable[[], object],
     ) -> None:
@@ -42,7 +41,6 @@ class TokenHead(QWidget):
         self.live.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.live.clicked.connect(lambda: state.toggle_live())
         self.newest = Button("Newest word", state.follow, "link")
-        self.picture = IconButton("picture", "Copy as picture", copy_picture)
         self.text = IconButton("copy", "Copy as text", copy_text)
         self.switch = IconButton("table", "Show as tables (Ctrl+T)", toggle_table)
         self.about = label("", "quiet", "small", wrap=True)
@@ -132,7 +130,7 @@ class TokenHead(QWidget):
         line.addWidget(self.after)
         line.addSpacing(GRID // 2)
         line.addWidget(self.word, 1)
-        for widget in (self.newest, self.live, self.picture, self.text, self.switch):
+        for widget in (self.newest, self.live, self.text, self.switch):
             line.addWidget(widget)
         status = QHBoxLayout()
         status.setSpacing(GRID)

@@ -14,6 +14,7 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPen,
+    QResizeEvent,
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -29,6 +30,7 @@ OUTPUT = "out"
 EMPTY = "A row for each layer of the model that is open: the words it would say."
 CELL, CLIMB, LABEL = 62, 90, 30  # pixels of a word, of the climb, of a layer's number
 ABOVE = 22  # the titles
+EMPTY_ROWS = 4  # that EMPTY has room in
 _CENTER = Qt.AlignmentFlag.AlignCenter
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 _TOP = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
@@ -50,6 +52,7 @@ class LensChart(QWidget):
         self._n_layer = 0
         self.row, self.column = 0, 0  # as shown: row 0 is on top
         self._selected: int | None = None
+        self._measure()
         self.setAccessibleName("Logit lens")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
@@ -62,6 +65,7 @@ class LensChart(QWidget):
         self.reading, self._n_layer = reading, n_layer
         self._layers = reading.layers[::-1] if reading is not None else [*range(n_layer)][::-1]
         self.row = min(self.row, max(len(self._layers) - 1, 0))
+        self._measure()
         self.updateGeometry()
         self._tell()
         self.update()
@@ -102,57 +106,49 @@ class LensChart(QWidget):
 
     # Where things are
 
-    @property
-    def row_height(self) -> float:
-        rows = max(len(self._layers), 1)
-        least = QFontMetricsF(fonts.small()).height() + 3
-        return max(least, min((self.height() - self._above()) / rows, 2 * least))
-
     def columns(self) -> int:
         """How many words a row has room for."""
-        room = self._climb().left() - self._label() - GRID
+        return self._columns
+
+    @property
+    def row_height(self) -> float:
+        return self._tall
+
+    def _measure(self) -> None:
+        """Reckon what all rows share; again for another size, text or reading."""
+        metrics = QFontMetricsF(fonts.small())
+        rows, least = max(len(self._layers), 1), metrics.height() + 3
+        self._above, self._label = fonts.px(ABOVE), fonts.px(LABEL)
+        self._tall = max(least, min((self.height() - self._above) / rows, 2 * least))
+        self._numbers = metrics.horizontalAdvance("262\u2009144  < 0.1 %") + 2 * GRID
+        right = self.width() - self._numbers
+        room = right - self._label - 2 * fonts.px(CELL)
+        wide = min(max(room * 0.3, fonts.px(CLIMB) / 2), fonts.px(CLIMB))
+        self.climb = QRectF(right - wide, self._above, wide, len(self._layers) * self._tall)
+        room = self.climb.left() - self._label - GRID
         most = self.reading.width if self.reading is not None else 8
-        return max(1, min(most, int(room // fonts.px(CELL))))
+        self._columns = max(1, min(most, int(room // fonts.px(CELL))))
+        self._wide = room / self._columns
 
     def cell_area(self, row: int, column: int) -> QRectF:
         """Where a word stands."""
-        wide = (self._climb().left() - GRID - self._label()) / self.columns()
-        area = self.row_area(row)
-        return QRectF(self._label() + column * wide, area.top(), wide, area.height())
+        top = self._above + row * self._tall
+        return QRectF(self._label + column * self._wide, top, self._wide, self._tall)
 
     def row_area(self, row: int) -> QRectF:
-        tall = self.row_height
-        return QRectF(0, self._above() + row * tall, self.width(), tall)
+        return QRectF(0, self._above + row * self._tall, self.width(), self._tall)
 
     def sizeHint(self) -> QSize:  # noqa: N802
         return QSize(fonts.px(420), self.minimumSizeHint().height())
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
         tall = QFontMetricsF(fonts.small()).height() + 3
-        return QSize(fonts.px(240), round(self._above() + len(self._layers) * tall) + 1)
-
-    def _above(self) -> float:
-        return fonts.px(ABOVE)
-
-    def _label(self) -> float:
-        return fonts.px(LABEL)
-
-    def _numbers(self) -> float:
-        """The width of rank and share."""
-        metrics = QFontMetricsF(fonts.small())
-        return metrics.horizontalAdvance("262\u2009144  < 0.1 %") + 2 * GRID
-
-    def _climb(self) -> QRectF:
-        """Where the line is drawn."""
-        right = self.width() - self._numbers()
-        room = right - self._label() - 2 * fonts.px(CELL)
-        wide = min(max(room * 0.3, fonts.px(CLIMB) / 2), fonts.px(CLIMB))
-        top = self._above()
-        return QRectF(right - wide, top, wide, len(self._layers) * self.row_height)
+        rows = len(self._layers) or EMPTY_ROWS
+        return QSize(fonts.px(240), round(fonts.px(ABOVE) + rows * tall) + 1)
 
     def _at(self, point: QPointF) -> tuple[int, int | None] | None:
-        row = int((point.y() - self._above()) // self.row_height)
-        if point.y() < self._above() or not 0 <= row < len(self._layers):
+        row = int((point.y() - self._above) // self.row_height)
+        if point.y() < self._above or not 0 <= row < len(self._layers):
             return None
         inside = (n for n in range(self.columns()) if self.cell_area(row, n).contains(point))
         return row, next(inside, None)
@@ -179,9 +175,9 @@ class LensChart(QWidget):
         painter.setPen(QColor(tokens().quiet))
         if not self._layers:
             return
-        high, climb = self._above(), self._climb()
-        painter.drawText(QRectF(0, 0, self._label() - 6, high), _RIGHT, "#")
-        words = QRectF(self._label() + 4, 0, climb.left() - self._label() - GRID, high)
+        high, climb = self._above, self.climb
+        painter.drawText(QRectF(0, 0, self._label - 6, high), _RIGHT, "#")
+        words = QRectF(self._label + 4, 0, climb.left() - self._label - GRID, high)
         _write(painter, words, _LEFT, ("what each layer would say", "would say"))
         text = f"rank of “{shown(self.reading.wanted_text)}”" if self.reading is not None else ""
         right = QRectF(climb.left(), 0, self.width() - climb.left(), high)
@@ -192,7 +188,7 @@ class LensChart(QWidget):
         if layer == self._selected:
             painter.fillRect(area, QColor(now.selection))
         painter.setPen(QColor(now.text if layer == self._selected else now.quiet))
-        name = QRectF(0, area.top(), self._label() - 6, area.height())
+        name = QRectF(0, area.top(), self._label - 6, area.height())
         painter.drawText(name, _RIGHT, self.title_of(layer))
         reading = self.reading
         if reading is None:
@@ -214,7 +210,7 @@ class LensChart(QWidget):
                 painter.setPen(QPen(QColor(now.warn), 1.5))
                 painter.drawRect(cell.adjusted(0.5, 0.5, -0.5, -0.5))
         painter.setFont(fonts.small())
-        numbers = QRectF(self._climb().right(), area.top(), self._numbers() - 2, area.height())
+        numbers = QRectF(self.climb.right(), area.top(), self._numbers - 2, area.height())
         first = reading.rank[at] == 1
         painter.setPen(QColor(now.text if first else now.quiet))
         painter.drawText(numbers, _RIGHT, percent(float(reading.probability[at])))
@@ -223,7 +219,7 @@ class LensChart(QWidget):
 
     def _paint_climb(self, painter: QPainter, reading: LensReading) -> None:
         """The rank as a line, rank 1 at the right; the probability as bars behind it."""
-        now, area = tokens(), self._climb()
+        now, area = tokens(), self.climb
         worst = max(int(reading.rank.max()), 2)
         dots = []
         for row in range(len(reading)):
@@ -249,7 +245,7 @@ class LensChart(QWidget):
             line = self.row_area(len(reading) - 1 - leads)
             painter.setPen(QPen(QColor(now.warn), 1, Qt.PenStyle.DashLine))
             y = line.bottom()
-            painter.drawLine(QPointF(self._label(), y), QPointF(area.right(), y))
+            painter.drawLine(QPointF(self._label, y), QPointF(area.right(), y))
 
     def _paint_cursor(self, painter: QPainter) -> None:
         if not self.hasFocus() or not self._layers:
@@ -315,7 +311,12 @@ class LensChart(QWidget):
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
         if event.type() in TEXT_SIZE:
+            self._measure()
             self.updateGeometry()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._measure()
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
         super().focusInEvent(event)

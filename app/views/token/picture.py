@@ -11,7 +11,14 @@ from app.views.talk.pictures.seen import tiled_of
 from app.views.token.words import percent
 from app.widgets.basics import TEXT_SIZE, label
 from app.widgets.pictures.cells import Cell, CellPictures
-from engine.protocol import Failed, PicturePlan, PictureSeen, PlacedRows, ShowPicture
+from engine.protocol import (
+    Failed,
+    PictureLimits,
+    PicturePlan,
+    PictureSeen,
+    PlacedRows,
+    ShowPicture,
+)
 
 HIGH = 220  # pixels
 
@@ -21,7 +28,7 @@ class LookedAtPicture(QWidget):
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
-        self._state = bench.token
+        self._state, self._chat = bench.token, bench.chat
         self._asked = Latest(bench.client)
         self._digest = ""
         self._plan: PicturePlan | None = None
@@ -50,7 +57,8 @@ class LookedAtPicture(QWidget):
         if rows.digest != self._digest:
             self._digest, self._plan = rows.digest, None
             self.views.show_pictures([])
-            self._asked.ask(ShowPicture(0, rows.digest), self._show, self._failed)
+            request = ShowPicture(0, rows.digest, self._limits(rows.digest))
+            self._asked.ask(request, self._show, self._failed)
         self._shade()
 
     def weights(self) -> dict[Cell, float]:
@@ -81,6 +89,14 @@ class LookedAtPicture(QWidget):
         most = max(shares, key=lambda picture: shares[picture])
         piece = next(rows for rows in inside.context.rows if rows.picture == most)
         return piece, shares[most]
+
+    def _limits(self, digest: str) -> PictureLimits:
+        """What a picture of the chat may take, by what the engine calls it."""
+        path = self._chat.path
+        digests = self._chat.brought.digests(path)
+        pictures = (picture for message in path for picture in message.pictures)
+        found = (one.limits for one in pictures if digests.get(one.hash) == digest)
+        return next(found, PictureLimits())
 
     def _show(self, seen: PictureSeen) -> None:
         self._plan = seen.plan

@@ -1,11 +1,11 @@
 """Steps through numbers: one less, one more, or all of them on average."""
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.theme import fonts
-from app.widgets.basics import Button, IconButton, label
+from app.widgets.basics import TEXT_SIZE, Button, IconButton, label
 
 NUMBER = 40  # pixels
 
@@ -36,18 +36,26 @@ class NumberStepper(QWidget):
         row.addWidget(self._value)
         row.addWidget(self.after)
         row.addWidget(self.all)
+        self._scale()
         self.show_value(None)
 
     def show_value(self, value: str | None) -> None:
         """A number, or None for all."""
         self._value.setText(self._all_says if value is None else value)
-        self._value.setMinimumWidth(fonts.px(NUMBER))
         self._value.setAccessibleName(f"{self._name} {self._value.text()}")
         self.all.setVisible(value is not None)
 
     @property
     def text(self) -> str:
         return self._value.text()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in TEXT_SIZE:
+            self._scale()
+
+    def _scale(self) -> None:
+        self._value.setMinimumWidth(fonts.px(NUMBER))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         steps = {

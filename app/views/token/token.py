@@ -1,7 +1,7 @@
 """How a word came to be: logit lens, attention, choice and time, beside or below each other."""
 
 from PySide6.QtCore import QEvent
-from PySide6.QtGui import QGuiApplication, QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtGui import QGuiApplication, QHideEvent, QImage, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QGridLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.state.workbench import Workbench
@@ -27,19 +27,19 @@ class TokenView(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._bench, self._state = bench, bench.token
-        self.head = TokenHead(bench, self.copy_picture, self.copy_text, self.toggle_table)
+        self.head = TokenHead(bench, self.copy_text, self.toggle_table)
         self.lens = LensChart()
         self.lens.pointed.connect(bench.selection.select_layer)
         self.lens.opened.connect(self._open_layer)
         self.attention = AttentionPanel(bench.token, bench.selection)
         self.attention.place_wanted.connect(bench.token.look_at)
-        self.patches = LookedAtPicture(bench)
+        self.looked_at = LookedAtPicture(bench)
         self.choice, self.time = ChoicePanel(), TimePanel()
         looks = QWidget()
         column = QVBoxLayout(looks)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.attention)
-        column.addWidget(self.patches)
+        column.addWidget(self.looked_at)
         self.sections = (
             Section("Logit lens", self.lens, self._lens_rows, 2),
             Section("Attention", looks, self.attention.rows, 0),
@@ -77,11 +77,9 @@ class TokenView(QWidget):
         for section in self.sections:
             section.show_table(as_table)
 
-    def copy_picture(self) -> None:
-        """Put the drawing on the clipboard, with the model, the prompt's beginning and the seed."""
-        QGuiApplication.clipboard().setPixmap(
-            picture_of(self._bench, self.head.caption, self._body)
-        )
+    def picture(self) -> QImage:
+        """All of the drawing, with the model, the prompt's beginning and the seed."""
+        return picture_of(self._bench, self.head.caption, self._body).toImage()
 
     def copy_text(self) -> None:
         """The same as text, with all numbers."""
@@ -100,7 +98,7 @@ class TokenView(QWidget):
         if lens is not self.lens.reading or lens is None:
             self.lens.show_reading(lens, parts.n_layer if parts is not None else 0)
         self.attention.refresh()
-        self.patches.refresh()
+        self.looked_at.refresh()
         waiting = "Shown once a word is looked at."
         choice = inside.choice if inside is not None else None
         recorded = state.recorded

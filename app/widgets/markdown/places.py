@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 NEAR = 400  # characters of source in which the next word is looked for: addresses of links are long
 _ADDRESS = re.compile(r"(?<=\])\([^()]*(\([^()]*\))?[^()]*\)")  # of a link: not shown
@@ -34,8 +35,7 @@ def shown_parts(
     source: str, shown: str, parts: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int] | None]:
     """Of each part of the source its range in `shown`; None where nothing of it is shown."""
-    source = _ADDRESS.sub(lambda address: " " * len(address[0]), source)
-    pieces = list(_aligned(source, shown))
+    pieces = _pieces(source, shown)
     ends = [found + length for _, found, length in pieces]
     ranges: list[tuple[int, int] | None] = []
     for first, last in parts:
@@ -73,6 +73,13 @@ def characters(text: str, position: int) -> int:
     return len(text.encode("utf-16-le")[: 2 * position].decode("utf-16-le", "ignore"))
 
 
+@lru_cache(64)
+def _pieces(source: str, shown: str) -> list[tuple[int, int, int]]:
+    """All of `_aligned`; asked for again and again while other words of a text are lit."""
+    source = _ADDRESS.sub(lambda address: " " * len(address[0]), source)
+    return list(_aligned(source, shown))
+
+
 def _aligned(source: str, shown: str) -> Iterator[tuple[int, int, int]]:
     """Words of both: where in `shown`, where in `source`, and how long.
 
@@ -81,14 +88,24 @@ def _aligned(source: str, shown: str) -> Iterator[tuple[int, int, int]]:
     """
     at = 0
     for word in _WORD.finditer(shown):
-        whole = re.compile(rf"(?<![^\W_]){re.escape(word[0])}(?![^\W_])")
-        found = whole.search(source, at, at + NEAR + len(word[0]))
-        if found is not None:
-            yield word.start(), found.start(), len(word[0])
-            at = found.end()
+        found = _whole_word(source, word[0], at, at + NEAR + len(word[0]))
+        if found >= 0:
+            yield word.start(), found, len(word[0])
+            at = found + len(word[0])
             continue
         for n, letter in enumerate(word[0]):
             place = source.find(letter, at, at + NEAR)
             if place >= 0:
                 yield word.start() + n, place, 1
                 at = place + 1
+
+
+def _whole_word(source: str, word: str, start: int, end: int) -> int:
+    """Where a word stands with no letter or digit beside it; -1 where it does not."""
+    place = source.find(word, start, end)
+    while place >= 0:
+        behind = source[place + len(word) : place + len(word) + 1]
+        if not (source[max(place - 1, 0) : place].isalnum() or behind.isalnum()):
+            return place
+        place = source.find(word, place + 1, end)
+    return -1

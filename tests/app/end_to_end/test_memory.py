@@ -27,9 +27,10 @@ Key = tuple[str, str, int | None]
 
 @pytest.fixture
 def window(qapp: QApplication, home_with_models: Path) -> Iterator[MainWindow]:
-    """A window that has never opened a model."""
+    """A window that has never opened a model, at its Memory tab."""
     with shown_window(qapp) as window:
         window.resize(1600, 1000)
+        window.panes.show_tab("memory")
         yield window
 
 

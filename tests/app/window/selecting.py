@@ -37,6 +37,7 @@ def client(window: MainWindow, tiny_path: Path, qtbot: QtBot) -> ScriptedEngine:
     client.say(step_times())
     qtbot.waitUntil(lambda: window.bench.file.content is not None)
     window.bench.selection.forget()
+    window.panes.show_tab("memory")
     QApplication.processEvents()
     return client
 
