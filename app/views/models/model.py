@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
@@ -12,6 +12,7 @@ from app.views.models.tables import MetadataPage, TensorsPage
 from app.views.models.tokenizer import TokenizerPage
 from app.widgets.basics import IconButton, label, set_tone
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.controls.fitted_tabs import FittedTabs
 from app.widgets.numbers import grouped, mib
 from engine.protocol import FileContent
 
@@ -27,14 +28,8 @@ class ModelView(QWidget):
         self.setAccessibleName("The model's file")
         self._title = ElidedLabel(size="strong")
         self._says = label(tone="quiet", wrap=True)
-        self.tabs = QTabBar()
-        self.tabs.setAccessibleName("Parts of the model's file")
+        self.tabs = FittedTabs("Parts of the model's file")
         self.tabs.setProperty("level", "second")
-        self.tabs.setDrawBase(False)
-        self.tabs.setExpanding(False)
-        self.tabs.setUsesScrollButtons(False)  # where there is little room words are shortened
-        self.tabs.setElideMode(Qt.TextElideMode.ElideRight)
-        self.tabs.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.metadata = MetadataPage(state)
         self.tensors = TensorsPage(bench)
         self.tokenizer = TokenizerPage(state)
@@ -46,7 +41,7 @@ class ModelView(QWidget):
             ("Tokenizer", self.tokenizer),
             ("Difference", self.difference),
         ):
-            self.tabs.addTab(title)
+            self.tabs.put(title)
             self._stack.addWidget(page)
         self.tabs.currentChanged.connect(self._stack.setCurrentIndex)
         self._parts = QWidget()
@@ -55,8 +50,7 @@ class ModelView(QWidget):
         parts.setSpacing(0)
         line = QHBoxLayout()
         line.setContentsMargins(PADDING, 0, PADDING, GRID // 2)
-        line.addWidget(self.tabs)
-        line.addStretch(1)
+        line.addWidget(self.tabs, 1)
         parts.addLayout(line)
         parts.addWidget(self._stack, 1)
         head = QVBoxLayout()

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QMenu,
     QStackedWidget,
-    QTabBar,
     QToolButton,
     QVBoxLayout,
     QWidget,
@@ -30,6 +29,7 @@ from app.views.profile.saving import Saving
 from app.views.profile.tables import DIFFERENCES, TOTALS, Row
 from app.views.profile.time_line import TimeLine
 from app.widgets.basics import Button, IconButton, label, scrolled
+from app.widgets.controls.fitted_tabs import FittedTabs
 from app.widgets.lists.rows import TableRows
 from app.widgets.lists.table import Table
 from app.widgets.tips import set_tip
@@ -58,7 +58,7 @@ class ProfileView(QWidget):
         self.differences = Table(TableRows(DIFFERENCES, self), "Differences", stretch=(0,))
         self._alone = label(ALONE, tone="quiet", wrap=True)
         self.pages = QStackedWidget()
-        self.tabs = QTabBar()
+        self.tabs = FittedTabs("Views of the recorded answer")
         self._lay_out()
         self._empty_says = label(EMPTY, tone="quiet", wrap=True)
         self.record_empty = Button("Record the next answer", self._record, "primary")
@@ -177,13 +177,7 @@ class ProfileView(QWidget):
         self.by.setAccessibleName("Sums by")
         for by in BY:
             self.by.addItem(f"by {by}", by)
-        self.tabs.setAccessibleName("Views of the recorded answer")
         self.tabs.setProperty("level", "second")
-        self.tabs.setDrawBase(False)
-        self.tabs.setExpanding(False)
-        self.tabs.setUsesScrollButtons(False)
-        self.tabs.setElideMode(Qt.TextElideMode.ElideRight)
-        self.tabs.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._sums, self._compared = _page(self.totals), _page(self._alone, self.differences)
         for title, page in (
             ("Time line", self.time_line),
@@ -191,7 +185,7 @@ class ProfileView(QWidget):
             ("Roofline", self.roofline),
             ("Compare", self._compared),
         ):
-            self.tabs.addTab(title)
+            self.tabs.put(title)
             self.pages.addWidget(page)
         self.by.hide()
 
@@ -199,8 +193,7 @@ class ProfileView(QWidget):
         self._says = label(tone="quiet", size="small", wrap=True)
         first = QHBoxLayout()
         first.setSpacing(GRID)
-        first.addWidget(self.tabs)
-        first.addStretch(1)
+        first.addWidget(self.tabs, 1)
         first.addWidget(self._save_button())
         second = QHBoxLayout()
         second.setSpacing(GRID)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
@@ -12,6 +12,7 @@ from app.views.memory.memory import MemoryView
 from app.views.selection import SelectionStrip
 from app.widgets.basics import Button, IconButton, divider, label, surface
 from app.widgets.commands import Actions
+from app.widgets.controls.fitted_tabs import FittedTabs
 from app.window.panes.pages import PAGES, InspectorPage
 from app.window.panes.view_window import ViewWindow
 
@@ -40,21 +41,14 @@ class Inspector(QWidget):
         surface(self, "panel")
         self.bar = QWidget()
         surface(self.bar, "panel")
-        self._tabs = QTabBar()
-        self._tabs.setAccessibleName("Inspector's tabs")
-        self._tabs.setDrawBase(False)
-        self._tabs.setExpanding(False)
-        self._tabs.setUsesScrollButtons(False)  # in a narrow window words are shortened
-        self._tabs.setElideMode(Qt.TextElideMode.ElideRight)
-        self._tabs.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._tabs = FittedTabs("Inspector's tabs")
         self._stack = QStackedWidget()
         self._away = _Away(self.bring_back)
         self._stack.addWidget(self._away)
         line = QHBoxLayout(self.bar)
         line.setContentsMargins(GRID // 2, 0, GRID, 0)
         line.setSpacing(2)
-        line.addWidget(self._tabs)
-        line.addStretch(1)
+        line.addWidget(self._tabs, 1)
         for picture, name, command in (
             ("camera", "Copy this view as a picture (Ctrl+Alt+C)", "view.copy_picture"),
             ("window", "This view in a window of its own (Ctrl+Shift+N)", "view.own_window"),
@@ -70,7 +64,7 @@ class Inspector(QWidget):
         column.addWidget(divider())
         column.addWidget(self._stack, 1)
         for page in pages:
-            self._tabs.setTabData(self._tabs.addTab(page.title), page.id)
+            self._tabs.put(page.title, page.id)
         self._tabs.currentChanged.connect(self._changed)
         self._changed()
 
@@ -153,10 +147,10 @@ class Inspector(QWidget):
         """Whether talk is one of the tabs."""
         has = self._tabs.tabData(0) == self.TALK
         if shown and not has:
-            self._tabs.insertTab(0, "Talk")
-            self._tabs.setTabData(0, self.TALK)
+            self._tabs.put("Talk", self.TALK, 0)
         elif has and not shown:
             self._tabs.removeTab(0)
+            self._tabs.fit()
 
     def take_bar(self) -> None:
         """Take the line of tabs back, if it was put elsewhere."""
