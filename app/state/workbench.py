@@ -23,6 +23,7 @@ from app.state.talk.chat import ChatState
 from app.state.talk.chats import ChatList, ChatRow
 from app.state.talk.disk.store import ChatStore
 from app.state.tensors.probes import ProbesState
+from app.state.tensors.results import ResultsState
 from app.state.tensors.tensors import TensorsState
 from app.state.token.token import TokenState
 from app.state.trial.trial import TrialState
@@ -83,7 +84,8 @@ class Workbench(QObject):
         self.token = TokenState(
             self.session, self.chat, self.selection, self.file, self.preferences, self
         )
-        self.tensors = TensorsState(self.client, self.file, self.selection, self)
+        results = ResultsState(self.client, self.session, self.chat, self.selection, self)
+        self.tensors = TensorsState(self.client, self.file, self.selection, results, self)
         self.probes = ProbesState(self.client, self.chat.live, self)
         notices = (self.preferences.notice, self.preferences.folder_problem, self._store.notice)
         self.notices = [notice for notice in notices if notice]

@@ -1,7 +1,6 @@
 """Which tensors there are, the one that is looked at, and what can be said of all its numbers."""
 
 import re
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -11,30 +10,14 @@ from app.client import EngineClient
 from app.engine import WeightReader
 from app.state.models.model import ModelState
 from app.state.selection import Selection, layer_of
+from app.state.tensors.items import TensorGroup, TensorItem
 from app.state.tensors.numbers import Numbers, weight
 from app.state.tensors.quantised import Loss, loss
+from app.state.tensors.results import ResultsState
 from app.state.tensors.statistics import Statistics, measured
 from app.work import Work
 from engine.errors import BadSetting
 from engine.protocol import TensorRow
-
-
-@dataclass(frozen=True)
-class TensorItem:
-    """A tensor of the list: a weight of the file."""
-
-    name: str
-    type: str
-    dims: tuple[int, ...]
-    layer: int | None
-
-
-@dataclass(frozen=True)
-class TensorGroup:
-    """Tensors of a layer, or of none."""
-
-    title: str
-    items: tuple[TensorItem, ...]
 
 
 class TensorsState(QObject):
@@ -52,11 +35,13 @@ class TensorsState(QObject):
         client: EngineClient,
         file: ModelState,
         selection: Selection,
+        results: ResultsState,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._client, self._file, self._selection = client, file, selection
-        self.groups: list[TensorGroup] = []
+        self._results = results
+        self._weight_groups: list[TensorGroup] = []
         self.item: TensorItem | None = None
         self.numbers: Numbers | None = None
         self.problem = ""
@@ -73,7 +58,14 @@ class TensorsState(QObject):
         self._comparing: Work | None = None
         file.changed.connect(self._file_changed)
         selection.changed.connect(self._follow)
+        results.listed.connect(self.listed)
         self._path: Path | None = None
+        self._token: tuple[int, int] | None = None  # the word that a result was computed for
+
+    @property
+    def groups(self) -> list[TensorGroup]:
+        """Weights, then what the model computes."""
+        return [*self._weight_groups, *self._results.groups]
 
     @property
     def ready(self) -> bool:
@@ -85,6 +77,7 @@ class TensorsState(QObject):
         self._shown = shown
         if shown:
             self._file_changed()
+            self._results.look()
             self._follow()
         else:
             self._stop()
@@ -92,7 +85,10 @@ class TensorsState(QObject):
     def choose(self, item: TensorItem) -> None:
         """Look at a tensor, and select it."""
         self._show(item)
-        self._selection.select_tensor(item.name, item.layer)
+        if item.result is None:
+            self._selection.select_tensor(item.name, item.layer)
+        else:
+            self._selection.select_operation(item.name, item.layer)
 
     def measure(self) -> None:
         """Find the statistics of the tensor, unless they are there or under way."""
@@ -140,7 +136,7 @@ class TensorsState(QObject):
         self._path = path
         self.item = self.numbers = None
         self.problem = ""
-        self.groups = _groups(content.tensors if content is not None else ())
+        self._weight_groups = _groups(content.tensors if content is not None else ())
         self.listed.emit()
         self.opened.emit()
         if path is not None:
@@ -167,11 +163,20 @@ class TensorsState(QObject):
     def _show(self, item: TensorItem) -> None:
         self._stop()
         self.item, self.problem = item, ""
+        self._token = self._selection.now.token
         self.statistics, self.loss, self.loss_problem = None, None, ""
-        self.numbers = weight(self._weights, item.name) if self._weights is not None else None
+        self.numbers = None
+        if item.result is not None:
+            self._results.compute(item, self._computed, self._failed)
+        elif self._weights is not None:
+            self.numbers = weight(self._weights, item.name)
         self.opened.emit()
         if self.other is not None and self.numbers is not None:
             self.compare(self.other)
+
+    def _computed(self, numbers: Numbers) -> None:
+        self.numbers = numbers
+        self.opened.emit()
 
     def _follow(self) -> None:
         """What is selected elsewhere is looked at here."""
@@ -179,7 +184,12 @@ class TensorsState(QObject):
         if not self._shown:
             return
         items = [item for group in self.groups for item in group.items]
-        found = next((item for item in items if item.name == now.tensor), None)
+        named = now.operation or now.tensor
+        found = next((item for item in items if item.name == named), None)
+        if found is not None and found.result is not None and now.token != self._token:
+            self._token = now.token
+            self._show(found)  # its numbers for another word
+            return
         if found is None and now.layer is not None and self.item is not None:
             found = self._of_layer(now.layer, items)
         if found is not None and found != self.item:
@@ -194,6 +204,7 @@ class TensorsState(QObject):
         return next((item for item in there if item.name == same), there[0] if there else None)
 
     def _stop(self) -> None:
+        self._results.forget()
         for job in (self._measuring, self._comparing):
             if job is not None:
                 job.cancel()

@@ -1,5 +1,6 @@
 """Tensors: a tree of them, and the numbers of the one that is chosen."""
 
+from math import prod
 from pathlib import Path
 
 from PySide6.QtCore import Qt
@@ -18,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from app.state.models.model import shape_text
 from app.state.tensors.numbers import Numbers
+from app.state.tensors.results import NO_WORD
 from app.state.tensors.saving import dump_text, save_csv, save_npy
 from app.state.workbench import Workbench
 from app.theme import fonts
@@ -194,7 +196,7 @@ class TensorsView(QWidget):
         item, numbers = state.item, state.numbers
         self.tree.go_to(item)
         self._title.setText(item.name if item is not None else "")
-        set_tone(self._says, "bad" if state.problem else "quiet")
+        set_tone(self._says, "bad" if state.problem not in ("", NO_WORD) else "quiet")
         if state.problem:
             self._says.setText(state.problem)
         elif item is None:
@@ -202,10 +204,11 @@ class TensorsView(QWidget):
             chosen = "Choose a tensor to see its numbers."
             self._says.setText(chosen if state.groups else empty)
         else:
-            count = 1
-            for n in item.dims:
-                count *= n
-            self._says.setText(f"{item.type} · {shape_text(item.dims)} · {grouped(count)} numbers")
+            dims = numbers.dims if numbers is not None else item.dims
+            said = [item.type, shape_text(dims), f"{grouped(prod(dims))} numbers"]
+            if item.result is not None:
+                said.append(numbers.where if numbers is not None else "computing …")
+            self._says.setText(" · ".join(said))
         has = item is not None and not state.problem
         for part in (self.tabs, self._stack, self._place, self._save, self._copy):
             part.setVisible(has)

@@ -10,7 +10,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from app.state.tensors.tensors import TensorItem
+from app.state.tensors.items import TensorItem
 from app.views.tensors.tensors import PAGES, TensorsView
 from app.weights import LocalWeights
 from app.window.main_window import MainWindow

@@ -1,0 +1,127 @@
+"""What the model computes: its results by name, and their numbers for a word of the chat."""
+
+import re
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+from PySide6.QtCore import QObject, Signal
+
+from app.client import EngineClient
+from app.state.selection import Selection
+from app.state.session import Session
+from app.state.talk.chat import ChatState
+from app.state.tensors.items import TensorGroup, TensorItem
+from app.state.tensors.numbers import Numbers, computed
+from app.state.token.word import Conversation
+from engine.protocol import DescribeGraph, Examine, Examined, Failed, GraphDone, ResultPart
+
+_NUMBERED = re.compile(r"node_\d+")
+NO_WORD = "Choose a word of an answer: these are the numbers that made it."
+
+
+class ResultsState(QObject):
+    """The graph is asked for once a model is open and somebody looks. One result at a time is
+    computed again, beside the conversation.
+    """
+
+    listed = Signal()  # groups
+
+    def __init__(
+        self,
+        client: EngineClient,
+        session: Session,
+        chat: ChatState,
+        selection: Selection,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._client, self._session = client, session
+        self._chat, self._selection = chat, selection
+        self.groups: list[TensorGroup] = []
+        self._known: object = None  # the model whose groups these are
+        self._asked = 0
+        self._wanted: tuple[str, int] | None = None
+        self._info: ResultPart | None = None
+        self._values = np.empty(0, np.float32)
+        client.on(ResultPart, self._part)
+
+    def look(self) -> None:
+        """Have the groups of the open model."""
+        model = self._session.model
+        if model is self._known:
+            return
+        self._known, self.groups = model, []
+        self.listed.emit()
+        if model is not None:
+            self._client.ask(DescribeGraph(0), self._described, lambda failed: None)
+
+    def compute(
+        self, item: TensorItem, then: Callable[[Numbers], None], fail: Callable[[str], None]
+    ) -> None:
+        """The numbers of a result in the step that made the word that is selected."""
+        self.forget()
+        asked = self._question(item)
+        if asked is None:
+            fail(NO_WORD)
+            return
+
+        def done(told: Examined) -> None:
+            part, self._asked = self._info, 0
+            if part is None:
+                fail(f"{item.name} was not computed in that step.")
+                return
+            values = self._values.reshape(part.info.dims[::-1])
+            then(computed(item.name, values, part.info.fmt, f"on {part.info.device}"))
+
+        def failed(reply: Failed) -> None:
+            self._asked = 0
+            fail(reply.message)
+
+        self._info, self._wanted = None, item.result
+        self._asked = self._client.ask(asked, done, failed)
+
+    def forget(self) -> None:
+        """What was asked for no longer matters."""
+        if self._asked:
+            self._client.cancel(self._asked)
+            self._asked = 0
+
+    def _question(self, item: TensorItem) -> Examine | None:
+        word = self._selection.now.token
+        row = self._chat.row_of(word[0]) if word is not None else None
+        if word is None or row is None or item.result is None:
+            return None
+        path, tokens = self._chat.path[: row + 1], self._chat.tokens(row)
+        if word[1] >= len(tokens):
+            return None
+        digests = self._chat.brought.digests(path)
+        talk = Conversation(path[:row], path[row], tokens, self._chat.details.system, digests)
+        pattern = re.escape(item.result[0])
+        return msgspec.structs.replace(talk.written(word[1]), probes=[pattern])
+
+    def _part(self, part: ResultPart) -> None:
+        key = part.info.name, part.info.occurrence
+        if part.id != self._asked or not self._asked or key != self._wanted:
+            return
+        if part.start == 0:
+            self._info, self._values = part, np.zeros(int(np.prod(part.info.dims)), np.float32)
+        values = np.frombuffer(part.data, "<f4")
+        self._values[part.start : part.start + values.size] = values
+
+    def _described(self, told: GraphDone) -> None:
+        layers: dict[int | None, list[TensorItem]] = {}
+        for node in told.nodes:
+            plain = node.role in ("", "view") and " (" not in node.name
+            if plain and not _NUMBERED.fullmatch(node.name):
+                key = (node.name, node.occurrence)
+                name = f"{node.name}#{node.occurrence}" if node.occurrence else node.name
+                item = TensorItem(name, node.dtype, tuple(node.dims), node.layer, key)
+                layers.setdefault(node.layer, []).append(item)
+        self.groups = [
+            TensorGroup(
+                "Results before layers" if layer is None else f"Results {layer}", tuple(items)
+            )
+            for layer, items in layers.items()
+        ]
+        self.listed.emit()
