@@ -73,7 +73,8 @@ class Timings:
         """`backends` as in `OpenedDevices`."""
         self.devices = [b for b in backends if isinstance(b, OpenCLBackend)]
         weights = [(t.name, t.fmt.name, t.shape) for t in graphs.built.sources]
-        about = (graphs.one_token.text(), weights, options.kv, options.threads, FUSE.get(), DEPTHS)
+        fused = sorted(FUSE.get() or ("all",))
+        about = (graphs.one_token.text(), weights, options.kv, options.threads, fused, DEPTHS)
         self._model = blake2b(repr(about).encode(), digest_size=8).hexdigest()
         self._alone: dict[str, TimedAlone] = {}
         self._in_turn: dict[frozenset[str], TimedInTurn] = {}
