@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPainterPath, QPen
@@ -216,21 +217,14 @@ class ScenePainter:
         self, painter: QPainter, box: SceneBox, area: QRectF, tone: str, clear: bool
     ) -> None:
         """At the left the colour in full, with the device's letter where it is a device's."""
-        strip = QPainterPath()
-        strip.addRoundedRect(area, RADIUS, RADIUS)
-        left = QPainterPath()
-        left.addRect(QRectF(area.left(), area.top(), STRIP, area.height()))
+        strip = QRectF(area.left() + 1, area.top() + 1, STRIP - 1, area.height() - 2)
         colour = mix(tone, tokens().panel, 1.0 if clear else 0.25)
-        painter.fillPath(strip & left, QColor(colour))
+        painter.fillRect(strip, QColor(colour))
         name = self._coloured.names.get(box.number, "")
         if name in self._devices:
             painter.setFont(self._notes)
             painter.setPen(QColor(readable(colour)))
-            painter.drawText(
-                QRectF(area.left(), area.top(), STRIP, area.height()),
-                _CENTER,
-                device_look(name).letter,
-            )
+            painter.drawText(strip, _CENTER, device_look(name).letter)
 
     def _paint_marks(
         self, painter: QPainter, shown: Collection[int], scale: float, marks: Marks
@@ -317,6 +311,7 @@ def _font(size: float) -> QFont:
     return font
 
 
+@cache
 def _pen(colour: str, width: float = 1, style: Qt.PenStyle = Qt.PenStyle.SolidLine) -> QPen:
     """As wide on the screen whatever the scale."""
     pen = QPen(QBrush(QColor(colour)), width, style)

@@ -81,15 +81,15 @@ def test_eighty_layers(window: MainWindow, qtbot: QtBot, shows: Shows) -> None:
     window.bench.graph.show_as(shows)
     qtbot.waitUntil(lambda: view.canvas.scene is not None and view.canvas.scene.shows == shows)
     canvas = view.canvas
-    zoomed = frames(canvas, lambda n: wheel(canvas, 1 if n < 40 else -1), 80)
+    zoomed = frames(canvas, lambda n: wheel(canvas, 1 if n % 80 < 40 else -1), 240)
     for _ in range(30):
         wheel(canvas, 1)
-    near = frames(canvas, lambda n: _drag(canvas, n), 60)
+    near = frames(canvas, lambda n: _drag(canvas, n), 120)
     view.pages.fit_all()
-    far = frames(canvas, lambda n: _drag(canvas, n), 60)
+    far = frames(canvas, lambda n: _drag(canvas, n), 120)
     for _ in range(16):
         wheel(canvas, 1)
-    between = frames(canvas, lambda n: _drag(canvas, n), 60)
+    between = frames(canvas, lambda n: _drag(canvas, n), 120)
     worst = {
         name: percentile(taken)
         for name, taken in (("zoom", zoomed), ("near", near), ("far", far), ("between", between))
