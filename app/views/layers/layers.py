@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from PySide6.QtCore import QPoint, QRect, Qt
-from PySide6.QtGui import QHideEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt
+from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
 from app.state.layers.lanes import PARTS, LayerTile
@@ -32,6 +32,23 @@ KEYS = (
     " Enter opens a layer, Ctrl+Left and Ctrl+Right move a boundary, Ctrl+Enter applies."
 )
 NO_MODEL = "Choose a model (Ctrl+O): its layers are shown here, before it is loaded too."
+
+
+class Tall(QWidget):
+    """What is scrolled: as high as its words are at its width."""
+
+    def event(self, event: QEvent) -> bool:
+        done = super().event(event)
+        if event.type() in (QEvent.Type.LayoutRequest, QEvent.Type.Resize):
+            self.fit()
+        return done
+
+    def fit(self) -> None:
+        """Ask for the height that is needed now."""
+        layout = self.layout()
+        if layout is not None:
+            self.setMinimumHeight(layout.minimumHeightForWidth(self.width()))
+            layout.activate()
 
 
 class LayersView(QWidget):
@@ -140,9 +157,12 @@ class LayersView(QWidget):
         super().showEvent(event)
         self.state.shown(True)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        super().resizeEvent(event)
-        self.chart.set_room(self._area.height() * CHART_SHARE)
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        # Before what is scrolled gets its place, so that no frame has lanes higher than theirs.
+        if watched is self._area and event.type() == QEvent.Type.Resize:
+            self.chart.set_room(self._area.height() * CHART_SHARE)
+            self._body.fit()
+        return super().eventFilter(watched, event)
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
         super().hideEvent(event)
@@ -156,7 +176,7 @@ class LayersView(QWidget):
         head.addWidget(self._says, 1)
         head.addWidget(self._switch)
         self.table.setMinimumHeight(fonts.px(LEAST_ROWS * ROW))
-        self._body = QWidget()
+        self._body = Tall()
         inside = QVBoxLayout(self._body)
         inside.setContentsMargins(0, 0, GRID, 0)
         inside.setSpacing(GRID)
@@ -167,6 +187,7 @@ class LayersView(QWidget):
         inside.addWidget(self.rule)
         inside.addStretch(1)
         self._area = scrolled(self._body)
+        self._area.installEventFilter(self)
         column = QVBoxLayout(self)
         column.setContentsMargins(PADDING, GRID, PADDING, GRID)
         column.setSpacing(GRID)
