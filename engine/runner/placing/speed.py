@@ -73,7 +73,8 @@ class Timings:
         """`backends` as in `OpenedDevices`."""
         self.devices = [b for b in backends if isinstance(b, OpenCLBackend)]
         weights = [(t.name, t.fmt.name, t.shape) for t in graphs.built.sources]
-        fused = sorted(FUSE.get() or ("all",))
+        chosen = FUSE.get()
+        fused = None if chosen is None else sorted(chosen)
         about = (graphs.one_token.text(), weights, options.kv, options.threads, fused, DEPTHS)
         self._model = blake2b(repr(about).encode(), digest_size=8).hexdigest()
         self._alone: dict[str, TimedAlone] = {}

@@ -163,6 +163,10 @@ def test_what_was_measured_is_kept(
     case.options = replace(case.options, kv="f32")
     assert case.predict(*[case.names[0]] * 4) is None, "another model"
     case.options = replace(case.options, kv="f16")
+    for fused in ("all", "none"):  # other kernels take other times
+        with monkeypatch.context() as patch:
+            patch.setenv("CUTAWAY_FUSE", fused)
+            assert (case.predict(*[case.names[0]] * 4) is None) == (fused == "none")
     device = case.devices.backends[0]
     assert isinstance(device, OpenCLBackend)
     with monkeypatch.context() as patch:
