@@ -47,7 +47,9 @@ class Tall(QWidget):
         """Ask for the height that is needed now."""
         layout = self.layout()
         if layout is not None:
-            self.setMinimumHeight(layout.minimumHeightForWidth(self.width()))
+            by_width = layout.hasHeightForWidth()  # else there are no words
+            height = layout.minimumHeightForWidth(self.width()) if by_width else 0
+            self.setMinimumHeight(height)
             layout.activate()
 
 
