@@ -147,4 +147,4 @@ def _host(answer: RecordedAnswer) -> SpanLane:
         return f"host: {names[span]}, {microseconds(int(ends[span] - starts[span]))} µs"
 
     tones = [*(mix(HOST, tokens().panel, share) for share in (0.9, 0.7)), tokens().raised]
-    return SpanLane("H host", starts, ends, kinds, tones, names.__getitem__, says)
+    return SpanLane("H steps", starts, ends, kinds, tones, names.__getitem__, says)

@@ -151,9 +151,6 @@ class HeatMap(PlotCanvas):
         self.box.setRange(QRectF(0, 0, max(columns, 1), max(rows, 1)), padding=0)
         self.ranged()
 
-    def restyle(self) -> None:
-        self._paint()
-
     def ranged(self) -> None:
         rows, columns = self._visible()
         self._label(rows, columns)

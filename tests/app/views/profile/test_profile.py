@@ -78,7 +78,7 @@ def test_a_launch_selects_and_what_is_selected_is_shown(
     window: MainWindow, shown: ProfileView
 ) -> None:
     selection, lanes = window.bench.selection, shown.time_line.lanes
-    assert [lane.name for lane in lanes.lanes][0] == "H host"
+    assert [lane.name for lane in lanes.lanes][0] == "H steps"
     assert lanes.at is not None
     lanes.setFocus()
     QTest.keyClick(lanes, Qt.Key.Key_Down)
