@@ -23,6 +23,7 @@ AGAIN_S = 60.0  # what fails at each painting is logged once in this time
 # What Qt is given instead; functions whose names end with "Event" give nothing.
 INSTEAD: dict[str, Callable[[], object]] = {
     **dict.fromkeys(("event", "eventFilter", "focusNextPrevChild"), lambda: False),
+    "filterAcceptsRow": lambda: True,
     **dict.fromkeys(("hasHeightForWidth", "canInsertFromMimeData", "setData"), lambda: False),
     **dict.fromkeys(("sizeHint", "minimumSizeHint"), lambda: QSize(0, 0)),
     **dict.fromkeys(("rowCount", "columnCount", "heightForWidth"), lambda: 0),
