@@ -52,6 +52,13 @@ def test_words_of_messages_are_found_between_those_of_the_template() -> None:
     ]
 
 
+def test_a_letter_of_the_templates_words_is_no_message() -> None:
+    path = [question(1, "s")]
+    context = ContextMap(items("User: s\nAssistant:"), path)
+    assert said(context, path) == {1: ["s"]}
+    assert context.items_of(1) == range(1, 2)
+
+
 def test_a_system_prompt_that_repeats_the_question_is_passed_over() -> None:
     path = [question(1, "Say yes")]
     text = "<s>system\nSay yes<e>\n<s>user\nSay yes<e>\n"

@@ -7,6 +7,7 @@ from pytestqt.qtbot import QtBot
 
 from app.widgets.markdown.places import shown_part, shown_parts, source_of, units
 from app.widgets.markdown.view import MarkdownView
+from app.widgets.tokens.lights import light_colour
 
 # How often what is wanted also stands before, where that is not never.
 BEFORE = {"one two one": 1, "[a](https://a.example/a) a b": 1, "": 1}
@@ -148,3 +149,31 @@ def test_a_click_on_a_word_tells_its_place_in_the_source(qtbot: QtBot) -> None:
             place = QPoint(round(laid.origin.x() + x + 1), y)
             QTest.mouseClick(view, Qt.MouseButton.LeftButton, pos=place)
         assert [text[at] for at in clicked] == ["w", "h", "a"]
+
+
+def test_what_is_lit_is_painted_where_it_stands(qtbot: QtBot) -> None:
+    """Qt counts a cat as two; a light must not stand a letter too far left."""
+    text = "🐈🐈🐈🐈 ..... ,,,"
+    view = MarkdownView("Text")
+    qtbot.addWidget(view)
+    view.resize(400, 60)
+    view.show()
+    view.heightForWidth(400)
+    view.set_text(text)
+    view.finish()
+    view.light([(text.index("."), text.index(".") + 5, 1.0)])
+    picture = view.grab().toImage()
+    laid = view.laid[0]
+    layout = laid.document.begin().layout()
+
+    def at(position: int) -> str:
+        found = layout.lineAt(0).cursorToX(units(text, position))
+        x = found[0] if isinstance(found, tuple) else found
+        place = round(laid.origin.x() + x) + 1, round(laid.origin.y() + 3)
+        return str(picture.pixelColor(*place).name()).upper()
+
+    first = text.index(".")
+    lit = light_colour(1.0)
+    assert [at(first - 1), at(first + 5)] != [lit, lit]
+    assert [at(n) for n in range(first, first + 5)] == [lit] * 5
+    assert at(first + 6) != lit
