@@ -14,6 +14,7 @@ from PySide6.QtCore import (
     QPoint,
     QPointF,
     QRectF,
+    QSortFilterProxyModel,
     Qt,
     QTimer,
     qInstallMessageHandler,
@@ -107,6 +108,7 @@ OTHERS = {
     "boundingRect": Square,
     "paint": QStyledItemDelegate,
     "paintSection": QHeaderView,
+    "filterAcceptsRow": QSortFilterProxyModel,
     "scrollContentsBy": QScrollArea,
     **dict.fromkeys(("canInsertFromMimeData", "insertFromMimeData"), QPlainTextEdit),
 }
@@ -137,6 +139,8 @@ class Board(QWidget):
         self.table.setItemDelegate(planted(name, QStyledItemDelegate)(self.table))
         header = planted(name, QHeaderView)(Qt.Orientation.Horizontal, self.table)
         self.table.setHorizontalHeader(header)
+        self.found = planted(name, QSortFilterProxyModel)(self)
+        self.found.setSourceModel(self.model)
         self.text, self.area = planted(name, QPlainTextEdit)(), planted(name, QScrollArea)()
         inner = QWidget()
         inner.setFixedSize(900, 900)
@@ -176,6 +180,7 @@ class Board(QWidget):
         self.plain.move(1, 1)
         self.table.sortByColumn(0, Qt.SortOrder.AscendingOrder)
         self.model.setData(self.model.index(0, 0), "y")
+        self.found.rowCount()
         self.area.verticalScrollBar().setValue(9)
         QGuiApplication.clipboard().setText("pasted")
         self.text.paste()
