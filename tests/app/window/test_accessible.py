@@ -24,8 +24,9 @@ from PySide6.QtWidgets import (
 )
 
 from app.window.main_window import MainWindow
-from engine.protocol import Memory
+from engine.protocol import Generate, Memory
 from tests.app.helpers import numbers
+from tests.app.helpers.recorded import recorded
 from tests.app.helpers.records import memory
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.window import test_screenshots as scenes
@@ -93,7 +94,19 @@ def palette(window: MainWindow) -> None:
     window.sheets.show_palette()
 
 
+def profile(window: MainWindow) -> None:
+    """The Profile tab with a recorded answer."""
+    ready(window)
+    client = window.bench.engine
+    assert isinstance(client, ScriptedEngine)
+    assert window.bench.chat.send("Again")
+    client.say(recorded(client.last_of(Generate).id))  # type: ignore[attr-defined]
+    client.end()
+    window.panes.show_tab("profile")
+
+
 STATES = (
+    profile,
     *(empty, ready, table, file, log, failed, preferences, chooser, palette),
     *(
         scenes.word,
