@@ -23,6 +23,7 @@ class FittedTabs(QTabBar):
         self.setElideMode(Qt.TextElideMode.ElideNone)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.currentChanged.connect(self.fit)
 
     def put(self, title: str, data: object = None, at: int = -1) -> None:
         """Add a tab, at the end unless `at` says where."""
@@ -32,15 +33,19 @@ class FittedTabs(QTabBar):
         self.setAccessibleTabName(at, title)
         self.fit()
 
-    def fit(self) -> None:
-        """Shorten as many words as needed, the longest first."""
+    def fit(self, _: int = 0) -> None:
+        """Shorten as many words as needed, the longest first; the current one stays whole."""
         titles = [self.tabWhatsThis(at) for at in range(self.count())]
         metrics = self.fontMetrics()
         wanted = [metrics.horizontalAdvance(title) for title in titles]
         room = self.width() - BESIDE * len(titles)
-        level = _level(wanted, room)
+        now = self.currentIndex()
+        others = [width for at, width in enumerate(wanted) if at != now]
+        level = _level(others, room - sum(wanted) + sum(others))
         for at, title in enumerate(titles):
-            text = metrics.elidedText(title, Qt.TextElideMode.ElideRight, level)
+            text = metrics.elidedText(
+                title, Qt.TextElideMode.ElideRight, level if at != now else 1 << 20
+            )
             if text != self.tabText(at):
                 self.setTabText(at, text)
                 self.setTabToolTip(at, "" if text == title else plain_tip(title))

@@ -23,6 +23,8 @@ def test_words_are_shortened_as_far_as_needed(qtbot: QtBot) -> None:
     assert tabs.accessibleTabName(5) == "Tensors"
     assert tabs.tabData(5) == 5
     assert tabs.tabToolTip(0) == ""
+    tabs.setCurrentIndex(5)
+    assert tabs.tabText(5) == "Tensors", "the current one is whole"
     tabs.resize(1000, 40)
     assert [tabs.tabText(at) for at in range(7)] == list(WORDS)
     assert tabs.tabToolTip(5) == ""
