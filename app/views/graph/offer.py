@@ -7,22 +7,26 @@ from app.state.graph.difference import GraphChange
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
 from app.views.graph.pinning import pin_menu
-from app.widgets.basics import Button, label, surface
+from app.widgets.basics import Button, label, set_tone, surface
 from app.widgets.numbers import kib
 
 SHOWN = 3  # names of nodes that move
 
 
+MOVING = "Uploading what has moved …"
+
+
 class PinOffer(QWidget):
-    """Shown while a pin is tried; nothing has happened yet."""
+    """Shown while a pin is tried, as yet without effect, and while it is put into effect."""
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._bench, self._state = bench, bench.graph
+        self._applying, self._started = bench.layers.applying, False
         surface(self, "canvas")
         self.says = label(wrap=True)
-        self.apply = Button("Apply and reload", self._apply, "primary")
-        self.drop = Button("Cancel", self._state.drop_pin)
+        self.apply = Button("Apply", self._apply, "primary")
+        self.drop = Button("Cancel", self._drop)
         row = QHBoxLayout(self)
         row.setContentsMargins(GRID, GRID // 2, GRID, GRID // 2)
         row.setSpacing(GRID)
@@ -31,6 +35,7 @@ class PinOffer(QWidget):
         row.addWidget(self.drop)
         self.hide()
         self._state.changed.connect(self._refresh)
+        self._applying.changed.connect(self._refresh)
 
     def choose(self, number: int, place: QPoint) -> None:
         """Offer the devices that a node of the graph can be pinned to, at a place of the screen."""
@@ -39,16 +44,31 @@ class PinOffer(QWidget):
             pin_menu(self._state, index.graph.nodes[number], self).popup(place)
 
     def _refresh(self) -> None:
-        pin, change = self._state.pin, self._state.change()
-        self.setVisible(pin is not None)
+        pin, change, applying = self._state.pin, self._state.change(), self._applying
+        self._started = self._started and (applying.is_busy or applying.failed)
+        self.setVisible(pin is not None or self._started)
+        self.apply.setVisible(pin is not None)
+        self.apply.setEnabled(change is not None)
         if pin is not None:
             self.says.setText(sentence(pin, change))
-            self.apply.setEnabled(change is not None)
+        elif self._started:
+            self.says.setText(MOVING if applying.is_busy else applying.result)
+        set_tone(self.says, "bad" if pin is None and applying.failed else "")
 
     def _apply(self) -> None:
-        path = self._bench.session.path
+        """Only what moved is uploaded where the model is open."""
+        path, is_open = self._bench.session.path, self._bench.session.model is not None
         if path is not None:
-            self._state.apply_pin(lambda options: self._bench.open_model(path, options))
+            self._state.apply_pin(lambda options: self._applying.start(path, options, is_open))
+            self._started = is_open
+            self._refresh()
+
+    def _drop(self) -> None:
+        """Leave the placement as it is; stop what is being moved."""
+        if self._applying.is_busy:
+            self._applying.cancel()
+        self._started = self._applying.is_busy
+        self._state.drop_pin()
 
 
 def sentence(pin: tuple[str, str | None], change: GraphChange | None) -> str:

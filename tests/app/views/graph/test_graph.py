@@ -1,7 +1,6 @@
 """The graph before a scripted engine: looked at, walked, searched, pinned and saved."""
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel, QMenu, QPushButton
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from app.state.graph.blocks import key_of
@@ -17,58 +16,15 @@ from app.views.graph.graph import GraphView
 from app.window.main_window import MainWindow
 from engine.protocol import (
     DescribeGraph,
-    DeviceRow,
-    GraphDone,
-    ListDevices,
-    Load,
     SplitRecord,
     StepTimes,
 )
 from tests.app.helpers.graphs import graph_done
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.views.graph.driving import GRAPH, GRAPH_INDEX, buttons, halves, tell
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 Key = Qt.Key
-
-
-def halves(layer: int) -> str:
-    return ("intel:0", "pocl:0")[layer >= 2]
-
-
-GRAPH = graph_done(4, halves)
-GRAPH_INDEX = {node.name: i for i, node in enumerate(GRAPH.nodes)}
-
-
-@pytest.fixture
-def client(window: MainWindow) -> ScriptedEngine:
-    assert isinstance(window.bench.engine, ScriptedEngine)
-    return window.bench.engine
-
-
-def tell(client: ScriptedEngine, graph: GraphDone) -> None:
-    request = client.last_of(DescribeGraph)
-    fields = {name: getattr(graph, name) for name in graph.__struct_fields__}
-    client.say(GraphDone(**(fields | {"id": request.id})))
-
-
-@pytest.fixture
-def view(
-    window: MainWindow, client: ScriptedEngine, qtbot: QtBot, tiny_path: Path
-) -> Iterator[GraphView]:
-    """Of a model that is open, on two devices."""
-    window.bench.open_model(tiny_path)
-    client.load_done()
-    QTest.keyClick(window.windowHandle(), Key.Key_4, CTRL)
-    view = window.inspector.view(GraphView)
-    assert "Reading" in view.says.text()
-    tell(client, GRAPH)
-    client.answer(
-        ListDevices,
-        [DeviceRow(name, "", "", "", 1 << 30, 2, False) for name in ("intel:0", "pocl:0")],
-    )
-    qtbot.waitUntil(lambda: view.canvas.scene is not None)
-    yield view
-    view.hide()
 
 
 def selected(window: MainWindow) -> str | None:
@@ -289,52 +245,6 @@ def test_both_steps_beside_each_other(
     window.bench.selection.select_operation("mixed-1", 1, "intel:0")
     assert "Not the same in a prompt: attention_tiles.attention there" in view.panel.note.text()
     assert [c.marks.selected for c in both] == [view.selected, view.selected]
-
-
-def menu_of(view: GraphView) -> QMenu:
-    return [menu for menu in view.findChildren(QMenu) if menu.isVisible()][-1]
-
-
-def buttons(view: GraphView) -> list[QPushButton]:
-    """Those of the panel that are not on their way out."""
-    return [button for button in view.panel.findChildren(QPushButton) if button.isVisible()]
-
-
-def test_a_pin_by_keyboard(
-    window: MainWindow, client: ScriptedEngine, view: GraphView, qtbot: QtBot, tiny_path: Path
-) -> None:
-    window.bench.selection.select_operation("ffn_norm-1", 1, "intel:0")
-    (button,) = [b for b in buttons(view) if b.text() == "Pin…"]
-    QTest.keyClick(button, Key.Key_Return)
-    actions = {action.text(): action for action in menu_of(view).actions()}
-    assert list(actions) == [f"Pin ffn_norm-1 to {d}…" for d in ("intel:0", "pocl:0", "host")]
-    actions["Pin ffn_norm-1 to pocl:0…"].trigger()
-    assert "planning" in view.offer.says.text()
-    assert not view.offer.apply.isEnabled()
-    tell(client, graph_done(4, halves, pinned=("ffn_norm-1", "pocl:0")))
-    assert "ffn_norm-1 would move; splits 2 to 4" in view.offer.says.text()
-    assert view.canvas.marks.changed
-    asked = len([r for r in client.asked if isinstance(r, Load)])
-    QTest.keyClick(view.offer.apply, Key.Key_Return)
-    qtbot.waitUntil(lambda: len([r for r in client.asked if isinstance(r, Load)]) == asked + 1)
-    load = client.last_of(Load)
-    assert isinstance(load, Load)
-    assert load.options.place == "^ffn_norm-1$=pocl:0"
-    assert window.bench.options_for(tiny_path).place == load.options.place
-    client.load_done()
-    tell(client, graph_done(4, halves, pinned=("ffn_norm-1", "pocl:0")))
-    qtbot.waitUntil(lambda: window.bench.graph.is_known)
-    (button,) = [b for b in buttons(view) if b.text() == "Pin…"]
-    QTest.keyClick(button, Key.Key_Return)
-    assert "Take the pin away…" in [a.text() for a in menu_of(view).actions()]
-
-
-def test_what_cannot_be_pinned_says_why(view: GraphView) -> None:
-    assert view.index is not None
-    view.offer.choose(view.index.by_key["kqv_out-0"], QPoint())
-    (action,) = menu_of(view).actions()
-    assert action.text() == "Cannot be pinned: it is a view"
-    assert not action.isEnabled()
 
 
 def test_files(view: GraphView, tmp_path: Path) -> None:
