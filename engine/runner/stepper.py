@@ -66,7 +66,7 @@ class StartedStep:
     def probed(self) -> list[Probed]:
         """In the graph's order, until the next step; every dimension that counts is there."""
         return [
-            replace(one, values=cut(one.values, one.node, self.axes, self.real))
+            Probed(one.key, one.node, one.device, cut(one.values, one.node, self.axes, self.real))
             for one in self.plan.probed()
         ]
 
