@@ -54,7 +54,7 @@ class TrialView(QWidget):
         named = ((self.part, "Part"), (self.layer, "Layer"), (self.head, "Head"))
         for widget, name in named:
             widget.setAccessibleName(name)
-        self.factor = NumberSlider("Multiplied by", HELP, 0.0, 2.0, 2.0, 2, "0")
+        self.factor = NumberSlider("Factor", HELP, 0.0, 2.0, 2.0, 2, "0")
         self.try_it = Button("Answer again", self._start, kind="primary")
         self.stop = Button("Stop", bench.chat.stop)
         self.copy = IconButton("copy", "Copy both answers as a table", self.copy_table)

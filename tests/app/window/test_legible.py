@@ -1,6 +1,6 @@
 """Nothing is cut off or lies over something else, at any size of text and of the window."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,23 +11,32 @@ from tests.app.helpers.painted import faults, overlapping
 from tests.app.window import test_screenshots as scenes
 
 SCALES = (0.75, 1.0, 2.0)
-SIZES = ((640, 700), (1100, 700), (1600, 1000))
+SIZES = ((640, 700), (1100, 700), (1600, 1000), (2560, 1400))
+ALL = tuple((scale, size) for scale in SCALES for size in SIZES)
+# Each scale and each size once, and what is tightest.
+SOME = tuple(zip((2.0, 1.0, 0.75, 1.0), SIZES, strict=True))
 
 
+@pytest.mark.parametrize(
+    "looks", [SOME, pytest.param(ALL, marks=pytest.mark.full)], ids=["some", "all"]
+)
 @pytest.mark.parametrize("scene", scenes.SCENES, ids=lambda scene: scene.__name__)
 def test_legible(
-    window: MainWindow, scene: Callable[[MainWindow], None], tiny_path: Path, tmp_path: Path
+    window: MainWindow,
+    scene: Callable[[MainWindow], None],
+    looks: Sequence[tuple[float, tuple[int, int]]],
+    tiny_path: Path,
+    tmp_path: Path,
 ) -> None:
     window.setProperty("tiny", str(tiny_path))
     window.setProperty("folder", str(tmp_path))
     scene(window)
     QTest.qWait(100)
     found = []
-    for scale in SCALES:
+    for scale, (width, height) in looks:
         window.bench.preferences.update(font_scale=scale)
-        for width, height in SIZES:
-            window.resize(width, height)
-            QTest.qWait(20)
-            wrong = {*faults(window), *overlapping(window)}
-            found += [f"{scale} {width}: {text}" for text in sorted(wrong)]
+        window.resize(width, height)
+        QTest.qWait(20)
+        wrong = {*faults(window), *overlapping(window)}
+        found += [f"{scale} {width}: {text}" for text in sorted(wrong)]
     assert found == []
