@@ -155,6 +155,8 @@ class Stepper:
         probes: Probes,
     ) -> tuple[Plan, Axes]:
         bucket, n_outputs = bucket_of(len(tokens)), bucket_of(len(outputs))
+        if n_outputs == bucket and list(outputs) != list(range(len(tokens))):
+            n_outputs = bucket_of(bucket + 1)  # as many outputs as tokens are all of them, in order
         cells = self.built.buckets([s.n_kv for s in steps])
         planes = 0 if extras.rows is None else self.built.planes
         seen = None if encoded is None else (len(encoded.ids), len(encoded.cells))

@@ -165,6 +165,9 @@ def test_everything_has_a_name(shown: MainWindow) -> None:
 
 def test_the_keyboard_comes_everywhere(shown: MainWindow) -> None:
     front: QWidget = shown.sheets.front or shown
+    wanted = [
+        w for w in acting(shown) if w.isEnabled() and (front is shown or front.isAncestorOf(w))
+    ]
     first = QApplication.focusWidget()
     reached = {first}
     for _ in range(LONGEST_WALK):
@@ -172,9 +175,6 @@ def test_the_keyboard_comes_everywhere(shown: MainWindow) -> None:
         if QApplication.focusWidget() is first:
             break
         reached.add(QApplication.focusWidget())
-    wanted = [
-        w for w in acting(shown) if w.isEnabled() and (front is shown or front.isAncestorOf(w))
-    ]
     missed = [w for w in wanted if w not in reached and w.focusProxy() not in reached]
     assert [f"{type(w).__name__} {w.accessibleName()!r}" for w in missed] == []
 

@@ -199,3 +199,14 @@ def test_buckets_pad_a_third_at_most() -> None:
     sizes = sorted({bucket_of(n) for n in range(1, 513)})
     assert sizes == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512]
     assert all(n <= bucket_of(n) < max(n * 1.5, 2) for n in range(1, 513))
+
+
+@pytest.mark.parametrize("outputs", [[1, 2, 3, 4, 5], [5, 0, 1, 2, 3, 4], [0, 2, 3, 4, 5], [4]])
+def test_logits_are_of_the_tokens_that_were_asked_for(outputs: list[int], tiny_path: Path) -> None:
+    """Also where so many are asked for that they fill the bucket of all."""
+    with load(tiny_path, device="host", ctx=N_CTX) as model:
+        stepper, tokens = model.loaded.stepper, [5, 6, 7, 8, 9, 10]
+        every = stepper.step(tokens, 0, range(6))
+        stepper.forget(0)
+        got = stepper.step(tokens, 0, outputs)
+        np.testing.assert_allclose(got, every[outputs], rtol=1e-4, atol=1e-4)
