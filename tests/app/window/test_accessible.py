@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
     QTextEdit,
     QWidget,
 )
+from shiboken6 import isValid
 
 from app.window.main_window import MainWindow
 from engine.protocol import Generate, Memory
@@ -175,7 +176,8 @@ def test_the_keyboard_comes_everywhere(shown: MainWindow) -> None:
         if QApplication.focusWidget() is first:
             break
         reached.add(QApplication.focusWidget())
-    missed = [w for w in wanted if w not in reached and w.focusProxy() not in reached]
+    still = filter(isValid, wanted)  # a panel is made anew for what is selected on the way
+    missed = [w for w in still if w not in reached and w.focusProxy() not in reached]
     assert [f"{type(w).__name__} {w.accessibleName()!r}" for w in missed] == []
 
 
