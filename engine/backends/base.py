@@ -212,16 +212,23 @@ class Roof:
     flops_per_s: float
 
 
+Spans = NDArray[np.int64]
+"""[2, launches]: when each began and when it ended, in time.perf_counter_ns()."""
+
+
 class Commands(ABC):
     """Compiled nodes, ready to be run any number of times. Owns every buffer it names."""
+
+    launched: tuple[tuple[Tensor, str], ...]
+    """The node and the kernel of each launch, in the order they are queued."""
 
     @abstractmethod
     def run(self) -> None:
         """Queue everything in order; may return before it is done."""
 
     @abstractmethod
-    def run_recorded(self) -> Callable[[], list[Ran]]:
-        """As `run`; what is returned tells what ran and when, once the device is done with it."""
+    def run_recorded(self) -> Callable[[], Spans]:
+        """As `run`; what is returned tells when each of `launched` ran, once the device is done."""
 
 
 Where = Callable[[Tensor], Location]

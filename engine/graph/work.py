@@ -30,8 +30,41 @@ class NodeWork:
     flops: int
 
 
+@dataclass(frozen=True, slots=True)
+class SeenWork:
+    """Of an attention, from what its `spans` [4, T] see in a step: bytes `fixed` and for each cell
+    that some query sees, which is read once; operations for each pair of a query and a cell.
+    """
+
+    spans: Tensor
+    fixed: int
+    cell_bytes: int
+    pair_flops: int
+
+
 def work_of(node: Tensor, inputs: Values) -> NodeWork:
     """Of one node as a backend runs it. `inputs` tell which cells attention sees."""
+    found = fixed_work(node)
+    if isinstance(found, NodeWork):
+        return found
+    pairs, cells = seen(inputs[found.spans])
+    if not pairs:
+        return NodeWork(0, 0)
+    return NodeWork(found.fixed + cells * found.cell_bytes, pairs * found.pair_flops)
+
+
+def seen(spans: NDArray[np.generic]) -> tuple[int, int]:
+    """Pairs of a query and a cell that it sees, and cells that some query sees."""
+    rows = np.asarray(spans).reshape(-1, 4)
+    some = rows[rows[:, 0] != 0].astype(np.int64)
+    if not len(some):
+        return 0, 0
+    pairs = (some[:, 2] - some[:, 1] + 1).sum()
+    return int(pairs), int(some[:, 2].max() - some[:, 1].min() + 1)
+
+
+def fixed_work(node: Tensor) -> NodeWork | SeenWork:
+    """As `work_of`, whatever a step's inputs."""
     sources = [s for s in node.src if s is not None]
     if node.op is Op.MATMUL:
         return NodeWork(_sizes(node, *sources), 2 * Matmul.of(node).a.shape[0] * node.nelements)
@@ -47,7 +80,7 @@ def work_of(node: Tensor, inputs: Values) -> NodeWork:
     if node.op in (Op.MATMUL_ID, Op.MATMUL_EXPERTS):
         return _by_expert(node, *sources)
     if node.op is Op.ATTENTION:
-        return _attention(node, LoweredAttention.of(node), inputs)
+        return _attention(node, LoweredAttention.of(node))
     if node.op is Op.ROWS:
         gather = Gather.of(node)
         read = gather.ids.nelements * gather.x.fmt.row_bytes(gather.x.shape[0])
@@ -73,18 +106,10 @@ def _by_expert(node: Tensor, experts: Tensor, *others: Tensor) -> NodeWork:
     return NodeWork(read + _sizes(node, *others), 2 * experts.shape[0] * node.nelements)
 
 
-def _attention(node: Tensor, given: FusedAttention, inputs: Values) -> NodeWork:
-    """Every query times the cells of its span; every cell that some query sees is read once."""
+def _attention(node: Tensor, given: FusedAttention) -> SeenWork:
     q, k, v = given.q, given.k, given.v
-    rows = np.asarray(inputs[given.spans]).reshape(-1, 4)
-    seen = rows[rows[:, 0] != 0].astype(np.int64)
-    if not len(seen):
-        return NodeWork(0, 0)
-    pairs = int((seen[:, 2] - seen[:, 1] + 1).sum())
-    cells = int(seen[:, 2].max() - seen[:, 1].min() + 1)
-    dims = k.shape[0] + v.shape[0]
-    cache = cells * k.shape[1] * (k.fmt.row_bytes(k.shape[0]) + v.fmt.row_bytes(v.shape[0]))
-    return NodeWork(cache + _sizes(node, q), 2 * pairs * q.shape[1] * dims)
+    cell = k.shape[1] * (k.fmt.row_bytes(k.shape[0]) + v.fmt.row_bytes(v.shape[0]))
+    return SeenWork(given.spans, _sizes(node, q), cell, 2 * q.shape[1] * (k.shape[0] + v.shape[0]))
 
 
 def _sizes(*tensors: Tensor) -> int:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from time import perf_counter
 
 import numpy as np
@@ -77,9 +77,11 @@ class LiveWatch(Watch):
 
         def logits() -> Logits:
             row = step()
-            results = step.probed()
             self.seen(step, row)
-            self._strip.add(index, [one for one in results if _is_named(one, live.probes)])
+            if live.probes:
+                named = tuple(live.probes)
+                results = [one for one in step.probed() if _is_named(one.key.name, named)]
+                self._strip.add(index, results)
             return row
 
         return logits
@@ -164,9 +166,9 @@ class _Strip:
         return found
 
 
-def _is_named(one: Probed, patterns: Sequence[str]) -> bool:
-    """Whether it was copied out for a pattern, not for something else."""
-    name = one.key.name
+@lru_cache(1 << 12)
+def _is_named(name: str, patterns: tuple[str, ...]) -> bool:
+    """Whether a result was kept for a pattern, not for something else."""
     return bool(name) and any(re.fullmatch(pattern, name) for pattern in patterns)
 
 

@@ -65,11 +65,10 @@ def cut(values: NDArray[np.float32], node: Tensor, axes: Axes, real: Counts) -> 
 
     A dimension that counts something stays, though it may be one.
     """
-    counted = axes.get(node, ())
-    window = [slice(None)] * 4
-    for axis in counted:
+    window, kept = [slice(None)] * 4, max(1, len(node.dims))
+    for axis in axes.get(node, ()):
         window[3 - axis.dim] = slice(axis.each * axis.of(real))
-    kept = max(len(node.dims), *(axis.dim + 1 for axis in counted), 1)
+        kept = max(kept, axis.dim + 1)
     real_part = values[tuple(window)]
     return real_part.reshape(real_part.shape[4 - kept :])
 

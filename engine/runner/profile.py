@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from time import perf_counter_ns
 
-from engine.backends.base import Backend, Ran
+from engine.backends.base import Backend
 from engine.errors import BadSetting, Cancelled, NoMem
 from engine.graph.graph import is_numbered
-from engine.graph.tensor import Role
-from engine.graph.work import NodeWork, work_of
-from engine.protocol import Cost, HostRecord, LaunchRecord, StepProfile, StepRecord
+from engine.protocol import Cost, LaunchRecord, StepProfile, StepRecord
 from engine.runner.bench import fill, random_ids
+from engine.runner.launched import host_of, launches_of
 from engine.runner.loading import LoadedModel
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH
@@ -88,22 +87,17 @@ def step_record(recording: Recording) -> StepRecord:
     """All of a recorded step; asked for when it has ended."""
     return StepRecord(
         recording.host[-1].end - recording.started,
-        _launches(recording),
-        _host(recording),
+        launches_of(recording).records(),
+        host_of(recording),
         splits_of([recording]),
     )
-
-
-def _host(recording: Recording) -> list[HostRecord]:
-    began = recording.started
-    return [HostRecord(span.name, span.start - began, span.end - began) for span in recording.host]
 
 
 def summarize(
     recordings: Sequence[Recording], plain_ns: Sequence[int], n_tokens: int, n_depth: int
 ) -> StepProfile:
     """The step of median length in full, and the medians of all for every group of launches."""
-    steps = [_launches(recording) for recording in recordings]
+    steps = [launches_of(recording).records() for recording in recordings]
     lengths = [recording.host[-1].end - recording.started for recording in recordings]
     middle = sorted(range(len(lengths)), key=lengths.__getitem__)[(len(lengths) - 1) // 2]
     chosen = steps[middle]
@@ -122,31 +116,9 @@ def summarize(
         after_ns=lengths[middle] - last,
         costs=_costs(steps),
         launches=chosen,
-        host=_host(recordings[middle]),
+        host=host_of(recordings[middle]),
         splits=splits_of(recordings),
     )
-
-
-def _launches(recording: Recording) -> list[LaunchRecord]:
-    records, before = [], None
-    for split, device, ran in recording.launches():
-        # Count a node's work once, though it may take several launches.
-        work = NodeWork(0, 0) if ran.node is before else work_of(ran.node, recording.inputs)
-        before = ran.node
-        records.append(
-            LaunchRecord(
-                split,
-                device,
-                _kernel(ran),
-                ran.node.op,
-                ran.node.name,
-                ran.start - recording.started,
-                ran.end - recording.started,
-                work.bytes,
-                work.flops,
-            )
-        )
-    return records
 
 
 def _costs(steps: Sequence[Sequence[LaunchRecord]]) -> list[Cost]:
@@ -182,9 +154,3 @@ def _role(launch: LaunchRecord) -> str:
     """The launch's role in every layer: its tensor's name without the layer, and its operation."""
     name = _LAYER.sub("", launch.name)
     return launch.op if is_numbered(name) else f"{name}: {launch.op}"
-
-
-def _kernel(ran: Ran) -> str:
-    """The kernel's name with the types of weights, since each type has its own program."""
-    matrices = [s for s in ran.node.src if s and s.role is Role.WEIGHT and s.shape[1] > 1]
-    return " ".join([ran.kernel, *dict.fromkeys(w.fmt.name for w in matrices)])

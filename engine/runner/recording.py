@@ -5,9 +5,10 @@ from statistics import median
 from time import perf_counter_ns
 
 import numpy as np
+from numpy.typing import NDArray
 
-from engine.protocol import AnswerRecorded, LaunchKind, LaunchRecord, Phase, RecordedStep
-from engine.runner.profile import step_record
+from engine.protocol import AnswerRecorded, LaunchKind, Phase, RecordedStep
+from engine.runner.launched import LaunchTable, host_of, launches_of
 from engine.runner.stepper import Logits
 from engine.scheduler.record import UNRECORDED, Recorder, Recording
 
@@ -18,6 +19,8 @@ PLAIN, PLAIN_AT = 8, 3
 """Each eighth step of one token runs unrecorded, to be compared with; an odd one, as of a thinned
 recording only even ones are kept.
 """
+
+NONE = np.empty(0, "<i4")
 
 Begin = Callable[[Recorder], Callable[[], Logits]]
 
@@ -35,6 +38,7 @@ class AnswerRecording:
 
     def _forget(self) -> None:
         self._kinds: dict[LaunchKind, int] = {}
+        self._known: dict[LaunchTable, NDArray[np.int32]] = {}
         self._steps: list[RecordedStep] = []
         self._began = 0
         self._n = self._n_launches = self._n_dropped = 0
@@ -87,32 +91,36 @@ class AnswerRecording:
         self._forget()
 
     def _keep(self, recording: Recording, phase: Phase, n_tokens: int, n_context: int) -> None:
-        record = step_record(recording)
-        launches = record.launches
-        kinds = [self._kinds.setdefault(_kind(one), len(self._kinds)) for one in launches]
-
-        def column(values: list[int]) -> bytes:
-            return np.array(values, "<i8").tobytes()
-
+        launches = launches_of(recording)
+        kinds = np.concatenate([NONE, *map(self._numbers, launches.tables)])[launches.order]
+        starts, ends = launches.spans.astype("<i8")
+        sizes, flops = launches.work.astype("<i8")
         self._steps.append(
             RecordedStep(
                 phase,
                 n_tokens,
                 n_context,
                 recording.started - self._began,
-                record.step_ns,
-                np.array(kinds, "<i4").tobytes(),
-                column([one.start for one in launches]),
-                column([one.end for one in launches]),
-                column([one.bytes for one in launches]),
-                column([one.flops for one in launches]),
-                record.host,
-                record.splits,
+                recording.host[-1].end - recording.started,
+                kinds.tobytes(),
+                starts.tobytes(),
+                ends.tobytes(),
+                sizes.tobytes(),
+                flops.tobytes(),
+                host_of(recording),
+                recording.splits(),
             )
         )
-        self._n_launches += len(launches)
+        self._n_launches += len(kinds)
         if self._n_launches > MOST_LAUNCHES:
             self._thin()
+
+    def _numbers(self, table: LaunchTable) -> NDArray[np.int32]:
+        """The places of a split's launches among the answer's kinds."""
+        if table not in self._known:
+            places = [self._kinds.setdefault(kind, len(self._kinds)) for kind in table.kinds]
+            self._known[table] = np.array(places, "<i4")
+        return self._known[table]
 
     def _thin(self) -> None:
         """Let go of every second step of one token; of prefill the first are kept."""
@@ -123,7 +131,3 @@ class AnswerRecording:
         self._n_dropped += len(gone)
         self._every *= 2
         self._n_launches = sum(len(step.kinds) // 4 for step in self._steps)
-
-
-def _kind(one: LaunchRecord) -> LaunchKind:
-    return LaunchKind(one.split, one.device, one.kernel, one.op, one.name)

@@ -48,8 +48,7 @@ class Watch:
         if self.wanted:
             step_ns = recording.host[-1].end - recording.started
             n_context = len(self.sequence.items)
-            ran = sorted(recording.launches(), key=lambda launch: launch[0])  # else as they started
-            spans = [one.end - one.start for _, _, one in ran]
+            spans = [ns for one in recording.ran() for ns in (one.spans[1] - one.spans[0]).tolist()]
             times = StepTimes(0, n_context, step_ns, splits_of([recording]), spans)
             self._found.append(times)
 

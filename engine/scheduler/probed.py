@@ -1,10 +1,11 @@
-"""An outline with probes: each wanted result is copied out behind the launch that makes it.
+"""An outline with probes: a ring, a buffer that each device has for them alone, keeps each result.
 
-The copies go into a ring, a buffer that each device has for them alone. What fusion would have left
-out lies there too, so that all else keeps its address; and fusion is off only where it would leave
-out a wanted result.
+A float32 result that is written once is written there in the first place; all others are copied
+out behind the launch that makes them. What fusion would have left out lies there too, so that all
+else keeps its address; and fusion is off only where it would leave out a wanted result.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -68,12 +69,16 @@ def probed(made: Outline, probes: Probes) -> ProbedOutline:
     wanted = frozenset(node.storage for _, node in found)
     outside = kept(made.graph, made.division.splits)
     parts = [_unfused(*each, wanted) for each in zip(made.splits, outside, strict=True)]
+    written: dict[str, dict[Tensor, ArenaPlace]] = {name: {} for name in ends}
     for slot in slots:
-        homes.insert(parts, slot, leaves[slot.device])
+        if homes.stays(slot.node):
+            written[slot.device][slot.node] = ArenaPlace(RING, slot.offset)
+        else:
+            homes.insert(parts, slot, leaves[slot.device])
     layouts, rings = {}, {}
     lifetimes = timeline(made.graph, parts, made.places).lifetimes
-    for name, layout in made.layouts.items():
-        own = leaves.get(name)
+    for name, base in made.layouts.items():
+        own, layout = leaves.get(name), replace(base, places={**base.places, **written[name]})
         homeless = [use for use in _homeless(lifetimes[name], layout) if use.storage is not own]
         ring = {} if own is None else {own: ArenaPlace(RING, 0)}
         rings[name] = ends[name]
@@ -107,6 +112,7 @@ class _Homes:
         self._places = made.places
         self._backends = [part.split.backend for part in made.splits]
         split_of = {node: i for i, part in enumerate(made.splits) for node in part.split.nodes}
+        self._writers = Counter(n.storage for n in made.graph.nodes if n.op not in VIEW_OPS)
         self._made: dict[Tensor, tuple[int, int]] = {}
         last: dict[Tensor, tuple[int, int]] = {}
         for node in made.graph.nodes:
@@ -119,6 +125,10 @@ class _Homes:
 
     def backend(self, node: Tensor) -> Backend:
         return self._backends[self._made[node][0]]
+
+    def stays(self, node: Tensor) -> bool:
+        """Whether a step ends with all of it as it is to be told, where it was written."""
+        return node.storage is node and node.fmt is F32 and self._writers[node] == 1
 
     def insert(self, parts: list[LoweredSplit], slot: Slot, ring: Tensor) -> None:
         """A copy into the slot, behind the launch that makes the result. Raises `CannotProbe`."""

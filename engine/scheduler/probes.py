@@ -21,8 +21,7 @@ class ResultKey(NamedTuple):
     occurrence: int
 
 
-@dataclass(frozen=True)
-class Probed:
+class Probed(NamedTuple):
     """A result of one step on its device; `values` are in the reversed shape, as NumPy has it."""
 
     key: ResultKey

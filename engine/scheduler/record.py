@@ -7,7 +7,7 @@ from time import perf_counter_ns
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backends.base import Commands, Event, Ran
+from engine.backends.base import Commands, Event, Ran, Spans
 from engine.graph.tensor import Tensor
 from engine.protocol import SplitRecord
 from engine.scheduler.lifetimes import LoweredSplit
@@ -62,6 +62,16 @@ class Recorder:
 UNRECORDED = Recorder()
 
 
+@dataclass(frozen=True, slots=True)
+class RanSplit:
+    """The launches of one split: what `commands` say was launched, and when each ran."""
+
+    split: int
+    device: str
+    commands: Commands
+    spans: Spans
+
+
 class Recording(Recorder):
     """Keeps the host's spans, without gaps from the moment it is made, every launch and copy."""
 
@@ -69,8 +79,8 @@ class Recording(Recorder):
         self.inputs: Values = {}
         self._splits: Sequence[LoweredSplit] = ()
         self.host: list[HostSpan] = []
-        self._running: list[tuple[int, str, Callable[[], list[Ran]]]] = []
-        self._ran: list[tuple[int, str, Ran]] | None = None
+        self._running: list[tuple[int, str, Commands, Callable[[], Spans]]] = []
+        self._ran: list[RanSplit] | None = None
         self._moving: list[tuple[int, str, int, Sequence[Event]]] = []
         self.started = self._last = perf_counter_ns()
 
@@ -86,14 +96,25 @@ class Recording(Recorder):
         self._moving.append((split, name, size, events))
 
     def run(self, split: int, device: str, commands: Commands) -> None:
-        self._running.append((split, device, commands.run_recorded()))
+        self._running.append((split, device, commands, commands.run_recorded()))
+
+    def ran(self) -> list[RanSplit]:
+        """Each split's launches, in order; asked for when the step has ended."""
+        if self._ran is None:
+            self._ran = [
+                RanSplit(split, device, commands, spans())
+                for split, device, commands, spans in self._running
+            ]
+        return self._ran
 
     def launches(self) -> list[tuple[int, str, Ran]]:
         """(split, device, what ran) in order of their start; asked for when the step has ended."""
-        if self._ran is None:
-            ran = [(i, device, one) for i, device, all_of in self._running for one in all_of()]
-            self._ran = sorted(ran, key=lambda launch: launch[2].start)
-        return self._ran
+        found = [
+            (one.split, one.device, Ran(*what, *span))
+            for one in self.ran()
+            for what, span in zip(one.commands.launched, one.spans.T.tolist(), strict=True)
+        ]
+        return sorted(found, key=lambda launch: launch[2].start)
 
     def copies(self) -> list[Copied]:
         """Every copy in order; asked for when the step has ended."""
@@ -106,15 +127,17 @@ class Recording(Recorder):
 
     def splits(self) -> list[SplitRecord]:
         """What every split took, from events; asked for when the step has ended."""
-        launches, copies = self.launches(), self.copies()
+        copies, computing = self.copies(), dict.fromkeys(range(len(self._splits)), 0)
+        for one in self.ran():
+            starts, ends = one.spans
+            computing[one.split] += int((ends - starts).sum())
         found = []
         for i, part in enumerate(self._splits):
             nodes, device = part.split.nodes, part.split.backend.name
             mine = [copy for copy in copies if copy.split == i]
-            computed = sum(ran.end - ran.start for j, _, ran in launches if j == i)
             copied, copy_ns = sum(c.size for c in mine), sum(c.ns for c in mine)
             named = (nodes[0].name, nodes[-1].name)
             found.append(
-                SplitRecord(device, len(nodes), *named, len(mine), copied, copy_ns, computed)
+                SplitRecord(device, len(nodes), *named, len(mine), copied, copy_ns, computing[i])
             )
         return found

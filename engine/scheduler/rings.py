@@ -7,7 +7,7 @@ import numpy as np
 from engine.backends.base import Buffer, Bytes, Component, Event, Owner
 from engine.gguf.formats import F32
 from engine.scheduler.lifetimes import arena_type
-from engine.scheduler.probed import ProbedOutline
+from engine.scheduler.probed import ProbedOutline, Slot
 from engine.scheduler.probes import Probed
 
 
@@ -51,24 +51,26 @@ class RingReader:
     """Reads the rings once a step: each is in order with what its device computes."""
 
     def __init__(self, made: ProbedOutline, rings: Mapping[str, Buffer]) -> None:
-        self._made = made
-        self._rings = rings
+        self._rings = {name: ring for name, ring in rings.items() if made.copied[name]}
+        self._sizes = made.copied
         self._data: dict[str, Bytes] = {}
+        self._slots = [(slot, _elements(slot), slot.node.shape[::-1]) for slot in made.slots]
 
     def start(self) -> list[Event]:
         """Queue the reads behind the step; `probed` is valid once they are done."""
-        self._data = {
-            name: np.empty(self._made.copied[name], np.uint8)
-            for name in self._rings
-            if self._made.copied[name]
-        }
+        self._data = {name: np.empty(self._sizes[name], np.uint8) for name in self._rings}
         return [self._rings[name].start_read(0, data) for name, data in self._data.items()]
 
     def probed(self) -> list[Probed]:
         """The results of the last step, in the graph's order."""
-        found = []
-        for slot in self._made.slots:
-            data = self._data[slot.device][slot.offset :][: slot.node.nelements * F32.bytes]
-            values = data.view(np.float32).reshape(slot.node.shape[::-1])
-            found.append(Probed(slot.key, slot.node, slot.device, values))
-        return found
+        rings = {name: data.view(np.float32) for name, data in self._data.items()}
+        return [
+            Probed(slot.key, slot.node, slot.device, rings[slot.device][part].reshape(shape))
+            for slot, part, shape in self._slots
+        ]
+
+
+def _elements(slot: Slot) -> slice:
+    """Where its float32 are in the ring."""
+    begin = slot.offset // F32.bytes
+    return slice(begin, begin + slot.node.nelements)

@@ -18,7 +18,7 @@ from engine.backends.base import (
     Location,
     MemoryPool,
     Owner,
-    Ran,
+    Spans,
     TypeOf,
     Where,
 )
@@ -42,6 +42,7 @@ class HostCommands(Commands):
 
     def __init__(self, calls: Sequence[tuple[Tensor, Callable[[], None]]]) -> None:
         self._calls = tuple(calls)
+        self.launched = tuple((node, str(node.op)) for node, _ in calls)
 
     def run(self) -> None:
         """Compute everything; done when it returns."""
@@ -49,14 +50,14 @@ class HostCommands(Commands):
             for _, call in self._calls:
                 call()
 
-    def run_recorded(self) -> Callable[[], list[Ran]]:
-        ran = []
+    def run_recorded(self) -> Callable[[], Spans]:
+        spans = np.empty((2, len(self._calls)), np.int64)
         with np.errstate(all="ignore"):
-            for node, call in self._calls:
+            for i, (_, call) in enumerate(self._calls):
                 start = perf_counter_ns()
                 call()
-                ran.append(Ran(node, node.op, start, perf_counter_ns()))
-        return lambda: ran
+                spans[:, i] = start, perf_counter_ns()
+        return lambda: spans
 
 
 class HostBackend(Backend):

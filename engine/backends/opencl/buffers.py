@@ -32,6 +32,12 @@ def driver_error(
     return DeviceError(device, f"{doing} failed: {error}")
 
 
+def moment(event: cl.Event, what: cl.profiling_info) -> int:
+    """When something became of a command, in nanoseconds of its device's clock."""
+    told: int = event.get_profiling_info(what)  # type: ignore[assignment]
+    return told
+
+
 class OpenCLEvent(Event):
     """The driver's events of commands that follow each other in one queue; at least one."""
 
@@ -47,8 +53,9 @@ class OpenCLEvent(Event):
             raise driver_error(self._device, "copying", 0, 0, error) from None
 
     def span(self) -> tuple[int, int]:
-        offset = self._queued - self.events[-1].profile.queued
-        return self.events[0].profile.start + offset, self.events[-1].profile.end + offset
+        told, first, last = cl.profiling_info, self.events[0], self.events[-1]
+        offset = self._queued - moment(last, told.QUEUED)
+        return moment(first, told.START) + offset, moment(last, told.END) + offset
 
 
 class OpenCLBuffer(Buffer):

@@ -81,7 +81,7 @@ def _local(traits: DeviceTraits) -> tuple[int]:
 
 
 def _run(backend: Backend, commands: Commands) -> int:
-    ran = commands.run_recorded()
+    spans = commands.run_recorded()
     backend.synchronize()
-    (only,) = ran()
-    return only.end - only.start
+    ((start,), (end,)) = spans().tolist()
+    return int(end - start)

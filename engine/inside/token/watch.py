@@ -19,9 +19,13 @@ from engine.scheduler.probes import Probes
 from engine.scheduler.record import UNRECORDED, Recorder, Recording
 
 SHARE = 0.06
-"""The most of an answer's time that looking takes, by what it is seen to take; that the next step
-is slower, since a look has emptied processors' caches, comes on top.
+"""The most of an answer's time that looking takes, but for the last look, by what it is seen to
+take: the step with its copies, what it means, and how much slower the next step is, which tells it
+and finds processors' caches emptied.
 """
+
+FIRST = 0.3
+"""Seconds of an answer before the first look: a short one is not made slower for it."""
 
 
 class TokenWatch(LiveWatch):
@@ -54,14 +58,15 @@ class TokenWatch(LiveWatch):
             self._glance = None
             self._budget.spend(perf_counter() - begun)
         begun = perf_counter()
-        self._is_look = False
+        was_look, self._is_look = self._is_look, False
         finish = super().begin(token, recorder)
-        if recorder is not UNRECORDED:
+        by_look = self._is_look or was_look
+        if recorder is not UNRECORDED and not by_look:
             return finish
 
         def logits() -> Logits:
             row = finish()
-            self._budget.step(perf_counter() - begun, self._is_look)
+            self._budget.step(perf_counter() - begun, by_look)
             return row
 
         return logits
@@ -114,8 +119,10 @@ class TokenWatch(LiveWatch):
     def measured(self, recording: Recording) -> None:
         super().measured(recording)
         if self._live().step:
+            begun = perf_counter()
             step = step_record(recording)
             self._inside.append(TokenInside(self._request.id, self._n - 1, step=step))
+            self._budget.spend(perf_counter() - begun)
 
     def found(self) -> Iterator[Reply]:
         yield from super().found()
@@ -128,7 +135,7 @@ class TokenWatch(LiveWatch):
 
     def close(self) -> None:
         """Copies stay ready for the next answer where somebody goes on looking."""
-        if not self._is_wanted(self._live()):
+        if not self.looks(self._live()):
             super().close()
 
 
@@ -139,19 +146,25 @@ class _Budget:
 
     def __init__(self) -> None:
         self._plain: deque[float] = deque([], 8)
-        self._due = 0.0
+        self._due: float | None = None
 
-    def step(self, seconds: float, is_look: bool) -> None:
-        """A step took so long."""
-        if is_look:
+    def step(self, seconds: float, by_look: bool) -> None:
+        """A step took so long, and may have been made slower by a look."""
+        if by_look:
             self.spend(max(0.0, seconds - median(self._plain)))
         else:
             self._plain.append(seconds)
 
     def spend(self, seconds: float) -> None:
         """Looking took so long."""
-        self._due = max(self._due, perf_counter()) + seconds * (1 - SHARE) / SHARE
+        begun = perf_counter() - seconds
+        self._due = max(self._due or begun + FIRST, begun) + seconds / SHARE
 
     def is_due(self) -> bool:
-        """Whether to look at the next step; not before one was plain, to compare with."""
-        return bool(self._plain) and perf_counter() >= self._due
+        """Whether to look at the next step; not before one was plain, to compare with, nor sooner
+        than `FIRST` after somebody asked first.
+        """
+        now = perf_counter()
+        if self._due is None:
+            self._due = now + FIRST
+        return bool(self._plain) and now >= self._due

@@ -30,7 +30,7 @@ def test_gate_and_up_in_one_launch():
     nodes = Graph.of([ops.matmul(down, gated)]).nodes
     traits = DeviceTraits(True, 1, 64, 1 << 15)
     tiles = BufferType("d", TILED, 64, 1 << 30)
-    _, both, _ = lower(nodes, lambda t: tiles, traits, frozenset(nodes[-1:]))
+    _, both, _ = lower(nodes, lambda t: tiles, traits)
     work = work_of(both, {})
     assert work.flops == 2 * 2 * 64 * 96 * 3
     # Two weights in blocks of 20 bytes, and panels of four rows in blocks of 80.

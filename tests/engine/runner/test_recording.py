@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
 
+from engine.graph.work import work_of
 from engine.inside.live import LiveWatch
 from engine.protocol import (
     AnswerRecorded,
@@ -20,7 +22,7 @@ from engine.protocol import (
     Reply,
     Sampling,
 )
-from engine.runner import recording
+from engine.runner import launched, recording
 from engine.runner.generate import generate
 from engine.runner.loading import LoadedModel, load_model
 from engine.runner.profile import step_record
@@ -108,12 +110,32 @@ def test_a_step_is_what_a_recording_of_it_alone_says(model: LoadedModel) -> None
     alone = Recording()
     sequence.start(ids(replies)[0], alone)()
     alone.done("logits")
-    record = step_record(alone)
-    assert names(answer, step) == [(one.device, one.op, one.name) for one in record.launches]
-    assert column(step.sizes) == [one.bytes for one in record.launches]
-    assert column(step.flops) == [one.flops for one in record.launches]
+    record, ran = step_record(alone), alone.launches()
+    assert names(answer, step) == [(device, one.node.op, one.node.name) for _, device, one in ran]
+    work = [work_of(one.node, alone.inputs) for _, _, one in ran]  # on the host a launch a node
+    assert column(step.sizes) == [one.bytes for one in work] == [r.bytes for r in record.launches]
+    assert column(step.flops) == [one.flops for one in work] == [r.flops for r in record.launches]
+    began = alone.started
+    spans = [(one.start - began, one.end - began) for _, _, one in ran]
+    assert [(one.start, one.end) for one in record.launches] == spans
     assert [s.n_nodes for s in step.splits] == [s.n_nodes for s in record.splits]
+    assert sum(s.compute_ns for s in record.splits) == sum(end - start for start, end in spans)
     model.stepper.forget(0)
+
+
+def test_what_launches_are_is_found_once(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of a plan that was recorded before ask for nothing but when launches ran."""
+    (first,) = recorded(told(model, lambda: RECORD, 4))
+
+    def never(*_: object) -> NoReturn:
+        raise AssertionError("this is known")
+
+    monkeypatch.setattr(launched, "fixed_work", never)
+    (again,) = recorded(told(model, lambda: RECORD, 4))
+    assert [step.sizes for step in again.steps] == [step.sizes for step in first.steps]
+    assert len({step.sizes for step in first.steps}) == len(first.steps), "cells that are seen"
 
 
 def test_a_long_answer_is_thinned_and_says_so(
