@@ -14,8 +14,10 @@ from pytestqt.qtbot import QtBot
 
 from app.fetch import bundled
 from app.theme.tokens import DARK, LIGHT
+from app.views.profile.profile import ProfileView
+from app.views.token.token import TokenView
 from app.window.main_window import MainWindow
-from engine.protocol import Sampling
+from engine.protocol import Change, Sampling
 from engine.settings import EngineOptions
 from tests.app.end_to_end.person import Person
 from tests.app.end_to_end.pictures import take
@@ -135,16 +137,63 @@ def test_talk(person: Person, folder: Path, expected: list[str]) -> None:
 
     take(person, folder, "probabilities", point)
     person.run("chat.probabilities")
-    person.run("view.model")
-    person.look(300)
-    take(person, folder, "model")
-    person.run("view.memory")
 
     expected.append("killed (signal 9)")
     ask(person, "Tell me more.")
     os.kill(pid, signal.SIGKILL)
     person.wait(lambda: person.bench.session.status == "died")
     take(person, folder, "failed")
+
+
+def test_inside(person: Person, folder: Path) -> None:
+    """How a word came to be, and where it was computed."""
+    bench, window = person.bench, person.window
+    ask(person, QUESTION)
+    end(person)
+    message, tokens = bench.chat.path[1], bench.chat.tokens(1)
+    word = next(i for i in range(len(tokens)) if tokens[i].text.strip() == "Paris")
+    window.panes.show_tab("token")
+    bench.selection.select_token(message.id, word)
+    person.wait(lambda: window.inspector.view(TokenView).lens.reading is not None)
+    take(person, folder, "token")
+    bench.selection.select_layer(12)
+    window.sheets.show_trial()
+    bench.trial.start([Change(12)])
+    end(person)
+    person.wait(lambda: not bench.trial.busy)
+    take(person, folder, "trial")
+    person.key(Qt.Key.Key_Escape)
+    bench.chat.choose_sibling(1, -1)
+    bench.selection.select_operation("Qcur-12", 12, "intel:0")
+    window.panes.show_tab("graph")
+    person.wait(lambda: bench.graph.is_known)
+    take(person, folder, "graph")
+    window.panes.show_tab("tensors")
+    bench.selection.select_tensor("blk.12.attn_q.weight", 12)
+    person.wait(lambda: bench.tensors.numbers is not None)
+    take(person, folder, "tensors")
+    window.panes.show_tab("profile")
+    window.inspector.view(ProfileView).record_empty.click()
+    ask(person, "And of Italy?")
+    end(person)
+    person.wait(lambda: bench.profile.latest is not None)
+    take(person, folder, "profile")
+
+
+def test_layers(qtbot: QtBot, first_window: MainWindow, smollm2_path: Path, folder: Path) -> None:
+    """Two drivers: a third of the layers by hand on the other one."""
+    person = Person(qtbot, first_window)
+    bench = person.bench
+    bench.open_model(smollm2_path, EngineOptions(device="intel:0,pocl:0", ctx=2048))
+    person.wait(lambda: bench.session.status == "ready")
+    first_window.panes.show_tab("layers")
+    person.wait(lambda: not bench.layers.pending)
+    bench.layers.type_rule("0-17=intel:0, 18-29=pocl:0, out=intel:0")
+    person.wait(lambda: not bench.layers.pending and not bench.layers.typed.text)
+    bench.layers.measure()
+    person.wait(lambda: not bench.layers.measuring.is_busy)
+    bench.selection.select_layer(20, "pocl:0")
+    take(person, folder, "layers")
 
 
 def _colours(person: Person) -> set[str]:
