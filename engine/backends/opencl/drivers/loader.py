@@ -56,6 +56,16 @@ def _keep_invokers() -> None:
 
 _keep_invokers()
 
+
+def _leave_out_headers() -> None:
+    """Builds name no folder of headers: kernels here include none of pyopencl's, and since built
+    programs are kept under their options, each environment would build all of them anew.
+    """
+    vars(cl).get("_DEFAULT_INCLUDE_OPTIONS", []).clear()
+
+
+_leave_out_headers()
+
 # Sets an argument to a number's bytes: `set_arg` takes 7 us to see that a number is no buffer.
 set_bytes: Callable[[cl.Kernel, int, bytes], None] = getattr(
     cl.Kernel, "_set_arg_buf", cl.Kernel.set_arg
