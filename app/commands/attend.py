@@ -113,7 +113,7 @@ def _print_places(found: Examined, shares: list[float], most: int) -> None:
     while place < found.n_context:
         seen = pictures.get(place)
         n = 1 if seen is None else min(seen.count, found.n_context - place)
-        where = str(place) if n == 1 else f"{place}-{place + n - 1}"
+        where = str(place) if n == 1 else f"{place}–{place + n - 1}"
         word = quoted(texts[place]) if seen is None else f"picture {seen.picture}"
         rows.append((where, word, sum(shares[place : place + n])))
         place += n

@@ -2,10 +2,13 @@
 
 import numpy as np
 
+from engine.inside.compare import compare
 from engine.inside.results import result_parts
 from engine.protocol import (
     CacheCells,
     CellsRead,
+    Compare,
+    Compared,
     DumpedStep,
     DumpResults,
     Progress,
@@ -51,3 +54,13 @@ def _dump(service: Service, request: DumpResults) -> ResultsDumped:
         read = [text.push(token) for token in tokens if token >= 0]
         steps.append(DumpedStep(step.first, tokens, "".join(read) + text.flush()))
     return ResultsDumped(request.id, steps)
+
+
+@answers(Compare)
+def _compare(service: Service, request: Compare) -> Compared:
+    model, sequence = service.model
+    for told in compare(model, sequence, request, service.asked_to_stop(request)):
+        if isinstance(told, Compared):
+            return told
+        service.send(told)
+    raise AssertionError  # it ends with the reply

@@ -15,8 +15,10 @@ NO_TEXT = {
     "app/fetch/index.py",
     "app/fetch/transfer.py",
     "app/state/graph/splits.py",
+    "app/state/layers/placing.py",
     "app/state/talk/disk/packed_pictures.py",
     "app/stores.py",
+    "app/views/graph/graph.py",
 }
 
 

@@ -8,6 +8,7 @@ from engine.backends.base import PLAIN, BufferType
 from engine.backends.opencl import roof
 from engine.backends.opencl.launch import Arg, DeviceTraits, Launch
 from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
+from engine.backends.opencl.lowering.fuse import fuse
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.source import families
 from engine.backends.opencl.tiles.layouts import layout_for
@@ -51,7 +52,8 @@ def lowered(case: Case, traits: DeviceTraits, fused: bool) -> tuple[Tensor, ...]
 
     if not all(KERNEL_FAMILIES[t.op].supports(t, type_of) for t in nodes):
         return ()
-    return lower(nodes, type_of, traits, frozenset([node.storage]) if fused else None)
+    plain = lower(nodes, type_of, traits)
+    return fuse(plain, frozenset([node.storage]), traits) if fused else plain
 
 
 def all_launches(traits: DeviceTraits) -> Iterator[tuple[Op, Launch]]:

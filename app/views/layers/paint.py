@@ -213,7 +213,7 @@ def names_of(tile: ShownTile, n_layer: int, labels: Sequence[Sequence[str]]) -> 
     if first == n_layer:
         return ["output block", "out"]
     if len(tile.layers) > 1:
-        return [f"layers {first}-{last}", f"{first}-{last}"]
+        return [f"layers {first}–{last}", f"{first}–{last}"]
     kinds = [*labels[first], ""]
     return [f"{first} {kinds[0]}".strip(), str(first)]
 

@@ -199,7 +199,7 @@ class LanesPicture:
         usual = max(median(sizes) * self.scale, LEAST) if sizes else LEAST
         last = str(max(self.n_layer - 1, 0))
         for count in GROUPS:
-            name = last if count == 1 else f"{last}-{last}"
+            name = last if count == 1 else f"{last}–{last}"
             if count >= self.n_layer or usual * count >= self._measures.text(name) + 6:
                 return count
         return GROUPS[-1]

@@ -20,6 +20,7 @@ from app.views.token.words import percent, shown
 from app.widgets.basics import TEXT_SIZE, label
 from app.widgets.plots.cells import grid_of
 from app.widgets.plots.heat_map import HeatMap
+from app.widgets.tips import set_tip
 
 MAP = 200  # pixels of the map's height
 MEASURES: dict[Measure, tuple[str, str]] = {
@@ -166,7 +167,7 @@ class AttentionPanel(QWidget):
         button.setCheckable(True)
         button.setChecked(measure == self._measure)
         button.setAccessibleName(says)
-        button.setToolTip(says)
+        set_tip(button, says)
         button.clicked.connect(partial(self._show_measure, measure))
         return button
 

@@ -11,6 +11,7 @@ from app.views.talk.pictures.seen import tiled_of
 from app.views.token.words import percent
 from app.widgets.basics import TEXT_SIZE, label
 from app.widgets.pictures.cells import Cell, CellPictures
+from app.widgets.tips import set_tip
 from engine.protocol import (
     Failed,
     PictureLimits,
@@ -122,7 +123,7 @@ class LookedAtPicture(QWidget):
             row, column = divmod(cell[1], self._plan.views[cell[0]].columns)
             said = f"Patch {column + 1} from the left, {row + 1} from the top: {percent(share)}"
             self.views.setAccessibleDescription(said)
-            self.views.setToolTip(said)
+            set_tip(self.views, said)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)

@@ -74,7 +74,7 @@ def test_a_picture_is_one_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main([*words, "--rows", "0"]) == 0
     lines = capsys.readouterr().out.split("\n\n")[0].splitlines()
     (row,) = (line for line in lines if "picture 1" in line)
-    begin, end = row.split()[0].split("-")
+    begin, end = row.split()[0].split("–")
     assert int(end) - int(begin) == 15
     assert sum(float(line.split()[1].rstrip("%")) for line in lines[1:]) == pytest.approx(
         100, abs=2

@@ -15,7 +15,7 @@ from app.views.token.token import TokenView
 from app.views.token.words import percent, place
 from app.widgets.markdown.places import units
 from app.widgets.markdown.view import MarkdownView
-from engine.protocol import Examine, Examined, Sampling
+from engine.protocol import Examine, Examined, Progress, Sampling
 from tests.app.end_to_end.person import Person
 
 pytestmark = [pytest.mark.model_file, pytest.mark.device]
@@ -32,7 +32,7 @@ def again(person: Person) -> Examined:
     number = client.ask(msgspec.structs.replace(question[1], record=False))
     while True:
         reply = heard.get(timeout=60)
-        if getattr(reply, "id", 0) == number:
+        if getattr(reply, "id", 0) == number and not isinstance(reply, Progress):
             client.leave()
             assert isinstance(reply, Examined), reply
             return reply

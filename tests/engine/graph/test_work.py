@@ -4,6 +4,7 @@ import numpy as np
 
 from engine.backends.base import BufferType
 from engine.backends.opencl.launch import DeviceTraits
+from engine.backends.opencl.lowering.fuse import fuse
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.tiles.layouts import TILED
 from engine.gguf.formats import F16, F32, I32, Q4_1
@@ -30,7 +31,7 @@ def test_gate_and_up_in_one_launch():
     nodes = Graph.of([ops.matmul(down, gated)]).nodes
     traits = DeviceTraits(True, 1, 64, 1 << 15)
     tiles = BufferType("d", TILED, 64, 1 << 30)
-    _, both, _ = lower(nodes, lambda t: tiles, traits)
+    _, both, _ = fuse(lower(nodes, lambda t: tiles, traits), frozenset(nodes[-1:]), traits)
     work = work_of(both, {})
     assert work.flops == 2 * 2 * 64 * 96 * 3
     # Two weights in blocks of 20 bytes, and panels of four rows in blocks of 80.

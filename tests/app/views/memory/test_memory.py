@@ -157,6 +157,7 @@ def test_the_matrix_copies(window: MainWindow, client: ScriptedEngine) -> None:
 def test_the_table_has_the_same_numbers_and_copies(
     window: MainWindow, client: ScriptedEngine
 ) -> None:
+    window.panes.show_tab("memory")
     client.say(memory("planned"), memory("allocated"))
     QTest.keyClick(window.windowHandle(), Qt.Key.Key_T, CTRL)
     assert window.inspector.memory.as_table

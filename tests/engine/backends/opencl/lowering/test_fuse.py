@@ -35,7 +35,7 @@ def layout(tensor: Tensor) -> BufferType:
 def lowered(*wanted: Tensor, keep: Sequence[Tensor] = ()) -> tuple[Tensor, ...]:
     nodes = [t for t in Graph.of(wanted).nodes if t.op not in VIEW_OPS]
     kept = frozenset(t.storage for t in (*wanted, *keep))
-    return lower(nodes, layout, CPU, kept)
+    return fuse(lower(nodes, layout, CPU), kept, CPU)
 
 
 def launched(*wanted: Tensor, keep: Sequence[Tensor] = ()) -> list[str]:
@@ -253,7 +253,8 @@ def test_a_cache_that_is_read_in_between() -> None:
         order = [*nodes[:at], copied, *nodes[at:]]
         if order.index(copied) < order.index(keys):
             continue
-        got = lower(order, layout, CPU, frozenset(t.storage for t in (mixed, copied)))
+        kept = frozenset(t.storage for t in (mixed, copied))
+        got = fuse(lower(order, layout, CPU), kept, CPU)
         seen = [str(t.op) for t in got if t.op is not Op.RESULT]
         assert seen.index("copy") > seen.index("rope_store" if "rope_store" in seen else "set_rows")
 
