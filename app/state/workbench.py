@@ -22,6 +22,8 @@ from app.state.session import Session
 from app.state.talk.chat import ChatState
 from app.state.talk.chats import ChatList, ChatRow
 from app.state.talk.disk.store import ChatStore
+from app.state.tensors.cells import CellsState
+from app.state.tensors.comparison import ComparisonState
 from app.state.tensors.probes import ProbesState
 from app.state.tensors.results import ResultsState
 from app.state.tensors.tensors import TensorsState
@@ -87,6 +89,8 @@ class Workbench(QObject):
         results = ResultsState(self.client, self.session, self.chat, self.selection, self)
         self.tensors = TensorsState(self.client, self.file, self.selection, results, self)
         self.probes = ProbesState(self.client, self.chat.live, self)
+        self.comparison = ComparisonState(self.client, self.session, self.chat, self)
+        self.cells = CellsState(self.client, self.session, self)
         notices = (self.preferences.notice, self.preferences.folder_problem, self._store.notice)
         self.notices = [notice for notice in notices if notice]
         self._closed = False

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QWidget
 from app.state.selection import BadLink
 from app.state.talk.message import Picture
 from app.state.workbench import Workbench
+from app.views.graph.graph import GraphView
 from app.views.memory.memory import Page
 from app.views.talk.chats import ChatsView
 from app.widgets.focus import focus_first
@@ -114,6 +115,13 @@ def copy_picture(w: Desk) -> None:
     QGuiApplication.clipboard().setImage(picture)
     size = f"{picture.width()} × {picture.height()}"
     w.talk.notices.news("picture", f"Copied a picture of {title}, {size} pixels.", "good")
+
+
+def compare_with_host(w: Desk) -> None:
+    """Compare the open model's results with the host's, and show the graph by their errors."""
+    w.panes.show_tab("graph")
+    w.inspector.view(GraphView).bar.choose_overlay("error")
+    w.bench.comparison.start()
 
 
 def memory_page(page: Page) -> Callable[[Desk], None]:

@@ -1,7 +1,15 @@
 """The commands of the View menu: pages of the inspector, panes, and the selection."""
 
 from app.widgets.commands import Command
-from app.window.desk import Desk, copy_picture, follow_link, memory_page, put_in_window, tabled
+from app.window.desk import (
+    Desk,
+    compare_with_host,
+    copy_picture,
+    follow_link,
+    memory_page,
+    put_in_window,
+    tabled,
+)
 from app.window.panes.pages import PAGES, InspectorPage
 
 
@@ -93,6 +101,13 @@ VIEW: tuple[Command[Desk], ...] = (
         menu="View",
         key="Ctrl+Shift+L",
         checked=lambda w: w.inspector.memory.page == "splits",
+    ),
+    Command(
+        id="view.compare",
+        title="Compare with the host, operation by operation",
+        run=compare_with_host,
+        menu="View",
+        enabled=lambda w: w.bench.comparison.can_start,
     ),
     Command(
         id="view.next_pane",

@@ -1,28 +1,35 @@
 """What the colour of a node means: its device, its type, or how much of something it takes."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from app.state.graph.blocks import GraphIndex, is_leaf
+from app.state.graph.errors import NodeError, launch_errors
 from app.state.graph.scene import Shows
 
-Overlay = Literal["device", "type", "bytes", "time"]
+Overlay = Literal["device", "type", "bytes", "time", "error"]
 OVERLAYS: dict[Overlay, str] = {
     "device": "Device",
     "type": "Type",
     "bytes": "Bytes moved",
     "time": "Time",
+    "error": "Error",
 }
+
+NOT_COMPARED: Mapping[int, NodeError] = {}
 
 
 @dataclass(frozen=True)
 class Coloured:
-    """By the number of a box: the name of a device or a type, or an amount with the largest."""
+    """By the number of a box: the name of a device or a type, or an amount with the largest; those
+    that deviate from the host are `wrong`.
+    """
 
     names: Mapping[int, str] = field(default_factory=dict)
     amounts: Mapping[int, float] = field(default_factory=dict)
     most: float = 0.0
+    wrong: Collection[int] = ()
 
     def share(self, number: int) -> float | None:
         """How much of the largest amount, from 0 to 1; None where nothing is known."""
@@ -31,9 +38,13 @@ class Coloured:
 
 
 def coloured(
-    index: GraphIndex, shows: Shows, overlay: Overlay, launch_ns: Mapping[int, int]
+    index: GraphIndex,
+    shows: Shows,
+    overlay: Overlay,
+    launch_ns: Mapping[int, int],
+    errors: Mapping[int, NodeError] = NOT_COMPARED,
 ) -> Coloured:
-    """Of all nodes, or of all launches."""
+    """Of all nodes, or of all launches. `errors` are those of nodes."""
     graph = index.graph
     launched = shows == "launches"
     if overlay == "device":
@@ -46,6 +57,11 @@ def coloured(
             makes = {i: launch.nodes for i, launch in enumerate(graph.launches) if launch.nodes}
             types = {i: types[nodes[-1]] for i, nodes in makes.items()}
         return Coloured(names=types)
+    if overlay == "error":
+        found = launch_errors(index, errors) if launched else errors
+        shares = {number: error.share for number, error in found.items()}
+        wrong = {number for number, error in found.items() if error.own and error.deviates}
+        return Coloured(amounts=shares, most=1.0, wrong=wrong)
     amounts = (
         dict(launch_ns)
         if overlay == "time"

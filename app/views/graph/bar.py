@@ -79,6 +79,10 @@ class GraphBar(QWidget):
         self.query.setFocus()
         self.query.selectAll()
 
+    def choose_overlay(self, overlay: Overlay) -> None:
+        """As if it had been chosen in its list."""
+        self.overlay.setCurrentIndex(list(OVERLAYS).index(overlay))
+
     def show_chosen(self, phases: Sequence[Phase], shows: Shows, overlay: Overlay) -> None:
         """As they are now, without telling anybody."""
         for box, at in (

@@ -15,6 +15,7 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.views.graph.bar import GraphBar
+from app.views.graph.comparing import CompareBar
 from app.views.graph.legend import GraphLegend
 from app.views.graph.offer import PinOffer
 from app.views.graph.pages import GraphPages
@@ -25,7 +26,7 @@ from app.views.graph.picture.saving import ask_and_write, write
 from app.views.graph.ribbon import SplitRibbon
 from app.widgets.basics import TEXT_SIZE, label, set_tone
 
-WIDE = 720  # from which on the panel stands beside the graph
+WIDE, TALL = 720, 400  # the panel stands beside the graph; a verdict has room below colours
 PANEL, PANEL_BELOW, UNBOUND = 280, 200, 16777215
 EMPTY = "Open a model to see its graph: what runs where, and why."
 LOOKING = "Reading the model's graph…"
@@ -38,6 +39,7 @@ class GraphView(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._bench, self._state, self._selection = bench, bench.graph, bench.selection
+        self._comparison = bench.comparison
         self._overlay: Overlay = "device"
         self._found: list[int] = []
         self._launch: int | None = None
@@ -45,7 +47,7 @@ class GraphView(QWidget):
         self.bar, self.ribbon, self.panel = GraphBar(), SplitRibbon(), NodePanel()
         self.pages = GraphPages()
         self.canvases = self.pages.canvases
-        self.legend, self.offer = GraphLegend(), PinOffer(bench)
+        self.legend, self.offer, self.compared = GraphLegend(), PinOffer(bench), CompareBar(bench)
         self.says = label(tone="quiet", wrap=True)
         self._lay_out()
         self._connect()
@@ -84,7 +86,7 @@ class GraphView(QWidget):
             self.pages.show_phase(phase, phase in state.phases and phase in state.scenes)
         self._show_times()
         if self._as_table and index is not None:
-            self.pages.fill(index, state.launch_ns)
+            self.pages.fill(index, state.launch_ns, self._comparison.errors(index))
         self._say()
         self._show_selected()
 
@@ -99,6 +101,7 @@ class GraphView(QWidget):
         state, bar = self._state, self.bar
         state.changed.connect(self.refresh)
         state.timed.connect(self._show_times)
+        self._comparison.changed.connect(self.refresh)
         self._selection.changed.connect(self._show_selected)
         bar.steps_chosen.connect(lambda phases: state.show_phases(*phases))
         bar.shows_chosen.connect(self._show_as)
@@ -234,8 +237,10 @@ class GraphView(QWidget):
         known = index is not None and len(times) == len(index.graph.splits)
         self.ribbon.show_graph(None if index is None else index.graph, times if known else ())
         for phase, scene in state.scenes.items():
-            self.pages.draw(phase, scene, self._overlay, state.launch_ns)
-        self.legend.show_graph(index, self._overlay, state.shows, state.launch_ns)
+            errors = self._comparison.errors(scene.index)
+            self.pages.draw(phase, scene, self._overlay, state.launch_ns, errors)
+        errors = self._comparison.errors(index)
+        self.legend.show_graph(index, self._overlay, state.shows, state.launch_ns, errors)
 
     def _show_selected(self) -> None:
         """The node, layer or split that is selected, wherever that was done."""
@@ -301,13 +306,15 @@ class GraphView(QWidget):
         change = self._state.differences(self._phase).get(number, "")
         beside = "a prompt" if len(self._state.phases) > 1 else "the graph with the pin"
         said = f"Not the same in {beside}: {change}." if change else ""
-        self.panel.show_node(index, number, self._state.launch_ns.get(node.launch), said)
+        error = self._comparison.errors(index).get(number)
+        self.panel.show_node(index, number, self._state.launch_ns.get(node.launch), said, error)
         self.canvas.setAccessibleDescription(f"{key_of(node)}, {node.op}. {node.why}")
 
     def _tell_launch(self, number: int) -> None:
         index = self.index
         if index is not None and number < len(index.graph.launches):
-            self.panel.show_launch(index, number, self._state.launch_ns.get(number))
+            errors = self._comparison.errors(index)
+            self.panel.show_launch(index, number, self._state.launch_ns.get(number), errors)
             launch = index.graph.launches[number]
             said = f"Launch {number}, {launch.op} on {launch.device}"
             self.canvas.setAccessibleDescription(said)
@@ -343,7 +350,7 @@ class GraphView(QWidget):
         column.setContentsMargins(PADDING, GRID, PADDING, GRID)
         column.setSpacing(GRID)
         column.setAlignment(Qt.AlignmentFlag.AlignTop)
-        for widget in (self.bar, self.ribbon, self.legend, self.says, self.offer):
+        for widget in (self.bar, self.ribbon, self.legend, self.compared, self.says, self.offer):
             column.addWidget(widget)
         column.addLayout(self._body, 1)
 
@@ -353,9 +360,11 @@ class GraphView(QWidget):
         roomy = known and (self._state.pin is None or self._is_wide)
         self.bar.setVisible(known)
         self.pages.setVisible(known)
-        self.ribbon.setVisible(roomy)
-        self.panel.setVisible(roomy)
-        self.legend.setVisible(roomy and not self._as_table)
+        told = roomy and (self._overlay != "error" or self.height() >= fonts.px(TALL))
+        self.ribbon.setVisible(told)
+        self.panel.setVisible(told)
+        self.legend.setVisible(told and not self._as_table)
+        self.compared.setVisible(roomy and self._overlay == "error")
         self.pages.show_as(self._as_table, self._launched)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802

@@ -7,7 +7,8 @@ from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.state.graph.blocks import GraphIndex
-from app.state.graph.overlay import Overlay, coloured
+from app.state.graph.errors import NodeError
+from app.state.graph.overlay import NOT_COMPARED, Overlay, coloured
 from app.state.graph.scene import Shows
 from app.theme.devices import draw_swatch, swatch_size
 from app.theme.theme import tokens
@@ -15,6 +16,14 @@ from app.theme.tokens import DEVICES
 from app.views.graph.picture.painting import shade
 from app.widgets.charts.legend import ChartLegend, LegendEntry
 from app.widgets.numbers import kib, milliseconds
+
+DEVIATES = "!"
+_ERRORS = (
+    LegendEntry(0.0, "1e-6 of the allowed"),
+    LegendEntry(0.5, "1e-3"),
+    LegendEntry(1.0, "all"),
+    LegendEntry(DEVIATES, "! deviates"),
+)
 
 
 class GraphLegend(QWidget):
@@ -39,19 +48,26 @@ class GraphLegend(QWidget):
         return self._said
 
     def show_graph(
-        self, index: GraphIndex | None, overlay: Overlay, shows: Shows, ns: Mapping[int, int]
+        self,
+        index: GraphIndex | None,
+        overlay: Overlay,
+        shows: Shows,
+        ns: Mapping[int, int],
+        errors: Mapping[int, NodeError] = NOT_COMPARED,
     ) -> None:
         if index is None:
             self.chart.show_entries([])
             return
         self._overlay, self._said = overlay, ""
-        found = coloured(index, shows, overlay, ns)
+        found = coloured(index, shows, overlay, ns, errors)
         if overlay in ("device", "type"):
             self._types = list(dict.fromkeys(found.names.values()))
             used = self._types
             if overlay == "device":
                 used = list(dict.fromkeys(split.device for split in index.graph.splits))
             self.chart.show_entries([LegendEntry(name, name) for name in used])
+        elif overlay == "error":
+            self.chart.show_entries(_ERRORS if found.amounts else [])
         elif not found.amounts:
             self._said = "No step was recorded yet: ask something to see times."
             self.chart.show_entries([LegendEntry(None, self._said)])
@@ -72,6 +88,8 @@ class GraphLegend(QWidget):
             draw_swatch(painter, area.left(), area.center().y(), str(key))
             return
         colour = shade(float(str(key))) if isinstance(key, float) else tokens().faint
+        if key == DEVIATES:
+            colour = tokens().bad
         if key in self._types:
             colour = DEVICES[self._types.index(str(key)) % len(DEVICES)]
         painter.setPen(Qt.PenStyle.NoPen)

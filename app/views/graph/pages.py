@@ -6,6 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QBoxLayout, QStackedWidget, QWidget
 
 from app.state.graph.blocks import GraphIndex
+from app.state.graph.errors import NodeError
 from app.state.graph.graph import Phase
 from app.state.graph.overlay import Overlay, coloured
 from app.state.graph.scene import GraphScene
@@ -57,13 +58,19 @@ class GraphPages(QStackedWidget):
         self.canvases[phase].setVisible(shown)
 
     def draw(
-        self, phase: Phase, scene: GraphScene, overlay: Overlay, ns: Mapping[int, int]
+        self,
+        phase: Phase,
+        scene: GraphScene,
+        overlay: Overlay,
+        ns: Mapping[int, int],
+        errors: Mapping[int, NodeError],
     ) -> None:
         """A scene in the colours of an overlay, if it is not drawn so already."""
-        drawn = scene, overlay, ns if overlay == "time" else None
+        measured = {"time": ns, "error": errors}.get(overlay)
+        drawn = scene, overlay, measured
         if drawn != self._drawn.get(phase):
             self._drawn[phase] = drawn
-            paint = coloured(scene.index, scene.shows, overlay, ns)
+            paint = coloured(scene.index, scene.shows, overlay, ns, errors)
             self.canvases[phase].show_scene(scene, paint)
 
     def fit_all(self) -> None:
@@ -80,10 +87,12 @@ class GraphPages(QStackedWidget):
             table = self.launches if launched else self.nodes
             self.setCurrentWidget(table if as_table else self._pictures)
 
-    def fill(self, index: GraphIndex, ns: Mapping[int, int]) -> None:
+    def fill(
+        self, index: GraphIndex, ns: Mapping[int, int], errors: Mapping[int, NodeError]
+    ) -> None:
         """The rows of both tables."""
-        self.nodes.rows.show_rows(node_rows(index, ns))
-        self.launches.rows.show_rows(launch_rows(index, ns))
+        self.nodes.rows.show_rows(node_rows(index, ns, errors))
+        self.launches.rows.show_rows(launch_rows(index, ns, errors))
 
     def show_source(self, kernel: str, defines: str) -> None:
         self.setCurrentWidget(self.source)

@@ -1,6 +1,6 @@
 """All that is known of one node or launch: what it is, why it runs there, what it became."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
@@ -14,6 +14,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.state.graph.blocks import GraphIndex, is_leaf, key_of, shape_text, title_of
+from app.state.graph.errors import NodeError, error_text, launch_errors, result_key
+from app.state.graph.overlay import NOT_COMPARED
 from app.theme.tokens import GRID
 from app.views.graph.arena import ArenaView, describe_life
 from app.views.graph.source import kernel_source
@@ -71,14 +73,23 @@ class NodePanel(QWidget):
         self._head(title, "", text, "")
         self.arena.show_life(None, -1, 1)
 
-    def show_node(self, index: GraphIndex, number: int, ns: int | None, change: str) -> None:
-        """`ns` is what its launch took, `change` how it differs in another graph."""
+    def show_node(
+        self,
+        index: GraphIndex,
+        number: int,
+        ns: int | None,
+        change: str,
+        error: NodeError | None = None,
+    ) -> None:
+        """`ns` is what its launch took, `change` how it differs in another graph, `error` that
+        against the host.
+        """
         self._clear()
         self._index = index
         graph, node = index.graph, index.graph.nodes[number]
         launch = graph.launches[node.launch] if node.launch >= 0 else None
         self._head(key_of(node), _kind(node), _sentence(node.why), change)
-        self._show_facts(_node_facts(index, node, launch, ns))
+        self._show_facts([*_error_facts(error), *_node_facts(index, node, launch, ns)])
         arena = next((a for a in graph.arenas if a.device == node.device), None)
         self.arena.show_life(arena, node.life, graph.steps)
         if launch is not None:
@@ -91,7 +102,13 @@ class NodePanel(QWidget):
         self._list("Reads", node.sources)
         self._list("Read by", index.readers.get(number, []))
 
-    def show_launch(self, index: GraphIndex, number: int, ns: int | None) -> None:
+    def show_launch(
+        self,
+        index: GraphIndex,
+        number: int,
+        ns: int | None,
+        errors: Mapping[int, NodeError] = NOT_COMPARED,
+    ) -> None:
         self._clear()
         self._index = index
         graph, launch = index.graph, index.graph.launches[number]
@@ -99,7 +116,9 @@ class NodePanel(QWidget):
         made = f"computes {len(nodes)} nodes in one launch" if len(nodes) > 1 else ""
         made = made or ("a helper of what follows" if not nodes else "")
         self._head(launch.op, f"launch {number} of {len(graph.launches) - 1}", _sentence(made), "")
-        self._show_facts([("Device", launch.device), *_launch_facts(launch, ns)])
+        error = launch_errors(index, errors).get(number)
+        device = ("Device", launch.device)
+        self._show_facts([*_error_facts(error), device, *_launch_facts(launch, ns)])
         arena = next((a for a in graph.arenas if a.device == launch.device), None)
         self.arena.show_life(arena, nodes[-1].life if nodes else -1, graph.steps)
         self._offer_sources(launch)
@@ -221,6 +240,12 @@ def _launch_facts(launch: LaunchNode, ns: int | None) -> Iterable[Fact]:
     yield "Computes", f"{grouped(launch.flops)} FLOP"
     if ns is not None:
         yield "Time", f"{milliseconds(ns)} ms, measured"
+
+
+def _error_facts(error: NodeError | None) -> Iterable[Fact]:
+    if error is not None:
+        where = "" if error.own else f" in {result_key(error.row)}, to which it leads"
+        yield "Error", f"{'! ' * error.deviates}{error_text(error.row)}{where}"
 
 
 def _kind(node: GraphNode) -> str:

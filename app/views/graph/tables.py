@@ -1,22 +1,24 @@
 """The graph as a table: one row a node, in the order of running, or one a launch."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from app.state.graph.blocks import GraphIndex, is_leaf, key_of, shape_text, title_of
+from app.state.graph.errors import NodeError, launch_errors
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import UNKNOWN, grouped, kib, milliseconds
 from engine.protocol import GraphNode, LaunchNode
 
 
 class NodeRow(NamedTuple):
-    """A node, its number, its block's title, and what its launch took."""
+    """A node, its number, its block's title, what its launch took, and the error of its result."""
 
     number: int
     node: GraphNode
     block: str
     kernel: str
     ns: int | None
+    error: NodeError | None
 
 
 class LaunchRow(NamedTuple):
@@ -26,10 +28,38 @@ class LaunchRow(NamedTuple):
     launch: LaunchNode
     nodes: str
     ns: int | None
+    error: NodeError | None
+
+
+T = TypeVar("T", NodeRow, LaunchRow)
 
 
 def _ms(ns: int | None) -> str:
     return UNKNOWN if ns is None else milliseconds(ns)
+
+
+def _error_columns(kind: type[T]) -> tuple[Column[T], Column[T]]:
+    """Of results alone: what lies between two results has no error of its own."""
+
+    def text(row: T) -> str:
+        error = row.error
+        if error is None or not error.own:
+            return UNKNOWN
+        return f"{error.row.error:.1e}{' !' if error.deviates else ''}"
+
+    def allowed(row: T) -> str:
+        return f"{row.error.row.most:.1e}" if row.error is not None and row.error.own else UNKNOWN
+
+    def size(row: T) -> float:
+        return row.error.row.error if row.error is not None and row.error.own else -1.0
+
+    def tone(row: T) -> str:
+        return "bad" if row.error is not None and row.error.own and row.error.deviates else ""
+
+    return (
+        Column[T]("NMSE", text, size, right=True, tone=tone),
+        Column[T]("Allowed", allowed, right=True, quiet=True),
+    )
 
 
 NODES = (
@@ -49,6 +79,7 @@ NODES = (
         lambda r: r.ns or 0,
         right=True,
     ),
+    *_error_columns(NodeRow),
     Column[NodeRow]("Why", lambda r: r.node.why, quiet=True),
 )
 LAUNCHES = (
@@ -66,11 +97,14 @@ LAUNCHES = (
         lambda r: r.ns or 0,
         right=True,
     ),
+    *_error_columns(LaunchRow),
     Column[LaunchRow]("Computes", lambda r: r.nodes, quiet=True),
 )
 
 
-def node_rows(index: GraphIndex, ns: Mapping[int, int]) -> Sequence[NodeRow]:
+def node_rows(
+    index: GraphIndex, ns: Mapping[int, int], errors: Mapping[int, NodeError]
+) -> Sequence[NodeRow]:
     """Of all that is computed, and of views."""
     graph = index.graph
     rows = []
@@ -79,14 +113,19 @@ def node_rows(index: GraphIndex, ns: Mapping[int, int]) -> Sequence[NodeRow]:
             launch = graph.launches[node.launch] if node.launch >= 0 else None
             kernel = "" if launch is None else ", ".join(launch.kernels)
             block = index.blocks[index.block_of[number]].title
-            rows.append(NodeRow(number, node, block, kernel, ns.get(node.launch)))
+            rows.append(
+                NodeRow(number, node, block, kernel, ns.get(node.launch), errors.get(number))
+            )
     return rows
 
 
-def launch_rows(index: GraphIndex, ns: Mapping[int, int]) -> Sequence[LaunchRow]:
+def launch_rows(
+    index: GraphIndex, ns: Mapping[int, int], errors: Mapping[int, NodeError]
+) -> Sequence[LaunchRow]:
     """Of all launches, in order."""
-    nodes = index.graph.nodes
-    return [
-        LaunchRow(i, launch, ", ".join(title_of(nodes[n]) for n in launch.nodes), ns.get(i))
-        for i, launch in enumerate(index.graph.launches)
-    ]
+    nodes, found = index.graph.nodes, launch_errors(index, errors)
+    rows = []
+    for i, launch in enumerate(index.graph.launches):
+        computes = ", ".join(title_of(nodes[n]) for n in launch.nodes)
+        rows.append(LaunchRow(i, launch, computes, ns.get(i), found.get(i)))
+    return rows

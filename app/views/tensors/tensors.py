@@ -25,12 +25,15 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.views.tensors.blocks import BlocksPage
+from app.views.tensors.cells import CellsPage
+from app.views.tensors.compare import ComparePage
 from app.views.tensors.grid import NumberGrid
 from app.views.tensors.probes import ProbesPage
 from app.views.tensors.summary import NormsPage, StatisticsPage
 from app.views.tensors.tree import TensorTree
 from app.widgets.basics import Button, IconButton, label, scrolled, set_tone
 from app.widgets.controls.elided import ElidedLabel
+from app.widgets.controls.fitted_tabs import FittedTabs
 from app.widgets.numbers import grouped
 from app.widgets.plots.cells import CellGrid, number_text
 from app.widgets.plots.heat_map import HeatMap
@@ -39,6 +42,7 @@ from app.widgets.plots.levels import LevelSliders
 from app.work import Work
 
 PAGES = ("Numbers", "Heat map", "Spread", "Stats", "Blocks")
+KINDS = ("Weights", "Live probes", "Compare", "Cache")
 OF_ALL = ("Spread", "Stats")  # need every number
 LEAST_TREE, LEAST_RIGHT = 170, 260
 BESIDE = 520  # pixels from which on the tree stands beside the numbers, not above them
@@ -76,9 +80,11 @@ class TensorsView(QWidget):
         self._save = Button("Save…", self._choose_file, kind="flat")
         self._copy = IconButton("copy", "Copy the numbers as a dump", self._copy_dump)
         self._stack = QStackedWidget()
-        self.kinds = _tabs("Kinds of numbers")
+        self.kinds = FittedTabs("Kinds of numbers")
+        self.kinds.setProperty("level", "second")
         self.probes = ProbesPage(bench.probes)
-        self._probing = bench.probes
+        self._probing, self._celled = bench.probes, bench.cells
+        self.compare, self.cells = ComparePage(bench), CellsPage(bench.cells)
         self._lay_out()
         self.tabs.currentChanged.connect(self._turned)
         self.grid.pointed.connect(self._pointed)
@@ -115,6 +121,7 @@ class TensorsView(QWidget):
         at = self.kinds.currentIndex() if self.isVisible() else -1
         self._state.shown(at == 0)
         self._probing.shown(at == 1)
+        self._celled.shown(at == 3)
 
     @property
     def page(self) -> str:
@@ -175,8 +182,9 @@ class TensorsView(QWidget):
         split.setStretchFactor(0, 2)
         split.setStretchFactor(1, 5)
         self._kinds = QStackedWidget()
-        for title, page in (("Weights", split), ("Live probes", self.probes)):
-            self.kinds.addTab(title)
+        kinds = (split, self.probes, self.compare, self.cells)
+        for title, page in zip(KINDS, kinds, strict=True):
+            self.kinds.put(title)
             self._kinds.addWidget(scrolled(page))
         self.kinds.currentChanged.connect(self._kinds.setCurrentIndex)
         self.kinds.currentChanged.connect(self._look)

@@ -60,7 +60,7 @@ class GraphCanvas(QAbstractScrollArea):
         self.scene: GraphScene | None = None
         self.marks = Marks()
         self._painter: ScenePainter | None = None
-        self._coloured = Coloured()
+        self.coloured = Coloured()
         self._area: QRectF | None = None  # what is fitted until somebody moves
         self._pressed: QPointF | None = None
         self._at: QPointF | None = None
@@ -76,7 +76,7 @@ class GraphCanvas(QAbstractScrollArea):
     def show_scene(self, scene: GraphScene, coloured: Coloured) -> None:
         """Another scene or another overlay; the same place of it, where it is as large."""
         before = self.scene
-        self.scene, self._coloured = scene, coloured
+        self.scene, self.coloured = scene, coloured
         self._painter = ScenePainter(scene, coloured)
         if before is None or (before.width, before.height) != (scene.width, scene.height):
             self.fit_all()
@@ -145,7 +145,7 @@ class GraphCanvas(QAbstractScrollArea):
     def paint_onto(self, painter: QPainter) -> None:
         """All of the scene at its own size, for a file."""
         assert self.scene is not None
-        whole = ScenePainter(self.scene, self._coloured)
+        whole = ScenePainter(self.scene, self.coloured)
         area = QRectF(0, 0, self.scene.width, self.scene.height)
         whole.paint(painter, area, 1.0, Marks())
 
@@ -273,7 +273,7 @@ class GraphCanvas(QAbstractScrollArea):
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
         if event.type() in LOOKS and self.scene is not None:
-            self._painter = ScenePainter(self.scene, self._coloured)
+            self._painter = ScenePainter(self.scene, self.coloured)
             if self._area is not None:
                 self._fit(self._area)
             self.viewport().update()

@@ -86,6 +86,8 @@ class ScenePainter:
 
     def tone(self, number: int) -> str:
         """The colour of a box by its number."""
+        if number in self._coloured.wrong:
+            return tokens().bad
         name = self._coloured.names.get(number)
         if name is not None:
             if name in self._devices:
@@ -225,6 +227,10 @@ class ScenePainter:
             painter.setFont(self._notes)
             painter.setPen(QColor(readable(colour)))
             painter.drawText(strip, _CENTER, device_look(name).letter)
+        elif box.number in self._coloured.wrong:
+            painter.setFont(self._titles)
+            painter.setPen(QColor(readable(colour)))
+            painter.drawText(strip, _CENTER, "!")
 
     def _paint_marks(
         self, painter: QPainter, shown: Collection[int], scale: float, marks: Marks
@@ -240,6 +246,7 @@ class ScenePainter:
                         painter.drawPath(rounded(line))
         selected = () if marks.selected is None else (marks.selected,)
         for members, tone, width, out in (
+            (self._coloured.wrong, now.bad, 3, 3.0),
             (marks.changed, now.bad, 2, 3.0),
             (marks.found, now.warn, 2, 3.0),
             (marks.lit, mix(now.accent, now.canvas, 0.7), 2, 1.0),

@@ -1,0 +1,102 @@
+"""The cells of the open model's caches: which are in use, by how many, and at which positions."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QObject, Signal
+
+from app.client import EngineClient, Latest
+from app.state.session import Session
+from engine.protocol import CacheCells, CellsRead, Compared, Failed, ReadCells
+
+
+@dataclass(frozen=True)
+class CacheUse:
+    """One cache [C cells]: `sequences` in each, 0 where it is free, and `positions`, there -1."""
+
+    title: str
+    layers: tuple[int, ...]
+    sequences: NDArray[np.int64]
+    positions: NDArray[np.int32]
+
+    @property
+    def size(self) -> int:
+        return len(self.positions)
+
+    @cached_property
+    def used(self) -> int:
+        return int(np.count_nonzero(self.sequences))
+
+    @cached_property
+    def shared(self) -> int:
+        """Those of them that several sequences have in common."""
+        return int(np.count_nonzero(self.sequences > 1))
+
+    @property
+    def free(self) -> int:
+        return self.size - self.used
+
+    @cached_property
+    def reach(self) -> tuple[int, int] | None:
+        """The first and the last position that is kept."""
+        kept = self.positions[self.sequences > 0]
+        return (int(kept.min()), int(kept.max())) if len(kept) else None
+
+
+class CellsState(QObject):
+    """Asks while somebody looks: when a model opens, and again whenever an answer ends."""
+
+    changed = Signal()
+
+    def __init__(
+        self, client: EngineClient, session: Session, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._session, self._asked = session, Latest(client)
+        self.caches: list[CacheUse] = []
+        self.problem = ""
+        self._shown = False
+        session.changed.connect(self._look)
+        client.on(Compared, lambda compared: self._look())
+
+    def shown(self, shown: bool) -> None:
+        """Whether somebody looks."""
+        self._shown = shown
+        self._look()
+
+    def _look(self) -> None:
+        if self._session.model is None:
+            self._asked.forget()
+            if self.caches or self.problem:
+                self.caches, self.problem = [], ""
+                self.changed.emit()
+        elif self._shown and self._session.status == "ready":
+            self._asked.ask(ReadCells(0), self._read, self._failed)
+
+    def _read(self, told: CellsRead) -> None:
+        self.caches, self.problem = [cache_use(cache) for cache in told.caches], ""
+        self.changed.emit()
+
+    def _failed(self, failed: Failed) -> None:
+        self.problem = "" if failed.kind == "Cancelled" else failed.message
+        self.changed.emit()
+
+
+def cache_use(told: CacheCells) -> CacheUse:
+    """What the engine told, counted."""
+    bits = np.frombuffer(told.bits, "<i4")
+    sequences = np.unpackbits(bits.view(np.uint8)).reshape(-1, 32).sum(axis=1, dtype=np.int64)
+    positions = np.frombuffer(told.positions, "<i4").astype(np.int32)
+    return CacheUse(_title(told), tuple(told.layers), sequences, positions)
+
+
+def _title(told: CacheCells) -> str:
+    sight = "whole context"
+    if told.window is not None:
+        sight = f"window {told.window}"
+    elif told.chunk is not None:
+        sight = f"chunks of {told.chunk}"
+    layers = "1 layer" if len(told.layers) == 1 else f"{len(told.layers)} layers"
+    return f"{sight}, {layers}"

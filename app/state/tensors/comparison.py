@@ -1,0 +1,132 @@
+"""The open model against the host, operation by operation: asked for by any view, kept for all."""
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import QObject, Signal
+
+from app.client import EngineClient
+from app.state.graph.blocks import GraphIndex
+from app.state.graph.errors import NodeError, error_text, node_errors, result_key
+from app.state.session import Session
+from app.state.talk.answer import said
+from app.state.talk.chat import ChatState
+from engine.protocol import Compare, Compared, ComparedResult, Failed, Progress
+
+TEXT = "The capital of France is Paris. What do people eat there, and what do they read on Sundays?"
+STEPS = {"prefill": "a prompt", "decode": "one token"}
+
+
+class ComparisonState(QObject):
+    """`result` is the last one, of the open model with the placement it has; `problem` says in a
+    sentence why there is none. `done` of `total` steps are compared while it `is_busy`.
+    """
+
+    changed = Signal()
+
+    def __init__(
+        self, client: EngineClient, session: Session, chat: ChatState, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._client, self._session, self._chat = client, session, chat
+        self.result: Compared | None = None
+        self.problem = ""
+        self.done = self.total = 0
+        self._id: int | None = None
+        self._of = session.model
+        self._errors: dict[str, tuple[GraphIndex, Compared, Mapping[int, NodeError]]] = {}
+        session.changed.connect(self._follow)
+        client.progress.connect(self._on_progress)
+
+    @property
+    def is_busy(self) -> bool:
+        return self._id is not None
+
+    @property
+    def can_start(self) -> bool:
+        """Whether the open model has nothing else to do."""
+        return self._session.status == "ready" and not self.is_busy
+
+    @property
+    def first(self) -> ComparedResult | None:
+        """The first result that deviates."""
+        result = self.result
+        return None if result is None or result.first is None else result.rows[result.first]
+
+    def start(self) -> None:
+        """Compare the beginning of the open chat, or of a text where that is empty or has pictures.
+
+        The engine's context is forgotten: the next answer reads its prompt anew.
+        """
+        if not self.can_start:
+            return
+        self.problem, self.done, self.total = "", 0, 0
+        self._id = self._client.ask(self._question(), self._compared, self._failed)
+        self.changed.emit()
+
+    def cancel(self) -> None:
+        """Stop; what was known before stays."""
+        if self._id is not None:
+            self._client.cancel(self._id)
+
+    def errors(self, index: GraphIndex | None) -> Mapping[int, NodeError]:
+        """Of the nodes of a graph: of one token, or of a prompt."""
+        if index is None or self.result is None:
+            return {}
+        phase = "decode" if index.graph.n_tokens == 1 else "prefill"
+        known = self._errors.get(phase)
+        if known is None or known[0] is not index or known[1] is not self.result:
+            rows = [row for row in self.result.rows if row.phase == phase]
+            known = self._errors[phase] = index, self.result, node_errors(index, rows)
+        return known[2]
+
+    def _question(self) -> Compare:
+        path = self._chat.path
+        if not path or any(message.pictures for message in path):
+            return Compare(0, prompt=TEXT)
+        return Compare(0, messages=said(self._chat.details.system, path))
+
+    def _follow(self) -> None:
+        """Another model, a restart or another placement: what was found is not of it."""
+        if self._session.model is self._of:
+            return
+        self._of = self._session.model
+        self.cancel()
+        self._id, self.result, self.problem = None, None, ""
+        self._errors.clear()
+        self.changed.emit()
+
+    def _compared(self, result: Compared) -> None:
+        if result.id == self._id:
+            self._id, self.result = None, result
+            self.changed.emit()
+
+    def _failed(self, failed: Failed) -> None:
+        if failed.id == self._id:
+            self._id = None
+            self.problem = "" if failed.kind == "Cancelled" else failed.message
+            self.changed.emit()
+
+    def _on_progress(self, progress: Progress) -> None:
+        if self._id is not None and progress.id == self._id:
+            self.done, self.total = progress.done, progress.total
+            self.changed.emit()
+
+
+def verdict(result: Compared) -> str:
+    """What came of a comparison, in a sentence or two."""
+    rows = result.rows
+    devices = ", ".join(dict.fromkeys(row.device for row in rows if row.device))
+    looked = f"{len(rows)} results of {result.n_tokens} tokens and of one more"
+    if result.first is None:
+        nearest = max(rows, key=lambda row: row.error / row.most, default=None)
+        said = f"No result of {devices} deviates from the host: {looked}."
+        if nearest is None:
+            return said
+        return f"{said} The nearest to it is {result_key(nearest)}: {error_text(nearest)}."
+    first = rows[result.first]
+    wrong = sum(bool(row.problem) for row in rows)
+    others = f"{wrong} of {len(rows)} results deviate" if wrong > 1 else "no other does"
+    return (
+        f"The first that deviates is {result_key(first)} of {STEPS[first.phase]} on"
+        f" {first.device or devices}: {error_text(first)}; {others}."
+    )

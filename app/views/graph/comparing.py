@@ -1,0 +1,72 @@
+"""A comparison with the host: its button, how far it is, and what came of it in words."""
+
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
+
+from app.state.graph.errors import result_key
+from app.state.tensors.comparison import verdict
+from app.state.workbench import Workbench
+from app.theme.tokens import GRID
+from app.widgets.basics import Button, label, set_tone
+
+ABOUT = (
+    "The host computes each result again from what the device computed before it."
+    " The next answer reads its prompt anew."
+)
+COMPARING = "Comparing with the host …"
+NO_MODEL = "Open a model to compare it with the host."
+
+
+class CompareBar(QWidget):
+    """Shows `bench.comparison`."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._bench, self._state = bench, bench.comparison
+        self.says = label(wrap=True)
+        self.compare = Button("Compare with the host", self._state.start)
+        self.stop = Button("Cancel", self._state.cancel, kind="flat", name="Cancel the comparison")
+        self.go = Button("Show it", self.go_to_first, name="Show the first that deviates")
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setAccessibleName("Comparing with the host")
+        row = QHBoxLayout()
+        row.setSpacing(GRID)
+        for button in (self.compare, self.stop, self.go):
+            row.addWidget(button)
+        row.addWidget(self.bar, 1)
+        row.addStretch()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID // 2)
+        column.addWidget(self.says)
+        column.addLayout(row)
+        self._state.changed.connect(self._refresh)
+        bench.session.changed.connect(self._refresh)
+        self._refresh()
+
+    def go_to_first(self) -> None:
+        """Select the first result that deviates."""
+        first = self._state.first
+        if first is not None:
+            self._bench.selection.select_operation(result_key(first), first.layer, first.device)
+
+    def _refresh(self) -> None:
+        state = self._state
+        text, tone = ABOUT, "quiet"
+        if self._bench.session.model is None:
+            text = NO_MODEL
+        elif state.is_busy:
+            text = COMPARING
+        elif state.problem:
+            text, tone = state.problem, "bad"
+        elif state.result is not None:
+            text, tone = verdict(state.result), "bad" if state.first is not None else "good"
+        self.says.setText(text)
+        set_tone(self.says, tone)
+        self.compare.setVisible(not state.is_busy)
+        self.compare.setEnabled(state.can_start)
+        self.stop.setVisible(state.is_busy)
+        self.go.setVisible(state.first is not None and not state.is_busy)
+        self.bar.setVisible(state.is_busy)
+        self.bar.setRange(0, state.total)
+        self.bar.setValue(state.done)

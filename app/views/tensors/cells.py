@@ -1,0 +1,119 @@
+"""Caches: how many of their cells are in use, shared and free, and which position is in each."""
+
+from math import ceil
+
+import numpy as np
+from PySide6.QtWidgets import QComboBox, QVBoxLayout, QWidget
+
+from app.state.tensors.cells import CacheUse, CellsState
+from app.theme.tokens import GRID
+from app.widgets.basics import label, set_tone
+from app.widgets.charts.segments import Segment, SegmentBar
+from app.widgets.numbers import grouped
+from app.widgets.plots.cells import grid_of
+from app.widgets.plots.heat_map import HeatMap
+
+ACROSS = 64  # cells in a row
+PALEST = 0.4  # of the largest position lies between free and the first, so that it is seen
+MOST_MARKED = 1024  # shared cells that are framed
+ABOUT = (
+    "Each square is a cell: empty where it is free, stronger the later its position."
+    " Shared ones are framed."
+)
+EMPTY = "Open a model to see which cells of its caches are in use."
+
+
+class CellsPage(QWidget):
+    """Shows `bench.cells`, one cache at a time."""
+
+    def __init__(self, state: CellsState) -> None:
+        super().__init__()
+        self._state = state
+        self.which = QComboBox()
+        self.which.setAccessibleName("Cache")
+        self.which.currentIndexChanged.connect(self._show)
+        self.says = label(wrap=True)
+        self.bar = SegmentBar(160)
+        self.map = HeatMap("Cells of the cache")
+        self.map.pointed.connect(self._pointed)
+        self.place = label(tone="quiet", size="small", wrap=True)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        for widget in (self.which, self.says, self.bar):
+            column.addWidget(widget)
+        column.addWidget(self.map, 1)
+        column.addWidget(self.place)
+        state.changed.connect(self._list)
+        self._list()
+
+    @property
+    def cache(self) -> CacheUse | None:
+        """The one that is shown."""
+        at = self.which.currentIndex()
+        return self._state.caches[at] if 0 <= at < len(self._state.caches) else None
+
+    def _list(self) -> None:
+        titles = [cache.title for cache in self._state.caches]
+        if titles != [self.which.itemText(i) for i in range(self.which.count())]:
+            self.which.blockSignals(True)
+            self.which.clear()
+            self.which.addItems(titles)
+            self.which.blockSignals(False)
+        self.which.setVisible(bool(titles))
+        self._show()
+
+    def _show(self) -> None:
+        cache = self.cache
+        for widget in (self.bar, self.map, self.place):
+            widget.setVisible(cache is not None)
+        set_tone(self.says, "bad" if self._state.problem else "")
+        if cache is None:
+            self.says.setText(self._state.problem or EMPTY)
+            return
+        self.says.setText(self._state.problem or numbers_of(cache))
+        own = cache.used - cache.shared
+        self.bar.show_segments(
+            [Segment(own, "accent", 0.8), Segment(cache.shared, "warn", 0.8)], cache.size
+        )
+        rows = ceil(cache.size / ACROSS)
+        last = cache.reach[1] if cache.reach else 1
+        values = np.full(rows * ACROSS, -PALEST * (last + 1), np.float32)
+        values[: cache.size][cache.sequences > 0] = cache.positions[cache.sequences > 0]
+        grid = grid_of(
+            values.reshape(rows, ACROSS),
+            row_title="cells from",
+            row_name=lambda row: str(row * ACROSS),
+            column_title="cell",
+            text=_position,
+        )
+        self.map.show_cells(grid, levels=(-PALEST * (last + 1), float(last + 1)))
+        shared = np.flatnonzero(cache.sequences > 1)[:MOST_MARKED]
+        self.map.mark(
+            {divmod(int(at), ACROSS): f"shared by {cache.sequences[at]} sequences" for at in shared}
+        )
+        self.place.setText(ABOUT)
+
+    def _pointed(self, row: int, column: int) -> None:
+        cache, at = self.cache, row * ACROSS + column
+        if cache is None or at >= cache.size:
+            return
+        count = int(cache.sequences[at])
+        if not count:
+            self.place.setText(f"cell {at}: free")
+            return
+        shared = f", shared by {count} sequences" if count > 1 else ""
+        self.place.setText(f"cell {at}: position {cache.positions[at]}{shared}")
+
+
+def numbers_of(cache: CacheUse) -> str:
+    """How much of a cache is in use, in words."""
+    reach = f" (positions {cache.reach[0]} – {cache.reach[1]})" if cache.reach else ""
+    return (
+        f"{grouped(cache.size)} cells, {grouped(cache.used)} in use{reach},"
+        f" {grouped(cache.shared)} of them shared, {grouped(cache.free)} free"
+    )
+
+
+def _position(value: float) -> str:
+    return f"position {round(value)}" if value >= 0 else "free"

@@ -1,0 +1,85 @@
+"""The comparison with the host as a list: every result in the graph's order."""
+
+from collections.abc import Sequence
+from math import isfinite
+
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.state.graph.errors import result_key
+from app.state.workbench import Workbench
+from app.theme.tokens import GRID
+from app.views.graph.comparing import CompareBar
+from app.widgets.lists.rows import Column, TableRows
+from app.widgets.lists.table import Table
+from engine.protocol import ComparedResult
+
+SHORT = {"prefill": "prompt", "decode": "token"}
+
+
+def _error(row: ComparedResult) -> str:
+    """The NMSE, or what is wrong where that is no number."""
+    return f"{row.error:.1e}" if isfinite(row.error) else row.problem
+
+
+COLUMNS = (
+    Column[ComparedResult]("Result", result_key, mono=True, whole=True),
+    Column[ComparedResult]("Step", lambda r: SHORT[r.phase], whole=True),
+    Column[ComparedResult]("Device", lambda r: r.device, mono=True, whole=True),
+    Column[ComparedResult](
+        "NMSE",
+        lambda r: f"! {_error(r)}" if r.problem else _error(r),
+        lambda r: r.error,
+        right=True,
+        tone=lambda r: "bad" if r.problem else "",
+    ),
+    Column[ComparedResult](
+        "Allowed", lambda r: f"{r.most:.1e}", lambda r: r.most, right=True, quiet=True
+    ),
+    Column[ComparedResult]("Launches", lambda r: ", ".join(r.launches), mono=True, quiet=True),
+)
+
+
+class ComparePage(QWidget):
+    """Shows `bench.comparison`; a row that is chosen selects its operation."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._state, self._selection = bench.comparison, bench.selection
+        self._told: object = None
+        self.head = CompareBar(bench)
+        self.table = Table(TableRows(COLUMNS, self), "Results compared")
+        self.table.picked.connect(self._pick)
+        self.table.activated.connect(lambda row: self._selection.show_in("graph"))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addWidget(self.head)
+        column.addWidget(self.table, 1)
+        column.addStretch()
+        self._state.changed.connect(self._show)
+        self._selection.changed.connect(self._follow)
+        self._show()
+
+    def _show(self) -> None:
+        result = self._state.result
+        self.table.setVisible(result is not None)
+        if result is not self._told:
+            self._told = result
+            rows: Sequence[ComparedResult] = result.rows if result is not None else ()
+            self.table.rows.show_rows(rows)
+            self._follow()
+
+    def _pick(self, row: ComparedResult) -> None:
+        self._selection.select_operation(result_key(row), row.layer, row.device)
+
+    def _follow(self) -> None:
+        """The row of the operation that is selected, wherever that was done: one that deviates
+        before others.
+        """
+        named, shown = self._selection.now.operation, self.table.rows.shown
+        at = self.table.view.currentIndex().row()
+        if 0 <= at < len(shown) and result_key(shown[at]) == named:
+            return
+        rows = [place for place, row in enumerate(shown) if result_key(row) == named]
+        if rows:
+            self.table.choose(next((place for place in rows if shown[place].problem), rows[0]))

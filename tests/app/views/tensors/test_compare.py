@@ -1,0 +1,66 @@
+"""Compare and Cache of the Tensors view: the list selects, and says what is selected elsewhere."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from app.views.tensors.tensors import KINDS, TensorsView
+from app.window.main_window import MainWindow
+from engine.protocol import CacheCells, Compare, ReadCells
+from tests.app.helpers.compared import compared
+from tests.app.helpers.scripted import ScriptedEngine
+
+
+@pytest.fixture
+def engine(window: MainWindow, tiny_path: object) -> ScriptedEngine:
+    made = window.bench.engine
+    assert isinstance(made, ScriptedEngine)
+    window.bench.open_model(str(tiny_path))
+    made.load_done()
+    window.panes.show_tab("tensors")
+    return made
+
+
+def test_results_are_listed_and_select_their_operation(
+    window: MainWindow, engine: ScriptedEngine
+) -> None:
+    view = window.inspector.view(TensorsView)
+    view.kinds.setCurrentIndex(KINDS.index("Compare"))
+    page = view.compare
+    assert not page.table.isVisible()
+    page.head.compare.click()
+    told = compared(4, ["ffn_norm-2"], engine.last_of(Compare).id)
+    engine.say(told)
+    assert page.table.rows.all_rows == told.rows
+    assert "first that deviates is ffn_norm-2" in page.head.says.text()
+    page.table.choose(0)
+    page.table.view.clicked.emit(page.table.rows.index(5, 0))
+    now = window.bench.selection.now
+    assert (now.operation, now.layer, now.device) == ("ffn_swiglu-0", 0, "intel:0")
+    window.bench.selection.select_operation("l_out-3", 3)
+    assert page.table.rows.shown[page.table.view.currentIndex().row()].name == "l_out-3"
+    window.bench.session.unload()
+    assert not page.table.isVisible()
+
+
+def test_cells_are_drawn_and_told(window: MainWindow, engine: ScriptedEngine) -> None:
+    view = window.inspector.view(TensorsView)
+    view.kinds.setCurrentIndex(KINDS.index("Cache"))
+    bits, positions = np.zeros(130, "<i4"), np.full(130, -1, "<i4")
+    bits[:70], positions[:70] = 1, np.arange(70)
+    bits[3] = 5
+    whole = CacheCells(None, None, [0, 2], bits.tobytes(), positions.tobytes())
+    engine.answer(ReadCells, [whole, msgspec.structs.replace(whole, window=64, layers=[1])])
+    page = view.cells
+    said = "130 cells, 70 in use (positions 0 – 69), 1 of them shared, 60 free"
+    assert page.says.text() == said
+    assert page.which.currentText() == "whole context, 2 layers"
+    assert page.map.cells.shape == (3, 64)
+    assert page.map.says(1, 5) == "cells from 64, cell 5: position 69"
+    assert page.map.says(1, 6) == "cells from 64, cell 6: free"
+    assert page.map.says(0, 3).endswith("(shared by 2 sequences)")
+    page.map.pointed.emit(0, 3)
+    assert page.place.text() == "cell 3: position 3, shared by 2 sequences"
+    page.which.setCurrentIndex(1)
+    assert page.cache is window.bench.cells.caches[1]
+    assert page.which.currentText() == "window 64, 1 layer"

@@ -1,0 +1,55 @@
+"""The comparison with the host, in the graph and as a list; the cells of a cache."""
+
+import msgspec
+import numpy as np
+from PySide6.QtTest import QTest
+
+from app.views.tensors.tensors import KINDS, TensorsView
+from app.window.main_window import MainWindow
+from engine.protocol import CacheCells, Compare, ReadCells
+from tests.app.helpers.compared import compared
+from tests.app.window.scenes.graph_scenes import client, graph
+
+WRONG = ("ffn_swiglu-9", "l_out-9")
+
+
+def _compared(window: MainWindow) -> None:
+    told = compared(12, WRONG, client(window).last_of(Compare).id, 1.7)
+    client(window).say(told)
+
+
+def graph_errors(window: MainWindow) -> None:
+    """What deviates is marked."""
+    graph(window)
+    window.commands.run("view.compare")
+    _compared(window)
+    window.bench.selection.select_operation("ffn_swiglu-9", 9, "nvidia:0")
+    QTest.qWait(50)
+
+
+def comparing(window: MainWindow) -> None:
+    """A list of results; the first that deviates is selected."""
+    graph(window)
+    window.commands.run("view.compare")
+    _compared(window)
+    window.panes.show_tab("tensors")
+    view = window.inspector.view(TensorsView)
+    view.kinds.setCurrentIndex(KINDS.index("Compare"))
+    view.compare.head.go.click()
+
+
+def cells(window: MainWindow) -> None:
+    """A cache of 2,048 cells, some of them shared."""
+    graph(window)
+    window.panes.show_tab("tensors")
+    view = window.inspector.view(TensorsView)
+    view.kinds.setCurrentIndex(KINDS.index("Cache"))
+    bits, positions = np.zeros(2048, "<i4"), np.full(2048, -1, "<i4")
+    bits[:700], positions[:700] = 1, np.arange(700)
+    bits[:40] = 3
+    whole = CacheCells(None, None, [5, 11], bits.tobytes(), positions.tobytes())
+    near = msgspec.structs.replace(whole, window=512, layers=[*range(5), *range(6, 11)])
+    client(window).answer(ReadCells, [whole, near])
+
+
+SCENES = (comparing, cells, graph_errors)
