@@ -7,6 +7,7 @@ import numpy as np
 
 from app.state.token.context import ContextMap, Part
 from app.state.token.readings import Floats, strongest
+from engine.protocol import PlacedRows
 
 MOST_LIT = 160  # items that are lit at once
 FAINTEST = 0.1  # of the brightest: what is less is not lit
@@ -18,8 +19,8 @@ Light = tuple[int, int, float]
 
 @dataclass(frozen=True)
 class WordSource:
-    """An item that was looked at, and its share of the look; `part` is None for rows of
-    pictures, which stand in no message's text.
+    """An item that was looked at, and its share of the look; `part` is None for a picture, which
+    stands in no message's text: that is its first item, the share of all its rows.
     """
 
     item: int
@@ -46,8 +47,16 @@ class Sources:
         self.largest = float(self._of_chat.max()) if len(weights) else 0.0
 
     def listed(self, most: int = LISTED) -> list[WordSource]:
-        """The strongest of the chat, the strongest first."""
-        return [self._source(item) for item in strongest(self._of_chat, most)]
+        """The strongest of the chat, the strongest first; each picture is one of them."""
+        words = self._of_chat.copy()
+        for rows in self._context.rows:
+            words[rows.token : rows.token + rows.count] = 0
+        found = [self._source(item) for item in strongest(words, most)]
+        firsts = {rows.picture: rows.token for rows in reversed(self._context.rows)}
+        for picture, share in self.of_pictures().items():
+            if share > 0:
+                found.append(WordSource(firsts[picture], "", share, None, picture))
+        return sorted(found, key=lambda source: -source.share)[:most]
 
     def lights(self) -> dict[int, list[Light]]:
         """Of each message what of its text is lit, in order."""
@@ -60,17 +69,27 @@ class Sources:
         return dict(found)
 
     def of_rows(self) -> dict[tuple[int, int], dict[int, float]]:
-        """Of each picture and view (picture's number, view) the share of each of its rows."""
+        """Of each picture and view (picture's number, view) the share of each of its rows; learned
+        rows, which are of no view, are left out.
+        """
         found: dict[tuple[int, int], dict[int, float]] = defaultdict(dict)
         for rows in self._context.rows:
-            for n in range(rows.count):
-                if rows.token + n < len(self.weights):
-                    share = float(self.weights[rows.token + n])
-                    found[rows.picture, rows.view][rows.first + n] = share
+            shares = self._shares(rows)
+            if rows.view >= 0 and shares:
+                found[rows.picture, rows.view].update(enumerate(shares, rows.first))
         return dict(found)
 
+    def of_pictures(self) -> dict[int, float]:
+        """Of each picture, by its number, the share of all its rows."""
+        found: dict[int, float] = defaultdict(float)
+        for rows in self._context.rows:
+            found[rows.picture] += sum(self._shares(rows))
+        return dict(found)
+
+    def _shares(self, rows: PlacedRows) -> list[float]:
+        shares: list[float] = self.weights[rows.token : rows.token + rows.count].tolist()
+        return shares
+
     def _source(self, item: int) -> WordSource:
-        row = self._context.row_at(item)
-        picture = row[0].picture if row is not None else None
         share = float(self.weights[item])
-        return WordSource(item, self._context.text(item), share, self._context.part(item), picture)
+        return WordSource(item, self._context.text(item), share, self._context.part(item))

@@ -31,11 +31,11 @@ class LookedAtPicture(QWidget):
         super().__init__()
         self._state, self._chat = bench.token, bench.chat
         self._asked = Latest(bench.client)
-        self._digest = ""
+        self._seen: tuple[str, PictureLimits] | None = None  # what is shown, or asked for
         self._plan: PicturePlan | None = None
         self._pixels: list[bytes] = []  # what the images lie in
         self.says = label("", "quiet", "small", wrap=True)
-        self.views = CellPictures("LookedAtPicture of the picture that were looked at")
+        self.views = CellPictures("Patches of the picture that were looked at")
         self.views.marked.connect(self._tell)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, GRID, 0, 0)
@@ -51,15 +51,15 @@ class LookedAtPicture(QWidget):
         self.setVisible(strongest is not None)
         if strongest is None:
             self._asked.forget()
-            self._digest, self._plan = "", None
+            self._seen = self._plan = None
             return
         rows, share = strongest
         self.says.setText(f"Picture {rows.picture} was looked at with {percent(share)}.")
-        if rows.digest != self._digest:
-            self._digest, self._plan = rows.digest, None
+        seen = rows.digest, self._limits(rows)
+        if seen != self._seen:
+            self._seen, self._plan = seen, None
             self.views.show_pictures([])
-            request = ShowPicture(0, rows.digest, self._limits(rows.digest))
-            self._asked.ask(request, self._show, self._failed)
+            self._asked.ask(ShowPicture(0, *seen), self._show, self._failed)
         self._shade()
 
     def weights(self) -> dict[Cell, float]:
@@ -69,7 +69,7 @@ class LookedAtPicture(QWidget):
             return {}
         found: dict[Cell, float] = {}
         for (picture, view), rows in sources.of_rows().items():
-            if picture == strongest[0].picture:
+            if picture == strongest[0].picture and view < len(plan.views):
                 cells = plan.views[view].rows * plan.views[view].columns
                 for row, share in rows.items():
                     cell = row - plan.views[view].extras
@@ -82,22 +82,24 @@ class LookedAtPicture(QWidget):
         sources, inside = self._state.sources, self._state.inside
         if sources is None or inside is None or inside.context is None:
             return None
-        shares: dict[int, float] = {}
-        for (picture, _), rows in sources.of_rows().items():
-            shares[picture] = shares.get(picture, 0.0) + sum(rows.values())
+        shares = sources.of_pictures()
         if not shares:
             return None
         most = max(shares, key=lambda picture: shares[picture])
         piece = next(rows for rows in inside.context.rows if rows.picture == most)
         return piece, shares[most]
 
-    def _limits(self, digest: str) -> PictureLimits:
-        """What a picture of the chat may take, by what the engine calls it."""
+    def _limits(self, rows: PlacedRows) -> PictureLimits:
+        """What the picture may take: one that is given twice may have been limited once."""
         path = self._chat.path
         digests = self._chat.brought.digests(path)
         pictures = (picture for message in path for picture in message.pictures)
-        found = (one.limits for one in pictures if digests.get(one.hash) == digest)
-        return next(found, PictureLimits())
+        alike = {
+            number: one.limits
+            for number, one in enumerate(pictures, 1)
+            if digests.get(one.hash) == rows.digest
+        }
+        return alike.get(rows.picture) or next(iter(alike.values()), PictureLimits())
 
     def _show(self, seen: PictureSeen) -> None:
         self._plan = seen.plan
