@@ -13,6 +13,7 @@ from app.widgets.plots.axes import decade_marks, round_marks
 from app.widgets.plots.canvas import BETWEEN, PlotCanvas
 from app.widgets.plots.cells import number_text
 from app.widgets.plots.colours import Floats
+from app.widgets.plots.peaks import FEW, peaks
 from app.widgets.plots.toolkit import toolkit
 
 MARGIN = 0.04  # of the range, above and below what is shown
@@ -72,8 +73,7 @@ class Lines(PlotCanvas):
         while len(self._drawn) < len(lines):
             self._drawn.append(toolkit().PlotCurveItem(connect="finite", antialias=True))
             self.box.addItem(self._drawn[-1])
-        for line, curve in zip(lines, self._drawn, strict=True):
-            curve.setData(self.axes[0].place(line.x), self.axes[1].place(line.y))
+        self._trace()
         self.at = min(self.at, max(self.stops() - 1, 0))
         self.restyle()
         if not keep:
@@ -139,11 +139,24 @@ class Lines(PlotCanvas):
         self.set_left(by_y(seen.top(), seen.bottom(), room.height(), lambda _: tall, y.text))
         wide = lambda text: self.width_of(text) + BETWEEN  # noqa: E731
         self.set_bottom(by_x(seen.left(), seen.right(), room.width(), wide, x.text))
+        self._trace()
+
+    def _trace(self) -> None:
+        """Give the curves what can be seen of their lines."""
+        (x, y), seen, most = self.axes, self.seen, self.room.width()
+        for line, curve in zip(self.lines, self._drawn, strict=False):
+            points = x.place(line.x), y.place(line.y)
+            curve.setData(
+                *peaks(*points, seen.left(), seen.right(), most), antialias=len(line.x) <= FEW
+            )
 
     def restyle(self) -> None:
         for line, curve in zip(self.lines, self._drawn, strict=True):
             style = Qt.PenStyle.DashLine if line.dashed else Qt.PenStyle.SolidLine
-            curve.setPen(pixel_pen(line.tone, line.width, style))
+            width = (
+                line.width if len(line.x) <= FEW else 1
+            )  # which is painted a hundred times faster
+            curve.setPen(pixel_pen(line.tone, width, style))
         self._cursor.setPen(pixel_pen("text", 1, Qt.PenStyle.DotLine))
         self._place_cursor()
 
