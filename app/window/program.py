@@ -13,6 +13,7 @@ from app.local_engine import LocalEngine
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
 from app.widgets.guard import install_hooks
+from app.window.garbage import GarbageCollector
 from app.window.main_window import MainWindow
 
 
@@ -21,7 +22,7 @@ def shown_window(app: QApplication, model: Path | None = None) -> Iterator[MainW
     """A window with a model, or the one that was open last.
 
     All of it is taken down at the end: objects that Python's end takes down in its own order
-    crash Qt. What is there once the window stands is left out of Python's search for garbage, which
+    crash Qt. What is there once the window stands is left out of the search for garbage, which
     else stops the window for a tenth of a second, now and then.
     """
     engine = LocalEngine()
@@ -31,6 +32,7 @@ def shown_window(app: QApplication, model: Path | None = None) -> Iterator[MainW
     window.start(model)
     gc.collect()
     gc.freeze()
+    garbage = GarbageCollector()
     try:
         yield window
     finally:
@@ -40,6 +42,7 @@ def shown_window(app: QApplication, model: Path | None = None) -> Iterator[MainW
         window.deleteLater()
         theme.deleteLater()
         app.processEvents()
+        garbage.stop()
         gc.unfreeze()
 
 

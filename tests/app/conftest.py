@@ -1,5 +1,6 @@
 """A server of our own, and a machine that knows no other; a folder for the window's pictures."""
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +28,14 @@ class PatientBot(QtBot):
 def qtbot(qapp: object, request: pytest.FixtureRequest) -> QtBot:
     """As pytest-qt's, for machines of any speed."""
     return PatientBot(request)
+
+
+@pytest.fixture(autouse=True)
+def garbage_between_tests() -> Iterator[None]:
+    """What tests leave is deleted in this thread; in that of a job it crashes Qt."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
