@@ -1,5 +1,5 @@
-"""The first question, the memory and the demo's pictures once more, on an X server: its focus,
-clipboard and events are others.
+"""The first question, the demo's pictures, the memory, placing by hand and how a word came to be
+once more, on an X server: its focus, clipboard and events are others.
 """
 
 import os
@@ -18,8 +18,12 @@ pytestmark = [pytest.mark.model_file, pytest.mark.device]
 SCREEN = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"]
 
 
+LONGER = ("memory", "layers", "token", "token_pictures", "tensors", "profile")
+
+
 @pytest.mark.parametrize(
-    "name", ["first_question", pytest.param("memory", marks=pytest.mark.full), "demo"]
+    "name",
+    ["first_question", "demo", *(pytest.param(name, marks=pytest.mark.full) for name in LONGER)],
 )
 def test_on_a_screen(smollm2_path: Path, name: str) -> None:
     if shutil.which("xvfb-run") is None or missing_packages():

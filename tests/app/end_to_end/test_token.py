@@ -1,5 +1,6 @@
 """How a word came to be, with the real model and the real engine: what is seen is what is told."""
 
+from pathlib import Path
 from queue import Queue
 from typing import Any
 
@@ -10,17 +11,20 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from app.state.limits import AnswerLimits
 from app.views.talk.message import MessageView
 from app.views.token.token import TokenView
 from app.views.token.words import percent, place
 from app.widgets.markdown.places import units
 from app.widgets.markdown.view import MarkdownView
 from engine.protocol import Examine, Examined, Progress, Sampling
+from engine.settings import EngineOptions
 from tests.app.end_to_end.person import Person
 
 pytestmark = [pytest.mark.model_file, pytest.mark.device]
 
 QUESTION = "What is the capital of France?"
+LONG = Path(__file__).parents[2] / "goldens" / "text.txt"
 
 
 def again(person: Person) -> Examined:
@@ -162,3 +166,55 @@ def test_a_word_of_the_question_is_looked_at_by_a_click(person: Person) -> None:
     assert request is not None
     assert isinstance(request[1], Examine)
     assert request[1].at == told.n_context
+
+
+@pytest.mark.full
+def test_layers_with_a_window_see_no_farther_than_it(
+    person: Person, gemma3_path: Path, expected: list[str]
+) -> None:
+    """Beyond 512 tokens of a long message."""
+    expected.append("no chat template")
+    bench, token = person.bench, person.bench.token
+    bench.open_model(gemma3_path, EngineOptions(ctx=1024))
+    person.wait(lambda: bench.session.status == "ready" and bench.session.path == gemma3_path)
+    person.run("chat.new")
+    person.window.panes.show_tab("token")
+    view = person.window.inspector.view(TokenView)
+    bench.chat.details.set_sampling(Sampling(temperature=0))
+    bench.chat.details.set_limits(AnswerLimits(max_tokens=4))
+    letters = LONG.read_text("utf-8").encode("ascii", "ignore").decode()  # that every font has
+    assert bench.chat.send(letters[:3000])
+    person.wait(lambda: not bench.chat.busy)
+    question, answer = bench.chat.path
+    bench.selection.select_token(answer.id, 2)
+    known(person)
+    inside, parts = token.inside, token.parts
+    assert inside is not None
+    assert inside.context is not None
+    assert inside.attention is not None
+    assert parts is not None
+    attention, n, window = inside.attention, inside.n_context, 512
+    assert parts.window == window
+    assert n > window + 40
+    assert attention.layers == [*range(18)]
+    for layer in attention.layers:
+        rows = attention.rows[layer]
+        np.testing.assert_allclose(rows.sum(1), 1, atol=1e-5)
+        seen = rows.any(0)
+        assert seen[n - window :].all()
+        assert seen[: n - window].any() == (layer % 6 == 5), layer  # those see all
+
+    first = inside.context.part(n - window)
+    assert first is not None
+    for layer in (0, 16):
+        bench.selection.select_layer(layer)
+        person.wait(lambda layer=layer: token.layer == layer and token.sources is not None)
+        person.look()
+        lit = token.lights(question.id)
+        assert lit
+        assert min(start for start, _, _ in lit) >= first.first
+        assert view.attention.list.lines[0] == ("First token", 0.0, None)
+    bench.selection.select_layer(5)
+    person.wait(lambda: token.layer == 5 and token.sources is not None)
+    person.look()
+    assert view.attention.list.lines[0].share > 0
