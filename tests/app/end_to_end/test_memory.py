@@ -15,7 +15,7 @@ from app.window.program import shown_window
 from engine.protocol import MemoryEvents, Sampling
 from engine.settings import EngineOptions
 from tests.app.end_to_end.person import Person
-from tests.app.end_to_end.pictures import take
+from tests.app.helpers.shots import take
 from tests.engine.runner.memory import two_devices
 from tests.program import run
 

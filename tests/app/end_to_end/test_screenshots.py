@@ -20,7 +20,7 @@ from app.window.main_window import MainWindow
 from engine.protocol import Change, Sampling
 from engine.settings import EngineOptions
 from tests.app.end_to_end.person import Person
-from tests.app.end_to_end.pictures import take
+from tests.app.helpers.shots import take
 from tests.demo.questions import is_right
 from tests.demo.scenes import Shape, draw
 
