@@ -6,17 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from queue import Queue
-from typing import Any
 
-import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.state.limits import AnswerLimits
-from app.state.selection import layer_of
 from app.views.layers.chart import LanesChart
 from app.views.layers.layers import LayersView
 from app.views.layers.picture import ShownTile
@@ -24,18 +19,10 @@ from app.views.layers.table import part_rows
 from app.window.main_window import MainWindow
 from app.window.program import shown_window
 from engine.backends.opencl.drivers.find import find_drivers
-from engine.protocol import (
-    DescribePlan,
-    DumpResults,
-    Planned,
-    ResultPart,
-    ResultsDumped,
-    Sampling,
-)
+from engine.protocol import DescribePlan, Planned
 from engine.settings import EngineOptions
 from engine.worker import Worker
 from tests.app.end_to_end.person import Person
-from tests.kernels.harness import nmse
 from tests.program import run
 
 pytestmark = pytest.mark.device
@@ -44,7 +31,6 @@ DEVICES = ("intel:0", "pocl:0", "pocl:1")
 OPTIONS = EngineOptions(device="intel:0", ctx=256, budget={"pocl:1": 1 * MIB})
 REAL = replace(OPTIONS, budget={"pocl:1": 12 * MIB})
 PLACEMENTS = 20
-PROMPT = "The capital of France is Paris. The capital of Germany is"
 WAYS = ("drag", "range", "boundary", "part", "keys", "key range", "key part", "key boundary")
 _LEFT = Qt.MouseButton.LeftButton
 _NONE, _SHIFT = Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ShiftModifier
@@ -355,67 +341,3 @@ def test_a_placement_is_loaded_then_moved(
     agree(hand.view, planner(path, moved))
     assert held(window) == planned_sizes(planner(path, moved))[0]
     assert not hand.view.apply.button.isEnabled()
-
-
-def logits(window: MainWindow, prompt: str) -> tuple[list[list[int]], np.ndarray]:
-    """Of a prompt and four greedy tokens behind it, in an empty context."""
-    heard: Queue[Any] = Queue()
-    client = window.bench.engine.join(heard.put)
-    number = client.ask(DumpResults(0, ["result_output"], prompt=prompt, tokens=4))
-    parts = []
-    while True:
-        reply = heard.get(timeout=60)
-        if getattr(reply, "id", 0) == number and isinstance(reply, ResultPart):
-            parts.append(np.frombuffer(reply.data, "<f4"))
-        elif getattr(reply, "id", 0) == number:
-            client.leave()
-            assert isinstance(reply, ResultsDumped), reply
-            return [step.tokens for step in reply.steps], np.concatenate(parts)
-
-
-@pytest.mark.full
-@pytest.mark.model_file
-def test_a_real_model_answers_alike_wherever_its_layers_are_moved(
-    qtbot: object, window: MainWindow, smollm2_path: Path, planner: Planner
-) -> None:
-    person, path, bench = Person(qtbot, window), smollm2_path, window.bench  # type: ignore[arg-type]
-    session, layers = bench.session, bench.layers
-    window.panes.show_tab("layers")
-    hand = Hand(person)
-    layers.look_at(path, REAL)
-    person.wait(hand.settled)
-    for device in layers.unused_devices():
-        layers.add_lane(device)
-    hand.key(Qt.Key.Key_Return, _CTRL)
-    person.wait(lambda: session.status == "ready")
-    before, wanted = logits(window, PROMPT)
-    bench.chat.details.set_sampling(Sampling(temperature=0))
-    bench.chat.details.set_limits(AnswerLimits(max_tokens=8))
-    tensors = {t.name: t.size for t in window.bench.file.content.tensors}  # type: ignore[union-attr]
-    person.wait(hand.settled)
-    for layer, down in ((3, 1), (17, 2), (29, 1)):
-        assert bench.chat.send("What is the capital of France?")
-        person.wait(lambda: not bench.chat.busy)
-        assert session.model is not None
-        hand.click(hand.tile(layer))
-        hand.view.chart.close_opened()
-        for _ in range(down):
-            hand.key(Qt.Key.Key_Down, _ALT)
-        person.wait(hand.settled)
-        rule, old = layers.draft.rule, planner(path, session.options.place, REAL)
-        now = planner(path, rule, REAL)
-        gone = [n for n, (a, b) in enumerate(zip(old.layers, now.layers, strict=True)) if a != b]
-        assert gone
-        hand.key(Qt.Key.Key_Return, _CTRL)
-        person.wait(lambda: layers.applying.result and not layers.applying.is_busy)
-        assert not layers.applying.failed, layers.applying.result
-        mine = [size for name, size in tensors.items() if layer_of(name, 30) in gone]
-        uploaded = f"{len(mine)} tensors uploaded, {sum(mine) / MIB:.1f} MiB"
-        assert layers.applying.result.startswith(uploaded)
-        assert "of the chat still cached" in layers.applying.result
-        person.wait(hand.settled)
-        agree(hand.view, planner(path, rule, REAL))
-        assert held(window) == planned_sizes(planner(path, rule, REAL))[0]
-        tokens, found = logits(window, PROMPT)
-        assert tokens == before
-        assert nmse(found, wanted) < 1e-4
