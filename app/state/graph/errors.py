@@ -62,13 +62,9 @@ def node_errors(index: GraphIndex, rows: Iterable[ComparedResult]) -> Mapping[in
 
 
 def _writers(index: GraphIndex, cache: int) -> Iterator[int]:
-    """What writes rows into a cache, directly or through a view of it."""
-    nodes = index.graph.nodes
-    for reader in index.readers.get(cache, ()):
-        if nodes[reader].op == "set_rows":
-            yield reader
-        elif nodes[reader].role == "view":
-            yield from _writers(index, reader)
+    """What writes rows into a cache."""
+    readers = index.readers.get(cache, ())
+    return (reader for reader in readers if index.graph.nodes[reader].op == "set_rows")
 
 
 def launch_errors(index: GraphIndex, errors: Mapping[int, NodeError]) -> Mapping[int, NodeError]:
