@@ -54,9 +54,12 @@ class ModelPreferences(msgspec.Struct, frozen=True):
 
 
 class WindowPreferences(msgspec.Struct, frozen=True):
-    """`geometry` is base64 of Qt's own; `splitters` are sizes by the splitter's object name."""
+    """`geometry` is base64 of Qt's own, `windows` those of views in windows of their own, by page;
+    `splitters` are sizes by the splitter's object name.
+    """
 
     geometry: Base64 = ""
+    windows: dict[str, Base64] = {}
     splitters: dict[str, list[Size]] = {}
     chats_shown: bool = True
     inspector_shown: bool = True

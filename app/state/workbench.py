@@ -21,6 +21,7 @@ from app.state.selection import BadLink, Selection, selected_of
 from app.state.session import Session
 from app.state.talk.chat import ChatState
 from app.state.talk.chats import ChatList, ChatRow
+from app.state.talk.disk.database import StoreError
 from app.state.talk.disk.store import ChatStore
 from app.state.tensors.cells import CellsState
 from app.state.tensors.comparison import ComparisonState
@@ -129,18 +130,20 @@ class Workbench(QObject):
             self.chat.open(self._last_chat)
 
     def follow(self, link: str) -> None:
-        """Select what a link names, as far as the open chat and model have it. Raises BadLink."""
-        wanted = selected_of(link)
-        if wanted.token is not None:
-            message, index = wanted.token
-            row = self.chat.row_of(message)
-            if row is None:
-                raise BadLink("The link's token is of a message that is not in this chat.")
-            if index >= len(self.chat.tokens(row)):
-                raise BadLink(f"The link's token is #{index + 1}; the message has fewer.")
-        n_layer = self.memory.n_layer
+        """Select what a link names; the chat and the version of it that have its word are opened.
+        Raises BadLink for what neither the chats nor the open model have.
+        """
+        wanted, n_layer = selected_of(link), self.memory.n_layer
         if wanted.layer is not None and n_layer and wanted.layer > n_layer:
             raise BadLink(f"The link's layer is {wanted.layer}; this model has {n_layer}.")
+        if wanted.token is not None:
+            message, index = wanted.token
+            self._open_message(message)
+            row = self.chat.row_of(message)
+            if row is None:
+                raise BadLink("The link's word is of a message that is in none of the chats.")
+            if index >= len(self.chat.tokens(row)):
+                raise BadLink(f"The link's token is #{index + 1}; the message has fewer.")
         self.selection.follow(link)
 
     def close(self) -> None:
@@ -156,6 +159,16 @@ class Workbench(QObject):
         close_jobs()
         self._store.close()
         self.log.close()
+
+    def _open_message(self, message: int) -> None:
+        """Show the chat that has a message, where that is not in sight."""
+        if self.chat.row_of(message) is None:
+            try:
+                chat = self._store.chat_of(message)
+            except StoreError as error:
+                raise BadLink(str(error)) from None
+            if chat is not None:
+                self.chat.open_at(chat, message, [])
 
     def _follow_model(self) -> None:
         if self.session.path != self.file.path:

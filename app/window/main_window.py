@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QMainWindow, QVBoxLayout, QWidget
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
 from app.views.talk.chats import ChatsView
+from app.views.tensors.tensors import TensorsView
 from app.widgets.basics import divider, surface
 from app.widgets.commands import Actions
 from app.widgets.focus import Refuge, move_focus, take_refuge
@@ -59,7 +60,7 @@ class MainWindow(QMainWindow, Refuge):
         talk, inspector = self.talk, self.inspector
         order = [self.top, self.rail, self.chats, talk.stack, talk.composer, inspector]
         self.panes = Panes(bench.preferences, self.chats, self.rail, talk, inspector, order)
-        self.drawer = LogDrawer(bench.log, self.panes)
+        self.drawer = LogDrawer(bench, self.panes)
         order += [self.drawer.log, self.drawer.line]
         middle = self._lay_out()
         self.sheets = Sheets(bench, self.commands, self.loader, middle)
@@ -122,7 +123,8 @@ class MainWindow(QMainWindow, Refuge):
         self.looks.changed.connect(self.commands.retint)
         self.talk.details_wanted.connect(self.drawer.show_line)
         self.inspector.tensors_wanted.connect(self.sheets.show_tensors)
-        self.sheets.file.tensors.place_wanted.connect(self._show_place)
+        self.sheets.file.tensors.picture_wanted.connect(self._show_picture)
+        self.drawer.running.probes_wanted.connect(self._show_probes)
         self.sheets.chooser.wants_fetch.connect(self.opener.get)
         self.opener.file_chosen.connect(self.sheets.dismiss_chooser)
         self.drops.model_dropped.connect(self._model_dropped)
@@ -153,11 +155,15 @@ class MainWindow(QMainWindow, Refuge):
         bench.session.changed.connect(self._show_title)
         self._show_title()
 
-    def _show_place(self) -> None:
-        """Of the tensor that is selected in the model's file: its layer in the memory view."""
+    def _show_picture(self) -> None:
+        """Of the tensor that is selected in the model's file."""
         self.sheets.dismiss_file()
-        self.panes.show_tab("memory")
-        self.inspector.memory.go_to_layers()
+        self.panes.show_tab("tensors")
+        self.inspector.view(TensorsView).show_picture()
+
+    def _show_probes(self) -> None:
+        self.panes.show_tab("tensors")
+        self.inspector.view(TensorsView).show_probes()
 
     def _show_title(self) -> None:
         self.setWindowTitle(window_title(self.bench))

@@ -134,6 +134,18 @@ class GraphState(QObject):
             return None
         return index.by_key.get(selected.operation)
 
+    def key_of_launch(self, phase: Phase, number: int, name: str) -> str:
+        """What a selection calls the result of a launch by that name; without the graph, which of
+        several results of one name it is is not known.
+        """
+        index = self.indices.get(phase)
+        launches = index.graph.launches if index is not None else []
+        if index is not None and number < len(launches) and launches[number].nodes:
+            node = index.graph.nodes[launches[number].nodes[-1]]
+            if node.name == name:
+                return key_of(node)
+        return name
+
     def find(self, phase: Phase, words: str) -> list[int]:
         """Nodes whose name, operation, type, device or cause has every word, in order."""
         index, wanted = self.indices.get(phase), words.lower().split()

@@ -39,3 +39,9 @@ def cyclic(found: list[int], number: int | None, way: int) -> int | None:
     if number not in found:
         return found[0 if way > 0 else -1]
     return found[(found.index(number) + way) % len(found)]
+
+
+def launch_of(index: GraphIndex, number: int, now: int | None) -> int | None:
+    """A launch of a node: the present one if it is one of them, else the last."""
+    mine = [i for i, launch in enumerate(index.graph.launches) if number in launch.nodes]
+    return now if now in mine else (mine[-1] if mine else None)

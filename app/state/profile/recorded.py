@@ -136,6 +136,14 @@ class RecordedAnswer:
         ]
         return sorted(found, key=lambda total: -total.ns)
 
+    def place_in_step(self, launch: int) -> int:
+        """How many launches of its step run before one."""
+        return launch - int(np.searchsorted(self.steps_of, self.steps_of[launch]))
+
+    def group(self, by: By, launch: int) -> str:
+        """The name of the group that a launch is counted in."""
+        return _KEYS[by](self.kind(launch))
+
     def longest(self, by: By, name: str, phase: Phase) -> int | None:
         """Of a group of launches the one that takes longest."""
         mine = self._where(lambda kind: _KEYS[by](kind) == name, phase)

@@ -44,6 +44,7 @@ class ProbesState(QObject):
         self.pinned = False
         self.problem = ""
         self.rows: list[str] = []
+        self.layers: list[int | None] = []  # of the rows
         self.columns: deque[ProbedColumn] = deque(maxlen=MOST)
         client.on(ProbedTokens, self._hear)
 
@@ -74,6 +75,7 @@ class ProbesState(QObject):
         rows = [f"{r.name}#{r.occurrence}" if r.occurrence else r.name for r in told.rows]
         if rows != self.rows or told.id != self._answer:
             self.rows, self._answer = rows, told.id
+            self.layers = [row.layer for row in told.rows]
             self.columns.clear()
             self.begun.emit()
         n = len(rows)

@@ -190,16 +190,17 @@ class TensorsState(QObject):
             self._token = now.token
             self._show(found)  # its numbers for another word
             return
-        if found is None and now.layer is not None and self.item is not None:
+        if found is None and now.layer is not None:
             found = self._of_layer(now.layer, items)
         if found is not None and found != self.item:
             self._show(found)
 
     def _of_layer(self, layer: int, items: list[TensorItem]) -> TensorItem | None:
         """The tensor that is there what the chosen one is in its layer; else its first one."""
-        if self.item is None or self.item.layer == layer:
+        name = self.item.name if self.item is not None else ""
+        if self.item is not None and self.item.layer == layer:
             return self.item
-        same = re.sub(r"\d+", str(layer), self.item.name, count=1)
+        same = re.sub(r"\d+", str(layer), name, count=1)
         there = [item for item in items if item.layer == layer]
         return next((item for item in there if item.name == same), there[0] if there else None)
 

@@ -19,9 +19,9 @@ from app.views.graph.comparing import CompareBar
 from app.views.graph.legend import GraphLegend
 from app.views.graph.offer import PinOffer
 from app.views.graph.pages import GraphPages
-from app.views.graph.panel import NodePanel, summary
+from app.views.graph.panel import NodePanel, part_summary, summary
 from app.views.graph.picture.canvas import GraphCanvas
-from app.views.graph.picture.marking import marks_of
+from app.views.graph.picture.marking import marks_of, weight_of
 from app.views.graph.picture.saving import ask_and_write, write
 from app.views.graph.ribbon import SplitRibbon
 from app.widgets.basics import TEXT_SIZE, label, set_tone
@@ -95,8 +95,6 @@ class GraphView(QWidget):
         if self.index is not None:
             write(kind, path, self.index, self.canvas, self._bench.session.model_name)
 
-    # What is asked of it
-
     def _connect(self) -> None:
         state, bar = self._state, self.bar
         state.changed.connect(self.refresh)
@@ -122,7 +120,9 @@ class GraphView(QWidget):
         self.pages.node_chosen.connect(self._tell_node)
         self.pages.launch_chosen.connect(self._tell_launch)
         self.pages.source_closed.connect(self._source_closed)
-        self.legend.picked.connect(lambda device: self._selection.select_device(str(device)))
+        self.legend.device_picked.connect(self._selection.select_device)
+        self.legend.type_picked.connect(bar.query.setText)
+        self.legend.box_picked.connect(lambda number: self._picked(self._phase, number))
         for phase, canvas in self.canvases.items():
             canvas.picked.connect(partial(self._picked, phase))
             canvas.opened.connect(partial(self._open, phase))
@@ -153,7 +153,11 @@ class GraphView(QWidget):
         index = self._state.indices.get(phase or self._phase)
         if index is not None and number is not None:
             node = index.graph.nodes[number]
-            self._selection.select_operation(key_of(node), node.layer, node.device)
+            if node.role == "weight":  # its numbers are elsewhere
+                self._selection.select_tensor(node.name, node.layer)
+                self._selection.show_in("tensors")
+            else:
+                self._selection.select_operation(key_of(node), node.layer, node.device)
 
     def _pick_launch(self, number: int | None, phase: Phase | None = None) -> None:
         """The node that comes of it is selected; a helper alone is marked."""
@@ -183,18 +187,17 @@ class GraphView(QWidget):
             self._show_as("launches")
 
     def _walk(self, way: int) -> None:
-        index, now = self.index, self.selected
+        index = self.index
         if index is not None and self._launched and self._launch is not None:
             self._pick_launch(walk.along_launches(index, self._launch, way))
         elif index is not None:
-            self._pick_node(walk.along(index, now, way))
+            self._pick_node(walk.along(index, self.selected, way))
 
     def _step(self, way: int) -> None:
         """To the same place of the block before or behind."""
-        index, now = self.index, self.selected
-        if index is not None:
+        if (index := self.index) is not None:
             self._launch = None
-            self._pick_node(walk.same_place(index, now, way))
+            self._pick_node(walk.same_place(index, self.selected, way))
 
     def _go_up(self) -> None:
         """From launches to operations, from an operation to its block, from there to all."""
@@ -220,11 +223,8 @@ class GraphView(QWidget):
 
     def _save(self, kind: str) -> None:
         name = f"{self._bench.session.model_name or 'graph'}-{self._phase}.{kind}"
-        problem = ask_and_write(self, name, partial(self.write, kind))
-        if problem:
+        if problem := ask_and_write(self, name, partial(self.write, kind)):
             self._tell(problem, "bad")
-
-    # What is shown
 
     @property
     def _phase(self) -> Phase:
@@ -248,20 +248,15 @@ class GraphView(QWidget):
         split = now.split
         if index is not None and number is not None:
             split = index.graph.nodes[number].split if split is None else split
-            self._follow_launch(index, number)
+            if self._launched:
+                self._launch = walk.launch_of(index, number, self._launch)
             self._bring_in(index.block_of.get(number))
         elif index is not None and now.layer is not None:
             self._state.choose_block(index.block_of_layer(now.layer))
         self.ribbon.show_selected(split if split is not None and split >= 0 else None)
+        self.legend.chart.show_selected([now.device])
         self._show_marks()
         self._tell_selected()
-
-    def _follow_launch(self, index: GraphIndex, number: int) -> None:
-        """The launch that is marked is one of the selected node's."""
-        if self._launched:
-            mine = [i for i, launch in enumerate(index.graph.launches) if number in launch.nodes]
-            if self._launch not in mine:
-                self._launch = mine[-1] if mine else None
 
     def _bring_in(self, block: int | None) -> None:
         """Have what is selected in sight, in each picture."""
@@ -286,15 +281,19 @@ class GraphView(QWidget):
                 self.canvases[phase].show_marks(marks)
 
     def _tell_selected(self) -> None:
-        index, number, split = self.index, self.selected, self._selection.now.split
+        index, number, now = self.index, self.selected, self._selection.now
         if index is None:
             self.panel.say("", "")
         elif self._launched and self._launch is not None:
             self._tell_launch(self._launch)
         elif number is not None:
             self._tell_node(number)
-        elif split is not None and split < len(index.graph.splits):
-            self.panel.say(f"Split {split}", self.ribbon.describe(split))
+        elif now.split is not None and now.split < len(index.graph.splits):
+            self.panel.say(f"Split {now.split}", self.ribbon.describe(now.split))
+        elif (weight := weight_of(index, now)) is not None:
+            self._tell_node(weight)
+        elif now.layer is not None or now.device is not None:
+            self.panel.say(*part_summary(index, now.layer, now.device))
         else:
             self.panel.say("Graph", summary(index))
 

@@ -29,12 +29,15 @@ _ERRORS = (
 class GraphLegend(QWidget):
     """Devices, types, or the smallest and the largest amount."""
 
-    picked = Signal(object)  # a device
+    device_picked = Signal(str)
+    type_picked = Signal(str)
+    box_picked = Signal(int)  # the node or launch of the smallest or the largest amount
 
     def __init__(self) -> None:
         super().__init__()
         self._overlay: Overlay = "device"
         self._types: list[str] = []
+        self._amounts: Mapping[int, float] = {}
         self._said = ""
         self.chart = ChartLegend("Colours of the graph", self._draw, swatch_size)
         self.chart.picked.connect(self._pick)
@@ -60,6 +63,7 @@ class GraphLegend(QWidget):
             return
         self._overlay, self._said = overlay, ""
         found = coloured(index, shows, overlay, ns, errors)
+        self._amounts = found.amounts
         if overlay in ("device", "type"):
             self._types = list(dict.fromkeys(found.names.values()))
             used = self._types
@@ -81,7 +85,12 @@ class GraphLegend(QWidget):
 
     def _pick(self, key: object) -> None:
         if self._overlay == "device":
-            self.picked.emit(key)
+            self.device_picked.emit(key)
+        elif self._overlay == "type":
+            self.type_picked.emit(key)
+        elif self._amounts:
+            end = max if key == 1.0 else min
+            self.box_picked.emit(end(self._amounts, key=lambda box: self._amounts[box]))
 
     def _draw(self, painter: QPainter, area: QRectF, key: object) -> None:
         if self._overlay == "device":

@@ -45,6 +45,7 @@ class NodePanel(QWidget):
         self.why = label(wrap=True)
         self.note = label(tone="warn", wrap=True)
         self.arena = ArenaView()
+        self.arena.picked.connect(self.node_wanted)
         self._facts = QGridLayout()
         self._facts.setHorizontalSpacing(2 * GRID)
         self._facts.setVerticalSpacing(4)
@@ -159,7 +160,7 @@ class NodePanel(QWidget):
         for number in list(dict.fromkeys(numbers))[:MOST]:
             node = self._index.graph.nodes[number]
             text = f"{title_of(node)}  {node.dtype} {shape_text(node)}"
-            if is_leaf(node):
+            if is_leaf(node) and node.role != "weight":
                 _add(self._links, ElidedLabel(text, size="small"))
             else:
                 name = f"{title}: {key_of(node)}"
@@ -205,6 +206,23 @@ def summary(index: GraphIndex) -> str:
         f" {len(graph.splits)} {'split' if len(graph.splits) == 1 else 'splits'};"
         f" {len(copies)} {'copy' if len(copies) == 1 else 'copies'} between devices."
         " Select an operation to see why it runs where it does."
+    )
+
+
+def part_summary(index: GraphIndex, layer: int | None, device: str | None) -> tuple[str, str]:
+    """What of a graph is a layer's, a device's, or both: a title and a sentence."""
+    block = index.block_of_layer(layer) if layer is not None else None
+    named = index.blocks[block].title.capitalize() if block is not None else ""
+    title = " on ".join(part for part in (named, device) if part)
+    nodes = [index.graph.nodes[number] for number in index.computed]
+    mine = [n for n in nodes if layer in (n.layer, None) and device in (n.device, None)]
+    if not mine:
+        return title, "Nothing of this step runs there."
+    devices = ", ".join(dict.fromkeys(node.device for node in mine))
+    launches = len({node.launch for node in mine} - {-1})
+    return title, (
+        f"{len(mine)} {'operation' if len(mine) == 1 else 'operations'} in {launches}"
+        f" {'launch' if launches == 1 else 'launches'} on {devices}."
     )
 
 

@@ -250,6 +250,8 @@ class LanesChart(QWidget):
             extend = bool(event.modifiers() & _SHIFT)
             if extend or tile.key not in self.walker.chosen:
                 self.go(tile, extend)
+            elif len(self.walker.chosen) == 1:  # something else may be selected now
+                self.pointed.emit(tile)
             self._drag = TileDrag(self.state, self.walker.taken, place, placed, place)
         else:
             device = self.picture.device_at(place.y())

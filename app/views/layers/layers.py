@@ -100,6 +100,7 @@ class LayersView(QWidget):
         rows = part_rows(state.lanes()) if self._as_table else []
         if list(self.table.rows.all_rows) != rows:
             self.table.rows.show_rows(rows)
+            self._show_row()
         tiles = [tile for lane in state.lanes() for tile in lane.tiles]
         self.figures.show_figures(figures_of(state), speed_words(state))
         self.setProperty("device", next((t.device for t in tiles), None))
@@ -303,6 +304,10 @@ class LayersView(QWidget):
     def _show_selected(self) -> None:
         now = self._bench.selection.now
         self.chart.show_selected(now)
+        self._show_row()
+
+    def _show_row(self) -> None:
+        now = self._bench.selection.now
         if now.layer is not None:
             self.table.choose_first(
                 lambda r: r.tile.layer == now.layer and now.device in (None, r.tile.device)

@@ -99,7 +99,7 @@ class MetadataPage(QWidget):
 class TensorsPage(QWidget):
     """The tensors by name, layers in their order; by offset they stand as in the file."""
 
-    place_wanted = Signal()  # of the tensor that is selected, by Enter or a double click
+    picture_wanted = Signal()  # of the tensor that is selected, by Enter or a double click
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class TensorsPage(QWidget):
         self.table = Table(TableRows(TENSORS, self), "Tensors", stretch=(0,))
         _fill(self, self.table)
         self.table.picked.connect(self._picked)
-        self.table.activated.connect(lambda _: self.place_wanted.emit())
+        self.table.activated.connect(lambda _: self.picture_wanted.emit())
         bench.selection.changed.connect(self._show_selected)
 
     def show_content(self, content: FileContent | None) -> None:

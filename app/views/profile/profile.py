@@ -124,8 +124,11 @@ class ProfileView(QWidget):
         answer = self._state.latest
         if answer is not None and not self._is_showing:
             kind = answer.kind(launch)
+            phase = answer.told.steps[int(answer.steps_of[launch])].phase
+            place = answer.place_in_step(launch)
+            key = self._bench.graph.key_of_launch(phase, place, kind.name)
             layer = layer_of_node(kind.name)
-            self._bench.selection.select_operation(kind.name, layer, kind.device)
+            self._bench.selection.select_operation(key, layer, kind.device)
 
     def _select_total(self, name: str) -> None:
         by: By = self.by.currentData()
@@ -145,16 +148,27 @@ class ProfileView(QWidget):
                 self._select_launch(found)
 
     def _show_selected(self) -> None:
-        """Put the cursor of the time line on the operation, or on the first of the layer."""
+        """Put the cursor of the time line on the operation, or on the first of the layer, and that
+        of the tables and the roofline on the group it is counted in.
+        """
         answer, now = self._state.latest, self._bench.selection.now
         if answer is None or self._is_showing:
             return
         at = self.time_line.launch_at()
         found = answer.find(now.operation, now.layer, now.device, self.shown_phase, at)
-        if found is not None and found != at:
-            self._is_showing = True
-            self.time_line.show_launch(found)
-            self._is_showing = False
+        if found is None:
+            self.time_line.show_nothing()
+            return
+        self._is_showing = True
+        self.time_line.show_launch(found)
+        by: By = self.by.currentData()
+        if by == "device" or now.operation is not None or (by == "layer" and now.layer is not None):
+            name = answer.group(by, found)
+            self.totals.choose_first(lambda row: row[0].name == name)
+            self.differences.choose_first(lambda row: row.name == name)
+        if now.operation is not None:
+            self.roofline.show_kernel(answer.group("kernel", found))
+        self._is_showing = False
 
     def _save(self, save: Callable[[RecordedAnswer], None]) -> None:
         if self._state.latest is not None:

@@ -58,6 +58,12 @@ class Roofline(QWidget):
         )
         self._say(answer, roofs)
 
+    def show_kernel(self, name: str) -> None:
+        """Put the cursor on the dot of a total, if it has one."""
+        found = next((at for at, total in enumerate(self._totals) if total.name == name), None)
+        if found is not None:
+            self.dots.set_dot(found)
+
     def _dot(self, total: Total, whole: int) -> PlotDot:
         device, _, kernel = total.name.partition(" ")
         look, rate = device_look(device), total.flops_per_s

@@ -8,7 +8,7 @@ from app.state.profile.recorded import RecordedAnswer, layer_of_node
 from app.theme.devices import device_look
 from app.theme.theme import tokens
 from app.theme.tokens import HOST, mix
-from app.widgets.basics import LOOKS
+from app.widgets.basics import LOOKS, label
 from app.widgets.numbers import microseconds
 from app.widgets.plots.time_lanes import SpanLane, TimeLanes
 from engine.protocol import Phase
@@ -37,7 +37,9 @@ class TimeLine(QWidget):
         self._launches: list[np.ndarray[tuple[int], np.dtype[np.intp]]] = []  # of each device
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.lanes)
+        column.addWidget(self.lanes, 1)
+        self.says = label(tone="quiet", size="small", wrap=True)
+        column.addWidget(self.says)
         self.lanes.pointed.connect(self._pointed)
 
     def show_answer(self, answer: RecordedAnswer | None, phase: Phase) -> None:
@@ -46,6 +48,7 @@ class TimeLine(QWidget):
         if not same:
             self._answer = answer
             self._draw()
+            self.says.setText("")
         if answer is not None and (not same or phase != self._phase):
             self.show_step(phase)
         self._phase = phase
@@ -64,6 +67,12 @@ class TimeLine(QWidget):
             found = np.flatnonzero(launches == launch)
             if len(found):
                 self.lanes.set_cursor(lane, int(found[0]))
+                self.says.setText(self.lanes.says())
+
+    def show_nothing(self) -> None:
+        """No launch is selected."""
+        self.lanes.unmark()
+        self.says.setText("")
 
     def launch_at(self) -> int | None:
         """The launch under the cursor; None on the host's lane."""
@@ -75,9 +84,9 @@ class TimeLine(QWidget):
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
         if event.type() in LOOKS and self._answer is not None:
-            at, seen = self.lanes.at, self.lanes.seen
+            at, seen, marked = self.lanes.at, self.lanes.seen, self.lanes.marked
             self._draw()
-            if at is not None:
+            if at is not None and marked:
                 self.lanes.set_cursor(*at)
             self.lanes.show_time(seen.left(), seen.right())
 
@@ -94,6 +103,7 @@ class TimeLine(QWidget):
         )
 
     def _pointed(self, lane: int, span: int) -> None:
+        self.says.setText(self.lanes.says())
         if lane:
             self.launch_pointed.emit(int(self._launches[lane - 1][span]))
 

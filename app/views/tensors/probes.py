@@ -2,6 +2,7 @@
 
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 
+from app.state.selection import Selection
 from app.state.tensors.probes import ProbedColumn, ProbesState
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, set_tone
@@ -15,11 +16,11 @@ ABOUT = (
 
 
 class ProbesPage(QWidget):
-    """Shows `bench.tensors.probes`."""
+    """Shows `bench.probes`; a place of the strip selects its result."""
 
-    def __init__(self, state: ProbesState) -> None:
+    def __init__(self, state: ProbesState, selection: Selection) -> None:
         super().__init__()
-        self._state = state
+        self._state, self._selection = state, selection
         self.pattern = QLineEdit(state.pattern)
         self.pattern.setAccessibleName("Results to probe, a regular expression")
         self.pattern.returnPressed.connect(self._pin)
@@ -76,6 +77,7 @@ class ProbesPage(QWidget):
         state = self._state
         if row < len(state.rows) and column < len(state.columns):
             at = state.columns[column]
+            self._selection.select_operation(state.rows[row], state.layers[row])
             set_tone(self.says, "quiet")
             self.says.setText(
                 f"{state.rows[row]}: root mean square {number_text(float(at.rms[row]))}, largest "

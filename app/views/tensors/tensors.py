@@ -58,6 +58,7 @@ class TensorsView(QWidget):
         self._job: Work | None = None
         self.tree = TensorTree()
         self.tree.picked.connect(state.choose)
+        self.tree.opened.connect(self.show_picture)
         self._title = ElidedLabel(where=Qt.TextElideMode.ElideMiddle, size="strong")
         self._says = label(tone="quiet", size="small", wrap=True)
         self.plane = QSpinBox()
@@ -82,7 +83,7 @@ class TensorsView(QWidget):
         self._stack = QStackedWidget()
         self.kinds = FittedTabs("Kinds of numbers")
         self.kinds.setProperty("level", "second")
-        self.probes = ProbesPage(bench.probes)
+        self.probes = ProbesPage(bench.probes, bench.selection)
         self._probing, self._celled = bench.probes, bench.cells
         self.compare, self.cells = ComparePage(bench), CellsPage(bench.cells)
         self._lay_out()
@@ -130,6 +131,15 @@ class TensorsView(QWidget):
 
     def show_page(self, title: str) -> None:
         self.tabs.setCurrentIndex(PAGES.index(title))
+
+    def show_picture(self) -> None:
+        """Show the tensor as a heat map, with the keyboard in it."""
+        self.kinds.setCurrentIndex(0)
+        self.show_page("Heat map")
+        self.heat.setFocus()
+
+    def show_probes(self) -> None:
+        self.kinds.setCurrentIndex(1)
 
     def _lay_out(self) -> None:
         heat = QWidget()

@@ -37,6 +37,7 @@ class TensorTree(QWidget):
     """Groups that open and close; a filter shows what has all of its words, opened."""
 
     picked = Signal(object)  # a TensorItem that the person went to
+    opened = Signal()  # the present one, by Enter or a double click
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,6 +61,7 @@ class TensorTree(QWidget):
         self.view.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.view.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.view.selectionModel().currentChanged.connect(self._current)
+        self.view.activated.connect(self._activated)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID)
@@ -116,6 +118,10 @@ class TensorTree(QWidget):
             self.view.expandAll()
         elif self._rows.rowCount():
             self.view.expand(self._filtered.index(0, 0))
+
+    def _activated(self, index: QModelIndex) -> None:
+        if isinstance(index.siblingAtColumn(0).data(_ITEM), TensorItem):
+            self.opened.emit()
 
     def _current(self, index: QModelIndex) -> None:
         item = index.siblingAtColumn(0).data(_ITEM)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from math import exp, log
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from app.theme import fonts
@@ -71,8 +71,10 @@ def candidates(choice: TokenChoice | None, recorded: TokenInfo | None) -> list[C
 class ChoiceBars(Walk):
     """A line a word: what the model gives it as a light bar, what it was drawn with as a solid one.
 
-    Arrows walk over the words.
+    A click or arrows go to a word.
     """
+
+    pointed = Signal(int)  # the word that the person went to
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,6 +94,12 @@ class ChoiceBars(Walk):
 
     def walked(self) -> None:
         self.setAccessibleDescription(self.candidates[self.at].says)
+        self.pointed.emit(self.at)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        at = int(event.position().y() // self._line()) - 1
+        if 0 <= at < self.stops():
+            self.go(at)
 
     def sizeHint(self) -> QSize:  # noqa: N802
         return QSize(fonts.px(240), round((len(self.candidates) + 1) * self._line()))
@@ -186,14 +194,18 @@ class ChoicePanel(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.bars = ChoiceBars()
+        self.word = label("", "", "small", wrap=True)
+        self.word.hide()
         self.says = label("", "quiet", "small", wrap=True)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID // 2)
         column.addWidget(self.bars)
+        column.addWidget(self.word)
         column.addWidget(self.says)
         column.addStretch(1)
         self._choice: TokenChoice | None = None
+        self.bars.pointed.connect(self._tell_word)
 
     def show_choice(
         self, choice: TokenChoice | None, recorded: TokenInfo | None, empty: str
@@ -203,8 +215,14 @@ class ChoicePanel(QWidget):
         found = candidates(choice, recorded)
         self.bars.show_candidates(found)
         self.bars.setVisible(bool(found))
+        self.word.hide()
         self.says.setText(_sentence(choice) if choice is not None else "" if found else empty)
         self.says.setVisible(bool(self.says.text()))
+
+    def _tell_word(self, at: int) -> None:
+        """All that is known of a word."""
+        self.word.setText(self.bars.candidates[at].says)
+        self.word.show()
 
     def rows(self) -> list[list[str]]:
         """Words and, behind them, the steps, titles on top."""

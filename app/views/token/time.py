@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QHelpEvent, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
@@ -11,6 +11,7 @@ from app.theme import fonts
 from app.theme.devices import device_look, draw_swatch, swatch_size
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, HOST, RADIUS_CONTROL, mix, readable
+from app.widgets.basics import label
 from app.widgets.charts.legend import ChartLegend, LegendEntry
 from app.widgets.charts.painting import paint_head
 from app.widgets.charts.walk import Walk
@@ -36,11 +37,14 @@ _SHADES = {
 
 class TimeBand(Walk):
     """A band as long as the step: what each device computes, then the gaps, hatched. Arrows walk
-    over its parts.
+    over its parts. Those of `device` are framed.
     """
+
+    pointed = Signal(int)  # the part that the person went to
 
     def __init__(self) -> None:
         super().__init__()
+        self.device: str | None = None
         self.shares: Sequence[TimeShare] = ()
         self._step_ns = 0
         self._empty = ""
@@ -59,6 +63,7 @@ class TimeBand(Walk):
 
     def walked(self) -> None:
         self._tell()
+        self.pointed.emit(self.at)
 
     def sizeHint(self) -> QSize:  # noqa: N802
         return QSize(fonts.px(240), fonts.px(HEAD + BAND))
@@ -105,8 +110,9 @@ class TimeBand(Walk):
         paint_head(painter, head, "This word", milliseconds(self._step_ns), "ms")
         for at, (share, area) in enumerate(zip(self.shares, self.areas(), strict=True)):
             self._paint_share(painter, share, area.adjusted(0, 0, -1, 0))
-            if self.hasFocus() and at == self.at:
-                painter.setPen(QPen(QColor(now.text), 2))
+            focused = self.hasFocus() and at == self.at
+            if focused or (share.device and share.device == self.device):
+                painter.setPen(QPen(QColor(now.text if focused else now.accent), 2))
                 painter.setBrush(Qt.BrushStyle.NoBrush)
                 painter.drawRect(area.adjusted(1, 1, -2, -1))
         painter.end()
@@ -149,18 +155,23 @@ class TimeBand(Walk):
 
 
 class TimePanel(QWidget):
-    """The band, and below it what its parts are with their times."""
+    """The band, and below it what its parts are with their times; a part picks its device."""
+
+    device_picked = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
-        self.band = TimeBand()
+        self.band, self._step_ns = TimeBand(), 0
         self.legend = ChartLegend("Parts of the time", _draw_share, swatch_size)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID // 2)
         column.addWidget(self.band)
         column.addWidget(self.legend)
+        self.says = label(tone="quiet", size="small", wrap=True)
+        column.addWidget(self.says)
         column.addStretch(1)
+        self.band.pointed.connect(self._pointed)
         self.legend.picked.connect(lambda key: self.band.go(self._keys().index(key)))
 
     def show_step(self, step: StepRecord | None, times: StepTimes | None, empty: str) -> None:
@@ -172,6 +183,12 @@ class TimePanel(QWidget):
         else:
             self._show([], 0, empty)
 
+    def show_selected(self, device: str | None) -> None:
+        """Mark the parts of a device."""
+        self.band.device = device
+        self.band.update()
+        self.legend.show_selected([key for key in self._keys() if device and key[1] == device])
+
     def rows(self) -> list[list[str]]:
         """The parts as a table, titles on top."""
         return [["Part", "Device", "ms", "Launches"]] + [
@@ -179,7 +196,16 @@ class TimePanel(QWidget):
             for share in self.band.shares
         ]
 
+    def _pointed(self, at: int) -> None:
+        share = self.band.shares[at]
+        self.says.setText(describe(share, self._step_ns))
+        if share.device:
+            self.device_picked.emit(share.device)
+
     def _show(self, shares: list[TimeShare], step_ns: int, empty: str) -> None:
+        if (shares, step_ns) != (self.band.shares, self._step_ns):
+            self._step_ns = step_ns
+            self.says.setText("")
         self.band.show_shares(shares, step_ns, empty)
         self.legend.show_entries(
             [LegendEntry(_key(s), f"{s.group} {milliseconds(s.ns)} ms") for s in shares]

@@ -35,6 +35,7 @@ class TokenView(QWidget):
         self.attention.place_wanted.connect(bench.token.look_at)
         self.looked_at = LookedAtPicture(bench)
         self.choice, self.time = ChoicePanel(), TimePanel()
+        self.time.device_picked.connect(bench.selection.select_device)
         looks = QWidget()
         column = QVBoxLayout(looks)
         column.setContentsMargins(0, 0, 0, 0)
@@ -114,9 +115,11 @@ class TokenView(QWidget):
             step = inside.step if inside is not None else None
             times = self._bench.splits.latest if self._bench.chat.busy else None
             self.time.show_step(step, times, "measured when a word is looked at")
+            self.time.show_selected(self._bench.selection.now.device)
 
     def _show_selected(self) -> None:
         self.lens.show_selected(self._bench.selection.now.layer)
+        self.time.show_selected(self._bench.selection.now.device)
 
     def _open_layer(self, layer: int) -> None:
         self._bench.selection.select_layer(layer)

@@ -1,18 +1,16 @@
-"""A line of tabs whose words are shortened where there is no room for all of them."""
+"""A line of tabs with whole words; those that have no room are in a menu behind it."""
+
+from functools import partial
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QSizePolicy, QTabBar
+from PySide6.QtWidgets import QMenu, QSizePolicy, QTabBar, QToolButton
 
 from app.widgets.basics import TEXT_SIZE
-from app.widgets.tips import plain_tip
-
-BESIDE = 26  # pixels of a tab beside its word
-LEAST = 8  # pixels of a word
 
 
 class FittedTabs(QTabBar):
-    """Takes the width it is given. A shortened tab's tip and accessible name are the whole word."""
+    """Takes the width it is given; the current tab is always among those that are seen."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -23,35 +21,49 @@ class FittedTabs(QTabBar):
         self.setElideMode(Qt.TextElideMode.ElideNone)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.more = QToolButton(self)
+        self.more.setText("More")
+        self.more.setAccessibleName(f"More of: {name}")
+        self.more.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self._menu = QMenu(self.more)
+        self._menu.aboutToShow.connect(self._list_hidden)
+        self.more.setMenu(self._menu)
+        self.more.hide()
         self.currentChanged.connect(self.fit)
 
     def put(self, title: str, data: object = None, at: int = -1) -> None:
         """Add a tab, at the end unless `at` says where."""
         at = self.insertTab(at, title)
         self.setTabData(at, data)
-        self.setTabWhatsThis(at, title)
         self.setAccessibleTabName(at, title)
         self.fit()
 
+    @property
+    def hidden(self) -> list[int]:
+        """The tabs that the menu has."""
+        return [at for at in range(self.count()) if not self.isTabVisible(at)]
+
     def fit(self, _: int = 0) -> None:
-        """Shorten as many words as needed, the longest first; the current one stays whole."""
-        titles = [self.tabWhatsThis(at) for at in range(self.count())]
-        metrics = self.fontMetrics()
-        wanted = [metrics.horizontalAdvance(title) for title in titles]
-        room = self.width() - BESIDE * len(titles)
-        now = self.currentIndex()
-        others = [width for at, width in enumerate(wanted) if at != now]
-        level = _level(others, room - sum(wanted) + sum(others))
-        for at, title in enumerate(titles):
-            text = metrics.elidedText(
-                title, Qt.TextElideMode.ElideRight, level if at != now else 1 << 20
-            )
-            if text != self.tabText(at):
-                self.setTabText(at, text)
-                self.setTabToolTip(at, "" if text == title else plain_tip(title))
+        """See as many tabs as there is room for: the current one, and the first of the others."""
+        widths = [self.tabSizeHint(at).width() for at in range(self.count())]
+        everything = sum(widths) <= self.width()
+        now, full = self.currentIndex(), False
+        left = self.width() - self.more.sizeHint().width()
+        left -= widths[now] if now >= 0 else 0
+        for at, width in enumerate(widths):
+            if at != now:
+                full = not everything and (full or width > left)
+                left -= width
+            seen = at == now or not full
+            if seen != self.isTabVisible(at):  # Qt forgets to lay out where the last one stays
+                self.setTabVisible(at, seen)
+        self._place_more()
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        return QSize((BESIDE + LEAST) * self.count(), super().minimumSizeHint().height())
+        widest = max((self.tabSizeHint(at).width() for at in range(self.count())), default=0)
+        wide = widest + (self.more.sizeHint().width() if self.count() > 1 else 0)
+        return QSize(wide, super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
@@ -62,13 +74,22 @@ class FittedTabs(QTabBar):
         if event.type() in TEXT_SIZE:
             self.fit()
 
+    def _place_more(self) -> None:
+        """Behind the last tab that is seen."""
+        hidden = self.hidden
+        self.more.setVisible(bool(hidden))
+        if hidden:
+            seen = [self.tabRect(at).right() for at in range(self.count()) if at not in hidden]
+            hint = self.more.sizeHint()
+            top = max(0, (self.height() - hint.height()) // 2)
+            self.more.setGeometry(max(seen, default=0) + 1, top, hint.width(), hint.height())
 
-def _level(widths: list[int], room: int) -> int:
-    """The width to which the widest are cut so that all fit into `room`."""
-    left = room
-    for place, width in enumerate(sorted(widths)):
-        share = left // (len(widths) - place)
-        if width > share:
-            return max(share, LEAST)
-        left -= width
-    return max([*widths, LEAST])
+    def _list_hidden(self) -> None:
+        self._menu.clear()
+        for at in self.hidden:
+            self._menu.addAction(self.tabText(at), partial(self._go, at))
+
+    def _go(self, at: int) -> None:
+        """Show a tab that had no room, with the keyboard in the line."""
+        self.setCurrentIndex(at)
+        self.setFocus()

@@ -49,6 +49,7 @@ class TimeLanes(PlotCanvas):
         self._time = time
         self.lanes: list[SpanLane] = []
         self.at: tuple[int, int] | None = None
+        self.marked = False  # whether the span under the cursor is framed without the keyboard
         self.whole = (0.0, 1.0)
         self._spans = _Spans(self)
         self.box.invertY(True)
@@ -59,7 +60,7 @@ class TimeLanes(PlotCanvas):
 
     def show_lanes(self, lanes: Sequence[SpanLane]) -> None:
         """Show others, all of their time."""
-        self.lanes, self.at = list(lanes), None
+        self.lanes, self.at, self.marked = list(lanes), None, False
         busy = [lane for lane in lanes if len(lane.starts)]
         low = min((float(lane.starts[0]) for lane in busy), default=0.0)
         high = max((float(lane.ends[-1]) for lane in busy), default=1.0)
@@ -82,10 +83,15 @@ class TimeLanes(PlotCanvas):
     def set_cursor(self, lane: int, span: int) -> None:
         """Put the cursor on a span without telling of it, and bring it into view."""
         if 0 <= lane < len(self.lanes) and 0 <= span < len(self.lanes[lane].starts):
-            self.at = lane, span
+            self.at, self.marked = (lane, span), True
             self._bring()
             self._describe()
             self._spans.update()
+
+    def unmark(self) -> None:
+        """Nothing is framed without the keyboard."""
+        self.marked = False
+        self._spans.update()
 
     def show_time(self, start: float, end: float) -> None:
         """Make a piece of time fill the plot."""
@@ -258,12 +264,12 @@ class _Spans(QGraphicsObject):
 
     def _paint_cursor(self, painter: QPainter) -> None:
         plot = self._plot
-        if plot.at is None or not plot.hasFocus():
+        if plot.at is None or not (plot.hasFocus() or plot.marked):
             return
         lane, span = plot.at
         shown = plot.lanes[lane]
         area = plot.span_area(lane, float(shown.starts[span]), float(shown.ends[span]))
         area = area.adjusted(-2, -3, 2, 3)
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(QPen(QColor(tokens().text), 2))
+        painter.setPen(QPen(QColor(tokens().text if plot.hasFocus() else tokens().accent), 2))
         painter.drawRect(area)

@@ -5,13 +5,14 @@ import logging
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QVBoxLayout, QWidget
 
-from app.state.log import LogState
+from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.views.log import LogView
 from app.widgets.basics import TEXT_SIZE, IconButton, divider, label, set_tone, surface
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.focus import focus_first, has_focus
+from app.window.panes.running import RunningLine
 
 LINE = 28  # pixels of the closed drawer, at normal text
 SHARE = 3  # of the height that an open drawer leaves, to one that it takes
@@ -19,14 +20,17 @@ SHARE = 3  # of the height that an open drawer leaves, to one that it takes
 
 class LogDrawer(QWidget):
     """`above` fills the window; below it a line says how many errors the log has, and its newest
-    line. Opened, the log takes a quarter of the height, or what was dragged.
+    line, and what runs beside the talk. Opened, the log takes a quarter of the height, or what was
+    dragged.
     """
 
     opened = Signal(bool)
 
-    def __init__(self, log: LogState, above: QWidget) -> None:
+    def __init__(self, bench: Workbench, above: QWidget) -> None:
         super().__init__()
-        self._log, self._above = log, above
+        self._log, self._above = bench.log, above
+        log = bench.log
+        self.running = RunningLine(bench)
         self.log = LogView(log)
         surface(self.log, "panel")
         self.log.hide()
@@ -49,6 +53,7 @@ class LogDrawer(QWidget):
         row.addWidget(self.handle)
         row.addWidget(self._errors)
         row.addWidget(self._latest, 1)
+        row.addWidget(self.running)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)

@@ -1,6 +1,9 @@
 """A view of the inspector in a window of its own."""
 
-from PySide6.QtCore import QEvent, Signal
+import base64
+
+from msgspec import structs
+from PySide6.QtCore import QByteArray, QEvent, Signal
 from PySide6.QtGui import QCloseEvent, Qt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
@@ -15,7 +18,8 @@ SIZE = 900, 700
 class ViewWindow(QWidget, Refuge):
     """Holds the view of a page until it is closed; the commands of the window work here too.
 
-    Theme, size of text and selection are the program's. It closes with the window it came from.
+    Theme, size of text and selection are the program's. It closes with the window it came from,
+    and opens where it was closed.
     """
 
     closed = Signal(str)  # id of the page; the view is still here
@@ -36,6 +40,9 @@ class ViewWindow(QWidget, Refuge):
         column.addWidget(view, 1)
         view.show()
         self.resize(*SIZE)
+        kept = bench.preferences.value.window.windows.get(id, "")
+        if kept:
+            self.restoreGeometry(QByteArray(base64.b64decode(kept)))
         bench.session.changed.connect(self._show_title)
         self._show_title()
 
@@ -58,8 +65,16 @@ class ViewWindow(QWidget, Refuge):
             take_refuge(self, self.focusWidget())
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
+        self._keep()
         self.closed.emit(self.id)
         super().closeEvent(event)
+
+    def _keep(self) -> None:
+        """Where it is, and how large."""
+        kept = self._bench.preferences.value.window
+        geometry = base64.b64encode(self.saveGeometry().data()).decode()
+        windows = {**kept.windows, self.id: geometry}
+        self._bench.preferences.update(window=structs.replace(kept, windows=windows))
 
     def _show_title(self) -> None:
         name = self._bench.session.model_title

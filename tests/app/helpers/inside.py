@@ -1,6 +1,7 @@
 """What an engine would tell of how a word came to be: made up, but of the right shape."""
 
 import re
+from typing import Any
 
 import numpy as np
 
@@ -49,9 +50,13 @@ def items(request: Examine) -> ContextItems:
 
 
 def examined(
-    request: Examine, layers: int = LAYERS, heads: int = HEADS, wanted: str = " Paris"
+    request: Examine,
+    layers: int = LAYERS,
+    heads: int = HEADS,
+    wanted: str = " Paris",
+    other: str = "pocl:0",
 ) -> Examined:
-    """The reply to a request, with all that it asks for."""
+    """The reply to a request, with all that it asks for; the last third ran on `other`."""
     context = items(request)
     places = request.at if request.at is not None else len(context.ids) // 4
     asked = request.attention_layers
@@ -63,7 +68,7 @@ def examined(
         lens(request.wanted or 7, wanted, layers) if request.lens else None,
         attended(places, asked, layers, heads) if asked is not None else None,
         choice(request.wanted or 7, wanted) if request.sampling is not None else None,
-        step(layers) if request.record else None,
+        step(layers, ("intel:0", other)) if request.record else None,
     )
 
 
@@ -169,7 +174,7 @@ def step(layers: int = LAYERS, devices: tuple[str, ...] = ("intel:0", "pocl:0"))
     return StepRecord(end + 420_000, launches, host, [split])
 
 
-def answer(engine: ScriptedEngine, **shape: int) -> Examine:
+def answer(engine: ScriptedEngine, **shape: Any) -> Examine:
     """Answer the latest question about a word; what it was."""
     request = engine.last_of(Examine)
     assert isinstance(request, Examine)

@@ -127,6 +127,15 @@ class ChatStore:
         rows = self._db.read("SELECT * FROM chats WHERE id = ? AND deleted IS NULL", chat_id)
         return _chat(rows[0]) if rows else None
 
+    def chat_of(self, message_id: int) -> int | None:
+        """The chat that has a message; None if there is no such message any more."""
+        rows = self._db.read(
+            "SELECT chats.id FROM messages JOIN chats ON chats.id = messages.chat"
+            " WHERE messages.id = ? AND chats.deleted IS NULL",
+            message_id,
+        )
+        return int(rows[0][0]) if rows else None
+
     def create(
         self,
         title: str = UNTITLED,

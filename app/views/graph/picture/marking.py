@@ -23,15 +23,26 @@ def marks_of(
     clear = None
     if selected.split is not None and selected.split < len(graph.splits):
         clear = {i for i, node in enumerate(graph.nodes) if node.split == selected.split}
+    elif selected.device is not None and number is None:
+        clear = {i for i, node in enumerate(graph.nodes) if node.device == selected.device}
     card = _card(scene, selected.layer) if number is None else None
+    weight = weight_of(index, selected)
+    reading = index.readers.get(weight, ()) if weight is not None else ()
     if scene.shows == "operations":
-        near = () if number is None else near_of(index, number)
+        near = reading if number is None else near_of(index, number)
         return Marks(number, card, near, found, changed, clear)
     if launch is None and number is not None:
         launch = graph.nodes[number].launch
-    near = () if launch is None or launch < 0 else _near_launch(index, launch)
+    near = _launches(index, reading)
+    if launch is not None and launch >= 0:
+        near = _near_launch(index, launch)
     into = None if clear is None else _launches(index, clear)
     return Marks(launch, card, near, _launches(index, found), _launches(index, changed), into)
+
+
+def weight_of(index: GraphIndex, selected: Selected) -> int | None:
+    """The weight that is selected, as a node of the graph."""
+    return None if selected.tensor is None else index.by_key.get(selected.tensor)
 
 
 def near_of(index: GraphIndex, number: int) -> Collection[int]:

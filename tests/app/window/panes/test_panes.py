@@ -150,6 +150,17 @@ def own(window: MainWindow, page: str = "memory") -> ViewWindow:
     return window.inspector.windows[page]
 
 
+def test_a_window_opens_where_it_was_closed(window: MainWindow, client: ScriptedEngine) -> None:
+    apart = own(window)
+    apart.setGeometry(120, 90, 640, 520)
+    QApplication.processEvents()
+    apart.close()
+    apart = own(window)
+    assert (apart.width(), apart.height()) == (640, 520)
+    apart.close()
+    assert own(window, "graph").width() == 900, "each has its own"
+
+
 def test_a_view_has_a_window_of_its_own_and_comes_back(
     window: MainWindow, client: ScriptedEngine, theme: Theme
 ) -> None:
