@@ -21,6 +21,9 @@ from engine.protocol import Finished, Generate, Live, Load, Sampling
 from engine.settings import EngineOptions
 from engine.worker import Worker
 
+WARM = 4
+"""Tokens of an answer before, so that plans are there, as they are in a chat from its second on."""
+
 PROMPT = "The history of computing began long before"
 ENDLESS = Sampling(temperature=0, frequency_penalty=-100)
 
@@ -68,6 +71,7 @@ def measure(model: Path, options: EngineOptions, n: int, rounds: int) -> list[Ra
         before = answer(worker, PLAIN, n)
         for _ in range(rounds):
             for kind, ratios in zip(KINDS, found, strict=True):
+                answer(worker, kind, WARM)
                 one = answer(worker, kind, n)
                 after = answer(worker, PLAIN, n)
                 plain = [(a + b) / 2 for a, b in zip(before, after, strict=True)]

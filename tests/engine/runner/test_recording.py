@@ -28,6 +28,7 @@ from engine.runner.loading import LoadedModel, load_model
 from engine.runner.profile import step_record
 from engine.runner.prompt import make_prompt
 from engine.runner.sequence import Sequenced
+from engine.runner.stepper import TEXT
 from engine.scheduler.record import Recording
 from engine.settings import EngineOptions
 from engine.worker import Worker
@@ -98,17 +99,20 @@ def test_every_launch_of_every_step(model: LoadedModel) -> None:
         assert step.splits[0].n_nodes > 0
 
 
-def test_a_step_is_what_a_recording_of_it_alone_says(model: LoadedModel) -> None:
+@pytest.mark.parametrize("number", [0, 1], ids=["prefill", "decode"])
+def test_a_step_is_what_a_recording_of_it_alone_says(model: LoadedModel, number: int) -> None:
     replies = told(model, lambda: RECORD, 3)
     (answer,) = recorded(replies)
-    step = answer.steps[1]
+    step = answer.steps[number]
     request = Generate(1, prompt="abcdefgh")
     prompt = make_prompt(model.tokenizer, model.template, request, 256, None)
     sequence = Sequenced(model.stepper)
-    for _ in sequence.prefill(prompt.items, lambda: False):
-        pass
+    part = prompt.items
+    if number:
+        sequence.begin(part, TEXT)()
+        part = ids(replies)[:1]
     alone = Recording()
-    sequence.start(ids(replies)[0], alone)()
+    sequence.begin(part, TEXT, alone)()
     alone.done("logits")
     record, ran = step_record(alone), alone.launches()
     assert names(answer, step) == [(device, one.node.op, one.node.name) for _, device, one in ran]
