@@ -15,7 +15,7 @@ from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import grouped
 from app.widgets.tips import set_tip
 
-COST = "Follows each word while it is written; answers are up to 8 % slower meanwhile"
+COST = "Follows each word while it is written; answers are up to 15 % slower meanwhile"
 NOTHING = "Click a word in the chat to see how it came to be."
 
 
