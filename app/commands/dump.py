@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.terminal.options import add_engine_options, count, engine_options
-from app.terminal.text import aside, print_json
-from engine.errors import BadSetting, CannotSee
+from app.terminal.text import print_json
+from engine.errors import BadSetting
 from engine.protocol import DumpResults, ResultPart, ResultsDumped
 from engine.settings import EngineOptions
 
@@ -100,22 +100,16 @@ def _compute(
 ) -> list[dict[str, Any]]:
     """Gives the numbers of the text's results to `numbers`; returns what each step read."""
     from app.terminal.engine import CommandEngine
-    from app.terminal.pictures import BroughtPictures, described, question
+    from app.terminal.pictures import asked_about
 
     with CommandEngine(path, options) as engine:
         loaded = engine.start()
-        if args.image and loaded.vision is None:
-            raise CannotSee
-        pictures = BroughtPictures(engine)
-        shown = [pictures.bring(path) for path in args.image]
-        for info in shown:
-            aside(f"picture {described(info)}")
-        chat = args.chat or bool(shown)
+        messages, prompt = asked_about(engine, loaded, args.prompt, args.image, args.chat)
         request = DumpResults(
             engine.worker.new_id(),
             probes=args.tensors,
-            messages=[question(args.prompt, shown)] if chat else [],
-            prompt=None if chat else args.prompt,
+            messages=messages,
+            prompt=prompt,
             tokens=args.steps,
         )
         for reply in engine.ask(request):

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from app.terminal.options import add_engine_options, count, engine_options
-from app.terminal.text import aside, note, plain
-from engine.errors import CannotSee
+from app.terminal.text import note, plain
 from engine.protocol import ContextItems, Examine, Examined, Loaded
 
 
@@ -36,22 +35,16 @@ def examined(path: Path, args: argparse.Namespace, **wanted: Any) -> tuple[Loade
     Raises BadSetting, RemoteError, WorkerDied.
     """
     from app.terminal.engine import CommandEngine
-    from app.terminal.pictures import BroughtPictures, described, question
+    from app.terminal.pictures import asked_about
 
     options = engine_options(args)
     with CommandEngine(path, options) as engine:
         loaded = engine.start()
-        if args.image and loaded.vision is None:
-            raise CannotSee
-        pictures = BroughtPictures(engine)
-        shown = [pictures.bring(file) for file in args.image]
-        for info in shown:
-            aside(f"picture {described(info)}")
-        chat = args.chat or bool(shown)
+        messages, prompt = asked_about(engine, loaded, args.prompt, args.image, args.chat)
         request = Examine(
             engine.worker.new_id(),
-            messages=[question(args.prompt, shown)] if chat else [],
-            prompt=None if chat else args.prompt,
+            messages=messages,
+            prompt=prompt,
             at=args.at,
             **wanted,
         )

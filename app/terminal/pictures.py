@@ -1,11 +1,14 @@
 """Pictures for an engine: read from files, brought once, and again where it was restarted."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from app.terminal.engine import CommandEngine
-from engine.errors import BadPicture
+from app.terminal.text import aside
+from engine.errors import BadPicture, CannotSee
 from engine.protocol import (
     ChatMessage,
+    Loaded,
     PictureInfo,
     PicturePart,
     PutPicture,
@@ -51,6 +54,23 @@ def question(text: str, pictures: list[PictureInfo]) -> ChatMessage:
     if not pictures:
         return ChatMessage("user", text)
     return ChatMessage("user", [*(PicturePart(p.digest) for p in pictures), TextPart(text)])
+
+
+def asked_about(
+    engine: CommandEngine, loaded: Loaded, text: str, files: Sequence[str], chat: bool
+) -> tuple[list[ChatMessage], str | None]:
+    """The messages and the prompt of a request: one message where `chat` or pictures are wanted,
+    which are brought and told of, else the text as it stands.
+
+    Raises CannotSee, BadPicture, RemoteError, WorkerDied.
+    """
+    if files and loaded.vision is None:
+        raise CannotSee
+    brought = BroughtPictures(engine)
+    shown = [brought.bring(file) for file in files]
+    for info in shown:
+        aside(f"picture {described(info)}")
+    return ([question(text, shown)], None) if chat or shown else ([], text)
 
 
 def described(info: PictureInfo) -> str:
