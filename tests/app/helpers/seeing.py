@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFilter
@@ -194,7 +195,14 @@ def attach(
     before = len(attached.pictures)
     window.vision.add_files(paths)
     until(lambda: len(attached.pictures) == before + len(paths))
-    return [info.digest for info in bring(engine, plan, len(paths))]
+    digests = {info.id: info.digest for info in bring(engine, plan, len(paths))}
+    # They are brought in any order: several threads read files.
+    brought = {
+        sha256(request.data).hexdigest(): digests[request.id]
+        for request in engine.asked
+        if isinstance(request, PutPicture) and request.id in digests
+    }
+    return [brought[picture.hash] for picture in attached.pictures[before:]]
 
 
 def three(folder: Path) -> list[Path]:
