@@ -14,6 +14,7 @@ from engine.graph.tensor import Role, Tensor
 from engine.graph.work import Values, work_of
 from engine.inside.reasons import Reasons
 from engine.kvcache.causal import CausalCache
+from engine.kvcache.states import StateStep
 from engine.layers.step import Step
 from engine.memory.placement import Placement
 from engine.models.build import BuiltModel
@@ -70,7 +71,8 @@ def _step(built: BuiltModel, n_tokens: int, n_cells: int) -> Step:
     )
     outputs = np.array([n_tokens - 1], np.int32)
     tokens = np.zeros(n_tokens + more, np.int32)
-    return Step(tokens, np.pad(positions, (0, more)), outputs, steps)
+    states = StateStep(0, 1, n_cells - n_tokens, n_tokens)
+    return Step(tokens, np.pad(positions, (0, more)), outputs, steps, states=states)
 
 
 class _Description:
@@ -212,8 +214,8 @@ def _layers(built: BuiltModel, graph: Graph) -> dict[Tensor, int | None]:
     """The layer of every leaf and node: by its name, else by what it reads."""
     found: dict[Tensor, int | None] = dict.fromkeys(graph.leaves)
     found |= {tensor: owner.layer for tensor, owner in built.owners.items() if tensor in found}
-    for i, kept in enumerate(built.layers):
-        found |= {leaf: i for leaf in (kept.leaves if kept is not None else ()) if leaf in found}
+    for i in range(built.n_layer):
+        found |= {leaf: i for leaf in built.kept_by(i) if leaf in found}
     for node in graph.nodes:
         named = None if is_numbered(node.name) else _LAYER.search(node.name)
         if named is not None:

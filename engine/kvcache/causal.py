@@ -100,14 +100,17 @@ class CausalCache:
         """Cells that no sequence holds."""
         return self.n_cells - self._n_used
 
-    def can_resume(self, sequence: int, position: int) -> bool:
-        """Whether the next token of a sequence may stand at `position`: all it sees is still here.
-
-        What lies from `position` on is removed first by the caller.
+    def resumable(self, sequence: int, n: int) -> int:
+        """The last position up to `n` where a sequence's next token may stand: all that it sees is
+        still here. What lies from there on is removed first by the caller.
         """
-        held = self.cells[self._of(sequence), POSITION]
-        wanted = np.arange(self.first_seen(position), position)
-        return bool(np.isin(wanted, held).all())
+        positions = np.arange(n + 1, dtype=np.int32)
+        held = np.zeros(n + 1, np.bool_)
+        mine = self.cells[self._of(sequence), POSITION]
+        held[mine[mine <= n]] = True
+        missing = np.concatenate([[0], np.cumsum(~held)])  # of the positions before each
+        good = missing[positions] == missing[self._first(positions)]
+        return int(positions[good][-1])
 
     def clear(self) -> None:
         """Forget everything."""

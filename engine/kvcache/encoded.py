@@ -89,12 +89,15 @@ class EncodedCache:
             self.cells[held & (position >= end), POSITION] -= end - begin
             self._pictures = [p - (end - begin) * (p >= end) for p in self._pictures]
 
-    def can_resume(self, position: int) -> bool:
-        """Whether all that a token at `position` sees is still here."""
-        before = [p for p in self._pictures if p < position]
-        first = self._group(before, position)
+    def resumable(self, n: int) -> int:
+        """The last position up to `n` where all that a token sees is still here."""
         held = set(self.cells[self.cells[:, BITS] != 0, POSITION].tolist())
-        return all(p in held for p in before if p >= first)
+        for position in (n, *(p for p in reversed(self._pictures) if p < n)):
+            before = [p for p in self._pictures if p < position]
+            first = self._group(before, position)
+            if all(p in held for p in before if p >= first):
+                return position
+        return 0
 
     @staticmethod
     def _group(pictures: list[int], position: int) -> int:

@@ -4,17 +4,25 @@ from collections.abc import Sequence
 
 from engine.kvcache.causal import CacheStep, CausalCache, Ints
 from engine.kvcache.encoded import EncodedCache
+from engine.kvcache.states import StateCache
 
 
 class CacheGroup:
     """Fans every call out to its caches and keeps them consistent.
 
-    `encoded` has the rows of pictures where a model keeps them, of the sequence 0.
+    `encoded` has the rows of pictures where a model keeps them, of the sequence 0; `states` the
+    slots of recurrent states.
     """
 
-    def __init__(self, caches: Sequence[CausalCache], encoded: EncodedCache | None = None) -> None:
+    def __init__(
+        self,
+        caches: Sequence[CausalCache],
+        encoded: EncodedCache | None = None,
+        states: StateCache | None = None,
+    ) -> None:
         self.caches = tuple(caches)
         self.encoded = encoded
+        self.states = states or StateCache(0)
 
     def start(self, positions: Ints, sequence: int, ends: Ints | None = None) -> list[CacheStep]:
         """Start a step in every cache; if one fails, all forget it. Raises `ContextFull`."""
@@ -26,11 +34,13 @@ class CacheGroup:
 
     def remove(self, sequence: int, begin: int, end: int | None = None) -> list[Ints | None]:
         """`CausalCache.remove` in every cache; if one fails, all forget the sequence."""
-        if self.encoded is not None and sequence == 0:
-            self.encoded.remove(begin, end)
         try:
+            self.states.remove(sequence, begin, end)
+            if self.encoded is not None and sequence == 0:
+                self.encoded.remove(begin, end)
             return [cache.remove(sequence, begin, end) for cache in self.caches]
         except BaseException:
+            self.states.remove(sequence, 0)
             for cache in self.caches:
                 cache.remove(sequence, 0)
             if self.encoded is not None and sequence == 0:
@@ -39,6 +49,7 @@ class CacheGroup:
 
     def share(self, sequence: int, source: int, end: int) -> None:
         """`CausalCache.share` in every cache."""
+        self.states.share(sequence, source, end)
         for cache in self.caches:
             cache.share(sequence, source, end)
 
@@ -47,13 +58,22 @@ class CacheGroup:
         """Cells that are free in every cache."""
         return min((cache.n_free for cache in self.caches), default=0)
 
-    def can_resume(self, sequence: int, position: int) -> bool:
-        """Whether every cache still holds what a token at `position` sees."""
-        seen = self.encoded is None or sequence != 0 or self.encoded.can_resume(position)
-        return seen and all(cache.can_resume(sequence, position) for cache in self.caches)
+    def resumable(self, sequence: int, n: int) -> int:
+        """The last position up to `n` at which every cache still holds what its next token sees."""
+        while n:
+            before = n
+            n = self.states.resumable(sequence, n)
+            if self.encoded is not None and sequence == 0:
+                n = self.encoded.resumable(n)
+            for cache in self.caches:
+                n = cache.resumable(sequence, n)
+            if n == before:
+                break
+        return n
 
     def clear(self) -> None:
         """Forget everything."""
+        self.states.clear()
         if self.encoded is not None:
             self.encoded.remove(0)
         for cache in self.caches:

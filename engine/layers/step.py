@@ -12,6 +12,7 @@ from engine.graph import ops
 from engine.graph.tensor import Role, Tensor, leaf
 from engine.kvcache.causal import CacheStep
 from engine.kvcache.encoded import EncodedStep
+from engine.kvcache.states import StateStep
 from engine.layers import hadamard
 from engine.layers.change import UNCHANGED, Changes
 from engine.layers.rope import RopeParams
@@ -36,6 +37,7 @@ class Step:
     rows: NDArray[np.float32] | None = None  # [T, E * planes]
     places: NDArray[np.int32] | None = None  # [4, T]: time, height, width and a fourth
     encoded: EncodedStep | None = None
+    states: StateStep | None = None
 
 
 Fill = Callable[[Step], Array]
@@ -57,6 +59,22 @@ class LayerCache:
     def leaves(self) -> tuple[Tensor, ...]:
         """What is allocated for it."""
         return self.k, self.v
+
+
+@dataclass(frozen=True)
+class LayerState:
+    """What a recurrent layer keeps of all tokens so far, f32, a row per slot: its convolution's
+    last inputs [(kernel - 1) * channels, slots], channels fastest, the oldest first, and the
+    recurrence's state [size, slots]; None for what the layer does not have.
+    """
+
+    conv: Tensor | None
+    state: Tensor | None
+
+    @property
+    def leaves(self) -> tuple[Tensor, ...]:
+        """What is allocated for it."""
+        return tuple(leaf for leaf in (self.conv, self.state) if leaf is not None)
 
 
 @dataclass(frozen=True)
@@ -94,6 +112,7 @@ class Pass:
         planes: int = 0,
         encoded: tuple[int, int] | None = None,
         changes: Changes = UNCHANGED,
+        states: Sequence[LayerState | None] = (),
     ) -> None:
         self.n_tokens = n_tokens
         self.n_outputs = n_outputs
@@ -102,6 +121,8 @@ class Pass:
         self.planes = planes
         self.encoded = encoded
         self.changes = changes
+        self.effects: list[Tensor] = []
+        self._states = tuple(states)
         self._width = 0
         self._inputs: dict[Hashable, tuple[Tensor, Fill]] = {}
 
@@ -249,6 +270,37 @@ class Pass:
 
         return self._input("inp_cross_sees", F32, (1, self.n_tokens), fill)
 
+    def state(self, layer: int) -> LayerState:
+        """What a recurrent layer keeps."""
+        state = self._states[layer]
+        assert state is not None, f"layer {layer} keeps no state"
+        return state
+
+    @property
+    def state_at(self) -> Tensor:
+        """i32 [2]: the slot whose state the step's first token finds, -1 for one of zeros, and how
+        many of its tokens are real. Those behind them change no state.
+        """
+        return self._input(
+            "inp_state_at",
+            I32,
+            (2,),
+            lambda s: np.array([_state(s).source, _state(s).count], np.int32),
+        )
+
+    def carry(self, packed: Tensor, leaf: Tensor) -> Tensor:
+        """What a recurrent operation gave f32 [W, T + n]: its first T columns. The other n are the
+        state behind the step's real tokens; a row of `leaf` [W * n, slots] takes them.
+        """
+        width, n = packed.shape[0], packed.shape[1] - self.n_tokens
+        row = packed.strides[1]
+        behind = packed.view(self.n_tokens * row, (width * n, 1))
+        to = self._input(
+            "inp_state_to", I32, (1,), lambda s: np.array([_state(s).target], np.int32)
+        )
+        self.effects.append(ops.set_rows(leaf, behind, to).named(f"{leaf.name} (view)"))
+        return packed.view(0, (width, self.n_tokens))
+
     def _encoded(self, part: str, fmt: Format, shape: Sequence[int]) -> Tensor:
         return self._input(f"inp_cross_{part}", fmt, shape, lambda s: getattr(_seen(s), part))
 
@@ -276,6 +328,11 @@ class Pass:
 def _seen(step: Step) -> EncodedStep:
     assert step.encoded is not None
     return step.encoded
+
+
+def _state(step: Step) -> StateStep:
+    assert step.states is not None
+    return step.states
 
 
 _BLOCK = 256

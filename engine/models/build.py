@@ -16,11 +16,11 @@ from engine.graph.tensor import Tensor
 from engine.images.plan import Limits
 from engine.kvcache.group import CacheGroup
 from engine.layers.change import UNCHANGED, Changes
-from engine.layers.step import LayerCache, Pass
+from engine.layers.step import LayerCache, LayerState, Pass
 from engine.models import text
 from engine.models.base import Architecture, Output, TextModel, TextParams, TextWeights
 from engine.models.constants import read_constants
-from engine.models.kept import CELL_STEP, make_caches
+from engine.models.kept import CELL_STEP, make_caches, make_states
 from engine.models.vision import is_vision
 from engine.models.vision.base import TextHost
 from engine.models.vision.build import BuiltTower, build_tower
@@ -34,7 +34,8 @@ class BuiltModel:
     """An architecture ready to make graphs.
 
     `sources` gives the file's tensor behind each leaf, `owners` whose bytes it is; `layers[i]` is
-    what layer i keeps, None for nothing. Where it sees, those of its `tower` are among the first
+    what layer i keeps of single tokens and `states[i]` of all of them together, None for nothing.
+    Where it sees, those of its `tower` are among the first
     two, `planes` counts the rows that a picture brings for each of its places, and `limits` hold
     for every picture.
     """
@@ -45,6 +46,7 @@ class BuiltModel:
     owners: Mapping[Tensor, Owner]
     caches: CacheGroup
     layers: Sequence[LayerCache | None]
+    states: Sequence[LayerState | None]
     n_ctx: int
     planes: int = 0
     tower: BuiltTower | None = None
@@ -58,6 +60,11 @@ class BuiltModel:
     def n_ctx_train(self) -> int:
         """The longest context it was trained for."""
         return self.model.params.n_ctx_train
+
+    def kept_by(self, layer: int) -> Sequence[Tensor]:
+        """All leaves that a layer keeps between steps."""
+        held = (self.layers[layer], self.states[layer])
+        return [leaf for one in held if one is not None for leaf in one.leaves]
 
     @cached_property
     def has_sections(self) -> bool:
@@ -103,9 +110,9 @@ class BuiltModel:
         with `planes` of rows where pictures are among the tokens, or rows `encoded` for layers that
         look at them (engine/layers/step.py).
         """
-        p = Pass(n_tokens, n_outputs, cells, fused_attention, planes, encoded, changes)
+        p = Pass(n_tokens, n_outputs, cells, fused_attention, planes, encoded, changes, self.states)
         x = self.model.hidden(p, self.layers)
-        return p, Graph.of([self.model.logits(x) if output is Output.LOGITS else x])
+        return p, Graph.of([self.model.logits(x) if output is Output.LOGITS else x], p.effects)
 
 
 def bucket_of_cells(n: int, most: int) -> int:
@@ -147,8 +154,10 @@ def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int, kv: Format = F1
     try:
         model = module.Model(params, bound.weights, constants)
         wanted = min(n_ctx or min(4096, params.n_ctx_train), params.n_ctx_train)
-        caches, layers = make_caches(model.kept(), wanted, n_batch, kv)
-        built = BuiltModel(arch, model, bound.sources, bound.owners, caches, layers, wanted)
+        kept = model.kept()
+        caches, layers = make_caches(kept, wanted, n_batch, kv)
+        held = (caches, layers, make_states(kept))
+        built = BuiltModel(arch, model, bound.sources, bound.owners, *held, wanted)
         assert built.n_vocab  # every shape fits
     except ShapeError as error:
         raise BadFile(path, f"its tensors do not fit {arch}: {error}") from error

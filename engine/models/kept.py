@@ -8,19 +8,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.errors import BadSetting, UnsupportedModel
-from engine.gguf.formats import Format
-from engine.graph.tensor import Role, leaf
+from engine.gguf.formats import F32, Format
+from engine.graph.tensor import Role, Tensor, leaf
 from engine.kvcache.causal import CausalCache
 from engine.kvcache.encoded import EncodedCache
 from engine.kvcache.group import CacheGroup
+from engine.kvcache.states import StateCache
 from engine.layers.rope import RopeParams
-from engine.layers.step import LayerCache
+from engine.layers.step import LayerCache, LayerState
 
 CELL_STEP = 256
 PICTURES = -1
 """The number of the cache of pictures' rows, which is none of the group's."""
 TOGETHER = 2
 """Largest pictures whose rows are held at once; of smaller ones more."""
+CHECKPOINTS = 4
+"""Recurrent states that are held besides the one that a step reads and the one that it writes."""
+SLOTS = 2 + CHECKPOINTS
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Latent:
 @dataclass(frozen=True)
 class State:
     """A recurrence: one value for all tokens so far, in float32 whatever keys are kept in. The
-    convolution's last inputs [kernel - 1, channels], and a state of `size` elements.
+    convolution's last inputs [kernel - 1, channels], and a state of `size` elements; 0 for none.
     """
 
     channels: int
@@ -85,41 +89,74 @@ class Nothing:
     """A layer that looks at no other token."""
 
 
-Kept = Cells | Chunk | Latent | State | Encoded | Nothing
-MADE = (Cells, Chunk, Encoded, Nothing)
+@dataclass(frozen=True)
+class Both:
+    """Attention and a recurrence side by side in one layer (Falcon-H1)."""
+
+    cells: Cells
+    state: State
+
+
+Kept = Cells | Chunk | Latent | State | Encoded | Nothing | Both
+MADE = (Cells, Chunk, State, Encoded, Nothing, Both)
 
 
 def make_caches(
     kept: Sequence[Kept], n_ctx: int, n_batch: int, kv: Format
 ) -> tuple[CacheGroup, list[LayerCache | None]]:
-    """One cache for each distinct window or chunk, and what each layer's part of the contract
-    becomes.
+    """One cache for each distinct window or chunk, and what of each layer becomes cells of them;
+    `make_states` makes the rest.
 
     Raises `UnsupportedModel` for what cannot be made, and `BadSetting` where heads are no whole
     blocks of `kv`.
     """
-    sights = list(dict.fromkeys(_sight(k) for k in kept if isinstance(k, Cells | Chunk)))
+    seen = [shape.cells if isinstance(shape, Both) else shape for shape in kept]
+    sights = list(dict.fromkeys(_sight(k) for k in seen if isinstance(k, Cells | Chunk)))
     whole = _up(n_ctx)
     sizes = [min(whole, _up((window or chunk or whole) + n_batch)) for window, chunk in sights]
     layers: list[LayerCache | None] = []
-    for i, shape in enumerate(kept):
+    for i, shape in enumerate(seen):
         match shape:
             case Cells() | Chunk():
                 index = sights.index(_sight(shape))
                 cells = shape.cells if isinstance(shape, Chunk) else shape
                 layers.append(_cells(cells, i, index, sizes[index], kv))
-            case Nothing():
+            case Nothing() | State():
                 layers.append(None)
             case Encoded():
                 layers.append(_cells(shape, i, PICTURES, _encoded_cells(kept), kv))
-            case Latent() | State():
+            case Latent():
                 names = [kind.__name__.lower() for kind in MADE]
                 raise UnsupportedModel(
                     f"what layer {i} keeps:", type(shape).__name__.lower(), names
                 )
     caches = [CausalCache(size, *sight) for size, sight in zip(sizes, sights, strict=True)]
     n_encoded = _encoded_cells(kept)
-    return CacheGroup(caches, EncodedCache(n_encoded) if n_encoded else None), layers
+    encoded = EncodedCache(n_encoded) if n_encoded else None
+    recurrent = any(isinstance(shape, State | Both) for shape in kept)
+    return CacheGroup(caches, encoded, StateCache(SLOTS if recurrent else 0)), layers
+
+
+def make_states(kept: Sequence[Kept]) -> list[LayerState | None]:
+    """What each recurrent layer keeps, in as many slots as `make_caches` counts."""
+    return [
+        None
+        if shape is None
+        else LayerState(
+            _slots(f"state_conv_l{i}", (shape.kernel - 1) * shape.channels),
+            _slots(f"state_l{i}", shape.size),
+        )
+        for i, shape in enumerate(map(_state, kept))
+    ]
+
+
+def _state(shape: Kept) -> State | None:
+    shape = shape.state if isinstance(shape, Both) else shape
+    return shape if isinstance(shape, State) else None
+
+
+def _slots(name: str, size: int) -> Tensor | None:
+    return leaf(name, F32, (size, SLOTS), Role.CACHE) if size else None
 
 
 def _sight(shape: Cells | Chunk) -> tuple[int | None, int | None]:

@@ -75,8 +75,12 @@ class Sequenced:
             if held != wanted:
                 break
             n += 1
-        n = before_group(prompt, before_group(self.items, n))
-        return n if self.stepper.built.caches.can_resume(self.number, n) else 0
+        before = -1
+        while n != before:
+            before = n
+            n = before_group(prompt, before_group(self.items, n))
+            n = self.stepper.built.caches.resumable(self.number, n)
+        return n
 
     def reuse(self, prompt: Sequence[Item]) -> int:
         """Keep the cached prefix that is `shared` with the prompt, forget the rest. Returns its

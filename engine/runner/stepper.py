@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from engine.graph.graph import Graph
 from engine.kvcache.causal import CacheStep, Ints
 from engine.kvcache.encoded import EncodedStep, Entering
+from engine.kvcache.states import StateStep
 from engine.layers.change import UNCHANGED, Changes
 from engine.layers.shift import Shift, build_shift
 from engine.layers.step import Pass, Step
@@ -94,7 +95,7 @@ class Stepper:
         """Compute tokens at consecutive positions. Returns the logits [len(outputs), V] after the
         tokens whose indices are in `outputs`.
 
-        Raises `ContextFull` before anything is computed.
+        Raises `ContextFull` and `NotSupported` before anything is computed.
         """
         return self.start(tokens, first_position, outputs, sequence, recorder, extras)()
 
@@ -117,13 +118,15 @@ class Stepper:
         with self._undone(sequence, first_position):
             steps = self.built.caches.start(positions, sequence, extras.ends)
             encoded = self._encoded(positions, extras.entering)
+            states = self.built.caches.states.start(first_position, len(tokens), sequence)
             plan, axes = self._start(
-                tokens, positions, outputs, steps, recorder, extras, encoded, probes
+                tokens, positions, outputs, steps, recorder, extras, encoded, states, probes
             )
 
         def finish() -> Logits:
             with self._undone(sequence, first_position):
                 (logits,) = plan.finish(recorder)
+                self.built.caches.states.done(states, sequence)
             rows = logits.reshape(-1, self.built.n_vocab)[: len(outputs)]
             return rows.astype(np.float32, copy=False)
 
@@ -152,6 +155,7 @@ class Stepper:
         recorder: Recorder,
         extras: Extras,
         encoded: EncodedStep | None,
+        states: StateStep | None,
         probes: Probes,
     ) -> tuple[Plan, Axes]:
         bucket, n_outputs = bucket_of(len(tokens)), bucket_of(len(outputs))
@@ -169,6 +173,7 @@ class Stepper:
             None if extras.rows is None else _longer(extras.rows, bucket, 0),
             None if extras.places is None else _longer(extras.places, bucket, 1),
             encoded and replace(encoded, spans=_longer(encoded.spans, bucket, 0)),
+            states,
         )
         inputs = p.fill(step)
         recorder.done("prepare")

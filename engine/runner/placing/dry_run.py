@@ -222,10 +222,9 @@ def _caches(
     by_name = {b.name: b for b in backends}
     return tuple(
         Allocation(home, kind, Owner(Component.CACHE, i), ((tensor, size),))
-        for i, layer in enumerate(built.layers)
-        if layer is not None
+        for i in range(built.n_layer)
         for home in (by_name[placement.layers[i]],)
-        for tensor in layer.leaves
+        for tensor in built.kept_by(i)
         for kind in (home.buffer_type(tensor.fmt, tensor.shape),)
         for size in (home.allocation_size(kind, tensor.fmt, tensor.shape),)
     )

@@ -11,7 +11,7 @@ from engine.graph.tensor import Tensor
 from engine.layers.experts import ExpertLinear
 from engine.models.build import BuiltModel
 from engine.models.decoder import Decoder
-from engine.models.kept import Cells, Chunk, Encoded, Kept, Latent, Nothing, State
+from engine.models.kept import Both, Cells, Chunk, Encoded, Kept, Latent, Nothing, State
 from engine.protocol import PartName, Tile
 from engine.runner.placing.dry_run import DryRun
 
@@ -125,6 +125,8 @@ def _word(shape: Kept) -> str:
             return "latent"
         case State():
             return "recurrent"
+        case Both():
+            return "attention beside a recurrence"
         case Encoded():
             return "looks at pictures"
         case Nothing():

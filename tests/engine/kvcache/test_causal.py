@@ -79,13 +79,13 @@ def test_full_cache_names_the_numbers_and_keeps_what_it_had() -> None:
 def test_window_gives_up_only_unseen_cells_and_only_when_it_must() -> None:
     cache = CausalCache(8, window=4)
     cache.start(positions(0, 6), 0)
-    assert cache.can_resume(0, 3)  # nothing was given up yet
+    assert cache.resumable(0, 3) == 3  # nothing was given up yet
     cache.start(positions(6, 4), 0)
     held = sorted(cache.cells[cache.cells[:, BITS] != 0, POSITION].tolist())
     assert held == [3, 4, 5, 6, 7, 8, 9]
-    assert cache.can_resume(0, 6)
-    assert not cache.can_resume(0, 4)
-    assert cache.can_resume(0, 0)
+    assert cache.resumable(0, 6) == 6
+    assert cache.resumable(0, 4) < 4
+    assert cache.resumable(0, 0) == 0
 
 
 def test_idle_sequences_give_up_what_they_will_not_see() -> None:
@@ -95,19 +95,19 @@ def test_idle_sequences_give_up_what_they_will_not_see() -> None:
     cache.start(positions(6, 5), 0)  # room is needed, and sequence 1 has most of it
     assert held(cache, 1) == [7, 8, 9]  # what its next token, 10, sees
     assert held(cache, 0) == [3, 4, 5, 6, 7, 8, 9, 10]
-    assert cache.can_resume(1, 10)
-    assert not cache.can_resume(1, 9)
+    assert cache.resumable(1, 10) == 10
+    assert cache.resumable(1, 9) < 9
 
 
 def test_a_full_cache_resumes_only_behind_what_it_holds() -> None:
     cache = CausalCache(16)
     cache.start(positions(0, 6), 0)
-    assert cache.can_resume(0, 6)
-    assert cache.can_resume(0, 3)
-    assert not cache.can_resume(0, 7)
-    assert not cache.can_resume(1, 1)
+    assert cache.resumable(0, 6) == 6
+    assert cache.resumable(0, 3) == 3
+    assert cache.resumable(0, 7) < 7
+    assert cache.resumable(1, 1) < 1
     cache.start(positions(8, 2), 0)
-    assert not cache.can_resume(0, 9)  # 6 and 7 are missing
+    assert cache.resumable(0, 9) < 9  # 6 and 7 are missing
 
 
 @pytest.mark.parametrize("window", [None, 4])
@@ -148,9 +148,9 @@ def test_a_token_sees_its_chunk() -> None:
     step = cache.start(np.arange(6, 9, dtype=np.int32), 0)
     np.testing.assert_array_equal(step.spans[:, 1], [4, 4, 8])
     assert set(cache.cells[cache.cells[:, 0] != 0, 1]) == {4, 5, 6, 7, 8}
-    assert not cache.can_resume(0, 3)
+    assert cache.resumable(0, 3) < 3
     cache.remove(0, 6)
-    assert cache.can_resume(0, 6)
+    assert cache.resumable(0, 6) == 6
 
 
 def test_tokens_stay_in_their_chunk() -> None:
@@ -160,7 +160,7 @@ def test_tokens_stay_in_their_chunk() -> None:
         cache.remove(0, 1, 3)
     assert (cache.cells[:, 0] != 0).sum() == 6
     cache.remove(0, 3)
-    assert cache.can_resume(0, 3)
+    assert cache.resumable(0, 3) == 3
 
 
 @settings(max_examples=100, deadline=None)
@@ -191,3 +191,25 @@ def test_a_sequence_that_shares_cells_sees_them_and_leaves_them(
     cache.remove(7, 0)
     np.testing.assert_array_equal(cache.cells, before)
     assert (cache.n_kv, cache.n_free) == state
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    sight=st.sampled_from([(None, None), (4, None), (1, None), (None, 4)]),
+    gone=st.sets(st.integers(0, 20)),
+    n=st.integers(0, 24),
+)
+def test_a_sequence_goes_on_as_far_back_as_it_must(
+    sight: tuple[int | None, int | None], gone: set[int], n: int
+) -> None:
+    """The last place up to n of which all that its token sees is there, place by place."""
+    cache = CausalCache(32, *sight)
+    cache.start(positions(0, 21), 0)
+    cache.start(positions(0, 3), 1)
+    cells = [i for i in range(21) if i in gone]
+    cache.cells[cells] = (0, -1)
+
+    def good(p: int) -> bool:
+        return all(q <= 20 and q not in gone for q in range(cache.first_seen(p), p))
+
+    assert cache.resumable(0, n) == max(p for p in range(n + 1) if good(p))

@@ -60,9 +60,9 @@ def test_pictures_that_nobody_sees_make_room() -> None:
     cache.start(np.arange(4), [picture(1, 6)])
     step = cache.start(np.arange(4, 8), [picture(4, 5)])
     assert seen(step, 3) == [4] * 5
-    assert not cache.can_resume(3)
-    assert cache.can_resume(7)
-    assert cache.can_resume(1)
+    assert cache.resumable(3) < 3
+    assert cache.resumable(7) == 7
+    assert cache.resumable(1) == 1
 
 
 def test_what_is_seen_is_not_given_up() -> None:
@@ -72,4 +72,4 @@ def test_what_is_seen_is_not_given_up() -> None:
     with pytest.raises(ContextFull, match="free of 8 cells for pictures"):
         cache.start(np.arange(4, 8), [picture(6, 5)])  # 4 and 5 still look at the first
     assert np.array_equal(cache.cells, before)
-    assert cache.can_resume(4)
+    assert cache.resumable(4) == 4

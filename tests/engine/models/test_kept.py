@@ -5,7 +5,17 @@ import pytest
 from engine.errors import BadSetting, UnsupportedModel
 from engine.gguf.formats import F16, Q8_0
 from engine.layers.rope import RopeParams
-from engine.models.kept import Cells, Chunk, Kept, Latent, Nothing, State, make_caches
+from engine.models.kept import (
+    SLOTS,
+    Both,
+    Cells,
+    Chunk,
+    Latent,
+    Nothing,
+    State,
+    make_caches,
+    make_states,
+)
 
 ROPE = RopeParams(32, 1e4, neox=True)
 ALL = Cells(32, 64, 2, ROPE)
@@ -48,18 +58,26 @@ def test_a_model_may_keep_nothing_at_all() -> None:
     assert (caches.caches, layers) == ((), [None, None])
 
 
-@pytest.mark.parametrize(
-    ("kept", "name"),
-    [
-        (Latent(64, 512, ROPE), "latent"),
-        (State(128, 4, 1 << 14), "state"),
-    ],
-)
-def test_what_cannot_be_made_yet_is_refused_by_name(kept: Kept, name: str) -> None:
-    with pytest.raises(
-        UnsupportedModel, match=f"layer 1 keeps: '{name}'.*cells, chunk, encoded, nothing"
-    ):
-        make_caches([ALL, kept], 300, 512, F16)
+def test_what_cannot_be_made_yet_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedModel, match="layer 1 keeps: 'latent'.*cells, chunk, state, enc"):
+        make_caches([ALL, Latent(64, 512, ROPE)], 300, 512, F16)
+
+
+def test_recurrent_layers_have_a_row_per_slot_whatever_keys_are_kept_in() -> None:
+    kept = [State(48, 4, 1 << 10), ALL, State(48, 3, 0), Both(ALL, State(8, 4, 64)), State(8, 1, 4)]
+    caches, layers = make_caches(kept, 300, 512, Q8_0)
+    assert caches.states.n_slots == SLOTS
+    assert [layer is None for layer in layers] == [True, False, True, False, True]
+    leaves = [t for state in make_states(kept) if state for t in state.leaves]
+    assert {(t.name, t.fmt.name, t.dims) for t in leaves} == {
+        ("state_conv_l0", "F32", (3 * 48, SLOTS)),
+        ("state_l0", "F32", (1 << 10, SLOTS)),
+        ("state_conv_l2", "F32", (2 * 48, SLOTS)),
+        ("state_conv_l3", "F32", (3 * 8, SLOTS)),
+        ("state_l3", "F32", (64, SLOTS)),
+        ("state_l4", "F32", (4, SLOTS)),
+    }
+    assert make_caches([ALL], 300, 512, F16)[0].states.n_slots == 0
 
 
 def test_heads_are_whole_blocks() -> None:

@@ -90,7 +90,7 @@ def test_a_picture_is_seen_after_the_cache_moved(tmp_path: Path) -> None:
         encoded = stepper.built.caches.encoded
         assert encoded is not None
         stepper.forget(1, 4)
-        assert encoded.can_resume(n - 3)
+        assert encoded.resumable(n - 3) == n - 3
         assert set(encoded.cells[encoded.cells[:, 0] != 0, 1]) == {place - 3}
         seeing = stepper.step([5], n - 3, [0])[0].copy()
         stepper.forget(n - 3)

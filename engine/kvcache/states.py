@@ -1,0 +1,130 @@
+"""Which slot holds the recurrent state after which tokens. No device, no tensor.
+
+A recurrent layer keeps one value for all tokens so far. A slot has room for those of all layers. A
+step reads one slot and writes another, so that a step that fails leaves no trace; and a slot is as
+good as it was until it is written over: a sequence can go on from any of its slots.
+
+A slot holds the bits of the sequences whose state it is, and how many tokens that state has read; a
+free slot has no bit. A step writes over a free slot, else over the one that was used longest ago,
+and last of all over one that is kept. Where a sequence is, it is never written over.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import NotSupported
+
+
+@dataclass(frozen=True)
+class StateStep:
+    """What a step of `count` tokens, the first at `position`, reads and writes: `source` is a slot
+    or -1, a state that has read nothing; `target` is another slot.
+    """
+
+    source: int
+    target: int
+    position: int
+    count: int
+
+
+class StateCache:
+    """The slots of the recurrent states. Without any it holds nothing and forbids nothing: the
+    model has no such layers.
+    """
+
+    def __init__(self, n_slots: int) -> None:
+        self.n_slots = n_slots
+        self.bits: NDArray[np.int32] = np.zeros(n_slots, np.int32)
+        self.read: NDArray[np.int32] = np.zeros(n_slots, np.int32)
+        """How many tokens the slot's state has read: the position of the one that follows."""
+        self.kept: NDArray[np.bool_] = np.zeros(n_slots, np.bool_)
+        self._used: NDArray[np.int64] = np.zeros(n_slots, np.int64)
+
+    def start(self, position: int, count: int, sequence: int) -> StateStep | None:
+        """Take a slot for the state after `count` more tokens of a sequence, the first at
+        `position`; it is nobody's until `done`. Raises `NotSupported` where no slot holds the state
+        before them.
+        """
+        if not self.n_slots:
+            return None
+        source = self._slot(sequence, position)
+        if source < 0 < position:
+            raise NotSupported(f"going on at token {position} without the recurrent state there")
+        target = self._least()
+        self.bits[target] = 0
+        self.kept[target] = False
+        if source >= 0:
+            self._touch(source)
+        return StateStep(source, target, position, count)
+
+    def done(self, step: StateStep | None, sequence: int) -> None:
+        """The step's slot holds what it was to: the sequence goes on from there."""
+        if step is not None:
+            self.read[step.target] = step.position + step.count  # first: a bit makes it count
+            self.bits[step.target] = 1 << sequence
+            self._touch(step.target)
+
+    def keep(self, sequence: int) -> None:
+        """Write over the sequence's present state only where there is nothing else."""
+        latest = self._latest(sequence)
+        if latest >= 0:
+            self.kept[latest] = True
+
+    def remove(self, sequence: int, begin: int, end: int | None = None) -> None:
+        """Forget the states that have read the token at `begin`. Raises `NotSupported`, before
+        anything is changed, where tokens behind `end` are to stay, or where no state is left to go
+        on from at `begin`.
+        """
+        latest = self._latest(sequence)
+        if latest < 0 or self.read[latest] <= begin:
+            return
+        if end is not None and end < self.read[latest]:
+            raise NotSupported("forgetting tokens in the middle of what a recurrent state has read")
+        if begin > 0 and self._slot(sequence, begin) < 0:
+            raise NotSupported(f"going back to token {begin} without the recurrent state there")
+        self.bits[self.read > begin] &= ~(1 << sequence)
+        self.kept &= self.bits != 0
+
+    def share(self, sequence: int, source: int, end: int) -> None:
+        """Let an empty sequence go on from the source's states that have read no token from `end`
+        on: the same slots, of which none is written. `remove` undoes it.
+        """
+        shared = self._of(source) & (self.read <= end)
+        self.bits[shared] |= 1 << sequence
+
+    def resumable(self, sequence: int, n: int) -> int:
+        """The last position up to `n` at which the sequence can go on."""
+        if not self.n_slots:
+            return n
+        return int(self.read[self._of(sequence) & (self.read <= n)].max(initial=0))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.bits[:] = 0
+        self.kept[:] = False
+
+    def _of(self, sequence: int) -> NDArray[np.bool_]:
+        held: NDArray[np.bool_] = (self.bits & (1 << sequence)) != 0
+        return held
+
+    def _slot(self, sequence: int, position: int) -> int:
+        """The slot of a sequence's state before the token at `position`; -1 for none."""
+        found = np.flatnonzero(self._of(sequence) & (self.read == position))
+        return int(found[0]) if found.size else -1
+
+    def _latest(self, sequence: int) -> int:
+        """The slot of the state that has read the most; -1 for none."""
+        mine = np.flatnonzero(self._of(sequence))
+        return int(mine[self.read[mine].argmax()]) if mine.size else -1
+
+    def _least(self) -> int:
+        """The slot to be written over."""
+        sequences = np.bitwise_or.reduce(self.bits, initial=0)
+        present = {self._latest(i) for i in range(int(sequences).bit_length())}
+        free = [slot for slot in range(self.n_slots) if slot not in present]
+        return min(free, key=lambda i: (self.bits[i] != 0, self.kept[i], self._used[i]))
+
+    def _touch(self, slot: int) -> None:
+        self._used[slot] = self._used.max() + 1
