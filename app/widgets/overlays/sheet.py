@@ -1,12 +1,12 @@
 """A panel laid over the window: it keeps the keyboard, and goes on Esc or a click beside it."""
 
-from PySide6.QtCore import QEvent, QObject, QRect, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QRect, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QFrame, QVBoxLayout, QWidget
 
 from app.theme import fonts
 from app.theme.tokens import GRID
-from app.widgets.basics import surface
+from app.widgets.basics import TEXT_SIZE, surface
 from app.widgets.focus import focus_first, move_focus
 
 
@@ -63,6 +63,11 @@ class Sheet(QWidget):
             event.accept()
             return True
         return super().event(event)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in TEXT_SIZE and self.isVisible():
+            QTimer.singleShot(0, self, self._place)  # once all in the card is of the new size
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         if event.key() == Qt.Key.Key_Escape:

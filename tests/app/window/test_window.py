@@ -214,3 +214,14 @@ def test_text_grows_by_key(window: MainWindow) -> None:
     assert window.font().pixelSize() > before
     press(window, Qt.Key.Key_0, CTRL)
     assert window.font().pixelSize() == before
+
+
+def test_an_open_sheet_grows_with_the_text(window: MainWindow) -> None:
+    window.resize(1600, 1000)
+    window.sheets.show_trial()
+    before = window.sheets.trial.size()
+    window.bench.preferences.update(font_scale=2.0)
+    QTest.qWait(20)
+    after = window.sheets.trial.size()
+    assert after.height() > 1.2 * before.height()
+    assert after.width() > 1.2 * before.width()
