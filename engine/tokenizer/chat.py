@@ -15,6 +15,7 @@ Source = Literal["file", "chatml", "none"]
 KEY = "tokenizer.chat_template"
 CHATML = ("<|im_start|>", "<|im_end|>")
 
+REASONING = ("reasoning_content", "thinking", "reasoning")
 ROLES = ("system", "user", "assistant", "tool")
 
 _MARK = "\u2055system\u2055"
@@ -48,7 +49,8 @@ class ChatTemplate:
     ) -> str:
         """The prompt for `messages` (`role`, `content`, and what else the template knows).
 
-        `variables` reach the template, `tools` and `enable_thinking` for instance. A system
+        `variables` reach the template, `tools` and `enable_thinking` for instance; what was thought
+        before a message stands in its `reasoning_content`. A system
         message goes in front of the next one where the template has no place for it, and a text
         becomes a list of one part where the template prints nothing but parts. Without a
         template the contents are joined. TemplateError when the template fails or refuses.
@@ -57,8 +59,7 @@ class ChatTemplate:
             return "".join(str(message.get("content", "")) for message in messages)
         if self.source == "chatml":
             return _chatml(messages, add_generation_prompt)
-        # A call of a tool may come without a text, which few templates reckon with.
-        messages = [{"content": "", **m} if "tool_calls" in m else m for m in messages]
+        messages = [_completed(message) for message in messages]
         if len(messages) > 1 and messages[0].get("role") == "system" and not self._takes_system:
             messages = _without_system(messages)
         return self._render(self._formed(messages), add_generation_prompt, variables)
@@ -128,6 +129,18 @@ def _chatml(messages: Sequence[Message], add_generation_prompt: bool) -> str:
     start, end = CHATML
     turns = [f"{start}{m.get('role', '')}\n{m.get('content', '')}{end}\n" for m in messages]
     return "".join(turns) + (f"{start}assistant\n" if add_generation_prompt else "")
+
+
+def _completed(message: Message) -> Message:
+    """A call of a tool may come without a text, which few templates reckon with, and what was
+    thought is known under several names.
+    """
+    if "tool_calls" in message:
+        message = {"content": "", **message}
+    thought = next((message[key] for key in REASONING if message.get(key) is not None), None)
+    if thought is None:
+        return message
+    return {"thinking": thought, **message, "reasoning_content": thought}
 
 
 def _part(text: object) -> list[Message]:

@@ -80,6 +80,16 @@ _GPT4O = (
     rf"|\p{{N}}{{1,3}}|{_CASED_TAIL}"
 )
 
+# Qwen 2's, but line ends stay apart from symbols.
+_SEED = rf"{_ANY_CASE}|{_WORD}|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+|{_SPACE}"
+
+# As GPT-4o's with Han characters apart, as Moonshot's own tokenizer has it.
+_UPPER_K2, _LOWER_K2 = rf"(?:(?!\p{{Han}}){_UPPER})", rf"(?:(?!\p{{Han}}){_LOWER})"
+_KIMI_K2 = (
+    rf"\p{{Han}}+|{_FIRST}{_UPPER_K2}*{_LOWER_K2}+(?:{_ANY_CASE})?"
+    rf"|{_FIRST}{_UPPER_K2}+{_LOWER_K2}*(?:{_ANY_CASE})?|\p{{N}}{{1,3}}|{_TAIL}"
+)
+
 _CJK_KANA = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
 _DEEPSEEK3 = (
     r"\p{N}{1,3}",
@@ -143,6 +153,9 @@ _GROUPS: tuple[tuple[str, PreTokenizer], ...] = (
     ),
     ("tekken", PreTokenizer((_TEKKEN,), ignore_merges=True, add_bos=True)),
     ("gpt-4o llama4 kanana2 talkie minimax-m2", PreTokenizer((_GPT4O,))),
+    ("seed-coder", PreTokenizer((_SEED,))),
+    ("laguna", PreTokenizer((r"[^\n]+|\n+", _QWEN2))),
+    ("kimi-k2", PreTokenizer((_KIMI_K2,))),
     ("deepseek-v3 hunyuan-dense joyai-llm hy_v4", PreTokenizer(_DEEPSEEK3)),
     ("deepseek-llm", PreTokenizer(_DEEPSEEK_LLM)),
     ("deepseek-coder", PreTokenizer(_DEEPSEEK_CODER)),

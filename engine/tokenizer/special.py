@@ -107,6 +107,9 @@ def special_tokens(meta: Metadata, vocab: Vocab) -> SpecialTokens:
         right += known(vocab, ("</s>",))
     elif "modern-bert" in name:
         left = ["[MASK]"]
-    elif meta.get("tokenizer.ggml.pre", str, "") in ("jina-v2-de", "jina-v2-es", "jina-v2-code"):
+    elif (
+        meta.get("tokenizer.ggml.pre", str, "") in ("jina-v2-de", "jina-v2-es", "jina-v2-code")
+        or meta.get("general.architecture", str, "") == "nomic-bert-moe"
+    ):
         left = ["<mask>"]
     return SpecialTokens(vocab, known(vocab, left), right)

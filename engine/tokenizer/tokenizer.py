@@ -9,9 +9,9 @@ from engine.errors import TokenizerError, UnsupportedModel
 from engine.gguf.metadata import Metadata
 from engine.tokenizer.decode import StreamDecoder
 from engine.tokenizer.special import SpecialTokens, special_tokens
-from engine.tokenizer.vocab import TokenType, Vocab, load_vocab
+from engine.tokenizer.vocab import TokenType, Vocab, load_vocab, token_of
 
-KINDS = ("gemma4", "gpt2", "llama")
+KINDS = ("bert", "gemma4", "gpt2", "llama", "t5")
 
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 _MARKED = (TokenType.CONTROL, TokenType.UNKNOWN)
@@ -175,6 +175,10 @@ def load_tokenizer(meta: Metadata) -> Tokenizer:
         return _sentence_piece(meta)
     if kind in ("gpt2", "gemma4"):
         return _byte_pairs(meta, kind)
+    if kind == "bert":
+        return _word_piece(meta)
+    if kind == "t5":
+        return _unigram(meta)
     raise UnsupportedModel("tokenizer", kind, KINDS)
 
 
@@ -208,5 +212,38 @@ def _byte_pairs(meta: Metadata, kind: str) -> Tokenizer:
         special_tokens(meta, vocab),
         add_bos=add_bos,
         add_eos=meta.get("tokenizer.ggml.add_eos_token", bool, False),
+        space_prefix=False,
+    )
+
+
+def _word_piece(meta: Metadata) -> Tokenizer:
+    from engine.tokenizer.wordpiece import WordPiece
+
+    vocab = load_vocab(meta, bos=101, eos=None, unknown=100)
+    # A text ends with [SEP], which the key misspells; it ends no answer.
+    size = len(vocab.texts)
+    vocab.eos = token_of(meta, "seperator", size, 102 if vocab.eos is None else vocab.eos)
+    lowercase = meta.get("tokenizer.ggml.normalizer.lowercase", bool, True)
+    strip = meta.get("tokenizer.ggml.normalizer.strip_accents", bool, lowercase)
+    return Tokenizer(
+        vocab,
+        WordPiece(vocab, lowercase, strip),
+        special_tokens(meta, vocab),
+        add_bos=True,
+        add_eos=True,
+        space_prefix=True,
+    )
+
+
+def _unigram(meta: Metadata) -> Tokenizer:
+    from engine.tokenizer.unigram import unigram
+
+    vocab = load_vocab(meta, bos=None, eos=1, unknown=2)
+    return Tokenizer(
+        vocab,
+        unigram(meta, vocab),
+        special_tokens(meta, vocab),
+        add_bos=meta.get("tokenizer.ggml.add_bos_token", bool, False),
+        add_eos=meta.get("tokenizer.ggml.add_eos_token", bool, True),
         space_prefix=False,
     )

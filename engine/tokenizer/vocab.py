@@ -113,9 +113,9 @@ def load_vocab(meta: Metadata, bos: int | None, eos: int | None, unknown: int | 
         kinds = bytearray(np.where((codes < 0) | (codes > 6), 0, codes).astype(np.uint8).tobytes())
     points = np.empty(0) if scores is None else scores.numpy()
     vocab = Vocab(meta.path, texts, kinds, points.data)
-    vocab.bos = _special(meta, "bos", size, bos)
-    vocab.eos = _special(meta, "eos", size, eos)
-    vocab.unknown = _special(meta, "unknown", size, unknown)
+    vocab.bos = token_of(meta, "bos", size, bos)
+    vocab.eos = token_of(meta, "eos", size, eos)
+    vocab.unknown = token_of(meta, "unknown", size, unknown)
     _find_fim(meta, vocab)
     _find_ends(meta, vocab)
     return vocab
@@ -128,7 +128,11 @@ def _one_each(meta: Metadata, key: str, size: int) -> Array | None:
     return values
 
 
-def _special(meta: Metadata, name: str, size: int, default: int | None = None) -> int | None:
+def token_of(meta: Metadata, name: str, size: int, default: int | None = None) -> int | None:
+    """The id under `tokenizer.ggml.NAME_token_id`, else `default` where it exists; None for none.
+
+    BadFile where it lies outside.
+    """
     key = f"tokenizer.ggml.{name}_token_id"
     given = meta.get(key, int, None)
     if given is None:
@@ -145,7 +149,7 @@ def _inside(meta: Metadata, key: str, token: int, size: int) -> int:
 def _find_fim(meta: Metadata, vocab: Vocab) -> None:
     size = len(vocab.texts)
     for names, texts in _FIM_TEXTS.items():
-        given = [_special(meta, name, size) for name in names]
+        given = [token_of(meta, name, size) for name in names]
         found = next((token for token in given if token is not None), None)
         if found is None:
             found = next(iter(known(vocab, texts)), None)
@@ -163,7 +167,7 @@ def _find_ends(meta: Metadata, vocab: Vocab) -> None:
         vocab.types[token] = TokenType.CONTROL
     for token in known(vocab, _HARMONY_TEXTS):
         vocab.types[token] = TokenType.USER_DEFINED
-    named = (vocab.eos, _special(meta, "eot", size), _special(meta, "eom", size))
+    named = (vocab.eos, token_of(meta, "eot", size), token_of(meta, "eom", size))
     vocab.eog |= {token for token in named if token is not None}
     key = "tokenizer.ggml.eos_token_ids"
     listed = meta.get(key, Array, None)
