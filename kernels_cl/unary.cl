@@ -18,6 +18,8 @@
 // PoCL 3.0 takes the smallest numbers for 0.0099 where an infinity or a NaN is beside them.
 #define sin_of(x) (fabs(x) < 1e-4f ? (x) : sin(x))
 #define cos_of(x) (fabs(x) < 1e-4f ? 1.0f : cos(x))
+#define exp_of(x) exp(x)
+#define softplus_of(x) ((x) > 20.0f ? (x) : log1p(exp(x)))
 
 __kernel TEAM_SIZE void CAT(each_, OP)(
     __global char *out_buf, long out_off, const __global char *a_buf, long a_off, int n0, int n1,

@@ -146,6 +146,7 @@ MOST_MODULES = 16
 TABLES = {
     "kernels_cl": "a family of kernels each",
     "tests/kernels": "a family of kernels each",
+    "engine/backends/host": "a family of operations each",
     "engine/backends/opencl/launches": "a family of launches each",
     "engine/protocol": "the messages of a subject each",
     "app/commands": "a command each",

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from engine.graph.node import Arguments
 from engine.graph.ops.attention import FusedAttention
+from engine.graph.ops.recurrent import CausalConv, DeltaNet, SsmScan
 from engine.graph.ops.reduce import Argsort
 from engine.graph.tensor import Tensor
 
@@ -151,6 +152,30 @@ class LoweredAttention(FusedAttention):
     packed: Tensor | None = None
     _: KW_ONLY
     panels: Panels | None = None
+
+
+@dataclass(frozen=True)
+class LoweredCausalConv(CausalConv):
+    """A convolution; its new state goes into row `to` of the cache `kept`, a RESULT, if given."""
+
+    to: Tensor | None = None
+    kept: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class LoweredDeltaNet(DeltaNet):
+    """The delta rule, `to` and `kept` as above."""
+
+    to: Tensor | None = None
+    kept: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class LoweredSsmScan(SsmScan):
+    """A selective scan, `to` and `kept` as above."""
+
+    to: Tensor | None = None
+    kept: Tensor | None = None
 
 
 @dataclass(frozen=True)

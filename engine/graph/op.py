@@ -21,6 +21,8 @@ class Op(StrEnum):
     SQRT = "sqrt"
     SIN = "sin"
     COS = "cos"
+    EXP = "exp"
+    SOFTPLUS = "softplus"
     SOFTCAP = "softcap"
     ADD_ID = "add_id"
 
@@ -45,6 +47,10 @@ class Op(StrEnum):
     ROPE = "rope"
     SOFTMAX = "softmax"
     ATTENTION = "attention"
+
+    CAUSAL_CONV = "causal_conv"
+    DELTA_NET = "delta_net"
+    SSM_SCAN = "ssm_scan"
 
     ROWS = "rows"
     SET_ROWS = "set_rows"

@@ -89,6 +89,8 @@ def fixed_work(node: Tensor) -> NodeWork | SeenWork:
         scatter = SetRows.of(node)
         written = scatter.ids.nelements * node.fmt.row_bytes(node.shape[0])
         return NodeWork(written + _sizes(scatter.values, scatter.ids), scatter.values.nelements)
+    if node.op in (Op.CAUSAL_CONV, Op.DELTA_NET, Op.SSM_SCAN):
+        return _recurrence(node, *sources)
     # A fused node may write some rows of a cache too, never all of it.
     moved = [t for t in (node, *sources) if t.storage.role is not Role.CACHE]
     return NodeWork(_sizes(*moved), node.nelements)
@@ -104,6 +106,18 @@ def _by_expert(node: Tensor, experts: Tensor, *others: Tensor) -> NodeWork:
     pairs, count = node.shape[1] * node.shape[2], experts.shape[2]
     read = _sizes(experts) * min(pairs, count) // count
     return NodeWork(read + _sizes(node, *others), 2 * experts.shape[0] * node.nelements)
+
+
+def _recurrence(node: Tensor, *sources: Tensor) -> NodeWork:
+    """A slot of the state is read; the new one is part of the node, or is put into another slot
+    instead. Each token passes the state's elements once.
+    """
+    state = next(t for t in sources if t.storage.role is Role.CACHE)
+    others = [t for t in sources if t.storage is not state.storage and t.op is not Op.RESULT]
+    size = state.shape[0]
+    tokens = node.shape[1] - size // node.shape[0]
+    each = {Op.CAUSAL_CONV: 2, Op.DELTA_NET: 7, Op.SSM_SCAN: 5}[node.op]
+    return NodeWork(_sizes(node, *others) + state.fmt.row_bytes(size), each * size * tokens)
 
 
 def _attention(node: Tensor, given: FusedAttention) -> SeenWork:

@@ -16,6 +16,8 @@ UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "sqr": ops.sqr,
     "sin": ops.sin,
     "cos": ops.cos,
+    "exp": ops.exp,
+    "softplus": ops.softplus,
     "neg": ops.neg,
     "scale": lambda x: ops.scale(x, 0.3),
     "clamp": lambda x: ops.clamp(x, -0.5, 0.7),

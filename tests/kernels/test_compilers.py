@@ -26,14 +26,20 @@ TARGETS = {
 }
 OPERATIONS = {
     "arithmetic": "add sub mul div",
-    "unary": "scale_of softcap_of clamp_of sqr_of sqrt_of sin_of cos_of",
+    "unary": "scale_of softcap_of clamp_of sqr_of sqrt_of sin_of cos_of exp_of softplus_of",
     "activation": "silu_of gelu_of gelu_erf_of quick_gelu_of relu_of tanh_of sigmoid_of "
     "swiglu_limit_of",
     "norm": "rms_norm layer_norm l2_norm",
 }
 MOVED = ("u8 u8 uchar", "u64 u64 ulong", "i8 i64 long", "f16 i16 float", "i32 bf16 float")
 # Families that are for one kind of device only, by the other one.
-OTHER_KIND = {"attention_vectors": "gpu", "attention_tiles": "gpu", "attention_lanes": "cpu"}
+OTHER_KIND = {
+    "attention_vectors": "gpu",
+    "attention_tiles": "gpu",
+    "attention_lanes": "cpu",
+    "recurrence_vectors": "gpu",
+    "recurrence_lanes": "cpu",
+}
 DEVICES = {"cpu": ("-DW=16", "-DLOCAL=1"), "gpu": ("-DW=4", "-DLOCAL=64")}
 Compile = Callable[..., None]  # of a family, a target, and defines
 
@@ -94,6 +100,13 @@ def test_clang_takes_it_without_a_warning(
 def test_clang_takes_every_operation(compiled: Compile, family: str, target: str) -> None:
     for op in OPERATIONS[family].split():
         compiled(family, target, *DEVICES["gpu"], f"-DOP={op}")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_clang_takes_the_delta_rule(compiled: Compile, target: str) -> None:
+    compiled("recurrence_lanes", target, *DEVICES["gpu"], "-DDELTA=1")
+    if target == ANY:
+        compiled("recurrence_vectors", target, *DEVICES["cpu"], "-DDELTA=1")
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -78,6 +78,8 @@ CASES: dict[Op, list[Make]] = {
     Op.SQRT: unary(lambda x: ops.sqrt(ops.sqr(x))),
     Op.SIN: unary(ops.sin),
     Op.COS: unary(ops.cos),
+    Op.EXP: unary(ops.exp),
+    Op.SOFTPLUS: unary(ops.softplus),
     Op.ADD_ID: [add_id],
     Op.SILU: binary(ops.silu),
     Op.GELU: binary(ops.gelu),

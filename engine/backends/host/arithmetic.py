@@ -62,6 +62,17 @@ def cos(node: Tensor, out: Operand, a: Operand) -> None:
     out.store(np.cos(a.load()))
 
 
+def exp(node: Tensor, out: Operand, a: Operand) -> None:
+    """e to the power of a."""
+    out.store(np.exp(a.load()))
+
+
+def softplus(node: Tensor, out: Operand, a: Operand) -> None:
+    """ln(1 + e^a), `a` itself above 20."""
+    x = a.load()
+    out.store(np.where(x > 20, x, np.log1p(np.exp(np.minimum(x, np.float32(20))))))
+
+
 def softcap(node: Tensor, out: Operand, a: Operand) -> None:
     """cap * tanh(a / cap)."""
     cap = np.float32(Softcap.of(node).cap)

@@ -20,6 +20,8 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "matmul_plain": ("blocks", "block_grids", "block_formats"),
     "matmul_tiled": ("tiled_lanes", "tiled_floats", "tiled_sums"),
     "norm": ("row_sums",),
+    "recurrence_lanes": ("recurrence",),
+    "recurrence_vectors": ("recurrence",),
     "reduce": ("row_sums",),
     "rope_store": ("blocks",),
     "rows": ("blocks", "block_grids", "block_formats"),

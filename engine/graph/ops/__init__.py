@@ -16,11 +16,13 @@ from engine.graph.ops.arithmetic import (
     clamp,
     cos,
     div,
+    exp,
     mul,
     neg,
     scale,
     sin,
     softcap,
+    softplus,
     sqr,
     sqrt,
     sub,
@@ -30,6 +32,7 @@ from engine.graph.ops.copy import cast, contiguous, copy_into, duplicate
 from engine.graph.ops.image import avg_pool_2d, conv_2d, conv_3d, im2col, im2col_3d, interpolate
 from engine.graph.ops.matmul import matmul, matmul_id
 from engine.graph.ops.norm import l2_norm, layer_norm, rms_norm
+from engine.graph.ops.recurrent import causal_conv, delta_net, ssm_scan
 from engine.graph.ops.reduce import argsort, mean, stddev, sum_rows, top_k, variance
 from engine.graph.ops.rope import rope
 from engine.graph.ops.rows import rows, set_rows
@@ -53,6 +56,7 @@ __all__ = [
     "attention",
     "avg_pool_2d",
     "cast",
+    "causal_conv",
     "chunk",
     "chunk_sections",
     "clamp",
@@ -62,8 +66,10 @@ __all__ = [
     "conv_3d",
     "copy_into",
     "cos",
+    "delta_net",
     "div",
     "duplicate",
+    "exp",
     "gelu",
     "gelu_erf",
     "im2col",
@@ -93,8 +99,10 @@ __all__ = [
     "slice_",
     "softcap",
     "softmax",
+    "softplus",
     "sqr",
     "sqrt",
+    "ssm_scan",
     "stack",
     "stddev",
     "sub",

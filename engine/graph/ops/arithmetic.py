@@ -109,6 +109,16 @@ def cos(a: Tensor) -> Tensor:
     return _unary(Op.COS, a)
 
 
+def exp(a: Tensor) -> Tensor:
+    """e to the power of a."""
+    return _unary(Op.EXP, a)
+
+
+def softplus(a: Tensor) -> Tensor:
+    """ln(1 + e^a): `a` itself above 20, where the two are equal in f32."""
+    return _unary(Op.SOFTPLUS, a)
+
+
 def softcap(a: Tensor, cap: float) -> Tensor:
     """cap * tanh(a / cap): squeezes values into (-cap, cap)."""
     if not cap > 0:

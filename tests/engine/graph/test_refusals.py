@@ -26,6 +26,15 @@ def attend(q: Tensor, k: Tensor, v: Tensor, tokens: int = 3, cells: int = 9, **m
     return ops.attention(q, k, v, *see(tokens, cells), scale=1, **more)
 
 
+def delta(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    gates = t(4, 5), t(4, 5)
+    return ops.delta_net(q, k, v, *gates, t(256, 2), i(2), eps=1e-6, tiled=True)
+
+
+def scan(x: Tensor, b: Tensor) -> Tensor:
+    return ops.ssm_scan(x, t(4, 5), b, b, t(1, 4), None, t(512, 2), i(2))
+
+
 REFUSED = {
     "add": (lambda: ops.add(t(6, 4), t(4)), "[6, 4, 1, 1] and [4, 1, 1, 1]"),
     "add of integers": (lambda: ops.add(i(4), i(4)), "not I32, I32: [4, 1, 1, 1]"),
@@ -97,6 +106,48 @@ REFUSED = {
     "rope wide": (lambda: ops.rope(t(4, 2, 3), t(6, 3), True), "[4, 2, 3, 1] and [6, 3, 1, 1]"),
     "rope deep": (lambda: ops.rope(t(8, 2, 3), t(8, 3, 2), True), "[8, 2, 3, 1] and [8, 3, 2, 1]"),
     "rope of integers": (lambda: ops.rope(i(8, 2, 3), t(8, 3), True), "not I32"),
+    "causal_conv": (
+        lambda: ops.causal_conv(t(8, 3), t(4, 9), None, t(24, 2), i(2), silu=True),
+        "[8, 3, 1, 1] and [4, 9, 1, 1]",
+    ),
+    "causal_conv bias": (
+        lambda: ops.causal_conv(t(8, 3), t(4, 8), t(4), t(24, 2), i(2), silu=True),
+        "[4, 1, 1, 1] and [4, 8, 1, 1]",
+    ),
+    "causal_conv state": (
+        lambda: ops.causal_conv(t(8, 3), t(4, 8), None, t(32, 2), i(2), silu=True),
+        "the state must be F32 rows of 24: [32, 2, 1, 1]",
+    ),
+    "causal_conv at": (
+        lambda: ops.causal_conv(t(8, 3), t(4, 8), None, t(24, 2), i(3), silu=True),
+        "`at` is i32 [2]: a slot and a count: [3, 1, 1, 1]",
+    ),
+    "causal_conv of halves": (
+        lambda: ops.causal_conv(t(8, 3, fmt=F16), t(4, 8), None, t(24, 2), i(2), silu=True),
+        "computes in F32, not F16, F32",
+    ),
+    "delta_net heads": (
+        lambda: delta(t(8, 3, 5), t(8, 3, 5), t(8, 4, 5)),
+        "[8, 3, 5, 1] and [8, 3, 5, 1] and [8, 4, 5, 1]",
+    ),
+    "delta_net tokens": (
+        lambda: delta(t(8, 2, 5), t(8, 2, 5), t(8, 4, 6)),
+        "[8, 2, 5, 1] and [8, 2, 5, 1] and [8, 4, 6, 1]",
+    ),
+    "delta_net gates": (
+        lambda: delta(t(8, 2, 6), t(8, 2, 6), t(8, 4, 6)),
+        "g and beta are [4, 6]: [4, 5, 1, 1]",
+    ),
+    "delta_net state": (
+        lambda: delta(t(9, 2, 5), t(9, 2, 5), t(8, 4, 5)),
+        "the state must be F32 rows of 288: [256, 2, 1, 1]",
+    ),
+    "ssm_scan groups": (lambda: scan(t(8, 4, 5), t(16, 3, 5)), "[8, 4, 5, 1] and [16, 3, 5, 1]"),
+    "ssm_scan steps": (lambda: scan(t(8, 2, 5), t(16, 1, 5)), "delta is [2, 5]"),
+    "ssm_scan state": (
+        lambda: scan(t(8, 4, 5), t(8, 1, 5)),
+        "the state must be F32 rows of 256: [512, 2, 1, 1]",
+    ),
     "rows ids": (lambda: ops.rows(t(8, 9), t(5)), "[8, 9, 1, 1] and [5, 1, 1, 1]"),
     "rows 3-D": (lambda: ops.rows(t(8, 9, 2), i(5)), "[8, 9, 2, 1] and [5, 1, 1, 1]"),
     "rows 4-D": (lambda: ops.rows(t(8, 9), i(5, 1, 1, 2)), "[8, 9, 1, 1] and [5, 1, 1, 2]"),
@@ -280,7 +331,18 @@ def test_every_operation_has_a_refusal() -> None:
     """What cannot be refused: any type and shape will do."""
     free = {"contiguous", "duplicate"}
     alike = {  # as one that is tested, by the same check
-        *("cos", "sin", "sqr", "neg", "tanh", "sigmoid", "gelu_erf", "quick_gelu"),
+        *(
+            "cos",
+            "sin",
+            "exp",
+            "softplus",
+            "sqr",
+            "neg",
+            "tanh",
+            "sigmoid",
+            "gelu_erf",
+            "quick_gelu",
+        ),
         *("stddev", "variance", "conv_2d", "conv_3d", "im2col_3d", "masked_attention"),
     }
     tested = {name.split()[0] for name in REFUSED}

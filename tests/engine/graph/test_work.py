@@ -10,6 +10,7 @@ from engine.backends.opencl.tiles.layouts import TILED
 from engine.gguf.formats import F16, F32, I32, Q4_1
 from engine.graph import ops
 from engine.graph.graph import Graph
+from engine.graph.op import VIEW_OPS
 from engine.graph.tensor import Role, leaf
 from engine.graph.work import work_of
 
@@ -82,3 +83,27 @@ def test_the_rest_moves_its_operands():
     a, b = (leaf(name, F32, (8, 4), Role.INPUT) for name in "ab")
     work = work_of(ops.add(a, b), {})
     assert (work.bytes, work.flops) == (3 * 8 * 4 * 4, 8 * 4)
+
+
+def test_a_recurrence_reads_a_slot_and_makes_a_state():
+    dim, key, heads, tokens, slots = 8, 16, 4, 3, 5
+    q, k = (leaf(name, F32, (key, 2, tokens), Role.INPUT) for name in "qk")
+    v = leaf("v", F32, (dim, heads, tokens), Role.INPUT)
+    g, beta = (leaf(name, F32, (heads, tokens), Role.INPUT) for name in "gb")
+    state = leaf("state", F32, (dim * key * heads, slots), Role.CACHE)
+    at = leaf("at", I32, (2,), Role.INPUT)
+    node = ops.delta_net(q, k, v, g, beta, state, at, eps=1e-6, tiled=True)
+    work = work_of(node, {})
+    moved = 2 * dim * key * heads + (2 * key * 2 + 2 * dim * heads + 2 * heads) * tokens + 2
+    assert work.bytes == 4 * moved
+    assert work.flops == 7 * dim * key * heads * tokens
+    # The same where the new state goes into a slot.
+    size = dim * key * heads
+    tail = node.view(node.strides[1] * tokens, (size, 1))
+    kept = ops.set_rows(state, tail, leaf("to", I32, (1,), Role.INPUT))
+    nodes = Graph.of([ops.scale(node.view(0, (dim * heads, tokens)), 2.0)], [kept]).nodes
+    traits = DeviceTraits(True, 1, 64, 1 << 15)
+    plain = BufferType("d", "plain", 64, 1 << 30)
+    launched = lower([n for n in nodes if n.op not in VIEW_OPS], lambda t: plain, traits)
+    fused = fuse(launched, frozenset(nodes[-1:]), traits)[0]
+    assert work_of(fused, {}).bytes == 4 * (moved + 1)

@@ -143,6 +143,82 @@ def _attention(
     return (_softened(scores, sinks) @ mixed).transpose(1, 0, 2)
 
 
+def _before(t: Tensor, state: Array, at: Array, *shape: int) -> tuple[Array, int]:
+    slot, n = at.reshape(-1).astype(int)
+    return (state[0, 0, slot].reshape(shape) if slot >= 0 else np.zeros(shape)), n
+
+
+def _packed(t: Tensor, y: list[Array], state: Array) -> Array:
+    out = np.zeros(t.shape[1::-1])
+    for row, values in zip(out, y, strict=False):
+        row[:] = values.reshape(-1)
+    out.reshape(-1)[out.size - state.size :] = state.reshape(-1)
+    return out
+
+
+def _causal_conv(
+    t: Tensor, x: Array, w: Array, bias: Array | None, state: Array, at: Array
+) -> Array:
+    past = w.shape[-1] - 1
+    before, n = _before(t, state, at, past, w.shape[-2])
+    given = np.concatenate([before, x[0, 0, :n]])
+    y = [(given[i : i + past + 1].T * w[0, 0]).sum(-1) for i in range(n)]
+    y = [row + (0 if bias is None else bias[0, 0, 0]) for row in y]
+    return _packed(t, [row * _sigmoid(row) if t.attr["silu"] else row for row in y], given[n:])
+
+
+def _delta_net(
+    t: Tensor,
+    q: Array,
+    k: Array,
+    v: Array,
+    g: Array,
+    beta: Array,
+    state: Array,
+    at: Array,
+) -> Array:
+    heads, dim, key_heads, key = *v.shape[2:], *k.shape[2:]
+    states, n = _before(t, state, at, heads, key, dim)
+    y = []
+    for i in range(n):
+        rows = []
+        for h in range(heads):
+            of = h % key_heads if t.attr["tiled"] else h * key_heads // heads
+            qi, ki = (
+                x[0, i, of] / np.sqrt((x[0, i, of] ** 2).sum() + t.attr["eps"]) for x in (q, k)
+            )
+            states[h] *= np.exp(g[0, 0, i, h])
+            states[h] += np.outer(ki, beta[0, 0, i, h] * (v[0, i, h] - ki @ states[h]))
+            rows.append(qi @ states[h] / np.sqrt(key))
+        y.append(np.stack(rows))
+    return _packed(t, y, states)
+
+
+def _ssm_scan(
+    t: Tensor,
+    x: Array,
+    delta: Array,
+    b: Array,
+    c: Array,
+    a: Array,
+    d: Array | None,
+    state: Array,
+    at: Array,
+) -> Array:
+    heads, dim, groups, size = *x.shape[2:], *b.shape[2:]
+    states, n = _before(t, state, at, heads, size, dim)
+    y = []
+    for i in range(n):
+        rows = []
+        for h in range(heads):
+            of, step = h * groups // heads, delta[0, 0, i, h]
+            states[h] *= np.exp(step * a[0, 0, h])[:, None]
+            states[h] += np.outer(b[0, i, of], step * x[0, i, h])
+            rows.append(c[0, i, of] @ states[h] + (0 if d is None else d[0, 0, 0, h] * x[0, i, h]))
+        y.append(np.stack(rows))
+    return _packed(t, y, states)
+
+
 def _rope(t: Tensor, x: Array, table: Array) -> Array:
     out, n = x.copy(), table.shape[-1]
     cos, sin = (part[:, None] for part in np.split(table[0, 0], 2, axis=-1))
@@ -223,6 +299,8 @@ OPS: dict[Op, Callable[..., Array]] = {
     Op.SQRT: lambda t, a: np.sqrt(a),
     Op.SIN: lambda t, a: np.sin(a),
     Op.COS: lambda t, a: np.cos(a),
+    Op.EXP: lambda t, a: np.exp(a),
+    Op.SOFTPLUS: lambda t, a: np.logaddexp(0, a),
     Op.SOFTCAP: lambda t, a: t.attr["cap"] * np.tanh(a / t.attr["cap"]),
     Op.ADD_ID: _add_id,
     Op.SILU: _gated(lambda x: x * _sigmoid(x)),
@@ -243,6 +321,9 @@ OPS: dict[Op, Callable[..., Array]] = {
     Op.ROPE: _rope,
     Op.SOFTMAX: _softmax,
     Op.ATTENTION: _attention,
+    Op.CAUSAL_CONV: _causal_conv,
+    Op.DELTA_NET: _delta_net,
+    Op.SSM_SCAN: _ssm_scan,
     Op.ROWS: _rows,
     Op.COPY: _cast,
     Op.SET: _set,

@@ -48,6 +48,14 @@ from engine.backends.opencl.launches.matmul_tiled import (
 from engine.backends.opencl.launches.norm import norm, supports_norm
 from engine.backends.opencl.launches.norm_chain import norm_chain
 from engine.backends.opencl.launches.quantize import quantize
+from engine.backends.opencl.launches.recurrent import (
+    causal_conv,
+    delta_net,
+    ssm_scan,
+    supports_causal_conv,
+    supports_delta_net,
+    supports_ssm_scan,
+)
 from engine.backends.opencl.launches.reduce import reduce, supports_reduce
 from engine.backends.opencl.launches.rope import rope, supports_rope
 from engine.backends.opencl.launches.rope_store import rope_store
@@ -79,6 +87,8 @@ KERNEL_FAMILIES: dict[Op, KernelFamily] = {
     Op.SQRT: KernelFamily(supports_arithmetic, unary),
     Op.SIN: KernelFamily(supports_arithmetic, unary),
     Op.COS: KernelFamily(supports_arithmetic, unary),
+    Op.EXP: KernelFamily(supports_arithmetic, unary),
+    Op.SOFTPLUS: KernelFamily(supports_arithmetic, unary),
     Op.SOFTCAP: KernelFamily(supports_arithmetic, unary),
     Op.ADD_ID: KernelFamily(supports_add_id, add_id),
     Op.SILU: KernelFamily(supports_activation, activation),
@@ -99,6 +109,9 @@ KERNEL_FAMILIES: dict[Op, KernelFamily] = {
     Op.ROPE: KernelFamily(supports_rope, rope),
     Op.SOFTMAX: KernelFamily(supports_softmax, softmax),
     Op.ATTENTION: KernelFamily(supports_attention, attention),
+    Op.CAUSAL_CONV: KernelFamily(supports_causal_conv, causal_conv),
+    Op.DELTA_NET: KernelFamily(supports_delta_net, delta_net),
+    Op.SSM_SCAN: KernelFamily(supports_ssm_scan, ssm_scan),
     Op.ROWS: KernelFamily(supports_rows, rows),
     Op.SET_ROWS: KernelFamily(supports_set_rows, set_rows),
     Op.COPY: KernelFamily(supports_copy, copy),

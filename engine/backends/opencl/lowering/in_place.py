@@ -13,7 +13,7 @@ from engine.graph.op import Op
 IN_PLACE: Mapping[Op, tuple[int, ...]] = {
     **dict.fromkeys((Op.ADD, Op.SUB, Op.MUL, Op.DIV), (0, 1)),
     **dict.fromkeys((Op.SCALE, Op.SOFTCAP, Op.CLAMP, Op.ADD_ID), (0,)),
-    **dict.fromkeys((Op.SQR, Op.SQRT, Op.SIN, Op.COS), (0,)),
+    **dict.fromkeys((Op.SQR, Op.SQRT, Op.SIN, Op.COS, Op.EXP, Op.SOFTPLUS), (0,)),
     # up as well as gate
     **dict.fromkeys((Op.SILU, Op.GELU, Op.GELU_ERF, Op.QUICK_GELU), (0, 1)),
     **dict.fromkeys((Op.RELU, Op.SWIGLU_LIMIT), (0, 1)),

@@ -90,6 +90,14 @@ class NodeList:
         whole = tensor.nelements == node.nelements and tensor.fmt is node.fmt
         return found if own and whole and node.is_contiguous else None
 
+    def reads_behind(self, node: Tensor, offset: int, but: int) -> bool:
+        """Whether another place reads bytes of the node's storage from `offset` on."""
+        if node.storage in self._kept:
+            return True
+        readers = (self[place] for place in self._touching[node.storage] - {but})
+        read = (t for reader in readers for t in reader.src if t is not None)
+        return any(t.storage is node.storage and t.offset + t.nbytes > offset for t in read)
+
     def apply(self, fusion: Fusion) -> bool:
         """Put the fused node where all its members can meet; False where that is nowhere, or where
         somebody else reads what would vanish.

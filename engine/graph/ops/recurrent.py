@@ -1,0 +1,153 @@
+"""Operations that carry a state from token to token.
+
+A state is one row, a slot, of a cache leaf f32 [size, slots]. `at` i32 [2] says which slot is read,
+-1 for zeros, and how many of the T tokens are real: the first ones. Nothing is read of the others,
+and their results are zeros. A result is packed: columns of T tokens, then those of the new state,
+which a `set_rows` puts into another slot.
+"""
+
+from dataclasses import KW_ONLY, dataclass
+
+from engine.errors import ShapeError
+from engine.gguf.formats import F32, I32
+from engine.graph.node import Arguments, node
+from engine.graph.op import Op
+from engine.graph.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class CausalConv(Arguments):
+    """Each channel's last inputs, weighted."""
+
+    x: Tensor
+    w: Tensor
+    bias: Tensor | None
+    state: Tensor
+    at: Tensor
+    _: KW_ONLY
+    silu: bool
+
+
+@dataclass(frozen=True)
+class DeltaNet(Arguments):
+    """The gated delta rule."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    g: Tensor
+    beta: Tensor
+    state: Tensor
+    at: Tensor
+    _: KW_ONLY
+    eps: float
+    tiled: bool
+
+
+@dataclass(frozen=True)
+class SsmScan(Arguments):
+    """The selective scan of a state space model."""
+
+    x: Tensor
+    delta: Tensor
+    b: Tensor
+    c: Tensor
+    a: Tensor
+    d: Tensor | None
+    state: Tensor
+    at: Tensor
+
+
+Recurrent = CausalConv | DeltaNet | SsmScan
+
+
+def causal_conv(
+    x: Tensor, w: Tensor, bias: Tensor | None, state: Tensor, at: Tensor, *, silu: bool
+) -> Tensor:
+    """y[c, t] = bias[c] + sum over j of w[j, c] in[c, t + j], through silu where wanted; `in` are
+    the Kc - 1 columns of the state, then x. The new state are the last Kc - 1 real ones of `in`.
+
+    x [C, T], w [Kc, C], bias [C], state [(Kc-1)*C, slots] -> f32 [C, T + Kc-1].
+    """
+    kernel, channels = w.shape[:2]
+    n = x.shape[1]
+    if x.dims[2:] or w.dims[2:] or x.shape[0] != channels or kernel < 2:
+        raise ShapeError("causal_conv", "needs x [C, T] and w [Kc, C]", x.shape, w.shape)
+    if bias is not None and bias.dims != (channels,):
+        raise ShapeError("causal_conv", "the bias is one a channel", bias.shape, w.shape)
+    _check("causal_conv", (kernel - 1) * channels, state, at, x, w, bias)
+    arguments = CausalConv(x, w, bias, state, at, silu=silu)
+    return node(Op.CAUSAL_CONV, F32, (channels, n + kernel - 1), arguments)
+
+
+def delta_net(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    g: Tensor,
+    beta: Tensor,
+    state: Tensor,
+    at: Tensor,
+    *,
+    eps: float,
+    tiled: bool,
+) -> Tensor:
+    """Per head, S [Dv, Dk] (Yang, Kautz & Hatamizadeh 2025, "Gated Delta Networks"):
+
+        S = e^g S;   S += (beta (v - S k)) k^T;   o = S q / sqrt(Dk)
+
+    with q and k over sqrt(sum of squares + eps). q, k [Dk, Hk, T], v [Dv, Hv, T], g, beta [Hv, T],
+    state [Dv*Dk*Hv, slots] -> f32 [Dv*Hv, T + Dk]. Head j of v has head j mod Hk of q and k if
+    `tiled`, else j // (Hv/Hk).
+    """
+    dim, heads, n = v.shape[:3]
+    key = q.shape[0]
+    if q.shape != k.shape or q.shape[2:] != v.shape[2:] or v.shape[3] != 1 or heads % q.shape[1]:
+        raise ShapeError("delta_net", "q, k and v do not fit", q.shape, k.shape, v.shape)
+    if g.shape != (heads, n, 1, 1) or beta.shape != g.shape:
+        raise ShapeError("delta_net", f"g and beta are [{heads}, {n}]", g.shape, beta.shape)
+    _check("delta_net", dim * key * heads, state, at, q, k, v, g, beta)
+    arguments = DeltaNet(q, k, v, g, beta, state, at, eps=float(eps), tiled=tiled)
+    return node(Op.DELTA_NET, F32, (dim * heads, n + key), arguments)
+
+
+def ssm_scan(
+    x: Tensor,
+    delta: Tensor,
+    b: Tensor,
+    c: Tensor,
+    a: Tensor,
+    d: Tensor | None,
+    state: Tensor,
+    at: Tensor,
+) -> Tensor:
+    """Per head, M [D, N] (Gu & Dao 2023, Dao & Gu 2024):
+
+        M = e^(delta a) M + delta x b^T;   y = M c + d x
+
+    x [D, H, T], delta [H, T], b, c [N, G, T] for H/G heads each, a [1, H], or [N, H] with one for
+    each column of M, d [H], state [D*N*H, slots] -> f32 [D*H, T + N].
+    """
+    dim, heads, n = x.shape[:3]
+    size = b.shape[0]
+    if b.shape != c.shape or b.shape[2:] != x.shape[2:] or x.shape[3] != 1 or heads % b.shape[1]:
+        raise ShapeError("ssm_scan", "x, b and c do not fit", x.shape, b.shape, c.shape)
+    if delta.shape != (heads, n, 1, 1) or a.shape not in ((1, heads, 1, 1), (size, heads, 1, 1)):
+        what = f"delta is [{heads}, {n}], a [1, {heads}] or [{size}, {heads}]"
+        raise ShapeError("ssm_scan", what, delta.shape, a.shape)
+    if d is not None and d.dims != (heads,):
+        raise ShapeError("ssm_scan", "d is one a head", d.shape, x.shape)
+    _check("ssm_scan", dim * size * heads, state, at, x, delta, b, c, a, d)
+    return node(Op.SSM_SCAN, F32, (dim * heads, n + size), SsmScan(x, delta, b, c, a, d, state, at))
+
+
+def _check(op: str, size: int, state: Tensor, at: Tensor, *numbers: Tensor | None) -> None:
+    """Raises `ShapeError` unless a slot holds `size` elements and all numbers are f32."""
+    if state.fmt != F32 or state.shape[0] != size or state.dims[2:]:
+        raise ShapeError(op, f"the state must be F32 rows of {size}", state.shape)
+    if at.fmt != I32 or at.dims != (2,):
+        raise ShapeError(op, "`at` is i32 [2]: a slot and a count", at.shape)
+    given = [t for t in numbers if t is not None]
+    if any(t.fmt != F32 for t in given):
+        types = ", ".join(t.fmt.name for t in given)
+        raise ShapeError(op, f"computes in F32, not {types}", *(t.shape for t in given))

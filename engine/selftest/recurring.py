@@ -1,0 +1,153 @@
+"""Cases: convolutions, delta rules and scans, which carry a state from token to token."""
+
+from collections.abc import Callable, Iterator
+from itertools import product
+
+import numpy as np
+
+from engine.gguf.formats import F32, I32
+from engine.graph import ops
+from engine.graph.tensor import Role, Tensor
+from engine.selftest.case import Case, bound, dims
+from engine.selftest.operands import Operands
+
+STATE_MOST = 1e-10
+SLOTS = 3
+STEPS = ((1, 1), (7, 5), (70, 70))
+"""Tokens, and how many of them are real."""
+
+# Size of a head and of its keys, their heads and keys' heads.
+HEADS = ((8, 8, 4, 2), (64, 128, 2, 2), (12, 36, 6, 3), (128, 128, 4, 1))
+# Size of a head and of its state, heads and groups.
+SCANS = ((64, 128, 4, 2), (8, 16, 8, 2), (12, 6, 3, 1))
+CHANNELS = ((70, 16), (33, 4), (16, 12))
+# What the delta rule is hard for: hardly any decay, states that vanish, and keys that are alike.
+HARD = {"lasting": (-1e-4, 1.0), "vanishing": (-90.0, 1.0), "similar keys": (-0.01, 0.02)}
+
+
+def recurring() -> Iterator[Case]:
+    """Each from zeros and from a slot, with padding, and with the new state put into a slot."""
+    for (tokens, real), fresh in product(STEPS, (False, True)):
+        step = (tokens, real, fresh)
+        label = f"of {real}{' fresh' * fresh}"
+        quick = tokens == 7
+        for channels, taps, plain in ((40, 4, False), (193, 3, True), (1030, 4, False)):
+            conv = bound(_conv, channels=channels, taps=taps, plain=plain, step=step)
+            name = f"{dims(channels, tokens)} by {taps} {label}{' plain' * plain}"
+            yield from _both("causal_conv", name, conv, quick)
+        for sizes, tiled in product(HEADS, (False, True)):
+            rule = bound(_delta, sizes=sizes, tiled=tiled, step=step)
+            name = f"{dims(*sizes, tokens)} {label}{' tiled' * tiled}"
+            yield from _both("delta_net", name, rule, quick and sizes == HEADS[tiled])
+        for sizes in SCANS:
+            scan = bound(_scan, sizes=sizes, step=step)
+            yield from _both("ssm_scan", f"{dims(*sizes, tokens)} {label}", scan, quick)
+        for heads, size in CHANNELS:
+            scan = bound(_channels, heads=heads, size=size, step=step)
+            yield from _both(
+                "ssm_scan", f"channels {dims(heads, size, tokens)} {label}", scan, quick
+            )
+    for name, (decay, spread) in HARD.items():
+        hard = bound(
+            _delta, sizes=HEADS[1], tiled=False, step=(200, 200, True), decay=decay, spread=spread
+        )
+        yield from _both("delta_net", f"{name} {dims(*HEADS[1], 200)}", hard, False)
+    for tokens in (1, 512):
+        large = bound(_delta, sizes=(128, 128, 32, 16), tiled=True, step=(tokens, tokens, False))
+        yield Case("delta_net", f"{dims(128, 128, 32, tokens)}", large, speed=True)
+        large = bound(_scan, sizes=(64, 128, 64, 1), step=(tokens, tokens, False))
+        yield Case("ssm_scan", f"{dims(64, 128, 64, tokens)}", large, speed=True)
+
+
+def _both(op: str, label: str, build: Callable[..., Tensor], quick: bool) -> Iterator[Case]:
+    """The packed result, and its columns with the cache that its state went into."""
+    yield Case(op, label, build, STATE_MOST, quick)
+    yield Case(op, f"{label} stored", bound(_stored, packed_of=build), STATE_MOST, quick)
+
+
+def _stored(o: Operands, packed_of: Callable[..., Tensor]) -> Tensor:
+    packed = packed_of(o)
+    cache = o.make(F32, *_cache_of(packed).shape[:2], role=Role.CACHE)
+    width, size = packed.shape[0], cache.shape[0]
+    tokens = packed.shape[1] - size // width
+    tail = packed.view(packed.strides[1] * tokens, (size, 1))
+    kept = ops.set_rows(cache, tail, o.put(I32, np.array([1])))
+    columns = packed.view(0, (width * tokens,))
+    return ops.concat(columns, kept.reshape(kept.nelements), 0)
+
+
+def _cache_of(packed: Tensor) -> Tensor:
+    """The leaf that a state was read from."""
+    (cache,) = (t for t in packed.src if t is not None and t.role is Role.CACHE)
+    return cache
+
+
+def _state(o: Operands, size: int, step: tuple[int, int, bool]) -> tuple[Tensor, Tensor]:
+    """A cache with other sequences' states beside this one's, and where in it this one is."""
+    _, real, fresh = step
+    return (
+        o.make(F32, size, SLOTS, role=Role.CACHE),
+        o.put(I32, np.array([-1 if fresh else SLOTS - 1, real])),
+    )
+
+
+def _parts(o: Operands, tokens: int, *shapes: tuple[int, int]) -> list[Tensor]:
+    """[size, heads, T] of each shape, side by side in the rows of one product."""
+    whole = o.make(F32, sum(size * heads for size, heads in shapes), tokens)
+    starts = np.cumsum([0, *(size * heads for size, heads in shapes)]).tolist()
+    return [
+        whole.view(4 * start, (size, heads, tokens), (4 * size, whole.strides[1]))
+        for start, (size, heads) in zip(starts, shapes, strict=False)
+    ]
+
+
+def _conv(
+    o: Operands, channels: int, taps: int, plain: bool, step: tuple[int, int, bool]
+) -> Tensor:
+    """Of a part of what a product gave; `plain` without a bias and silu."""
+    whole = o.make(F32, channels + 5, step[0])
+    x = whole.view(12, (channels, step[0]), whole.strides[1:2])
+    w, bias = o.make(F32, taps, channels), None if plain else o.make(F32, channels)
+    return ops.causal_conv(x, w, bias, *_state(o, channels * (taps - 1), step), silu=not plain)
+
+
+def _delta(
+    o: Operands,
+    sizes: tuple[int, int, int, int],
+    tiled: bool,
+    step: tuple[int, int, bool],
+    decay: float = -0.5,
+    spread: float = 1.0,
+) -> Tensor:
+    """Decays of about e^decay; keys that are `spread` apart where that is below 1."""
+    dim, key, heads, key_heads = sizes
+    tokens = step[0]
+    q, k, v = _parts(o, tokens, (key, key_heads), (key, key_heads), (dim, heads))
+    if spread < 1:
+        same = o.rng.standard_normal(key)
+        k = o.put(F32, same + spread * o.rng.standard_normal((tokens, key_heads, key)))
+    g = o.put(F32, decay * o.rng.uniform(0.5, 1.5, (tokens, heads)))
+    beta = o.put(F32, o.rng.uniform(0.1, 1.0, (tokens, heads)))
+    state = _state(o, dim * key * heads, step)
+    return ops.delta_net(q, k, v, g, beta, *state, eps=1e-6, tiled=tiled)
+
+
+def _scan(o: Operands, sizes: tuple[int, int, int, int], step: tuple[int, int, bool]) -> Tensor:
+    dim, size, heads, groups = sizes
+    x, b, c = _parts(o, step[0], (dim, heads), (size, groups), (size, groups))
+    delta, a = _rates(o, step[0], heads, 1)
+    return ops.ssm_scan(x, delta, b, c, a, o.make(F32, heads), *_state(o, dim * size * heads, step))
+
+
+def _channels(o: Operands, heads: int, size: int, step: tuple[int, int, bool]) -> Tensor:
+    x, b, c = _parts(o, step[0], (1, heads), (size, 1), (size, 1))
+    delta, a = _rates(o, step[0], heads, size)
+    return ops.ssm_scan(x, delta, b, c, a, o.make(F32, heads), *_state(o, size * heads, step))
+
+
+def _rates(o: Operands, tokens: int, heads: int, each: int) -> tuple[Tensor, Tensor]:
+    """Steps of time, and rates of decay below 0."""
+    return (
+        o.put(F32, o.rng.uniform(0.01, 0.5, (tokens, heads))),
+        o.put(F32, -o.rng.uniform(0.5, 4.0, (heads, each))),
+    )

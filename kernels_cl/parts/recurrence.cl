@@ -1,0 +1,88 @@
+// recurrence: put before the families that carry a state S [DIM, KEY] of each head from token to
+// token, its columns' elements side by side.
+//
+//   S = e^r S;   S += u k^T;   o = S q
+//
+//   ssm_scan           r = step a, u = step v, and d v is added to o
+//   delta_net (DELTA)  r = g, u = step (v - S k), q and k over sqrt(sum of squares + eps),
+//                      and o over sqrt(KEY)
+//
+//   q, k [KEY, key heads, T]   v [DIM, heads, T]   step, g [heads, T]   a, d [heads]
+//   state [DIM KEY heads, slots]   out [DIM heads, T + KEY]: o, zeros from n on, then the new state
+//
+// `at` has the row of the state that is read, -1 for zeros, and n, the number of real tokens. With
+// `has_to` the new state goes into row `to` of `kept` instead.
+
+#ifndef KEY
+  #define KEY 128
+#endif
+#ifndef DIM
+  #define DIM 64
+#endif
+
+#define RECURRENCE                                                                                \
+  __global char *out_buf, long out_off, __global char *kept_buf, long kept_off,                   \
+      const __global char *q_buf, long q_off, const __global char *k_buf, long k_off,             \
+      const __global char *v_buf, long v_off, const __global char *step_buf, long step_off,       \
+      const __global char *g_buf, long g_off, const __global char *a_buf, long a_off,             \
+      const __global char *d_buf, long d_off, const __global char *state_buf, long state_off,     \
+      const __global char *at_buf, long at_off, const __global char *to_buf, long to_off,         \
+      int heads, int key_heads, int tokens, long q1, long q2, long k1, long k2, long v1, long v2, \
+      long step0, long step1, long g0, long g1, long state1, long kept1, int tiled, int has_d,    \
+      int has_to, float eps
+
+typedef struct {
+  __global char *out, *kept;
+  const __global char *q, *k, *v, *step, *g, *a, *d, *state;
+  int heads, key_heads, slot, n, tiled, has_d;
+  long q1, q2, k1, k2, v1, v2, step0, step1, g0, g1;
+  float eps;
+} Heads;
+
+#define HEADS_GIVEN                                                                               \
+  {                                                                                               \
+    out_buf + out_off,                                                                            \
+        has_to ? kept_buf + kept_off + *(const __global int *)(to_buf + to_off) * kept1           \
+               : out_buf + out_off + (long)tokens * heads * DIM * 4,                              \
+        q_buf + q_off, k_buf + k_off, v_buf + v_off, step_buf + step_off, g_buf + g_off,          \
+        a_buf + a_off, d_buf + d_off,                                                             \
+        state_buf + state_off + *(const __global int *)(at_buf + at_off) * state1, heads,         \
+        key_heads, *(const __global int *)(at_buf + at_off),                                      \
+        *(const __global int *)(at_buf + at_off + 4), tiled, has_d, q1, q2, k1, k2, v1, v2, step0, \
+        step1, g0, g1, eps                                                                        \
+  }
+
+static int key_head(const Heads *all, int head) {
+  return all->tiled ? head % all->key_heads : head / (all->heads / all->key_heads);
+}
+static const __global float *q_of(const Heads *all, int head, int t) {
+  return (const __global float *)(all->q + key_head(all, head) * all->q1 + t * all->q2);
+}
+static const __global float *k_of(const Heads *all, int head, int t) {
+  return (const __global float *)(all->k + key_head(all, head) * all->k1 + t * all->k2);
+}
+static const __global float *v_of(const Heads *all, int head, int t) {
+  return (const __global float *)(all->v + head * all->v1 + t * all->v2);
+}
+static __global float *out_of(const Heads *all, int head, int t) {
+  return (__global float *)all->out + ((long)t * all->heads + head) * DIM;
+}
+static const __global float *state_of(const Heads *all, int head) {
+  return (const __global float *)all->state + (long)head * DIM * KEY;
+}
+static __global float *kept_of(const Heads *all, int head) {
+  return (__global float *)all->kept + (long)head * DIM * KEY;
+}
+static float step_of(const Heads *all, int head, int t) {
+  return load_f32(all->step + head * all->step0 + t * all->step1);
+}
+static float decay_of(const Heads *all, int head, int t) {
+#ifdef DELTA
+  return exp(load_f32(all->g + head * all->g0 + t * all->g1));
+#else
+  return exp(step_of(all, head, t) * load_f32(all->a + head * 4));
+#endif
+}
+static float skip_of(const Heads *all, int head) {
+  return all->has_d ? load_f32(all->d + head * 4) : 0.0f;
+}

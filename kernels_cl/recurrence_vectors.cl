@@ -1,0 +1,63 @@
+// recurrence_vectors: recurrence (parts/recurrence.cl) by items that take vectors.
+//
+// An item carries VECTORS * W columns of a head's state through all tokens: from memory to memory, of
+// which the first level of the cache holds all. DIM is a multiple of that.
+
+#ifndef VECTORS
+  #define VECTORS 1
+#endif
+
+#define COLUMNS (VECTORS * W)
+#define EACH_VECTOR for (int j = 0; j < VECTORS; j++)
+
+static float squares(const __global float *x) {
+  float4 sum = 0.0f;
+  for (int i = 0; i + 4 <= KEY; i += 4) sum += vload4(0, x + i) * vload4(0, x + i);
+  float rest = 0.0f;
+  for (int i = KEY / 4 * 4; i < KEY; i++) rest += x[i] * x[i];
+  return sum4(sum) + rest;
+}
+
+__kernel TEAM_SIZE void recurrence(RECURRENCE) {
+  const Heads all = HEADS_GIVEN;
+  int blocks = DIM / COLUMNS, head = get_global_id(0) / blocks;
+  int column = get_global_id(0) % blocks * COLUMNS;
+  const __global float *from = state_of(&all, head) + column;
+  __global float *into = kept_of(&all, head) + column;
+  if (all.slot < 0 || all.n == 0) {
+    for (int i = 0; i < KEY; i++)
+      for (int c = 0; c < COLUMNS; c++) into[i * DIM + c] = all.slot < 0 ? 0.0f : from[i * DIM + c];
+    from = into;
+  }
+  for (int t = 0; t < tokens; t++) {
+    __global float *out = out_of(&all, head, t) + column;
+    floatW o[VECTORS], u[VECTORS];
+    EACH_VECTOR o[j] = u[j] = 0.0f;
+    if (t < all.n) {
+      const __global float *q = q_of(&all, head, t), *k = k_of(&all, head, t);
+      const __global float *v = v_of(&all, head, t) + column;
+      float decay = decay_of(&all, head, t), step = step_of(&all, head, t), scale = 1.0f;
+#ifdef DELTA
+      float unit = 1.0f / sqrt(squares(k) + all.eps);
+      scale = 1.0f / sqrt(KEY * (squares(q) + all.eps));
+      for (int i = 0; i < KEY; i++)
+        EACH_VECTOR u[j] += k[i] * CAT(vload, W)(j, from + i * DIM);
+      EACH_VECTOR u[j] = (CAT(vload, W)(j, v) - decay * unit * u[j]) * (step * unit);
+#else
+      EACH_VECTOR u[j] = CAT(vload, W)(j, v) * step;
+#endif
+      for (int i = 0; i < KEY; i++) {
+        EACH_VECTOR {
+          floatW s = decay * CAT(vload, W)(j, from + i * DIM) + k[i] * u[j];
+          CAT(vstore, W)(s, j, into + i * DIM);
+          o[j] += q[i] * s;
+        }
+      }
+      from = into;
+      float skip = skip_of(&all, head);
+      EACH_VECTOR o[j] = o[j] * scale;
+      if (skip != 0.0f) EACH_VECTOR o[j] += skip * CAT(vload, W)(j, v);
+    }
+    EACH_VECTOR CAT(vstore, W)(o[j], j, out);
+  }
+}
