@@ -1,67 +1,94 @@
-"""Attention of a block: what is projected, normalised and turned; the step does the rest."""
+"""Attention of a block: what is projected, normalised and turned; the step does the rest.
+
+What an architecture's attention has besides is a subclass that adds its weights and overrides one
+of `normed`, `sink` and `gated`; numbers stand in the spec.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.layers.linear import Linear, RMSNorm
-from engine.layers.rope import RopeParams
-from engine.layers.step import LayerCache, Pass, Temperature
+from engine.layers.linear import LayerNorm, Linear, RMSNorm, weightless
+from engine.layers.spec import AttentionSpec, BlockSpec
+from engine.layers.step import LayerCache, Pass
 from engine.weights.bind import Name
 
-
-@dataclass(frozen=True)
-class AttentionSpec:
-    """The numbers of one layer's attention; `rope` None leaves queries and keys as they are.
-
-    `scale` multiplies scores, `eps` belongs to the norms of queries and keys, `turned_eps` to those
-    without weights that follow the turning; queries are multiplied by their `temperature` last.
-    """
-
-    n_head: int
-    n_head_kv: int
-    head_dim: int
-    scale: float
-    eps: float
-    rope: RopeParams | None
-    turned_eps: float | None = None
-    temperature: Temperature | None = None
+Heads = tuple[Tensor, Tensor, Tensor]
+"""Queries [D, H, T], keys and values [D, K, T]."""
 
 
 @dataclass(frozen=True)
-class SelfAttention:
-    """Grouped-query attention (Ainslie et al. 2023); biases where the file has them."""
+class SplitProjection:
+    """A matrix each for queries, keys and values; biases where the file has them."""
 
     q: Annotated[Linear, Name("attn_q")]
     k: Annotated[Linear, Name("attn_k")]
     v: Annotated[Linear, Name("attn_v")]
+
+    def __call__(self, x: Tensor, i: int, spec: AttentionSpec) -> Heads:
+        """x [E, T] in layer i."""
+        d, n = spec.head_dim, x.shape[1]
+        q = self.q(x, "Qcur", i).reshape(d, spec.n_head, n)
+        k = self.k(x, "Kcur", i).reshape(d, spec.n_head_kv, n)
+        return q, k, self.v(x, "Vcur", i).reshape(d, spec.n_head_kv, n)
+
+
+@dataclass(frozen=True)
+class FusedProjection:
+    """One matrix, whose rows are those of queries, of keys, then of values."""
+
+    qkv: Annotated[Linear, Name("attn_qkv")]
+
+    def __call__(self, x: Tensor, i: int, spec: AttentionSpec) -> Heads:
+        """x [E, T] in layer i."""
+        d, n = spec.head_dim, x.shape[1]
+        counts = (spec.n_head, spec.n_head_kv, spec.n_head_kv)
+        heads = self.qkv(x, "wqkv", i).reshape(d, sum(counts), n)
+        q, k, v = ops.chunk_sections(heads, 1, counts)
+        return q.named("Qcur", i), k.named("Kcur", i), v.named("Vcur", i)
+
+
+@dataclass(frozen=True)
+class SelfAttention:
+    """Grouped-query attention (Ainslie et al. 2023)."""
+
+    qkv: SplitProjection | FusedProjection
     o: Annotated[Linear, Name("attn_output")]
 
     def __call__(
-        self, x: Tensor, i: int, p: Pass, spec: AttentionSpec, cache: LayerCache | None
+        self, x: Tensor, i: int, p: Pass, block: BlockSpec, cache: LayerCache | None
     ) -> Tensor:
         """x [E, T] -> [E, T] in layer i, which must keep cells."""
         assert cache is not None
-        d, n = spec.head_dim, p.n_tokens
-        q = self.q(x, "Qcur", i).reshape(d, spec.n_head, n)
-        k = self.k(x, "Kcur", i).reshape(d, spec.n_head_kv, n)
-        v = self.v(x, "Vcur", i).reshape(d, spec.n_head_kv, n)
+        spec = block.attention
+        q, k, v = self.qkv(x, i, spec)
         q, k = self.normed(q, k, i, spec)
+        if spec.value_eps is not None:
+            v = weightless(v, spec.value_eps, "Vcur_normed", i)
         if spec.rope is not None:
             q = p.rope(q, spec.rope).named("Qcur", i)
             k = p.rope(k, spec.rope).named("Kcur", i)
         if spec.turned_eps is not None:
-            q = ops.rms_norm(q, None, spec.turned_eps).named("Qcur_normed", i)
-            k = ops.rms_norm(k, None, spec.turned_eps).named("Kcur_normed", i)
+            q = weightless(q, spec.turned_eps, "Qcur_normed", i)
+            k = weightless(k, spec.turned_eps, "Kcur_normed", i)
         if spec.temperature is not None:
             q = p.tempered(q, spec.temperature).named("Qcur_scaled", i)
-        mixed = p.attend(q, k, v, cache, spec.scale).named("kqv_out", i)  # [D*H, T]
+        mixed = p.attend(q, k, v, cache, spec.scale, spec.softcap, self.sink())
+        mixed = self.gated(mixed.named("kqv_out", i), x, i)  # [D*H, T]
         return self.o(p.by_head(mixed, i, spec.n_head), "attn_out", i)
 
     def normed(self, q: Tensor, k: Tensor, i: int, spec: AttentionSpec) -> tuple[Tensor, Tensor]:
         """q [D, H, T] and k [D, K, T] before they are turned; here as they are."""
         return q, k
+
+    def sink(self) -> Tensor | None:
+        """A score f32 [H] that joins each head's softmax and mixes in nothing."""
+        return None
+
+    def gated(self, mixed: Tensor, x: Tensor, i: int) -> Tensor:
+        """What heads give [D*H, T], given what entered [E, T]; here as it is."""
+        return mixed
 
 
 @dataclass(frozen=True)
@@ -75,4 +102,34 @@ class NormedAttention(SelfAttention):
         return (
             self.q_norm(q, spec.eps, "Qcur_normed", i),
             self.k_norm(k, spec.eps, "Kcur_normed", i),
+        )
+
+
+@dataclass(frozen=True)
+class WidthNormedAttention(NormedAttention):
+    """All heads together are normalised, with weights [H*D] and [K*D] (OLMo 2)."""
+
+    def normed(self, q: Tensor, k: Tensor, i: int, spec: AttentionSpec) -> tuple[Tensor, Tensor]:
+        wide_q = ops.contiguous(q, q.shape[0] * q.shape[1], -1)
+        wide_k = ops.contiguous(k, k.shape[0] * k.shape[1], -1)
+        wide_q, wide_k = super().normed(wide_q, wide_k, i, spec)
+        return wide_q.reshape(*q.shape), wide_k.reshape(*k.shape)
+
+
+@dataclass(frozen=True)
+class LayerNormedAttention(SelfAttention):
+    """Where the file has weights [D, H] and [D, K], each head is normalised less its mean and has
+    its own (Command R+, StableLM 2 12B).
+    """
+
+    q_norm: Annotated[LayerNorm | None, Name("attn_q_norm")]
+    k_norm: Annotated[LayerNorm | None, Name("attn_k_norm")]
+
+    def normed(self, q: Tensor, k: Tensor, i: int, spec: AttentionSpec) -> tuple[Tensor, Tensor]:
+        if self.q_norm is None or self.k_norm is None:
+            return q, k
+        q, k = (ops.layer_norm(t, None, None, spec.eps) for t in (q, k))
+        return (
+            ops.mul(q, self.q_norm.weight).named("Qcur_normed", i),
+            ops.mul(k, self.k_norm.weight).named("Kcur_normed", i),
         )

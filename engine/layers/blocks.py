@@ -1,73 +1,137 @@
-"""Blocks of a decoder: an attention and a feed-forward, each added to the residual.
+"""Blocks of a decoder: a mixer and a feed-forward, each added to the residual.
 
 All are called alike, so that a model is a list of them; where the norms stand is their difference.
+What mixes and what feeds are parameters: `PreNormBlock[NormedAttention, FeedForward | Experts]`.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Generic, Protocol, TypeVar
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.layers.attention import AttentionSpec, NormedAttention, SelfAttention
-from engine.layers.feed_forward import FeedForward, GatedActivation
 from engine.layers.linear import RMSNorm
+from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass
+from engine.protocol import ChangedPart
 from engine.weights.bind import Name
 
 
+class Mixer(Protocol):
+    """What tokens give each other, as attention; its weights."""
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, block: BlockSpec, cache: LayerCache | None
+    ) -> Tensor:
+        """x [E, T] -> [E, T] in layer i."""
+        ...
+
+
+class Feeder(Protocol):
+    """What each token makes of itself, as a feed-forward; its weights."""
+
+    def __call__(self, x: Tensor, i: int, spec: BlockSpec) -> Tensor:
+        """x [E, T] -> [E, T] in layer i."""
+        ...
+
+
+M = TypeVar("M", bound=Mixer)
+F = TypeVar("F", bound=Feeder)
+
+
 @dataclass(frozen=True)
-class BlockSpec:
-    """The numbers of one block; `eps` belongs to its norms, `used` counts the experts that a token
-    meets, where there are.
-    """
+class Block(Generic[M, F]):
+    """What all have; a subclass says in `__call__` where its norms stand."""
 
-    attention: AttentionSpec
-    gated: GatedActivation
-    eps: float
-    used: int = 0
-
-
-@dataclass(frozen=True)
-class PreNormBlock:
-    """x += A(norm x); x += F(norm x), as in Llama (Touvron et al. 2023)."""
-
-    attn_norm: Annotated[RMSNorm, Name("attn_norm")]
-    attn: SelfAttention
-    ffn_norm: Annotated[RMSNorm, Name("ffn_norm")]
-    ffn: FeedForward
+    attn: M
+    ffn: F
 
     def __call__(
         self, x: Tensor, i: int, p: Pass, spec: BlockSpec, cache: LayerCache | None, last: bool
     ) -> Tensor:
         """x [E, T] -> [E, T] in layer i; in the `last` one only the wanted [E, n_outputs]."""
-        h = self.attn(self.attn_norm(x, spec.eps, "attn_norm", i), i, p, spec.attention, cache)
-        if last:
-            h, x = p.prune(h), p.prune(x)
-        x = ops.add(p.changes.of(h, i, "attention"), x).named("ffn_inp", i)
-        h = self.ffn(self.ffn_norm(x, spec.eps, "ffn_norm", i), i, spec.gated)
-        return ops.add(p.changes.of(h, i, "feed_forward"), x).named("l_out", i)
+        raise NotImplementedError
+
+
+def pruned(p: Pass, last: bool, *tensors: Tensor) -> list[Tensor]:
+    """Of [E, T] each, in the last layer only the wanted [E, n_outputs]."""
+    return [p.prune(t) for t in tensors] if last else list(tensors)
+
+
+def joined(
+    h: Tensor, x: Tensor, i: int, p: Pass, spec: BlockSpec, part: ChangedPart, name: str
+) -> Tensor:
+    """x + residual * h, h being what a part of layer i gives."""
+    if spec.residual != 1.0:
+        h = ops.scale(h, spec.residual)
+    return ops.add(p.changes.of(h, i, part), x).named(name, i)
 
 
 @dataclass(frozen=True)
-class SandwichBlock:
+class PreNormBlock(Block[M, F]):
+    """x += A(norm x); x += F(norm x), as in Llama (Touvron et al. 2023)."""
+
+    attn_norm: Annotated[RMSNorm, Name("attn_norm")]
+    ffn_norm: Annotated[RMSNorm, Name("ffn_norm", alt="post_attention_norm")]
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, spec: BlockSpec, cache: LayerCache | None, last: bool
+    ) -> Tensor:
+        h = self.attn(self.attn_norm(x, spec.eps, "attn_norm", i), i, p, spec, cache)
+        h, x = pruned(p, last, h, x)
+        x = joined(h, x, i, p, spec, "attention", "ffn_inp")
+        h = self.ffn(self.ffn_norm(x, spec.eps, "ffn_norm", i), i, spec)
+        return joined(h, x, i, p, spec, "feed_forward", "l_out")
+
+
+@dataclass(frozen=True)
+class SandwichBlock(Block[M, F]):
     """x += norm A(norm x); x += norm F(norm x), as in Gemma 2 and 3."""
 
     attn_norm: Annotated[RMSNorm, Name("attn_norm")]
-    attn: NormedAttention
     attn_post_norm: Annotated[RMSNorm, Name("post_attention_norm")]
     ffn_norm: Annotated[RMSNorm, Name("ffn_norm")]
-    ffn: FeedForward
     ffn_post_norm: Annotated[RMSNorm, Name("post_ffw_norm")]
 
     def __call__(
         self, x: Tensor, i: int, p: Pass, spec: BlockSpec, cache: LayerCache | None, last: bool
     ) -> Tensor:
-        """x [E, T] -> [E, T] in layer i; in the `last` one only the wanted [E, n_outputs]."""
-        h = self.attn(self.attn_norm(x, spec.eps, "attn_norm", i), i, p, spec.attention, cache)
-        if last:
-            h, x = p.prune(h), p.prune(x)
+        post_eps = spec.eps if spec.post_eps is None else spec.post_eps
+        h = self.attn(self.attn_norm(x, spec.eps, "attn_norm", i), i, p, spec, cache)
+        h, x = pruned(p, last, h, x)
+        h = self.attn_post_norm(h, post_eps, "attn_post_norm", i)
+        x = joined(h, x, i, p, spec, "attention", "sa_out")
+        h = self.ffn(self.ffn_norm(x, spec.eps, "ffn_norm", i), i, spec)
+        h = self.ffn_post_norm(h, post_eps, "ffn_post_norm", i)
+        return joined(h, x, i, p, spec, "feed_forward", "l_out")
+
+
+@dataclass(frozen=True)
+class PostNormBlock(Block[M, F]):
+    """x += norm A(x); x += norm F(x), as in OLMo 2."""
+
+    attn_post_norm: Annotated[RMSNorm, Name("post_attention_norm")]
+    ffn_post_norm: Annotated[RMSNorm, Name("post_ffw_norm")]
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, spec: BlockSpec, cache: LayerCache | None, last: bool
+    ) -> Tensor:
+        h, x = pruned(p, last, self.attn(x, i, p, spec, cache), x)
         h = self.attn_post_norm(h, spec.eps, "attn_post_norm", i)
-        x = ops.add(p.changes.of(h, i, "attention"), x).named("sa_out", i)
-        h = self.ffn(self.ffn_norm(x, spec.eps, "ffn_norm", i), i, spec.gated)
-        h = self.ffn_post_norm(h, spec.eps, "ffn_post_norm", i)
-        return ops.add(p.changes.of(h, i, "feed_forward"), x).named("l_out", i)
+        x = joined(h, x, i, p, spec, "attention", "ffn_inp")
+        h = self.ffn_post_norm(self.ffn(x, i, spec), spec.eps, "ffn_post_norm", i)
+        return joined(h, x, i, p, spec, "feed_forward", "l_out")
+
+
+@dataclass(frozen=True)
+class ParallelBlock(Block[M, F]):
+    """h = norm x; x += A(h) + F(h), as in GPT-J and PaLM."""
+
+    attn_norm: Annotated[RMSNorm, Name("attn_norm")]
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, spec: BlockSpec, cache: LayerCache | None, last: bool
+    ) -> Tensor:
+        entered = self.attn_norm(x, spec.eps, "attn_norm", i)
+        h, x, entered = pruned(p, last, self.attn(entered, i, p, spec, cache), x, entered)
+        x = joined(h, x, i, p, spec, "attention", "sa_out")
+        return joined(self.ffn(entered, i, spec), x, i, p, spec, "feed_forward", "l_out")

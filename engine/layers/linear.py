@@ -38,6 +38,22 @@ class RMSNorm:
 
 
 @dataclass(frozen=True)
+class LayerNorm(RMSNorm):
+    """weight [E], bias [E] or none: also less the mean."""
+
+    bias: Annotated[Tensor | None, Name("bias")]
+
+    def __call__(self, x: Tensor, eps: float, name: str, layer: int | None = None) -> Tensor:
+        """x [E, ...], normalised over E."""
+        return ops.layer_norm(x, self.weight, self.bias, eps).named(name, layer)
+
+
+def weightless(x: Tensor, eps: float, name: str, layer: int | None = None) -> Tensor:
+    """x [E, ...] over its root mean square over E."""
+    return ops.rms_norm(x, None, eps).named(name, layer)
+
+
+@dataclass(frozen=True)
 class Embedding:
     """weight [E, V]."""
 

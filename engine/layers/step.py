@@ -200,8 +200,18 @@ class Pass:
         heads = mixed.reshape(mixed.shape[0] // n_head, n_head, mixed.shape[1])
         return ops.mul(heads, each).reshape(*mixed.dims).named("kqv_changed", layer)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, cache: LayerCache, scale: float) -> Tensor:
-        """Write k and v [D, K, T] into the cache, then attend: q [D, H, T] -> [Dv * H, T].
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        cache: LayerCache,
+        scale: float,
+        softcap: float = 0.0,
+        sinks: Tensor | None = None,
+    ) -> Tensor:
+        """Write k and v [D, K, T] into the cache, then attend: q [D, H, T] -> [Dv * H, T], as
+        `ops.attention`.
 
         Where `hadamard.helps`, keys and values are rotated, and q and the result with them.
         """
@@ -225,9 +235,11 @@ class Pass:
         keys = _cached(cache.k, k, ids, cache.heads, n_cells)
         values = _cached(cache.v, v, ids, cache.heads, n_cells)
         if self.fused_attention:
-            mixed = ops.attention(q, keys, values, spans, cells, n_kv, scale=scale)
+            mixed = ops.attention(
+                q, keys, values, spans, cells, n_kv, scale=scale, softcap=softcap, sinks=sinks
+            )
         else:
-            mixed = _unfused(q, keys, values, spans, cells, scale)
+            mixed = _unfused(q, keys, values, spans, cells, scale, softcap, sinks)
         mixed = self._rotated(mixed, cache.v)
         return mixed.reshape(mixed.shape[0] * mixed.shape[1], n)
 
@@ -367,7 +379,9 @@ def _rope_rows(params: RopeParams, positions: NDArray[np.int32]) -> NDArray[np.f
 
 def _cached(cache: Tensor, new: Tensor, ids: Tensor, heads: int, n_cells: int) -> Tensor:
     """Write new [D, K, T] and read the first cells of the cache as [D, K, C]."""
-    rows = ops.set_rows(cache, new.reshape(cache.shape[0], new.shape[2]), ids)
+    # Heads of a token lie side by side, tokens perhaps apart: as parts of a joint projection do.
+    packed = new.window(0, (cache.shape[0], new.shape[2]), (new.strides[0], *new.strides[2:], 0))
+    rows = ops.set_rows(cache, packed, ids)
     return _first(rows.named(f"{cache.name} (view)"), heads, n_cells)
 
 
@@ -378,9 +392,19 @@ def _first(cache: Tensor, heads: int, n_cells: int) -> Tensor:
     return cache.view(0, (dim, heads, n_cells), (cache.fmt.row_bytes(dim), row))
 
 
-def _unfused(q: Tensor, k: Tensor, v: Tensor, spans: Tensor, cells: Tensor, scale: float) -> Tensor:
+def _unfused(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    spans: Tensor,
+    cells: Tensor,
+    scale: float,
+    softcap: float,
+    sinks: Tensor | None,
+) -> Tensor:
     """The same from single operations: q [D, H, T], k, v [D, K, C] -> [Dv, H, T]."""
     scores = ops.matmul(k.permute(0, 2, 1, 3), q.permute(0, 2, 1, 3)).named("kq")
-    weights = ops.softmax(scores, spans, cells, scale=scale).named("kq_soft_max")
+    weights = ops.softmax(scores, spans, cells, scale=scale, softcap=softcap, sinks=sinks)
+    weights = weights.named("kq_soft_max")
     mixed = ops.matmul(ops.contiguous(v.permute(1, 2, 0, 3)), weights).named("kqv")
     return ops.contiguous(mixed.permute(0, 2, 1, 3))

@@ -30,6 +30,13 @@ class TextParams(Protocol):
         ...
 
     @property
+    def n_block(self) -> int:
+        """How many the file counts: behind the last layer some may stand that predict further
+        tokens.
+        """
+        ...
+
+    @property
     def n_ctx_train(self) -> int:
         """The longest context it was trained for."""
         ...
@@ -40,7 +47,7 @@ class TextParams(Protocol):
         ...
 
     @property
-    def rms_eps(self) -> float:
+    def eps(self) -> float:
         """What its norms add before the root."""
         ...
 

@@ -1,5 +1,6 @@
 """From an open file to a bound architecture with its caches. Reads metadata, no weights."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -123,15 +124,27 @@ def bucket_of_cells(n: int, most: int) -> int:
     return min(size, most)
 
 
+BLOCK = re.compile(r"blk\.(\d{1,8})\.", re.ASCII)
+MTP = "mtp."
+"""What Ollama calls the tensors that predict further tokens."""
+
+MODULES = {
+    "qwen25vl": "qwen2vl",  # in files that Ollama made
+}
+"""Architectures whose module has another name than they."""
+
+
 def supported() -> list[str]:
-    """The architectures that have a module."""
-    return sorted(module.name for module in iter_modules(text.__path__))
+    """The architectures that can be opened."""
+    modules = {module.name for module in iter_modules(text.__path__)}
+    dashed = {name.replace("-", "_") for name in MODULES if "-" in name}
+    return sorted((modules - dashed) | MODULES.keys())
 
 
 def find(arch: str) -> Architecture:
     """The module of an architecture. Raises `UnsupportedModel`."""
-    name = arch.replace("-", "_")
-    if name not in supported():
+    name = MODULES.get(arch, arch.replace("-", "_"))
+    if name not in {module.name for module in iter_modules(text.__path__)}:
         raise UnsupportedModel("architecture", arch, supported())
     return cast(Architecture, import_module(f"{text.__name__}.{name}"))
 
@@ -173,7 +186,7 @@ def with_tower(
     `TensorMismatch`.
     """
     params = built.model.params
-    sizes = (params.n_embd, built.n_layer, params.rms_eps)
+    sizes = (params.n_embd, built.n_layer, params.eps)
     host = TextHost(built.arch, *sizes, has_token, built.model.n_deepstack)
     tower = build_tower(file, host)
     return replace(
@@ -187,15 +200,23 @@ def with_tower(
 
 
 def _bind(module: Architecture, file: GGUFFile, params: TextParams) -> Bound[TextWeights]:
-    """The text model's weights; a tower in the same file is left alone.
+    """The text model's weights; a tower in the same file is left alone, and so are blocks behind
+    the last, which predict further tokens.
 
     Nothing walks `block_count` before it is compared with the blocks that are there.
     """
-    weights = {name: t for name, t in file.tensors.items() if not is_vision(name)}
+    weights = {name: t for name, t in file.tensors.items() if not _is_left(name, params)}
     others = [constant.name for constant in params.constants()]
     arch = file.metadata.architecture
     bound = bind(module.Weights, weights, arch, params.n_layer, others)
     if len(bound.weights.blocks) != params.n_layer:
-        problem = f"block_count is {params.n_layer} but the tensors make"
+        problem = f"block_count is {params.n_block} but the tensors make"
         raise BadFile(file.paths[0], f"{problem} {len(bound.weights.blocks)} blocks")
     return bound
+
+
+def _is_left(name: str, params: TextParams) -> bool:
+    """Whether a tensor is of a tower, or predicts further tokens."""
+    block = BLOCK.match(name)
+    further = block is not None and params.n_layer <= int(block[1]) < params.n_block
+    return further or name.startswith(MTP) or is_vision(name)

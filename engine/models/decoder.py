@@ -8,18 +8,26 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Annotated, Protocol, TypeVar
+from typing import Annotated, ClassVar, Protocol, TypeVar
 
 from engine.graph.tensor import Tensor
-from engine.layers.attention import AttentionSpec
-from engine.layers.blocks import BlockSpec
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams, Yarn
+from engine.layers.spec import SWIGLU, AttentionSpec, BlockSpec, GatedActivation
 from engine.layers.step import LayerCache, Pass
 from engine.models.base import Output, TextModel, TextWeights
 from engine.models.constants import Constant
 from engine.models.kept import Cells, Kept
-from engine.weights.params import COUNT, EPSILON, WIDTH, Meta, OneOf, Range
+from engine.weights.params import (
+    BLOCK_COUNT,
+    COUNT,
+    EPSILON,
+    WIDTH,
+    Meta,
+    OneOf,
+    Range,
+    of_layer,
+)
 
 CONTEXT = Range(1, 1 << 26)
 HEAD = Range(1, 1 << 16, or_zero=True)
@@ -31,31 +39,43 @@ SCALINGS = OneOf(("none", "linear", "yarn"))
 @dataclass(frozen=True, kw_only=True)
 class DecoderParams:
     """Hyperparameters that decoders share, by their GGUF keys; 0 where it is allowed means that
-    the key is not used.
+    the key is not used. Of `n_block` blocks the last `n_nextn` predict further tokens; they are
+    left alone.
     """
 
-    n_layer: Annotated[int, Meta("block_count", COUNT)]
+    n_block: Annotated[int, Meta(BLOCK_COUNT, COUNT)]
+    n_nextn: Annotated[int, Meta("nextn_predict_layers", Range(0, COUNT.high))] = 0
     n_ctx_train: Annotated[int, Meta("context_length", CONTEXT)]
     n_embd: Annotated[int, Meta("embedding_length", WIDTH)]
-    n_head: Annotated[int, Meta("attention.head_count", COUNT)]
-    n_head_kv: Annotated[int, Meta("attention.head_count_kv", HEAD)] = 0
+    heads: Annotated[tuple[int, ...], Meta("attention.head_count", COUNT, by_layer=True)]
+    heads_kv: Annotated[tuple[int, ...], Meta("attention.head_count_kv", HEAD, by_layer=True)] = ()
     key_length: Annotated[int, Meta("attention.key_length", HEAD)] = 0
-    rms_eps: Annotated[float, Meta("attention.layer_norm_rms_epsilon", EPSILON)]
+    eps: Annotated[float, Meta("attention.layer_norm_rms_epsilon", EPSILON)]
     n_rot: Annotated[int, Meta("rope.dimension_count", HEAD)] = 0
     rope_base: Annotated[float, Meta("rope.freq_base", ROPE_BASE)] = 1e4
     rope_scaling: Annotated[str, Meta("rope.scaling.type", SCALINGS)] = "linear"
-    rope_factor: Annotated[float, Meta("rope.scaling.factor", ROPE_FACTOR)] = 0.0
+    rope_factor: Annotated[
+        float, Meta("rope.scaling.factor", ROPE_FACTOR, alt=("rope.scale_linear",))
+    ] = 0.0
     rope_original: Annotated[
         int, Meta("rope.scaling.original_context_length", Range(1, 1 << 26, or_zero=True))
     ] = 0
 
     @property
-    def head_dim(self) -> int:
-        return self.key_length or self.n_embd // self.n_head
+    def n_layer(self) -> int:
+        return self.n_block - self.n_nextn
 
     @property
-    def kv_heads(self) -> int:
-        return self.n_head_kv or self.n_head
+    def head_dim(self) -> int:
+        return self.key_length or self.n_embd // self.heads[0]
+
+    def n_head(self, i: int) -> int:
+        """Layer i's heads."""
+        return of_layer(self.heads, i)
+
+    def n_head_kv(self, i: int) -> int:
+        """Layer i's heads of keys and values; 0 where other layers have some."""
+        return of_layer(self.heads_kv, i) if any(self.heads_kv) else self.n_head(i)
 
     @property
     def rope_dim(self) -> int:
@@ -64,10 +84,16 @@ class DecoderParams:
 
     def problem(self) -> str:
         """What does not go together."""
-        if not self.key_length and self.n_embd % self.n_head:
-            return f"embedding_length {self.n_embd} is no multiple of head_count {self.n_head}"
-        if self.n_head % self.kv_heads:
-            return f"head_count {self.n_head} is no multiple of head_count_kv {self.kv_heads}"
+        if self.n_layer < 1:
+            return f"nextn_predict_layers is {self.n_nextn} of block_count {self.n_block}"
+        for i in range(len(self.heads)):
+            if not self.key_length and self.n_embd % self.n_head(i):
+                count = f"head_count {self.n_head(i)}"
+                return f"embedding_length {self.n_embd} is no multiple of {count}"
+        for i in range(max(len(self.heads), len(self.heads_kv))):
+            heads, kv_heads = self.n_head(i), self.n_head_kv(i)
+            if kv_heads and heads % kv_heads:
+                return f"head_count {heads} is no multiple of head_count_kv {kv_heads}"
         if self.rope_dim % 2 or self.rope_dim > self.head_dim:
             return (
                 f"rope.dimension_count is {self.rope_dim}; expected an even number up to"
@@ -79,11 +105,10 @@ class DecoderParams:
         """None, as most."""
         return ()
 
-    def attention(self, rope: RopeParams | None) -> AttentionSpec:
-        """A layer's attention, scores scaled by the size of a head."""
-        return AttentionSpec(
-            self.n_head, self.kv_heads, self.head_dim, 1 / sqrt(self.head_dim), self.rms_eps, rope
-        )
+    def attention(self, rope: RopeParams | None, i: int = 0) -> AttentionSpec:
+        """Layer i's attention, scores scaled by the size of a head."""
+        heads = (self.n_head(i), self.n_head_kv(i), self.head_dim)
+        return AttentionSpec(*heads, 1 / sqrt(self.head_dim), self.eps, rope)
 
     def rope(self, neox: bool, factors: tuple[float, ...] | None = None) -> RopeParams:
         """Scaled as the file says; `factors` divide the frequencies of the pairs."""
@@ -121,10 +146,19 @@ class Decoder(TextModel[P, W]):
     """The forward pass that they share."""
 
     gives = frozenset({Output.LOGITS, Output.EMBEDDINGS})
+    gated: ClassVar[GatedActivation] = SWIGLU
 
     @abstractmethod
+    def rope(self, i: int) -> RopeParams | None:
+        """How layer i turns queries and keys; None: not at all."""
+
+    def attention(self, i: int) -> AttentionSpec:
+        """The numbers of layer i's attention."""
+        return self.params.attention(self.rope(i), i)
+
     def spec(self, i: int) -> BlockSpec:
         """The numbers of layer i."""
+        return BlockSpec(self.attention(i), self.gated, self.params.eps)
 
     def window(self, i: int) -> int | None:
         """How many tokens layer i sees, the token itself included; None: all."""
@@ -136,7 +170,7 @@ class Decoder(TextModel[P, W]):
 
     def kept(self) -> Sequence[Kept]:
         """Keys and values of each layer's window."""
-        attentions = [self.spec(i).attention for i in range(self.params.n_layer)]
+        attentions = [self.attention(i) for i in range(self.params.n_layer)]
         return [
             Cells(a.head_dim, a.head_dim, a.n_head_kv, a.rope, self.window(i))
             for i, a in enumerate(attentions)
@@ -151,7 +185,7 @@ class Decoder(TextModel[P, W]):
 
     def normed(self, x: Tensor) -> Tensor:
         """[E, n] of what blocks give, as the output takes it."""
-        return self.weights.norm(x, self.params.rms_eps, "result_norm")
+        return self.weights.norm(x, self.params.eps, "result_norm")
 
     def layer(self, x: Tensor, i: int, p: Pass, cache: LayerCache | None) -> Tensor:
         """x [E, T] -> [E, T]; what leaves the last layer is [E, n_outputs]."""
@@ -164,7 +198,7 @@ class Decoder(TextModel[P, W]):
         return p.changes.between(p.prune(x) if last else x, after, i)
 
     def n_heads(self, layer: int) -> int:
-        return self.spec(layer).attention.n_head
+        return self.attention(layer).n_head
 
     def logits(self, x: Tensor) -> Tensor:
         """[E, n_outputs] -> [V, n_outputs]."""

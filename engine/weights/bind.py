@@ -2,8 +2,9 @@
 
 A field `q: Annotated[Linear, Name("attn_q")]` adds `attn_q` to the path; a field without a marker
 groups and adds nothing; `list[Block]` adds an index, `dict[int, Block]` one that skips numbers;
-`X | None` is optional; a `Tensor` field ends the path. The first index on its path is the layer
-that a tensor belongs to.
+`X | None` is optional, of `X | Y` the first whose tensors are all there is taken; a `Tensor` field
+ends the path. A dataclass may be generic: `Block[Attention]` has its type variables filled in. The
+first index on its path is the layer that a tensor belongs to.
 """
 
 from collections.abc import Collection, Mapping
@@ -102,8 +103,8 @@ class _Binder:
 
     def build(self, kind: Any, at: _At) -> Any:
         """A dataclass with every field bound."""
-        hints = _hints(kind)
-        return kind(**{f.name: self.field(hints[f.name], at) for f in fields(kind)})
+        hints, plain = _hints(kind), get_origin(kind) or kind
+        return plain(**{f.name: self.field(hints[f.name], at) for f in fields(plain)})
 
     def field(self, hint: Any, at: _At) -> Any:
         kind, name = _marker(hint)
@@ -151,7 +152,7 @@ class _Binder:
         """Whether every required tensor of `kind` stands there."""
         if kind is Tensor:
             return at.name in self.tensors
-        if not is_dataclass(kind):
+        if not is_dataclass(get_origin(kind) or kind):
             return self.exists(at)
         for hint in _hints(kind).values():
             base, name = _marker(hint)
@@ -182,8 +183,12 @@ class _Binder:
 
 
 @lru_cache(maxsize=256)
-def _hints(kind: type) -> Mapping[str, Any]:
-    return get_type_hints(kind, include_extras=True)
+def _hints(kind: Any) -> Mapping[str, Any]:
+    """Of a dataclass, which may be generic with its variables filled in."""
+    plain = get_origin(kind) or kind
+    hints = get_type_hints(plain, include_extras=True)
+    filled = dict(zip(getattr(plain, "__parameters__", ()), get_args(kind), strict=False))
+    return {name: filled.get(hint, hint) for name, hint in hints.items()}
 
 
 def _marker(hint: Any) -> tuple[Any, Name | None]:

@@ -1,9 +1,13 @@
 """Metadata of a file to a dataclass of hyperparameters, each checked against its range.
 
-A field `n_head: Annotated[int, Meta("attention.head_count", COUNT)]` is read from that key within
-the architecture; a field with a default may be absent, and a tuple is an array. What a file says is
+A field `n_embd: Annotated[int, Meta("embedding_length", WIDTH)]` is read from that key within the
+architecture; a field with a default may be absent, and a tuple is an array. What a file says is
 never trusted further than its range, so that nothing behind this divides by zero or walks a range
 without end.
+
+Some keys hold a number, or an array with one for each layer. A `tuple[int, ...]` marked `by_layer`
+has that many values, or a single one for all (`of_layer`); `tuple[bool, ...] | int` is whichever
+the file has.
 """
 
 from collections.abc import Iterator
@@ -13,7 +17,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 
 from engine.errors import BadFile
 from engine.gguf import GGUFFile
-from engine.gguf.values import Array
+from engine.gguf.values import Array, ValueType
 
 T = TypeVar("T")
 
@@ -59,6 +63,7 @@ EPSILON = Range(1e-12, 1)
 """What a norm adds."""
 
 
+BLOCK_COUNT = "block_count"
 MOST_VALUES = 4096
 """Of an array whose length a field leaves open."""
 
@@ -67,12 +72,19 @@ MOST_VALUES = 4096
 class Meta:
     """A metadata key, without the architecture, and what its value may be, or each of an array's.
 
-    The keys of `alt` are tried in turn where `key` is absent.
+    The keys of `alt` are tried in turn where `key` is absent. `by_layer`: a number stands for an
+    array of it, and an array has one value for each of `block_count` layers.
     """
 
     key: str
     allowed: Range | OneOf
     alt: tuple[str, ...] = ()
+    by_layer: bool = False
+
+
+def of_layer(values: tuple[T, ...], i: int) -> T:
+    """Layer i's of values by layer."""
+    return values[i if len(values) > 1 else 0]
 
 
 def read_params(kind: type[T], file: GGUFFile) -> T:
@@ -86,7 +98,7 @@ def read_params(kind: type[T], file: GGUFFile) -> T:
         key = next((k for k in (meta.key, *meta.alt) if k in file.metadata), meta.key)
         if optional and key not in file.metadata:
             continue
-        value = values[name] = _value(file, key, _plain(base))
+        value = values[name] = _value(file, key, _plain(base, file, key), meta.by_layer)
         outside = [
             v for v in (value if isinstance(value, tuple) else (value,)) if not meta.allowed.has(v)
         ]
@@ -98,11 +110,14 @@ def read_params(kind: type[T], file: GGUFFile) -> T:
     return kind(**values)
 
 
-def _value(file: GGUFFile, key: str, kind: Any) -> object:
+def _value(file: GGUFFile, key: str, kind: Any, by_layer: bool) -> object:
     """A scalar, or for `tuple[int, int]` or `tuple[int, ...]` an array's elements."""
     if get_origin(kind) is not tuple:
         return file.metadata.get(key, kind)
     element, *rest = get_args(kind)
+    if by_layer:
+        count = file.metadata.get(BLOCK_COUNT, int) if _is_array(file, key) else 1
+        return tuple(file.metadata.each(key, element, count))
     length, is_open = len(file.metadata.get(key, Array)), Ellipsis in rest
     if length > MOST_VALUES if is_open else length != len(rest) + 1:
         expected = f"at most {MOST_VALUES}" if is_open else str(len(rest) + 1)
@@ -123,10 +138,17 @@ def _declared(kind: type) -> Iterator[tuple[str, Any, Meta, bool]]:
                 yield field.name, base, meta, field.default is not MISSING
 
 
-def _plain(kind: Any) -> Any:
-    """Without its `None`."""
+def _plain(kind: Any, file: GGUFFile, key: str) -> Any:
+    """Without its `None`; of an array and a scalar the one that the file has."""
     options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    return next(o for o in options if o is not NoneType)
+    left = [option for option in options if option is not NoneType]
+    wanted = _is_array(file, key)
+    return next((o for o in left if (get_origin(o) is tuple) == wanted), left[0])
+
+
+def _is_array(file: GGUFFile, key: str) -> bool:
+    full = file.metadata.full(key)
+    return full in file.metadata and file.metadata[full].type == ValueType.ARRAY
 
 
 def _number(value: float) -> str:

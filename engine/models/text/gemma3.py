@@ -9,10 +9,12 @@ from typing import Annotated
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.layers.blocks import BlockSpec, SandwichBlock
-from engine.layers.feed_forward import GEGLU
+from engine.layers.attention import NormedAttention
+from engine.layers.blocks import SandwichBlock
+from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
+from engine.layers.spec import GEGLU, AttentionSpec
 from engine.layers.step import Pass
 from engine.models.decoder import ROPE_BASE, Decoder, DecoderParams
 from engine.weights.bind import Name
@@ -27,7 +29,7 @@ class Params(DecoderParams):
     """Hyperparameters by their GGUF keys."""
 
     window: Annotated[int, Meta("attention.sliding_window", Range(0, (1 << 31) - 1))] = 0
-    rms_eps: Annotated[float, Meta("attention.layer_norm_rms_epsilon", EPSILON)] = 1e-6
+    eps: Annotated[float, Meta("attention.layer_norm_rms_epsilon", EPSILON)] = 1e-6
     key_length: Annotated[int, Meta("attention.key_length", Range(1, 1 << 16))] = 256
     rope_base: Annotated[float, Meta("rope.freq_base", ROPE_BASE)] = 1e6
     rope_base_local: Annotated[float, Meta("rope.freq_base_swa", ROPE_BASE)] = 1e4
@@ -37,7 +39,7 @@ class Params(DecoderParams):
     def scale(self) -> float:
         """What scores are multiplied by; the 27B model scales by its embedding instead."""
         if self.n_layer == LAYERS_27B:
-            return 1 / sqrt(self.n_embd / self.n_head)
+            return 1 / sqrt(self.n_embd / self.n_head(0))
         return 1 / sqrt(self.head_dim)
 
     def is_global(self, i: int) -> bool:
@@ -60,7 +62,7 @@ class Weights:
     """The whole model's tensors."""
 
     embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[SandwichBlock], Name("blk")]
+    blocks: Annotated[list[SandwichBlock[NormedAttention, FeedForward]], Name("blk")]
     norm: Annotated[RMSNorm, Name("output_norm")]
     output: Annotated[Linear, Name("output", alt="token_embd")]
 
@@ -68,10 +70,13 @@ class Weights:
 class Model(Decoder[Params, Weights]):
     """Layers differ in what they see and how they turn."""
 
-    def spec(self, i: int) -> BlockSpec:
-        params = self.params
-        attention = replace(params.attention(params.layer_rope(i)), scale=params.scale)
-        return BlockSpec(attention, GEGLU, params.rms_eps)
+    gated = GEGLU
+
+    def rope(self, i: int) -> RopeParams:
+        return self.params.layer_rope(i)
+
+    def attention(self, i: int) -> AttentionSpec:
+        return replace(super().attention(i), scale=self.params.scale)
 
     def window(self, i: int) -> int | None:
         return None if self.params.is_global(i) else self.params.window or None

@@ -6,12 +6,15 @@ converter permutes q and k.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated
 
 from engine.errors import UnsupportedModel
-from engine.layers.blocks import BlockSpec, PreNormBlock
-from engine.layers.feed_forward import SWIGLU
+from engine.layers.attention import SelfAttention
+from engine.layers.blocks import PreNormBlock
+from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.rope import RopeParams
 from engine.models.constants import Constant, Values
 from engine.models.decoder import Decoder, DecoderParams
 from engine.weights.bind import Name
@@ -36,7 +39,7 @@ class Weights:
     """The whole model's tensors."""
 
     embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[PreNormBlock], Name("blk")]
+    blocks: Annotated[list[PreNormBlock[SelfAttention, FeedForward]], Name("blk")]
     norm: Annotated[RMSNorm, Name("output_norm")]
     output: Annotated[Linear, Name("output", alt="token_embd")]
 
@@ -48,9 +51,13 @@ class Model(Decoder[Params, Weights]):
         if params.n_expert:
             raise UnsupportedModel("llama with experts", str(params.n_expert), ["dense models"])
         super().__init__(params, weights, constants)
-        factors = constants.get(FACTORS)
-        rope = params.rope(neox=False, factors=None if factors is None else tuple(factors.tolist()))
-        self._spec = BlockSpec(params.attention(rope), SWIGLU, params.rms_eps)
 
-    def spec(self, i: int) -> BlockSpec:
-        return self._spec
+    @cached_property
+    def turned(self) -> RopeParams:
+        """By factors where the file has them."""
+        factors = self.constants.get(FACTORS)
+        by_pair = None if factors is None else tuple(factors.tolist())
+        return self.params.rope(neox=False, factors=by_pair)
+
+    def rope(self, i: int) -> RopeParams:
+        return self.turned

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from engine.graph import ops
-from engine.graph.tensor import Tensor
-from engine.layers.attention import AttentionSpec, SelfAttention
-from engine.layers.blocks import BlockSpec
+from engine.layers.attention import SelfAttention
+from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
-from engine.layers.feed_forward import SWIGLU, FeedForward
+from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
-from engine.layers.step import LayerCache, Pass, Temperature
+from engine.layers.rope import RopeParams
+from engine.layers.spec import AttentionSpec, BlockSpec
+from engine.layers.step import Temperature
 from engine.models.decoder import Decoder, DecoderParams
 from engine.models.kept import Cells, Chunk, Kept
 from engine.weights.bind import Name
@@ -39,14 +39,6 @@ class Params(DecoderParams):
         """Whether layer i turns queries and keys, and sees no further than its chunk."""
         return (i + 1) % NO_ROPE_EVERY != 0
 
-    def layer_attention(self, i: int) -> AttentionSpec:
-        """Where nothing turns, queries rise with their position."""
-        if self.has_rope(i):
-            eps = None if self.n_expert == EXPERTS_OF_MAVERICK else self.rms_eps
-            return replace(self.attention(self.rope(neox=False)), turned_eps=eps)
-        temperature = Temperature(self.rise, self.floor, offset=1)
-        return replace(self.attention(None), temperature=temperature)
-
     def problem(self) -> str:
         """What does not go together."""
         if self.n_expert and not 1 <= self.n_used <= self.n_expert:
@@ -55,36 +47,11 @@ class Params(DecoderParams):
 
 
 @dataclass(frozen=True)
-class Block:
-    """x += A(norm x); x += F(norm x), with experts where the file has them."""
-
-    attn_norm: Annotated[RMSNorm, Name("attn_norm")]
-    attn: SelfAttention
-    ffn_norm: Annotated[RMSNorm, Name("ffn_norm")]
-    ffn: Experts | FeedForward
-
-    def __call__(
-        self, x: Tensor, i: int, p: Pass, spec: BlockSpec, cache: LayerCache | None, last: bool
-    ) -> Tensor:
-        """x [E, T] -> [E, T] in layer i; in the `last` one only the wanted [E, n_outputs]."""
-        h = self.attn(self.attn_norm(x, spec.eps, "attn_norm", i), i, p, spec.attention, cache)
-        if last:
-            h, x = p.prune(h), p.prune(x)
-        x = ops.add(p.changes.of(h, i, "attention"), x).named("ffn_inp", i)
-        h = self.ffn_norm(x, spec.eps, "ffn_norm", i)
-        if isinstance(self.ffn, Experts):
-            h = self.ffn(h, i, spec.gated, spec.used)
-        else:
-            h = self.ffn(h, i, spec.gated)
-        return ops.add(p.changes.of(h, i, "feed_forward"), x).named("l_out", i)
-
-
-@dataclass(frozen=True)
 class Weights:
     """The whole model's tensors."""
 
     embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[Block], Name("blk")]
+    blocks: Annotated[list[PreNormBlock[SelfAttention, Experts | FeedForward]], Name("blk")]
     norm: Annotated[RMSNorm, Name("output_norm")]
     output: Annotated[Linear, Name("output", alt="token_embd")]
 
@@ -92,9 +59,19 @@ class Weights:
 class Model(Decoder[Params, Weights]):
     """Layers differ in what they see, how they turn, and whether they have experts."""
 
+    def rope(self, i: int) -> RopeParams | None:
+        return self.params.rope(neox=False) if self.params.has_rope(i) else None
+
+    def attention(self, i: int) -> AttentionSpec:
+        """Where nothing turns, queries rise with their position."""
+        params, attention = self.params, super().attention(i)
+        if params.has_rope(i):
+            eps = None if params.n_expert == EXPERTS_OF_MAVERICK else params.eps
+            return replace(attention, turned_eps=eps)
+        return replace(attention, temperature=Temperature(params.rise, params.floor, offset=1))
+
     def spec(self, i: int) -> BlockSpec:
-        params = self.params
-        return BlockSpec(params.layer_attention(i), SWIGLU, params.rms_eps, params.n_used)
+        return replace(super().spec(i), used=self.params.n_used)
 
     def kept(self) -> Sequence[Kept]:
         cells = [cells for cells in super().kept() if isinstance(cells, Cells)]

@@ -4,16 +4,13 @@ Mistral AI 2025; tensor names and keys by the GGUF spec. Pairs are (2i, 2i+1): t
 permutes q and k.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import log
 from typing import Annotated
 
-from engine.layers.blocks import BlockSpec
-from engine.layers.feed_forward import SWIGLU
 from engine.layers.rope import RopeParams
+from engine.layers.spec import AttentionSpec
 from engine.layers.step import Temperature
-from engine.models.constants import Values
 from engine.models.decoder import Decoder, DecoderParams
 from engine.models.text.llama import Weights
 from engine.weights.params import Meta, Range
@@ -55,10 +52,8 @@ class Params(DecoderParams):
 class Model(Decoder[Params, Weights]):
     """All layers are alike."""
 
-    def __init__(self, params: Params, weights: Weights, constants: Mapping[str, Values]) -> None:
-        super().__init__(params, weights, constants)
-        attention = replace(params.attention(params.turned()), temperature=params.temperature())
-        self._spec = BlockSpec(attention, SWIGLU, params.rms_eps)
+    def rope(self, i: int) -> RopeParams:
+        return self.params.turned()
 
-    def spec(self, i: int) -> BlockSpec:
-        return self._spec
+    def attention(self, i: int) -> AttentionSpec:
+        return replace(super().attention(i), temperature=self.params.temperature())

@@ -11,9 +11,12 @@ from typing import Annotated
 from engine.errors import ShapeError
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.layers.blocks import BlockSpec, PreNormBlock
-from engine.layers.feed_forward import SWIGLU, FeedForward
+from engine.layers.attention import SelfAttention
+from engine.layers.blocks import PreNormBlock
+from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.rope import RopeParams
+from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass
 from engine.models.constants import Constant, Values
 from engine.models.decoder import Decoder, DecoderParams
@@ -106,7 +109,7 @@ class CrossBlock:
         mixed = p.by_head(mixed, i, attention.n_head)
         h = ops.mul(self.o(mixed, "attn_out", i), ops.tanh(self.attn_gate))
         x = ops.add(p.changes.of(h, i, "attention"), x).named("ffn_inp", i)
-        h = self.ffn(self.ffn_norm(x, spec.eps, "ffn_norm", i), i, spec.gated)
+        h = self.ffn(self.ffn_norm(x, spec.eps, "ffn_norm", i), i, spec)
         h = ops.mul(ops.mul(h, ops.tanh(self.ffn_gate)), p.sees)
         return ops.add(p.changes.of(h, i, "feed_forward"), x).named("l_out", i)
 
@@ -116,7 +119,7 @@ class Weights:
     """The whole model's tensors."""
 
     embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[PreNormBlock | CrossBlock], Name("blk")]
+    blocks: Annotated[list[PreNormBlock[SelfAttention, FeedForward] | CrossBlock], Name("blk")]
     norm: Annotated[RMSNorm, Name("output_norm")]
     output: Annotated[Linear, Name("output", alt="token_embd")]
 
@@ -131,15 +134,15 @@ class Model(Decoder[Params, Weights]):
             problem = f"are {sorted(params.cross)}, the tensors make {made}"
             raise ShapeError("attention.cross_attention_layers", problem)
         factors = constants.get(FACTORS)
-        rope = params.rope(neox=False, factors=None if factors is None else tuple(factors.tolist()))
-        self._spec = BlockSpec(params.attention(rope), SWIGLU, params.rms_eps)
+        by_pair = None if factors is None else tuple(factors.tolist())
+        self._rope = params.rope(neox=False, factors=by_pair)
 
-    def spec(self, i: int) -> BlockSpec:
-        return self._spec
+    def rope(self, i: int) -> RopeParams:
+        return self._rope
 
     def kept(self) -> Sequence[Kept]:
         """Tokens in most layers, rows of pictures in the others."""
-        a, params = self._spec.attention, self.params
+        a, params = self.attention(0), self.params
         tokens = Cells(a.head_dim, a.head_dim, a.n_head_kv, a.rope)
         pictures = Encoded(a.head_dim, a.head_dim, a.n_head_kv, params.picture_rows)
         return [pictures if i in params.cross else tokens for i in range(params.n_layer)]

@@ -3,15 +3,14 @@
 Qwen Team 2024; tensor names and keys by the GGUF spec.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from engine.layers.blocks import BlockSpec, PreNormBlock
-from engine.layers.feed_forward import SWIGLU
+from engine.layers.attention import SelfAttention
+from engine.layers.blocks import PreNormBlock
+from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
-from engine.models.constants import Values
 from engine.models.decoder import Decoder, DecoderParams
 from engine.weights.bind import Name
 
@@ -30,7 +29,7 @@ class Weights:
     """The whole model's tensors."""
 
     embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[PreNormBlock], Name("blk")]
+    blocks: Annotated[list[PreNormBlock[SelfAttention, FeedForward]], Name("blk")]
     norm: Annotated[RMSNorm, Name("output_norm")]
     output: Annotated[Linear, Name("output", alt="token_embd")]
 
@@ -38,10 +37,5 @@ class Weights:
 class Model(Decoder[Params, Weights]):
     """All layers are alike."""
 
-    def __init__(self, params: Params, weights: Weights, constants: Mapping[str, Values]) -> None:
-        super().__init__(params, weights, constants)
-        attention = params.attention(params.turned())
-        self._spec = BlockSpec(attention, SWIGLU, params.rms_eps)
-
-    def spec(self, i: int) -> BlockSpec:
-        return self._spec
+    def rope(self, i: int) -> RopeParams:
+        return self.params.turned()

@@ -8,17 +8,15 @@ from typing import Annotated
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.layers.attention import NormedAttention
-from engine.layers.blocks import BlockSpec, PreNormBlock
-from engine.layers.feed_forward import SWIGLU
-from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams, Sections
 from engine.layers.step import LayerCache, Pass
 from engine.models.decoder import Decoder
 from engine.models.text import qwen2vl
 from engine.models.text.qwen2vl import four
-from engine.weights.bind import Name
+from engine.models.text.qwen3 import Weights
 from engine.weights.params import COUNT, Meta, Range
+
+__all__ = ["Model", "Params", "Weights"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,23 +30,6 @@ class Params(qwen2vl.Params):
         return replace(super().turned(), sections=sections)
 
 
-@dataclass(frozen=True)
-class Block(PreNormBlock):
-    """As in Qwen3."""
-
-    attn: NormedAttention
-
-
-@dataclass(frozen=True)
-class Weights:
-    """The whole model's tensors."""
-
-    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[Block], Name("blk")]
-    norm: Annotated[RMSNorm, Name("output_norm")]
-    output: Annotated[Linear, Name("output", alt="token_embd")]
-
-
 class Model(Decoder[Params, Weights]):
     """All layers are alike."""
 
@@ -56,9 +37,8 @@ class Model(Decoder[Params, Weights]):
     def n_deepstack(self) -> int | None:
         return self.params.n_deepstack if self.params.n_deepstack >= 0 else None
 
-    def spec(self, i: int) -> BlockSpec:
-        params = self.params
-        return BlockSpec(params.attention(params.turned()), SWIGLU, params.rms_eps)
+    def rope(self, i: int) -> RopeParams:
+        return self.params.turned()
 
     def layer(self, x: Tensor, i: int, p: Pass, cache: LayerCache | None) -> Tensor:
         """As any, and behind it what pictures bring for it."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from math import inf, nan
 from pathlib import Path
+from types import UnionType
 from typing import get_args, get_origin, get_type_hints
 
 import gguf
@@ -38,13 +39,16 @@ KINDS = {int: ValueType.INT64, float: ValueType.FLOAT64, str: ValueType.STRING}
 
 
 def keys(architecture: str) -> Iterator[tuple[type, Meta]]:
-    """Type and marker of every metadata key that its params declare, but those of arrays."""
+    """Type and marker of every metadata key that its params declare, but those of arrays alone."""
     params = find(architecture).Params
     hints = get_type_hints(params, include_extras=True)
     for field in fields(params):  # type: ignore[arg-type]
         kind, *extra = get_args(hints[field.name])
-        if get_origin(kind) is not tuple:
-            yield kind, next(e for e in extra if isinstance(e, Meta))
+        meta = next(e for e in extra if isinstance(e, Meta))
+        if get_origin(kind) is UnionType:
+            kind = get_args(kind)[-1]
+        if get_origin(kind) is not tuple or meta.by_layer:
+            yield get_args(kind)[0] if meta.by_layer else kind, meta
 
 
 def values(kind: type, meta: Meta) -> list[object]:

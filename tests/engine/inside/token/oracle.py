@@ -105,7 +105,7 @@ def said(model: Model, residuals: list[np.ndarray], ids: np.ndarray | None = Non
     loaded = model.loaded
     x = np.stack([one.reshape(-1) for one in residuals]).astype(np.float64)
     params = loaded.built.model.params
-    x = x / np.sqrt((x * x).mean(1, keepdims=True) + params.rms_eps)
+    x = x / np.sqrt((x * x).mean(1, keepdims=True) + params.eps)
     x *= model.tensor("output_norm.weight")
     tied = "output.weight" not in loaded.file.tensors
     name = "token_embd.weight" if tied else "output.weight"

@@ -9,9 +9,11 @@ from typing import Annotated
 from engine.graph import ops
 from engine.graph.tensor import Tensor
 from engine.layers.attention import NormedAttention
-from engine.layers.blocks import BlockSpec, PreNormBlock
-from engine.layers.feed_forward import GEGLU, FeedForward
+from engine.layers.blocks import PreNormBlock
+from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.rope import RopeParams
+from engine.layers.spec import GEGLU, BlockSpec
 from engine.layers.step import LayerCache, Pass
 from engine.models.constants import Constant
 from engine.models.decoder import Decoder, DecoderParams
@@ -33,13 +35,6 @@ class Params(DecoderParams):
 
 
 @dataclass(frozen=True)
-class AttentionBlock(PreNormBlock):
-    """With norms of queries and keys."""
-
-    attn: NormedAttention
-
-
-@dataclass(frozen=True)
 class PlainBlock:
     """x += F(norm x), of one token alone."""
 
@@ -50,7 +45,7 @@ class PlainBlock:
         self, x: Tensor, i: int, p: Pass, spec: BlockSpec, cache: LayerCache | None, last: bool
     ) -> Tensor:
         x = p.prune(x) if last else x
-        h = self.ffn(self.ffn_norm(x, spec.eps, "ffn_norm", i), i, spec.gated)
+        h = self.ffn(self.ffn_norm(x, spec.eps, "ffn_norm", i), i, spec)
         return ops.add(h, x).named("l_out", i)
 
 
@@ -60,7 +55,7 @@ class Weights:
 
     embedding: Annotated[Embedding, Name("token_embd", rows=True)]
     tide: Annotated[Embedding, Name("tide", rows=True)]
-    blocks: Annotated[list[AttentionBlock | PlainBlock], Name("blk")]
+    blocks: Annotated[list[PreNormBlock[NormedAttention, FeedForward] | PlainBlock], Name("blk")]
     norm: Annotated[RMSNorm, Name("output_norm")]
     output: Annotated[Linear, Name("output", alt="token_embd")]
 
@@ -68,10 +63,10 @@ class Weights:
 class Model(Decoder[Params, Weights]):
     """Layers by their number; i mod 4 = 2 keeps nothing."""
 
-    def spec(self, i: int) -> BlockSpec:
-        params = self.params
-        rope = params.rope(neox=True) if i % 2 == 0 else None
-        return BlockSpec(params.attention(rope), GEGLU, params.rms_eps)
+    gated = GEGLU
+
+    def rope(self, i: int) -> RopeParams | None:
+        return self.params.rope(neox=True) if i % 2 == 0 else None
 
     def window(self, i: int) -> int | None:
         return self.params.window if i == 0 else None

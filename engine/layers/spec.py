@@ -1,0 +1,60 @@
+"""The numbers of one block, made by an architecture's params: all that its layers know of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.graph import ops
+from engine.graph.tensor import Tensor
+from engine.layers.rope import RopeParams
+from engine.layers.step import Temperature
+
+
+@dataclass(frozen=True)
+class AttentionSpec:
+    """Of attention; `rope` None leaves queries and keys as they are.
+
+    `scale` multiplies scores, `softcap` c > 0 bounds them by c tanh(s / c). `eps` belongs to the
+    norms of queries and keys, `turned_eps` to those without weights that follow the turning,
+    `value_eps` to one of values; queries are multiplied by their `temperature` last.
+    """
+
+    n_head: int
+    n_head_kv: int
+    head_dim: int
+    scale: float
+    eps: float
+    rope: RopeParams | None
+    turned_eps: float | None = None
+    value_eps: float | None = None
+    temperature: Temperature | None = None
+    softcap: float = 0.0
+
+
+@dataclass(frozen=True)
+class GatedActivation:
+    """An activation of gate and up, f32 [F, T] each, or of one alone; what its result is called."""
+
+    activation: Callable[[Tensor, Tensor | None], Tensor]
+    name: str
+
+
+SWIGLU = GatedActivation(ops.silu, "ffn_swiglu")
+GEGLU = GatedActivation(ops.gelu, "ffn_geglu")
+GELU = GatedActivation(ops.gelu, "ffn_gelu")
+
+
+@dataclass(frozen=True)
+class BlockSpec:
+    """Of a block: its attention, its feed-forward's activation, what its norms add; `used` counts
+    the experts that a token meets, where there are.
+
+    Norms behind attention and feed-forward add `post_eps` where they have another; what both give
+    is multiplied by `residual`.
+    """
+
+    attention: AttentionSpec
+    gated: GatedActivation
+    eps: float
+    used: int = 0
+    post_eps: float | None = None
+    residual: float = 1.0
