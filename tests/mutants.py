@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.engine.models.text.rows import ROWS
 from tests.program import ROOT
 
 COPIED = ("app", "engine", "kernels_cl", "resources", "tests", "pyproject.toml", "README.md")
@@ -31,7 +32,7 @@ class Mutant(NamedTuple):
     tests: str
 
 
-MUTANTS = (
+OTHERS = (
     Mutant(
         "kernel: RMS norm without its epsilon",
         "kernels_cl/norm.cl",
@@ -161,6 +162,13 @@ MUTANTS = (
     ),
 )
 
+ROW_TEST = "tests/engine/models/text/test_rows.py::test_on_the_host[{}]"
+OF_ROWS = (
+    Mutant(f"architecture: {row.name}", *row.fault, tests=ROW_TEST.format(row.name))
+    for row in ROWS.values()
+)
+MUTANTS = (*OTHERS, *OF_ROWS)
+
 
 def copied(folder: Path) -> Path:
     """The tree as it stands, without what was built."""
@@ -217,9 +225,8 @@ def main() -> int:
     survived = 0
     with tempfile.TemporaryDirectory(prefix="cutaway-mutants-") as folder:
         tree = copied(Path(folder))
-        for tests in dict.fromkeys(mutant.tests for mutant in chosen):
-            if failed := failing(tree, tests):
-                raise SystemExit(f"{failed} fails without a mutant")
+        if failed := failing(tree, " ".join(dict.fromkeys(m.tests for m in chosen))):
+            raise SystemExit(f"{failed} fails without a mutant")
         for mutant in chosen:
             by = caught(tree, mutant)
             survived += not by

@@ -1,0 +1,50 @@
+"""llama.cpp's converter, called in process. `LLAMA_CPP` names its folder, as its source has it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(os.environ.get("LLAMA_CPP", "."))
+# Before `gguf` is imported: the converter needs the one that comes with it.
+sys.path[:0] = [str(SOURCE), str(SOURCE / "gguf-py")]
+
+import gguf  # noqa: E402
+
+from tests.goldens.text.recipe import Recipe, V  # noqa: E402
+
+
+def convert(folder: Path, out: Path, recipe: Recipe) -> None:
+    """A saved model to a GGUF file of float32 tensors with a vocabulary of single characters.
+
+    The converter knows tokenizers by their hash, so it is given none.
+    """
+    from conversion import get_model_class
+
+    config_path = folder / "config.json"
+    config = recipe.edit(json.loads(config_path.read_text()))
+    config_path.write_text(json.dumps(config))
+    kind = get_model_class(config["architectures"][0])
+    more: dict[str, Any] = dict(recipe.convert)
+    if recipe.hparams:
+        more["hparams"] = config
+    converter = kind(folder, gguf.LlamaFileType.ALL_F32, out, eager=True, **more)
+    inner = getattr(converter, "impl", converter)
+    inner.set_vocab = lambda: _vocabulary(inner.gguf_writer)
+    converter.write()
+
+
+def _vocabulary(writer: gguf.GGUFWriter) -> None:
+    """Byte-level BPE without merges: printed characters, none with a meaning of its own."""
+    tokens = [chr(33 + i) for i in range(94)] + ["Ġ", "Ċ"]
+    assert len(tokens) == V
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(tokens)
+    writer.add_token_types([gguf.TokenType.NORMAL] * V)
+    writer.add_token_merges(["! !"])
+    writer.add_eos_token_id(2)
+    writer.add_add_bos_token(False)

@@ -1,0 +1,1 @@
+"""One module a family; each has `RECIPES`, by row."""
