@@ -5,6 +5,7 @@ in several dimensions follow Qwen2-VL (Wang et al. 2024) and Qwen3-VL, in ggml's
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, floor, log, pi
 from typing import Literal
 
@@ -139,3 +140,33 @@ class Sections:
         starts = np.cumsum((0, *self.sizes))
         own: NDArray[np.int_] = sector - starts[self.planes(pair)]
         return own
+
+
+_BLOCK = 256
+
+
+def step_table(params: RopeParams, positions: Ints, places: Ints | None) -> NDArray[np.float32]:
+    """The table of a step's positions [T], or of its places [4, T] where sections turn by them."""
+    if params.sections is None or places is None:
+        return _rows(params, positions)
+    if (places == places[0]).all():  # text alone
+        return _rows(params, places[0])
+    return params.table(places)
+
+
+def _rows(params: RopeParams, positions: Ints) -> NDArray[np.float32]:
+    """`params.table(positions)`, looked up: neighbours are asked for one after the other."""
+    if len(positions) == 1:  # a token of an answer: quickly
+        block, row = divmod(int(positions[0]), _BLOCK)
+        return _block(params, block)[row : row + 1]
+    blocks = positions // _BLOCK
+    rows = np.empty((len(positions), params.n_rot), np.float32)
+    for block in np.unique(blocks):
+        there = blocks == block
+        rows[there] = _block(params, int(block))[positions[there] % _BLOCK]
+    return rows
+
+
+@lru_cache(maxsize=32)
+def _block(params: RopeParams, block: int) -> NDArray[np.float32]:
+    return params.table(np.arange(block * _BLOCK, (block + 1) * _BLOCK, dtype=np.int32))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from engine.kvcache.encoded import EncodedStep
 from engine.kvcache.states import StateStep
 from engine.layers import hadamard
 from engine.layers.change import UNCHANGED, Changes
-from engine.layers.rope import RopeParams
+from engine.layers.rope import RopeParams, step_table
 
 Array = NDArray[np.generic]
 
@@ -174,7 +173,7 @@ class Pass:
             params,
             F32,
             (params.n_rot, self.n_tokens),
-            lambda s: _rope_table(params, s),
+            lambda s: step_table(params, s.positions, s.places),
             name=f"inp_rope_{params.base:g}",
         )
         return ops.rope(x, table, params.neox)
@@ -345,36 +344,6 @@ def _seen(step: Step) -> EncodedStep:
 def _state(step: Step) -> StateStep:
     assert step.states is not None
     return step.states
-
-
-_BLOCK = 256
-
-
-@lru_cache(maxsize=32)
-def _rope_block(params: RopeParams, block: int) -> NDArray[np.float32]:
-    return params.table(np.arange(block * _BLOCK, (block + 1) * _BLOCK, dtype=np.int32))
-
-
-def _rope_table(params: RopeParams, step: Step) -> NDArray[np.float32]:
-    places = step.places
-    if params.sections is None or places is None:
-        return _rope_rows(params, step.positions)
-    if (places == places[0]).all():  # text alone
-        return _rope_rows(params, places[0])
-    return params.table(places)
-
-
-def _rope_rows(params: RopeParams, positions: NDArray[np.int32]) -> NDArray[np.float32]:
-    """`params.table(positions)`, looked up: neighbours are asked for one after the other."""
-    if len(positions) == 1:  # a token of an answer: quickly
-        block, row = divmod(int(positions[0]), _BLOCK)
-        return _rope_block(params, block)[row : row + 1]
-    blocks = positions // _BLOCK
-    rows = np.empty((len(positions), params.n_rot), np.float32)
-    for block in np.unique(blocks):
-        there = blocks == block
-        rows[there] = _rope_block(params, int(block))[positions[there] % _BLOCK]
-    return rows
 
 
 def _cached(cache: Tensor, new: Tensor, ids: Tensor, heads: int, n_cells: int) -> Tensor:
