@@ -1,18 +1,26 @@
-"""`cutaway compare`: every result of a step against the host, and the first that deviates."""
+"""`cutaway compare`: every result of a step against the host, or of one text against another."""
 
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
-import msgspec
-
+from app.terminal.compared import as_json, text_lines
 from app.terminal.options import add_engine_options, engine_options
 from app.terminal.table import table
 from app.terminal.text import print_json
-from engine.protocol import Compare, Compared, ComparedResult
+from engine.protocol import (
+    Compare,
+    Compared,
+    ComparedResult,
+    ComparedText,
+    CompareTexts,
+    Request,
+    TextsCompared,
+)
 
 NAME = "compare"
-HELP = "compare what devices compute with the host, operation by operation"
+HELP = "compare what devices compute with the host, or two texts, operation by operation"
 TEXT = "The capital of France is Paris. What do people eat there, and what do they read on Sundays?"
 OWN = ("device",)
 
@@ -22,6 +30,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
     parser.add_argument(
         "-p", "--prompt", metavar="TEXT", default=TEXT, help="the text (a short one)"
+    )
+    parser.add_argument(
+        "--against",
+        metavar="TEXT",
+        help="compare with what the same device computes for this text, not with the host",
     )
     parser.add_argument(
         "--device",
@@ -35,7 +48,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints what deviates, or the nearest to it. Returns 1 where something deviates.
+    """Prints what deviates, or the nearest to it. Returns 1 where something deviates from the host;
+    two texts may differ.
 
     Raises BadSetting, ModelNotFound, RemoteError, WorkerDied.
     """
@@ -43,18 +57,31 @@ def run(args: argparse.Namespace) -> int:
     from app.terminal.engine import CommandEngine
 
     path, options = resolve(args.model), engine_options(args, without=OWN)
-    told: dict[str, Compared] = {}
+    told: dict[str, Compared | TextsCompared] = {}
     for device in dict.fromkeys(args.device or [None]):
         with CommandEngine(path, replace(options, device=device)) as engine:
             loaded = engine.start()
-            compared = engine.get(Compare(engine.worker.new_id(), prompt=args.prompt))
+            compared: Compared | TextsCompared = engine.get(_request(engine.worker.new_id(), args))
         told[device or loaded.device] = compared
         if not args.json:
-            for line in _lines(device or loaded.device, compared, args.all):
+            for line in _told(device or loaded.device, compared, args.all):
                 print(line)
     if args.json:
-        print_json({name: msgspec.to_builtins(one) for name, one in told.items()})
-    return int(any(one.first is not None for one in told.values()))
+        print_json({name: as_json(one) for name, one in told.items()})
+    return int(any(isinstance(one, Compared) and one.first is not None for one in told.values()))
+
+
+def _request(number: int, args: argparse.Namespace) -> Request[Any]:
+    if args.against is None:
+        return Compare(number, prompt=args.prompt)
+    text, other = (ComparedText(prompt=text) for text in (args.prompt, args.against))
+    return CompareTexts(number, text, other)
+
+
+def _told(device: str, compared: Compared | TextsCompared, everything: bool) -> Iterator[str]:
+    if isinstance(compared, TextsCompared):
+        return text_lines(device, compared, everything)
+    return _lines(device, compared, everything)
 
 
 def _lines(device: str, compared: Compared, everything: bool) -> Iterator[str]:

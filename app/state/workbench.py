@@ -28,6 +28,7 @@ from app.state.tensors.comparison import ComparisonState
 from app.state.tensors.probes import ProbesState
 from app.state.tensors.results import ResultsState
 from app.state.tensors.tensors import TensorsState
+from app.state.tensors.texts import TextsState
 from app.state.token.token import TokenState
 from app.state.trial.trial import TrialState
 from app.work import close_jobs
@@ -91,6 +92,7 @@ class Workbench(QObject):
         self.tensors = TensorsState(self.client, self.file, self.selection, results, self)
         self.probes = ProbesState(self.client, self.chat.live, self)
         self.comparison = ComparisonState(self.client, self.session, self.chat, self)
+        self.texts = TextsState(self.client, self.session, self.chat, self)
         self.cells = CellsState(self.client, self.session, self)
         notices = (self.preferences.notice, self.preferences.folder_problem, self._store.notice)
         self.notices = [notice for notice in notices if notice]

@@ -77,8 +77,14 @@ def surface(widget: QWidget, name: str) -> None:
 
 
 def _enter_clicks(button: QAbstractButton, event: QKeyEvent) -> bool:
-    """Let Enter click a button; outside of dialogs Qt lets only Space."""
+    """Let Enter click a button; outside of dialogs Qt lets only Space. With Ctrl, Shift or Alt it
+    is a shortcut, of something else.
+    """
     enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+    enter &= event.modifiers() in (
+        Qt.KeyboardModifier.NoModifier,
+        Qt.KeyboardModifier.KeypadModifier,
+    )
     if enter:
         button.click()
     return enter

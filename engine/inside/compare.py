@@ -5,7 +5,6 @@ computes each of these results from those before it as the devices have them, so
 where it is made and nowhere else.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -13,11 +12,11 @@ import numpy as np
 
 from engine.errors import BadSetting, Cancelled, CannotProbe
 from engine.graph.arrays import decode, raw_array
-from engine.graph.graph import Graph
 from engine.graph.op import VIEW_OPS, Op
 from engine.graph.ops.rows import SetRows
 from engine.graph.tensor import Role, Tensor
 from engine.inside.live import layer_of
+from engine.inside.observed import CaughtStep, is_too_large, observed
 from engine.inside.reference import HostStep
 from engine.inside.tolerance import most_of
 from engine.protocol import Compare, Compared, ComparedResult, Generate, Phase, Progress
@@ -25,37 +24,11 @@ from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item
 from engine.runner.prompt import make_prompt
 from engine.runner.sequence import Sequenced
-from engine.runner.stepper import Extras
-from engine.scheduler.outline import Outline
-from engine.scheduler.probes import Probed, Probes, ResultKey, named_results
-from engine.scheduler.record import Recorder, Values
+from engine.scheduler.probes import Probed
 from engine.selftest.check import compare as compare_numbers
 
 MOST_TOKENS = 32
 """Of the prompt's step: as many as a bucket has, so that nothing is padding."""
-
-
-@dataclass(frozen=True)
-class ChosenResults(Probes):
-    """Results by their keys."""
-
-    keys: frozenset[ResultKey] = frozenset()
-
-    def __bool__(self) -> bool:
-        return bool(self.keys)
-
-    def of(self, graph: Graph) -> Iterator[tuple[ResultKey, Tensor]]:
-        return ((key, node) for key, node in named_results(graph) if key in self.keys)
-
-
-class _Caught(Recorder):
-    """What a step was planned as, and with which inputs."""
-
-    made: Outline
-    inputs: Values
-
-    def given(self, made: Outline, inputs: Values) -> None:
-        self.made, self.inputs = made, {tensor: array.copy() for tensor, array in inputs.items()}
 
 
 def compare(
@@ -103,9 +76,9 @@ class _Comparing:
         n = 1 << (len(tokens).bit_length() - 1)
         while True:
             try:
-                self._run(tokens[:n])
+                observed(self.sequence, tokens[:n])
             except CannotProbe as refused:
-                if not refused.too_large or n == 1:
+                if not is_too_large(refused, n):
                     raise
                 n //= 2
             else:
@@ -115,35 +88,13 @@ class _Comparing:
 
     def step(self, phase: Phase, part: Sequence[Item]) -> Iterator[ComparedResult]:
         """Compute the part on the devices, and everything once more on the host."""
-        caught, found = self._run(part)
+        caught, step = observed(self.sequence, part)
         host = HostStep(self.model.opened.data, caught.inputs, self.caches)
-        yield from _Walk(self, phase, caught, found, host).rows()
-
-    def _run(self, part: Sequence[Item]) -> tuple[_Caught, list[Probed]]:
-        """The step twice: to learn what its launches leave, and with these results copied out."""
-        plain, caught = _Caught(), _Caught()
-        first = list(self.sequence.items)
-        self.sequence.begin(part, Extras(), plain)()
-        self.sequence.reuse([*first, part[0]])
-        step = self.sequence.begin(part, Extras(), caught, _left(plain.made))
-        step()
-        return caught, step.plan.probed()
+        yield from _Walk(self, phase, caught, step.plan.probed(), host).rows()
 
     def heed(self) -> None:
         if self.cancelled():
             raise Cancelled("the comparison")
-
-
-def _left(made: Outline) -> ChosenResults:
-    """What the launches leave in memory anyway: of each storage the first that has a name."""
-    written = {node.storage for part in made.splits for node in part.nodes}
-    makers = Counter(n.storage for n in made.graph.nodes if n.op not in VIEW_OPS)
-    found: dict[Tensor, ResultKey] = {}
-    for key, node in named_results(made.graph):
-        storage = node.storage
-        if storage in written and makers[storage] == 1 and node.nelements == storage.nelements:
-            found.setdefault(storage, key)
-    return ChosenResults(keys=frozenset(found.values()))
 
 
 @dataclass
@@ -164,7 +115,7 @@ class _Walk:
         self,
         comparing: _Comparing,
         phase: Phase,
-        caught: _Caught,
+        caught: CaughtStep,
         found: Sequence[Probed],
         host: HostStep,
     ) -> None:

@@ -77,10 +77,10 @@ def _more_rows(counts: Counts) -> Iterator[tuple[Count, Counts]]:
     """With more tokens and with more outputs; where there are as many of both, tokens count all."""
     tokens, outputs, cells = counts
     if outputs == tokens:
-        yield _tokens, Counts(2 * tokens, 2 * tokens, cells)
+        yield counts_tokens, Counts(2 * tokens, 2 * tokens, cells)
         return
-    yield _tokens, Counts(2 * tokens, outputs, cells)
-    yield _outputs, Counts(tokens, outputs + tokens, cells)
+    yield counts_tokens, Counts(2 * tokens, outputs, cells)
+    yield counts_outputs, Counts(tokens, outputs + tokens, cells)
 
 
 def _fewer_cells(counts: Counts) -> Iterator[tuple[Count, Counts]]:
@@ -91,11 +91,13 @@ def _fewer_cells(counts: Counts) -> Iterator[tuple[Count, Counts]]:
             yield partial(_cells, i), counts._replace(cells=fewer)
 
 
-def _tokens(counts: Counts) -> int:
+def counts_tokens(counts: Counts) -> int:
+    """Of a step its tokens."""
     return counts.tokens
 
 
-def _outputs(counts: Counts) -> int:
+def counts_outputs(counts: Counts) -> int:
+    """Of a step those of its tokens whose logits are wanted."""
     return counts.outputs
 
 

@@ -1,4 +1,4 @@
-"""A step on a device against the host: each result computed anew from what the device computed."""
+"""A step on a device against the host, and the steps of two texts against each other."""
 
 from typing import ClassVar, Literal
 
@@ -49,3 +49,67 @@ class Compare(Request[Compared], frozen=True):
 
     messages: list[ChatMessage] = []
     prompt: str | None = None
+
+
+class ComparedText(msgspec.Struct, frozen=True):
+    """A text, or a chat, whose last tokens are compared."""
+
+    messages: list[ChatMessage] = []
+    prompt: str | None = None
+
+
+class TokenPair(msgspec.Struct, frozen=True):
+    """A token of one text and the token of another that it is compared with: their places from 0
+    on, and what they say.
+    """
+
+    place: int
+    other_place: int
+    text: str
+    other_text: str
+
+
+class PairedResult(msgspec.Struct, frozen=True):
+    """A result as two texts have it, row by row of tokens that are pairs.
+
+    `error` is the NMSE, sum((b - a)^2) / sum(a^2) over all rows, and `cosine` that of all rows as
+    one vector; `errors` f32 [n] and `cosines` f32 [n] are of each row. `first_pair` is the pair of
+    the first of these n rows; the others follow. None and empty where its rows have other lengths.
+    """
+
+    name: str
+    occurrence: int
+    layer: int | None
+    device: str
+    first_pair: int
+    error: float | None
+    cosine: float | None
+    errors: bytes
+    cosines: bytes
+
+
+class TextsCompared(Reply, frozen=True):
+    """All results that both texts' last steps left, in the graph's order. `first` is the first that
+    is other by more than rounding makes it, None where none is.
+    """
+
+    rows: list[PairedResult]
+    first: int | None
+    pairs: list[TokenPair]
+
+
+class CompareTexts(Request[TextsCompared], frozen=True):
+    """Compare what the open model computes for the last tokens of one text with what it computes
+    for those of another.
+
+    Tokens are pairs from the start on as long as both texts are the same; of the rest the last is
+    the pair of the last, and so on backwards. Of the result that `numbers` names by name and
+    occurrence both texts' rows of pairs come before the reply as `ResultPart` of the steps 0 and 1,
+    [row length, pairs]. The context forgets what it held: the next answer reads its prompt anew.
+    """
+
+    stage: ClassVar[StageName] = "score"
+
+    text: ComparedText
+    other: ComparedText
+    numbers: tuple[str, int] | None = None

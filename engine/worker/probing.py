@@ -4,16 +4,19 @@ import numpy as np
 
 from engine.inside.compare import compare
 from engine.inside.results import result_parts
+from engine.inside.texts import compare_texts
 from engine.protocol import (
     CacheCells,
     CellsRead,
     Compare,
     Compared,
+    CompareTexts,
     DumpedStep,
     DumpResults,
     Progress,
     ReadCells,
     ResultsDumped,
+    TextsCompared,
 )
 from engine.runner.dump import dump
 from engine.runner.pictures.items import tokens_of
@@ -61,6 +64,16 @@ def _compare(service: Service, request: Compare) -> Compared:
     model, sequence = service.model
     for told in compare(model, sequence, request, service.asked_to_stop(request)):
         if isinstance(told, Compared):
+            return told
+        service.send(told)
+    raise AssertionError  # it ends with the reply
+
+
+@answers(CompareTexts)
+def _compare_texts(service: Service, request: CompareTexts) -> TextsCompared:
+    model, sequence = service.model
+    for told in compare_texts(model, sequence, request, service.asked_to_stop(request)):
+        if isinstance(told, TextsCompared):
             return told
         service.send(told)
     raise AssertionError  # it ends with the reply

@@ -40,33 +40,8 @@ class Numbers:
         return prod(self.dims[1:])
 
     @property
-    def planes(self) -> int:
-        """How many there are of dimensions 0 and 1."""
-        return prod(self.dims[2:])
-
-    @property
     def size(self) -> int:
         return prod(self.dims)
-
-    def plane(self, number: int) -> "Numbers":
-        """The rows of one plane alone."""
-        if self.planes == 1:
-            return self
-        first = number * self.dims[1]
-
-        def shifted(rows: range) -> range:
-            return range(first + rows.start, first + rows.stop, rows.step)
-
-        blocks = self.blocks
-        return Numbers(
-            self.name,
-            self.dims[:2],
-            self.type,
-            lambda rows, columns: self.read(shifted(rows), columns),
-            self.fmt,
-            None if blocks is None else lambda rows: blocks(shifted(rows)),
-            f"{self.where} plane {number}".strip(),
-        )
 
 
 def weight(file: WeightReader, name: str) -> Numbers:

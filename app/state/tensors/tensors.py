@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from app.client import EngineClient
 from app.engine import WeightReader
 from app.state.models.model import ModelState
-from app.state.selection import Selection, layer_of
+from app.state.selection import Selected, Selection, layer_of
 from app.state.tensors.items import TensorGroup, TensorItem
 from app.state.tensors.numbers import Numbers, weight
 from app.state.tensors.quantised import Loss, loss
@@ -60,6 +60,7 @@ class TensorsState(QObject):
         selection.changed.connect(self._follow)
         results.listed.connect(self.listed)
         self._path: Path | None = None
+        self._unlisted: Selected | None = None  # when numbers were shown that are in no list
         self._token: tuple[int, int] | None = None  # the word that a result was computed for
 
     @property
@@ -89,6 +90,15 @@ class TensorsState(QObject):
             self._selection.select_tensor(item.name, item.layer)
         else:
             self._selection.select_operation(item.name, item.layer)
+
+    def show_numbers(self, numbers: Numbers) -> None:
+        """Look at numbers that are in no list, until something else is selected."""
+        self._stop()
+        self.item = TensorItem(numbers.name, numbers.type, numbers.dims, None)
+        self.problem, self.numbers = "", numbers
+        self.statistics, self.loss, self.loss_problem = None, None, ""
+        self._unlisted = self._selection.now
+        self.opened.emit()
 
     def measure(self) -> None:
         """Find the statistics of the tensor, unless they are there or under way."""
@@ -162,6 +172,7 @@ class TensorsState(QObject):
 
     def _show(self, item: TensorItem) -> None:
         self._stop()
+        self._unlisted = None
         self.item, self.problem = item, ""
         self._token = self._selection.now.token
         self.statistics, self.loss, self.loss_problem = None, None, ""
@@ -181,7 +192,7 @@ class TensorsState(QObject):
     def _follow(self) -> None:
         """What is selected elsewhere is looked at here."""
         now = self._selection.now
-        if not self._shown:
+        if not self._shown or now == self._unlisted:
             return
         items = [item for group in self.groups for item in group.items]
         named = now.operation or now.tensor

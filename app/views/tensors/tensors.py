@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QHBoxLayout,
     QProgressBar,
-    QSpinBox,
     QSplitter,
     QStackedWidget,
     QTabBar,
@@ -18,18 +17,21 @@ from PySide6.QtWidgets import (
 )
 
 from app.state.models.model import shape_text
+from app.state.tensors.axes import sliced
 from app.state.tensors.numbers import Numbers
 from app.state.tensors.results import NO_WORD
 from app.state.tensors.saving import dump_text, save_csv, save_npy
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
+from app.views.tensors.axes import AxesBar
 from app.views.tensors.blocks import BlocksPage
 from app.views.tensors.cells import CellsPage
 from app.views.tensors.compare import ComparePage
 from app.views.tensors.grid import NumberGrid
 from app.views.tensors.probes import ProbesPage
 from app.views.tensors.summary import NormsPage, StatisticsPage
+from app.views.tensors.texts import TextsPage
 from app.views.tensors.tree import TensorTree
 from app.widgets.basics import Button, IconButton, label, scrolled, set_tone
 from app.widgets.controls.elided import ElidedLabel
@@ -42,7 +44,7 @@ from app.widgets.plots.levels import LevelSliders
 from app.work import Work
 
 PAGES = ("Numbers", "Heat map", "Spread", "Stats", "Blocks")
-KINDS = ("Weights", "Live probes", "Compare", "Cache")
+KINDS = ("Weights", "Live probes", "Compare", "Texts", "Cache")
 OF_ALL = ("Spread", "Stats")  # need every number
 LEAST_TREE, LEAST_RIGHT = 170, 260
 BESIDE = 520  # pixels from which on the tree stands beside the numbers, not above them
@@ -61,10 +63,8 @@ class TensorsView(QWidget):
         self.tree.opened.connect(self.show_picture)
         self._title = ElidedLabel(where=Qt.TextElideMode.ElideMiddle, size="strong")
         self._says = label(tone="quiet", size="small", wrap=True)
-        self.plane = QSpinBox()
-        self.plane.setAccessibleName("Plane of the tensor")
-        self.plane.setPrefix("Plane ")
-        self.plane.valueChanged.connect(self._show_plane)
+        self.axes = AxesBar()
+        self.axes.changed.connect(self._show_plane)
         self.tabs = _tabs("Ways to look at the tensor")
         self.grid = NumberGrid()
         self.heat = HeatMap("Heat map of the tensor", diverging=True)
@@ -86,6 +86,8 @@ class TensorsView(QWidget):
         self.probes = ProbesPage(bench.probes, bench.selection)
         self._probing, self._celled = bench.probes, bench.cells
         self.compare, self.cells = ComparePage(bench), CellsPage(bench.cells)
+        self.texts = TextsPage(bench)
+        self.texts.numbers_found.connect(self._show_found)
         self._lay_out()
         self.tabs.currentChanged.connect(self._turned)
         self.grid.pointed.connect(self._pointed)
@@ -119,10 +121,10 @@ class TensorsView(QWidget):
 
     def _look(self) -> None:
         """Only what is seen is asked for."""
-        at = self.kinds.currentIndex() if self.isVisible() else -1
-        self._state.shown(at == 0)
-        self._probing.shown(at == 1)
-        self._celled.shown(at == 3)
+        kind = KINDS[self.kinds.currentIndex()] if self.isVisible() else ""
+        self._state.shown(kind == "Weights")
+        self._probing.shown(kind == "Live probes")
+        self._celled.shown(kind == "Cache")
 
     @property
     def page(self) -> str:
@@ -139,7 +141,14 @@ class TensorsView(QWidget):
         self.heat.setFocus()
 
     def show_probes(self) -> None:
-        self.kinds.setCurrentIndex(1)
+        self.kinds.setCurrentIndex(KINDS.index("Live probes"))
+
+    def _show_found(self, numbers: Numbers) -> None:
+        """Numbers that another page has found, as those of a tensor."""
+        self.kinds.setCurrentIndex(0)
+        self._state.show_numbers(numbers)
+        self.show_page("Heat map")
+        self.heat.setFocus()
 
     def _lay_out(self) -> None:
         heat = QWidget()
@@ -162,7 +171,6 @@ class TensorsView(QWidget):
         head = QHBoxLayout()
         head.setSpacing(GRID)
         head.addWidget(self._title, 1)
-        head.addWidget(self.plane)
         head.addWidget(self._copy)
         head.addWidget(self._save)
         line = QHBoxLayout()
@@ -177,6 +185,7 @@ class TensorsView(QWidget):
         right.setSpacing(GRID)
         right.addLayout(head)
         right.addWidget(self._says)
+        right.addWidget(self.axes)
         right.addLayout(line)
         right.addLayout(waiting)
         right.addWidget(self._stack, 1)
@@ -192,7 +201,7 @@ class TensorsView(QWidget):
         split.setStretchFactor(0, 2)
         split.setStretchFactor(1, 5)
         self._kinds = QStackedWidget()
-        kinds = (split, self.probes, self.compare, self.cells)
+        kinds = (split, self.probes, self.compare, self.texts, self.cells)
         for title, page in zip(KINDS, kinds, strict=True):
             self.kinds.put(title)
             self._kinds.addWidget(scrolled(page))
@@ -230,12 +239,7 @@ class TensorsView(QWidget):
         has = item is not None and not state.problem
         for part in (self.tabs, self._stack, self._place, self._save, self._copy):
             part.setVisible(has)
-        planes = numbers.planes if numbers is not None else 1
-        self.plane.setVisible(has and planes > 1)
-        self.plane.blockSignals(True)
-        self.plane.setRange(0, planes - 1)
-        self.plane.setValue(0)
-        self.plane.blockSignals(False)
+        self.axes.show_dims(numbers.dims if has and numbers is not None else ())
         self._place.setText("")
         self._show_plane()
         self.blocks.show_numbers(numbers)
@@ -244,7 +248,7 @@ class TensorsView(QWidget):
 
     def _show_plane(self) -> None:
         numbers = self._state.numbers
-        self._plane = plane = None if numbers is None else numbers.plane(self.plane.value())
+        self._plane = plane = None if numbers is None else sliced(numbers, self.axes.axes)
         self.grid.show_numbers(plane)
         if plane is None:
             self.heat.show_cells([[]])
@@ -295,9 +299,9 @@ class TensorsView(QWidget):
         """The same, where rows of all planes are counted."""
         numbers = self._state.numbers
         if numbers is not None:
-            tall = numbers.dims[1] if len(numbers.dims) > 1 else 1
-            self.plane.setValue(row // tall)
-            self._go(row % tall, column)
+            self.axes.show_dims(numbers.dims, row)
+            self._show_plane()
+            self._go(row % self.grid.numbers.rowCount(), column)
 
     def _failed(self, problem: str) -> None:
         set_tone(self._says, "bad")

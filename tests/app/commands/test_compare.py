@@ -64,3 +64,28 @@ def test_a_deviation_is_named_and_the_status_is_one(
 def test_a_text_too_short(tiny_path: Path) -> None:
     ended = run("compare", str(tiny_path), "--device", "host", "-p", "a")
     assert_one_line_error(ended, "two tokens")
+
+
+def test_two_texts_against_each_other(tiny_path: Path) -> None:
+    """The first pair that is other, the first result that is, and all of them for programs."""
+    words = ("compare", str(tiny_path), "--device", "host", "--ctx", "64", "-p", "the red hat")
+    printed = run(*words, "--against", "the old hat", "--all")
+    assert printed.returncode == 0, printed
+    lines = printed.stdout.splitlines()
+    assert lines[0].startswith("host: ")
+    assert lines[1] == '  the first pair of different tokens is 1 " r" / " o"'
+    assert lines[-2].startswith("  the first that differs is embd on host: NMSE ")
+    assert lines[-1].startswith("  the last is result_output on host: NMSE ")
+    assert any(line.split()[:2] == ["l_out-1", "host"] for line in lines)
+    same = run(*words, "--against", "the red hat")
+    assert same.stdout.splitlines()[-1] == "  no result differs by more than rounding"
+    told = json.loads(run(*words, "--against", "the old hat", "--json").stdout)["host"]
+    assert told["rows"][told["first"]]["name"] == "embd"
+    row = next(row for row in told["rows"] if row["name"] == "l_out-1")
+    assert len(row["errors"]) == len(told["pairs"]) == len(row["cosines"])
+    assert row["errors"][0] < 1e-6 < row["errors"][1]
+
+
+def test_nothing_to_compare_with(tiny_path: Path) -> None:
+    ended = run("compare", str(tiny_path), "--device", "host", "-p", "a hat", "--against", "")
+    assert_one_line_error(ended, "at least one token")

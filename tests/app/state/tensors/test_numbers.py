@@ -1,11 +1,13 @@
 """The numbers that the Tensors view shows, against the gguf package and plain NumPy."""
 
+from itertools import permutations
 from pathlib import Path
 
 import gguf
 import numpy as np
 import pytest
 
+from app.state.tensors.axes import ShownAxes, sliced, usual_axes
 from app.state.tensors.numbers import Numbers, computed, weight
 from app.state.tensors.quantised import loss, stored_blocks
 from app.state.tensors.saving import dump_text
@@ -60,10 +62,10 @@ def test_every_type_bit_for_bit(every_type: tuple[LocalWeights, dict[str, np.nda
             part = numbers.read(rows, columns)
             wanted = values[low:high:2, left : right : columns.step]
             np.testing.assert_array_equal(part.view("u4"), wanted.view("u4"))
-        plane = numbers.plane(numbers.planes - 1)
+        shown = sliced(numbers, usual_axes(numbers.dims, numbers.rows - 1))
         np.testing.assert_array_equal(
-            plane.read(range(plane.rows), range(plane.columns)).view("u4"),
-            values[-plane.rows :].view("u4"),
+            shown.read(range(shown.rows), range(shown.columns)).view("u4"),
+            values[-shown.rows :].view("u4"),
         )
     weights.close()
     with pytest.raises(BadFile, match="closed"):
@@ -167,3 +169,43 @@ def test_loss_against_another_file() -> None:
     assert found.nmse == pytest.approx((difference**2).sum() / (exact.astype(float) ** 2).sum())
     assert (found.row, found.column) == (31, 7)
     assert found.worst == pytest.approx(np.abs(difference).max())
+
+
+def test_any_two_dimensions_as_rows_and_columns() -> None:
+    """Against NumPy: all pairs of four dimensions, whole and pieces, at places of the others."""
+    values = np.random.default_rng(3).standard_normal((3, 4, 5, 6)).astype(np.float32)
+    numbers = computed("x", values, "F32", "")
+    assert numbers.dims == (6, 5, 4, 3)
+    for columns, rows in permutations(range(4), 2):
+        axes = ShownAxes(columns, rows, (5, 3, 2, 1))
+        places = {dim: axes.at[dim] for dim in axes.others(4)}
+        wanted = values[tuple(places.get(3 - k, slice(None)) for k in range(4))]
+        wanted = wanted if rows > columns else wanted.T
+        shown = sliced(numbers, axes)
+        assert shown.dims == (numbers.dims[columns], numbers.dims[rows])
+        whole = shown.read(range(shown.rows), range(shown.columns))
+        np.testing.assert_array_equal(whole, wanted)
+        part = shown.read(range(1, shown.rows, 2), range(0, shown.columns, 2))
+        np.testing.assert_array_equal(part, wanted[1::2, ::2])
+    assert ShownAxes(0, 1).with_columns(1) == ShownAxes(1, 0)
+    assert ShownAxes(0, 2).with_rows(1) == ShownAxes(0, 1)
+    assert usual_axes((6, 5, 4, 3), row=2 + 5 * (3 + 4 * 1)).at == (0, 2, 3, 1)
+
+
+def test_dimensions_of_what_is_stored_in_blocks(tmp_path: Path) -> None:
+    """Experts, as the columns of one row: read from the file, in its type."""
+    write(tmp_path / "types.gguf")
+    weights = LocalWeights(tmp_path / "types.gguf")
+    name = next(n for n, info in weights.tensors.items() if info.n_dims > 2 and info.fmt.quantized)
+    numbers = weight(weights, name)
+    flat = numbers.read(range(numbers.rows), range(numbers.columns))
+    whole = flat.reshape(numbers.dims[::-1])
+    last = tuple(size - 1 for size in numbers.dims)
+    for columns, rows in ((0, 2), (2, 0), (1, 2), (2, 1)):
+        shown = sliced(numbers, ShownAxes(columns, rows, last))
+        (other,) = {0, 1, 2} - {columns, rows}
+        wanted = np.take(whole, last[other], axis=2 - other)
+        wanted = wanted if rows > columns else wanted.T
+        found = shown.read(range(shown.rows), range(shown.columns))
+        np.testing.assert_array_equal(found, wanted)
+    weights.close()

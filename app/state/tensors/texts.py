@@ -1,0 +1,189 @@
+"""Two texts, or two versions of an answer, against each other: what the open model computes."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from PySide6.QtCore import QObject, Signal
+
+from app.client import EngineClient
+from app.state.session import Session
+from app.state.talk.answer import said
+from app.state.talk.chat import ChatState
+from app.state.tensors.numbers import Floats, Numbers, computed
+from engine.protocol import (
+    ComparedText,
+    CompareTexts,
+    Failed,
+    PairedResult,
+    Progress,
+    ResultPart,
+    TextsCompared,
+)
+
+
+class VersionOfChat(NamedTuple):
+    """The open chat up to one version of a message, and what it is called."""
+
+    title: str
+    text: ComparedText
+
+
+class TextsState(QObject):
+    """`result` is the last comparison, of the open model; `problem` says in a sentence why there is
+    none. `done` of `total` texts are computed while it `is_busy`.
+    """
+
+    changed = Signal()
+
+    def __init__(
+        self, client: EngineClient, session: Session, chat: ChatState, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._client, self._session, self._chat = client, session, chat
+        self.result: TextsCompared | None = None
+        self.problem = ""
+        self.done = self.total = 0
+        self._id: int | None = None
+        self._of = session.model
+        self._asked: CompareTexts | None = None
+        self._parts: dict[int, Floats] = {}
+        self._reading: int | None = None
+        self._device = ""
+        session.changed.connect(self._follow)
+        client.progress.connect(self._on_progress)
+        client.on(ResultPart, self._hear)
+
+    @property
+    def is_busy(self) -> bool:
+        return self._id is not None
+
+    @property
+    def can_start(self) -> bool:
+        """Whether the open model has nothing else to do."""
+        return self._session.status == "ready" and not self.is_busy
+
+    def versions(self) -> list[VersionOfChat]:
+        """The open chat, then what else it has in place of its last message that has versions."""
+        path, system = self._chat.path, self._chat.details.system
+        if not path:
+            return []
+        found = [VersionOfChat("The open chat", ComparedText(messages=said(system, path)))]
+        row = next((n for n in reversed(range(len(path))) if path[n].siblings > 1), None)
+        if row is None:
+            return found
+        who = "answer" if path[row].role == "assistant" else "question"
+        for number, message in enumerate(self._chat.siblings(path[row]), 1):
+            title = f"Version {number} of the {who}"
+            text = ComparedText(messages=said(system, [*path[:row], message]))
+            found.append(VersionOfChat(title, text))
+        return found
+
+    def start(self, text: ComparedText, other: ComparedText) -> None:
+        """Compare two texts. The engine's context is forgotten."""
+        if not self.can_start:
+            return
+        self.problem, self.done, self.total = "", 0, 0
+        self._asked = CompareTexts(0, text, other)
+        self._id = self._client.ask(self._asked, self._compared, self._failed)
+        self.changed.emit()
+
+    def cancel(self) -> None:
+        """Stop; what was known before stays."""
+        if self._id is not None:
+            self._client.cancel(self._id)
+
+    def read(
+        self, row: PairedResult, then: Callable[[Numbers], None], fail: Callable[[str], None]
+    ) -> None:
+        """The numbers of a result of the other text less those of the first, a row a pair."""
+        if self._asked is None or not self.can_start:
+            return
+        if self._reading is not None:
+            self._client.cancel(self._reading)
+        asked = CompareTexts(
+            0, self._asked.text, self._asked.other, numbers=(row.name, row.occurrence)
+        )
+
+        def done(told: TextsCompared) -> None:
+            self._reading = None
+            if len(self._parts) == 2:
+                name = difference_name(row)
+                off = self._parts[1] - self._parts[0]
+                then(computed(name, off, "F32", f"on {self._device}, a row a pair of tokens"))
+            else:
+                fail(f"{row.name} has no rows that are pairs.")
+
+        def failed(reply: Failed) -> None:
+            self._reading = None
+            fail(reply.message)
+
+        self._parts = {}
+        self._reading = self._client.ask(asked, done, failed)
+
+    def _hear(self, part: ResultPart) -> None:
+        if part.id != self._reading or self._reading is None:
+            return
+        info = part.info
+        if part.start == 0:
+            self._parts[info.step] = np.zeros(info.dims[::-1], np.float32)
+            self._device = info.device
+        values = np.frombuffer(part.data, "<f4")
+        flat = self._parts[info.step].reshape(-1)
+        flat[part.start : part.start + values.size] = values
+
+    def _follow(self) -> None:
+        """Another model, a restart or another placement: what was found is not of it."""
+        if self._session.model is self._of:
+            return
+        self._of = self._session.model
+        self.cancel()
+        self._id, self._reading, self.result, self.problem = None, None, None, ""
+        self._asked = None
+        self.changed.emit()
+
+    def _compared(self, result: TextsCompared) -> None:
+        if result.id == self._id:
+            self._id, self.result = None, result
+            self.changed.emit()
+
+    def _failed(self, failed: Failed) -> None:
+        if failed.id == self._id:
+            self._id = None
+            self.problem = "" if failed.kind == "Cancelled" else failed.message
+            self.changed.emit()
+
+    def _on_progress(self, progress: Progress) -> None:
+        if self._id is not None and progress.id == self._id:
+            self.done, self.total = progress.done, progress.total
+            self.changed.emit()
+
+
+def paired_key(row: PairedResult) -> str:
+    """As the selection spells it: "Qcur-3#1" for the second of that name."""
+    return f"{row.name}#{row.occurrence}" if row.occurrence else row.name
+
+
+def difference_name(row: PairedResult) -> str:
+    return f"{paired_key(row)}: the other text less the first"
+
+
+def error_map(result: TextsCompared) -> Floats:
+    """NMSE [results, pairs]; NaN where a result has no row of a pair."""
+    made = np.full((len(result.rows), len(result.pairs)), np.nan, np.float32)
+    for at, row in enumerate(result.rows):
+        errors = np.frombuffer(row.errors, "<f4")
+        made[at, row.first_pair : row.first_pair + len(errors)] = errors
+    return made
+
+
+def texts_verdict(result: TextsCompared) -> str:
+    """What came of a comparison, in a sentence or two."""
+    looked = f"{len(result.rows)} results of {len(result.pairs)} pairs of tokens"
+    if result.first is None:
+        return f"No result differs by more than rounding: {looked}."
+    first, last = result.rows[result.first], result.rows[-1]
+    said = f"{looked}. The first that differs is {paired_key(first)}"
+    if last.cosine is not None and last is not first:
+        return f"{said}; {paired_key(last)}, the last, has cosine {last.cosine:.3f}."
+    return f"{said}."
