@@ -52,9 +52,9 @@ def test_dimensions_are_chosen(view: TensorsView, qtbot: QtBot) -> None:
     QTest.keyClick(axes.places[0].slider, Qt.Key.Key_Right)
     axes.places[1].field.setValue(1)
     np.testing.assert_array_equal(numbers(view, qtbot), VALUES[1, :, 1])
-    press(axes.columns, 2)  # it is down: the two change places
-    assert (axes.axes.columns, axes.axes.rows) == (2, 0)
-    np.testing.assert_array_equal(numbers(view, qtbot), VALUES[1, :, 1].T)
+    press(axes.columns, 2)  # by way of dimension 1; 2 is down, so that the two change places
+    assert (axes.axes.columns, axes.axes.rows) == (2, 1)
+    np.testing.assert_array_equal(numbers(view, qtbot), VALUES[1, :, :, 0].T)
 
 
 def test_the_farthest_number_is_shown_where_it_is(view: TensorsView, qtbot: QtBot) -> None:
