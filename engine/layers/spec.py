@@ -31,6 +31,28 @@ class AttentionSpec:
 
 
 @dataclass(frozen=True)
+class RecurrenceSpec:
+    """Of what carries a state: `heads` of a matrix [dim, size] each, in `groups` that share keys.
+
+    `tiled`: head j is of group j mod groups, else neighbours are together. Steps of time are at
+    least `least_step`. `normed`: they and keys are normalised first.
+    """
+
+    dim: int
+    size: int
+    heads: int
+    groups: int
+    tiled: bool = False
+    least_step: float = 0.0
+    normed: bool = False
+
+    @property
+    def elements(self) -> int:
+        """Of its state."""
+        return self.dim * self.size * self.heads
+
+
+@dataclass(frozen=True)
 class GatedActivation:
     """An activation of gate and up, f32 [F, T] each, or of one alone; what its result is called."""
 
@@ -49,7 +71,8 @@ class BlockSpec:
     the experts that a token meets, where there are.
 
     Norms behind attention and feed-forward add `post_eps` where they have another; what both give
-    is multiplied by `residual`.
+    is multiplied by `residual`. `recurrence` is None where nothing is carried, or a convolution
+    alone.
     """
 
     attention: AttentionSpec
@@ -58,3 +81,4 @@ class BlockSpec:
     used: int = 0
     post_eps: float | None = None
     residual: float = 1.0
+    recurrence: RecurrenceSpec | None = None

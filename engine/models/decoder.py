@@ -17,7 +17,7 @@ from engine.layers.spec import SWIGLU, AttentionSpec, BlockSpec, GatedActivation
 from engine.layers.step import LayerCache, Pass
 from engine.models.base import Output, TextModel, TextWeights
 from engine.models.constants import Constant
-from engine.models.kept import Cells, Kept
+from engine.models.kept import Cells, Kept, State
 from engine.weights.params import (
     BLOCK_COUNT,
     COUNT,
@@ -168,13 +168,18 @@ class Decoder(TextModel[P, W]):
         """What enters the first block for tokens [E, T]; zero where a token is -1."""
         return self.weights.embedding(p.tokens)
 
+    def state(self, i: int) -> State | None:
+        """What layer i carries from token to token in place of keys and values, if it does."""
+        return None
+
     def kept(self) -> Sequence[Kept]:
-        """Keys and values of each layer's window."""
-        attentions = [self.attention(i) for i in range(self.params.n_layer)]
-        return [
-            Cells(a.head_dim, a.head_dim, a.n_head_kv, a.rope, self.window(i))
-            for i, a in enumerate(attentions)
-        ]
+        """Keys and values of each layer's window, or its state."""
+        return [self.state(i) or self.cells(i) for i in range(self.params.n_layer)]
+
+    def cells(self, i: int) -> Cells:
+        """Keys and values of layer i's window."""
+        a = self.attention(i)
+        return Cells(a.head_dim, a.head_dim, a.n_head_kv, a.rope, self.window(i))
 
     def hidden(self, p: Pass, caches: Sequence[LayerCache | None]) -> Tensor:
         """[E, n_outputs]."""
@@ -198,7 +203,7 @@ class Decoder(TextModel[P, W]):
         return p.changes.between(p.prune(x) if last else x, after, i)
 
     def n_heads(self, layer: int) -> int:
-        return self.attention(layer).n_head
+        return 0 if self.state(layer) else self.attention(layer).n_head
 
     def logits(self, x: Tensor) -> Tensor:
         """[E, n_outputs] -> [V, n_outputs]."""

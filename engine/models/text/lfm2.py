@@ -1,0 +1,51 @@
+"""LFM2, LFM2.5: short convolutions with attention in some layers, q/k norms, NeoX pairs.
+
+Hasani et al. 2025; tensor names and keys by the GGUF spec, where the last norm is called that of
+the embedding. A layer without heads of keys and values is a convolution.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from engine.layers.attention import NormedAttention
+from engine.layers.blocks import PreNormBlock
+from engine.layers.feed_forward import FeedForward
+from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.rope import RopeParams
+from engine.layers.short_conv import ShortConv
+from engine.models.decoder import Decoder, DecoderParams
+from engine.models.kept import State
+from engine.weights.bind import Name
+from engine.weights.params import Meta, Range
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params(DecoderParams):
+    """Hyperparameters by their GGUF keys."""
+
+    kernel: Annotated[int, Meta("shortconv.l_cache", Range(2, 64))]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The whole model's tensors."""
+
+    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
+    blocks: Annotated[
+        list[PreNormBlock[NormedAttention, FeedForward] | PreNormBlock[ShortConv, FeedForward]],
+        Name("blk"),
+    ]
+    norm: Annotated[RMSNorm, Name("token_embd_norm", alt="output_norm")]
+    output: Annotated[Linear, Name("output", alt="token_embd")]
+
+
+class Model(Decoder[Params, Weights]):
+    """Layers differ in what mixes their tokens."""
+
+    def rope(self, i: int) -> RopeParams:
+        return self.params.rope(neox=True)
+
+    def state(self, i: int) -> State | None:
+        if self.params.n_head_kv(i):
+            return None
+        return State(self.params.n_embd, self.params.kernel, 0)
