@@ -59,12 +59,15 @@ class ModelNotFound(CutawayError):
 
 
 class UnsupportedModel(CutawayError):
-    """A readable file whose architecture, tokenizer or tensor type has no code here."""
+    """A readable file whose architecture, tokenizer or tensor type has no code here; `kind` says
+    what such a file is, where that is known.
+    """
 
-    def __init__(self, what: str, name: str, supported: Sequence[str]) -> None:
+    def __init__(self, what: str, name: str, supported: Sequence[str], kind: str = "") -> None:
         self.what, self.name, self.supported = what, name, tuple(supported)
         listed = ", ".join(supported)
-        super().__init__(f"{what} {_quoted(name)} is not supported; supported: {listed}")
+        because = f" ({kind})" if kind else ""
+        super().__init__(f"{what} {_quoted(name)} is not supported{because}; supported: {listed}")
 
 
 class TensorMismatch(CutawayError):

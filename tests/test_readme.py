@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from app import cli
+from tests import readme_table
 
 ROOT = Path(__file__).parent.parent
 STEPS = ("pip", "ruff", "mypy", "pytest")
@@ -93,3 +94,11 @@ def test_the_folder_map_is_true() -> None:
         assert (ROOT / first).exists(), first
         for name in rest:
             assert (ROOT / first).parent.joinpath(name).exists(), name
+
+
+def test_the_table_of_what_opens_is_that_of_the_code() -> None:
+    """It is written anew where it is not, to be looked at and committed."""
+    assert README.count(readme_table.HEAD) == 1
+    for row in readme_table.table().splitlines():
+        assert len(row) < 160, "a docstring begins with the models' names and a colon"
+    assert not readme_table.write(), "README's table of what opens was out of date; it is now right"

@@ -18,7 +18,7 @@ from engine.images.plan import Limits
 from engine.kvcache.group import CacheGroup
 from engine.layers.change import UNCHANGED, Changes
 from engine.layers.step import LayerCache, LayerState, Pass
-from engine.models import text
+from engine.models import refused, text
 from engine.models.base import Architecture, Output, TextModel, TextParams, TextWeights
 from engine.models.constants import read_constants
 from engine.models.kept import CELL_STEP, make_caches, make_states
@@ -145,7 +145,7 @@ def find(arch: str) -> Architecture:
     """The module of an architecture. Raises `UnsupportedModel`."""
     name = MODULES.get(arch, arch.replace("-", "_"))
     if name not in {module.name for module in iter_modules(text.__path__)}:
-        raise UnsupportedModel("architecture", arch, supported())
+        raise refused.unsupported(arch, supported())
     return cast(Architecture, import_module(f"{text.__name__}.{name}"))
 
 
@@ -155,6 +155,7 @@ def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int, kv: Format = F1
     `n_ctx` None means min(4096, what it was trained for). Raises `UnsupportedModel`, `BadFile`,
     `TensorMismatch`, and `BadSetting` where heads are no whole blocks of `kv`.
     """
+    refused.check(file, supported())
     path, arch = file.paths[0], file.metadata.architecture
     module = find(arch)
     if Output.LOGITS not in module.Model.gives:

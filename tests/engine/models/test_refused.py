@@ -1,0 +1,52 @@
+"""What is no model that runs here is refused with what it is."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import UnsupportedModel
+from engine.gguf import open_gguf
+from engine.gguf.values import ValueType
+from engine.models.build import build_model, supported
+from engine.models.refused import KINDS
+from tests.gguf_files import Draft
+
+
+def refusal(path: Path, **metadata: str) -> str:
+    pairs = {"general.architecture": "llama", **metadata}
+    Draft({key: (ValueType.STRING, value) for key, value in pairs.items()}).write(path)
+    with open_gguf(path) as file, pytest.raises(UnsupportedModel) as caught:
+        build_model(file, None, 1)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arch", "what"),
+    [
+        ("t5", "a model of text to text with an encoder"),
+        ("llada-moe", "a diffusion model"),
+        ("rwkv7", "an RWKV model"),
+        ("qwen3tts", "a model of speech"),
+        ("eagle3", "a draft for another model"),
+        ("kimi-linear", "a model for servers"),
+        ("clip", "an image projector; open the language model beside it"),
+    ],
+)
+def test_kinds_that_do_not_run(arch: str, what: str, tmp_path: Path) -> None:
+    said = refusal(tmp_path / "m.gguf", **{"general.architecture": arch})
+    assert said.startswith(f"architecture '{arch}' is not supported ({what}")
+    assert said.endswith(f"supported: {', '.join(supported())}")
+
+
+def test_a_name_that_nobody_knows(tmp_path: Path) -> None:
+    said = refusal(tmp_path / "m.gguf", **{"general.architecture": "mystery"})
+    assert said == f"architecture 'mystery' is not supported; supported: {', '.join(supported())}"
+
+
+def test_an_adapter_is_no_model(tmp_path: Path) -> None:
+    said = refusal(tmp_path / "m.gguf", **{"general.type": "adapter", "adapter.type": "lora"})
+    assert said.startswith("adapter 'lora' is not supported (changes to another model; merge")
+
+
+def test_nothing_that_opens_is_called_one_that_does_not() -> None:
+    assert not KINDS.keys() & set(supported())
