@@ -15,9 +15,9 @@ from engine.graph.arrays import decode, raw_array
 from engine.graph.op import VIEW_OPS, Op
 from engine.graph.ops.rows import SetRows
 from engine.graph.tensor import Role, Tensor
-from engine.inside.live import layer_of
 from engine.inside.observed import CaughtStep, is_too_large, observed
 from engine.inside.reference import HostStep
+from engine.inside.strip import layer_of
 from engine.inside.tolerance import most_of
 from engine.protocol import Compare, Compared, ComparedResult, Generate, Phase, Progress
 from engine.runner.loading import LoadedModel

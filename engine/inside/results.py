@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from engine.inside.live import layer_of
+from engine.inside.strip import layer_of
 from engine.protocol import ResultInfo, ResultPart
 from engine.scheduler.probes import Probed
 from engine.units import MIB

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from engine.errors import BadSetting, Cancelled, CannotProbe
 from engine.graph.tensor import Tensor
-from engine.inside.live import layer_of
 from engine.inside.observed import is_too_large, observed, read
 from engine.inside.results import result_parts
+from engine.inside.strip import layer_of
 from engine.models.axes import Axes, counts_outputs, counts_tokens
 from engine.protocol import (
     ComparedText,

@@ -5,7 +5,7 @@ A graph does not say: it is built again with another number, and what differs is
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
 from engine.scheduler.probes import named_results
+
+Number = TypeVar("Number", bound=np.generic)
 
 
 class Counts(NamedTuple):
@@ -60,7 +62,7 @@ def counted_axes(
     return found
 
 
-def cut(values: NDArray[np.float32], node: Tensor, axes: Axes, real: Counts) -> NDArray[np.float32]:
+def cut(values: NDArray[Number], node: Tensor, axes: Axes, real: Counts) -> NDArray[Number]:
     """What is real of a result in its plan's reversed shape, without leading ones.
 
     A dimension that counts something stays, though it may be one.

@@ -20,7 +20,7 @@ from engine.scheduler.outline import Outline, outline
 from engine.scheduler.probed import ProbedOutline, probed
 from engine.scheduler.probes import NO_PROBES, Probed, Probes
 from engine.scheduler.record import UNRECORDED, Recorder, Values
-from engine.scheduler.rings import RingReader, Rings
+from engine.scheduler.rings import NOTHING_PROBED, RingData, RingReader, Rings
 from engine.scheduler.stages import stages
 from engine.scheduler.transfer import Staging
 
@@ -134,9 +134,14 @@ class Plan:
         recorder.done("outputs")
         return outputs
 
+    @property
+    def ring_data(self) -> RingData:
+        """What the probes found in the step that was finished; the next one leaves it as it is."""
+        return NOTHING_PROBED if self._reader is None else self._reader.data
+
     def probed(self) -> list[Probed]:
-        """What the probes found in the step that was finished, in the graph's order."""
-        return [] if self._reader is None else self._reader.probed()
+        """The same as results, in the graph's order."""
+        return self.ring_data.probed()
 
     def read(self, tensor: Tensor) -> NDArray[np.generic]:
         """The values of an output, or of anything whose bytes are still there, after a run."""

@@ -37,6 +37,12 @@ class Slot:
     device: str
     offset: int
 
+    @property
+    def elements(self) -> slice:
+        """Which float32 of the ring they are."""
+        begin = self.offset // F32.bytes
+        return slice(begin, begin + self.node.nelements)
+
 
 @dataclass(frozen=True)
 class ProbedOutline(Outline):

@@ -1,11 +1,12 @@
 """The buffers that probed results are copied into, and how a plan brings them to the host."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.backends.base import Buffer, Bytes, Component, Event, Owner
-from engine.gguf.formats import F32
 from engine.scheduler.lifetimes import arena_type
 from engine.scheduler.probed import ProbedOutline, Slot
 from engine.scheduler.probes import Probed
@@ -47,30 +48,45 @@ class Rings:
         return self._held[name].size if name in self._held else 0
 
 
+@dataclass(frozen=True)
+class RingData:
+    """What a step left in the rings, by device, and what lies where, in the graph's order."""
+
+    slots: tuple[Slot, ...]
+    floats: Mapping[str, NDArray[np.float32]]
+
+    def probed(self) -> list[Probed]:
+        """Each result, in views."""
+        return [
+            Probed(
+                slot.key,
+                slot.node,
+                slot.device,
+                self.floats[slot.device][slot.elements].reshape(slot.node.shape[::-1]),
+            )
+            for slot in self.slots
+        ]
+
+
+NOTHING_PROBED = RingData((), {})
+
+
 class RingReader:
     """Reads the rings once a step: each is in order with what its device computes."""
 
     def __init__(self, made: ProbedOutline, rings: Mapping[str, Buffer]) -> None:
         self._rings = {name: ring for name, ring in rings.items() if made.copied[name]}
         self._sizes = made.copied
+        self._slots = made.slots
         self._data: dict[str, Bytes] = {}
-        self._slots = [(slot, _elements(slot), slot.node.shape[::-1]) for slot in made.slots]
 
     def start(self) -> list[Event]:
-        """Queue the reads behind the step; `probed` is valid once they are done."""
+        """Queue the reads behind the step; `data` is valid once they are done."""
         self._data = {name: np.empty(self._sizes[name], np.uint8) for name in self._rings}
         return [self._rings[name].start_read(0, data) for name, data in self._data.items()]
 
-    def probed(self) -> list[Probed]:
-        """The results of the last step, in the graph's order."""
-        rings = {name: data.view(np.float32) for name, data in self._data.items()}
-        return [
-            Probed(slot.key, slot.node, slot.device, rings[slot.device][part].reshape(shape))
-            for slot, part, shape in self._slots
-        ]
-
-
-def _elements(slot: Slot) -> slice:
-    """Where its float32 are in the ring."""
-    begin = slot.offset // F32.bytes
-    return slice(begin, begin + slot.node.nelements)
+    @property
+    def data(self) -> RingData:
+        """Of the last step; the next one leaves it as it is."""
+        floats = {name: data.view(np.float32) for name, data in self._data.items()}
+        return RingData(self._slots, floats)

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.inside import live
+from engine.inside import strip
 from engine.inside.live import LiveWatch
+from engine.inside.strip import ProbeStrip
 from engine.inside.summary import summarize
 from engine.protocol import (
     Finished,
@@ -24,6 +25,7 @@ from engine.protocol import (
 from engine.runner.generate import generate
 from engine.runner.loading import LoadedModel, load_model
 from engine.runner.sequence import Sequenced
+from engine.runner.stepper import StartedStep
 from engine.scheduler.probes import Probes
 from engine.settings import EngineOptions
 from engine.worker import Worker
@@ -125,25 +127,65 @@ def test_where_it_cannot_the_answer_goes_on(
 def test_what_waits_to_be_told_is_bounded(
     model: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "AT_ONCE", 3)
-    monkeypatch.setattr(live, "EVERY", 1e9)
+    monkeypatch.setattr(strip, "AT_ONCE", 3)
+    monkeypatch.setattr(strip, "EVERY", 1e9)
     found = strips(told(model, lambda: LAYERS, n=12))
     sizes = [len(floats(one.rms, one)) for one in found]
     assert sum(sizes) == 11
     assert sizes[1:] == [3, 3, 3, 1]
 
 
+@pytest.mark.parametrize("waiting", [0, 1 << 16, 1 << 30])
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "unfused"])
+def test_tokens_are_summed_up_together(
+    tiny_path: Path, monkeypatch: pytest.MonkeyPatch, waiting: int, fused: bool
+) -> None:
+    """However many wait for that: each result's numbers are those of its values, cut to what is
+    real, whatever sizes results have and wherever they lie.
+    """
+    seen: list[dict[tuple[str, int], np.ndarray]] = []
+    real_add = ProbeStrip.add
+
+    def add(self: ProbeStrip, index: int, step: StartedStep, patterns: list[str]) -> None:
+        seen.append({tuple(one.key): one.values.copy() for one in step.probed()})
+        real_add(self, index, step, patterns)
+        assert len(self._waiting) <= max(1, waiting // self._layout.ring_bytes)  # type: ignore[union-attr]
+
+    monkeypatch.setattr(ProbeStrip, "add", add)
+    monkeypatch.setattr(strip, "EVERY", 1e9)
+    monkeypatch.setattr(strip, "WAITING", waiting)
+    options = EngineOptions(device="host", ctx=128, flash_attention=fused)
+    wanted = [Live(probes=[".*"])] * 5 + [Live(probes=["[Qk].*", "embd"])] * 2 + [LAYERS] * 9
+    asked = iter(wanted)
+    with closing(load_model(tiny_path, options)) as model:
+        found = strips(told(model, lambda: next(asked), n=12))
+    tokens = [(one, i) for one in found for i in range(len(floats(one.rms, one)))]
+    assert len(tokens) == len(seen) == 11
+    for (one, i), results in zip(tokens, seen, strict=True):
+        keys = [(row.name, row.occurrence) for row in one.rows]
+        assert keys == list(results)
+        values = [results[key].astype(np.float64) for key in keys]
+        rms = [np.sqrt((v**2).mean()) for v in values]
+        np.testing.assert_allclose(floats(one.rms, one)[i], rms, rtol=1e-5)
+        largest = [np.abs(v).max() for v in values]
+        np.testing.assert_allclose(floats(one.largest, one)[i], largest, rtol=1e-6)
+        at = np.frombuffer(one.at, "<i4").reshape(-1, len(keys))[i]
+        np.testing.assert_array_equal(at, [np.abs(v).argmax() for v in values])
+
+
 def test_numbers_that_are_none() -> None:
-    plain = np.array([[3.0, -4.0, 0.0, 0.0]], np.float32)
     holes = np.array([np.nan, -2.0, np.inf, 2.0, -np.inf, 1.0], np.float32)
-    empty = np.zeros((0, 4), np.float32)
+    plain = np.array([3.0, -4.0, 0.0, 0.0, 0.0, 0.0], np.float32)
     lost = np.full(6, np.nan, np.float32)
-    found = summarize([holes, plain, empty, lost])
-    np.testing.assert_allclose(found.rms, [np.sqrt(3), 2.5, 0, 0], rtol=1e-6)
-    np.testing.assert_array_equal(found.largest, [2, 4, 0, 0])
-    np.testing.assert_array_equal(found.at, [1, 1, 0, 0])
-    np.testing.assert_array_equal(found.nan, [1, 0, 0, 6])
-    np.testing.assert_array_equal(found.inf, [2, 0, 0, 0])
+    for rows, wanted in (([plain], [1]), ([holes, plain, lost], [0, 1, 2])):
+        found = summarize(np.stack(rows))
+        rms = np.sqrt([3, 25 / 6, 0])
+        np.testing.assert_allclose(found.rms, rms[wanted], rtol=1e-6)
+        np.testing.assert_array_equal(found.largest, np.array([2, 4, 0])[wanted])
+        np.testing.assert_array_equal(found.at, np.array([1, 1, 0])[wanted])
+        np.testing.assert_array_equal(found.nan, np.array([1, 0, 6])[wanted])
+        np.testing.assert_array_equal(found.inf, np.array([2, 0, 0])[wanted])
+    assert [column.tolist() for column in summarize(np.zeros((2, 0), np.float32))] == [[0, 0]] * 5
 
 
 def test_a_look_reaches_the_worker(tiny_path: Path) -> None:
