@@ -16,7 +16,10 @@ HELP = "predict what a model takes on every device, and how it would run"
 
 SHOWN = 4
 """Tensors of an arena that are named."""
-COMPONENTS = ("weights", "cache", "vision", "graph", "staging", "input")
+RECURRENT = ("recurrent state", "checkpoints")
+"""Shown where a model has them."""
+OF_LAYERS = ("weights", "cache", *RECURRENT, "vision")
+COMPONENTS = (*OF_LAYERS, "graph", "staging", "input")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -92,11 +95,12 @@ def _speed(planned: Planned) -> str:
 
 
 def _devices(planned: Planned) -> Iterable[Sequence[str]]:
-    yield ("device", *COMPONENTS, "mapped", "total", "limit", "left")
+    shown = _shown(planned, COMPONENTS)
+    yield ("device", *shown, "mapped", "total", "limit", "left")
     for row in planned.budgets:
         mine = [r for r in planned.memory.rows if r.device == row.device]
         held = [r for r in mine if r.status != "mapped"]
-        sums = [sum(r.size for r in held if r.component == c) for c in COMPONENTS]
+        sums = [sum(r.size for r in held if r.component == c) for c in shown]
         mapped = sum(r.size for r in mine) - sum(r.size for r in held)
         numbers = (*sums, mapped, row.wanted, row.limit, row.limit - row.wanted)
         yield (row.device, *map(_mib, numbers))
@@ -104,7 +108,7 @@ def _devices(planned: Planned) -> Iterable[Sequence[str]]:
 
 def _layers(planned: Planned) -> Iterable[Sequence[str]]:
     """One line per layer and device; most layers have one device."""
-    shown = ("weights", "cache", "vision")
+    shown = _shown(planned, OF_LAYERS)
     yield ("layer", "device", *shown)
     for i in range(len(planned.layers)):
         mine = [r for r in planned.memory.rows if r.layer == i]
@@ -114,6 +118,11 @@ def _layers(planned: Planned) -> Iterable[Sequence[str]]:
                 sum(r.size for r in mine if (r.device, r.component) == (device, c)) for c in shown
             )
             yield ("out" if i == len(planned.layers) - 1 else str(i), device, *map(_mib, sums))
+
+
+def _shown(planned: Planned, components: Sequence[str]) -> list[str]:
+    present = {row.component for row in planned.memory.rows}
+    return [c for c in components if c not in RECURRENT or c in present]
 
 
 def _arena(arena: ArenaRow) -> str:

@@ -20,7 +20,14 @@ _HATCHES = (
     _Pattern.CrossPattern,
 )
 # Opacity over the panel; what is not listed is drawn as "graph" is.
-_SHARES = {"weights": 1.0, "cache": 0.65, "vision": 0.55, "graph": 0.4}
+_SHARES = {
+    "weights": 1.0,
+    "cache": 0.65,
+    "recurrent state": 0.65,
+    "checkpoints": 0.55,
+    "vision": 0.55,
+    "graph": 0.4,
+}
 _HATCHED = ("graph", "input", "staging", "mapped")
 SWATCH = 16  # pixels at normal text
 _HOST_LETTER = "H"

@@ -5,7 +5,7 @@ decided by the scheduler and told to it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from time import time_ns
@@ -30,19 +30,38 @@ class Component(StrEnum):
 
     WEIGHTS = "weights"
     CACHE = "cache"
+    STATE = "recurrent state"
+    CHECKPOINTS = "checkpoints"
     GRAPH = "graph"
     INPUT = "input"
     VISION = "vision"
     STAGING = "staging"
 
 
+KEPT = (Component.CACHE, Component.STATE, Component.CHECKPOINTS)
+"""What layers keep between steps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose bytes these are. `layer` counts from 0, the output block is `block_count`."""
+    """Whose bytes these are. `layer` counts from 0, the output block is `block_count`.
+
+    In a buffer that is for two components, the first has `own` bytes and the other the `rest`.
+    """
 
     component: Component
     layer: int | None = None
     name: str = ""
+    own: int = 0
+    rest: Component | None = None
+
+    def parts(self, size: int) -> Iterator[tuple["Owner", int]]:
+        """Whose the bytes of such a buffer are, each part with one component."""
+        if self.rest is None:
+            yield self, size
+        else:
+            yield Owner(self.component, self.layer, self.name), self.own
+            yield Owner(self.rest, self.layer, self.name), size - self.own
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +113,21 @@ class MemoryPool:
         """Record an allocation; `NoMem` when it would pass the limit."""
         if size > self.left:
             self.refuse(device, owner, size, self.left)
-        key = (device, owner)
-        self.taken[key] = self.taken.get(key, 0) + size
-        self._tell("allocate", device, owner, size)
+        for one, part in owner.parts(size):
+            key = (device, one)
+            self.taken[key] = self.taken.get(key, 0) + part
+            self._tell("allocate", device, one, part)
 
     def give_back(self, device: str, owner: Owner, size: int) -> None:
         """Forget an allocation that was freed."""
-        key = (device, owner)
-        rest = self.taken.get(key, 0) - size
-        if rest > 0:
-            self.taken[key] = rest
-        else:
-            self.taken.pop(key, None)
-        self._tell("free", device, owner, size)
+        for one, part in owner.parts(size):
+            key = (device, one)
+            rest = self.taken.get(key, 0) - part
+            if rest > 0:
+                self.taken[key] = rest
+            else:
+                self.taken.pop(key, None)
+            self._tell("free", device, one, part)
 
     def refuse(self, device: str, owner: Owner, size: int, left: int, detail: str = "") -> NoReturn:
         """Raises `NoMem` that names the allocation."""

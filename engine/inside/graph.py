@@ -215,7 +215,7 @@ def _layers(built: BuiltModel, graph: Graph) -> dict[Tensor, int | None]:
     found: dict[Tensor, int | None] = dict.fromkeys(graph.leaves)
     found |= {tensor: owner.layer for tensor, owner in built.owners.items() if tensor in found}
     for i in range(built.n_layer):
-        found |= {leaf: i for leaf in built.kept_by(i) if leaf in found}
+        found |= {leaf: i for leaf, _ in built.kept_by(i) if leaf in found}
     for node in graph.nodes:
         named = None if is_numbered(node.name) else _LAYER.search(node.name)
         if named is not None:

@@ -55,7 +55,8 @@ NOTHING = MemoryEntry()
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """One device: `weights` and `cache` by layer (the last entry is the output block's).
+    """One device: `weights`, `cache`, recurrent `state` and its `checkpoints` by layer (the last
+    entry is the output block's; empty where there are none).
 
     `vision` is the tower, `rows` what it has made of pictures.
     """
@@ -67,14 +68,27 @@ class DeviceMemory:
     graph: MemoryEntry = NOTHING
     staging: MemoryEntry = NOTHING
     rows: MemoryEntry = NOTHING
+    state: tuple[MemoryEntry, ...] = ()
+    checkpoints: tuple[MemoryEntry, ...] = ()
+
+    @property
+    def columns(self) -> tuple[tuple[Component, tuple[MemoryEntry, ...]], ...]:
+        """What is counted by layer."""
+        return (
+            (Component.WEIGHTS, self.weights),
+            (Component.CACHE, self.cache),
+            (Component.STATE, self.state),
+            (Component.CHECKPOINTS, self.checkpoints),
+        )
 
     def layer(self, i: int) -> int:
         """Bytes that move with layer i; the vision part goes with the output block."""
         vision = self.vision.size if i == len(self.weights) - 1 else 0
-        return self.weights[i].size + self.cache[i].size + vision
+        return sum(entries[i].size for _, entries in self.columns if entries) + vision
 
     def __str__(self) -> str:
-        lists = (("Weights", self.weights), ("Cache", self.cache))
+        names = ("Weights", "Cache", "State", "Checkpoints")
+        lists = zip(names, (entries for _, entries in self.columns), strict=True)
         said = [f"{k}:[{' '.join(map(str, v))}]" for k, v in lists if any(e.size for e in v)]
         ends = (
             ("Vision", self.vision),
@@ -114,6 +128,8 @@ class BackendMemory:
                 sums[name, Component.GRAPH, None],
                 sums[name, Component.STAGING, None],
                 sums[name, Component.VISION, None],
+                column(name, Component.STATE),
+                column(name, Component.CHECKPOINTS),
             )
             for name in names
         )
@@ -130,8 +146,8 @@ class BackendMemory:
         found = [(self.devices[-1].name, Component.INPUT, None, self.input_weights)]
         for d in self.devices:
             last = len(d.weights) - 1
-            found += [(d.name, Component.WEIGHTS, i, e) for i, e in enumerate(d.weights)]
-            found += [(d.name, Component.CACHE, i, e) for i, e in enumerate(d.cache)]
+            for kind, column in d.columns:
+                found += [(d.name, kind, i, e) for i, e in enumerate(column)]
             found.append((d.name, Component.VISION, last, d.vision))
             found.append((d.name, Component.GRAPH, None, d.graph))
             found.append((d.name, Component.STAGING, None, d.staging))
@@ -157,6 +173,8 @@ class BackendMemory:
             ("model weights", (Component.WEIGHTS, Component.INPUT)),
             ("vision", (Component.VISION,)),
             ("kv cache", (Component.CACHE,)),
+            ("recurrent state", (Component.STATE,)),
+            ("checkpoints", (Component.CHECKPOINTS,)),
             ("compute graph", (Component.GRAPH,)),
             ("staging", (Component.STAGING,)),
         ):

@@ -8,7 +8,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import cast
 
-from engine.backends.base import Owner
+from engine.backends.base import Component, Owner
 from engine.errors import BadFile, BadSetting, ShapeError, UnsupportedModel
 from engine.gguf import GGUFFile
 from engine.gguf.formats import F16, Format
@@ -21,7 +21,7 @@ from engine.layers.step import LayerCache, LayerState, Pass
 from engine.models import refused, text
 from engine.models.base import Architecture, Output, TextModel, TextParams, TextWeights
 from engine.models.constants import read_constants
-from engine.models.kept import CELL_STEP, make_caches, make_states
+from engine.models.kept import CELL_STEP, WORKING, make_caches, make_states
 from engine.models.vision import is_vision
 from engine.models.vision.base import TextHost
 from engine.models.vision.build import BuiltTower, build_tower
@@ -62,10 +62,16 @@ class BuiltModel:
         """The longest context it was trained for."""
         return self.model.params.n_ctx_train
 
-    def kept_by(self, layer: int) -> Sequence[Tensor]:
-        """All leaves that a layer keeps between steps."""
-        held = (self.layers[layer], self.states[layer])
-        return [leaf for one in held if one is not None for leaf in one.leaves]
+    def kept_by(self, layer: int) -> list[tuple[Tensor, Owner]]:
+        """All leaves that a layer keeps between steps, and whose bytes they are."""
+        cells, state = self.layers[layer], self.states[layer]
+        owner = Owner(Component.CACHE, layer)
+        found = [(leaf, owner) for leaf in cells.leaves] if cells is not None else []
+        for leaf in state.leaves if state is not None else ():
+            own = leaf.strides[1] * WORKING
+            rest = Component.CHECKPOINTS
+            found.append((leaf, Owner(Component.STATE, layer, own=own, rest=rest)))
+        return found
 
     @cached_property
     def has_sections(self) -> bool:

@@ -22,9 +22,9 @@ PICTURES = -1
 """The number of the cache of pictures' rows, which is none of the group's."""
 TOGETHER = 2
 """Largest pictures whose rows are held at once; of smaller ones more."""
-CHECKPOINTS = 4
-"""Recurrent states that are held besides the one that a step reads and the one that it writes."""
-SLOTS = 2 + CHECKPOINTS
+WORKING, CHECKPOINTS = 2, 4
+"""Slots of recurrent states: what a step reads and writes, and those to go back to."""
+SLOTS = WORKING + CHECKPOINTS
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,7 @@ def fill(
     if kept < depth:
         for _ in sequence.prefill(tokens[kept:], cancelled):
             pass
+    sequence.keep()  # to come back to it after a test
 
 
 def random_ids(model: LoadedModel, n: int, seed: int) -> list[int]:

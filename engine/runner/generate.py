@@ -23,7 +23,7 @@ from engine.runner.loading import LoadedModel
 from engine.runner.pictures.compose import n_tokens
 from engine.runner.pictures.items import Item, Shown, extents, runs
 from engine.runner.pictures.viewer import Encoding
-from engine.runner.prompt import Prompt, beyond_prefix, make_prompt
+from engine.runner.prompt import Prompt, answer_opening, beyond_prefix, make_prompt
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import Logits
 from engine.runner.watch import Watch
@@ -92,7 +92,7 @@ class _Answer:
         text, stops = self.model.tokenizer.stream(), StopFilter(self.request.stop)
         begun = beyond_prefix(self.request, text)
         self.shifts_before = self.sequence.n_shifts
-        self.n_cached = self.sequence.reuse(self.prompt.items)
+        self.n_cached = self.sequence.reuse(self.prompt.items, self._turn())
         if begun:
             yield Piece(self.request.id, begun, [])
         if not self.model.tokenizer.eog.isdisjoint(self.request.prefix_tokens[-1:]):
@@ -103,6 +103,9 @@ class _Answer:
             logits = yield from self._prefill()
             with closing(self._tokens(logits)) as tokens:
                 for token in tokens:
+                    if isinstance(token, Progress):
+                        yield token
+                        continue
                     if token in self.model.tokenizer.eog:
                         reason = "stop"
                         break
@@ -154,8 +157,18 @@ class _Answer:
             block=(min(block, blocks), blocks),
         )
 
-    def _tokens(self, logits: Logits) -> Generator[int, None, None]:
-        """Yields drawn tokens; devices compute the next step while a token is being handled."""
+    def _turn(self) -> int:
+        """How many items come before those that open the answer."""
+        if not self.model.built.caches.states.n_slots:
+            return 0
+        opened = answer_opening(self.model.tokenizer, self.model.template, self.request)
+        items = self.prompt.items
+        return len(items) - max(1, len(opened) if items[-len(opened) :] == opened else 1)
+
+    def _tokens(self, logits: Logits) -> Generator[int | Progress, None, None]:
+        """Yields drawn tokens; devices compute the next step while a token is being handled. And
+        how far reading is where what stays of a full context has to be read again.
+        """
         limit = self.request.max_tokens
         if limit is None:
             limit = CONTEXTS_AT_MOST * self.sequence.n_ctx
@@ -171,7 +184,7 @@ class _Answer:
                 yield token
                 return
             if len(self.sequence.items) >= self.sequence.n_ctx:
-                self._forgot(self.sequence.shift(self.prompt.keep, self.cancelled))
+                yield from self._shift()
             finish = self.watch.start(token)
             try:
                 yield token
@@ -179,6 +192,23 @@ class _Answer:
                 logits = finish()
             if self.cancelled():
                 raise Cancelled("the answer")
+
+    def _shift(self) -> Iterator[Progress]:
+        steps = self.sequence.shifting(self.prompt.keep, self.cancelled)
+        read_again = 0
+        while True:
+            try:
+                done, total = next(steps)
+            except StopIteration as end:
+                self._forgot(end.value)
+                if read_again and self.model.built.caches.states.n_slots:
+                    self.notes.append(
+                        f"the context was full: {len(end.value)} tokens were forgotten and the"
+                        f" other {read_again} read again, as a recurrent state cannot forget some"
+                    )
+                return
+            read_again = total
+            yield Progress(self.request.id, "prefill", done, total)
 
     def _forgot(self, gone: list[Item]) -> None:
         for extent in extents(gone):

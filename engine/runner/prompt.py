@@ -91,6 +91,21 @@ def encoded(
     return [*ids], []
 
 
+def answer_opening(tokenizer: Tokenizer, template: ChatTemplate, request: Generate) -> list[Item]:
+    """The items behind a chat's last message: what the template opens an answer with, and what of
+    the answer is given. None where they cannot be told apart.
+    """
+    if request.prompt is not None or template.source == "none":
+        return []
+    turns = [{"role": m.role, "content": m.text} for m in request.messages]
+    closed, opened = (template.render(turns, add_generation_prompt=add) for add in (False, True))
+    if not opened.startswith(closed):
+        return []
+    begun = "" if request.prefix_tokens else request.prefix
+    ids = tokenizer.encode(opened[len(closed) :] + begun, add_special=False, continues=True)
+    return [*ids, *request.prefix_tokens]
+
+
 def beyond_prefix(request: Generate, decoder: StreamDecoder) -> str:
     """The text of `prefix_tokens` beyond `prefix`; the decoder continues after their last byte.
 

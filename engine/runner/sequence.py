@@ -26,11 +26,15 @@ from engine.runner.stepper import MAX_BATCH, Extras, Logits, StartedStep, Steppe
 from engine.scheduler.probes import NO_PROBES, Probes
 from engine.scheduler.record import UNRECORDED, Recorder
 
+CHECKPOINT_EVERY = 2048
+"""Tokens from one kept state of a recurrent model to the next."""
+
 
 @dataclass
 class Sequenced:
     """`items` are exactly those that the caches hold of the sequence `number`, in order of their
-    positions: tokens, and where there is a viewer rows of pictures.
+    positions: tokens, and where there is a viewer rows of pictures. At its `turn` the next prompt
+    is expected to part from this one.
     """
 
     stepper: Stepper
@@ -38,6 +42,7 @@ class Sequenced:
     items: list[Item] = field(default_factory=list)
     number: int = 0
     n_shifts: int = 0
+    turn: int = 0
 
     @property
     def n_ctx(self) -> int:
@@ -82,9 +87,9 @@ class Sequenced:
             n = self.stepper.built.caches.resumable(self.number, n)
         return n
 
-    def reuse(self, prompt: Sequence[Item]) -> int:
+    def reuse(self, prompt: Sequence[Item], turn: int = 0) -> int:
         """Keep the cached prefix that is `shared` with the prompt, forget the rest. Returns its
-        length.
+        length. Another prompt is expected to be the same up to `turn`.
 
         Logits of what follows equal a fresh context's but for their last bits (other kernels
         compute a short rest), unless the context was shifted: then what is kept has seen items that
@@ -93,7 +98,7 @@ class Sequenced:
         n = self.shared(prompt)
         self.items = []  # until the caches are known to hold them
         self.stepper.forget(n, sequence=self.number)
-        self.items = list(prompt[:n])
+        self.items, self.turn = list(prompt[:n]), turn
         return n
 
     def prefill(
@@ -110,8 +115,9 @@ class Sequenced:
         while True:
             if cancelled():
                 raise Cancelled("reading the prompt")
-            end = before_group(items, min(done + MAX_BATCH, len(items)))
-            end = before_looking(items, done, end)
+            end = min(done + MAX_BATCH, len(items))
+            end = before_group(items, end)
+            end = before_looking(items, done, self._before_checkpoint(items, done, end))
             part = items[done:end]
             assert part, "a group fits a batch"
             extras = yield from self.extras(part, cancelled)
@@ -138,9 +144,27 @@ class Sequenced:
         def logits() -> Logits:
             row = _row(step())
             self.items += part
+            if len(self.items) == self.turn or not len(self.items) % CHECKPOINT_EVERY:
+                self.keep()
             return row
 
         return replace(step, finish=logits)
+
+    def keep(self) -> None:
+        """Be able to go back to here, where layers are recurrent."""
+        self.stepper.built.caches.states.keep(self.number)
+
+    def _before_checkpoint(self, items: Sequence[Item], done: int, end: int) -> int:
+        """The most items from `done` up to `end` behind which no state is to be kept but the last;
+        `done` of them are computed.
+        """
+        if not self.stepper.built.caches.states.n_slots:
+            return end
+        now = len(self.items)
+        following = now + CHECKPOINT_EVERY - now % CHECKPOINT_EVERY
+        wanted = min(n for n in (following, self.turn) if n > now)
+        cut = before_group(items, min(end, done + wanted - now))
+        return cut if cut > done else end
 
     def extras(
         self, part: Sequence[Item], cancelled: Callable[[], bool]
@@ -175,11 +199,24 @@ class Sequenced:
         return self.begin([token], Extras(places=at), recorder, probes)
 
     def shift(self, keep: int, cancelled: Callable[[], bool]) -> list[Item]:
+        """All of `shifting`."""
+        steps = self.shifting(keep, cancelled)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                gone: list[Item] = end.value
+                return gone
+
+    def shifting(
+        self, keep: int, cancelled: Callable[[], bool]
+    ) -> Generator[tuple[int, int], None, list[Item]]:
         """Make room for half a context: forget the oldest of what follows the first `keep` items,
         of pictures all or nothing. Returns what was forgotten.
 
-        Does nothing where there is such room. Where keys cannot be turned, all that stays is
-        computed again. Raises `BadSetting` where nothing may go, `Cancelled`.
+        Does nothing where there is such room. Where keys cannot be turned, or a recurrent state has
+        read what is to be forgotten, all that stays is computed again: yields how much of it is,
+        and of how much. Raises `BadSetting` where nothing may go, `Cancelled`.
         """
         if keep >= self.n_ctx:
             raise BadSetting("keep", keep, f"fewer tokens than the context of {self.n_ctx}")
@@ -190,15 +227,16 @@ class Sequenced:
         begin, end = whole(self.items, keep, keep, discard)
         gone = self.items[begin:end]
         kept = self.items[:begin] + self.items[end:]
-        self.items = []  # until the caches are known to hold them
+        self.items, self.turn = [], 0  # until the caches are known to hold them
         self.n_shifts += 1
         try:
             self.stepper.forget(begin, end, self.number, end - begin - saved(gone))
         except (CutawayError, MemoryError):
             self.stepper.forget(0, sequence=self.number)
             if kept:
-                for _ in self.prefill(kept, cancelled):
-                    pass
+                for done in self.prefill(kept, cancelled):
+                    if not isinstance(done, Encoding):
+                        yield done, len(kept)
         else:
             self.items = kept
         return gone

@@ -7,7 +7,10 @@ from app.state.memory.cells import MAPPED, Cell
 from engine.protocol import PoolRow
 from engine.units import MIB
 
-ORDER = ("weights", "cache", "graph", "vision", "input", "staging", MAPPED)
+ORDER = (
+    *("weights", "cache", "recurrent state", "checkpoints"),
+    *("graph", "vision", "input", "staging", MAPPED),
+)
 
 Place = tuple[str, str]
 """Device and component as shown."""

@@ -42,7 +42,9 @@ class DeviceLine(QWidget):
         if model is None:
             return []
         holding = [
-            c.device for c in self._bench.memory.cells if c.component in ("weights", "cache")
+            cell.device
+            for cell in self._bench.memory.cells
+            if cell.component in ("weights", "cache", "recurrent state")
         ]
         return list(dict.fromkeys([model.device, *(d for d in holding if d != "host")]))
 

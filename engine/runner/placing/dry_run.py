@@ -95,8 +95,9 @@ class DryRun:
         """The records before anything is allocated."""
         host = self.backends[-1].name
         rows = [
-            MemoryRow(w.backend.name, w.owner.component, w.owner.layer, w.size, Status.UNALLOCATED)
+            MemoryRow(w.backend.name, owner.component, owner.layer, size, Status.UNALLOCATED)
             for w in self.wanted()
+            for owner, size in w.owner.parts(w.size)
         ]
         rows += [
             MemoryRow(host, owner.component, owner.layer, tensor.nbytes, Status.MAPPED)
@@ -221,10 +222,10 @@ def _caches(
     """Each layer's cache is on the layer's device."""
     by_name = {b.name: b for b in backends}
     return tuple(
-        Allocation(home, kind, Owner(Component.CACHE, i), ((tensor, size),))
+        Allocation(home, kind, owner, ((tensor, size),))
         for i in range(built.n_layer)
         for home in (by_name[placement.layers[i]],)
-        for tensor in built.kept_by(i)
+        for tensor, owner in built.kept_by(i)
         for kind in (home.buffer_type(tensor.fmt, tensor.shape),)
         for size in (home.allocation_size(kind, tensor.fmt, tensor.shape),)
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from os.path import commonprefix
 
-from engine.backends.base import Component
+from engine.backends.base import KEPT, Component
 from engine.graph.tensor import Tensor
 from engine.layers.experts import ExpertLinear
 from engine.models.build import BuiltModel
@@ -47,7 +47,7 @@ def tiles(dry: DryRun, parts: Parts) -> list[Tile]:
     mapped: dict[tuple[int, str, PartName], int] = defaultdict(int)
     for one in (*dry.weights, *dry.caches):
         for tensor, size in one.tensors:
-            if one.owner.component is Component.CACHE:
+            if one.owner.component in KEPT:
                 assert one.owner.layer is not None
                 allocated[one.owner.layer, one.backend.name, "cache"] += size
             elif tensor in parts.of:

@@ -75,6 +75,7 @@ def time_step(
         for first in range(0, depth, MAX_BATCH):
             last = min(depth, first + MAX_BATCH)
             caches.start(np.arange(first, last, dtype=np.int32), 0)
+            caches.states.done(caches.states.start(first, last - first, 0), 0)
         plain, recordings = _run(stepper, depth, cancelled)
         return _summed(dry, plain, recordings, part_of)
     raise AssertionError  # the stack never swallows an exception

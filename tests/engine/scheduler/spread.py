@@ -42,7 +42,7 @@ def spread(
     tiled = matmul_only(graph)
     mapped = {t: host.map(file.data(name)) for t, name in built.sources.items()}
     placed: dict[Tensor, Location] = {}
-    kept = [leaf for i in range(built.n_layer) for leaf in built.kept_by(i)]
+    kept = [leaf for i in range(built.n_layer) for leaf, _ in built.kept_by(i)]
     for tensor in (*built.sources, *kept):
         backend, is_weight = home(tensor), tensor.role is Role.WEIGHT
         if backend is host and is_weight:
@@ -82,7 +82,7 @@ def placements(built: BuiltModel, backends: Sequence[Backend]) -> dict[str, tupl
     last, n = devices[-1], built.n_layer
     embedding = built.model.weights.embedding.weight
     layer = {t: owner.layer for t, owner in built.owners.items()}
-    layer |= {leaf: i for i in range(n) for leaf in built.kept_by(i)}
+    layer |= {leaf: i for i in range(n) for leaf, _ in built.kept_by(i)}
     feeds = {t for t, name in built.sources.items() if ".ffn_" in name}
     chance = random.Random(5)
     anywhere = {t: chance.choice(backends) for t in layer}
