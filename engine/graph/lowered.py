@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from engine.graph.node import Arguments
 from engine.graph.ops.attention import FusedAttention
+from engine.graph.ops.experts import Route
 from engine.graph.ops.recurrent import CausalConv, DeltaNet, SsmScan
 from engine.graph.ops.reduce import Argsort
 from engine.graph.tensor import Tensor
@@ -92,6 +93,27 @@ class GroupIds(Arguments):
     ids: Tensor
     _: KW_ONLY
     experts: int
+
+
+@dataclass(frozen=True)
+class LoweredRoute(Route):
+    """The choice of experts, and their `weights`, a RESULT, where they are wanted with it."""
+
+    weights: Tensor | None = None
+    gains: Tensor | None = None
+    _: KW_ONLY
+    normalised: bool = False
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class CombineAdd(Arguments):
+    """The weighted sum of what experts made, and one or two further terms."""
+
+    y: Tensor
+    weights: Tensor
+    added: Tensor | None = None
+    more: Tensor | None = None
 
 
 @dataclass(frozen=True)

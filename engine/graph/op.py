@@ -37,6 +37,9 @@ class Op(StrEnum):
 
     MATMUL = "matmul"
     MATMUL_ID = "matmul_id"
+    ROUTE = "route"
+    ROUTE_WEIGHTS = "route_weights"
+    COMBINE = "combine"
 
     RMS_NORM = "rms_norm"
     LAYER_NORM = "layer_norm"
@@ -79,6 +82,7 @@ class Op(StrEnum):
     MATMUL_EXPERTS = "matmul_experts"
     MATMUL_ADD = "matmul_add"
     MATMUL_GATED = "matmul_gated"
+    COMBINE_ADD = "combine_add"
     ROPE_STORE = "rope_store"
 
 
@@ -96,6 +100,7 @@ LOWERED_OPS = frozenset(
         Op.MATMUL_EXPERTS,
         Op.MATMUL_ADD,
         Op.MATMUL_GATED,
+        Op.COMBINE_ADD,
         Op.ROPE_STORE,
     }
 )

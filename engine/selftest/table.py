@@ -13,6 +13,7 @@ from engine.selftest.planes import planes
 from engine.selftest.products import products
 from engine.selftest.recurring import recurring
 from engine.selftest.reducing import reducing
+from engine.selftest.routing import routing
 from engine.selftest.shaping import shaping
 
 
@@ -23,6 +24,7 @@ def table() -> Iterator[Case]:
     yield from moves()
     yield from shaping()
     yield from products()
+    yield from routing()
     yield from attending()
     yield from recurring()
     yield from planes()

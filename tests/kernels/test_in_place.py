@@ -66,6 +66,11 @@ def product_add(made: Operands, m: int, rows: int) -> Tensor:
     return ops.add(product, made.make(F32, m, rows))
 
 
+def combine_add(made: Operands) -> Tensor:
+    total = ops.combine(made.make(F32, 70, 3, 5), made.make(F32, 3, 5))
+    return ops.add(ops.add(made.make(F32, 70, 5), total), made.make(F32, 70, 5))
+
+
 CASES: dict[Op, list[Make]] = {
     Op.ADD: binary(ops.add),
     Op.SUB: binary(ops.sub),
@@ -108,6 +113,7 @@ CASES: dict[Op, list[Make]] = {
         lambda made: softmax(made, 4100, True),
     ],
     Op.NORM_CHAIN: [lambda made: norm_add(made, 1), lambda made: norm_add(made, 70)],
+    Op.COMBINE_ADD: [combine_add],
     Op.MATMUL_ADD: [
         lambda made: product_add(made, 33, 1),
         lambda made: product_add(made, 40, 9),

@@ -29,6 +29,7 @@ from engine.graph.ops.arithmetic import (
 )
 from engine.graph.ops.attention import attention, masked_attention, softmax
 from engine.graph.ops.copy import cast, contiguous, copy_into, duplicate
+from engine.graph.ops.experts import combine, route, route_weights
 from engine.graph.ops.image import avg_pool_2d, conv_2d, conv_3d, im2col, im2col_3d, interpolate
 from engine.graph.ops.matmul import matmul, matmul_id
 from engine.graph.ops.norm import l2_norm, layer_norm, rms_norm
@@ -60,6 +61,7 @@ __all__ = [
     "chunk",
     "chunk_sections",
     "clamp",
+    "combine",
     "concat",
     "contiguous",
     "conv_2d",
@@ -89,6 +91,8 @@ __all__ = [
     "repeat",
     "rms_norm",
     "rope",
+    "route",
+    "route_weights",
     "rows",
     "scale",
     "set_",

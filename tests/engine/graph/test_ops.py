@@ -6,6 +6,7 @@ from engine.gguf.formats import BF16, F16, F32, I32, I64, Q4_1, Q4_K, Q8_0
 from engine.graph import ops
 from engine.graph.graph import Graph
 from engine.graph.op import Op
+from engine.graph.ops.experts import Scoring
 from engine.graph.tensor import Role, Tensor, leaf
 
 
@@ -54,6 +55,17 @@ MADE = {
         F32,
         (7, 4, 3),
     ),
+    "route": (
+        lambda: ops.route(t(8, 3), 2, Scoring.SIGMOID, t(8), 4, 1),
+        I32,
+        (2, 3),
+    ),
+    "route_weights": (
+        lambda: ops.route_weights(t(8, 3), i(2, 3), Scoring.SOFTMAX, gains=t(8)),
+        F32,
+        (2, 3),
+    ),
+    "combine": (lambda: ops.combine(t(32, 2, 3), t(2, 3)), F32, (32, 3)),
     "matmul of a permuted row": (lambda: ops.matmul(t(1, 8).permute(1, 0), t(8)), F32, (1,)),
     "layer_norm": (lambda: ops.layer_norm(t(8, 3, fmt=F16), t(8), t(8), 1e-5), F16, (8, 3)),
     "l2_norm": (lambda: ops.l2_norm(t(8, 3), 1e-5), F32, (8, 3)),

@@ -7,6 +7,7 @@ import pytest
 from engine.errors import NotSupported, ShapeError
 from engine.gguf.formats import F16, F32, I32, I64, Q4_0, Q4_K, Q8_0
 from engine.graph import ops
+from engine.graph.ops.experts import Scoring
 from engine.graph.tensor import Role, Tensor, leaf
 
 
@@ -33,6 +34,14 @@ def delta(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def scan(x: Tensor, b: Tensor) -> Tensor:
     return ops.ssm_scan(x, t(4, 5), b, b, t(1, 4), None, t(512, 2), i(2))
+
+
+def route(logits: Tensor, used: int = 2, **more) -> Tensor:
+    return ops.route(logits, used, Scoring.SIGMOID, **more)
+
+
+def weigh(logits: Tensor, ids: Tensor, **more) -> Tensor:
+    return ops.route_weights(logits, ids, Scoring.SIGMOID, **more)
 
 
 REFUSED = {
@@ -77,6 +86,18 @@ REFUSED = {
         "[8, 2, 3, 1] and [3, 3, 1, 1]",
     ),
     "matmul_id ids": (lambda: ops.matmul_id(t(8, 7, 4), t(8, 1, 3), t(2, 3)), "[2, 3, 1, 1]"),
+    "route types": (lambda: route(t(8, 3, fmt=F16)), "not F16: [8, 3, 1, 1]"),
+    "route flat": (lambda: route(t(8, 3, 2)), "[8, 3, 2, 1]"),
+    "route bias": (lambda: route(t(8, 3), bias=t(7)), "8 experts: [8, 3, 1, 1] and [7, 1, 1, 1]"),
+    "route groups": (lambda: route(t(8, 3), groups=3), "1 of 3 equal groups of 8 experts"),
+    "route open groups": (lambda: route(t(8, 3), groups=2, groups_used=3), "3 of 2 equal groups"),
+    "route used": (lambda: route(t(8, 3), used=5, groups=2), "cannot take 5 of 4 experts"),
+    "route none": (lambda: route(t(8, 3), used=0), "cannot take 0 of 8 experts"),
+    "route_weights ids": (lambda: weigh(t(8, 3), i(2, 4)), "[8, 3, 1, 1] and [2, 4, 1, 1]"),
+    "route_weights types": (lambda: weigh(t(8, 3), t(2, 3)), "needs i32 ids [U, T]"),
+    "route_weights gains": (lambda: weigh(t(8, 3), i(2, 3), gains=t(8, 3)), "[8, 3, 1, 1]"),
+    "combine": (lambda: ops.combine(t(8, 2, 3), t(3, 2)), "[8, 2, 3, 1] and [3, 2, 1, 1]"),
+    "combine types": (lambda: ops.combine(t(8, 2, 3, fmt=F16), t(2, 3)), "needs f32 y"),
     "matmul_id batches": (
         lambda: ops.matmul_id(t(8, 7, 4, 2), t(8, 1, 3), i(2, 3)),
         "[8, 7, 4, 2] and [8, 1, 3, 1]",

@@ -86,6 +86,44 @@ def _matmul_id(t: Tensor, a: Array, b: Array, ids: Array) -> Array:
     return out
 
 
+def _scored(kind: str, x: Array) -> Array:
+    if kind == "softmax":
+        return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+    return {"sigmoid": _sigmoid, "sqrt_softplus": lambda v: np.sqrt(np.log(1 + np.exp(v)))}.get(
+        kind, lambda v: v
+    )(x)
+
+
+def _route(t: Tensor, x: Array, bias: Array | None) -> Array:
+    a, out = t.attr, np.zeros(t.shape[::-1])
+    for token, row in enumerate(x[0, 0]):
+        s = _scored(a["score"], row) if bias is not None or a["groups"] > 1 else row
+        s = s if bias is None else s + bias[0, 0, 0]
+        runs = np.split(np.arange(len(s)), a["groups"])
+        first = {
+            g: sorted((v for v in s[run] if v == v), reverse=True) for g, run in enumerate(runs)
+        }
+        count = 1 if a["score"] == "softmax" else 2
+        rank = {
+            g: sum(best[:count]) if len(best) >= min(count, len(runs[g])) else -np.inf
+            for g, best in first.items()
+        }
+        open_runs = sorted(rank, key=lambda g: -rank[g])[: a["groups_used"]]
+        allowed = sorted(i for g in open_runs for i in runs[g])
+        order = sorted(allowed, key=lambda i: (np.isnan(s[i]), -s[i] if s[i] == s[i] else 0))
+        out[0, 0, token] = order[: a["used"]]
+    return out
+
+
+def _route_weights(t: Tensor, x: Array, ids: Array, gains: Array | None) -> Array:
+    a, chosen = t.attr, ids.astype(int)
+    late = a["score"] == "late_softmax"
+    picked = np.take_along_axis(x if late else _scored(a["score"], x), chosen, -1)
+    w = _scored("softmax", picked) if late else picked
+    w = w / np.maximum(w.sum(-1, keepdims=True), 2.0**-14) if a["normalised"] else w
+    return w * a["scale"] * (1 if gains is None else gains[0, 0, 0][chosen])
+
+
 def _softened(scores: Array, sinks: Array | None) -> Array:
     """Softmax of [head, ...]; where nothing is visible, 0. Sinks join the denominator."""
     sink = np.full(scores.shape[0], -np.inf) if sinks is None else sinks.reshape(-1)
@@ -313,6 +351,9 @@ OPS: dict[Op, Callable[..., Array]] = {
     Op.SWIGLU_LIMIT: _swiglu_limit,
     Op.MATMUL: _matmul,
     Op.MATMUL_ID: _matmul_id,
+    Op.ROUTE: _route,
+    Op.ROUTE_WEIGHTS: _route_weights,
+    Op.COMBINE: lambda t, y, w: (y[0] * w[0, 0][..., None]).sum(1)[None, None],
     Op.RMS_NORM: _norm,
     Op.LAYER_NORM: _norm,
     Op.L2_NORM: _norm,

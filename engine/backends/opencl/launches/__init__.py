@@ -28,6 +28,15 @@ from engine.backends.opencl.launches.attention import (
     supports_softmax,
 )
 from engine.backends.opencl.launches.copy import copy, supports_copy
+from engine.backends.opencl.launches.experts import (
+    combine,
+    combine_add,
+    route,
+    route_weights,
+    supports_combine,
+    supports_route,
+    supports_route_weights,
+)
 from engine.backends.opencl.launches.image import (
     avg_pool_2d,
     im2col,
@@ -101,6 +110,9 @@ KERNEL_FAMILIES: dict[Op, KernelFamily] = {
     Op.SWIGLU_LIMIT: KernelFamily(supports_activation, activation),
     Op.MATMUL: KernelFamily(supports_matmul, matmul_plain.matmul),
     Op.MATMUL_ID: KernelFamily(supports_matmul_id, matmul_plain.matmul_id),
+    Op.ROUTE: KernelFamily(supports_route, route),
+    Op.ROUTE_WEIGHTS: KernelFamily(supports_route_weights, route_weights),
+    Op.COMBINE: KernelFamily(supports_combine, combine),
     Op.RMS_NORM: KernelFamily(supports_norm, norm),
     Op.LAYER_NORM: KernelFamily(supports_norm, norm),
     Op.L2_NORM: KernelFamily(supports_norm, norm),
@@ -139,6 +151,7 @@ LOWERED: dict[Op, MakeLaunches] = {
     Op.MATMUL_ADD: matmul_add,
     Op.MATMUL_GATED: matmul_gated,
     Op.ROPE_STORE: rope_store,
+    Op.COMBINE_ADD: combine_add,
 }
 """What lowering makes; it makes nothing that is not supported."""
 

@@ -11,6 +11,7 @@ from engine.backends.opencl.launches.matmul_tiled import supports_matmul_add
 from engine.backends.opencl.launches.norm_chain import supports_norm_chain
 from engine.backends.opencl.launches.quantize import BLOCK
 from engine.backends.opencl.launches.rope_store import supports_rope_store
+from engine.backends.opencl.lowering.expert_fusions import EXPERT_PATTERNS
 from engine.backends.opencl.lowering.helpers import in_place_of, result
 from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern, PlacedNode
 from engine.backends.opencl.tiles.schemes import TILE
@@ -259,6 +260,7 @@ PATTERNS: tuple[Pattern, ...] = (
     rope_store,
     attention_quantize,
     state_store,
+    *EXPERT_PATTERNS,
     matmul_add,
     matmul_gated,
 )

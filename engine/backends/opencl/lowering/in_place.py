@@ -7,7 +7,7 @@ writes any. What is read twice must be the same then.
 
 from collections.abc import Mapping
 
-from engine.graph.lowered import MatmulAdd, NormChain
+from engine.graph.lowered import CombineAdd, MatmulAdd, NormChain
 from engine.graph.op import Op
 
 IN_PLACE: Mapping[Op, tuple[int, ...]] = {
@@ -22,5 +22,6 @@ IN_PLACE: Mapping[Op, tuple[int, ...]] = {
     Op.SOFTMAX: (0,),
     Op.ROPE: (0,),  # an item reads both channels of a pair first
     Op.NORM_CHAIN: (NormChain.position("x"), NormChain.position("added")),
+    Op.COMBINE_ADD: (CombineAdd.position("added"), CombineAdd.position("more")),
     Op.MATMUL_ADD: (MatmulAdd.position("added"),),
 }
