@@ -16,6 +16,7 @@ STAGES: dict[StageName, str] = {
     "prefill": "Reading the prompt",
     "look": "Looking inside",
     "score": "Scoring the text",
+    "embed": "Embedding the texts",
     "bench": "Measuring",
 }
 """What the engine does, as a title; in a line of text without the capital."""

@@ -70,6 +70,15 @@ class UnsupportedModel(CutawayError):
         super().__init__(f"{what} {_quoted(name)} is not supported{because}; supported: {listed}")
 
 
+class GivesNoText(CutawayError):
+    """A model of embeddings alone, which is asked to write."""
+
+    def __init__(self, arch: str) -> None:
+        self.arch = arch
+        what = "models write no text: they give embeddings"
+        super().__init__(f"{_quoted(arch)} {what}, which `cutaway embed` prints")
+
+
 class TensorMismatch(CutawayError):
     """Names or shapes in the file do not fit the model's fields; every one is listed."""
 

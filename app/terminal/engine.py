@@ -40,8 +40,8 @@ class Interrupt:
 class CommandEngine:
     """A worker process with `path` loaded, from `start` to `close`."""
 
-    def __init__(self, path: Path, options: EngineOptions) -> None:
-        self.path, self.options = path, options
+    def __init__(self, path: Path, options: EngineOptions, embeds: bool = False) -> None:
+        self.path, self.options, self._embeds = path, options, embeds
         self._worker: Worker | None = None
 
     def start(self) -> Loaded:
@@ -51,7 +51,7 @@ class CommandEngine:
         """
         self.close()
         self._worker = Worker()
-        loaded = self.get(Load(self._worker.new_id(), str(self.path), self.options))
+        loaded = self.get(Load(self._worker.new_id(), str(self.path), self.options, self._embeds))
         for text in loaded.notes:
             note(text)
         return loaded

@@ -37,6 +37,7 @@ class Step:
     places: NDArray[np.int32] | None = None  # [4, T]: time, height, width and a fourth
     encoded: EncodedStep | None = None
     states: StateStep | None = None
+    count: int = 0  # of the tokens, how many are real
 
 
 Fill = Callable[[Step], Array]
@@ -157,6 +158,11 @@ class Pass:
         return self._input(f"inp_rows_{i}", F32, (self._width, self.n_tokens), fill)
 
     @property
+    def positions(self) -> Tensor:
+        """i32 [T], of a table of positions that were learned."""
+        return self._input("inp_positions", I32, (self.n_tokens,), lambda s: s.positions)
+
+    @property
     def out_ids(self) -> Tensor:
         """i32 [n_outputs]."""
         return self._input("inp_out_ids", I32, (self.n_outputs,), lambda s: s.outputs)
@@ -240,6 +246,26 @@ class Pass:
         else:
             mixed = _unfused(q, keys, values, spans, cells, scale, softcap, sinks)
         mixed = self._rotated(mixed, cache.v)
+        return mixed.reshape(mixed.shape[0] * mixed.shape[1], n)
+
+    def attend_all(
+        self, q: Tensor, k: Tensor, v: Tensor, scale: float, reach: int | None
+    ) -> Tensor:
+        """Attention among the step's own tokens, before and behind: q [D, H, T], k and v [D, K, T]
+        -> [Dv * H, T]. A token sees those at most `reach` places away, None: all.
+        """
+        n = self.n_tokens
+
+        def spans(s: Step) -> Array:
+            return _around(s.count, n, reach)
+
+        def cells(s: Step) -> Array:
+            return np.stack([np.ones(n, np.int32), np.arange(n, dtype=np.int32)], 1)
+
+        seen = self._input(f"inp_reach_{reach}", I32, (4, n), spans)
+        held = self._input("inp_cells_all", I32, (2, n), cells)
+        n_kv = self._input("inp_n_kv_all", I32, (1,), lambda s: np.array([s.count], np.int32))
+        mixed = ops.attention(q, k, v, seen, held, n_kv, scale=scale)
         return mixed.reshape(mixed.shape[0] * mixed.shape[1], n)
 
     def cross(
@@ -334,6 +360,16 @@ class Pass:
             tensor = leaf(name or str(key), fmt, shape, Role.INPUT)
             self._inputs[key] = (tensor, fill)
         return self._inputs[key][0]
+
+
+def _around(count: int, n: int, reach: int | None) -> NDArray[np.int32]:
+    """Spans [n, 4] of `count` tokens that see up to `reach` places to both sides."""
+    spans = np.zeros((n, 4), np.int32)
+    at = np.arange(count)
+    spans[:count, 0] = 1
+    spans[:count, 1] = 0 if reach is None else np.maximum(at - reach, 0)
+    spans[:count, 2] = count - 1 if reach is None else np.minimum(at + reach, count - 1)
+    return spans
 
 
 def _seen(step: Step) -> EncodedStep:

@@ -86,6 +86,8 @@ class TextModel(ABC, Generic[P, W]):
     """
 
     gives: ClassVar[frozenset[Output]] = frozenset({Output.LOGITS})
+    whole: ClassVar[bool] = False
+    """Whether tokens also see those behind them, so that a text is computed in one step."""
 
     def __init__(self, params: P, weights: W, constants: Mapping[str, Values]) -> None:
         self.params = params
@@ -112,6 +114,10 @@ class TextModel(ABC, Generic[P, W]):
         """The last layer's normalised output f32 [E, n_outputs]; `caches[i]` is what `kept()[i]`
         became, None where that is nothing.
         """
+
+    def pooled(self, rows: Values) -> Values:
+        """An embedding f32 [E'] of what `hidden` gave of a text, pooled to [E]; here it itself."""
+        return rows
 
     def logits(self, x: Tensor) -> Tensor:
         """f32 [V, n_outputs] of what `hidden` gives. Raises `NotSupported` where there are none."""

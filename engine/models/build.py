@@ -36,7 +36,7 @@ class BuiltModel:
 
     `sources` gives the file's tensor behind each leaf, `owners` whose bytes it is; `layers[i]` is
     what layer i keeps of single tokens and `states[i]` of all of them together, None for nothing.
-    Where it sees, those of its `tower` are among the first
+    A step has at most `n_batch` tokens. Where it sees, those of its `tower` are among the first
     two, `planes` counts the rows that a picture brings for each of its places, and `limits` hold
     for every picture.
     """
@@ -49,6 +49,7 @@ class BuiltModel:
     layers: Sequence[LayerCache | None]
     states: Sequence[LayerState | None]
     n_ctx: int
+    n_batch: int
     planes: int = 0
     tower: BuiltTower | None = None
     limits: Limits = Limits()
@@ -79,11 +80,27 @@ class BuiltModel:
         ropes = [layer.rope for layer in self.layers if layer is not None]
         return any(rope is not None and rope.sections is not None for rope in ropes)
 
+    @property
+    def output(self) -> Output:
+        """What it is asked for where nothing else is said."""
+        return Output.LOGITS if Output.LOGITS in self.model.gives else Output.EMBEDDINGS
+
+    def width(self, output: Output) -> int:
+        """How many numbers of that kind there are for a token."""
+        if output not in self._widths:
+            empty = self.buckets([0] * len(self.caches.caches))
+            _, graph = self.build(1, 1, empty, output=output)
+            self._widths[output] = graph.outputs[0].shape[0]
+        return self._widths[output]
+
     @cached_property
+    def _widths(self) -> dict[Output, int]:
+        return {}
+
+    @property
     def n_vocab(self) -> int:
-        """How many logits there are for a token."""
-        _, graph = self.build(1, 1, self.buckets([0] * len(self.caches.caches)))
-        return graph.outputs[0].shape[0]
+        """How many logits there are for a token; 0 where there are none."""
+        return self.width(Output.LOGITS) if self.output is Output.LOGITS else 0
 
     def buckets(self, used: list[int]) -> tuple[int, ...]:
         """For each cache the plan's KV bucket: 256 doubled until it holds `used` cells."""
@@ -108,18 +125,20 @@ class BuiltModel:
         n_outputs: int,
         cells: tuple[int, ...],
         fused_attention: bool = True,
-        output: Output = Output.LOGITS,
+        output: Output | None = None,
         planes: int = 0,
         encoded: tuple[int, int] | None = None,
         changes: Changes = UNCHANGED,
     ) -> tuple[Pass, Graph]:
-        """The graph of one forward pass: logits [V, n_outputs] or embeddings [E, n_outputs];
-        with `planes` of rows where pictures are among the tokens, or rows `encoded` for layers that
-        look at them (engine/layers/step.py).
+        """The graph of one forward pass: logits [V, n_outputs] or embeddings [E, n_outputs], by
+        default what it is for; with `planes` of rows where pictures are among the tokens, or rows
+        `encoded` for layers that look at them (engine/layers/step.py).
         """
         p = Pass(n_tokens, n_outputs, cells, fused_attention, planes, encoded, changes, self.states)
         x = self.model.hidden(p, self.layers)
-        return p, Graph.of([self.model.logits(x) if output is Output.LOGITS else x], p.effects)
+        if (output or self.output) is Output.LOGITS:
+            x = self.model.logits(x)
+        return p, Graph.of([x], p.effects)
 
 
 def bucket_of_cells(n: int, most: int) -> int:
@@ -164,8 +183,6 @@ def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int, kv: Format = F1
     refused.check(file, supported())
     path, arch = file.paths[0], file.metadata.architecture
     module = find(arch)
-    if Output.LOGITS not in module.Model.gives:
-        raise UnsupportedModel(f"asking {arch} for", "logits", sorted(module.Model.gives))
     params = read_params(module.Params, file)
     if problem := params.problem():
         raise BadFile(path, f"metadata: {arch}.{problem}")
@@ -177,8 +194,9 @@ def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int, kv: Format = F1
         kept = model.kept()
         caches, layers = make_caches(kept, wanted, n_batch, kv)
         held = (caches, layers, make_states(kept))
-        built = BuiltModel(arch, model, bound.sources, bound.owners, *held, wanted)
-        assert built.n_vocab  # every shape fits
+        step = wanted if model.whole else n_batch
+        built = BuiltModel(arch, model, bound.sources, bound.owners, *held, wanted, step)
+        assert built.width(built.output)  # every shape fits
     except ShapeError as error:
         raise BadFile(path, f"its tensors do not fit {arch}: {error}") from error
     return built

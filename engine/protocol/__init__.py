@@ -9,6 +9,7 @@ from engine.protocol.change import *
 from engine.protocol.chat import *
 from engine.protocol.compare import *
 from engine.protocol.devices import *
+from engine.protocol.embed import *
 from engine.protocol.file import *
 from engine.protocol.graph import *
 from engine.protocol.live import *

@@ -39,10 +39,13 @@ class Loaded(Reply, frozen=True):
 
 
 class Load(Request[Loaded], frozen=True):
-    """Open a model; the one before is closed first."""
+    """Open a model; the one before is closed first. One that gives embeddings alone is refused
+    unless it `embeds`: nothing else could be asked of it.
+    """
 
     path: str
     options: EngineOptions
+    embeds: bool = False
 
 
 class Unloaded(Reply, frozen=True):

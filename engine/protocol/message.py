@@ -4,7 +4,9 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 import msgspec
 
-StageName = Literal["load", "compile", "decode", "encode", "prefill", "look", "score", "bench"]
+StageName = Literal[
+    "load", "compile", "decode", "encode", "prefill", "look", "score", "embed", "bench"
+]
 
 
 class WireMessage(msgspec.Struct, frozen=True, tag=True):

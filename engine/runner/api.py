@@ -13,6 +13,7 @@ from engine.errors import CannotSee
 from engine.images.decode import from_array, from_image
 from engine.protocol import ChatMessage, Generate, PicturePart, Piece, Sampling, TextPart
 from engine.runner.dump import ProbedStep, dump
+from engine.runner.embed import embed
 from engine.runner.generate import generate
 from engine.runner.loading import LoadedModel, load_model
 from engine.runner.pictures.album import read_picture
@@ -116,6 +117,16 @@ class Model:
         yield from self.loaded.stepper.all_logits(ids)
         self.loaded.stepper.forget(0)
 
+    def embed(
+        self, texts: Sequence[str], width: int | None = None, normalized: bool = True
+    ) -> NDArray[np.float32]:
+        """f32 [texts, width]: the embedding of each text, as `runner.embed.embed`, which also says
+        what is raised. The conversation is forgotten.
+        """
+        self.conversation.items.clear()
+        found = embed(self.loaded, texts, width, normalized)
+        return np.stack([one.vector for one in found])
+
     def tensor(self, name: str) -> NDArray[np.float32]:
         """A weight of the file, dequantised, in reversed (NumPy) shape."""
         return self.loaded.file.array(name)
@@ -140,7 +151,7 @@ def _loading(options: Callable[P, EngineOptions]) -> Callable[Concatenate[str | 
     """The function whose arguments are a path and those of `options`."""
 
     def load(path: str | Path, /, *args: P.args, **kwargs: P.kwargs) -> Model:
-        return Model(load_model(path, options(*args, **kwargs)))
+        return Model(load_model(path, options(*args, **kwargs), embeds=True))
 
     return load
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.backends.base import Backend, Component
-from engine.errors import BadFile, BadSetting
+from engine.errors import BadFile, BadSetting, GivesNoText
 from engine.gguf import GGUFFile
 from engine.gguf.formats import Format, by_name
+from engine.models.base import Output
 from engine.models.build import BuiltModel
 from engine.protocol import Load, Loaded
 from engine.runner.devices import OpenedDevices, open_devices
@@ -124,19 +125,23 @@ def load_model(
     cancelled: Callable[[], bool] = lambda: False,
     placing: Callable[[DryRun], None] = lambda dry: None,
     allocated: Callable[[DryRun], None] = lambda dry: None,
+    embeds: bool = False,
 ) -> LoadedModel:
     """Open a GGUF file on its devices; `placing` hears what will be allocated, `allocated` what is.
+    It must write text, or where it `embeds` give embeddings.
 
     Where memory runs out `NoMem` has the records, and everything is freed again.
 
-    Raises `BadFile`, `UnsupportedModel`, `TensorMismatch`, `NoMem`, `DeviceError`, `BadSetting`,
-    `Cancelled`.
+    Raises `BadFile`, `UnsupportedModel`, `GivesNoText`, `TensorMismatch`, `NoMem`, `DeviceError`,
+    `BadSetting`, `Cancelled`.
     """
     if options.ctx is not None and options.ctx < 1:
         raise BadSetting("ctx", options.ctx, "a number of tokens from 1 up")
     with ExitStack() as opening, ExitStack() as stack:
         opened = open_model(path, options, MAX_BATCH, cache_format(options), stack)
         file, built = opened.file, opened.built
+        if built.output is not Output.LOGITS and not embeds:
+            raise GivesNoText(built.arch)
         tokenizer = load_tokenizer(file.metadata)
         # A picture's token may have an embedding and no logit.
         if tokenizer.size > max(built.n_vocab, n_embeddings(file)):

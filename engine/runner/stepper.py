@@ -16,6 +16,7 @@ from engine.layers.change import UNCHANGED, Changes
 from engine.layers.shift import Shift, build_shift
 from engine.layers.step import Pass, Step
 from engine.models.axes import Axes, Counts, counted_axes, cut
+from engine.models.base import Output
 from engine.models.build import BuiltModel, bucket_of_cells
 from engine.models.kept import TOGETHER
 from engine.scheduler.outline import Outline
@@ -91,13 +92,16 @@ class Stepper:
         sequence: int = 0,
         recorder: Recorder = UNRECORDED,
         extras: Extras = TEXT,
+        output: Output | None = None,
     ) -> Logits:
         """Compute tokens at consecutive positions. Returns the logits [len(outputs), V] after the
-        tokens whose indices are in `outputs`.
+        tokens whose indices are in `outputs`; embeddings [len(outputs), E] where that is the
+        `output`, by default what the model is for.
 
         Raises `ContextFull` and `NotSupported` before anything is computed.
         """
-        return self.start(tokens, first_position, outputs, sequence, recorder, extras)()
+        start = self.start
+        return start(tokens, first_position, outputs, sequence, recorder, extras, output=output)()
 
     def start(
         self,
@@ -108,11 +112,13 @@ class Stepper:
         recorder: Recorder = UNRECORDED,
         extras: Extras = TEXT,
         probes: Probes = NO_PROBES,
+        output: Output | None = None,
     ) -> StartedStep:
         """Start a step; call what is returned before the next one.
 
         What is probed takes memory until `end_probes`. Raises also `CannotProbe`, `NoMem`.
         """
+        output = output or self.built.output
         last = first_position + len(tokens)
         positions = np.arange(first_position, last, dtype=np.int32)
         with self._undone(sequence, first_position):
@@ -120,14 +126,14 @@ class Stepper:
             encoded = self._encoded(positions, extras.entering)
             states = self.built.caches.states.start(first_position, len(tokens), sequence)
             plan, axes = self._start(
-                tokens, positions, outputs, steps, recorder, extras, encoded, states, probes
+                tokens, positions, outputs, steps, recorder, extras, encoded, states, probes, output
             )
 
         def finish() -> Logits:
             with self._undone(sequence, first_position):
                 (logits,) = plan.finish(recorder)
                 self.built.caches.states.done(states, sequence)
-            rows = logits.reshape(-1, self.built.n_vocab)[: len(outputs)]
+            rows = logits.reshape(-1, self.built.width(output))[: len(outputs)]
             return rows.astype(np.float32, copy=False)
 
         real = Counts(len(tokens), len(outputs), tuple(step.n_kv for step in steps))
@@ -157,6 +163,7 @@ class Stepper:
         encoded: EncodedStep | None,
         states: StateStep | None,
         probes: Probes,
+        output: Output,
     ) -> tuple[Plan, Axes]:
         bucket, n_outputs = bucket_of(len(tokens)), bucket_of(len(outputs))
         if n_outputs == bucket and list(outputs) != list(range(len(tokens))):
@@ -164,7 +171,7 @@ class Stepper:
         cells = self.built.buckets([s.n_kv for s in steps])
         planes = 0 if extras.rows is None else self.built.planes
         seen = None if encoded is None else (len(encoded.ids), len(encoded.cells))
-        plan, p, axes = self._plan(bucket, n_outputs, cells, planes, seen, probes)
+        plan, p, axes = self._plan(bucket, n_outputs, cells, planes, seen, probes, output)
         step = Step(
             _padded(np.asarray(tokens, np.int32), bucket, 0),
             _padded(positions, bucket, 0),
@@ -174,6 +181,7 @@ class Stepper:
             None if extras.places is None else _longer(extras.places, bucket, 1),
             encoded and replace(encoded, spans=_longer(encoded.spans, bucket, 0)),
             states,
+            len(tokens),
         )
         inputs = p.fill(step)
         recorder.done("prepare")
@@ -252,6 +260,7 @@ class Stepper:
         planes: int = 0,
         encoded: tuple[int, int] | None = None,
         probes: Probes = NO_PROBES,
+        output: Output | None = None,
     ) -> tuple[Plan, Pass, Axes]:
         counts = Counts(n_tokens, n_outputs, cells)
 
@@ -262,6 +271,7 @@ class Stepper:
                 planes=planes,
                 encoded=encoded,
                 changes=self.changes,
+                output=output,
             )
 
         def made() -> tuple[tuple[Pass, Axes], Graph]:
@@ -271,7 +281,7 @@ class Stepper:
             fused = self.fused_attention
             return (p, counted_axes(graph, counts, lambda c: build(c)[1], fused)), graph
 
-        key = (*counts, planes, encoded, self.changes)
+        key = (*counts, planes, encoded, self.changes, output or self.built.output)
         plan, beside = self.planner.plan_with(key, made, probes)
         return plan, *beside
 
@@ -304,13 +314,15 @@ def worst_cases(built: BuiltModel, fused_attention: bool = True) -> list[Graph]:
     each cache, and where it sees the largest picture.
     """
     cells = tuple(c.n_cells for c in built.caches.caches)
-    _, batch = built.build(MAX_BATCH, 1, cells, fused_attention)
+    most = bucket_of(built.n_batch)
+    n_outputs = most if built.model.whole else 1
+    _, batch = built.build(most, n_outputs, cells, fused_attention)
     graphs = [batch, *(shift_of(built, cache).graph for cache in with_rope(built))]
     if built.caches.encoded is not None:
         seen = (built.caches.encoded.n_cells // TOGETHER, built.caches.encoded.n_cells)
-        graphs.append(built.build(MAX_BATCH, 1, cells, fused_attention, encoded=seen)[1])
+        graphs.append(built.build(most, 1, cells, fused_attention, encoded=seen)[1])
     if built.tower is not None:
-        _, pictured = built.build(MAX_BATCH, 1, cells, fused_attention, planes=built.planes)
+        _, pictured = built.build(most, 1, cells, fused_attention, planes=built.planes)
         _, tower = built.tower.build(built.tower.tower.worst(built.limits))
         graphs += [pictured, tower]
     return graphs

@@ -59,7 +59,14 @@ from engine.runner.profile import profile, roof_of
 from engine.runner.prompt import encoded, prompt_text
 from engine.runner.records import foreseen, held
 from engine.runner.stepper import MAX_BATCH
-from engine.worker import looking, moving, probing, seeing, trying  # noqa: F401  their handlers
+from engine.worker import (  # noqa: F401  their handlers
+    embedding,
+    looking,
+    moving,
+    probing,
+    seeing,
+    trying,
+)
 from engine.worker.answers import HANDLERS, answers
 from engine.worker.service import Service
 
@@ -83,7 +90,8 @@ def _load(service: Service, request: Load) -> Loaded:
     stop = service.asked_to_stop(request)
     try:
         with limits_kept():
-            model = load_model(request.path, request.options, progress, stop, placed, allocated)
+            telling = (progress, stop, placed, allocated)
+            model = load_model(request.path, request.options, *telling, embeds=request.embeds)
     except NoMem as refused:
         if isinstance(refused.memory, BackendMemory) and placing is not None:
             service.send(held(placing, refused.memory))

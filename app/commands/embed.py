@@ -1,0 +1,117 @@
+"""`cutaway embed`: texts as vectors, close where meanings are."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from app.terminal.options import add_engine_options, engine_options, positive
+from app.terminal.table import table
+from app.terminal.text import bounded, print_json
+from engine.errors import BadSetting
+from engine.protocol import Embed, Embedded, Loaded
+
+NAME = "embed"
+HELP = "give the embeddings of texts"
+SHOWN = 4  # numbers of each, for people
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds this command's arguments."""
+    parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
+    parser.add_argument(
+        "--text",
+        metavar="T",
+        action="append",
+        help="a text; may be repeated (else a text a line from the standard input)",
+    )
+    parser.add_argument(
+        "--width", type=positive, metavar="N", help="keep the first N numbers of each"
+    )
+    parser.add_argument("--raw", action="store_true", help="leave lengths as the model gives them")
+    parser.add_argument("--out", type=Path, metavar="X.npy", help="store f32 [texts, width]")
+    parser.add_argument("--json", action="store_true", help="all numbers, for programs")
+    add_engine_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints a row a text. Raises BadSetting, ModelNotFound, RemoteError, WorkerDied."""
+    options, texts = engine_options(args), _texts(args.text)
+    if args.out is not None and not args.out.absolute().parent.is_dir():
+        raise BadSetting("--out", str(args.out), "a file in a folder that exists")
+
+    from app.library import resolve
+    from app.terminal.engine import CommandEngine
+
+    with CommandEngine(resolve(args.model), options, embeds=True) as engine:
+        loaded = engine.start()
+        request = Embed(engine.worker.new_id(), texts, args.width, not args.raw)
+        found = engine.get(request)
+    if args.out is not None:
+        _store(found, args.out)
+    if args.json:
+        print_json(_told(loaded, found, texts))
+    elif args.out is None:
+        _print(found, texts)
+    return 0
+
+
+def _texts(given: list[str] | None) -> list[str]:
+    """What was named, or the lines that are not empty."""
+    if given is not None:
+        return given
+    try:
+        lines = bounded(sys.stdin.buffer, "the standard input").decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        expected = f"UTF-8 text; byte {error.start} is not"
+        raise BadSetting("standard input", "bytes", expected) from None
+    texts = [line for line in lines if line.strip()]
+    if not texts:
+        raise BadSetting("standard input", "", "a text a line, or --text")
+    return texts
+
+
+def _store(found: Embedded, path: Path) -> None:
+    import numpy as np
+
+    with path.open("wb") as file:  # given a name, NumPy would add its ending
+        np.save(file, np.array(_rows(found), np.float32))
+
+
+def _rows(found: Embedded) -> list[list[float]]:
+    import numpy as np
+
+    rows: list[list[float]] = (
+        np.frombuffer(found.vectors, "<f4").reshape(len(found.n_tokens), found.width).tolist()
+    )
+    return rows
+
+
+def _told(loaded: Loaded, found: Embedded, texts: list[str]) -> dict[str, Any]:
+    each = zip(texts, found.n_tokens, _rows(found), strict=True)
+    return {
+        "model": loaded.name,
+        "device": loaded.device,
+        "width": found.width,
+        "embeddings": [{"text": t, "tokens": n, "embedding": row} for t, n, row in each],
+    }
+
+
+def _print(found: Embedded, texts: list[str]) -> None:
+    """A row a text: its first numbers, and how near it is to the first text."""
+    rows = _rows(found)
+    near = [_cosine(rows[0], row) for row in rows]
+    each = zip(texts, found.n_tokens, near, rows, strict=True)
+    lines = [
+        [repr(text), str(n), f"{cosine:.3f}", " ".join(f"{x:+.4f}" for x in row[:SHOWN]) + " …"]
+        for text, n, cosine, row in each
+    ]
+    titles = ["text", "tokens", "like the first", f"{found.width} numbers"]
+    print(*table([titles, *lines], left=(0, 3)), sep="\n")
+
+
+def _cosine(a: list[float], b: list[float]) -> float:
+    import numpy as np
+
+    lengths = float(np.linalg.norm(a)) * float(np.linalg.norm(b))
+    return float(np.dot(a, b)) / lengths if lengths else 0.0
