@@ -59,8 +59,7 @@ class SelfAttention:
     def __call__(
         self, x: Tensor, i: int, p: Pass, block: BlockSpec, cache: LayerCache | None
     ) -> Tensor:
-        """x [E, T] -> [E, T] in layer i, which must keep cells."""
-        assert cache is not None
+        """x [E, T] -> [E, T] in layer i; without cells tokens also see those behind them."""
         spec = block.attention
         q, k, v = self.qkv(x, i, spec)
         q, k = self.normed(q, k, i, spec)
@@ -74,7 +73,10 @@ class SelfAttention:
             k = weightless(k, spec.turned_eps, "Kcur_normed", i)
         if spec.temperature is not None:
             q = p.tempered(q, spec.temperature).named("Qcur_scaled", i)
-        mixed = p.attend(q, k, v, cache, spec.scale, spec.softcap, self.sink())
+        if cache is None:
+            mixed = p.attend_all(q, k, v, spec.scale, spec.reach)
+        else:
+            mixed = p.attend(q, k, v, cache, spec.scale, spec.softcap, self.sink())
         mixed = self.gated(mixed.named("kqv_out", i), x, i)  # [D*H, T]
         return self.o(p.by_head(mixed, i, spec.n_head), "attn_out", i)
 

@@ -15,7 +15,8 @@ class AttentionSpec:
 
     `scale` multiplies scores, `softcap` c > 0 bounds them by c tanh(s / c). `eps` belongs to the
     norms of queries and keys, `turned_eps` to those without weights that follow the turning,
-    `value_eps` to one of values; queries are multiplied by their `temperature` last.
+    `value_eps` to one of values; queries are multiplied by their `temperature` last. Where no cells
+    are kept, a token sees others up to `reach` places away on both sides, None: all.
     """
 
     n_head: int
@@ -28,6 +29,7 @@ class AttentionSpec:
     value_eps: float | None = None
     temperature: Temperature | None = None
     softcap: float = 0.0
+    reach: int | None = None
 
 
 @dataclass(frozen=True)

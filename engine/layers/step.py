@@ -13,6 +13,7 @@ from engine.kvcache.causal import CacheStep
 from engine.kvcache.encoded import EncodedStep
 from engine.kvcache.states import StateStep
 from engine.layers import hadamard
+from engine.layers.cells import first_cells, unfused, written
 from engine.layers.change import UNCHANGED, Changes
 from engine.layers.rope import RopeParams, step_table
 
@@ -237,14 +238,14 @@ class Pass:
             lambda s: np.array([s.caches[cache.cache].n_kv], np.int32),
         )
         q, k, v = self._rotated(q, cache.k), self._rotated(k, cache.k), self._rotated(v, cache.v)
-        keys = _cached(cache.k, k, ids, cache.heads, n_cells)
-        values = _cached(cache.v, v, ids, cache.heads, n_cells)
+        keys = written(cache.k, k, ids, cache.heads, n_cells)
+        values = written(cache.v, v, ids, cache.heads, n_cells)
         if self.fused_attention:
             mixed = ops.attention(
                 q, keys, values, spans, cells, n_kv, scale=scale, softcap=softcap, sinks=sinks
             )
         else:
-            mixed = _unfused(q, keys, values, spans, cells, scale, softcap, sinks)
+            mixed = unfused(q, keys, values, spans, cells, scale, softcap, sinks)
         mixed = self._rotated(mixed, cache.v)
         return mixed.reshape(mixed.shape[0] * mixed.shape[1], n)
 
@@ -287,13 +288,16 @@ class Pass:
         n_kv = self._input(
             "inp_cross_n_kv", I32, (1,), lambda s: np.array([_seen(s).n_kv], np.int32)
         )
-        keys, values = _first(cache.k, cache.heads, n_cells), _first(cache.v, cache.heads, n_cells)
+        keys, values = (
+            first_cells(cache.k, cache.heads, n_cells),
+            first_cells(cache.v, cache.heads, n_cells),
+        )
         if entering:
             rows = self._encoded("rows", F32, (width, entering))
             ids = self._encoded("ids", I32, (entering,))
             k, v = encode(rows)
-            keys = _cached(cache.k, k, ids, cache.heads, n_cells)
-            values = _cached(cache.v, v, ids, cache.heads, n_cells)
+            keys = written(cache.k, k, ids, cache.heads, n_cells)
+            values = written(cache.v, v, ids, cache.heads, n_cells)
         mixed = ops.attention(q, keys, values, spans, cells, n_kv, scale=scale)
         return mixed.reshape(mixed.shape[0] * mixed.shape[1], n)
 
@@ -380,36 +384,3 @@ def _seen(step: Step) -> EncodedStep:
 def _state(step: Step) -> StateStep:
     assert step.states is not None
     return step.states
-
-
-def _cached(cache: Tensor, new: Tensor, ids: Tensor, heads: int, n_cells: int) -> Tensor:
-    """Write new [D, K, T] and read the first cells of the cache as [D, K, C]."""
-    # Heads of a token lie side by side, tokens perhaps apart: as parts of a joint projection do.
-    packed = new.window(0, (cache.shape[0], new.shape[2]), (new.strides[0], *new.strides[2:], 0))
-    rows = ops.set_rows(cache, packed, ids)
-    return _first(rows.named(f"{cache.name} (view)"), heads, n_cells)
-
-
-def _first(cache: Tensor, heads: int, n_cells: int) -> Tensor:
-    """The first cells of a cache as [D, K, C]."""
-    dim = cache.shape[0] // heads
-    row = cache.strides[1]
-    return cache.view(0, (dim, heads, n_cells), (cache.fmt.row_bytes(dim), row))
-
-
-def _unfused(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    spans: Tensor,
-    cells: Tensor,
-    scale: float,
-    softcap: float,
-    sinks: Tensor | None,
-) -> Tensor:
-    """The same from single operations: q [D, H, T], k, v [D, K, C] -> [Dv, H, T]."""
-    scores = ops.matmul(k.permute(0, 2, 1, 3), q.permute(0, 2, 1, 3)).named("kq")
-    weights = ops.softmax(scores, spans, cells, scale=scale, softcap=softcap, sinks=sinks)
-    weights = weights.named("kq_soft_max")
-    mixed = ops.matmul(ops.contiguous(v.permute(1, 2, 0, 3)), weights).named("kqv")
-    return ops.contiguous(mixed.permute(0, 2, 1, 3))

@@ -7,7 +7,8 @@ from time import perf_counter
 
 import numpy as np
 
-from engine.errors import BadSetting, Cancelled
+from engine.errors import BadSetting, Cancelled, GivesNoText
+from engine.models.base import Output
 from engine.protocol import (
     Alternative,
     Finished,
@@ -44,9 +45,11 @@ def generate(
     """Yields the request's events, `Finished` last; `cancelled` is called at each step. `watch`
     computes the answer's tokens.
 
-    Raises `BadSetting`, `TemplateError`, `ContextFull`, `CannotSee`, `UnknownPictures`, and what a
-    device may raise.
+    Raises `GivesNoText`, `BadSetting`, `TemplateError`, `ContextFull`, `CannotSee`,
+    `UnknownPictures`, and what a device may raise.
     """
+    if model.built.output is not Output.LOGITS:
+        raise GivesNoText(model.built.arch)
     if not 0 <= request.logprobs <= MAX_LOGPROBS:
         raise BadSetting("logprobs", request.logprobs, f"a number from 0 to {MAX_LOGPROBS}")
     if request.max_tokens is not None and request.max_tokens < 0:

@@ -13,7 +13,7 @@ import gguf
 import numpy as np
 import pytest
 
-from engine.errors import BadFile, TensorMismatch, UnsupportedModel
+from engine.errors import BadFile, GivesNoText, TensorMismatch, UnsupportedModel
 from engine.gguf import open_gguf
 from engine.layers.step import Step
 from engine.models import text
@@ -172,11 +172,16 @@ def test_it_can_be_asked_for_embeddings(path: Path) -> None:
 
 
 @pytest.mark.usefixtures("known")
-def test_what_gives_no_logits_is_not_asked_for_them(tmp_path: Path) -> None:
+def test_what_gives_no_logits_embeds_and_does_not_write(tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "school.gguf", "minnow-school", write=write)
-    words = "asking minnow-school for 'logits' is not supported; supported: embeddings"
-    with open_gguf(path) as file, pytest.raises(UnsupportedModel, match=words):
-        build_model(file, 64, 16)
+    with pytest.raises(GivesNoText, match=r"'minnow-school' models write no text.*cutaway embed"):
+        load_model(path, EngineOptions(device="host", ctx=64))
+    with load(path, device="host", kv="f32", ctx=64) as model:
+        _, rows = by_definition(np.asarray(model.loaded.tokenizer.encode("other"), np.int32))
+        (found,) = model.embed(["other"], normalized=False)
+        assert nmse(found, rows[-1]) < 1e-10
+        with pytest.raises(GivesNoText):
+            model.generate("other").__next__()
 
 
 def test_it_answers_and_outlives_its_context(path: Path) -> None:

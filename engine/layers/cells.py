@@ -1,0 +1,37 @@
+"""Cells of a cache in a graph: written, read, and attended to by single operations."""
+
+from engine.graph import ops
+from engine.graph.tensor import Tensor
+
+
+def written(cache: Tensor, new: Tensor, ids: Tensor, heads: int, n_cells: int) -> Tensor:
+    """Write new [D, K, T] and read the first cells of the cache as [D, K, C]."""
+    # Heads of a token lie side by side, tokens perhaps apart: as parts of a joint projection do.
+    packed = new.window(0, (cache.shape[0], new.shape[2]), (new.strides[0], *new.strides[2:], 0))
+    rows = ops.set_rows(cache, packed, ids)
+    return first_cells(rows.named(f"{cache.name} (view)"), heads, n_cells)
+
+
+def first_cells(cache: Tensor, heads: int, n_cells: int) -> Tensor:
+    """The first cells of a cache as [D, K, C]."""
+    dim = cache.shape[0] // heads
+    row = cache.strides[1]
+    return cache.view(0, (dim, heads, n_cells), (cache.fmt.row_bytes(dim), row))
+
+
+def unfused(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    spans: Tensor,
+    cells: Tensor,
+    scale: float,
+    softcap: float,
+    sinks: Tensor | None,
+) -> Tensor:
+    """Attention from single operations: q [D, H, T], k, v [D, K, C] -> [Dv, H, T]."""
+    scores = ops.matmul(k.permute(0, 2, 1, 3), q.permute(0, 2, 1, 3)).named("kq")
+    weights = ops.softmax(scores, spans, cells, scale=scale, softcap=softcap, sinks=sinks)
+    weights = weights.named("kq_soft_max")
+    mixed = ops.matmul(ops.contiguous(v.permute(1, 2, 0, 3)), weights).named("kqv")
+    return ops.contiguous(mixed.permute(0, 2, 1, 3))
