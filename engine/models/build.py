@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 from typing import cast
 
 from engine.backends.base import Component, Owner
-from engine.errors import BadFile, BadSetting, ShapeError, UnsupportedModel
+from engine.errors import BadFile, BadSetting, ShapeError
 from engine.gguf import GGUFFile
 from engine.gguf.formats import F16, Format
 from engine.graph.graph import Graph
