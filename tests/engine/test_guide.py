@@ -62,7 +62,7 @@ def test_its_sizes_are_those_of_the_code() -> None:
         *((name, "models/kept.py") for name in ("make_caches",)),
         *((name, "layers/step.py") for name in ("LayerCache",)),
         *((name, "models/vision/base.py") for name in ("TowerParams", "Tower")),
-        *((name, "layers/tower.py") for name in ("groups",)),
+        *((name, "layers/vision/tower.py") for name in ("groups",)),
         *((name, "layers/rope.py") for name in ("grid_table",)),
         *((name, "images/patches.py") for name in ("neighbours",)),
     ],

@@ -22,7 +22,7 @@ from engine.graph.tensor import Tensor
 from engine.images.patches import Floats, cut, neighbours
 from engine.images.plan import ImagePlan, Limits, Size, View
 from engine.images.resize import Colour, Filter, Rule
-from engine.layers.tower import TowerPass, TowerStep
+from engine.layers.vision.tower import TowerPass, TowerStep
 from engine.models.constants import Constant, Values
 from engine.weights.params import COUNT, EPSILON, Meta, Range
 

@@ -12,7 +12,7 @@ from engine.errors import BadFile, ShapeError, TensorMismatch, UnsupportedModel
 from engine.gguf import GGUFFile, TensorInfo
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
-from engine.layers.tower import TowerPass
+from engine.layers.vision.tower import TowerPass
 from engine.models import vision
 from engine.models.constants import Constant, Values, read_constants
 from engine.models.vision import is_vision

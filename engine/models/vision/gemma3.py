@@ -15,8 +15,8 @@ from engine.images.layouts import single
 from engine.images.patches import Floats
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.layers.linear import RMSNorm
-from engine.layers.tower import TowerPass, TowerStep
-from engine.layers.vision import Block, BlockSpec, LayerNorm, Patches, Positions, pooled
+from engine.layers.vision.blocks import Block, BlockSpec, LayerNorm, Patches, Positions, pooled
+from engine.layers.vision.tower import TowerPass, TowerStep
 from engine.models.vision.base import Tower, TowerParams
 from engine.weights.bind import Name
 from engine.weights.params import Meta, Range

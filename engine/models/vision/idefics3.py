@@ -13,8 +13,8 @@ from engine.images.layouts.idefics3 import idefics3
 from engine.images.patches import Floats
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.layers.linear import Linear
-from engine.layers.tower import TowerPass, TowerStep
-from engine.layers.vision import Block, BlockSpec, LayerNorm, Patches, Positions, merged
+from engine.layers.vision.blocks import Block, BlockSpec, LayerNorm, Patches, Positions, merged
+from engine.layers.vision.tower import TowerPass, TowerStep
 from engine.models.vision.base import SIDE, Tower, TowerParams
 from engine.weights.bind import Name
 from engine.weights.params import Meta, Range

@@ -17,8 +17,7 @@ from engine.images.patches import Floats, cut, neighbours
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.resize import Colour
 from engine.layers.linear import Linear, RMSNorm
-from engine.layers.tower import TowerPass, TowerStep
-from engine.layers.vision import (
+from engine.layers.vision.blocks import (
     LN1,
     LN2,
     MLP,
@@ -30,6 +29,7 @@ from engine.layers.vision import (
     RMSBlock,
     merged,
 )
+from engine.layers.vision.tower import TowerPass, TowerStep
 from engine.models.constants import Values
 from engine.models.vision.base import COLOUR, SPREAD, Tower, TowerParams
 from engine.weights.bind import Name

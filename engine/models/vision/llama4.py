@@ -15,8 +15,8 @@ from engine.images.patches import Floats, cut, neighbours
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.layers.linear import Linear
 from engine.layers.rope import grid_table
-from engine.layers.tower import TowerPass, TowerStep
-from engine.layers.vision import Block, BlockSpec, LayerNorm, Patches, merged, placed
+from engine.layers.vision.blocks import Block, BlockSpec, LayerNorm, Patches, merged, placed
+from engine.layers.vision.tower import TowerPass, TowerStep
 from engine.models.vision.base import Tower, TowerParams
 from engine.weights.bind import Name
 from engine.weights.params import EPSILON, Meta, Range

@@ -19,8 +19,8 @@ from engine.images.patches import Floats, cut
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.resize import Colour, Rule
 from engine.layers.linear import Linear
-from engine.layers.tower import TowerPass, TowerStep
-from engine.layers.vision import Block, BlockSpec, LayerNorm, Patches, Positions
+from engine.layers.vision.blocks import Block, BlockSpec, LayerNorm, Patches, Positions
+from engine.layers.vision.tower import TowerPass, TowerStep
 from engine.models.constants import Values
 from engine.models.vision.base import (
     CLIP_MEAN,

@@ -18,8 +18,8 @@ from engine.images.patches import Floats, cut
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.resize import Colour
 from engine.layers.linear import Linear
-from engine.layers.tower import TowerPass, TowerStep
-from engine.layers.vision import Block, BlockSpec, LayerNorm, Patches, check_places
+from engine.layers.vision.blocks import Block, BlockSpec, LayerNorm, Patches, check_places
+from engine.layers.vision.tower import TowerPass, TowerStep
 from engine.models.vision.base import CLIP_MEAN, CLIP_STD, COLOUR, SPREAD, Tower, TowerParams
 from engine.weights.bind import Name
 from engine.weights.params import COUNT, EPSILON, Meta, Range

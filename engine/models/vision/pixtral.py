@@ -19,8 +19,8 @@ from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.resize import Colour
 from engine.layers.linear import Linear, RMSNorm
 from engine.layers.rope import grid_table
-from engine.layers.tower import TowerPass, TowerStep, bucket_of
-from engine.layers.vision import BlockSpec, GatedBlock, Patches
+from engine.layers.vision.blocks import BlockSpec, GatedBlock, Patches
+from engine.layers.vision.tower import TowerPass, TowerStep, bucket_of
 from engine.models.vision.base import (
     CLIP_MEAN,
     CLIP_STD,

@@ -10,8 +10,8 @@ from engine.graph.tensor import Tensor
 from engine.images.patches import Floats
 from engine.images.plan import ImagePlan
 from engine.layers.linear import Linear, RMSNorm
-from engine.layers.tower import EVERYTHING, TowerPass, TowerStep, groups
-from engine.layers.vision import BlockSpec, GatedBlock
+from engine.layers.vision.blocks import BlockSpec, GatedBlock
+from engine.layers.vision.tower import EVERYTHING, TowerPass, TowerStep, groups
 from engine.models.vision import qwen2vl
 from engine.models.vision.base import SIDE
 from engine.models.vision.qwen2vl import Frames, QwenTower

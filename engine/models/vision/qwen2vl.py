@@ -21,8 +21,8 @@ from engine.images.resize import Colour
 from engine.images.tiles import MOST_ASPECT
 from engine.layers.linear import Linear, RMSNorm
 from engine.layers.rope import grid_table
-from engine.layers.tower import EVERYTHING, TowerPass, TowerStep, bucket_of
-from engine.layers.vision import Block, BlockSpec, LayerNorm, RMSBlock, matrix, merged
+from engine.layers.vision.blocks import Block, BlockSpec, LayerNorm, RMSBlock, matrix, merged
+from engine.layers.vision.tower import EVERYTHING, TowerPass, TowerStep, bucket_of
 from engine.models.vision.base import (
     CLIP_MEAN,
     CLIP_STD,

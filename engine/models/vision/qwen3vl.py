@@ -19,8 +19,8 @@ from engine.images.patches import Floats, Ints, neighbours
 from engine.images.plan import ImagePlan
 from engine.images.resize import Colour
 from engine.layers.linear import Linear
-from engine.layers.tower import Array, TowerPass, TowerStep
-from engine.layers.vision import Block, BlockSpec, LayerNorm, merged
+from engine.layers.vision.blocks import Block, BlockSpec, LayerNorm, merged
+from engine.layers.vision.tower import Array, TowerPass, TowerStep
 from engine.models.vision import qwen2vl
 from engine.models.vision.base import COLOUR, SPREAD
 from engine.models.vision.qwen2vl import AREA, Frames, QwenTower, bent

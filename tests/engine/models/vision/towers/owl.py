@@ -13,8 +13,8 @@ from engine.graph.tensor import Tensor
 from engine.images.patches import Floats, cut, neighbours
 from engine.images.plan import ImagePlan, Learned, Limits, Rows, Size, Text, View
 from engine.layers.linear import Linear, RMSNorm
-from engine.layers.tower import TowerPass, TowerStep, bucket_of, groups
-from engine.layers.vision import BlockSpec, GatedBlock, Patches, pooled
+from engine.layers.vision.blocks import BlockSpec, GatedBlock, Patches, pooled
+from engine.layers.vision.tower import TowerPass, TowerStep, bucket_of, groups
 from engine.models.constants import Constant
 from engine.models.vision.base import Tower, TowerParams
 from engine.weights.bind import Name

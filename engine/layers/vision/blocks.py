@@ -13,7 +13,7 @@ from engine.errors import ShapeError
 from engine.graph import ops
 from engine.graph.tensor import Tensor
 from engine.layers.linear import Linear, RMSNorm
-from engine.layers.tower import EVERYTHING, TowerPass
+from engine.layers.vision.tower import EVERYTHING, TowerPass
 from engine.weights.bind import Name
 
 Activation = Callable[[Tensor, Tensor | None], Tensor]
@@ -145,7 +145,7 @@ class RMSBlock:
     def __call__(
         self, x: Tensor, i: int, p: TowerPass, spec: BlockSpec, sight: str = EVERYTHING
     ) -> Tensor:
-        """x [E, T] -> [E, T] in block i; who sees whom is `sight` (engine/layers/tower.py)."""
+        """x [E, T] -> [E, T] in block i; `sight` says who sees whom (tower.py)."""
         h = self.ln1(x, spec.eps, "v/layer_inp_normed", i)
         h = self.scaled(self.attn(h, i, p, spec, sight), first=True)
         x = ops.add(h, x).named("v/ffn_inp", i)
