@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.graph import ops
+from engine.graph.ops.experts import Scoring
 from engine.graph.tensor import Tensor
 from engine.layers.rope import RopeParams
 from engine.layers.step import Temperature
@@ -55,6 +56,25 @@ class RecurrenceSpec:
 
 
 @dataclass(frozen=True)
+class RouteSpec:
+    """Of a choice of experts: `used` of `experts`, by which `score` of the router's logits.
+
+    Weights are divided by their sum where `normalised`, and multiplied by `scale`. Only the best
+    `groups_used` of `groups` are open (engine/graph/ops/experts.py). `fed`: an expert is fed with
+    the token times its weight, in place of what it makes being multiplied (Llama 4).
+    """
+
+    experts: int
+    used: int
+    score: Scoring = Scoring.SOFTMAX
+    normalised: bool = False
+    scale: float = 1.0
+    groups: int = 1
+    groups_used: int = 1
+    fed: bool = False
+
+
+@dataclass(frozen=True)
 class GatedActivation:
     """An activation of gate and up, f32 [F, T] each, or of one alone; what its result is called."""
 
@@ -69,8 +89,8 @@ GELU = GatedActivation(ops.gelu, "ffn_gelu")
 
 @dataclass(frozen=True)
 class BlockSpec:
-    """Of a block: its attention, its feed-forward's activation, what its norms add; `used` counts
-    the experts that a token meets, where there are.
+    """Of a block: its attention, its feed-forward's activation, what its norms add; `route`
+    tells which experts a token meets, where there are.
 
     Norms behind attention and feed-forward add `post_eps` where they have another; what both give
     is multiplied by `residual`. `recurrence` is None where nothing is carried, or a convolution
@@ -80,7 +100,7 @@ class BlockSpec:
     attention: AttentionSpec
     gated: GatedActivation
     eps: float
-    used: int = 0
+    route: RouteSpec | None = None
     post_eps: float | None = None
     residual: float = 1.0
     recurrence: RecurrenceSpec | None = None

@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
+from engine.graph.ops.experts import Scoring
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
-from engine.layers.spec import AttentionSpec, BlockSpec
+from engine.layers.spec import AttentionSpec, BlockSpec, RouteSpec
 from engine.layers.step import Temperature
-from engine.models.decoder import Decoder, DecoderParams
+from engine.models.decoder import Decoder
 from engine.models.kept import Cells, Chunk, Kept
+from engine.models.routed import SOME, RoutedParams
 from engine.weights.bind import Name
 from engine.weights.params import TOKENS, Meta, Range
 
@@ -26,11 +28,13 @@ EXPERTS_OF_MAVERICK = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(DecoderParams):
-    """Hyperparameters by their GGUF keys; files of llama.cpp leave the last four out."""
+class Params(RoutedParams):
+    """Hyperparameters by their GGUF keys; files of llama.cpp leave these out."""
 
-    n_expert: Annotated[int, Meta("expert_count", Range(0, 1 << 16))] = 0
-    n_used: Annotated[int, Meta("expert_used_count", Range(0, 1 << 16))] = 1
+    score = Scoring.SIGMOID
+    normalised = False
+
+    used: Annotated[tuple[int, ...], Meta("expert_used_count", SOME, by_layer=True)] = (1,)
     chunk: Annotated[int, Meta("attention.chunk_size", TOKENS)] = 8192
     floor: Annotated[int, Meta("attention.floor_scale", TOKENS)] = 8192
     rise: Annotated[float, Meta("attention.scale", Range(0, 1e3))] = 0.1
@@ -39,11 +43,9 @@ class Params(DecoderParams):
         """Whether layer i turns queries and keys, and sees no further than its chunk."""
         return (i + 1) % NO_ROPE_EVERY != 0
 
-    def problem(self) -> str:
-        """What does not go together."""
-        if self.n_expert and not 1 <= self.n_used <= self.n_expert:
-            return f"expert_used_count is {self.n_used} of expert_count {self.n_expert}"
-        return super().problem()
+    def route(self, i: int) -> RouteSpec | None:
+        route = super().route(i)
+        return route and replace(route, fed=True)
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Model(Decoder[Params, Weights]):
         return replace(attention, temperature=Temperature(params.rise, params.floor, offset=1))
 
     def spec(self, i: int) -> BlockSpec:
-        return replace(super().spec(i), used=self.params.n_used)
+        return replace(super().spec(i), route=self.params.route(i))
 
     def kept(self) -> Sequence[Kept]:
         cells = [cells for cells in super().kept() if isinstance(cells, Cells)]

@@ -108,8 +108,8 @@ def _labels(built: BuiltModel, experts: Mapping[int, int]) -> list[list[str]]:
     labels = [[word] if word and len(set(said)) > 1 else [] for word in said]
     for layer, count in experts.items():
         model = built.model
-        used = model.spec(layer).used if isinstance(model, Decoder) else 0
-        labels[layer].append(f"{used} of {count} experts" if used else f"{count} experts")
+        route = model.spec(layer).route if isinstance(model, Decoder) else None
+        labels[layer].append(f"{route.used} of {count} experts" if route else f"{count} experts")
     return [*labels, []]
 
 
