@@ -32,7 +32,7 @@ class Parts:
             for tensor, name in _parts_of(block):
                 self.of[tensor] = layer, name
                 if name == "experts":
-                    experts[layer] = tensor.shape[2]
+                    experts[layer] = max(experts.get(layer, 0), tensor.shape[2])
         names: dict[Part, list[str]] = defaultdict(list)
         for tensor, part in self.of.items():
             names[part].append(tensor.name)
