@@ -125,13 +125,18 @@ class DecoderBlock(Protocol):
     ) -> Tensor: ...
 
 
-class DecoderWeights(TextWeights, Protocol):
-    """The tensors around the blocks."""
+class StackWeights(TextWeights, Protocol):
+    """Tokens' embeddings, and blocks."""
 
     @property
     def embedding(self) -> Embedding: ...
     @property
     def blocks(self) -> Sequence[DecoderBlock]: ...
+
+
+class DecoderWeights(StackWeights, Protocol):
+    """The tensors around the blocks."""
+
     @property
     def norm(self) -> RMSNorm: ...
     @property
@@ -139,13 +144,13 @@ class DecoderWeights(TextWeights, Protocol):
 
 
 P = TypeVar("P", bound=DecoderParams)
+S = TypeVar("S", bound=StackWeights)
 W = TypeVar("W", bound=DecoderWeights)
 
 
-class Decoder(TextModel[P, W]):
-    """The forward pass that they share."""
+class Stack(TextModel[P, S]):
+    """Embeddings and blocks: what decoders and encoders (encoder.py) share."""
 
-    gives = frozenset({Output.LOGITS, Output.EMBEDDINGS})
     gated: ClassVar[GatedActivation] = SWIGLU
 
     @abstractmethod
@@ -160,13 +165,43 @@ class Decoder(TextModel[P, W]):
         """The numbers of layer i."""
         return BlockSpec(self.attention(i), self.gated, self.params.eps)
 
-    def window(self, i: int) -> int | None:
-        """How many tokens layer i sees, the token itself included; None: all."""
-        return None
-
     def embed(self, p: Pass) -> Tensor:
         """What enters the first block for tokens [E, T]; zero where a token is -1."""
         return self.weights.embedding(p.tokens)
+
+    def hidden(self, p: Pass, caches: Sequence[LayerCache | None]) -> Tensor:
+        """[E, n_outputs]."""
+        x = p.with_pictures(self.embed(p))
+        for i, cache in enumerate(caches):
+            x = self.layer(x, i, p, cache)
+        return self.normed(x)
+
+    def normed(self, x: Tensor) -> Tensor:
+        """[E, n] of what blocks give, as the output takes it; here as it is."""
+        return x
+
+    def layer(self, x: Tensor, i: int, p: Pass, cache: LayerCache | None) -> Tensor:
+        """x [E, T] -> [E, T]; what leaves the last layer is [E, n_outputs]."""
+        last = i == self.params.n_layer - 1
+        if not p.changes.keeps(i):
+            return p.prune(x) if last else x
+        after = self.weights.blocks[i](x, i, p, self.spec(i), cache, last)
+        if not p.changes.moves(i):
+            return after
+        return p.changes.between(p.prune(x) if last else x, after, i)
+
+    def n_heads(self, layer: int) -> int:
+        return self.attention(layer).n_head
+
+
+class Decoder(Stack[P, W]):
+    """The forward pass of models that write: each token sees those before it."""
+
+    gives = frozenset({Output.LOGITS, Output.EMBEDDINGS})
+
+    def window(self, i: int) -> int | None:
+        """How many tokens layer i sees, the token itself included; None: all."""
+        return None
 
     def state(self, i: int) -> State | None:
         """What layer i carries from token to token in place of keys and values, if it does."""
@@ -181,26 +216,8 @@ class Decoder(TextModel[P, W]):
         a = self.attention(i)
         return Cells(a.head_dim, a.head_dim, a.n_head_kv, a.rope, self.window(i))
 
-    def hidden(self, p: Pass, caches: Sequence[LayerCache | None]) -> Tensor:
-        """[E, n_outputs]."""
-        x = p.with_pictures(self.embed(p))
-        for i, cache in enumerate(caches):
-            x = self.layer(x, i, p, cache)
-        return self.normed(x)
-
     def normed(self, x: Tensor) -> Tensor:
-        """[E, n] of what blocks give, as the output takes it."""
         return self.weights.norm(x, self.params.eps, "result_norm")
-
-    def layer(self, x: Tensor, i: int, p: Pass, cache: LayerCache | None) -> Tensor:
-        """x [E, T] -> [E, T]; what leaves the last layer is [E, n_outputs]."""
-        last = i == self.params.n_layer - 1
-        if not p.changes.keeps(i):
-            return p.prune(x) if last else x
-        after = self.weights.blocks[i](x, i, p, self.spec(i), cache, last)
-        if not p.changes.moves(i):
-            return after
-        return p.changes.between(p.prune(x) if last else x, after, i)
 
     def n_heads(self, layer: int) -> int:
         return 0 if self.state(layer) else self.attention(layer).n_head
