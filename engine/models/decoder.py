@@ -125,7 +125,7 @@ class DecoderBlock(Protocol):
     ) -> Tensor: ...
 
 
-class StackWeights(TextWeights, Protocol):
+class LayerStackWeights(TextWeights, Protocol):
     """Tokens' embeddings, and blocks."""
 
     @property
@@ -134,7 +134,7 @@ class StackWeights(TextWeights, Protocol):
     def blocks(self) -> Sequence[DecoderBlock]: ...
 
 
-class DecoderWeights(StackWeights, Protocol):
+class DecoderWeights(LayerStackWeights, Protocol):
     """The tensors around the blocks."""
 
     @property
@@ -144,11 +144,11 @@ class DecoderWeights(StackWeights, Protocol):
 
 
 P = TypeVar("P", bound=DecoderParams)
-S = TypeVar("S", bound=StackWeights)
+S = TypeVar("S", bound=LayerStackWeights)
 W = TypeVar("W", bound=DecoderWeights)
 
 
-class Stack(TextModel[P, S]):
+class LayerStack(TextModel[P, S]):
     """Embeddings and blocks: what decoders and encoders (encoder.py) share."""
 
     gated: ClassVar[GatedActivation] = SWIGLU
@@ -194,7 +194,7 @@ class Stack(TextModel[P, S]):
         return self.attention(layer).n_head
 
 
-class Decoder(Stack[P, W]):
+class Decoder(LayerStack[P, W]):
     """The forward pass of models that write: each token sees those before it."""
 
     gives = frozenset({Output.LOGITS, Output.EMBEDDINGS})

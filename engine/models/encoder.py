@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from engine.models.base import Output
-from engine.models.decoder import DecoderParams, Stack, StackWeights
+from engine.models.decoder import DecoderParams, LayerStack, LayerStackWeights
 from engine.models.kept import Kept, Nothing
 
 P = TypeVar("P", bound=DecoderParams)
-S = TypeVar("S", bound=StackWeights)
+S = TypeVar("S", bound=LayerStackWeights)
 
 
-class Encoder(Stack[P, S]):
+class TextEncoder(LayerStack[P, S]):
     """Nothing is kept between steps: a text is one of them."""
 
     gives = frozenset({Output.EMBEDDINGS})
