@@ -36,6 +36,12 @@ def _cells(service: Service, request: ReadCells) -> CellsRead:
         bits, positions = (np.ascontiguousarray(cache.cells[:, i], "<i4") for i in (0, 1))
         sight = (cache.window, cache.chunk, layers)
         caches.append(CacheCells(*sight, bits.tobytes(), positions.tobytes()))
+    states = built.caches.states
+    if states.n_slots:
+        layers = [i for i, state in enumerate(built.states) if state is not None]
+        last = np.where(states.bits != 0, states.read - 1, -1)
+        told = (np.asarray(x, "<i4").tobytes() for x in (states.bits, last, states.kept))
+        caches.append(CacheCells(None, None, layers, *told))
     return CellsRead(request.id, caches)
 
 

@@ -14,12 +14,17 @@ from engine.protocol import CacheCells, CellsRead, Compared, Failed, ReadCells
 
 @dataclass(frozen=True)
 class CacheUse:
-    """One cache [C cells]: `sequences` in each, 0 where it is free, and `positions`, there -1."""
+    """One cache [C cells]: `sequences` in each, 0 where it is free, and `positions`, there -1.
+
+    Or the slots of recurrent states: `kept` tells which are checkpoints, and the position is that
+    of the last token that a state has read.
+    """
 
     title: str
     layers: tuple[int, ...]
     sequences: NDArray[np.int64]
     positions: NDArray[np.int32]
+    kept: NDArray[np.bool_] | None = None
 
     @property
     def size(self) -> int:
@@ -89,12 +94,15 @@ def cache_use(told: CacheCells) -> CacheUse:
     bits = np.frombuffer(told.bits, "<i4")
     sequences = np.unpackbits(bits.view(np.uint8)).reshape(-1, 32).sum(axis=1, dtype=np.int64)
     positions = np.frombuffer(told.positions, "<i4").astype(np.int32)
-    return CacheUse(_title(told), tuple(told.layers), sequences, positions)
+    kept = np.frombuffer(told.kept, "<i4") != 0 if told.kept else None
+    return CacheUse(_title(told), tuple(told.layers), sequences, positions, kept)
 
 
 def _title(told: CacheCells) -> str:
     sight = "whole context"
-    if told.window is not None:
+    if told.kept:
+        sight = "recurrent states"
+    elif told.window is not None:
         sight = f"window {told.window}"
     elif told.chunk is not None:
         sight = f"chunks of {told.chunk}"

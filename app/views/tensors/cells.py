@@ -20,6 +20,11 @@ ABOUT = (
     "Each square is a cell: empty where it is free, stronger the later its position."
     " Shared ones are framed."
 )
+ABOUT_SLOTS = (
+    "Each square is a slot for the state of all recurrent layers: empty where it is free, stronger"
+    " the more tokens its state has read. An answer can go on from each; checkpoints, which are"
+    " framed, are written over last."
+)
 EMPTY = "Open a model to see which cells of its caches are in use."
 
 
@@ -76,38 +81,49 @@ class CellsPage(QWidget):
         self.bar.show_segments(
             [Segment(own, "accent", 0.8), Segment(cache.shared, "warn", 0.8)], cache.size
         )
-        rows = ceil(cache.size / ACROSS)
+        across = min(ACROSS, cache.size)
+        rows = ceil(cache.size / across)
         last = cache.reach[1] if cache.reach else 1
-        values = np.full(rows * ACROSS, -PALEST * (last + 1), np.float32)
+        values = np.full(rows * across, -PALEST * (last + 1), np.float32)
         values[: cache.size][cache.sequences > 0] = cache.positions[cache.sequences > 0]
         grid = grid_of(
-            values.reshape(rows, ACROSS),
-            row_title="cells from",
-            row_name=lambda row: str(row * ACROSS),
-            column_title="cell",
-            text=_position,
+            values.reshape(rows, across),
+            row_title="cells from" if cache.kept is None else "slots from",
+            row_name=lambda row: str(row * across),
+            column_title="cell" if cache.kept is None else "slot",
+            text=_position if cache.kept is None else _read_to,
         )
         self.map.show_cells(grid, levels=(-PALEST * (last + 1), float(last + 1)))
         shared = np.flatnonzero(cache.sequences > 1)[:MOST_MARKED]
-        self.map.mark(
-            {divmod(int(at), ACROSS): f"shared by {cache.sequences[at]} sequences" for at in shared}
-        )
-        self.place.setText(ABOUT)
+        marks = {divmod(int(at), across): _shared(cache, int(at)) for at in shared}
+        for at in np.flatnonzero(cache.kept) if cache.kept is not None else ():
+            marks[divmod(int(at), across)] = "checkpoint"
+        self.map.mark(marks)
+        self.place.setText(ABOUT if cache.kept is None else ABOUT_SLOTS)
 
     def _pointed(self, row: int, column: int) -> None:
         cache, at = self.cache, row * ACROSS + column
         if cache is None or at >= cache.size:
             return
-        count = int(cache.sequences[at])
-        if not count:
-            self.place.setText(f"cell {at}: free")
+        name = "cell" if cache.kept is None else "slot"
+        if not cache.sequences[at]:
+            self.place.setText(f"{name} {at}: free")
             return
-        shared = f", shared by {count} sequences" if count > 1 else ""
-        self.place.setText(f"cell {at}: position {cache.positions[at]}{shared}")
+        said = [(_position if cache.kept is None else _read_to)(cache.positions[at])]
+        said += [_shared(cache, at)] if cache.sequences[at] > 1 else []
+        said += ["a checkpoint"] if cache.kept is not None and cache.kept[at] else []
+        self.place.setText(f"{name} {at}: {', '.join(said)}")
 
 
 def numbers_of(cache: CacheUse) -> str:
     """How much of a cache is in use, in words."""
+    if cache.kept is not None:
+        reach = f" (of tokens up to {cache.reach[0]} – {cache.reach[1]})" if cache.reach else ""
+        n_kept = int(np.count_nonzero(cache.kept))
+        return (
+            f"{cache.size} slots, {cache.used} in use{reach},"
+            f" {n_kept} of them checkpoints, {cache.free} free"
+        )
     reach = f" (positions {cache.reach[0]} – {cache.reach[1]})" if cache.reach else ""
     return (
         f"{grouped(cache.size)} cells, {grouped(cache.used)} in use{reach},"
@@ -117,3 +133,11 @@ def numbers_of(cache: CacheUse) -> str:
 
 def _position(value: float) -> str:
     return f"position {round(value)}" if value >= 0 else "free"
+
+
+def _read_to(value: float) -> str:
+    return f"has read up to token {round(value)}" if value >= 0 else "free"
+
+
+def _shared(cache: CacheUse, at: int) -> str:
+    return f"shared by {cache.sequences[at]} sequences"

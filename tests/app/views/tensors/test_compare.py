@@ -64,3 +64,24 @@ def test_cells_are_drawn_and_told(window: MainWindow, engine: ScriptedEngine) ->
     page.which.setCurrentIndex(1)
     assert page.cache is window.bench.cells.caches[1]
     assert page.which.currentText() == "window 64, 1 layer"
+
+
+def test_slots_of_recurrent_states_are_drawn_and_told(
+    window: MainWindow, engine: ScriptedEngine
+) -> None:
+    view = window.inspector.view(TensorsView)
+    view.kinds.setCurrentIndex(KINDS.index("Cache"))
+    bits, last, kept = ([1, 0, 1, 5], [31, -1, 47, 40], [1, 0, 0, 1])
+    raw = [np.array(numbers, "<i4").tobytes() for numbers in (bits, last, kept)]
+    engine.answer(ReadCells, [CacheCells(None, None, [0, 2, 3], *raw)])
+    page = view.cells
+    assert page.which.currentText() == "recurrent states, 3 layers"
+    said = "4 slots, 3 in use (of tokens up to 31 – 47), 2 of them checkpoints, 1 free"
+    assert page.says.text() == said
+    assert page.map.cells.shape == (1, 4)
+    assert page.map.says(0, 0) == "slots from 0, slot 0: has read up to token 31 (checkpoint)"
+    page.map.pointed.emit(0, 1)
+    assert page.place.text() == "slot 1: free"
+    page.map.pointed.emit(0, 3)
+    said = "slot 3: has read up to token 40, shared by 2 sequences, a checkpoint"
+    assert page.place.text() == said

@@ -49,7 +49,8 @@ def cells(window: MainWindow) -> None:
     bits[:40] = 3
     whole = CacheCells(None, None, [5, 11], bits.tobytes(), positions.tobytes())
     near = msgspec.structs.replace(whole, window=512, layers=[*range(5), *range(6, 11)])
-    client(window).answer(ReadCells, [whole, near])
+    raw = [np.array(n, "<i4").tobytes() for n in ([1] * 6, [9, 8, 300, 511, 2047, 4095], [1] * 6)]
+    client(window).answer(ReadCells, [whole, near, CacheCells(None, None, [0, 1], *raw)])
 
 
 SCENES = (comparing, cells, graph_errors)
