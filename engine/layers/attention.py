@@ -29,7 +29,7 @@ class SplitProjection:
     def __call__(self, x: Tensor, i: int, spec: AttentionSpec) -> Heads:
         """x [E, T] in layer i."""
         d, n = spec.head_dim, x.shape[1]
-        q = self.q(x, "Qcur", i).reshape(d, spec.n_head, n)
+        q = self.q(x, "Qcur", i).reshape(-1, spec.n_head, n)
         k = self.k(x, "Kcur", i).reshape(d, spec.n_head_kv, n)
         return q, k, self.v(x, "Vcur", i).reshape(d, spec.n_head_kv, n)
 
@@ -62,6 +62,14 @@ class SelfAttention:
         """x [E, T] -> [E, T] in layer i; without cells tokens also see those behind them."""
         spec = block.attention
         q, k, v = self.qkv(x, i, spec)
+        mixed = self.gated(self.mixed((q, k, v), i, p, spec, cache), x, i)  # [D*H, T]
+        return self.o(p.by_head(mixed, i, spec.n_head), "attn_out", i)
+
+    def mixed(
+        self, heads: Heads, i: int, p: Pass, spec: AttentionSpec, cache: LayerCache | None
+    ) -> Tensor:
+        """What the heads give, [D*H, T]."""
+        q, k, v = heads
         q, k = self.normed(q, k, i, spec)
         if spec.value_eps is not None:
             v = weightless(v, spec.value_eps, "Vcur_normed", i)
@@ -77,8 +85,7 @@ class SelfAttention:
             mixed = p.attend_all(q, k, v, spec.scale, spec.reach)
         else:
             mixed = p.attend(q, k, v, cache, spec.scale, spec.softcap, self.sink())
-        mixed = self.gated(mixed.named("kqv_out", i), x, i)  # [D*H, T]
-        return self.o(p.by_head(mixed, i, spec.n_head), "attn_out", i)
+        return mixed.named("kqv_out", i)
 
     def normed(self, q: Tensor, k: Tensor, i: int, spec: AttentionSpec) -> tuple[Tensor, Tensor]:
         """q [D, H, T] and k [D, K, T] before they are turned; here as they are."""
@@ -105,6 +112,22 @@ class NormedAttention(SelfAttention):
             self.q_norm(q, spec.eps, "Qcur_normed", i),
             self.k_norm(k, spec.eps, "Kcur_normed", i),
         )
+
+
+@dataclass(frozen=True)
+class GatedQueryAttention(NormedAttention):
+    """Behind each head's queries the product has a gate of what the head gives (Qwen3-Next)."""
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, block: BlockSpec, cache: LayerCache | None
+    ) -> Tensor:
+        spec = block.attention
+        both, k, v = self.qkv(x, i, spec)
+        q, gate = ops.chunk_sections(both, 0, (spec.head_dim, spec.head_dim))
+        mixed = self.mixed((q.named("Qcur", i), k, v), i, p, spec, cache)
+        factor = ops.sigmoid(gate).named("gate_sigmoid", i).reshape(*mixed.dims)
+        mixed = ops.mul(mixed, factor).named("attn_gated", i)
+        return self.o(p.by_head(mixed, i, spec.n_head), "attn_out", i)
 
 
 @dataclass(frozen=True)

@@ -135,3 +135,35 @@ class ParallelBlock(Block[M, F]):
         h, x, entered = pruned(p, last, self.attn(entered, i, p, spec, cache), x, entered)
         x = joined(h, x, i, p, spec, "attention", "sa_out")
         return joined(self.ffn(entered, i, spec), x, i, p, spec, "feed_forward", "l_out")
+
+
+@dataclass(frozen=True)
+class MixerBlock(Generic[M]):
+    """x += A(norm x), as in Mamba (Gu & Dao 2023)."""
+
+    attn: M
+    attn_norm: Annotated[RMSNorm, Name("attn_norm")]
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, spec: BlockSpec, cache: LayerCache | None, last: bool
+    ) -> Tensor:
+        """x [E, T] -> [E, T] in layer i; in the `last` one only the wanted [E, n_outputs]."""
+        h = self.attn(self.attn_norm(x, spec.eps, "attn_norm", i), i, p, spec, cache)
+        h, x = pruned(p, last, h, x)
+        return joined(h, x, i, p, spec, "attention", "l_out")
+
+
+@dataclass(frozen=True)
+class FeederBlock(Generic[F]):
+    """x += F(norm x)."""
+
+    ffn: F
+    norm: Annotated[RMSNorm, Name("attn_norm")]
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, spec: BlockSpec, cache: LayerCache | None, last: bool
+    ) -> Tensor:
+        """x [E, T] -> [E, T] in layer i; in the `last` one only the wanted [E, n_outputs]."""
+        (x,) = pruned(p, last, x)
+        h = self.ffn(self.norm(x, spec.eps, "attn_norm", i), i, spec)
+        return joined(h, x, i, p, spec, "feed_forward", "l_out")

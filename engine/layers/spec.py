@@ -85,6 +85,7 @@ class GatedActivation:
 SWIGLU = GatedActivation(ops.silu, "ffn_swiglu")
 GEGLU = GatedActivation(ops.gelu, "ffn_geglu")
 GELU = GatedActivation(ops.gelu, "ffn_gelu")
+RELU_SQR = GatedActivation(lambda x, up: ops.sqr(ops.relu(x, up)), "ffn_relu_sqr")
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from engine.layers.attention import NormedAttention
 from engine.layers.blocks import PreNormBlock
 from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.recurrent.short_conv import ShortConv
 from engine.layers.rope import RopeParams
-from engine.layers.short_conv import ShortConv
 from engine.models.decoder import Decoder, DecoderParams
 from engine.models.kept import State
 from engine.weights.bind import Name

@@ -29,6 +29,7 @@ def convert(folder: Path, out: Path, recipe: Recipe) -> None:
     config_path.write_text(json.dumps(config))
     kind = get_model_class(config["architectures"][0])
     more: dict[str, Any] = dict(recipe.convert)
+    kind.no_mtp = more.pop("no_mtp", False)
     if recipe.hparams:
         more["hparams"] = config
     converter = kind(folder, gguf.LlamaFileType.ALL_F32, out, eager=True, **more)

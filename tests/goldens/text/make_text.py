@@ -48,7 +48,8 @@ def make(row: str, recipe: Recipe) -> str:
     (HERE / f"{row}.gguf.xz").write_bytes(packed)
     logits = seen.logits.numpy()
     np.savez_compressed(HERE / f"{row}.npz", ids=ids.numpy().astype(np.int32), logits=logits)
-    peak = [a.max(-1).values[..., 48:].mean() for a in seen.attentions or () if a is not None]
+    attentions = getattr(seen, "attentions", None) or ()
+    peak = [a.max(-1).values[..., 48:].mean() for a in attentions if a is not None]
     shown = " ".join(f"{float(p):.2f}" for p in peak)
     return (
         f"{row}: {len(data)} bytes, packed {len(packed)}; logits of std {logits.std():.2f};"

@@ -1,6 +1,57 @@
 """Layers that carry a state from token to token, with attention between them or without."""
 
-from tests.goldens.text.recipe import Recipe
+from tests.goldens.text.recipe import Config, Recipe
+
+SLOW = {"dt_bias": -3.0}
+"""Decays so small that a state still knows what was a chunk ago."""
+MAMBA2 = {"num_heads": 8, "head_dim": 8, "n_groups": 2, "state_size": 16, "chunk_size": 64}
+DELTA = {
+    "num_hidden_layers": 4,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 1e4,
+        "partial_rotary_factor": 0.5,
+        "mrope_section": [2, 1, 1],
+        "mrope_interleaved": True,
+    },
+}
+FALCON = {
+    "mamba_d_ssm": 64,
+    "mamba_n_heads": 8,
+    "mamba_d_head": 8,
+    "mamba_n_groups": 2,
+    "mamba_d_state": 16,
+    "mamba_chunk_size": 64,
+    "mlp_multipliers": [0.75, 1.25],
+    "ssm_multipliers": [0.5, 1.5, 0.75, 1.25, 0.875],
+    "key_multiplier": 0.75,
+    "attention_in_multiplier": 1.25,
+    "attention_out_multiplier": 0.75,
+    "ssm_in_multiplier": 1.25,
+    "ssm_out_multiplier": 0.75,
+    "embedding_multiplier": 1.5,
+    "lm_head_multiplier": 0.5,
+}
+NEMOTRON = {
+    "num_hidden_layers": None,
+    "layers_block_type": ["linear_attention", "mlp", "full_attention", "mlp", "linear_attention"],
+    "mamba_num_heads": 8,
+    "mamba_head_dim": 8,
+    "ssm_state_size": 16,
+    "n_groups": 2,
+    "chunk_size": 64,
+}
+
+
+def dense(config: Config) -> Config:
+    """A Nemotron without experts, as the converter knows one."""
+    del config["num_experts_per_tok"], config["layers_block_type"]
+    return {**config, "num_hidden_layers": 5, "hybrid_override_pattern": "M-*-M"}
+
 
 RECIPES = {
     "lfm2": Recipe(
@@ -11,5 +62,21 @@ RECIPES = {
             "head_dim": None,
         },
         peaked={"q_layernorm": 2.0, "k_layernorm": 2.0},
+    ),
+    "qwen35": Recipe(
+        "Qwen3_5ForCausalLM",
+        DELTA,
+        peaked={"q_norm": 8.0, "k_norm": 8.0, **SLOW},
+        convert={"no_mtp": True},
+    ),
+    "mamba2": Recipe("Mamba2ForCausalLM", MAMBA2, peaked={}),
+    "mamba": Recipe("MambaForCausalLM", {"state_size": 16, "time_step_rank": 2}, peaked={}),
+    "falcon_h1": Recipe("FalconH1ForCausalLM", FALCON),
+    "nemotron_h": Recipe(
+        "NemotronHForCausalLM",
+        NEMOTRON,
+        peaked={"q_proj": 3.0, "k_proj": 3.0, "dt_bias": 2.0},
+        edit=dense,
+        hparams=True,
     ),
 }

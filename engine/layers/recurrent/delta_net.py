@@ -1,12 +1,12 @@
 """Gated delta nets (Yang, Kautz & Hatamizadeh 2025), as in Qwen3-Next and Qwen3.5."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
 from engine.layers.linear import Linear, RMSNorm
-from engine.layers.short_conv import Convolution, heads_of
+from engine.layers.recurrent.short_conv import Convolution, heads_of
 from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass
 from engine.weights.bind import Name
@@ -43,13 +43,16 @@ class JoinedGates:
         return beta, alpha
 
 
+G = TypeVar("G", bound=SplitGates | JoinedGates)
+
+
 @dataclass(frozen=True)
-class GatedDeltaNet:
+class GatedDeltaNet(Generic[G]):
     """Each head's state turns to what keys ask for, decays, and is normalised and gated."""
 
     qkv: Annotated[Linear, Name("attn_qkv")]
     gate: Annotated[Linear, Name("attn_gate")]
-    gates: SplitGates | JoinedGates
+    gates: G
     conv: Annotated[Convolution, Name("ssm_conv1d")]
     dt: Annotated[Tensor, Name("ssm_dt.bias", alt="ssm_dt")]
     a: Annotated[Tensor, Name("ssm_a")]

@@ -6,7 +6,7 @@ from typing import Annotated
 from engine.graph import ops
 from engine.graph.tensor import Tensor
 from engine.layers.linear import Linear, RMSNorm, weightless
-from engine.layers.short_conv import Convolution, heads_of
+from engine.layers.recurrent.short_conv import Convolution, heads_of
 from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass
 from engine.weights.bind import Name
@@ -92,7 +92,7 @@ class Mamba:
         delta, b, c = ops.chunk_sections(rates, 0, (rank, spec.size, spec.size))
         if spec.normed:
             delta, b, c = (weightless(part, block.eps, "") for part in (delta, b, c))
-        steps = ops.softplus(self.dt(ops.contiguous(delta), "dt", i))
+        steps = ops.softplus(self.dt(delta, "dt", i))
         made = ops.ssm_scan(
             heads_of(given, 1),
             steps,

@@ -1,0 +1,68 @@
+"""Decoders that carry a state from token to token, in all layers or in some."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, TypeVar
+
+from engine.layers.spec import BlockSpec, RecurrenceSpec
+from engine.models.decoder import HEAD, Decoder, DecoderParams, W
+from engine.models.kept import State
+from engine.weights.params import COUNT, WIDTH, Meta, Range
+
+KERNEL = Range(2, 64)
+"""Tokens that a convolution sees."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentParams(DecoderParams):
+    """What heads of a state [dim, size] add, by its GGUF keys; files may say that there are no
+    heads of attention.
+    """
+
+    heads: Annotated[tuple[int, ...], Meta("attention.head_count", HEAD, by_layer=True)] = (0,)
+    kernel: Annotated[int, Meta("ssm.conv_kernel", KERNEL)]
+    inner: Annotated[int, Meta("ssm.inner_size", WIDTH)]
+    size: Annotated[int, Meta("ssm.state_size", COUNT)]
+    state_heads: Annotated[int, Meta("ssm.time_step_rank", COUNT)]
+    groups: Annotated[int, Meta("ssm.group_count", HEAD)] = 0
+
+    @property
+    def head_dim(self) -> int:
+        return super().head_dim if any(self.heads) else 2
+
+    def problem(self) -> str:
+        """What does not go together."""
+        heads, groups = self.state_heads, self.groups or 1
+        if self.inner % heads or heads % groups:
+            return (
+                f"ssm.inner_size {self.inner}, time_step_rank {heads} and group_count {groups}"
+                " do not divide each other"
+            )
+        return super().problem() if any(self.heads) else ""
+
+    def recurrence(self) -> RecurrenceSpec:
+        """The heads of a layer's state."""
+        dim = self.inner // self.state_heads
+        return RecurrenceSpec(dim, self.size, self.state_heads, self.groups or 1)
+
+    def carried(self) -> State:
+        """What such a layer keeps: its convolution sees the values and both kinds of keys."""
+        spec = self.recurrence()
+        channels = self.inner + 2 * spec.size * spec.groups
+        return State(channels, self.kernel, spec.elements)
+
+
+R = TypeVar("R", bound=RecurrentParams)
+
+
+class RecurrentDecoder(Decoder[R, W]):
+    """Layers without heads of keys and values carry a state."""
+
+    def recurrence(self) -> RecurrenceSpec:
+        """The heads of a layer's state."""
+        return self.params.recurrence()
+
+    def spec(self, i: int) -> BlockSpec:
+        return replace(super().spec(i), recurrence=self.recurrence())
+
+    def state(self, i: int) -> State | None:
+        return None if self.params.n_head_kv(i) else self.params.carried()

@@ -1,0 +1,76 @@
+"""Nemotron Nano v2, Nemotron-H: layers of Mamba-2, of attention without rope, of a feed-forward.
+
+NVIDIA 2025; tensor names and keys by the GGUF spec.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from engine.layers.attention import SelfAttention
+from engine.layers.blocks import FeederBlock, MixerBlock
+from engine.layers.feed_forward import PlainFeedForward
+from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.recurrent.mamba import Mamba2
+from engine.layers.spec import RELU_SQR, RecurrenceSpec
+from engine.models.kept import Kept, Nothing, State
+from engine.models.recurrent import RecurrentDecoder, RecurrentParams
+from engine.weights.bind import Name
+from engine.weights.params import EPSILON, WIDTH, Meta, Range, of_layer
+
+LEAST_STEP = 1e-3
+"""Of time, to which the model bounds them; no key says so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params(RecurrentParams):
+    """Hyperparameters by their GGUF keys; a layer has heads of keys and values, or a feed-forward,
+    or neither.
+    """
+
+    eps: Annotated[
+        float,
+        Meta("attention.layer_norm_rms_epsilon", EPSILON, alt=("attention.layer_norm_epsilon",)),
+    ]
+    fed: Annotated[
+        tuple[int, ...], Meta("feed_forward_length", Range(0, WIDTH.high), by_layer=True)
+    ]
+
+    def recurrence(self) -> RecurrenceSpec:
+        return replace(super().recurrence(), least_step=LEAST_STEP)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The whole model's tensors."""
+
+    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
+    blocks: Annotated[
+        list[MixerBlock[SelfAttention] | MixerBlock[Mamba2] | FeederBlock[PlainFeedForward]],
+        Name("blk"),
+    ]
+    norm: Annotated[RMSNorm, Name("output_norm")]
+    output: Annotated[Linear, Name("output", alt="token_embd")]
+
+
+class Model(RecurrentDecoder[Params, Weights]):
+    """Layers are of three kinds."""
+
+    gated = RELU_SQR
+
+    def rope(self, i: int) -> None:
+        return None
+
+    def state(self, i: int) -> State | None:
+        return None if of_layer(self.params.fed, i) else super().state(i)
+
+    def n_heads(self, layer: int) -> int:
+        return self.attention(layer).n_head if self.params.n_head_kv(layer) else 0
+
+    def kept(self) -> Sequence[Kept]:
+        """Of each layer keys and values, a state, or nothing."""
+        layers = range(self.params.n_layer)
+        return [
+            self.cells(i) if self.params.n_head_kv(i) else self.state(i) or Nothing()
+            for i in layers
+        ]

@@ -1,0 +1,80 @@
+"""Qwen3.5, Qwen3.6: gated delta nets, every fourth layer gated attention; NeoX pairs.
+
+Qwen Team 2026; tensor names and keys by the GGUF spec. Norm weights in the file already include the
++1, but for those of the delta nets.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from engine.layers.attention import GatedQueryAttention
+from engine.layers.blocks import PreNormBlock
+from engine.layers.feed_forward import FeedForward
+from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.recurrent.delta_net import GatedDeltaNet, SplitGates
+from engine.layers.rope import RopeParams, Sections
+from engine.layers.spec import RecurrenceSpec
+from engine.models.decoder import HEAD
+from engine.models.kept import State
+from engine.models.recurrent import RecurrentDecoder, RecurrentParams
+from engine.models.text.qwen2vl import four, sections_problem
+from engine.weights.bind import Name
+from engine.weights.params import COUNT, Meta, Range, of_layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params(RecurrentParams):
+    """Hyperparameters by their GGUF keys."""
+
+    interval: Annotated[int, Meta("full_attention_interval", COUNT)] = 4
+    recurrent: Annotated[
+        tuple[bool, ...], Meta("attention.recurrent_layers", Range(0, 1), by_layer=True)
+    ] = ()
+    sections: Annotated[
+        tuple[int, ...], Meta("rope.dimension_sections", HEAD, alt=("rope.mrope_section",))
+    ] = ()
+
+    def problem(self) -> str:
+        """What does not go together."""
+        wrong = self.sections and sections_problem(self.sections, self.rope_dim // 2)
+        return super().problem() or wrong or ""
+
+    def is_recurrent(self, i: int) -> bool:
+        """Whether layer i is a delta net."""
+        if self.recurrent:
+            return bool(of_layer(self.recurrent, i))
+        return self.n_head_kv(i) == 0 or (i + 1) % self.interval != 0
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The whole model's tensors."""
+
+    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
+    blocks: Annotated[
+        list[
+            PreNormBlock[GatedQueryAttention, FeedForward]
+            | PreNormBlock[GatedDeltaNet[SplitGates], FeedForward]
+        ],
+        Name("blk"),
+    ]
+    norm: Annotated[RMSNorm, Name("output_norm")]
+    output: Annotated[Linear, Name("output", alt="token_embd")]
+
+
+class Model(RecurrentDecoder[Params, Weights]):
+    """Heads of values take those of keys by turns."""
+
+    tiled = True
+
+    def rope(self, i: int) -> RopeParams:
+        rope, sections = self.params.rope(neox=True), self.params.sections
+        if not sections:
+            return rope
+        return replace(rope, sections=Sections(four(sections), "interleaved"))
+
+    def recurrence(self) -> RecurrenceSpec:
+        return replace(super().recurrence(), tiled=self.tiled)
+
+    def state(self, i: int) -> State | None:
+        return self.params.carried() if self.params.is_recurrent(i) else None
