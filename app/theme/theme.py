@@ -1,5 +1,8 @@
 """The theme in use: chosen by the person, or the system's."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication
@@ -40,6 +43,19 @@ class Theme(QObject):
         if (choice, scale, compact) != (self._choice, self._scale, self._compact):
             self._choice, self._scale, self._compact = choice, scale, compact
             self._apply()
+
+    @contextmanager
+    def undressed(self) -> Iterator[None]:
+        """Widgets built within get the style sheet at its end, all at once.
+
+        Under a sheet, Qt tells every widget of a tree each time that the tree is put into another:
+        two thirds of the time that the window's building would take.
+        """
+        self._app.setStyleSheet("")
+        try:
+            yield
+        finally:
+            self._app.setStyleSheet(style_sheet(_now))
 
     def _system_changed(self) -> None:
         if self._choice == "system":

@@ -50,27 +50,28 @@ class MainWindow(QMainWindow, Refuge):
         super().__init__()
         guard_overrides()
         self.bench, self.looks = bench, Looks(bench.preferences, theme, self)
-        self.setMinimumSize(640, 480)
-        self.commands = Actions[Desk](self, self, COMMANDS)
-        self.chats, self.inspector = ChatsView(bench), Inspector(bench, self.commands)
-        self.rail = ChatRail(self.commands)
-        self.loader = PictureLoader(self)
-        self.talk = TalkPane(bench, self.commands, self.loader)
-        self.top = TopLine(bench, self.commands, self.commands.menu(MENUS))
-        talk, inspector = self.talk, self.inspector
-        order = [self.top, self.rail, self.chats, talk.stack, talk.composer, inspector]
-        self.panes = Panes(bench.preferences, self.chats, self.rail, talk, inspector, order)
-        self.drawer = LogDrawer(bench, self.panes)
-        order += [self.drawer.log, self.drawer.line]
-        middle = self._lay_out()
-        self.sheets = Sheets(bench, self.commands, self.loader, middle)
-        self.vision = GivenPictures(bench, self.talk.notices, self.commands.run, self)
-        self.opener = ModelOpener(bench, self.vision, self)
-        self.drops = Drops(self, middle, lambda: self.vision.sees)
-        self.drops.leave_to_window(self.talk.composer.field)
-        self._connect()
-        self._restore_geometry()
-        self.commands.refresh()
+        with theme.undressed():
+            self.setMinimumSize(640, 480)
+            self.commands = Actions[Desk](self, self, COMMANDS)
+            self.chats, self.inspector = ChatsView(bench), Inspector(bench, self.commands)
+            self.rail = ChatRail(self.commands)
+            self.loader = PictureLoader(self)
+            self.talk = TalkPane(bench, self.commands, self.loader)
+            self.top = TopLine(bench, self.commands, self.commands.menu(MENUS))
+            talk, inspector = self.talk, self.inspector
+            order = [self.top, self.rail, self.chats, talk.stack, talk.composer, inspector]
+            self.panes = Panes(bench.preferences, self.chats, self.rail, talk, inspector, order)
+            self.drawer = LogDrawer(bench, self.panes)
+            order += [self.drawer.log, self.drawer.line]
+            middle = self._lay_out()
+            self.sheets = Sheets(bench, self.commands, self.loader, middle)
+            self.vision = GivenPictures(bench, self.talk.notices, self.commands.run, self)
+            self.opener = ModelOpener(bench, self.vision, self)
+            self.drops = Drops(self, middle, lambda: self.vision.sees)
+            self.drops.leave_to_window(self.talk.composer.field)
+            self._connect()
+            self._restore_geometry()
+            self.commands.refresh()
         bench.library.refresh()
 
     def start(self, model: Path | None = None) -> None:

@@ -39,6 +39,21 @@ def test_a_theme_is_what_the_application_has(theme: Theme, qapp: QApplication, n
     assert "$" not in qapp.styleSheet()
 
 
+def test_what_is_built_undressed_is_dressed_at_the_end(theme: Theme, qapp: QApplication) -> None:
+    """Also where building it fails."""
+    theme.choose("dark")
+    sheet = qapp.styleSheet()
+
+    def build() -> None:
+        with theme.undressed():
+            assert not qapp.styleSheet()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build()
+    assert qapp.styleSheet() == sheet
+
+
 def test_larger_text_makes_larger_rows(theme: Theme, qapp: QApplication) -> None:
     theme.choose("light")
     before = qapp.font().pixelSize(), fonts.row()

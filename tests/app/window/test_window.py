@@ -4,9 +4,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.state.workbench import Workbench
@@ -42,6 +42,31 @@ def test_commands_have_one_name_and_one_key_each() -> None:
     assert max(Counter(command.title for command in COMMANDS).values()) == 1
     assert max(Counter(c.key for c in COMMANDS if c.key).values()) == 1
     assert {command.menu for command in COMMANDS} <= {*MENUS, ""}
+
+
+class StyleChanges(QObject):
+    """Counts how often widgets are told that their style has changed."""
+
+    def __init__(self, app: QApplication) -> None:
+        super().__init__()
+        self.count = 0
+        app.installEventFilter(self)
+
+    def eventFilter(self, of: QObject, event: QEvent) -> bool:  # noqa: N802
+        self.count += event.type() == QEvent.Type.StyleChange
+        return False
+
+
+def test_no_widget_is_dressed_over_and_over(
+    own_home: Path, theme: Theme, qapp: QApplication
+) -> None:
+    """It was once for each widget that it lies in, and two thirds of the time to build a window."""
+    bench, told = Workbench(ScriptedEngine()), StyleChanges(qapp)
+    window = MainWindow(bench, theme)
+    assert told.count < 2 * len(window.findChildren(QWidget))
+    qapp.removeEventFilter(told)
+    window.close()
+    bench.close()
 
 
 def test_every_command_is_in_the_menu_or_the_palette(window: MainWindow) -> None:
