@@ -154,6 +154,7 @@ MTP = "mtp."
 """What Ollama calls the tensors that predict further tokens."""
 
 MODULES = {
+    "falcon-h1": "falcon_h1",
     "qwen25vl": "qwen2vl",  # in files that Ollama made
 }
 """Architectures whose module has another name than they."""

@@ -5,7 +5,7 @@ the embedding. A layer without heads of keys and values is a convolution.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from engine.layers.attention import NormedAttention
 from engine.layers.blocks import PreNormBlock
@@ -13,7 +13,7 @@ from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.recurrent.short_conv import ShortConv
 from engine.layers.rope import RopeParams
-from engine.models.decoder import Decoder, DecoderParams
+from engine.models.decoder import Decoder, DecoderParams, W
 from engine.models.kept import State
 from engine.weights.bind import Name
 from engine.weights.params import Meta, Range
@@ -39,8 +39,11 @@ class Weights:
     output: Annotated[Linear, Name("output", alt="token_embd")]
 
 
-class Model(Decoder[Params, Weights]):
-    """Layers differ in what mixes their tokens."""
+P = TypeVar("P", bound=Params)
+
+
+class ConvDecoder(Decoder[P, W]):
+    """Layers without heads of keys and values are convolutions."""
 
     def rope(self, i: int) -> RopeParams:
         return self.params.rope(neox=True)
@@ -49,3 +52,7 @@ class Model(Decoder[Params, Weights]):
         if self.params.n_head_kv(i):
             return None
         return State(self.params.n_embd, self.params.kernel, 0)
+
+
+class Model(ConvDecoder[Params, Weights]):
+    """Layers differ in what mixes their tokens."""

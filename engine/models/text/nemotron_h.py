@@ -5,7 +5,7 @@ NVIDIA 2025; tensor names and keys by the GGUF spec.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import FeederBlock, MixerBlock
@@ -13,6 +13,7 @@ from engine.layers.feed_forward import PlainFeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.recurrent.mamba import Mamba2
 from engine.layers.spec import RELU_SQR, RecurrenceSpec
+from engine.models.decoder import W
 from engine.models.kept import Kept, Nothing, State
 from engine.models.recurrent import RecurrentDecoder, RecurrentParams
 from engine.weights.bind import Name
@@ -53,8 +54,11 @@ class Weights:
     output: Annotated[Linear, Name("output", alt="token_embd")]
 
 
-class Model(RecurrentDecoder[Params, Weights]):
-    """Layers are of three kinds."""
+P = TypeVar("P", bound=Params)
+
+
+class PartsDecoder(RecurrentDecoder[P, W]):
+    """A layer is attention, a state space or a feed-forward."""
 
     gated = RELU_SQR
 
@@ -74,3 +78,7 @@ class Model(RecurrentDecoder[Params, Weights]):
             self.cells(i) if self.params.n_head_kv(i) else self.state(i) or Nothing()
             for i in layers
         ]
+
+
+class Model(PartsDecoder[Params, Weights]):
+    """Layers are of three kinds."""

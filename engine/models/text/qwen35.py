@@ -5,7 +5,7 @@ Qwen Team 2026; tensor names and keys by the GGUF spec. Norm weights in the file
 """
 
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, ClassVar, TypeVar
 
 from engine.layers.attention import GatedQueryAttention
 from engine.layers.blocks import PreNormBlock
@@ -14,7 +14,7 @@ from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.recurrent.delta_net import GatedDeltaNet, SplitGates
 from engine.layers.rope import RopeParams, Sections
 from engine.layers.spec import RecurrenceSpec
-from engine.models.decoder import HEAD
+from engine.models.decoder import HEAD, W
 from engine.models.kept import State
 from engine.models.recurrent import RecurrentDecoder, RecurrentParams
 from engine.models.text.qwen2vl import four, sections_problem
@@ -62,10 +62,13 @@ class Weights:
     output: Annotated[Linear, Name("output", alt="token_embd")]
 
 
-class Model(RecurrentDecoder[Params, Weights]):
-    """Heads of values take those of keys by turns."""
+D = TypeVar("D", bound=Params)
 
-    tiled = True
+
+class DeltaDecoder(RecurrentDecoder[D, W]):
+    """Heads of values take those of keys by turns, or neighbours share one."""
+
+    tiled: ClassVar[bool] = True
 
     def rope(self, i: int) -> RopeParams:
         rope, sections = self.params.rope(neox=True), self.params.sections
@@ -78,3 +81,7 @@ class Model(RecurrentDecoder[Params, Weights]):
 
     def state(self, i: int) -> State | None:
         return self.params.carried() if self.params.is_recurrent(i) else None
+
+
+class Model(DeltaDecoder[Params, Weights]):
+    """Layers differ in what mixes their tokens."""

@@ -47,10 +47,32 @@ NEMOTRON = {
 }
 
 
+EXPERTS = {
+    "num_experts": 6,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32,
+    "norm_topk_prob": True,
+}
+SHARED = {"shared_expert_intermediate_size": 64}
+NEMOTRON_EXPERTS = {
+    "layers_block_type": ["linear_attention", "moe", "full_attention", "moe"],
+    "n_routed_experts": 6,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32,
+    "moe_shared_expert_intermediate_size": 64,
+    "routed_scaling_factor": 1.5,
+}
+
+
 def dense(config: Config) -> Config:
     """A Nemotron without experts, as the converter knows one."""
     del config["num_experts_per_tok"], config["layers_block_type"]
     return {**config, "num_hidden_layers": 5, "hybrid_override_pattern": "M-*-M"}
+
+
+def with_depth(config: Config) -> Config:
+    """As the converter asks for it."""
+    return {**config, "num_hidden_layers": len(config["layers_block_type"])}
 
 
 RECIPES = {
@@ -77,6 +99,43 @@ RECIPES = {
         NEMOTRON,
         peaked={"q_proj": 3.0, "k_proj": 3.0, "dt_bias": 2.0},
         edit=dense,
+        hparams=True,
+    ),
+    "lfm2moe": Recipe(
+        "Lfm2MoeForCausalLM",
+        {
+            **EXPERTS,
+            "layer_types": ["conv", "full_attention", "conv"],
+            "num_dense_layers": 1,
+            "head_dim": None,
+            "tie_word_embeddings": True,
+        },
+        peaked={"q_layernorm": 2.0, "k_layernorm": 2.0},
+    ),
+    "qwen35moe": Recipe(
+        "Qwen3_5MoeForCausalLM",
+        {**DELTA, **EXPERTS, **SHARED},
+        peaked={"q_norm": 8.0, "k_norm": 8.0, **SLOW},
+        convert={"no_mtp": True},
+    ),
+    "qwen3next": Recipe(
+        "Qwen3NextForCausalLM",
+        {**DELTA, **EXPERTS, **SHARED},
+        peaked={"q_norm": 8.0, "k_norm": 8.0, **SLOW},
+        convert={"no_mtp": True},
+    ),
+    "nemotron_h_moe": Recipe(
+        "NemotronHForCausalLM",
+        {**NEMOTRON, **NEMOTRON_EXPERTS},
+        peaked={"q_proj": 3.0, "k_proj": 3.0, "dt_bias": 2.0},
+        edit=with_depth,
+        hparams=True,
+    ),
+    "nemotron_h_latent": Recipe(
+        "NemotronHForCausalLM",
+        {**NEMOTRON, **NEMOTRON_EXPERTS, "moe_latent_size": 16},
+        peaked={"q_proj": 3.0, "k_proj": 3.0, "dt_bias": 2.0},
+        edit=with_depth,
         hparams=True,
     ),
 }

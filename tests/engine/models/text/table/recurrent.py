@@ -4,6 +4,7 @@ from tests.engine.models.text.rows import Fault, Row
 
 DELTA_NET = "engine/layers/recurrent/delta_net.py"
 MAMBA = "engine/layers/recurrent/mamba.py"
+EXPERTS = "engine/layers/experts.py"
 SHORT_CONV = "engine/layers/recurrent/short_conv.py"
 
 ROWS = (
@@ -18,7 +19,7 @@ ROWS = (
         "qwen35",
         "qwen35",
         "delta nets whose heads of keys serve two of values by turns; gated attention, part turned",
-        Fault("engine/models/text/qwen35.py", "tiled = True", "tiled = False"),
+        Fault("engine/models/text/qwen35.py", "[bool] = True", "[bool] = False"),
         launches=65,
     ),
     Row(
@@ -48,5 +49,44 @@ ROWS = (
         "layers of three kinds; steps of time below the least one",
         Fault("engine/models/text/nemotron_h.py", "LEAST_STEP = 1e-3", "LEAST_STEP = 0.0"),
         launches=46,
+    ),
+    Row(
+        "lfm2moe",
+        "lfm2moe",
+        "LFM2 with a dense layer and others of experts, chosen with a bias",
+        Fault(EXPERTS, "route.score, self.bias, *groups", "route.score, None, *groups"),
+        launches=46,
+    ),
+    Row(
+        "qwen35moe",
+        "qwen35moe",
+        "Qwen3.5 with experts, the shared one gated",
+        Fault(EXPERTS, "if self.share is not None:", "if False:"),
+        launches=113,
+    ),
+    Row(
+        "qwen3next",
+        "qwen3next",
+        "steps and decays of one matrix; neighbouring heads of values share one of keys",
+        Fault("engine/models/text/qwen3next.py", "tiled = False", "tiled = True"),
+        launches=107,
+    ),
+    Row(
+        "nemotron_h_moe",
+        "nemotron_h_moe",
+        "experts without gates, a shared one, weights times a factor",
+        Fault("engine/models/text/nemotron_h_moe.py", "Scoring.SIGMOID", "Scoring.SOFTMAX"),
+        launches=56,
+    ),
+    Row(
+        "nemotron_h_latent",
+        "nemotron_h_moe",
+        "the same, with experts that see a smaller vector",
+        Fault(
+            "engine/models/text/nemotron_h_moe.py",
+            'self.into(x, "ffn_latent_down", i), x, i',
+            'self.into(x, "ffn_latent_down", i), ops.sqr(x), i',
+        ),
+        launches=58,
     ),
 )
