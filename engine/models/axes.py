@@ -3,18 +3,23 @@
 A graph does not say: it is built again with another number, and what differs is counted.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
-from engine.scheduler.probes import named_results
+from engine.scheduler.probes import ResultKey, named_results
 
 Number = TypeVar("Number", bound=np.generic)
+
+KEPT = 8
+"""Kinds of graphs whose axes are kept."""
 
 
 class Counts(NamedTuple):
@@ -60,6 +65,35 @@ def counted_axes(
                     assert a * m == b * n, f"{node} counts something else"
                     found.setdefault(node, []).append(CountedAxis(dim, a // n, of))
     return found
+
+
+class KnownAxes:
+    """Axes of graphs that were counted: those of alike graphs, with the same named results, are
+    counted once.
+    """
+
+    def __init__(self) -> None:
+        self._of: WeakKeyDictionary[Graph, Axes] = WeakKeyDictionary()
+        self._alike: OrderedDict[Hashable, dict[ResultKey, Sequence[CountedAxis]]] = OrderedDict()
+
+    def of(self, graph: Graph, alike: Hashable, count: Callable[[], Axes]) -> Axes:
+        """Those of a graph; `count` counts them, unless those of one `alike` are known."""
+        found = self._of.get(graph)
+        if found is None:
+            found = self._of[graph] = self._found(dict(named_results(graph)), alike, count)
+        return found
+
+    def _found(
+        self, named: Mapping[ResultKey, Tensor], alike: Hashable, count: Callable[[], Axes]
+    ) -> Axes:
+        known = self._alike.get(alike)
+        if known is None or known.keys() != named.keys():
+            axes = count()
+            self._alike[alike] = {key: axes.get(node, ()) for key, node in named.items()}
+            if len(self._alike) > KEPT:
+                self._alike.popitem(last=False)
+            return axes
+        return {node: known[key] for key, node in named.items() if known[key]}
 
 
 def cut(values: NDArray[Number], node: Tensor, axes: Axes, real: Counts) -> NDArray[Number]:

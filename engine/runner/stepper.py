@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from engine.kvcache.states import StateStep
 from engine.layers.change import UNCHANGED, Changes
 from engine.layers.shift import Shift, build_shift
 from engine.layers.step import Pass, Step
-from engine.models.axes import Axes, Counts, counted_axes, cut
+from engine.models.axes import Axes, Counts, KnownAxes, counted_axes, cut
 from engine.models.base import Output
 from engine.models.build import BuiltModel, bucket_of_cells
 from engine.models.kept import TOGETHER
@@ -83,6 +83,7 @@ class Stepper:
     planner: Planner
     fused_attention: bool = True
     changes: Changes = UNCHANGED
+    _axes: KnownAxes = field(default_factory=KnownAxes)
 
     def step(
         self,
@@ -274,16 +275,18 @@ class Stepper:
                 output=output,
             )
 
-        def made() -> tuple[tuple[Pass, Axes], Graph]:
-            p, graph = build(counts)
-            if not probes:
-                return (p, {}), graph
-            fused = self.fused_attention
-            return (p, counted_axes(graph, counts, lambda c: build(c)[1], fused)), graph
-
-        key = (*counts, planes, encoded, self.changes, output or self.built.output)
-        plan, beside = self.planner.plan_with(key, made, probes)
-        return plan, *beside
+        kind = (planes, encoded, self.changes, output or self.built.output)
+        plan, p = self.planner.plan_with((*counts, *kind), lambda: build(counts), probes)
+        if not probes:
+            return plan, p, {}
+        graph = plan.outline.graph
+        alike = (n_tokens, n_outputs, *kind)
+        axes = self._axes.of(
+            graph,
+            alike if self.fused_attention else graph,
+            lambda: counted_axes(graph, counts, lambda c: build(c)[1], self.fused_attention),
+        )
+        return plan, p, axes
 
     def _turn(self, cache: int, distances: Ints) -> None:
         """Rotate keys by how far their cells moved [C]."""

@@ -273,17 +273,22 @@ class Planner:
     ) -> tuple[Plan, T]:
         """As `plan`, with what `build` makes beside the graph: kept as long as the plan is.
 
-        Plans with probes are kept apart, as many again, until `end_probes`. Raises `CannotProbe`.
+        Plans with probes are kept apart, as many again, until `end_probes`; they have the graph of
+        the plan without, where that is kept. Raises `CannotProbe`.
         """
-        plans, key = (self._probed, (key, probes)) if probes else (self._plans, key)
-        kept = plans.get(key)
+        plans, own = (self._probed, (key, probes)) if probes else (self._plans, key)
+        kept = plans.get(own)
         if kept is not None:
-            plans.move_to_end(key)
+            plans.move_to_end(own)
             return kept
-        beside, graph = build()
-        made = self.reserve(graph)
+        plain = self._plans.get(key)
+        if plain is not None:
+            made, beside = plain[0].outline, plain[1]
+        else:
+            beside, graph = build()
+            made = self.reserve(graph)
         plan = self._with_probes(probed(made, probes)) if probes else self._compiled(made)
-        plans[key] = plan, beside
+        plans[own] = plan, beside
         if len(plans) > self._capacity:
             plans.popitem(last=False)
         return plan, beside

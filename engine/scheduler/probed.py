@@ -106,9 +106,8 @@ def _unfused(
     part: LoweredSplit, outside: frozenset[Tensor], wanted: frozenset[Tensor]
 ) -> LoweredSplit:
     """The split with launches of their own for the wanted storages that were left out."""
-    if part.nodes == tuple(part.unfused):
-        return part
-    return fused_part(part, outside | wanted)
+    left_out = {node.storage for node in part.unfused} - {node.storage for node in part.nodes}
+    return fused_part(part, outside | wanted) if left_out & wanted else part
 
 
 class _Homes:

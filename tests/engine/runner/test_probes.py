@@ -9,8 +9,11 @@ import pytest
 from gguf import GGMLQuantizationType as Type
 
 from engine.errors import BadSetting, CannotProbe, NoMem
+from engine.models import build
+from engine.models.build import BuiltModel
 from engine.runner.loading import LoadedModel, load_model
 from engine.scheduler import probed
+from engine.scheduler.plan import Planner
 from engine.scheduler.probes import Probed, Probes
 from engine.settings import EngineOptions
 from engine.units import MIB
@@ -128,6 +131,45 @@ def test_memory_is_known_and_given_back(model: LoadedModel) -> None:
     assert _taken(model) == before
     assert all(np.isfinite(v).all() for v in values)  # these are the caller's own
     model.stepper.end_probes()
+
+
+def test_a_plan_that_is_there_is_not_made_again(
+    tiny_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Probes add to it; which dimensions count tokens is asked once, however many cells there are,
+    and asked again of another graph.
+    """
+    probes, tokens = Probes((r"l_out-\d", "Qcur-1", "kqv_out-.*")), [5] * 80
+    built: list[object] = []
+    real = BuiltModel.build
+
+    def counted(self: BuiltModel, *given: object, **named: object) -> object:
+        built.append(given)
+        return real(self, *given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(build, "CELL_STEP", 64)
+    with closing(load_model(tiny_path, EngineOptions(device="host", ctx=128))) as model:
+        stepper = model.stepper
+        stepper.step(tokens[:20], 0, [19])
+        stepper.step([1], 20, [0])
+        monkeypatch.setattr(BuiltModel, "build", counted)
+        outlines: list[object] = []
+        outline = Planner.outline
+        monkeypatch.setattr(
+            Planner, "outline", lambda *given: outlines.append(0) or outline(*given)
+        )
+        shapes = []
+        for start, n, n_built in ((21, 1, 1), (22, 1, 0), (23, 70, 3), (93, 1, 1)):
+            built.clear()
+            outlines.clear()
+            step = stepper.start(tokens[:n], start, [n - 1], probes=probes)
+            step()
+            assert len(built) == n_built, start
+            assert len(outlines) == (start > 22), start
+            shapes.append([one.values.shape for one in step.probed()])
+        assert shapes[0] == shapes[1] == shapes[3] != shapes[2]
+        assert {shape[0] for shape in shapes[0]} == {1}
+        assert {shape[0] for shape in shapes[2]} == {70, 1}
 
 
 def test_more_results_make_a_larger_ring(model: LoadedModel) -> None:
