@@ -225,6 +225,6 @@ def _layers(built: BuiltModel, graph: Graph) -> dict[Tensor, int | None]:
             found[source] for _, source in sources(node) if source.storage.role is not Role.INPUT
         ]
         placed = [found[s] for _, s in sources(node) if s.storage.role in (Role.WEIGHT, Role.CACHE)]
-        known = [layer for layer in (placed or read) if layer is not None]
+        known = [layer for layer in (*placed, *read) if layer is not None]
         found[node] = max(known, default=None)
     return found

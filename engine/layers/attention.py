@@ -84,7 +84,8 @@ class SelfAttention:
         if cache is None:
             mixed = p.attend_all(q, k, v, spec.scale, spec.reach)
         else:
-            mixed = p.attend(q, k, v, cache, spec.scale, spec.softcap, self.sink())
+            new_k, new_v = (None, None) if cache.borrowed else (k, v)
+            mixed = p.attend(q, new_k, new_v, cache, spec.scale, spec.softcap, self.sink())
         return mixed.named("kqv_out", i)
 
     def normed(self, q: Tensor, k: Tensor, i: int, spec: AttentionSpec) -> tuple[Tensor, Tensor]:

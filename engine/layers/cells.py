@@ -4,12 +4,11 @@ from engine.graph import ops
 from engine.graph.tensor import Tensor
 
 
-def written(cache: Tensor, new: Tensor, ids: Tensor, heads: int, n_cells: int) -> Tensor:
-    """Write new [D, K, T] and read the first cells of the cache as [D, K, C]."""
+def written(cache: Tensor, new: Tensor, ids: Tensor) -> Tensor:
+    """The cache when new [D, K, T] are written into the cells `ids` [T]."""
     # Heads of a token lie side by side, tokens perhaps apart: as parts of a joint projection do.
     packed = new.window(0, (cache.shape[0], new.shape[2]), (new.strides[0], *new.strides[2:], 0))
-    rows = ops.set_rows(cache, packed, ids)
-    return first_cells(rows.named(f"{cache.name} (view)"), heads, n_cells)
+    return ops.set_rows(cache, packed, ids).named(f"{cache.name} (view)")
 
 
 def first_cells(cache: Tensor, heads: int, n_cells: int) -> Tensor:

@@ -58,7 +58,7 @@ def build_shift(layers: Sequence[LayerCache], n_cells: int) -> Shift:
         width = cache.k.shape[0]
         keys = ops.rows(cache.k, cells).reshape(width // cache.heads, cache.heads, n_cells)
         if hadamard.helps(cache.k.fmt):
-            size = hadamard.block_size(keys.shape[0])
+            size, _ = cache.blocks
             if size not in matrices:
                 matrices[size] = leaf("inp_hadamard", F32, (size, size), Role.INPUT)
             back = hadamard.rotate(keys, matrices[size])  # it is its own inverse

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,9 @@ Fill = Callable[[Step], Array]
 @dataclass(frozen=True)
 class LayerCache:
     """A layer's keys [D*K, C] and values [Dv*K, C], which of the caches says who sees them, and
-    what keys were turned by.
+    what keys were turned by. Values may be a view of the last channels of the keys.
+
+    Where they are `borrowed`, an earlier layer writes them and this one only reads.
     """
 
     k: Tensor
@@ -55,11 +58,27 @@ class LayerCache:
     heads: int
     cache: int
     rope: RopeParams | None
+    borrowed: bool = False
+
+    @property
+    def joint(self) -> bool:
+        """Whether values are a part of the keys."""
+        return self.v.storage is self.k
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """Channels of keys and of values that are rotated together, where `hadamard.helps`."""
+        k, v = (cells.shape[0] // self.heads for cells in (self.k, self.v))
+        if self.joint:
+            return (hadamard.block_size(gcd(k - v, v)),) * 2
+        return hadamard.block_size(k), hadamard.block_size(v)
 
     @property
     def leaves(self) -> tuple[Tensor, ...]:
         """What is allocated for it."""
-        return self.k, self.v
+        if self.borrowed:
+            return ()
+        return (self.k,) if self.joint else (self.k, self.v)
 
 
 @dataclass(frozen=True)
@@ -123,6 +142,7 @@ class Pass:
         self.encoded = encoded
         self.changes = changes
         self.effects: list[Tensor] = []
+        self._written: dict[Tensor, Tensor] = {}
         self._states = tuple(states)
         self._width = 0
         self._inputs: dict[Hashable, tuple[Tensor, Fill]] = {}
@@ -209,15 +229,16 @@ class Pass:
     def attend(
         self,
         q: Tensor,
-        k: Tensor,
-        v: Tensor,
+        k: Tensor | None,
+        v: Tensor | None,
         cache: LayerCache,
         scale: float,
         softcap: float = 0.0,
         sinks: Tensor | None = None,
     ) -> Tensor:
         """Write k and v [D, K, T] into the cache, then attend: q [D, H, T] -> [Dv * H, T], as
-        `ops.attention`.
+        `ops.attention`. No v where values are a part of the keys, and neither where cells are
+        borrowed.
 
         Where `hadamard.helps`, keys and values are rotated, and q and the result with them.
         """
@@ -237,16 +258,24 @@ class Pass:
             (1,),
             lambda s: np.array([s.caches[cache.cache].n_kv], np.int32),
         )
-        q, k, v = self._rotated(q, cache.k), self._rotated(k, cache.k), self._rotated(v, cache.v)
-        keys = written(cache.k, k, ids, cache.heads, n_cells)
-        values = written(cache.v, v, ids, cache.heads, n_cells)
+        turns_k, turns_v = cache.blocks if hadamard.helps(cache.k.fmt) else (0, 0)
+        for held, new, size in ((cache.k, k, turns_k), (cache.v, v, turns_v)):
+            if new is not None:
+                self._written[held] = written(held, self._rotated(new, size), ids)
+        q = self._rotated(q, turns_k)
+        keys = first_cells(self._written[cache.k], cache.heads, n_cells)
+        if cache.joint:
+            shape = (cache.v.shape[0], 1, n_cells)
+            values = keys.window(cache.v.offset, shape, keys.strides)
+        else:
+            values = first_cells(self._written[cache.v], cache.heads, n_cells)
         if self.fused_attention:
             mixed = ops.attention(
                 q, keys, values, spans, cells, n_kv, scale=scale, softcap=softcap, sinks=sinks
             )
         else:
             mixed = unfused(q, keys, values, spans, cells, scale, softcap, sinks)
-        mixed = self._rotated(mixed, cache.v)
+        mixed = self._rotated(mixed, turns_v)
         return mixed.reshape(mixed.shape[0] * mixed.shape[1], n)
 
     def attend_all(
@@ -296,8 +325,8 @@ class Pass:
             rows = self._encoded("rows", F32, (width, entering))
             ids = self._encoded("ids", I32, (entering,))
             k, v = encode(rows)
-            keys = written(cache.k, k, ids, cache.heads, n_cells)
-            values = written(cache.v, v, ids, cache.heads, n_cells)
+            keys = first_cells(written(cache.k, k, ids), cache.heads, n_cells)
+            values = first_cells(written(cache.v, v, ids), cache.heads, n_cells)
         mixed = ops.attention(q, keys, values, spans, cells, n_kv, scale=scale)
         return mixed.reshape(mixed.shape[0] * mixed.shape[1], n)
 
@@ -345,11 +374,10 @@ class Pass:
     def _encoded(self, part: str, fmt: Format, shape: Sequence[int]) -> Tensor:
         return self._input(f"inp_cross_{part}", fmt, shape, lambda s: getattr(_seen(s), part))
 
-    def _rotated(self, x: Tensor, cache: Tensor) -> Tensor:
-        """x [D, H, T] as the cache keeps it, or back from there."""
-        if not hadamard.helps(cache.fmt):
+    def _rotated(self, x: Tensor, size: int) -> Tensor:
+        """x [D, H, T] as a cache keeps it, in blocks of a size, 0 for as it is; or back again."""
+        if not size:
             return x
-        size = hadamard.block_size(x.shape[0])
         name = f"inp_hadamard_{size}"
         h = self._input(name, F32, (size, size), lambda _: hadamard.matrix(size))
         return hadamard.rotate(x, h)

@@ -1,13 +1,13 @@
 """What a layer keeps between steps: a closed set of shapes, and the caches that come of them.
 
-A shape that can be declared but not made yet is refused by name; to make one takes its case in
-`make_caches` and what it becomes beside `LayerCache`.
+To make another one takes its case in `make_caches`, or in `make_states` where it is one value for
+all tokens, and what it becomes beside `LayerCache` and `LayerState`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from engine.errors import BadSetting, UnsupportedModel
+from engine.errors import BadSetting
 from engine.gguf.formats import F32, Format
 from engine.graph.tensor import Role, Tensor, leaf
 from engine.kvcache.causal import CausalCache
@@ -40,6 +40,13 @@ class Cells:
     heads: int
     rope: RopeParams | None
     window: int | None = None
+
+
+@dataclass(frozen=True)
+class Borrowed:
+    """The cells of an earlier layer, which this one reads and does not write (Gemma 3n)."""
+
+    layer: int
 
 
 @dataclass(frozen=True)
@@ -97,21 +104,17 @@ class Both:
     state: State
 
 
-Kept = Cells | Chunk | Latent | State | Encoded | Nothing | Both
-MADE = (Cells, Chunk, State, Encoded, Nothing, Both)
+Kept = Cells | Borrowed | Chunk | Latent | State | Encoded | Nothing | Both
 
 
 def make_caches(
     kept: Sequence[Kept], n_ctx: int, n_batch: int, kv: Format
 ) -> tuple[CacheGroup, list[LayerCache | None]]:
     """One cache for each distinct window or chunk, and what of each layer becomes cells of them;
-    `make_states` makes the rest.
-
-    Raises `UnsupportedModel` for what cannot be made, and `BadSetting` where heads are no whole
-    blocks of `kv`.
+    `make_states` makes the rest. Raises `BadSetting` where heads are no whole blocks of `kv`.
     """
     seen = [shape.cells if isinstance(shape, Both) else shape for shape in kept]
-    sights = list(dict.fromkeys(_sight(k) for k in seen if isinstance(k, Cells | Chunk)))
+    sights = list(dict.fromkeys(_sight(k) for k in seen if isinstance(k, Cells | Chunk | Latent)))
     whole = _up(n_ctx)
     sizes = [min(whole, _up((window or chunk or whole) + n_batch)) for window, chunk in sights]
     layers: list[LayerCache | None] = []
@@ -121,15 +124,17 @@ def make_caches(
                 index = sights.index(_sight(shape))
                 cells = shape.cells if isinstance(shape, Chunk) else shape
                 layers.append(_cells(cells, i, index, sizes[index], kv))
+            case Latent():
+                index = sights.index(_sight(shape))
+                layers.append(_latent(shape, i, index, sizes[index], kv))
+            case Borrowed():
+                lent = layers[shape.layer]
+                assert lent is not None, f"layer {i} borrows of {shape.layer}, which keeps no cells"
+                layers.append(replace(lent, borrowed=True))
             case Nothing() | State():
                 layers.append(None)
             case Encoded():
                 layers.append(_cells(shape, i, PICTURES, _encoded_cells(kept), kv))
-            case Latent():
-                names = [kind.__name__.lower() for kind in MADE]
-                raise UnsupportedModel(
-                    f"what layer {i} keeps:", type(shape).__name__.lower(), names
-                )
     caches = [CausalCache(size, *sight) for size, sight in zip(sizes, sights, strict=True)]
     n_encoded = _encoded_cells(kept)
     encoded = EncodedCache(n_encoded) if n_encoded else None
@@ -159,9 +164,11 @@ def _slots(name: str, size: int) -> Tensor | None:
     return leaf(name, F32, (size, SLOTS), Role.CACHE) if size else None
 
 
-def _sight(shape: Cells | Chunk) -> tuple[int | None, int | None]:
+def _sight(shape: Cells | Chunk | Latent) -> tuple[int | None, int | None]:
     """Its window and its chunk."""
-    return (None, shape.size) if isinstance(shape, Chunk) else (shape.window, None)
+    if isinstance(shape, Chunk):
+        return None, shape.size
+    return (shape.window if isinstance(shape, Cells) else None), None
 
 
 def _encoded_cells(kept: Sequence[Kept]) -> int:
@@ -171,10 +178,7 @@ def _encoded_cells(kept: Sequence[Kept]) -> int:
 
 
 def _cells(shape: Cells | Encoded, i: int, cache: int, n_cells: int, kv: Format) -> LayerCache:
-    for dim in (shape.key_dim, shape.value_dim):
-        if dim % kv.block:
-            expected = f"f16 or f32: a head of {dim} is no multiple of its blocks of {kv.block}"
-            raise BadSetting("kv", kv.name.lower(), expected)
+    _check_blocks(kv, "a head", shape.key_dim, shape.value_dim)
     return LayerCache(
         leaf(f"cache_k_l{i}", kv, (shape.key_dim * shape.heads, n_cells), Role.CACHE),
         leaf(f"cache_v_l{i}", kv, (shape.value_dim * shape.heads, n_cells), Role.CACHE),
@@ -182,6 +186,21 @@ def _cells(shape: Cells | Encoded, i: int, cache: int, n_cells: int, kv: Format)
         cache,
         shape.rope if isinstance(shape, Cells) else None,
     )
+
+
+def _latent(shape: Latent, i: int, cache: int, n_cells: int, kv: Format) -> LayerCache:
+    """One row [turned channels | latent] per token; the latent is the value, too."""
+    _check_blocks(kv, "a part of the latent's row", shape.rope_dim, shape.rank)
+    keys = leaf(f"cache_k_l{i}", kv, (shape.rope_dim + shape.rank, n_cells), Role.CACHE)
+    values = keys.view(kv.row_bytes(shape.rope_dim), (shape.rank, n_cells), keys.strides[1:2])
+    return LayerCache(keys, values, 1, cache, shape.rope)
+
+
+def _check_blocks(kv: Format, what: str, *dims: int) -> None:
+    for dim in dims:
+        if dim % kv.block:
+            expected = f"f16 or f32: {what} of {dim} is no multiple of its blocks of {kv.block}"
+            raise BadSetting("kv", kv.name.lower(), expected)
 
 
 def _up(n: int) -> int:

@@ -308,7 +308,8 @@ def with_rope(built: BuiltModel) -> list[int]:
 
 def shift_of(built: BuiltModel, cache: int) -> Shift:
     """Turns the keys of one cache, as many cells in a run as a step has tokens."""
-    layers = [layer for layer in built.layers if layer is not None and layer.cache == cache]
+    held = [layer for layer in built.layers if layer is not None and not layer.borrowed]
+    layers = [layer for layer in held if layer.cache == cache]
     return build_shift(layers, min(MAX_BATCH, built.caches.caches[cache].n_cells))
 
 

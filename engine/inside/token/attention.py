@@ -3,6 +3,7 @@
 Nothing of it is stored while a model runs; it is computed again from what entered the attention.
 """
 
+import re
 from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.graph.graph import Graph
+from engine.graph.graph import Graph, is_numbered
 from engine.graph.op import Op
 from engine.graph.ops.attention import FusedAttention, Softmax
 from engine.graph.ops.matmul import Matmul
@@ -19,6 +20,8 @@ from engine.kvcache.causal import BITS, POSITION, CausalCache
 from engine.layers.step import LayerCache
 from engine.protocol import Attended
 
+# A layer's number in the name that a model gave: Qcur-3, Qcur-3 (reshaped).
+_LAYER = re.compile(r"-(\d+)(?: \(|$)")
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 
@@ -41,16 +44,30 @@ def lookings(graph: Graph, layers: Sequence[LayerCache | None]) -> list[Looking]
     """The attention to tokens in a graph, of layers that keep these; layers that look at pictures
     alone have none.
     """
-    kept_by = {
-        kept.k: (i, kept) for i, kept in enumerate(layers) if kept is not None and kept.cache >= 0
-    }
+    kept_by: dict[Tensor, list[tuple[int, LayerCache]]] = {}
+    for i, kept in enumerate(layers):
+        if kept is not None and kept.cache >= 0:
+            kept_by.setdefault(kept.k, []).append((i, kept))
     found = []
     for node in graph.nodes:
         given = _given(node)
         if given is not None and given.k.storage in kept_by:
-            i, kept = kept_by[given.k.storage]
+            holders = kept_by[given.k.storage]  # several where cells are borrowed
+            own = _layer_of(given.q) if len(holders) > 1 else None
+            i, kept = next((one for one in holders if one[0] == own), holders[0])
             found.append(Looking(i, kept, given.q, given.scale, given.softcap, given.sinks))
     return found
+
+
+def _layer_of(q: Tensor) -> int | None:
+    """The layer in the name of queries, or of what they were made of."""
+    at: Tensor | None = q
+    while at is not None:
+        named = None if is_numbered(at.name) else _LAYER.search(at.name)
+        if named is not None:
+            return int(named[1])
+        at = at.src[0] if at.src else None
+    return None
 
 
 class _Given(NamedTuple):

@@ -11,7 +11,7 @@ from engine.graph.tensor import Tensor
 from engine.layers.experts import ExpertLinear
 from engine.models.build import BuiltModel
 from engine.models.decoder import Decoder
-from engine.models.kept import Both, Cells, Chunk, Encoded, Kept, Latent, Nothing, State
+from engine.models.kept import Borrowed, Both, Cells, Chunk, Encoded, Kept, Latent, Nothing, State
 from engine.protocol import PartName, Tile
 from engine.runner.placing.dry_run import DryRun
 
@@ -123,6 +123,8 @@ def _word(shape: Kept) -> str:
             return f"chunk {size}"
         case Latent():
             return "latent"
+        case Borrowed(layer=layer):
+            return f"looks at the cache of layer {layer}"
         case State():
             return "recurrent"
         case Both():

@@ -1,12 +1,16 @@
 """What layers keep between steps, and what becomes of it."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from engine.errors import BadSetting, UnsupportedModel
+from engine.errors import BadSetting
 from engine.gguf.formats import F16, Q8_0
 from engine.layers.rope import RopeParams
+from engine.layers.shift import build_shift
 from engine.models.kept import (
     SLOTS,
+    Borrowed,
     Both,
     Cells,
     Chunk,
@@ -16,6 +20,7 @@ from engine.models.kept import (
     make_caches,
     make_states,
 )
+from engine.runner.stepper import shift_of
 
 ROPE = RopeParams(32, 1e4, neox=True)
 ALL = Cells(32, 64, 2, ROPE)
@@ -58,9 +63,31 @@ def test_a_model_may_keep_nothing_at_all() -> None:
     assert (caches.caches, layers) == ((), [None, None])
 
 
-def test_what_cannot_be_made_yet_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedModel, match="layer 1 keeps: 'latent'.*cells, chunk, state, enc"):
-        make_caches([ALL, Latent(64, 512, ROPE)], 300, 512, F16)
+def test_a_latent_is_one_row_of_which_the_last_channels_are_the_value() -> None:
+    caches, layers = make_caches([Latent(64, 512, ROPE), ALL, Latent(64, 512, ROPE)], 300, 512, F16)
+    assert [c.n_cells for c in caches.caches] == [512]
+    latent, _, other = layers
+    assert latent is not None
+    assert other is not None
+    assert [(t.name, t.dims) for t in (*latent.leaves, *other.leaves)] == [
+        *(("cache_k_l0", (576, 512)), ("cache_k_l2", (576, 512))),
+    ]
+    assert latent.v.storage is latent.k
+    assert (latent.v.dims, latent.v.offset, latent.v.strides[1]) == ((512, 512), 128, 1152)
+    with pytest.raises(BadSetting, match="part of the latent's row of 48 is no multiple"):
+        make_caches([Latent(48, 512, ROPE)], 300, 512, Q8_0)
+
+
+def test_cells_that_are_borrowed_take_nothing() -> None:
+    caches, layers = make_caches([ALL, Nothing(), Borrowed(0)], 300, 512, F16)
+    own, _, guest = layers
+    assert own is not None
+    assert guest is not None
+    assert (guest.k, guest.v, guest.cache, guest.leaves) == (own.k, own.v, own.cache, ())
+    assert len(caches.caches) == 1
+    turned = build_shift([layer for layer in layers if layer and not layer.borrowed], 8)
+    whole = SimpleNamespace(layers=layers, caches=caches)  # what there is of a built model
+    assert len(turned.graph.effects) == len(shift_of(whole, 0).graph.effects) == 1  # type: ignore[arg-type]
 
 
 def test_recurrent_layers_have_a_row_per_slot_whatever_keys_are_kept_in() -> None:

@@ -15,14 +15,16 @@ import pytest
 
 from engine.errors import BadFile, GivesNoText, TensorMismatch, UnsupportedModel
 from engine.gguf import open_gguf
+from engine.inside.token.attention import lookings
 from engine.layers.step import Step
 from engine.models import text
 from engine.models.base import Output
 from engine.models.build import build_model, supported
-from engine.protocol import Sampling
+from engine.protocol import Change, Sampling
 from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.loading import load_model
+from engine.runner.sequence import Sequenced
 from engine.settings import EngineOptions
 from tests.engine.runner.memory import foreseen, held, two_devices
 from tests.goldens.tiny import Draws, E, V, byte_level_vocabulary, write_tiny
@@ -77,7 +79,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     folder = Path(__file__).parent / "architectures"
     monkeypatch.setattr(text, "__path__", [*text.__path__, str(folder)])
     yield
-    for name in ("minnow", "minnow_large", "minnow_school"):
+    for name in ("minnow", "minnow_large", "minnow_school", "minnow_guest"):
         sys.modules.pop(f"{text.__name__}.{name}", None)
         text.__dict__.pop(name, None)
 
@@ -99,12 +101,20 @@ def turned(x: np.ndarray) -> np.ndarray:
     return np.concatenate([a * cos - b * sin, a * sin + b * cos], -1)
 
 
-def by_definition(tokens: np.ndarray, window: int = WINDOW) -> tuple[np.ndarray, np.ndarray]:
-    """Logits [T, V] and the last norm's rows [T, E], in float64."""
+def by_definition(
+    tokens: np.ndarray, window: int = WINDOW, borrows: bool = False, without: int = -1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Logits [T, V] and the last norm's rows [T, E], in float64.
+
+    Where it `borrows`, the last layer's keys and values are those of layer 1; what the layer
+    `without` adds does not count.
+    """
     w = {name.removesuffix(".weight"): t.astype(np.float64) for name, t in tensors().items()}
     x, n = w["token_embd"][tokens] + w["tide"][tokens], len(tokens)
     ahead = np.arange(n)[:, None] - np.arange(n)
+    lent: tuple[np.ndarray, ...] = ()
     for i in range(LAYERS):
+        entered = x
         block = {k.removeprefix(f"blk.{i}."): t for k, t in w.items() if k.startswith(f"blk.{i}.")}
         if i != 2:
             h = normed(x, block["attn_norm"])
@@ -113,6 +123,8 @@ def by_definition(tokens: np.ndarray, window: int = WINDOW) -> tuple[np.ndarray,
             v = (h @ block["attn_v"].T).reshape(n, K, D).repeat(H // K, 1)
             if i % 2 == 0:
                 q, k = turned(q), turned(k)
+            k, v = lent if borrows and i == 3 else (k, v)
+            lent = (k, v) if i == 1 else lent
             scores = np.einsum("thd,shd->hts", q, k.repeat(H // K, 1)) / np.sqrt(D)
             seen = (ahead >= 0) & (ahead < (window if i == 0 else n))
             scores = np.where(seen, scores, -np.inf)
@@ -123,6 +135,7 @@ def by_definition(tokens: np.ndarray, window: int = WINDOW) -> tuple[np.ndarray,
         gate = h @ block["ffn_gate"].T
         gelu = gate / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (gate + 0.044715 * gate**3)))
         x = x + (gelu * (h @ block["ffn_up"].T)) @ block["ffn_down"].T
+        x = entered if i == without else x
     rows = normed(x, w["output_norm"])
     return rows @ w["token_embd"].T * SCALE, rows
 
@@ -155,6 +168,32 @@ def test_a_variant_is_a_subclass_and_a_dash_an_underscore(tmp_path: Path) -> Non
     with load(path, device="host", kv="f32", ctx=64) as model:
         logits = np.concatenate([rows.copy() for _, rows in model.logits(TOKENS.tolist())])
     assert nmse(logits, wanted) < 1e-10
+
+
+@pytest.mark.usefixtures("known")
+def test_cells_may_be_borrowed(tmp_path: Path) -> None:
+    """Nothing is allocated for them; who looks knows whose attention it is."""
+    path = write_tiny(tmp_path / "guest.gguf", "minnow-guest", write=write)
+    wanted, _ = by_definition(TOKENS, borrows=True)
+    assert nmse(by_definition(TOKENS)[0], wanted) > 1e-3
+    with load(path, device="host", kv="f32", ctx=64) as model:
+        built, stepper = model.loaded.built, model.loaded.stepper
+        at_once = np.concatenate([rows.copy() for _, rows in model.logits(TOKENS.tolist())])
+        stepper.forget(0)
+        one_by_one = [stepper.step([int(t)], i, [0])[0].copy() for i, t in enumerate(TOKENS)]
+        assert [len(built.kept_by(i)) for i in range(LAYERS)] == [2, 2, 0, 0]
+        looked = lookings(stepper.one_token().graph, built.layers)
+        assert [(one.layer, one.kept.borrowed) for one in looked] == [
+            *((0, False), (1, False), (3, True))
+        ]
+        sequence = Sequenced(stepper)
+        with sequence.changed([Change(1, "layer", None, 0.0)]):
+            for _ in sequence.prefill(TOKENS.tolist()[:-1], lambda: False):
+                pass
+            without = sequence.append(int(TOKENS[-1]))
+    assert nmse(at_once, wanted) < 1e-10
+    assert nmse(np.stack(one_by_one), wanted) < 1e-10
+    assert nmse(without, by_definition(TOKENS, borrows=True, without=1)[0][-1]) < 1e-10
 
 
 def test_it_can_be_asked_for_embeddings(path: Path) -> None:
