@@ -1,5 +1,8 @@
 """Cells of a cache in a graph: written, read, and attended to by single operations."""
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.graph import ops
 from engine.graph.tensor import Tensor
 
@@ -34,3 +37,13 @@ def unfused(
     weights = weights.named("kq_soft_max")
     mixed = ops.matmul(ops.contiguous(v.permute(1, 2, 0, 3)), weights).named("kqv")
     return ops.contiguous(mixed.permute(0, 2, 1, 3))
+
+
+def around(count: int, n: int, reach: int | None) -> NDArray[np.int32]:
+    """Spans [n, 4] of `count` tokens that see up to `reach` places to both sides."""
+    spans = np.zeros((n, 4), np.int32)
+    at = np.arange(count)
+    spans[:count, 0] = 1
+    spans[:count, 1] = 0 if reach is None else np.maximum(at - reach, 0)
+    spans[:count, 2] = count - 1 if reach is None else np.minimum(at + reach, count - 1)
+    return spans

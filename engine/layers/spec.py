@@ -3,11 +3,29 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.graph import ops
 from engine.graph.ops.experts import Scoring
 from engine.graph.tensor import Tensor
 from engine.layers.rope import RopeParams
-from engine.layers.step import Temperature
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """What queries far back in a long context are multiplied by: at position p
+    1 + rise * ln(1 + floor((p + offset) / length)) (Llama 4, Ministral 3).
+    """
+
+    rise: float
+    length: int
+    offset: int = 0
+
+    def factors(self, positions: NDArray[np.int32]) -> NDArray[np.float32]:
+        """For positions [T]: [T, 1, 1]."""
+        steps = (positions.astype(np.int64) + self.offset) // self.length
+        return (1 + self.rise * np.log1p(steps)).astype(np.float32)[:, None, None]
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from engine.kvcache.causal import CacheStep
 from engine.kvcache.encoded import EncodedStep
 from engine.kvcache.states import StateStep
 from engine.layers import hadamard
-from engine.layers.cells import first_cells, unfused, written
+from engine.layers.cells import around, first_cells, unfused, written
 from engine.layers.change import UNCHANGED, Changes
 from engine.layers.rope import RopeParams, step_table
+from engine.layers.spec import Temperature
 
 Array = NDArray[np.generic]
 
@@ -95,22 +96,6 @@ class LayerState:
     def leaves(self) -> tuple[Tensor, ...]:
         """What is allocated for it."""
         return tuple(leaf for leaf in (self.conv, self.state) if leaf is not None)
-
-
-@dataclass(frozen=True)
-class Temperature:
-    """What queries far back in a long context are multiplied by: at position p
-    1 + rise * ln(1 + floor((p + offset) / length)) (Llama 4, Ministral 3).
-    """
-
-    rise: float
-    length: int
-    offset: int = 0
-
-    def factors(self, positions: NDArray[np.int32]) -> NDArray[np.float32]:
-        """For positions [T]: [T, 1, 1]."""
-        steps = (positions.astype(np.int64) + self.offset) // self.length
-        return (1 + self.rise * np.log1p(steps)).astype(np.float32)[:, None, None]
 
 
 class Pass:
@@ -287,7 +272,7 @@ class Pass:
         n = self.n_tokens
 
         def spans(s: Step) -> Array:
-            return _around(s.count, n, reach)
+            return around(s.count, n, reach)
 
         def cells(s: Step) -> Array:
             return np.stack([np.ones(n, np.int32), np.arange(n, dtype=np.int32)], 1)
@@ -392,16 +377,6 @@ class Pass:
             tensor = leaf(name or str(key), fmt, shape, Role.INPUT)
             self._inputs[key] = (tensor, fill)
         return self._inputs[key][0]
-
-
-def _around(count: int, n: int, reach: int | None) -> NDArray[np.int32]:
-    """Spans [n, 4] of `count` tokens that see up to `reach` places to both sides."""
-    spans = np.zeros((n, 4), np.int32)
-    at = np.arange(count)
-    spans[:count, 0] = 1
-    spans[:count, 1] = 0 if reach is None else np.maximum(at - reach, 0)
-    spans[:count, 2] = count - 1 if reach is None else np.minimum(at + reach, count - 1)
-    return spans
 
 
 def _seen(step: Step) -> EncodedStep:

@@ -14,8 +14,7 @@ from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
-from engine.layers.spec import AttentionSpec, BlockSpec, RouteSpec
-from engine.layers.step import Temperature
+from engine.layers.spec import AttentionSpec, BlockSpec, RouteSpec, Temperature
 from engine.models.decoder import Decoder
 from engine.models.kept import Cells, Chunk, Kept
 from engine.models.routed import SOME, RoutedParams

@@ -9,8 +9,7 @@ from math import log
 from typing import Annotated
 
 from engine.layers.rope import RopeParams
-from engine.layers.spec import AttentionSpec
-from engine.layers.step import Temperature
+from engine.layers.spec import AttentionSpec, Temperature
 from engine.models.decoder import Decoder, DecoderParams
 from engine.models.text.llama import Weights
 from engine.weights.params import Meta, Range
