@@ -9,7 +9,7 @@ from typing import Annotated, Generic, Protocol, TypeVar
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
-from engine.layers.linear import RMSNorm
+from engine.layers.linear import LayerNorm, RMSNorm
 from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass
 from engine.protocol import ChangedPart
@@ -167,3 +167,20 @@ class FeederBlock(Generic[F]):
         (x,) = pruned(p, last, x)
         h = self.ffn(self.norm(x, spec.eps, "attn_norm", i), i, spec)
         return joined(h, x, i, p, spec, "feed_forward", "l_out")
+
+
+@dataclass(frozen=True)
+class AddNormBlock(Block[M, F]):
+    """x = norm(x + A(x)); x = norm(x + F(x)), as in the first Transformer (Vaswani et al. 2017)."""
+
+    attn_out_norm: Annotated[LayerNorm, Name("attn_output_norm")]
+    out_norm: Annotated[LayerNorm, Name("layer_output_norm")]
+
+    def __call__(
+        self, x: Tensor, i: int, p: Pass, spec: BlockSpec, cache: LayerCache | None, last: bool
+    ) -> Tensor:
+        h, x = pruned(p, last, self.attn(x, i, p, spec, cache), x)
+        x = joined(h, x, i, p, spec, "attention", "attn_residual")
+        x = self.attn_out_norm(x, spec.eps, "attn_out_norm", i)
+        x = joined(self.ffn(x, i, spec), x, i, p, spec, "feed_forward", "ffn_residual")
+        return self.out_norm(x, spec.eps, "l_out", i)

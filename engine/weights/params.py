@@ -59,7 +59,7 @@ WIDTH = Range(1, 1 << 24)
 """Of a vector: elements."""
 TOKENS = Range(1, (1 << 31) - 1)
 """Of a context or a window."""
-EPSILON = Range(1e-12, 1)
+EPSILON = Range(1e-15, 1)
 """What a norm adds."""
 
 

@@ -27,6 +27,8 @@ def convert(folder: Path, out: Path, recipe: Recipe) -> None:
     config_path = folder / "config.json"
     config = recipe.edit(json.loads(config_path.read_text()))
     config_path.write_text(json.dumps(config))
+    for name, content in recipe.beside.items():
+        (folder / name).write_text(json.dumps(content))
     kind = get_model_class(config["architectures"][0])
     more: dict[str, Any] = dict(recipe.convert)
     kind.no_mtp = more.pop("no_mtp", False)

@@ -38,7 +38,8 @@ def make(row: str, recipe: Recipe) -> str:
     randomise(model, recipe.peaked, recipe.seed)
     ids = torch.randint(3, V, (2, T), generator=torch.Generator().manual_seed(recipe.seed))
     with torch.no_grad():
-        seen = model(input_ids=ids, use_cache=False, output_attentions=True)
+        cached = {} if recipe.encodes else {"use_cache": False}
+        seen = model(input_ids=ids, output_attentions=True, **cached)
     with TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         out = Path(folder) / "made.gguf"
@@ -46,7 +47,7 @@ def make(row: str, recipe: Recipe) -> str:
         data = out.read_bytes()
     packed = lzma.compress(data, **PACKED)
     (HERE / f"{row}.gguf.xz").write_bytes(packed)
-    logits = seen.logits.numpy()
+    logits = (seen.last_hidden_state if recipe.encodes else seen.logits).numpy()
     np.savez_compressed(HERE / f"{row}.npz", ids=ids.numpy().astype(np.int32), logits=logits)
     attentions = getattr(seen, "attentions", None) or ()
     peak = [a.max(-1).values[..., 48:].mean() for a in attentions if a is not None]

@@ -41,7 +41,8 @@ class Recipe:
     gets the result as it is, without transformers' reading of it.
 
     `peaked` multiplies parameters by a part of their names, so that attention looks at few tokens;
-    `convert` is what the converter is given besides.
+    `convert` is what the converter is given besides, `beside` holds JSON files for the model's
+    folder. One that `encodes` has no logits: its last hidden states are taken.
     """
 
     model: str
@@ -50,6 +51,8 @@ class Recipe:
     edit: Callable[[Config], Config] = same
     hparams: bool = False
     convert: Mapping[str, Any] = field(default_factory=dict)
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    encodes: bool = False
     seed: int = 1
 
     @property

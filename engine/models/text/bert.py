@@ -1,0 +1,69 @@
+"""BERT: MiniLM, BGE, mxbai, arctic-embed and XLM-R embedders, by learned positions.
+
+Devlin et al. 2019; tensor names and keys by the GGUF spec.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from engine.errors import ShapeError
+from engine.graph import ops
+from engine.graph.tensor import Tensor
+from engine.layers.attention import SelfAttention
+from engine.layers.blocks import AddNormBlock
+from engine.layers.feed_forward import PlainFeedForward
+from engine.layers.linear import Embedding, LayerNorm
+from engine.layers.rope import RopeParams
+from engine.layers.spec import GELU_ERF
+from engine.layers.step import Pass
+from engine.models.constants import Values
+from engine.models.decoder import DecoderParams
+from engine.models.encoder import TextEncoder
+from engine.weights.bind import Name
+from engine.weights.params import EPSILON, Meta
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params(DecoderParams):
+    """Hyperparameters by their GGUF keys."""
+
+    eps: Annotated[float, Meta("attention.layer_norm_epsilon", EPSILON)]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The whole model's tensors; of the `kinds` of segments texts are all the first."""
+
+    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
+    positions: Annotated[Embedding, Name("position_embd", rows=True)]
+    kinds: Annotated[Embedding | None, Name("token_types")]
+    embedding_norm: Annotated[LayerNorm, Name("token_embd_norm")]
+    blocks: Annotated[list[AddNormBlock[SelfAttention, PlainFeedForward]], Name("blk")]
+
+
+class Model(TextEncoder[Params, Weights]):
+    """All layers are alike."""
+
+    gated = GELU_ERF
+
+    def __init__(self, params: Params, weights: Weights, constants: Mapping[str, Values]) -> None:
+        super().__init__(params, weights, constants)
+        learned = weights.positions.weight.shape
+        if learned[1] < params.n_ctx_train:
+            what = f"a row for each of {params.n_ctx_train} positions"
+            raise ShapeError("position_embd", what, learned)
+
+    def rope(self, i: int) -> RopeParams | None:
+        return None
+
+    def embed(self, p: Pass) -> Tensor:
+        x = ops.add(super().embed(p), self.weights.positions(p.positions))
+        return of_first_kind(x, self.weights.kinds, self.weights.embedding_norm, self.params.eps)
+
+
+def of_first_kind(x: Tensor, kinds: Embedding | None, norm: LayerNorm, eps: float) -> Tensor:
+    """Embeddings [E, T] as tokens of the first segment, normalised."""
+    if kinds is not None:
+        x = ops.add(x, kinds.weight.view(0, (kinds.weight.shape[0],)))
+    return norm(x, eps, "inp_norm")

@@ -1,0 +1,83 @@
+"""Models whose tokens see the whole text."""
+
+from functools import partial
+
+from tests.goldens.text.recipe import NORMS, Config, Recipe, V
+
+HEADS = {"num_key_value_heads": None, "head_dim": None, "tie_word_embeddings": None}
+ENCODER = partial(Recipe, encodes=True)
+
+
+def nomic(config: Config) -> Config:
+    """As the model's own code names what transformers calls otherwise."""
+    return config | {
+        "n_positions": 8192,
+        "n_embd": config["hidden_size"],
+        "n_inner": config["intermediate_size"],
+        "n_head": config["num_attention_heads"],
+        "n_layer": config["num_hidden_layers"],
+        "activation_function": "swiglu",
+        "causal": False,
+        "qkv_proj_bias": False,
+        "mlp_fc1_bias": False,
+        "mlp_fc2_bias": False,
+        "prenorm": False,
+        "rotary_emb_fraction": 1.0,
+        "rotary_emb_base": 1000.0,
+        "rotary_emb_interleaved": False,
+        "rotary_emb_scale_base": None,
+        "layer_norm_epsilon": config["layer_norm_eps"],
+    }
+
+
+def modern(config: Config) -> Config:
+    """With the epsilon under a name that the converter knows."""
+    return config | {"layer_norm_eps": config["norm_eps"]}
+
+
+RECIPES = {
+    "bert": ENCODER(
+        "BertModel", {**HEADS, "type_vocab_size": 2}, peaked={"query": 4.0, "key": 4.0}
+    ),
+    "nomic-bert": ENCODER(
+        "NomicBertModel",
+        {
+            **HEADS,
+            "type_vocab_size": 2,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e3},
+        },
+        edit=nomic,
+        hparams=True,
+        beside={"tokenizer.json": {"model": {"type": "WordPiece"}}},
+    ),
+    "modern-bert": ENCODER(
+        "ModernBertModel",
+        {
+            **HEADS,
+            "num_hidden_layers": 4,
+            "local_attention": 16,
+            "cls_token_id": 1,
+            "sep_token_id": 2,
+            "pad_token_id": 0,
+        },
+        edit=modern,
+        peaked={"Wqkv": 4.0},
+    ),
+    "gemma-embedding": ENCODER(
+        "Gemma3TextModel",
+        {
+            "num_hidden_layers": 6,
+            "sliding_window": 8,
+            "use_bidirectional_attention": True,
+            "query_pre_attn_scalar": 16,
+            "tie_word_embeddings": True,
+        },
+        peaked=NORMS,
+        beside={
+            "tokenizer.json": {
+                "model": {"vocab": {str(i): i for i in range(V)}},
+                "added_tokens": [],
+            }
+        },
+    ),
+}
