@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.engine.models.text.encoders import ENCODERS
 from tests.engine.models.text.rows import ROWS
 from tests.program import ROOT
 
@@ -198,9 +199,11 @@ OTHERS = (
 )
 
 ROW_TEST = "tests/engine/models/text/test_rows.py::test_on_the_host[{}]"
-OF_ROWS = (
-    Mutant(f"architecture: {row.name}", *row.fault, tests=ROW_TEST.format(row.name))
-    for row in ROWS.values()
+ENCODER_TEST = "tests/engine/models/text/test_encoders.py::test_on_the_host[{}]"
+OF_ROWS = tuple(
+    Mutant(f"architecture: {row.name}", *row.fault, tests=test.format(row.name))
+    for rows, test in ((ROWS.values(), ROW_TEST), (ENCODERS, ENCODER_TEST))
+    for row in rows
 )
 MUTANTS = (*OTHERS, *OF_ROWS)
 

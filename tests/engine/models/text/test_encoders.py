@@ -2,45 +2,27 @@
 
 from pathlib import Path
 
+import gguf
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Kind
 
-from engine.errors import GivesNoText
+from engine.errors import BadFile, GivesNoText
+from engine.gguf import open_gguf
 from engine.models.base import Output
+from engine.models.build import build_model
 from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.loading import load_model
 from engine.settings import EngineOptions
+from tests.engine.models.text.encoders import ENCODERS
 from tests.engine.models.text.files import golden, write
-from tests.engine.models.text.rows import Fault, Row
-from tests.engine.models.text.test_rows import first_driver, opened
+from tests.engine.models.text.rows import Row
+from tests.engine.models.text.test_rows import first_driver, launched, opened
 from tests.engine.runner.memory import drivers
+from tests.program import ROOT
 from tests.truth.compare import nmse
 
-TEXT = "engine/models/text"
-ENCODERS = [
-    Row(
-        *("bert", "bert", "learned positions, segments, biases, gelu by erf"),
-        Fault(f"{TEXT}/bert.py", "gated = GELU_ERF", "from engine.layers.spec import GELU as gated"),
-        launches=0,
-    ),
-    Row(
-        *("nomic-bert", "nomic-bert", "rotary positions, a gated feed-forward"),
-        Fault(f"{TEXT}/nomic_bert.py", "neox=True", "neox=False"),
-        launches=0,
-    ),
-    Row(
-        *("modern-bert", "modern-bert", "windows on both sides, a first layer without a norm"),
-        Fault(f"{TEXT}/modern_bert.py", "self.params.window // 2", "self.params.window // 2 - 1"),
-        launches=0,
-    ),
-    Row(
-        *("gemma-embedding", "gemma-embedding", "windows on both sides, two bases"),
-        Fault(f"{TEXT}/gemma_embedding.py", "params.window // 2", "params.window"),
-        launches=0,
-    ),
-]
 each = pytest.mark.parametrize("row", ENCODERS, ids=lambda row: row.name)
 
 
@@ -101,3 +83,53 @@ def test_they_embed_and_do_not_write(tmp_path: Path) -> None:
         rows = hidden(model, np.asarray(ids), len(ids))
         (found,) = model.embed(["abcabc"], normalized=False)
     np.testing.assert_allclose(found, rows.mean(0), rtol=1e-5, atol=1e-6)
+
+
+@each
+def test_a_token_takes_so_many_launches(row: Row, tmp_path: Path) -> None:
+    told = launched(write(row, tmp_path, Kind.Q8_0))
+    assert len(told) == row.launches, "\n".join(told)
+
+
+@each
+def test_each_has_a_fault_to_plant(row: Row) -> None:
+    assert (ROOT / row.fault.file).read_text("utf-8").count(row.fault.old) == 1, row.fault
+
+
+def test_two_matrices_follow_the_pooling(tmp_path: Path) -> None:
+    """As EmbeddingGemma's files have them."""
+    draws = np.random.default_rng(5)
+    dense = [draws.normal(size=(48, 32)).astype("f4"), draws.normal(size=(32, 48)).astype("f4")]
+    sizes = {"dense_2_feat_out": 48, "dense_3_feat_out": 32}
+    path = tmp_path / "dense.gguf"
+    reader = gguf.GGUFReader(write(ENCODERS[3], tmp_path))
+    writer = gguf.GGUFWriter(path, "gemma-embedding")
+    for field in reader.fields.values():
+        if not field.name.startswith("GGUF.") and field.name != "general.architecture":
+            element = field.types[-1] if len(field.types) > 1 else None
+            writer.add_key_value(field.name, field.contents(), field.types[0], element)
+    for key, size in sizes.items():
+        writer.add_uint32(f"gemma-embedding.{key}", size)
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, np.array(tensor.data))
+    for name, values in zip(("dense_2.weight", "dense_3.weight"), dense, strict=True):
+        writer.add_tensor(name, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with load(path, device="host", kv="f32") as model:
+        ids = model.loaded.tokenizer.encode("abcabc", parse_special=False)
+        mean = hidden(model, np.asarray(ids), len(ids)).mean(0, dtype=np.float64)
+        (found,) = model.embed(["abcabc"], normalized=False)
+    np.testing.assert_allclose(found, dense[1] @ (dense[0] @ mean), rtol=1e-4, atol=1e-4)
+
+
+def test_a_table_of_positions_that_is_too_short_is_refused(tmp_path: Path) -> None:
+    path = write(ENCODERS[0], tmp_path)
+    data, key = bytearray(path.read_bytes()), b"bert.context_length"
+    at = data.index(key) + len(key) + 4  # behind the value's type
+    data[at : at + 4] = (513).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(BadFile, match="513 positions"), open_gguf(path) as file:
+        build_model(file, None, 16)

@@ -133,9 +133,9 @@ def test_on_two_devices(row: Row, tmp_path: Path) -> None:
         assert nmse(logits(model, ids[1], MIXED), want[1]) < 1e-5
 
 
-def test_a_decode_step_takes_so_many_launches(row: Row, tmp_path: Path) -> None:
-    """Lowered and fused for a CPU of two cores, whatever is at hand."""
-    with open_gguf(write(row, tmp_path, Kind.Q8_0)) as file:
+def launched(path: Path) -> list[str]:
+    """The launches of one token, lowered and fused for a CPU of two cores, whatever is at hand."""
+    with open_gguf(path) as file:
         built = build_model(file, 128, 16)
         _, graph = built.build(1, 1, built.buckets([0] * len(built.caches.caches)))
     tiled = matmul_only(graph)
@@ -147,9 +147,12 @@ def test_a_decode_step_takes_so_many_launches(row: Row, tmp_path: Path) -> None:
     nodes = [node for node in graph.nodes if node.op not in VIEW_OPS]
     kept = frozenset(output.storage for output in graph.outputs)
     lowered = fuse(lower(nodes, type_of, CPU), kept, CPU)
-    launched = [node for node in lowered if node.op is not Op.RESULT]
-    told = "\n".join(f"{node.op} {node.name}" for node in launched)
-    assert len(launched) == row.launches, told
+    return [f"{node.op} {node.name}" for node in lowered if node.op is not Op.RESULT]
+
+
+def test_a_decode_step_takes_so_many_launches(row: Row, tmp_path: Path) -> None:
+    told = launched(write(row, tmp_path, Kind.Q8_0))
+    assert len(told) == row.launches, "\n".join(told)
 
 
 def test_each_row_has_a_fault_to_plant(row: Row) -> None:

@@ -1,0 +1,27 @@
+"""The encoders among the text architectures: what each reaches, and what it is to catch."""
+
+from tests.engine.models.text.rows import Fault, Row
+
+TEXT = "engine/models/text"
+ENCODERS = [
+    Row(
+        *("bert", "bert", "learned positions, segments, biases, gelu by erf"),
+        Fault(f"{TEXT}/bert.py", "spec import GELU_ERF", "spec import GELU as GELU_ERF"),
+        launches=53,
+    ),
+    Row(
+        *("nomic-bert", "nomic-bert", "rotary positions, a gated feed-forward"),
+        Fault(f"{TEXT}/nomic_bert.py", "neox=True", "neox=False"),
+        launches=39,
+    ),
+    Row(
+        *("modern-bert", "modern-bert", "windows on both sides, a first layer without a norm"),
+        Fault(f"{TEXT}/modern_bert.py", "self.params.window // 2", "self.params.window // 2 - 1"),
+        launches=54,
+    ),
+    Row(
+        *("gemma-embedding", "gemma-embedding", "windows on both sides, two bases"),
+        Fault(f"{TEXT}/gemma_embedding.py", "params.window // 2", "params.window"),
+        launches=76,
+    ),
+]
