@@ -22,7 +22,7 @@ ORDER = [
     ("engine.images",),
     ("engine.protocol",),
     ("engine.gguf",),
-    ("engine.tokenizer",),
+    ("engine.answers", "engine.tokenizer"),
     ("engine.graph",),
     ("engine.backends.base",),
     ("engine.memory",),
@@ -98,7 +98,7 @@ ROW = {part: row for row, parts in enumerate(ORDER) for part in parts}
 # What the app takes from the engine; the tokenizer only to show what it does.
 APP_TAKES = (
     *("engine.units", "engine.errors", "engine.settings", "engine.protocol"),
-    *("engine.gguf", "engine.tokenizer", "engine.worker"),
+    *("engine.gguf", "engine.answers", "engine.tokenizer", "engine.worker"),
 )
 # Within a part: which folder imports nothing of which others.
 OPENCL = "engine.backends.opencl"

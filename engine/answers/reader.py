@@ -1,0 +1,247 @@
+"""Reading an answer while it is written, whatever pieces it comes in."""
+
+from collections.abc import Sequence
+
+from engine.answers import frames
+from engine.answers.forms import ANY, BARE, CHANNEL, DROPPED, FRAME_ENDS, START, Calling, Form
+from engine.answers.frames import Frame
+from engine.answers.jsons import Calls, Types
+from engine.answers.passages import Kind, Passage
+
+_FRAME_MARKS = (*FRAME_ENDS, START, CHANNEL)
+
+
+class AnswerReader:
+    """Turns an answer's text into parts. What is given out is certain: an end that may become a
+    mark, and white space that may stand before one, are held back.
+
+    `open` tells what is being written. A call that cannot be read is text. No character is lost but
+    marks and the white space beside them.
+    """
+
+    def __init__(
+        self, form: Form = ANY, types: Types | None = None, thought_end: str | None = None
+    ) -> None:
+        """`types` are of the tools' parameters. `thought_end` is the mark that ends the thought
+        with which the answer begins, where the prompt has begun one.
+        """
+        self._form, self._types = form, types or {}
+        self.text = ""
+        self.open: Kind = "answer"
+        self._parts: list[Passage] = []
+        self._at = 0  # up to here all is given out
+        self._scan = 0  # no mark begins before
+        self._skips = False  # white space that comes next stands beside a mark
+        self._step = self._start
+        self._thought_end = ""
+        self._calling, self._called_at = BARE, 0
+        self._frame = Frame("answer")
+        if thought_end is not None:
+            self._think(0, thought_end)
+
+    def push(self, text: str) -> list[Passage]:
+        """What is certain once `text` has come."""
+        self.text += text
+        return self._read(final=False)
+
+    def finish(self) -> list[Passage]:
+        """The rest, where no more comes."""
+        return self._read(final=True)
+
+    def _read(self, final: bool) -> list[Passage]:
+        while self._step(final):
+            pass
+        parts, self._parts = self._parts, []
+        return parts
+
+    # Steps: each returns whether another one follows with what there is.
+
+    def _start(self, final: bool) -> bool:
+        """Before anything but white space."""
+        begin = self._skipped(self._at)
+        rest = self.text[begin:]
+        for thinking in self._form.thinking:
+            if rest.startswith(thinking.begin):
+                return self._think(begin + len(thinking.begin), thinking.end)
+        if self._form.bare and rest.startswith("{"):
+            return self._call(BARE, begin)
+        framed = self._framed(final)
+        if framed is None:
+            return False
+        if not framed:
+            marks = [thinking.begin for thinking in self._form.thinking]
+            if not final and any(mark.startswith(rest) for mark in marks):
+                return False
+            self._step = self._content
+        return True
+
+    def _framed(self, final: bool) -> bool | None:
+        """Goes on with a frame, if one begins here; None where that is not certain yet."""
+        begins = self._form.frames and frames.begins(self.text[self._at :], final)
+        if begins:
+            self._step = self._header
+        return begins
+
+    def _think(self, at: int, end: str) -> bool:
+        self._go_on(at, "thought")
+        self._step, self._thought_end = self._thought, end
+        return True
+
+    def _thought(self, final: bool) -> bool:
+        found = self._given("thought", [self._thought_end], final)
+        if found is None:
+            return False
+        self._go_on(found[0] + len(found[1]), "answer")
+        self._step = self._content
+        return True
+
+    def _content(self, final: bool) -> bool:
+        found = self._given("answer", self._form.marks, final)
+        if found is None:
+            return False
+        at, mark = found
+        if mark in DROPPED:
+            self._go_on(at + len(mark), "answer")
+            return True
+        return self._call(next(c for c in self._form.calling if c.begin == mark), at)
+
+    def _call(self, calling: Calling, at: int) -> bool:
+        self._calling, self._called_at, self._step = calling, at, self._body
+        self._scan, self.open = at + len(calling.begin), "call"
+        return True
+
+    def _body(self, final: bool) -> bool:
+        calling, begin = self._calling, self._called_at + len(self._calling.begin)
+        mark = calling.end or calling.begin
+        end = -1 if calling is BARE else self.text.find(mark, self._scan)
+        if end < 0 and not final:
+            self._scan = max(self._scan, len(self.text) - len(mark) + 1)
+            return False
+        body = self.text[begin : None if end < 0 else end]
+        after = len(self.text) if end < 0 else end + len(calling.end)
+        try:
+            self._add(calling.body(body, self._types), self._called_at, after)
+            self._go_on(after, "answer")
+        except (ValueError, TypeError):
+            self._scan, self.open = begin, "answer"  # the mark is text, and so is what follows
+        self._step = self._content
+        return True
+
+    def _header(self, final: bool) -> bool:
+        frame = frames.frame_at(self.text, self._at, final)
+        if frame is True:
+            return False
+        if isinstance(frame, Frame):
+            self._frame, self._step = frame, self._message
+            self._go_on(frame.begin, frame.kind)
+        else:
+            self._step = self._content
+        return True
+
+    def _message(self, final: bool) -> bool:
+        """The text of a frame."""
+        frame = self._frame
+        if frame.kind == "call":
+            found = self._find(_FRAME_MARKS)
+            if found is None and not final:
+                return False
+        else:
+            found = self._given(frame.kind, _FRAME_MARKS, final)
+            if found is None:
+                return False
+        at, mark = found or (len(self.text), "")
+        after = at + len(mark) if mark in FRAME_ENDS else at
+        try:
+            if frame.kind == "call":
+                calls = frames.called(frame, self.text[frame.begin : at], self._types)
+                self._add(calls, frame.start, after)
+        except (ValueError, TypeError):
+            text = self.text[frame.start : after]
+            self._parts.append(Passage("answer", frame.start, after, text))
+        self._go_on(after, "answer")
+        self._step = self._between
+        return True
+
+    def _between(self, final: bool) -> bool:
+        """After a frame."""
+        self._at = self._skipped(self._at)
+        if self._at == len(self.text):
+            return False
+        framed = self._framed(final)
+        if framed is False:
+            self._step = self._content
+        return framed is not None
+
+    # What they share.
+
+    def _go_on(self, at: int, kind: Kind) -> None:
+        """Behind a mark."""
+        self._at = self._scan = at
+        self._skips, self.open = True, kind
+
+    def _add(self, calls: Calls, start: int, end: int) -> None:
+        self._parts += [Passage("call", start, end, call=call) for call in calls]
+
+    def _given(self, kind: Kind, marks: Sequence[str], final: bool) -> tuple[int, str] | None:
+        """Gives out text up to the next of the marks, which it returns, or what is certain."""
+        found = self._find(marks)
+        if self._skips:
+            self._at = self._skipped(self._at)
+            self._skips = self._at == len(self.text)
+        end = len(self.text) if found is None else found[0]
+        if found is None and not final:
+            end -= max(_overlap(self.text[self._at :], mark) for mark in marks)
+        if found is not None or not final or kind == "thought":
+            end = self._at + len(self.text[self._at : end].rstrip())
+        if end > self._at:
+            self._parts.append(Passage(kind, self._at, end, self.text[self._at : end]))
+            self._at = end
+        return found
+
+    def _find(self, marks: Sequence[str]) -> tuple[int, str] | None:
+        """The first of the marks, from where none was found before."""
+        places = [(at, mark) for mark in marks if (at := self.text.find(mark, self._scan)) >= 0]
+        if not places:
+            self._scan = max(self._scan, len(self.text) - max(map(len, marks)) + 1)
+        return min(places, default=None)
+
+    def _skipped(self, at: int) -> int:
+        """The next place without white space."""
+        while at < len(self.text) and self.text[at].isspace():
+            at += 1
+        return at
+
+
+def read(text: str, form: Form = ANY, final: bool = True) -> tuple[list[Passage], Kind]:
+    """The parts of an answer as far as it is written, and what is being written.
+
+    Where it ends a thought that it does not begin, the prompt has begun it.
+    """
+    begun = None
+    for thinking in form.thinking:
+        begin, end = text.find(thinking.begin), text.find(thinking.end)
+        if end >= 0 and (begin < 0 or begin > end):
+            begun = begun or thinking.end
+    reader = AnswerReader(form, thought_end=begun)
+    parts = reader.push(text)
+    if final:
+        parts += reader.finish()
+    return merged(parts), reader.open
+
+
+def merged(parts: Sequence[Passage]) -> list[Passage]:
+    """With what goes on without a gap as one part."""
+    joined: list[Passage] = []
+    for part in parts:
+        last = joined[-1] if joined else None
+        if last and last.kind == part.kind != "call" and last.end == part.start:
+            joined[-1] = Passage(part.kind, last.start, part.end, last.text + part.text)
+        else:
+            joined.append(part)
+    return joined
+
+
+def _overlap(text: str, mark: str) -> int:
+    """Length of the longest end of `text` that begins `mark`, shorter than all of it."""
+    sizes = range(min(len(mark) - 1, len(text)), 0, -1)
+    return next((n for n in sizes if text.endswith(mark[:n])), 0)
