@@ -7,6 +7,7 @@ from time import perf_counter
 
 import numpy as np
 
+from engine.answers import MARKS
 from engine.errors import BadSetting, Cancelled, GivesNoText
 from engine.models.base import Output
 from engine.protocol import (
@@ -92,8 +93,11 @@ class _Answer:
     notes: list[str] = field(default_factory=list)
 
     def run(self) -> Iterator[Reply]:
-        text, stops = self.model.tokenizer.stream(), StopFilter(self.request.stop)
-        begun = beyond_prefix(self.request, text)
+        marks = {self.model.tokenizer.id(mark) for mark in MARKS}
+        text, stops = self.model.tokenizer.stream(shown=marks), StopFilter(self.request.stop)
+        begun = beyond_prefix(self.request, text, self.prompt.opened)
+        # What the prompt has begun for the answer belongs to it.
+        opened = "" if self.request.prefix or self.request.prefix_tokens else self.prompt.opened
         self.shifts_before = self.sequence.n_shifts
         self.n_cached = self.sequence.reuse(self.prompt.items, self._turn())
         if begun:
@@ -113,6 +117,9 @@ class _Answer:
                         reason = "stop"
                         break
                     shown = stops.push(text.push(token))
+                    if opened:
+                        yield Piece(self.request.id, opened, [])
+                        opened = ""
                     yield Piece(self.request.id, shown, [self._info(token)])
                     yield from self.watch.found()
                     if stops.matched is not None:

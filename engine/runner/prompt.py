@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from engine.answers import opened, read
+from engine.answers.forms import MESSAGE
 from engine.errors import BadSetting, CannotSee, ContextFull
 from engine.protocol import ChatMessage, Generate, PicturePart, WhenFull
 from engine.runner.pictures.compose import compose
@@ -19,6 +21,7 @@ class Prompt:
     """Items; how many at their start survive a shift, and how many were left out to fit.
 
     `pictures` are all that the request shows, in order; `notes` tell which of them were left out.
+    `opened` is how the template ends where it begins a thought, which the answer goes on with.
     """
 
     items: list[Item]
@@ -26,6 +29,7 @@ class Prompt:
     n_truncated: int = 0
     pictures: tuple[Shown, ...] = ()
     notes: tuple[str, ...] = ()
+    opened: str = ""
 
 
 def make_prompt(
@@ -73,7 +77,24 @@ def prompt_text(
         return mended(_marked_text(template, messages, _needed(viewer)))
     if template.source == "none":
         return "\n\n".join(m.text for m in messages)
-    return template.render([{"role": m.role, "content": m.text} for m in messages])
+    return template.render([_turn(template, message) for message in messages])
+
+
+def _turn(template: ChatTemplate, message: ChatMessage) -> dict[str, object]:
+    """A message as templates know it: those that frame the parts of an answer want them apart."""
+    text = message.text
+    if message.role != "assistant" or MESSAGE not in template.text or MESSAGE not in text:
+        return {"role": message.role, "content": text}
+    passages, _ = read(text)
+    said = {k: "".join(p.text for p in passages if p.kind == k) for k in ("thought", "answer")}
+    called = [
+        {"type": "function", "function": {"name": call.name, "arguments": dict(call.arguments)}}
+        for call in (passage.call for passage in passages)
+        if call is not None
+    ]
+    turn: dict[str, object] = {"role": message.role, "content": said["answer"]}
+    turn |= {"reasoning_content": said["thought"]} if said["thought"] else {}
+    return turn | ({"tool_calls": called} if called else {})
 
 
 def encoded(
@@ -106,17 +127,19 @@ def answer_opening(tokenizer: Tokenizer, template: ChatTemplate, request: Genera
     return [*ids, *request.prefix_tokens]
 
 
-def beyond_prefix(request: Generate, decoder: StreamDecoder) -> str:
-    """The text of `prefix_tokens` beyond `prefix`; the decoder continues after their last byte.
+def beyond_prefix(request: Generate, decoder: StreamDecoder, begins: str) -> str:
+    """The text of `prefix_tokens` beyond `prefix`, behind what the prompt `begins` of the answer;
+    the decoder continues after their last byte.
 
     Raises `BadSetting` where they say something else, `TokenizerError` for an unknown id.
     """
     if not request.prefix_tokens:
         return ""
     text = "".join([decoder.push(token) for token in request.prefix_tokens])
-    if not text.startswith(request.prefix):
-        raise BadSetting("prefix_tokens", text, f"ids of a text that begins {request.prefix!r}")
-    return text.removeprefix(request.prefix)
+    for so_far in (begins + text, text):
+        if so_far.startswith(request.prefix):
+            return so_far.removeprefix(request.prefix)
+    raise BadSetting("prefix_tokens", text, f"ids of a text that begins {request.prefix!r}")
 
 
 def _plain(tokenizer: Tokenizer, text: str) -> Prompt:
@@ -127,8 +150,10 @@ def _plain(tokenizer: Tokenizer, text: str) -> Prompt:
 def _chat(
     tokenizer: Tokenizer, template: ChatTemplate, messages: Sequence[ChatMessage], begun: str
 ) -> Prompt:
-    ids = tokenizer.encode_prompt(prompt_text(template, messages) + begun)
-    return Prompt([*ids], _kept(tokenizer, template, messages, ids))
+    text = prompt_text(template, messages)
+    begins = opened(text)
+    ids = tokenizer.encode_prompt(text + begun.removeprefix(begins))
+    return Prompt([*ids], _kept(tokenizer, template, messages, ids), opened=begins)
 
 
 def _seen(
@@ -140,10 +165,11 @@ def _seen(
 ) -> Prompt:
     """A chat with pictures."""
     parts: list[PicturePart] = [part for message in messages for part in message.pictures]
-    text = _marked_text(template, messages, viewer) + begun
-    items, pictures = compose(tokenizer, viewer, text, parts)
+    text = _marked_text(template, messages, viewer)
+    begins = opened(text)
+    items, pictures = compose(tokenizer, viewer, text + begun.removeprefix(begins), parts)
     keep = _kept(tokenizer, template, messages, items)
-    return Prompt(items, keep, pictures=tuple(pictures))
+    return Prompt(items, keep, pictures=tuple(pictures), opened=begins)
 
 
 def _marked_text(template: ChatTemplate, messages: Sequence[ChatMessage], viewer: Viewer) -> str:
@@ -198,4 +224,4 @@ def _fit(prompt: Prompt, n_ctx: int, when_full: WhenFull) -> Prompt:
     gone = [i for i, e in enumerate(extents(items), 1) if begin <= e.begin and e.end <= end]
     notes = tuple(f"picture {i} no longer fits the context and was left out" for i in gone)
     left = items[:begin] + items[end:]
-    return Prompt(left, keep, end - begin, prompt.pictures, notes)
+    return Prompt(left, keep, end - begin, prompt.pictures, notes, prompt.opened)

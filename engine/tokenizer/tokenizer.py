@@ -1,7 +1,7 @@
 """Text to token ids and back, as llama.cpp does it for the same GGUF file."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import lru_cache
 from typing import Protocol
 
@@ -101,8 +101,10 @@ class Tokenizer:
         decoder = self.stream(special, whole=True)
         return "".join([decoder.push(token) for token in ids]) + decoder.flush()
 
-    def stream(self, special: bool = False, whole: bool = False) -> StreamDecoder:
-        """A decoder for ids that come one by one.
+    def stream(
+        self, special: bool = False, whole: bool = False, shown: Container[int | None] = ()
+    ) -> StreamDecoder:
+        """A decoder for ids that come one by one; control tokens among `shown` show always.
 
         `whole` is for ids that `encode` made from a whole text: the space that it puts in front
         is dropped. A generated continuation keeps it.
@@ -111,7 +113,7 @@ class Tokenizer:
 
         def piece(token: int) -> bytes:
             nonlocal after_special
-            data = self.piece(token, special)
+            data = self.piece(token, special or token in shown)
             if after_special and data.startswith(b" ") and not self._cut_out(token):
                 data = data[1:]
             after_special = whole and self._space_prefix and self._cut_out(token)

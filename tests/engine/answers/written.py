@@ -142,6 +142,7 @@ ANSWERS: dict[str, tuple[str, list[object]]] = {
 }
 # All of it is text.
 MALFORMED = [
+    " to=" + "x" * 300,
     "<tool_call>oops no</tool_call> \n",
     '<tool_call>{"name": 1}</tool_call>',
     '<tool_call>{"name": "f", "arguments": [1]}</tool_call>',

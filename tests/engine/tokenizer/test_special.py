@@ -7,7 +7,7 @@ from engine.tokenizer import load_tokenizer
 from engine.tokenizer.special import SpecialTokens
 from engine.tokenizer.strings import Strings
 from engine.tokenizer.vocab import TokenType, Vocab
-from tests.engine.tokenizer.vocabs import metadata
+from tests.engine.tokenizer.vocabs import byte_pairs, metadata
 
 SPACES = " \n\t"
 ANY = st.text("ab \n", max_size=20)
@@ -71,3 +71,11 @@ def test_phi3_tokens_swallow_the_spaces_that_follow() -> None:
     tokenizer = load_tokenizer(meta)
     assert tokenizer.encode("<|user|> \n a </s> a") == [1, 5, 4, 3, 2, 4]
     assert tokenizer.encode("<|endoftext|> a") == [1, 6, 3, 4]
+
+
+def test_control_tokens_show_where_an_answer_is_read() -> None:
+    tokenizer = load_tokenizer(byte_pairs([], ["[TOOL_CALLS]", "</s>"]))
+    ids = tokenizer.encode("a[TOOL_CALLS]b</s>")
+    shown = tokenizer.stream(shown={tokenizer.id("[TOOL_CALLS]"), None})
+    assert "".join(map(shown.push, ids)) == "a[TOOL_CALLS]b"
+    assert tokenizer.decode(ids) == "ab"
