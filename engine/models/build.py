@@ -155,6 +155,7 @@ MTP = "mtp."
 
 MODULES = {
     "falcon-h1": "falcon_h1",
+    "minimax-m2": "minimax_m2",
     "qwen25vl": "qwen2vl",  # in files that Ollama made
 }
 """Architectures whose module has another name than they."""

@@ -1,11 +1,11 @@
 """Hyperparameters of decoders with experts, and which of them a token meets."""
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, TypeVar
 
 from engine.graph.ops.experts import Scoring
-from engine.layers.spec import RouteSpec
-from engine.models.decoder import DecoderParams
+from engine.layers.spec import BlockSpec, RouteSpec
+from engine.models.decoder import Decoder, DecoderParams, W
 from engine.weights.params import COUNT, Meta, Range, of_layer
 
 SOME = Range(0, COUNT.high)
@@ -59,3 +59,13 @@ class RoutedParams(DecoderParams):
             if route.used > route.experts // route.groups * route.groups_used:
                 return f"expert_used_count {route.used} is more than the groups that are used have"
         return super().problem()
+
+
+P = TypeVar("P", bound=RoutedParams)
+
+
+class RoutedDecoder(Decoder[P, W]):
+    """Blocks are told their route; those without experts do not look at it."""
+
+    def spec(self, i: int) -> BlockSpec:
+        return replace(super().spec(i), route=self.params.route(i))

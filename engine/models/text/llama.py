@@ -1,34 +1,32 @@
-"""Llama 1 to 3.2, SmolLM2, Mistral 7B: RMS norms, grouped-query attention, SwiGLU.
+"""Llama 1 to 3.2, SmolLM2, Mistral 7B, Mixtral: RMS norms, grouped-query attention, SwiGLU.
 
 Touvron et al. 2023; tensor names and keys by the GGUF spec. Rope pairs are (2i, 2i+1): the
 converter permutes q and k.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
 
-from engine.errors import UnsupportedModel
 from engine.layers.attention import SelfAttention
 from engine.layers.blocks import PreNormBlock
+from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
-from engine.models.constants import Constant, Values
-from engine.models.decoder import Decoder, DecoderParams
+from engine.models.constants import Constant
+from engine.models.routed import RoutedDecoder, RoutedParams
 from engine.weights.bind import Name
-from engine.weights.params import Meta, Range
+from engine.weights.params import Range
 
 FACTORS = "rope_freqs.weight"
 """By what Llama 3 divides the frequencies of the pairs."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(DecoderParams):
+class Params(RoutedParams):
     """Hyperparameters by their GGUF keys."""
-
-    n_expert: Annotated[int, Meta("expert_count", Range(0, 1 << 16))] = 0
 
     def constants(self) -> Sequence[Constant]:
         return [Constant(FACTORS, (self.rope_dim // 2,), Range(1e-6, 3e38))]
@@ -39,18 +37,13 @@ class Weights:
     """The whole model's tensors."""
 
     embedding: Annotated[Embedding, Name("token_embd", rows=True)]
-    blocks: Annotated[list[PreNormBlock[SelfAttention, FeedForward]], Name("blk")]
+    blocks: Annotated[list[PreNormBlock[SelfAttention, FeedForward | Experts]], Name("blk")]
     norm: Annotated[RMSNorm, Name("output_norm")]
     output: Annotated[Linear, Name("output", alt="token_embd")]
 
 
-class Model(Decoder[Params, Weights]):
+class Model(RoutedDecoder[Params, Weights]):
     """All layers are alike."""
-
-    def __init__(self, params: Params, weights: Weights, constants: Mapping[str, Values]) -> None:
-        if params.n_expert:
-            raise UnsupportedModel("llama with experts", str(params.n_expert), ["dense models"])
-        super().__init__(params, weights, constants)
 
     @cached_property
     def turned(self) -> RopeParams:

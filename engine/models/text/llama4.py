@@ -14,10 +14,9 @@ from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
-from engine.layers.spec import AttentionSpec, BlockSpec, RouteSpec, Temperature
-from engine.models.decoder import Decoder
+from engine.layers.spec import AttentionSpec, RouteSpec, Temperature
 from engine.models.kept import Cells, Chunk, Kept
-from engine.models.routed import SOME, RoutedParams
+from engine.models.routed import SOME, RoutedDecoder, RoutedParams
 from engine.weights.bind import Name
 from engine.weights.params import TOKENS, Meta, Range
 
@@ -57,7 +56,7 @@ class Weights:
     output: Annotated[Linear, Name("output", alt="token_embd")]
 
 
-class Model(Decoder[Params, Weights]):
+class Model(RoutedDecoder[Params, Weights]):
     """Layers differ in what they see, how they turn, and whether they have experts."""
 
     def rope(self, i: int) -> RopeParams | None:
@@ -70,9 +69,6 @@ class Model(Decoder[Params, Weights]):
             eps = None if params.n_expert == EXPERTS_OF_MAVERICK else params.eps
             return replace(attention, turned_eps=eps)
         return replace(attention, temperature=Temperature(params.rise, params.floor, offset=1))
-
-    def spec(self, i: int) -> BlockSpec:
-        return replace(super().spec(i), route=self.params.route(i))
 
     def kept(self) -> Sequence[Kept]:
         cells = [cells for cells in super().kept() if isinstance(cells, Cells)]

@@ -34,6 +34,8 @@ def convert(folder: Path, out: Path, recipe: Recipe) -> None:
     kind.no_mtp = more.pop("no_mtp", False)
     if recipe.hparams:
         more["hparams"] = config
+    for name in [name for name in more if hasattr(kind, name)]:
+        setattr(kind, name, more.pop(name))  # what its command line sets
     converter = kind(folder, gguf.LlamaFileType.ALL_F32, out, eager=True, **more)
     inner = getattr(converter, "impl", converter)
     inner.set_vocab = lambda: _vocabulary(inner.gguf_writer)

@@ -1,0 +1,63 @@
+"""Experts in place of a feed-forward."""
+
+from tests.goldens.text.recipe import NORMS, Config, Recipe
+
+SIX = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+GLM = {
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
+    "routed_scaling_factor": 1.5,
+    "n_group": 1,
+    "topk_group": 1,
+    "norm_topk_prob": True,
+    "attention_bias": True,
+}
+
+
+def with_rotary_dim(config: Config) -> Config:
+    """As the published config.json has it, and the class does not write it."""
+    return {**config, "rotary_dim": 8}
+
+
+RECIPES = {
+    "mixtral": Recipe(
+        "MixtralForCausalLM",
+        {"num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 32},
+    ),
+    "qwen2moe": Recipe(
+        "Qwen2MoeForCausalLM",
+        {
+            **SIX,
+            "hidden_size": 64,
+            "head_dim": None,
+            "shared_expert_intermediate_size": 32,
+            "num_hidden_layers": 2,
+            "norm_topk_prob": False,
+        },
+    ),
+    "qwen3moe": Recipe(
+        "Qwen3MoeForCausalLM",
+        {**SIX, "norm_topk_prob": True},
+        peaked=NORMS,
+    ),
+    "glm4moe": Recipe(
+        "Glm4MoeForCausalLM",
+        {**GLM, "use_qk_norm": True, "partial_rotary_factor": 0.5},
+        peaked=NORMS,
+        convert={"no_mtp": True},
+    ),
+    "minimax-m2": Recipe(
+        "MiniMaxM2ForCausalLM",
+        {
+            "num_local_experts": 6,
+            "num_experts_per_tok": 2,
+            "intermediate_size": 32,
+            "partial_rotary_factor": 0.5,
+        },
+        peaked=NORMS,
+        edit=with_rotary_dim,
+    ),
+}
