@@ -129,11 +129,18 @@ def check(
     softcap: float = 0.0,
     with_sinks: bool = False,
     spread: float = 1.0,
+    latent: bool = False,
 ) -> None:
+    """Where it is `latent`, values are the last channels of the keys, as MLA keeps them."""
     made = Operands()
     whole = made.make(F32, sizes.dim * sizes.heads + 11, sizes.tokens, spread=spread)
     q = whole.view(20, (sizes.dim, sizes.heads, sizes.tokens), (sizes.dim * 4, whole.strides[1]))
-    k, v = cache_of(made, fmt, sizes.dim, sizes), cache_of(made, fmt, sizes.dim_v, sizes)
+    k = cache_of(made, fmt, sizes.dim, sizes)
+    if latent:
+        offset = fmt.row_bytes(sizes.dim - sizes.dim_v)
+        v = k.window(offset, (sizes.dim_v, sizes.kv_heads, sizes.cells), k.strides)
+    else:
+        v = cache_of(made, fmt, sizes.dim_v, sizes)
     spans, cells = visibility(mask, sizes, made.rng)
     free = (cells[:, 0] & np.bitwise_or.reduce(spans[:, 0])) == 0
     free |= np.arange(sizes.cells) >= sizes.n_kv
@@ -178,6 +185,25 @@ def test_softcap_and_sinks(either: OpenCLBackend, sizes: Sizes) -> None:
     check(either, "padded", sizes, with_sinks=True)
     check(either, "nothing", sizes, with_sinks=True)
     check(either, "window", sizes, softcap=20.0, with_sinks=True)
+
+
+LATENTS = [
+    Sizes(128, 1, 576, 512, 1, 512, 400),  # DeepSeek-V3
+    Sizes(16, 1, 576, 512, 2, 2048, 1990),
+    Sizes(5, 1, 24, 16, 7, 256, 200),
+    Sizes(4, 1, 24, 16, 64, 256, 70),
+]
+
+
+@pytest.mark.parametrize("sizes", LATENTS, ids=str)
+def test_values_that_are_a_part_of_the_keys(either: OpenCLBackend, sizes: Sizes) -> None:
+    check(either, "causal", sizes, latent=True)
+    check(either, "two sequences", sizes, fmt=F32, latent=True)
+
+
+@pytest.mark.full
+def test_a_prompt_of_latents(either: OpenCLBackend) -> None:
+    check(either, "causal", Sizes(128, 1, 576, 512, 64, 512, 300), latent=True)
 
 
 @pytest.mark.parametrize("sizes", [*SIZES[1:6], SIZES[-1]], ids=str)
