@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.models.kept import CHECKPOINTS, WORKING
+from engine.models.kept import CHECKPOINTS, WORKING, Both, State
 from engine.runner.loading import load_model
 from engine.runner.placing.move import move
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import Stepper
 from engine.settings import EngineOptions
 from tests.engine.models.herons import LAYERS, by_definition, is_leaky, known, write_heron
+from tests.engine.models.text.files import write
+from tests.engine.models.text.rows import ROWS
 from tests.engine.runner.memory import check_every_refusal, foreseen, held, two_devices
 from tests.goldens.tiny import Draws, E
 from tests.kernels.harness import nmse
@@ -78,3 +80,19 @@ def test_a_state_moves_with_its_layer(path: Path) -> None:
         assert nmse(sequence.append(TOKENS[-1]), wanted[-1]) < 1e-5
         assert sequence.reuse(TOKENS[:25]) == 20
         assert nmse(sequence.append(TOKENS[20]), wanted[20]) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["lfm2", "qwen35", "falcon_h1", "mamba"])
+def test_states_take_what_their_shapes_say(name: str, tmp_path: Path) -> None:
+    path = write(ROWS[name], tmp_path)
+    with closing(load_model(path, EngineOptions(device="host", ctx=64))) as model:
+        mine = foreseen(model.dry)
+        assert mine == held(model.dry)
+        for i, shape in enumerate(model.built.model.kept()):
+            state = shape.state if isinstance(shape, Both) else shape
+            floats = 0
+            if isinstance(state, State):
+                floats = (state.kernel - 1) * state.channels + state.size
+            assert mine.get(("host", STATES[0], i), 0) == WORKING * floats * 4
+            assert mine.get(("host", STATES[1], i), 0) == CHECKPOINTS * floats * 4
+        assert any(component == STATES[0] for _, component, _ in mine)
