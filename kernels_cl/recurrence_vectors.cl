@@ -8,6 +8,7 @@
 #endif
 
 #define COLUMNS (VECTORS * W)
+#define AHEAD 4
 #define EACH_VECTOR for (int j = 0; j < VECTORS; j++)
 
 static float squares(const __global float *x) {
@@ -34,6 +35,12 @@ __kernel TEAM_SIZE void recurrence(RECURRENCE) {
     floatW o[VECTORS], u[VECTORS];
     EACH_VECTOR o[j] = u[j] = 0.0f;
     if (t < all.n) {
+      // A token's rows lie too far from the last one's for a processor to guess where.
+      if (t + AHEAD < all.n) {
+        fetch((const __global char *)q_of(&all, head, t + AHEAD), KEY * 4);
+        fetch((const __global char *)k_of(&all, head, t + AHEAD), KEY * 4);
+        fetch((const __global char *)(v_of(&all, head, t + AHEAD) + column), COLUMNS * 4);
+      }
       const __global float *q = q_of(&all, head, t), *k = k_of(&all, head, t);
       const __global float *v = v_of(&all, head, t) + column;
       float decay = decay_of(&all, head, t), step = step_of(&all, head, t), scale = 1.0f;

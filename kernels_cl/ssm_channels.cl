@@ -5,14 +5,15 @@
 //   x [1, H, T]   delta [H, T]   b, c [N, G, T]   a [N, H]   d [H]   state [N H, slots]
 //   out [H, T + N]: y, zeros from n on, then the new state
 //
-// `at`, `kept` and `to` as in parts/recurrence.cl. An item carries the states of `each` channels, N =
-// VECTORS * W elements each, through all tokens.
+// `at`, `kept` and `to` as in parts/recurrence.cl. An item carries the states of `each` neighbours,
+// N = VECTORS * W elements each, through all tokens.
 
 #ifndef VECTORS
   #define VECTORS 1
 #endif
 
 #define N (VECTORS * W)
+#define AHEAD 8
 #define EACH_VECTOR for (int j = 0; j < VECTORS; j++)
 #define VECTOR(p) CAT(vload, W)(j, (const __global float *)(p))
 
@@ -30,28 +31,36 @@ __kernel TEAM_SIZE void ssm_channels(
   __global float *out = (__global float *)(out_buf + out_off);
   __global char *kept = out_buf + out_off + (long)tokens * heads * 4;
   if (has_to) kept = kept_buf + kept_off + *(const __global int *)(to_buf + to_off) * kept1;
-  for (int head = first; head < min(first + each, heads); head++) {
-    const __global char *b = b_buf + b_off + head / (heads / groups) * b1;
-    const __global char *c = c_buf + c_off + head / (heads / groups) * c1;
-    const __global char *x = x_buf + x_off + head * x1;
-    const __global char *delta = delta_buf + delta_off + head * delta0;
-    float skip = has_d ? load_f32(d_buf + d_off + head * 4) : 0.0f;
-    floatW m[VECTORS], a[VECTORS];
-    EACH_VECTOR {
-      a[j] = VECTOR(a_buf + a_off + head * N * 4L);
-      m[j] = 0.0f;
-      if (slot >= 0) m[j] = VECTOR(state_buf + state_off + slot * state1 + head * N * 4L);
+  const int last = min(first + each, heads), per_group = heads / groups;
+  const __global char *before = state_buf + state_off + slot * state1;
+  for (int i = first * N; i < last * N; i++) {
+    float m = slot < 0 ? 0.0f : load_f32(before + i * 4L);
+    store_f32(kept + i * 4L, m);
+  }
+  for (int t = 0; t < tokens; t++) {
+    if (t + AHEAD < n) {
+      fetch(x_buf + x_off + first * x1 + (t + AHEAD) * x2, each * 4);
+      fetch(delta_buf + delta_off + first * delta0 + (t + AHEAD) * delta1, each * 4);
+      fetch((const __global char *)(out + (t + AHEAD) * (long)heads + first), each * 4);
     }
-    for (int t = 0; t < n; t++) {
-      float step = load_f32(delta + t * delta1), v = load_f32(x + t * x2);
+    for (int head = first; head < last; head++) {
       floatW sum = 0.0f;
-      EACH_VECTOR {
-        m[j] = exp(step * a[j]) * m[j] + step * v * VECTOR(b + t * b2);
-        sum += VECTOR(c + t * c2) * m[j];
+      float rest = 0.0f;
+      if (t < n) {
+        const __global char *b = b_buf + b_off + head / per_group * b1 + t * b2;
+        const __global char *c = c_buf + c_off + head / per_group * c1 + t * c2;
+        float v = load_f32(x_buf + x_off + head * x1 + t * x2);
+        float step = load_f32(delta_buf + delta_off + head * delta0 + t * delta1);
+        EACH_VECTOR {
+          long at_vector = (head * N + j * W) * 4L;
+          floatW decay = exp(step * loadw_f32(a_buf + a_off + at_vector));
+          floatW m = decay * loadw_f32(kept + at_vector) + step * v * VECTOR(b);
+          storew_f32(kept + at_vector, m);
+          sum += VECTOR(c) * m;
+        }
+        if (has_d) rest = v * load_f32(d_buf + d_off + head * 4);
       }
-      out[(long)t * heads + head] = sumW(sum) + skip * v;
+      out[(long)t * heads + head] = sumW(sum) + rest;
     }
-    for (int t = n; t < tokens; t++) out[(long)t * heads + head] = 0.0f;
-    EACH_VECTOR storew_f32(kept + (head * N + j * W) * 4L, m[j]);
   }
 }
