@@ -141,6 +141,15 @@ class Pass:
         """i32 [T]."""
         return self._input("inp_tokens", I32, (self.n_tokens,), lambda s: s.tokens)
 
+    def tokens_or(self, token: int) -> Tensor:
+        """i32 [T], that token where a picture's row stands."""
+        return self._input(
+            f"inp_tokens_or_{token}",
+            I32,
+            (self.n_tokens,),
+            lambda s: np.where(s.tokens < 0, np.int32(token), s.tokens),
+        )
+
     def with_pictures(self, x: Tensor) -> Tensor:
         """Embeddings of tokens x [E, T], as they enter the first layer, and the rows of pictures
         where the token is -1 and x therefore zero.

@@ -184,11 +184,19 @@ class _Binder:
 
 @lru_cache(maxsize=256)
 def _hints(kind: Any) -> Mapping[str, Any]:
-    """Of a dataclass, which may be generic with its variables filled in."""
-    plain = get_origin(kind) or kind
-    hints = get_type_hints(plain, include_extras=True)
-    filled = dict(zip(getattr(plain, "__parameters__", ()), get_args(kind), strict=False))
+    """Of a dataclass, which may be generic with its variables filled in, or derive of such."""
+    hints, filled = get_type_hints(get_origin(kind) or kind, include_extras=True), _filled(kind)
     return {name: filled.get(hint, hint) for name, hint in hints.items()}
+
+
+def _filled(kind: Any) -> dict[Any, Any]:
+    """What type variables stand for."""
+    plain = get_origin(kind) or kind
+    filled: dict[Any, Any] = {}
+    for base in getattr(plain, "__orig_bases__", ()):
+        if is_dataclass(get_origin(base)):
+            filled |= _filled(base)
+    return filled | dict(zip(getattr(plain, "__parameters__", ()), get_args(kind), strict=False))
 
 
 def _marker(hint: Any) -> tuple[Any, Name | None]:
