@@ -4,6 +4,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from engine.errors import CutawayError
+
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file at once, so that there is the old or the new content, never half of it."""
@@ -18,3 +20,13 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def write_named(path: Path, content: bytes) -> None:
+    """Write what a person gave a name. Raises CutawayError where that cannot be."""
+    if not path.parent.is_dir():
+        raise CutawayError(f"{path} cannot be written: there is no such folder.")
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise CutawayError(f"{path} cannot be written: {error.strerror or error}.") from None

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from PySide6.QtGui import QGuiApplication, QImage
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.state.selection import BadLink
 from app.state.talk.message import Picture
@@ -22,7 +23,11 @@ from app.window.panes.inspector import Inspector
 from app.window.panes.panes import Panes
 from app.window.panes.talk_pane import TalkPane
 from app.window.picture import caption, picture_of
+from app.window.reporting import facts_of, write_report
 from app.window.sheets import Sheets
+from app.work import Work
+
+REPORT = "Report with a picture and data of the same name (*.md)"
 
 
 class Desk(Protocol):
@@ -106,15 +111,41 @@ def put_in_window(w: Desk) -> None:
         w.inspector.put_in_window(front, w.as_widget())
 
 
-def copy_picture(w: Desk) -> None:
-    """Put a picture of the view that is looked at on the clipboard, and say so."""
+def picture_in_front(w: Desk) -> QImage:
+    """Of the view that is looked at, with what it is of."""
     title = w.inspector.title(w.inspector.front)
     words = caption(w.bench, title, w.inspector.selection.text, datetime.now())
     view = w.inspector.page(w.inspector.front)
-    picture = view.picture() if isinstance(view, Pictured) else picture_of(view, words)
+    return view.picture() if isinstance(view, Pictured) else picture_of(view, words)
+
+
+def copy_picture(w: Desk) -> None:
+    """Put a picture of the view that is looked at on the clipboard, and say so."""
+    title, picture = w.inspector.title(w.inspector.front), picture_in_front(w)
     QGuiApplication.clipboard().setImage(picture)
     size = f"{picture.width()} × {picture.height()}"
     w.talk.notices.news("picture", f"Copied a picture of {title}, {size} pixels.", "good")
+
+
+def save_report(w: Desk) -> None:
+    """Ask for a name, then save what the view that is looked at shows; say what came of it."""
+    front, notices = w.inspector.front, w.talk.notices
+    title = w.inspector.title(front)
+    name = f"{w.bench.session.model_name or 'cutaway'}-{front}.md"
+    chosen, _ = QFileDialog.getSaveFileName(w.as_widget(), "Save a report", name, REPORT)
+    if not chosen:
+        return
+
+    def saved(paths: list[Path]) -> None:
+        names = ", ".join(path.name for path in paths)
+        notices.news("report", f"Saved {names} in {paths[0].parent}.", "good")
+
+    def failed(problem: str) -> None:
+        notices.news("report", problem, "bad")
+
+    facts = facts_of(w.bench, title, w.inspector.selection.text, datetime.now())
+    job = Work(write_report, Path(chosen), facts, w.inspector.report(front), picture_in_front(w))
+    job.then(saved).fail(failed).start(w.talk)
 
 
 def compare_with_host(w: Desk) -> None:

@@ -8,6 +8,7 @@ from app.window.desk import (
     follow_link,
     memory_page,
     put_in_window,
+    save_report,
     tabled,
 )
 from app.window.panes.pages import PAGES, InspectorPage
@@ -73,6 +74,15 @@ VIEW: tuple[Command[Desk], ...] = (
         menu="View",
         key="Ctrl+Alt+C",
         icon="camera",
+        enabled=lambda w: bool(w.inspector.front),
+    ),
+    Command(
+        id="view.save_report",
+        title="Save a report of this view…",
+        run=save_report,
+        menu="View",
+        key="Ctrl+Alt+S",
+        icon="download",
         enabled=lambda w: bool(w.inspector.front),
     ),
     *(_page(page) for page in PAGES),

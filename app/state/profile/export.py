@@ -1,16 +1,13 @@
-"""A recorded answer for others: Chrome's trace format, and a report to attach to an issue."""
+"""A recorded answer for others: Chrome's trace format, and what it was in sentences."""
 
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from app.bench.trace import HOST_ROW, complete, named
-from app.state.profile.recorded import By, RecordedAnswer
+from app.state.profile.recorded import RecordedAnswer
 from engine.protocol import Phase
 
 PROCESS = 1
 PHASES: dict[Phase, str] = {"prefill": "Prompt", "decode": "Answer"}
-MOST_ROWS = 40  # of a table in the report
 
 
 def chrome_trace(answer: RecordedAnswer) -> dict[str, Any]:
@@ -60,41 +57,3 @@ def summary(answer: RecordedAnswer) -> list[str]:
             "the memory of a recording is bounded."
         )
     return said
-
-
-def report(answer: RecordedAnswer, picture: str, data: str) -> str:
-    """Markdown that names the picture and the data beside it."""
-    when = datetime.fromtimestamp(answer.when)
-    lines = [
-        f"# Profile of {_plain(answer.model) or 'an answer'}",
-        "",
-        f"Recorded {when:%Y-%m-%d %H:%M} on {', '.join(answer.devices)}.",
-        *summary(answer),
-        "",
-        f"![What the view shows]({picture})",
-        "",
-        f"All numbers are in [{data}]({data}).",
-    ]
-    for phase, title in PHASES.items():
-        for by in ("operation", "kernel", "layer"):
-            lines += _table(answer, by, phase, title) if answer.n_steps(phase) else []
-    return "\n".join(lines) + "\n"
-
-
-def _table(answer: RecordedAnswer, by: By, phase: Phase, title: str) -> Sequence[str]:
-    totals, tokens = answer.totals(by, phase), max(answer.n_tokens(phase), 1)
-    whole = max(sum(total.ns for total in totals), 1)
-    rows = [
-        f"| {_plain(total.name)} | {total.count} | {total.ns / tokens / 1e6:.4f} "
-        f"| {100 * total.ns / whole:.1f} | {total.bytes_per_s / 1e9:.1f} "
-        f"| {total.flops_per_s / 1e9:.1f} |"
-        for total in totals[:MOST_ROWS]
-    ]
-    head = f"| {by} | launches | ms per token | % | GB/s | GFLOP/s |"
-    return ["", f"## {title} by {by}", "", head, "|---|---:|---:|---:|---:|---:|", *rows]
-
-
-def _plain(text: str) -> str:
-    """A name in Markdown: nothing of it is markup."""
-    plain = "".join(c if c.isprintable() else " " for c in text)
-    return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|!" else c for c in plain)

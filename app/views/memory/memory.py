@@ -112,6 +112,11 @@ class MemoryView(QWidget):
         """What is shown: what is where, what happened, or how a token runs."""
         return self._page
 
+    @property
+    def says(self) -> str:
+        """What is shown, in a sentence."""
+        return self._sentence()
+
     def toggle_table(self) -> None:
         """Chart or table; the same numbers."""
         self._as_table = not self._as_table

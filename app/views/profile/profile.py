@@ -1,15 +1,12 @@
 """Where an answer's time went: recorded on demand, over time, summed, under the roof, compared."""
 
-from collections.abc import Callable
 from typing import get_args
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
-    QMenu,
     QStackedWidget,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
@@ -32,7 +29,6 @@ from app.widgets.basics import Button, IconButton, label, scrolled
 from app.widgets.controls.fitted_tabs import FittedTabs
 from app.widgets.lists.rows import TableRows
 from app.widgets.lists.table import Table
-from app.widgets.tips import set_tip
 from engine.protocol import Phase
 
 BY: tuple[By, ...] = get_args(By)
@@ -170,9 +166,9 @@ class ProfileView(QWidget):
             self.roofline.show_kernel(answer.group("kernel", found))
         self._is_showing = False
 
-    def _save(self, save: Callable[[RecordedAnswer], None]) -> None:
+    def _save(self) -> None:
         if self._state.latest is not None:
-            save(self._state.latest)
+            self.saving.trace(self._state.latest)
 
     def _record(self) -> None:
         self._state.record(not self._state.recording)
@@ -208,7 +204,7 @@ class ProfileView(QWidget):
         first = QHBoxLayout()
         first.setSpacing(GRID)
         first.addWidget(self.tabs, 1)
-        first.addWidget(self._save_button())
+        first.addWidget(IconButton("download", "Save the recording as a trace (JSON)", self._save))
         second = QHBoxLayout()
         second.setSpacing(GRID)
         second.addWidget(self.phase)
@@ -235,20 +231,6 @@ class ProfileView(QWidget):
         column.addWidget(self._scroll, 1)
         column.addWidget(self._empty)
         column.addStretch(0)
-
-    def _save_button(self) -> QWidget:
-        button = IconButton("download", "Save the recording: trace, or a report")
-        menu = QMenu(button)
-        wanted: tuple[tuple[str, Callable[[], object]], ...] = (
-            ("Chrome trace (JSON)…", lambda: self._save(self.saving.trace)),
-            ("Report (Markdown, picture, JSON)…", lambda: self._save(self.saving.report)),
-        )
-        for text, act in wanted:
-            menu.addAction(text, act)
-        button.setMenu(menu)
-        button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        set_tip(button, "Save the recording: trace, or a report")
-        return button
 
 
 def _page(*widgets: QWidget) -> QWidget:

@@ -127,6 +127,11 @@ class TensorsView(QWidget):
         self._celled.shown(kind == "Cache")
 
     @property
+    def says(self) -> str:
+        """What is said of the tensor."""
+        return self._says.text()
+
+    @property
     def page(self) -> str:
         """Which way to look is chosen."""
         return PAGES[self.tabs.currentIndex()]

@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import label
+from app.widgets.lists.report import ReportTable, texts_of
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 
@@ -52,6 +53,10 @@ class Section(QWidget):
         """The table's rows as they are now."""
         if self.as_table:
             self.table.rows.show_rows([tuple(row) for row in self._rows()[1:]])
+
+    def report(self) -> ReportTable:
+        """The table, as it is now."""
+        return texts_of(self.title, self._rows())
 
     @property
     def text(self) -> str:

@@ -1,6 +1,6 @@
 """A table with a filter line; what is chosen in it, or all of it, copies as text."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -28,13 +28,15 @@ from PySide6.QtWidgets import (
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import TEXT_SIZE, IconButton, label
-from app.widgets.lists.rows import TableRows
+from app.widgets.lists.rows import Column, TableRows
 from app.widgets.numbers import grouped
+from app.work import Work
 
 MEASURED = 100  # rows whose content decides a column's width
 LEAST, STRETCH_LEAST = 48, 120  # pixels of a column that is cut, and of one that stretches
 BESIDE, WIDEST = 28, 360  # pixels beside a text, and of the widest column of words
 LONGEST = 120  # characters that are measured; WIDEST is narrower
+AT_ONCE = 2000  # rows that are copied within a frame or two
 NO_LEAST: Mapping[int, int] = MappingProxyType({})
 _Select = QItemSelectionModel.SelectionFlag
 
@@ -76,7 +78,9 @@ class Table(QWidget):
         self.head.setSpacing(GRID)
         self.head.addWidget(self.query, 1)
         self.head.addWidget(self._count)
-        self.head.addWidget(IconButton("copy", f"Copy {self._name} as text", self.copy_all))
+        self._copy = IconButton("copy", f"Copy {self._name} as text", self.copy_all)
+        self._copying: Work | None = None
+        self.head.addWidget(self._copy)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID)
@@ -85,22 +89,49 @@ class Table(QWidget):
         rows.modelReset.connect(self._refresh)
         self._refresh()
 
-    def text(self, chosen_only: bool = False) -> str:
+    def text(self) -> str:
         """The rows as they stand, with tabs between columns and titles on top."""
-        places: Iterable[int] = range(len(self.rows.shown))
-        if chosen_only:
-            places = sorted(index.row() for index in self.view.selectionModel().selectedRows())
-        lines = ["\t".join(column.title for column in self.rows.columns)]
-        for place in places:
-            row = self.rows.shown[place]
-            lines.append("\t".join(column.text(row) for column in self.rows.columns))
-        return "\n".join(lines)
+        return "\n".join(_lines(self.rows.columns, self.rows.shown))
 
     def copy_chosen(self) -> None:
-        QGuiApplication.clipboard().setText(self.text(chosen_only=True))
+        chosen = self.view.selectionModel().selection()
+        areas = (chosen.at(n) for n in range(chosen.size()))
+        places = sorted({n for area in areas for n in range(area.top(), area.bottom() + 1)})
+        self._copy_rows([self.rows.shown[place] for place in places])
 
     def copy_all(self) -> None:
-        QGuiApplication.clipboard().setText(self.text())
+        """Or stop that where it is under way."""
+        if self._copying is not None:
+            self._copying.cancel()
+            self._end_copying()
+        else:
+            self._copy_rows(self.rows.shown)
+
+    def _copy_rows(self, rows: Sequence[Any]) -> None:
+        """Many rows in a thread, which tells how far it is."""
+        if len(rows) <= AT_ONCE:
+            text = "\n".join(_lines(self.rows.columns, rows))
+            QGuiApplication.clipboard().setText(text)
+        elif self._copying is None:
+            self._copy.set_picture("stop", f"Stop copying {self._name}")
+            job = Work.polling(_copied, self.rows.columns, rows).progress(self._copying_is_at)
+            self._copying = job.then(self._take).fail(self._not_copied).start(self)
+
+    def _copying_is_at(self, done: float) -> None:
+        self._count.setText(f"copying {done:.0%}")
+
+    def _take(self, text: str) -> None:
+        QGuiApplication.clipboard().setText(text)
+        self._end_copying()
+
+    def _not_copied(self, problem: str) -> None:
+        self._end_copying()
+        self._count.setText(problem)
+
+    def _end_copying(self) -> None:
+        self._copying = None
+        self._copy.set_picture("copy", f"Copy {self._name} as text")
+        self._show_count()
 
     def sort_by(self, column: int) -> None:
         """Sort by that column, downwards the second time (Alt and its number)."""
@@ -137,14 +168,17 @@ class Table(QWidget):
             self._fit_columns()
 
     def _refresh(self) -> None:
-        total, shown = self.rows.total, len(self.rows.shown)
-        text = grouped(total) if shown == total else f"{grouped(shown)} of {grouped(total)}"
-        self._count.setText(text)
+        self._show_count()
         self._needed = _widths(self.view, self.rows)
         self._fit_columns()
         chosen = self._chosen
         if chosen is not None and chosen in self.rows.shown:
             self.choose(self.rows.shown.index(chosen))
+
+    def _show_count(self) -> None:
+        total, shown = self.rows.total, len(self.rows.shown)
+        text = grouped(total) if shown == total else f"{grouped(shown)} of {grouped(total)}"
+        self._count.setText(text)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
@@ -202,6 +236,24 @@ class _View(QTableView):
             self.copy_wanted.emit()
         else:
             super().keyPressEvent(event)
+
+
+def _lines(columns: Sequence[Column[Any]], rows: Iterable[Any]) -> Iterator[str]:
+    yield "\t".join(column.title for column in columns)
+    for row in rows:
+        yield "\t".join(column.text(row) for column in columns)
+
+
+def _copied(job: Work, columns: Sequence[Column[Any]], rows: Sequence[Any]) -> str:
+    """In a thread: as much as there is until somebody stops it."""
+    lines = []
+    for at, line in enumerate(_lines(columns, rows)):
+        lines.append(line)
+        if at % AT_ONCE == 0:
+            if job.cancelled:
+                break
+            job.report(at / len(rows))
+    return "\n".join(lines)
 
 
 def _view(rows: TableRows[Any], name: str) -> _View:

@@ -13,6 +13,7 @@ from app.views.selection import SelectionStrip
 from app.widgets.basics import Button, IconButton, divider, label, surface
 from app.widgets.commands import Actions
 from app.widgets.controls.fitted_tabs import FittedTabs
+from app.widgets.lists.report import ViewReport
 from app.window.panes.pages import PAGES, InspectorPage
 from app.window.panes.view_window import ViewWindow
 
@@ -51,6 +52,7 @@ class Inspector(QWidget):
         line.addWidget(self._tabs, 1)
         for picture, name, command in (
             ("camera", "Copy this view as a picture (Ctrl+Alt+C)", "view.copy_picture"),
+            ("download", "Save a report of this view (Ctrl+Alt+S)", "view.save_report"),
             ("window", "This view in a window of its own (Ctrl+Shift+N)", "view.own_window"),
         ):
             line.addWidget(_command_button(picture, name, commands, command))
@@ -98,6 +100,10 @@ class Inspector(QWidget):
     def title(self, id: str) -> str:
         """What a page's tab says."""
         return self._pages[id].title
+
+    def report(self, id: str) -> ViewReport:
+        """What a page shows, for others."""
+        return self._pages[id].report(self._bench, self.page(id))
 
     @property
     def front(self) -> str:

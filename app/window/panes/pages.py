@@ -2,34 +2,45 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from PySide6.QtWidgets import QWidget
 
 from app.state.workbench import Workbench
 from app.views.graph.graph import GraphView
+from app.views.graph.report import graph_report
 from app.views.layers.layers import LayersView
+from app.views.layers.report import layers_report
 from app.views.memory.memory import MemoryView
+from app.views.memory.report import memory_report
 from app.views.profile.profile import ProfileView
+from app.views.profile.report import profile_report
+from app.views.tensors.report import tensors_report
 from app.views.tensors.tensors import TensorsView
+from app.views.token.report import token_report
 from app.views.token.token import TokenView
+from app.widgets.lists.report import ViewReport
 
 
 @dataclass(frozen=True)
 class InspectorPage:
-    """A tab and the view behind it, which `make` gives when it is first shown."""
+    """A tab and the view behind it, which `make` gives when it is first shown; `report` tells what
+    the view shows.
+    """
 
     id: str
     title: str
     key: str
     make: Callable[[Workbench], QWidget]
+    report: Callable[[Workbench, Any], ViewReport]
 
 
 # Token Ctrl+1, Memory Ctrl+2, Layers Ctrl+3, Graph Ctrl+4, Tensors Ctrl+5, Profile Ctrl+6.
 PAGES: tuple[InspectorPage, ...] = (
-    InspectorPage("token", "Token", "Ctrl+1", TokenView),
-    InspectorPage("memory", "Memory", "Ctrl+2", MemoryView),
-    InspectorPage("layers", "Layers", "Ctrl+3", LayersView),
-    InspectorPage("graph", "Graph", "Ctrl+4", GraphView),
-    InspectorPage("tensors", "Tensors", "Ctrl+5", TensorsView),
-    InspectorPage("profile", "Profile", "Ctrl+6", ProfileView),
+    InspectorPage("token", "Token", "Ctrl+1", TokenView, token_report),
+    InspectorPage("memory", "Memory", "Ctrl+2", MemoryView, memory_report),
+    InspectorPage("layers", "Layers", "Ctrl+3", LayersView, layers_report),
+    InspectorPage("graph", "Graph", "Ctrl+4", GraphView, graph_report),
+    InspectorPage("tensors", "Tensors", "Ctrl+5", TensorsView, tensors_report),
+    InspectorPage("profile", "Profile", "Ctrl+6", ProfileView, profile_report),
 )

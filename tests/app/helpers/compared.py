@@ -1,8 +1,10 @@
-"""What an engine tells of a comparison with the host, for graphs of `graph_done`."""
+"""What an engine tells of comparisons: with the host, for graphs of `graph_done`, and of texts."""
 
 from collections.abc import Sequence
 
-from engine.protocol import Compared, ComparedResult
+import numpy as np
+
+from engine.protocol import Compared, ComparedResult, PairedResult, TextsCompared, TokenPair
 from engine.protocol.compare import Phase
 
 RESULTS = ("attn_norm", "Qcur", "Krope", "attn_out", "ffn_norm", "ffn_swiglu", "l_out")
@@ -37,3 +39,29 @@ def compared(
                 rows.append(result(name, phase, 0.3 if bad else error, problem))
     first = next((i for i, row in enumerate(rows) if row.problem), None)
     return Compared(id, rows, first, 32)
+
+
+PAIRS = [
+    *(TokenPair(0, 0, "a", "a"), TokenPair(1, 1, " red", " blue")),
+    TokenPair(3, 2, " hat", " hat"),
+]
+
+
+def paired(name: str, layer: int | None, *errors: float, first: int = 0) -> PairedResult:
+    """A result of pairs; without errors one whose rows have other lengths."""
+    values = np.array(errors, "<f4")
+    whole = (float(values.mean()), 1 - float(values.mean())) if errors else (None, None)
+    return PairedResult(
+        name, 0, layer, "intel:0", first, *whole, values.tobytes(), (1 - values).tobytes()
+    )
+
+
+def texts_compared(id: int, layers: int = 1) -> TextsCompared:
+    """Two texts of PAIRS, which differ from the second pair on."""
+    rows = [
+        paired("embd", None, 0, 0.5, 0),
+        *(paired(f"l_out-{n}", n, 0, 0.4 / (n + 1), 0.2) for n in range(layers)),
+        paired("kq-0", 0),
+        paired("result_output", None, 0.1, first=2),
+    ]
+    return TextsCompared(id, rows, 0, PAIRS)

@@ -31,7 +31,7 @@ from tests.app.helpers.recorded import recorded
 from tests.app.helpers.records import memory
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.window import test_screenshots as scenes
-from tests.app.window.scenes import graph_scenes, layer_scenes
+from tests.app.window.scenes import compare_scenes, graph_scenes, layer_scenes
 
 DOES_SOMETHING = (
     QAbstractButton,
@@ -117,6 +117,8 @@ STATES = (
         graph_scenes.graph,
         graph_scenes.graph_table,
         graph_scenes.graph_source,
+        compare_scenes.texts,
+        compare_scenes.axes,
         numbers.numbers,
         numbers.numbers_stored,
         scenes.attached,

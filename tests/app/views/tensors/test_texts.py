@@ -15,38 +15,12 @@ from engine.protocol import (
     Cancel,
     CompareTexts,
     Failed,
-    PairedResult,
     Progress,
     ResultInfo,
     ResultPart,
-    TextsCompared,
-    TokenPair,
 )
+from tests.app.helpers.compared import texts_compared
 from tests.app.helpers.scripted import ScriptedEngine
-
-PAIRS = [
-    TokenPair(0, 0, "a", "a"),
-    TokenPair(1, 1, " red", " blue"),
-    TokenPair(3, 2, " hat", " hat"),
-]
-
-
-def paired(name: str, layer: int | None, *errors: float, first: int = 0) -> PairedResult:
-    values = np.array(errors, "<f4")
-    whole = (float(values.mean()), 1 - float(values.mean())) if errors else (None, None)
-    return PairedResult(
-        name, 0, layer, "intel:0", first, *whole, values.tobytes(), (1 - values).tobytes()
-    )
-
-
-def told(id: int) -> TextsCompared:
-    rows = [
-        paired("embd", None, 0, 0.5, 0),
-        paired("l_out-0", 0, 0, 0.4, 0.2),
-        paired("kq-0", 0),
-        paired("result_output", None, 0.1, first=2),
-    ]
-    return TextsCompared(id, rows, 0, PAIRS)
 
 
 @pytest.fixture
@@ -85,7 +59,7 @@ def test_two_typed_texts(window: MainWindow, engine: ScriptedEngine, page: Texts
     assert page.stop.isVisible()
     engine.say(Progress(request.id, "score", 1, 2))
     assert (page.bar.value(), page.bar.maximum()) == (1, 2)
-    engine.say(told(request.id))
+    engine.say(texts_compared(request.id))
     assert page.table.rows.total == 4
     assert "The first that differs is embd" in page.says.text()
     assert page.map.cells.shape == (4, 3)
@@ -100,7 +74,7 @@ def test_a_row_selects_and_is_selected(
     window: MainWindow, engine: ScriptedEngine, page: TextsPage
 ) -> None:
     page.compare.click()
-    engine.say(told(asked(engine).id))
+    engine.say(texts_compared(asked(engine).id))
     page.table.choose(0)
     page.table.view.clicked.emit(page.table.rows.index(1, 0))
     now = window.bench.selection.now
@@ -117,7 +91,7 @@ def test_the_difference_as_numbers(
 ) -> None:
     """In every page of the Tensors view, until something else is selected."""
     page.compare.click()
-    engine.say(told(asked(engine).id))
+    engine.say(texts_compared(asked(engine).id))
     page.table.choose(1)
     page.table.view.setFocus()
     QTest.keyClick(page.table.view, Qt.Key.Key_Return)
@@ -128,7 +102,7 @@ def test_the_difference_as_numbers(
         info = ResultInfo("l_out-0", 0, step, "add", "F32", [4, 3], "intel:0", 0)
         half = values.reshape(-1)[:6], values.reshape(-1)[6:]
         engine.say(*(ResultPart(request.id, info, 6 * n, x.tobytes()) for n, x in enumerate(half)))
-    engine.say(told(request.id))
+    engine.say(texts_compared(request.id))
     view = window.inspector.view(TensorsView)
     assert KINDS[view.kinds.currentIndex()] == "Weights"
     assert view._title.text().startswith("l_out-0: the other text less the first")
@@ -169,7 +143,7 @@ def test_it_is_stopped_and_fails_in_words(
     page.compare.click()
     page.stop.click()
     assert isinstance(engine.last, Cancel)
-    engine.say(told(asked(engine).id))
+    engine.say(texts_compared(asked(engine).id))
     page.compare.click()
     engine.say(Failed(asked(engine).id, "BadSetting", "prompt is pictures"))
     assert page.says.text() == "prompt is pictures"
@@ -180,7 +154,7 @@ def test_a_click_in_the_map_selects(
     window: MainWindow, engine: ScriptedEngine, page: TextsPage, qtbot: QtBot
 ) -> None:
     page.compare.click()
-    engine.say(told(asked(engine).id))
+    engine.say(texts_compared(asked(engine).id))
     qtbot.wait(50)
     view = page.map.view.viewport()
     QTest.mouseClick(

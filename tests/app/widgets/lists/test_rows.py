@@ -1,6 +1,7 @@
 """Rows and tables: filter and order against plain Python, copies as text."""
 
 import random
+from threading import Event
 
 import pytest
 from PySide6.QtCore import QPoint, QSize, Qt
@@ -9,8 +10,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.widgets.basics import IconButton
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import LEAST, Table, narrowed
+from engine.errors import BadFile
 
 Item = tuple[str, int]
 COLUMNS = (
@@ -113,3 +116,57 @@ def test_another_width_of_the_table_measures_no_row_again(items: list[Item], qtb
     measured.clear()
     QApplication.sendEvent(table, QResizeEvent(QSize(500, 300), QSize(400, 300)))
     assert measured == []
+
+
+def copy_button(table: Table) -> IconButton:
+    (button,) = (b for b in table.findChildren(IconButton) if "ings" in b.accessibleName())
+    return button
+
+
+def test_many_rows_are_copied_beside_the_window(table: Table, qtbot: QtBot) -> None:
+    """All of 262,144; while they are written into a text that never ends, the table answers."""
+    QGuiApplication.clipboard().setText("before")
+    release = Event()
+    slow = Column[Item]("Name", lambda r: release.wait() and r[0] or r[0])
+    waits = Table(TableRows([slow, COLUMNS[1]]), "Things")
+    qtbot.addWidget(waits)
+    many = [(f"token {n}", n) for n in range(262_144)]
+    waits.rows._all = waits.rows.shown = many  # nothing is measured: a column waits
+    button = copy_button(waits)
+    button.click()
+    assert button.accessibleName() == "Stop copying things"
+    assert QGuiApplication.clipboard().text() == "before"
+    button.click()
+    assert button.accessibleName() == "Copy things as text"
+    release.set()
+    qtbot.wait(50)
+    assert QGuiApplication.clipboard().text() == "before", "it was stopped"
+    waits.rows.columns = COLUMNS
+    button.click()
+    qtbot.waitUntil(lambda: QGuiApplication.clipboard().text() != "before")
+    lines = QGuiApplication.clipboard().text().split("\n")
+    assert lines[0] == "Name\tCount"
+    assert lines[1:] == [f"{name}\t{count}" for name, count in many]
+    assert button.accessibleName() == "Copy things as text"
+
+
+def test_all_chosen_rows_of_many_are_copied(table: Table, qtbot: QtBot) -> None:
+    many = [(f"token {n}", n) for n in range(5000)]
+    table.rows.show_rows(many)
+    table.view.selectAll()
+    QGuiApplication.clipboard().setText("before")
+    QTest.keyClick(table.view, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    qtbot.waitUntil(lambda: QGuiApplication.clipboard().text() != "before")
+    assert len(QGuiApplication.clipboard().text().split("\n")) == 5001
+
+
+def test_what_cannot_be_copied_is_said(table: Table, qtbot: QtBot) -> None:
+    def broken(item: Item) -> str:
+        raise BadFile("m.gguf", "it ends too soon")
+
+    broken_table = Table(TableRows([Column[Item]("Name", lambda r: r[0])]), "Things")
+    qtbot.addWidget(broken_table)
+    broken_table.rows.show_rows([("a", 1)] * 5000)
+    broken_table.rows.columns = (Column[Item]("Name", broken),)
+    copy_button(broken_table).click()
+    qtbot.waitUntil(lambda: "it ends too soon" in broken_table._count.text())

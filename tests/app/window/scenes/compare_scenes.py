@@ -4,10 +4,11 @@ import msgspec
 import numpy as np
 from PySide6.QtTest import QTest
 
+from app.state.tensors.numbers import computed
 from app.views.tensors.tensors import KINDS, TensorsView
 from app.window.main_window import MainWindow
-from engine.protocol import CacheCells, Compare, ReadCells
-from tests.app.helpers.compared import compared
+from engine.protocol import CacheCells, Compare, CompareTexts, ReadCells
+from tests.app.helpers.compared import compared, texts_compared
 from tests.app.window.scenes.graph_scenes import client, graph
 
 WRONG = ("ffn_swiglu-9", "l_out-9")
@@ -53,4 +54,27 @@ def cells(window: MainWindow) -> None:
     client(window).answer(ReadCells, [whole, near, CacheCells(None, None, [0, 1], *raw)])
 
 
-SCENES = (comparing, cells, graph_errors)
+def texts(window: MainWindow) -> None:
+    """Two texts, and how far their results are, token by token."""
+    graph(window)
+    window.panes.show_tab("tensors")
+    view = window.inspector.view(TensorsView)
+    view.kinds.setCurrentIndex(KINDS.index("Texts"))
+    view.texts.compare.click()
+    client(window).say(texts_compared(client(window).last_of(CompareTexts).id, 12))
+    window.bench.selection.select_operation("l_out-3", 3)
+    QTest.qWait(50)
+
+
+def axes(window: MainWindow) -> None:
+    """A tensor of four dimensions, of which two others than usual are shown."""
+    window.panes.show_tab("tensors")
+    values = np.random.default_rng(5).standard_normal((2, 6, 16, 32)).astype(np.float32)
+    window.bench.tensors.show_numbers(computed("ffn_gate_exps", values, "F32", "on intel:0"))
+    view = window.inspector.view(TensorsView)
+    view.show_page("Heat map")
+    view.axes.rows.activated.emit(2)
+    QTest.qWait(100)
+
+
+SCENES = (comparing, texts, axes, cells, graph_errors)

@@ -1,0 +1,107 @@
+"""Numbers of tensors, for a report: of the page that is shown."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from app.state.tensors.saving import dump_text
+from app.state.tensors.texts import error_map, paired_key
+from app.state.workbench import Workbench
+from app.views.tensors.summary import said
+from app.views.tensors.tensors import KINDS, TensorsView
+from app.views.tensors.texts import pair_text
+from app.widgets.lists.report import ReportTable, ViewReport, table_of
+
+
+def tensors_report(bench: Workbench, view: TensorsView) -> ViewReport:
+    """Of a tensor its statistics and a dump; of a comparison, of probes and of caches all rows."""
+    makers = {
+        "Weights": _tensor,
+        "Live probes": _probes,
+        "Compare": _compared,
+        "Texts": _texts,
+        "Cache": _cells,
+    }
+    return makers[KINDS[view.kinds.currentIndex()]](bench, view)
+
+
+def _tensor(bench: Workbench, view: TensorsView) -> ViewReport:
+    state = bench.tensors
+    numbers, found = state.numbers, state.statistics
+    if state.item is None or numbers is None:
+        return ViewReport([view.says])
+    tables = [
+        ReportTable(
+            "Numbers", ["Dump"], lambda: [[line] for line in dump_text(numbers).split("\n")]
+        )
+    ]
+    if found is not None:
+        words = said(found)
+        tables.append(ReportTable("Statistics", ["Of all numbers", "Value"], lambda: words))
+    told = {"name": numbers.name, "type": numbers.type, "dims": numbers.dims}
+    return ViewReport([f"{numbers.name}: {view.says}"], tables, lambda: told)
+
+
+def _lines(text: str) -> list[list[str]]:
+    return [[line] for line in text.split("\n")]
+
+
+def _probes(bench: Workbench, view: TensorsView) -> ViewReport:
+    state = bench.probes
+    rows, columns = list(state.rows), list(state.columns)
+
+    def texts() -> list[list[str]]:
+        both = (np.stack([getattr(c, name) for c in columns]) for name in ("rms", "largest"))
+        rms, largest = both
+        made = zip(rows, rms.mean(axis=0), rms.max(axis=0), largest.max(axis=0), strict=True)
+        return [[name, *(f"{value:.4g}" for value in values)] for name, *values in made]
+
+    titles = ("Result", "Mean of root mean squares", "Largest of them", "Largest value")
+    tables = [ReportTable("Probes", titles, texts)] if columns else []
+
+    def data() -> Any:
+        kept = ("rms", "largest", "at")
+        return {"rows": rows} | {n: [getattr(c, n).tolist() for c in columns] for n in kept}
+
+    words = f"{len(columns)} tokens of {len(rows)} results that match {state.pattern}."
+    return ViewReport([words], tables, data)
+
+
+def _compared(bench: Workbench, view: TensorsView) -> ViewReport:
+    result = bench.comparison.result
+    rows = view.compare.table.rows
+    tables = [table_of("Results", rows.columns, rows.all_rows)] if result is not None else []
+    words = [view.compare.head.says.text()]
+    return ViewReport(words, tables, lambda: msgspec.to_builtins(result))
+
+
+def _texts(bench: Workbench, view: TensorsView) -> ViewReport:
+    result = bench.texts.result
+    words = [view.texts.says.text()]
+    if result is None:
+        return ViewReport(words)
+
+    def data() -> Any:
+        errors = error_map(result)
+        return {
+            "pairs": msgspec.to_builtins(result.pairs),
+            "results": [paired_key(row) for row in result.rows],
+            "nmse": [[None if np.isnan(x) else float(x) for x in row] for row in errors],
+        }
+
+    pairs = ReportTable("Pairs", ["Tokens"], lambda: [[pair_text(pair)] for pair in result.pairs])
+    rows = view.texts.table.rows
+    return ViewReport(words, [pairs, table_of("Results", rows.columns, rows.all_rows)], data)
+
+
+def _cells(bench: Workbench, view: TensorsView) -> ViewReport:
+    caches = list(bench.cells.caches)
+    titles = ("Cache", "Cells", "In use", "Shared", "Free")
+    rows = [[c.title, *(str(n) for n in (c.size, c.used, c.shared, c.free))] for c in caches]
+    table = ReportTable("Caches", titles, lambda: rows)
+    told = {
+        c.title: {"positions": c.positions.tolist(), "sequences": c.sequences.tolist()}
+        for c in caches
+    }
+    return ViewReport([view.cells.says.text()], [table], lambda: told)
