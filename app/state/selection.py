@@ -65,10 +65,17 @@ class Selection(QObject):
         self._go(Selected(self.now.token, layer=layer, head=head))
 
     def select_operation(
-        self, name: str, layer: int | None = None, device: str | None = None
+        self,
+        name: str,
+        layer: int | None = None,
+        device: str | None = None,
+        token: tuple[int, int] | None = None,
     ) -> None:
-        """A node of the graph: "Qcur-3", or "Qcur-3#1" for the second of that name."""
-        self._go(Selected(self.now.token, layer=layer, operation=name, device=device))
+        """A node of the graph: "Qcur-3", or "Qcur-3#1" for the second of that name; of that token,
+        or of the one that is selected.
+        """
+        word = token or self.now.token
+        self._go(Selected(word, layer=layer, operation=name, device=device))
 
     def select_tensor(self, name: str, layer: int | None) -> None:
         self._go(Selected(self.now.token, layer=layer, tensor=name))

@@ -89,8 +89,9 @@ class Workbench(QObject):
             self.session, self.chat, self.selection, self.file, self.preferences, self
         )
         results = ResultsState(self.client, self.session, self.chat, self.selection, self)
-        self.tensors = TensorsState(self.client, self.file, self.selection, results, self)
-        self.probes = ProbesState(self.client, self.chat.live, self)
+        where = self.memory.layers_on
+        self.tensors = TensorsState(self.client, self.file, self.selection, results, where, self)
+        self.probes = ProbesState(self.client, self.chat, self)
         self.comparison = ComparisonState(self.client, self.session, self.chat, self)
         self.texts = TextsState(self.client, self.session, self.chat, self)
         self.cells = CellsState(self.client, self.session, self)

@@ -68,6 +68,16 @@ class MemoryState(QObject):
         """The cell where memory ran out; the other cells are as they were then."""
         return next((cell for cell in self.cells if cell.status == "failed"), None)
 
+    def layers_on(self, device: str) -> set[int]:
+        """The layers of which weights lie there."""
+        mine = (cell for cell in self.cells if cell.device == device and cell.size)
+        return {c.layer for c in mine if c.layer is not None and c.component == "weights"}
+
+    def devices_of(self, layer: int) -> list[str]:
+        """Where weights of a layer lie."""
+        devices = dict.fromkeys(cell.device for cell in self.cells)
+        return [device for device in devices if layer in self.layers_on(device)]
+
     def predict(self, path: str | Path, options: EngineOptions) -> None:
         """Ask what loading would take; the engine answers after what it is doing now."""
         self.predicted = None

@@ -7,7 +7,7 @@ import numpy as np
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient
-from app.state.live import LiveWanted
+from app.state.talk.chat import ChatState
 from app.state.tensors.numbers import Floats
 from engine.protocol import ProbedTokens
 
@@ -17,8 +17,11 @@ USUAL = r"l_out-\d+"
 
 @dataclass(frozen=True)
 class ProbedColumn:
-    """Of one token [rows]: root mean squares, largest |x|, and the channels where these are."""
+    """Of one token [rows]: root mean squares, largest |x|, and the channels where these are. `word`
+    is the token in the chat, None where its answer is not known any more.
+    """
 
+    word: tuple[int, int] | None  # message and index
     rms: Floats
     largest: Floats
     at: "np.ndarray[tuple[int], np.dtype[np.int32]]"
@@ -34,10 +37,10 @@ class ProbesState(QObject):
     told = Signal(list)  # ProbedColumns that are new
 
     def __init__(
-        self, client: EngineClient, live: LiveWanted, parent: QObject | None = None
+        self, client: EngineClient, chat: ChatState, parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
-        self._live = live
+        self._chat = chat
         self._shown = False
         self._answer = 0
         self.pattern = USUAL
@@ -65,7 +68,7 @@ class ProbesState(QObject):
         self.changed.emit()
 
     def _want(self) -> None:
-        self._live.want(probes=[self.pattern] if self.pinned and self._shown else [])
+        self._chat.live.want(probes=[self.pattern] if self.pinned and self._shown else [])
 
     def _hear(self, told: ProbedTokens) -> None:
         if told.problem:
@@ -81,6 +84,14 @@ class ProbesState(QObject):
         n = len(rows)
         rms, largest = (np.frombuffer(x, "<f4").reshape(-1, n) for x in (told.rms, told.largest))
         at = np.frombuffer(told.at, "<i4").reshape(-1, n)
-        new = [ProbedColumn(*column) for column in zip(rms, largest, at, strict=True)]
+        words = [self._word(told.first + i) for i in range(len(rms))]
+        new = [ProbedColumn(*column) for column in zip(words, rms, largest, at, strict=True)]
         self.columns.extend(new)
         self.told.emit(new)
+
+    def _word(self, index: int) -> tuple[int, int] | None:
+        """That token of the answer that is told of."""
+        answer = self._chat.answer
+        if answer is None or answer.request_id != self._answer:
+            return None
+        return answer.message.id, answer.begun + index

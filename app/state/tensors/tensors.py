@@ -1,6 +1,7 @@
 """Which tensors there are, the one that is looked at, and what can be said of all its numbers."""
 
 import re
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
@@ -36,11 +37,12 @@ class TensorsState(QObject):
         file: ModelState,
         selection: Selection,
         results: ResultsState,
+        layers_on: Callable[[str], Collection[int]],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._client, self._file, self._selection = client, file, selection
-        self._results = results
+        self._results, self._layers_on = results, layers_on
         self._weight_groups: list[TensorGroup] = []
         self.item: TensorItem | None = None
         self.numbers: Numbers | None = None
@@ -203,6 +205,8 @@ class TensorsState(QObject):
             return
         if found is None and now.layer is not None:
             found = self._of_layer(now.layer, items)
+        elif found is None and now.device is not None:
+            found = self._of_device(now.device, items)
         if found is not None and found != self.item:
             self._show(found)
 
@@ -214,6 +218,13 @@ class TensorsState(QObject):
         same = re.sub(r"\d+", str(layer), name, count=1)
         there = [item for item in items if item.layer == layer]
         return next((item for item in there if item.name == same), there[0] if there else None)
+
+    def _of_device(self, device: str, items: list[TensorItem]) -> TensorItem | None:
+        """The chosen tensor where its layer lies there; else the first of a layer that does."""
+        layers = self._layers_on(device)
+        if self.item is not None and self.item.layer in layers:
+            return self.item
+        return next((item for item in items if item.layer in layers), None)
 
     def _stop(self) -> None:
         self._results.forget()

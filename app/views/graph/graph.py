@@ -129,7 +129,7 @@ class GraphView(QWidget):
             canvas.walked.connect(self._walk)
             canvas.stepped.connect(self._step)
             canvas.gone_up.connect(self._go_up)
-            canvas.menu_wanted.connect(self.offer.choose)
+            canvas.menu_wanted.connect(self.offer.choose_in_picture)
 
     @property
     def _launched(self) -> bool:

@@ -40,8 +40,18 @@ class PinOffer(QWidget):
     def choose(self, number: int, place: QPoint) -> None:
         """Offer the devices that a node of the graph can be pinned to, at a place of the screen."""
         index = self._state.indices.get(self._state.phases[0])
-        if index is not None and self._state.shows == "operations":
+        if index is not None:
             pin_menu(self._state, index.graph.nodes[number], self).popup(place)
+
+    def choose_in_picture(self, number: int, place: QPoint) -> None:
+        """The same where it was asked for in the picture; of a launch for what comes of it."""
+        index = self._state.indices.get(self._state.phases[0])
+        if index is not None and self._state.shows == "launches":
+            nodes = index.graph.launches[number].nodes
+            if nodes:
+                self.choose(nodes[-1], place)
+        else:
+            self.choose(number, place)
 
     def _refresh(self) -> None:
         pin, change, applying = self._state.pin, self._state.change(), self._applying

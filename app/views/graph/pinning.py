@@ -19,6 +19,8 @@ def pin_menu(state: GraphState, node: GraphNode, parent: QWidget) -> QMenu:
         menu.addAction(f"Cannot be pinned: {why}").setEnabled(False)
         return menu
     own = pinned(state.rule, node.name)
+    if not state.devices:
+        menu.addAction("Which devices there are is not known yet").setEnabled(False)
     for device in state.devices:
         action = menu.addAction(f"Pin {node.name} to {device}…")
         action.setCheckable(True)

@@ -26,8 +26,8 @@ class _Place(QWidget):
         self.slider.valueChanged.connect(self.field.setValue)
         self.field.valueChanged.connect(self.changed)
         grid.addWidget(self.name, row, 0)
-        grid.addWidget(self.slider, row, 1, 1, 2)
-        grid.addWidget(self.field, row, 3)
+        grid.addWidget(self.slider, row, 1)
+        grid.addWidget(self.field, row, 2)
         self.parts = (self.name, self.slider, self.field)
 
     def show_dim(self, dim: int, size: int, place: int) -> None:
@@ -60,11 +60,11 @@ class AxesBar(QWidget):
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setHorizontalSpacing(GRID)
         grid.setVerticalSpacing(GRID // 2)
-        for at, (name, box) in enumerate((("rows", self.rows), ("columns", self.columns))):
-            grid.addWidget(label(name, tone="quiet"), 0, 2 * at)
-            grid.addWidget(box, 0, 2 * at + 1)
+        for row, (name, box) in enumerate((("rows", self.rows), ("columns", self.columns))):
+            grid.addWidget(label(name, tone="quiet"), row, 0)
+            grid.addWidget(box, row, 1, 1, 2)
         grid.setColumnStretch(1, 1)
-        self.places = [_Place(grid, 1 + n) for n in range(MOST_DIMS - 2)]
+        self.places = [_Place(grid, 2 + n) for n in range(MOST_DIMS - 2)]
         for n, place in enumerate(self.places):
             place.changed.connect(partial(self._moved, n))
         self.hide()

@@ -16,7 +16,7 @@ ABOUT = (
 
 
 class ProbesPage(QWidget):
-    """Shows `bench.probes`; a place of the strip selects its result."""
+    """Shows `bench.probes`; a place of the strip selects its result and its token."""
 
     def __init__(self, state: ProbesState, selection: Selection) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class ProbesPage(QWidget):
         state = self._state
         if row < len(state.rows) and column < len(state.columns):
             at = state.columns[column]
-            self._selection.select_operation(state.rows[row], state.layers[row])
+            self._selection.select_operation(state.rows[row], state.layers[row], token=at.word)
             set_tone(self.says, "quiet")
             self.says.setText(
                 f"{state.rows[row]}: root mean square {number_text(float(at.rms[row]))}, largest "

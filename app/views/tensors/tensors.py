@@ -56,6 +56,8 @@ class TensorsView(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._state = state = bench.tensors
+        self._selection = bench.selection
+        self._devices_of, self._layers_on = bench.memory.devices_of, bench.memory.layers_on
         self._plane: Numbers | None = None
         self._job: Work | None = None
         self.tree = TensorTree()
@@ -97,6 +99,7 @@ class TensorsView(QWidget):
         self.statistics.place_wanted.connect(self._go_to_all)
         for failing in (self.grid.numbers.failed, self.heat.failed):
             failing.connect(self._failed)
+        bench.selection.changed.connect(self._tell)
         state.listed.connect(self._list)
         state.opened.connect(self._open)
         state.measured.connect(self._measured)
@@ -228,6 +231,21 @@ class TensorsView(QWidget):
         item, numbers = state.item, state.numbers
         self.tree.go_to(item)
         self._title.setText(item.name if item is not None else "")
+        self._tell()
+        has = item is not None and not state.problem
+        for part in (self.tabs, self._stack, self._place, self._save, self._copy):
+            part.setVisible(has)
+        self.axes.show_dims(numbers.dims if has and numbers is not None else ())
+        self._place.setText("")
+        self._show_plane()
+        self.blocks.show_numbers(numbers)
+        self._measured()
+        self._turned()
+
+    def _tell(self) -> None:
+        """The tensor in words, or why there is none."""
+        state = self._state
+        item, numbers = state.item, state.numbers
         set_tone(self._says, "bad" if state.problem not in ("", NO_WORD) else "quiet")
         if state.problem:
             self._says.setText(state.problem)
@@ -240,16 +258,17 @@ class TensorsView(QWidget):
             said = [item.type, shape_text(dims), f"{grouped(prod(dims))} numbers"]
             if item.result is not None:
                 said.append(numbers.where if numbers is not None else "computing …")
+            elif item.layer is not None and (devices := self._devices_of(item.layer)):
+                said.append(f"its layer lies on {', '.join(devices)}")
+            if (device := self._bare_device()) is not None:
+                said.append(f"nothing of the model's layers lies on {device}")
             self._says.setText(" · ".join(said))
-        has = item is not None and not state.problem
-        for part in (self.tabs, self._stack, self._place, self._save, self._copy):
-            part.setVisible(has)
-        self.axes.show_dims(numbers.dims if has and numbers is not None else ())
-        self._place.setText("")
-        self._show_plane()
-        self.blocks.show_numbers(numbers)
-        self._measured()
-        self._turned()
+
+    def _bare_device(self) -> str | None:
+        """The device that is selected and has no layer, of which nothing can be shown here."""
+        now = self._selection.now
+        alone = now.device is not None and now.layer is None and now.operation is None
+        return now.device if alone and not self._layers_on(now.device or "") else None
 
     def _show_plane(self) -> None:
         numbers = self._state.numbers

@@ -1,12 +1,11 @@
 """Two texts against each other: which two, how far each result is, by token as a picture."""
 
 import numpy as np
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QGridLayout,
     QHBoxLayout,
-    QLineEdit,
     QProgressBar,
     QVBoxLayout,
     QWidget,
@@ -19,6 +18,7 @@ from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID
 from app.widgets.basics import Button, label, set_tone
+from app.widgets.controls.growing_edit import GrowingEdit
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import UNKNOWN
@@ -69,15 +69,16 @@ class TextChoice(QWidget):
     def __init__(self, state: TextsState, name: str, text: str) -> None:
         super().__init__()
         self._state = state
-        self.which, self.typed = QComboBox(), QLineEdit(text)
+        self.which, self.typed = QComboBox(), GrowingEdit(name)
         self.which.setAccessibleName(f"{name}, which one")
-        self.typed.setAccessibleName(name)
+        self.typed.setProperty("plain", "false")
+        self.typed.set_text(text)
         self.which.currentIndexChanged.connect(self._show)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self.which)
-        row.addWidget(self.typed, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID // 2)
+        column.addWidget(self.which, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(self.typed)
         self.refresh()
 
     @property
@@ -86,7 +87,7 @@ class TextChoice(QWidget):
         at = self.which.currentIndex()
         if at > 0:
             return self._state.versions()[at - 1].text
-        return ComparedText(prompt=self.typed.text()) if self.typed.text().strip() else None
+        return ComparedText(prompt=self.typed.text) if self.typed.text.strip() else None
 
     def refresh(self) -> None:
         """Offer what the open chat has by now."""
@@ -122,12 +123,12 @@ class TextsPage(QWidget):
         self.map = HeatMap("How far results are, by token")
         self.map.pointed.connect(self._pointed)
         self.place = label(PICTURE, tone="quiet", size="small", wrap=True)
-        self.table = Table(TableRows(COLUMNS, self), "Results of two texts")
+        self.table = Table(TableRows(COLUMNS, self), "Results of two texts", stretch=(0,))
         self.table.picked.connect(self._pick)
         self.table.activated.connect(self._open)
         self._lay_out()
         for typed in (self.first.typed, self.other.typed):
-            typed.returnPressed.connect(self._start)
+            typed.submitted.connect(self._start)
         self._state.changed.connect(self._show)
         self._selection.changed.connect(self._follow)
         bench.session.changed.connect(self._show)
@@ -141,7 +142,7 @@ class TextsPage(QWidget):
         grid.setHorizontalSpacing(GRID)
         grid.setVerticalSpacing(GRID // 2)
         for row, (name, side) in enumerate((("First", self.first), ("Other", self.other))):
-            grid.addWidget(label(name, tone="quiet"), row, 0)
+            grid.addWidget(label(name, tone="quiet"), row, 0, Qt.AlignmentFlag.AlignTop)
             grid.addWidget(side, row, 1)
         grid.setColumnStretch(1, 1)
         buttons = QHBoxLayout()

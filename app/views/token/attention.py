@@ -29,12 +29,17 @@ MEASURES: dict[Measure, tuple[str, str]] = {
     "first": ("First token", "How much each head looks at the first token, where most rest"),
 }
 SINK, TEMPLATE = "First token", "Chat template"
+ABOUT = {
+    SINK: "heads rest there when they need nothing; it says little about the word.",
+    TEMPLATE: "what the model's chat format puts around messages; it stands in none of them.",
+}
 
 
 class AttentionPanel(QWidget):
     """Shows `TokenState.inside.attention`. Layer and head are those of the selection."""
 
     place_wanted = Signal(int, int)  # a message and a place in its text
+    picture_wanted = Signal(int)  # its number
 
     def __init__(self, state: TokenState, selection: Selection) -> None:
         super().__init__()
@@ -208,7 +213,12 @@ class AttentionPanel(QWidget):
 
     def _source_picked(self, at: int) -> None:
         source = self._listed[at] if at < len(self._listed) else None
-        if source is not None and source.part is not None:
+        if source is None:
+            line = self.list.lines[at]
+            self.says.setText(f"{line.text}, {percent(line.share)}: {ABOUT[line.text]}")
+        elif source.picture is not None:
+            self.picture_wanted.emit(source.picture)
+        elif source.part is not None:
             self.place_wanted.emit(source.part.message, source.part.first)
 
     # Looks

@@ -31,6 +31,7 @@ class LookedAtPicture(QWidget):
         super().__init__()
         self._state, self._chat = bench.token, bench.chat
         self._asked = Latest(bench.client)
+        self._wanted: int | None = None  # the picture that a person chose
         self._seen: tuple[str, PictureLimits] | None = None  # what is shown, or asked for
         self._plan: PicturePlan | None = None
         self._pixels: list[bytes] = []  # what the images lie in
@@ -45,8 +46,14 @@ class LookedAtPicture(QWidget):
         self._scale()
         self.hide()
 
+    def choose(self, picture: int) -> None:
+        """Show that one, as long as it is among the word's sources."""
+        self._wanted = picture
+        self.refresh()
+        self.views.setFocus()
+
     def refresh(self) -> None:
-        """Show the picture with the largest share of the word's sources."""
+        """Show the picture that was chosen, or the one with the largest share of the sources."""
         strongest = self._strongest()
         self.setVisible(strongest is not None)
         if strongest is None:
@@ -78,14 +85,15 @@ class LookedAtPicture(QWidget):
         return found
 
     def _strongest(self) -> tuple[PlacedRows, float] | None:
-        """A piece of the picture with the largest share, and that share."""
+        """A piece of the picture that is shown, and its share."""
         sources, inside = self._state.sources, self._state.inside
         if sources is None or inside is None or inside.context is None:
             return None
         shares = sources.of_pictures()
         if not shares:
             return None
-        most = max(shares, key=lambda picture: shares[picture])
+        largest = max(shares, key=lambda picture: shares[picture])
+        most = self._wanted if self._wanted in shares else largest
         piece = next(rows for rows in inside.context.rows if rows.picture == most)
         return piece, shares[most]
 

@@ -34,6 +34,7 @@ class TokenView(QWidget):
         self.attention = AttentionPanel(bench.token, bench.selection)
         self.attention.place_wanted.connect(bench.token.look_at)
         self.looked_at = LookedAtPicture(bench)
+        self.attention.picture_wanted.connect(self._show_picture)
         self.choice, self.time = ChoicePanel(), TimePanel()
         self.time.device_picked.connect(bench.selection.select_device)
         looks = QWidget()
@@ -120,6 +121,11 @@ class TokenView(QWidget):
     def _show_selected(self) -> None:
         self.lens.show_selected(self._bench.selection.now.layer)
         self.time.show_selected(self._bench.selection.now.device)
+
+    def _show_picture(self, number: int) -> None:
+        """One of the pictures that were looked at, with its patches."""
+        self.looked_at.choose(number)
+        self._area.ensureWidgetVisible(self.looked_at)
 
     def _open_layer(self, layer: int) -> None:
         self._bench.selection.select_layer(layer)

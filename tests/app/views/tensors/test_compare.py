@@ -3,11 +3,13 @@
 import msgspec
 import numpy as np
 import pytest
+from pytestqt.qtbot import QtBot
 
 from app.views.tensors.tensors import KINDS, TensorsView
 from app.window.main_window import MainWindow
 from engine.protocol import CacheCells, Compare, ReadCells
 from tests.app.helpers.compared import compared
+from tests.app.helpers.records import memory
 from tests.app.helpers.scripted import ScriptedEngine
 
 
@@ -85,3 +87,40 @@ def test_slots_of_recurrent_states_are_drawn_and_told(
     page.map.pointed.emit(0, 3)
     said = "slot 3: has read up to token 40, shared by 2 sequences, a checkpoint"
     assert page.place.text() == said
+
+
+def test_the_row_of_what_is_selected_is_in_sight(
+    window: MainWindow, engine: ScriptedEngine
+) -> None:
+    """Also where it was selected while the list was not shown."""
+    view = window.inspector.view(TensorsView)
+    view.kinds.setCurrentIndex(KINDS.index("Compare"))
+    page = view.compare
+    page.head.compare.click()
+    engine.say(compared(30, [], engine.last_of(Compare).id))
+    for name, layer, page_before in (("l_out-27", 27, "tensors"), ("l_out-2", 2, "memory")):
+        window.panes.show_tab(page_before)
+        window.bench.selection.select_operation(name, layer)
+        window.panes.show_tab("tensors")
+        index = page.table.view.currentIndex()
+        assert page.table.rows.shown[index.row()].name == name
+        inside = page.table.view.viewport().rect()
+        assert inside.contains(page.table.view.visualRect(index).center()), name
+
+
+def test_a_device_alone_shows_a_tensor_of_its_layers(
+    window: MainWindow, engine: ScriptedEngine, qtbot: QtBot
+) -> None:
+    """And says so where it has none."""
+    engine.say(memory("planned"), memory("allocated"))
+    qtbot.waitUntil(lambda: window.bench.tensors.ready)
+    tensors, view = window.bench.tensors, window.inspector.view(TensorsView)
+    assert window.bench.memory.layers_on("nvidia:0") == {8, 9, 10, 11, 12}
+    window.bench.selection.select_device("intel:0")
+    assert tensors.item is not None
+    assert tensors.item.layer in window.bench.memory.layers_on("intel:0")
+    assert "its layer lies on intel:0" in view.says
+    before = tensors.item
+    window.bench.selection.select_device("pocl:7")
+    assert tensors.item == before
+    assert "nothing of the model's layers lies on pocl:7" in view.says

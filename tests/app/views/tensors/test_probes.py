@@ -69,3 +69,19 @@ def test_nobody_asks_for_what_nobody_sees(
     assert wanted().probes == ["ffn_out-3"]
     engine.say(ProbedTokens(number, 50, [], problem="probe: no room"))
     assert "no room" in view.probes.says.text()  # type: ignore[attr-defined]
+
+
+def test_a_column_selects_its_token(window: MainWindow, engine: ScriptedEngine) -> None:
+    """With its result: what is looked at is the step that read that token."""
+    answer = window.bench.chat.answer
+    assert answer is not None
+    view = window.inspector.page("tensors")
+    view.probes.strip.draw()  # type: ignore[attr-defined]
+    view.probes.strip.pointed.emit(4, 7)  # type: ignore[attr-defined]
+    now = window.bench.selection.now
+    assert now.token == (answer.message.id, answer.begun + 7)
+    assert (now.operation, now.layer) == ("l_out-4", 4)
+    window.bench.selection.select_operation("l_out-9", 9)
+    assert window.bench.selection.now.token == (answer.message.id, answer.begun + 7)
+    engine.end(n=40)
+    assert window.bench.probes.columns[7].word == (answer.message.id, answer.begun + 7)

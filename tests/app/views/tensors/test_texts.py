@@ -48,11 +48,11 @@ def asked(engine: ScriptedEngine) -> CompareTexts:
 
 def test_two_typed_texts(window: MainWindow, engine: ScriptedEngine, page: TextsPage) -> None:
     assert not page.table.isVisible()
-    page.first.typed.setText("a red hat")
-    page.other.typed.setText("")
+    page.first.typed.set_text("a red hat")
+    page.other.typed.set_text("")
     QTest.keyClick(page.first.typed, Qt.Key.Key_Return)
     assert "Type both texts" in page.says.text()
-    page.other.typed.setText("a blue hat")
+    page.other.typed.set_text("a blue hat")
     QTest.keyClick(page.other.typed, Qt.Key.Key_Return)
     request = asked(engine)
     assert (request.text.prompt, request.other.prompt) == ("a red hat", "a blue hat")

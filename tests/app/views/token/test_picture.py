@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from app.views.token.token import TokenView
 from app.window.main_window import MainWindow
@@ -58,7 +59,10 @@ def test_patches_are_lit_where_they_lie(window: MainWindow, tmp_path: Path) -> N
     for cell in (37, 200):  # beside a patch that nobody looked at
         assert _light(shown, picture, cell) > 1.3 * _light(shown, picture, cell + 1)
     names = [line.text for line in window.inspector.view(TokenView).attention.list.lines]
-    assert "Picture 1" in names
+    sources = window.inspector.view(TokenView).attention.list
+    sources.picked.emit(names.index("Picture 1"))
+    assert QApplication.focusWidget() is shown.views
+    assert not shown.views.visibleRegion().isEmpty()
     bench.selection.select_token(bench.chat.path[1].id, 0)
     QTest.qWait(20)
     assert not shown.isVisible()

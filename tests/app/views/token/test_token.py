@@ -184,6 +184,10 @@ def test_sources_are_listed_with_the_first_token_apart(
     shares = [line.share for line in lines[2:]]
     assert shares == sorted(shares, reverse=True)
     assert "France?" in painted(token.attention.list)
+    for at, said in ((0, "heads rest there"), (1, "what the model's chat format puts")):
+        place = token.attention.list.area(at).center().toPoint()
+        QTest.mouseClick(token.attention.list, Qt.MouseButton.LeftButton, pos=place)
+        assert said in token.attention.says.text()
     at = [line.text for line in lines].index("is")
     chosen: list[tuple[int, int]] = []
     token.attention.place_wanted.connect(lambda *place: chosen.append(place))
