@@ -25,6 +25,7 @@ from app.state.talk.disk.database import StoreError
 from app.state.talk.disk.store import ChatStore
 from app.state.tensors.cells import CellsState
 from app.state.tensors.comparison import ComparisonState
+from app.state.tensors.experts import ExpertsState
 from app.state.tensors.probes import ProbesState
 from app.state.tensors.results import ResultsState
 from app.state.tensors.tensors import TensorsState
@@ -91,6 +92,7 @@ class Workbench(QObject):
         results = ResultsState(self.client, self.session, self.chat, self.selection, self)
         where = self.memory.layers_on
         self.tensors = TensorsState(self.client, self.file, self.selection, results, where, self)
+        self.experts = ExpertsState(self.client, self.selection, results.question, self)
         self.probes = ProbesState(self.client, self.chat, self)
         self.comparison = ComparisonState(self.client, self.session, self.chat, self)
         self.texts = TextsState(self.client, self.session, self.chat, self)
@@ -176,6 +178,7 @@ class Workbench(QObject):
     def _follow_model(self) -> None:
         if self.session.path != self.file.path:
             self.selection.forget()  # it was of the model before
+            self.experts.forget()
             self.file.open(self.session.path)
 
     def _keep_options(self, path: str | Path, options: EngineOptions) -> None:

@@ -61,7 +61,7 @@ class ResultsState(QObject):
     ) -> None:
         """The numbers of a result in the step that made the word that is selected."""
         self.forget()
-        asked = self._question(item)
+        asked = self.question(re.escape(item.result[0])) if item.result is not None else None
         if asked is None:
             fail(NO_WORD)
             return
@@ -81,24 +81,24 @@ class ResultsState(QObject):
         self._info, self._wanted = None, item.result
         self._asked = self._client.ask(asked, done, failed)
 
-    def forget(self) -> None:
-        """What was asked for no longer matters."""
-        if self._asked:
-            self._client.cancel(self._asked)
-            self._asked = 0
-
-    def _question(self, item: TensorItem) -> Examine | None:
+    def question(self, pattern: str) -> Examine | None:
+        """Asks for results of the step that made the word that is selected; None without one."""
         word = self._selection.now.token
         row = self._chat.row_of(word[0]) if word is not None else None
-        if word is None or row is None or item.result is None:
+        if word is None or row is None:
             return None
         path, tokens = self._chat.path[: row + 1], self._chat.tokens(row)
         if word[1] >= len(tokens):
             return None
         digests = self._chat.brought.digests(path)
         talk = Conversation(path[:row], path[row], tokens, self._chat.details.system, digests)
-        pattern = re.escape(item.result[0])
         return msgspec.structs.replace(talk.written(word[1]), probes=[pattern])
+
+    def forget(self) -> None:
+        """What was asked for no longer matters."""
+        if self._asked:
+            self._client.cancel(self._asked)
+            self._asked = 0
 
     def _part(self, part: ResultPart) -> None:
         key = part.info.name, part.info.occurrence

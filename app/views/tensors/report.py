@@ -21,6 +21,7 @@ def tensors_report(bench: Workbench, view: TensorsView) -> ViewReport:
         "Live probes": _probes,
         "Compare": _compared,
         "Texts": _texts,
+        "Experts": _experts,
         "Cache": _cells,
     }
     return makers[KINDS[view.kinds.currentIndex()]](bench, view)
@@ -93,6 +94,15 @@ def _texts(bench: Workbench, view: TensorsView) -> ViewReport:
     pairs = ReportTable("Pairs", ["Tokens"], lambda: [[pair_text(pair)] for pair in result.pairs])
     rows = view.texts.table.rows
     return ViewReport(words, [pairs, table_of("Results", rows.columns, rows.all_rows)], data)
+
+
+def _experts(bench: Workbench, view: TensorsView) -> ViewReport:
+    routing, rows = bench.experts.routing, view.experts.table.rows
+    words = [view.experts.says.text()]
+    if routing is None:
+        return ViewReport(words)
+    told = {"layers": routing.layers, "experts": routing.n_experts, "chosen": routing.chosen}
+    return ViewReport(words, [table_of("Layers", rows.columns, rows.all_rows)], lambda: told)
 
 
 def _cells(bench: Workbench, view: TensorsView) -> ViewReport:

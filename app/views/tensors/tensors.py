@@ -28,6 +28,7 @@ from app.views.tensors.axes import AxesBar
 from app.views.tensors.blocks import BlocksPage
 from app.views.tensors.cells import CellsPage
 from app.views.tensors.compare import ComparePage
+from app.views.tensors.experts import ExpertsPage
 from app.views.tensors.grid import NumberGrid
 from app.views.tensors.probes import ProbesPage
 from app.views.tensors.summary import NormsPage, StatisticsPage
@@ -44,7 +45,7 @@ from app.widgets.plots.levels import LevelSliders
 from app.work import Work
 
 PAGES = ("Numbers", "Heat map", "Spread", "Stats", "Blocks")
-KINDS = ("Weights", "Live probes", "Compare", "Texts", "Cache")
+KINDS = ("Weights", "Live probes", "Compare", "Texts", "Experts", "Cache")
 OF_ALL = ("Spread", "Stats")  # need every number
 LEAST_TREE, LEAST_RIGHT = 170, 260
 BESIDE = 520  # pixels from which on the tree stands beside the numbers, not above them
@@ -86,9 +87,9 @@ class TensorsView(QWidget):
         self.kinds = FittedTabs("Kinds of numbers")
         self.kinds.setProperty("level", "second")
         self.probes = ProbesPage(bench.probes, bench.selection)
-        self._probing, self._celled = bench.probes, bench.cells
+        self._probing, self._celled, self._routed = bench.probes, bench.cells, bench.experts
         self.compare, self.cells = ComparePage(bench), CellsPage(bench.cells)
-        self.texts = TextsPage(bench)
+        self.texts, self.experts = TextsPage(bench), ExpertsPage(bench)
         self.texts.numbers_found.connect(self._show_found)
         self._lay_out()
         self.tabs.currentChanged.connect(self._turned)
@@ -128,6 +129,7 @@ class TensorsView(QWidget):
         self._state.shown(kind == "Weights")
         self._probing.shown(kind == "Live probes")
         self._celled.shown(kind == "Cache")
+        self._routed.shown(kind == "Experts")
 
     @property
     def says(self) -> str:
@@ -209,7 +211,7 @@ class TensorsView(QWidget):
         split.setStretchFactor(0, 2)
         split.setStretchFactor(1, 5)
         self._kinds = QStackedWidget()
-        kinds = (split, self.probes, self.compare, self.texts, self.cells)
+        kinds = (split, self.probes, self.compare, self.texts, self.experts, self.cells)
         for title, page in zip(KINDS, kinds, strict=True):
             self.kinds.put(title)
             self._kinds.addWidget(scrolled(page))

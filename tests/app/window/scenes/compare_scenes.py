@@ -4,6 +4,7 @@ import msgspec
 import numpy as np
 from PySide6.QtTest import QTest
 
+from app.state.tensors.experts import ChosenExpert, Routing
 from app.state.tensors.numbers import computed
 from app.views.tensors.tensors import KINDS, TensorsView
 from app.window.main_window import MainWindow
@@ -77,4 +78,20 @@ def axes(window: MainWindow) -> None:
     QTest.qWait(100)
 
 
-SCENES = (comparing, texts, axes, cells, graph_errors)
+def experts(window: MainWindow) -> None:
+    """Layers of 32 experts, two of which read a word."""
+    graph(window)
+    window.panes.show_tab("tensors")
+    window.inspector.view(TensorsView).kinds.setCurrentIndex(KINDS.index("Experts"))
+    draw = np.random.default_rng(4)
+    chosen = [
+        (ChosenExpert(int(a), 0.7), ChosenExpert(int(b), 0.3))
+        for a, b in (draw.choice(32, 2, replace=False) for _ in range(12))
+    ]
+    window.bench.experts.routing = Routing(tuple(range(12)), 32, tuple(chosen))
+    window.bench.experts.changed.emit()
+    window.bench.selection.select_operation("ffn_moe_out-4", 4)
+    QTest.qWait(50)
+
+
+SCENES = (comparing, texts, experts, axes, cells, graph_errors)

@@ -1,0 +1,99 @@
+"""Experts: a row a layer, a column an expert, those marked that read the word."""
+
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.state.tensors.experts import ExpertsState, Routing
+from app.state.workbench import Workbench
+from app.theme.tokens import GRID
+from app.widgets.basics import label
+from app.widgets.lists.rows import Column, TableRows
+from app.widgets.lists.table import Table
+from app.widgets.plots.cells import grid_of
+from app.widgets.plots.heat_map import HeatMap
+
+COMPUTING = "Computing which experts read the word …"
+RESULT = "ffn_moe_out"  # what a layer's experts make together
+Row = tuple[int, str]  # a layer, and whom it chose
+
+COLUMNS = (
+    Column[Row]("Layer", lambda row: str(row[0]), lambda row: row[0], right=True),
+    Column[Row]("Experts and their weights", lambda row: row[1], mono=True),
+)
+
+
+class ExpertsPage(QWidget):
+    """Shows `bench.experts`; a place or a row selects what the layer's experts made."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._state: ExpertsState = bench.experts
+        self._selection = bench.selection
+        self.says = label(wrap=True)
+        self.map = HeatMap("Experts by layer")
+        self.map.pointed.connect(self._pointed)
+        self.place = label(tone="quiet", size="small", wrap=True)
+        self.table = Table(TableRows(COLUMNS, self), "Layers with experts")
+        self.table.picked.connect(lambda row: self._select(row[0]))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addWidget(self.says)
+        column.addWidget(self.map, 2)
+        column.addWidget(self.place)
+        column.addWidget(self.table, 3)
+        column.addStretch()
+        self._state.changed.connect(self._show)
+        self._selection.changed.connect(self._follow)
+        self._show()
+
+    def _show(self) -> None:
+        routing = self._state.routing
+        for part in (self.map, self.place, self.table):
+            part.setVisible(routing is not None)
+        if routing is None:
+            self.says.setText(COMPUTING if self._state.busy else self._state.problem)
+            return
+        self.says.setText(experts_words(routing))
+        layers = routing.layers
+        grid = grid_of(
+            routing.map(),
+            row_title="layer",
+            row_name=lambda row: str(layers[row]),
+            column_title="expert",
+            text=lambda value: f"weight {value:.3f}" if value else "not chosen",
+        )
+        self.map.show_cells(grid)
+        self.map.mark(
+            {(at, e.expert): "chosen" for at, some in enumerate(routing.chosen) for e in some}
+        )
+        self.place.setText("A row a layer, a column an expert; the chosen ones are framed.")
+        self.table.rows.show_rows(
+            [
+                (layer, ", ".join(f"{e.expert}: {e.weight:.3f}" for e in some))
+                for layer, some in zip(layers, routing.chosen, strict=True)
+            ]
+        )
+        self._follow()
+
+    def _pointed(self, row: int, column: int) -> None:
+        routing = self._state.routing
+        if routing is not None and row < len(routing.layers):
+            self.place.setText(self.map.says(row, column))
+            self._select(routing.layers[row])
+
+    def _select(self, layer: int) -> None:
+        self._selection.select_operation(f"{RESULT}-{layer}", layer)
+
+    def _follow(self) -> None:
+        """The layer that is selected, wherever that was done."""
+        layer, routing = self._selection.now.layer, self._state.routing
+        if routing is not None and layer in routing.layers:
+            self.map.frame_row(routing.layers.index(layer))
+            self.table.choose_first(lambda row: row[0] == layer)
+
+
+def experts_words(routing: Routing) -> str:
+    """How many there are, and how many a layer takes."""
+    used = max(len(some) for some in routing.chosen)
+    layers = len(routing.layers)
+    return f"{layers} layers have experts; each takes {used} of {routing.n_experts} for this token."
