@@ -132,6 +132,16 @@ class GatedQueryAttention(NormedAttention):
 
 
 @dataclass(frozen=True)
+class GatedAttention(NormedAttention):
+    """What heads give is multiplied by a sigmoid of what entered (Muse Glimmer)."""
+
+    gate: Annotated[Linear, Name("attn_gate")]
+
+    def gated(self, mixed: Tensor, x: Tensor, i: int) -> Tensor:
+        return ops.mul(mixed, ops.sigmoid(self.gate(x, "attn_gate", i))).named("attn_gated", i)
+
+
+@dataclass(frozen=True)
 class WidthNormedAttention(NormedAttention):
     """All heads together are normalised, with weights [H*D] and [K*D] (OLMo 2)."""
 

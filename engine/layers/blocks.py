@@ -84,6 +84,14 @@ class PreNormBlock(Block[M, F]):
 
 
 @dataclass(frozen=True)
+class LayerNormBlock(PreNormBlock[M, F]):
+    """The same with norms that take off the mean."""
+
+    attn_norm: Annotated[LayerNorm, Name("attn_norm")]
+    ffn_norm: Annotated[LayerNorm, Name("ffn_norm")]
+
+
+@dataclass(frozen=True)
 class SandwichBlock(Block[M, F]):
     """x += norm A(norm x); x += norm F(norm x), as in Gemma 2 and 3."""
 
@@ -126,7 +134,7 @@ class PostNormBlock(Block[M, F]):
 class ParallelBlock(Block[M, F]):
     """h = norm x; x += A(h) + F(h), as in GPT-J and PaLM."""
 
-    attn_norm: Annotated[RMSNorm, Name("attn_norm")]
+    attn_norm: Annotated[LayerNorm, Name("attn_norm")]
 
     def __call__(
         self, x: Tensor, i: int, p: Pass, spec: BlockSpec, cache: LayerCache | None, last: bool

@@ -23,7 +23,8 @@ class RopeParams:
     """How positions become angles. `scale` multiplies frequencies (1 / scaling factor).
 
     Positions are [T]; with `sections`, which need `neox`, they may be [4, T]: time, height, width
-    and a fourth (where they are [T], all four are the same). `n_rot` channels of a head turn.
+    and a fourth (where they are [T], all four are the same). `n_rot` channels of a head turn, and
+    their cosines and sines are multiplied by `magnitude`.
     """
 
     n_rot: int
@@ -33,6 +34,7 @@ class RopeParams:
     factors: tuple[float, ...] | None = None
     yarn: "Yarn | None" = None
     sections: "Sections | None" = None
+    magnitude: float = 1.0
 
     def __post_init__(self) -> None:
         if self.sections is not None and not self.neox:
@@ -40,7 +42,7 @@ class RopeParams:
 
     def table(self, positions: Ints) -> NDArray[np.float32]:
         """[T, n_rot]: for each position n_rot/2 cosines, then n_rot/2 sines, with magnitude."""
-        magnitude = 1.0 if self.yarn is None else self.yarn.attention
+        magnitude = self.magnitude * (1.0 if self.yarn is None else self.yarn.attention)
         if self.yarn is not None and self.yarn.extrapolation:
             magnitude *= 1 + 0.1 * log(1 / self.scale)
         return (magnitude * self._rotation(positions)).astype(np.float32)

@@ -82,17 +82,18 @@ W = TypeVar("W", bound=TextWeights)
 
 class TextModel(ABC, Generic[P, W]):
     """A bound architecture. `constants` holds, by name, those of `params.constants()` that are in
-    the file, in reversed (NumPy) shape.
+    the file, in reversed (NumPy) shape; `n_ctx` is the context it was opened with.
     """
 
     gives: ClassVar[frozenset[Output]] = frozenset({Output.LOGITS})
     whole: ClassVar[bool] = False
     """Whether tokens also see those behind them, so that a text is computed in one step."""
 
-    def __init__(self, params: P, weights: W, constants: Mapping[str, Values]) -> None:
+    def __init__(self, params: P, weights: W, constants: Mapping[str, Values], n_ctx: int) -> None:
         self.params = params
         self.weights = weights
         self.constants = constants
+        self.n_ctx = n_ctx
 
     @property
     def n_deepstack(self) -> int | None:

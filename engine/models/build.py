@@ -154,9 +154,15 @@ MTP = "mtp."
 """What Ollama calls the tensors that predict further tokens."""
 
 MODULES = {
+    "command-r": "command_r",
     "falcon-h1": "falcon_h1",
+    "gemma-embedding": "gemma_embedding",
     "minimax-m2": "minimax_m2",
+    "modern-bert": "modern_bert",
+    "muse-glimmer": "muse_glimmer",
+    "nomic-bert": "nomic_bert",
     "qwen25vl": "qwen2vl",  # in files that Ollama made
+    "seed_oss": "qwen2",
 }
 """Architectures whose module has another name than they."""
 
@@ -191,8 +197,8 @@ def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int, kv: Format = F1
     bound = _bind(module, file, params)
     constants = read_constants(params.constants(), file)
     try:
-        model = module.Model(params, bound.weights, constants)
         wanted = min(n_ctx or min(4096, params.n_ctx_train), params.n_ctx_train)
+        model = module.Model(params, bound.weights, constants, wanted)
         kept = model.kept()
         caches, layers = make_caches(kept, wanted, n_batch, kv)
         held = (caches, layers, make_states(kept))

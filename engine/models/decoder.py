@@ -110,11 +110,17 @@ class DecoderParams:
         heads = (self.n_head(i), self.n_head_kv(i), self.head_dim)
         return AttentionSpec(*heads, 1 / sqrt(self.head_dim), self.eps, rope)
 
-    def rope(self, neox: bool, factors: tuple[float, ...] | None = None) -> RopeParams:
-        """Scaled as the file says; `factors` divide the frequencies of the pairs."""
+    def rope(
+        self, neox: bool, factors: tuple[float, ...] | None = None, magnitude: float = 1.0
+    ) -> RopeParams:
+        """Scaled as the file says; `factors` divide the frequencies of the pairs, `magnitude`
+        multiplies cosines and sines.
+        """
         scale = 1.0 if self.rope_scaling == "none" else 1.0 / (self.rope_factor or 1.0)
         yarn = Yarn(self.rope_original or self.n_ctx_train) if self.rope_scaling == "yarn" else None
-        return RopeParams(self.rope_dim, self.rope_base, neox, scale, factors, yarn)
+        return RopeParams(
+            self.rope_dim, self.rope_base, neox, scale, factors, yarn, magnitude=magnitude
+        )
 
 
 class DecoderBlock(Protocol):

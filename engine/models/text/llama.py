@@ -52,5 +52,5 @@ class Model(RoutedDecoder[Params, Weights]):
         by_pair = None if factors is None else tuple(factors.tolist())
         return self.params.rope(neox=False, factors=by_pair)
 
-    def rope(self, i: int) -> RopeParams:
+    def rope(self, i: int) -> RopeParams | None:
         return self.turned

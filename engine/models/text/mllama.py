@@ -127,8 +127,10 @@ class Weights:
 class Model(Decoder[Params, Weights]):
     """Layers are of two kinds."""
 
-    def __init__(self, params: Params, weights: Weights, constants: Mapping[str, Values]) -> None:
-        super().__init__(params, weights, constants)
+    def __init__(
+        self, params: Params, weights: Weights, constants: Mapping[str, Values], n_ctx: int
+    ) -> None:
+        super().__init__(params, weights, constants, n_ctx)
         made = [i for i, block in enumerate(weights.blocks) if isinstance(block, CrossBlock)]
         if made != sorted(params.cross):
             problem = f"are {sorted(params.cross)}, the tensors make {made}"

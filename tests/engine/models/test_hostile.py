@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from math import inf, nan
 from pathlib import Path
-from types import UnionType
+from types import NoneType, UnionType
 from typing import get_args, get_origin, get_type_hints
 
 import gguf
@@ -46,9 +46,9 @@ def keys(architecture: str) -> Iterator[tuple[type, Meta]]:
         kind, *extra = get_args(hints[field.name])
         meta = next(e for e in extra if isinstance(e, Meta))
         if get_origin(kind) is UnionType:
-            kind = get_args(kind)[-1]
+            kind = [one for one in get_args(kind) if one is not NoneType][-1]
         if get_origin(kind) is not tuple or meta.by_layer:
-            yield get_args(kind)[0] if meta.by_layer else kind, meta
+            yield get_args(kind)[0] if get_origin(kind) is tuple else kind, meta
 
 
 def values(kind: type, meta: Meta) -> list[object]:

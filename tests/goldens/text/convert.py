@@ -27,6 +27,9 @@ def convert(folder: Path, out: Path, recipe: Recipe) -> None:
     config_path = folder / "config.json"
     config = recipe.edit(json.loads(config_path.read_text()))
     config_path.write_text(json.dumps(config))
+    # Some count the tokens that this has.
+    tokenizer = {"model": {"vocab": {str(i): i for i in range(V)}}, "added_tokens": []}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     for name, content in recipe.beside.items():
         (folder / name).write_text(json.dumps(content))
     kind = get_model_class(config["architectures"][0])

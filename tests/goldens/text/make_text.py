@@ -32,6 +32,8 @@ def make(row: str, recipe: Recipe) -> str:
     kind = getattr(transformers, recipe.model)
     settings = recipe.settings
     attention = settings.pop("attn_implementation")
+    if recipe.around is not None:
+        settings = {"text_config": settings, "tie_word_embeddings": False, **recipe.around}
     config = kind.config_class(**settings)
     config._attn_implementation = attention
     model = kind(config).eval()

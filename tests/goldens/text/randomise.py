@@ -34,7 +34,7 @@ def _drawn(name: str, values: torch.Tensor, draws: torch.Generator) -> torch.Ten
     normal = torch.randn(values.shape, generator=draws)
     if "A_log" in name:
         return _on_grid(1.5 * torch.rand(values.shape, generator=draws), VECTOR)
-    if values.dim() < 2 or min(values.shape) == 1:
+    if values.dim() < 2 or min(values.shape) == 1 or "norm" in name:
         return _on_grid(values + 0.3 * normal, VECTOR)
     gain = 2.0 if "embed" in name else 0.6 / values.shape[-1] ** 0.5
     return _on_grid(gain * normal, MATRIX)

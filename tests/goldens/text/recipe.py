@@ -9,6 +9,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 Config = dict[str, Any]
+ABSENT = object()
 V, T = 96, 96
 """Of each row: its vocabulary, and the tokens of its two texts."""
 
@@ -24,7 +25,7 @@ BASE: Mapping[str, Any] = {
     "tie_word_embeddings": False,
     "bos_token_id": 1,
     "eos_token_id": 2,
-    "pad_token_id": None,
+    "pad_token_id": 0,
     "attn_implementation": "eager",
 }
 
@@ -36,9 +37,10 @@ def same(config: Config) -> Config:
 
 @dataclass(frozen=True)
 class Recipe:
-    """`model` is a class of transformers, its config `BASE` with `config` over it (None: without
+    """`model` is a class of transformers, its config `BASE` with `config` over it (ABSENT: without
     that key). `edit` changes the saved config.json, which the converter reads; with `hparams` it
-    gets the result as it is, without transformers' reading of it.
+    gets the result as it is, without transformers' reading of it. `around` is the config of a class
+    that sees too: what is said above is then its text_config.
 
     `peaked` multiplies parameters by a part of their names, so that attention looks at few tokens;
     `convert` is what the converter is given besides, `beside` holds JSON files for the model's
@@ -54,12 +56,13 @@ class Recipe:
     beside: Mapping[str, Any] = field(default_factory=dict)
     encodes: bool = False
     seed: int = 1
+    around: Mapping[str, Any] | None = None
 
     @property
     def settings(self) -> Config:
         """All of the config."""
         whole = {**BASE, **self.config}
-        return {key: value for key, value in whole.items() if value is not None}
+        return {key: value for key, value in whole.items() if value is not ABSENT}
 
 
 PROJECTIONS = {"q_proj": 3.0, "k_proj": 3.0}

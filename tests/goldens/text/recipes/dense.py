@@ -1,7 +1,11 @@
 """Attention and a feed-forward in every layer."""
 
-from tests.goldens.text.recipe import NORMS, Recipe
+from tests.goldens.text.recipe import ABSENT, NORMS, Config, Recipe
 
+NO_HEAD_DIM = {"hidden_size": 64, "head_dim": ABSENT}
+"""Where heads are as wide as the embedding divided by their number."""
+WINDOWED = {"num_hidden_layers": 4, "sliding_window": 8}
+HALF = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
 LLAMA3 = {
     "rope_type": "llama3",
     "rope_theta": 1e4,
@@ -10,9 +14,154 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
 }
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 1e4,
+    "factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+FULL_YARN = {
+    "full_attention": YARN,
+    "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+}
+MINISTRAL = {
+    **YARN,
+    "beta_fast": 1.0,
+    "beta_slow": 0.25,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "llama_4_scaling_beta": 0.1,
+}
+LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 1e4,
+    "short_factor": [1.0, 1.25, 1.5, 2.0],
+    "long_factor": [1.0, 2.0, 4.0, 8.0],
+    "factor": 8.0,
+    "original_max_position_embeddings": 64,
+    "partial_rotary_factor": 0.5,
+}
+PHI3 = {**NO_HEAD_DIM, "sliding_window": 8, "original_max_position_embeddings": 64}
+PEAKED_QKV = {"qkv_proj": 2.0}
+GEMMA_NORMS = {"q_norm": 4.0, "k_norm": 4.0}
+"""Weights to which 1 is added."""
+
+
+def with_rotary_pct(config: Config) -> Config:
+    """What the converter of Command R7B asks for."""
+    return {**config, "rotary_pct": 1.0}
+
 
 RECIPES = {
     "llama": Recipe("LlamaForCausalLM", {"attention_bias": True, "rope_parameters": LLAMA3}),
-    "qwen2": Recipe("Qwen2ForCausalLM", {"hidden_size": 64, "head_dim": None}),
+    "llama-fused": Recipe("LlamaForCausalLM", convert={"fuse_qkv": True}),
+    "qwen2": Recipe("Qwen2ForCausalLM", NO_HEAD_DIM),
     "qwen3": Recipe("Qwen3ForCausalLM", peaked=NORMS),
+    "gemma": Recipe("GemmaForCausalLM", {"tie_word_embeddings": True}),
+    "gemma2": Recipe(
+        "Gemma2ForCausalLM",
+        {
+            **WINDOWED,
+            "tie_word_embeddings": True,
+            "query_pre_attn_scalar": 16,
+            "attn_logit_softcapping": 8.0,
+            "final_logit_softcapping": 3.0,
+        },
+    ),
+    "phi3": Recipe("Phi3ForCausalLM", {**PHI3, "rope_parameters": LONGROPE}, peaked=PEAKED_QKV),
+    "phi3-short": Recipe(
+        "Phi3ForCausalLM",
+        {
+            **PHI3,
+            "rope_parameters": {
+                **LONGROPE,
+                "factor": 2.0,
+                "original_max_position_embeddings": 256,
+            },
+            "original_max_position_embeddings": 256,
+        },
+        peaked=PEAKED_QKV,
+    ),
+    "mistral3": Recipe("Ministral3ForCausalLM", {"rope_parameters": MINISTRAL}),
+    "olmo2": Recipe("Olmo2ForCausalLM", NO_HEAD_DIM, peaked=NORMS),
+    "olmo3": Recipe(
+        "Olmo3ForCausalLM", {**NO_HEAD_DIM, **WINDOWED, "rope_parameters": FULL_YARN}, peaked=NORMS
+    ),
+    "smollm3": Recipe("SmolLM3ForCausalLM", {**NO_HEAD_DIM, "num_hidden_layers": 4}),
+    "granite": Recipe(
+        "GraniteForCausalLM",
+        {
+            **NO_HEAD_DIM,
+            "embedding_multiplier": 3.0,
+            "residual_multiplier": 0.4,
+            "attention_multiplier": 0.375,
+            "logits_scaling": 2.0,
+        },
+    ),
+    "seed_oss": Recipe("SeedOssForCausalLM", {"attention_bias": True}),
+    "exaone4": Recipe(
+        "Exaone4ForCausalLM",
+        {**NO_HEAD_DIM, **WINDOWED, "sliding_window_pattern": 4, "rope_parameters": LLAMA3},
+        peaked=NORMS,
+    ),
+    "exaone4-full": Recipe(
+        "Exaone4ForCausalLM", {**NO_HEAD_DIM, "sliding_window": None}, peaked=NORMS
+    ),
+    "glm4": Recipe("Glm4ForCausalLM", {"attention_bias": True, "rope_parameters": HALF}),
+    "cohere2": Recipe(
+        "Cohere2ForCausalLM",
+        {**NO_HEAD_DIM, **WINDOWED, "logit_scale": 0.5, "tie_word_embeddings": True},
+        edit=with_rotary_pct,
+    ),
+    "command-r": Recipe(
+        "CohereForCausalLM",
+        {**NO_HEAD_DIM, "logit_scale": 0.5, "tie_word_embeddings": True, "use_qk_norm": True},
+        peaked=NORMS,
+    ),
+    "starcoder2": Recipe(
+        "Starcoder2ForCausalLM", {**NO_HEAD_DIM, "sliding_window": None, "use_bias": True}
+    ),
+    "phi2": Recipe(
+        "PhiForCausalLM",
+        {
+            **NO_HEAD_DIM,
+            "intermediate_size": 256,
+            "num_key_value_heads": 4,
+            "rope_parameters": HALF,
+        },
+    ),
+    "stablelm": Recipe(
+        "StableLmForCausalLM", {**NO_HEAD_DIM, "use_qkv_bias": True, "rope_parameters": HALF}
+    ),
+    "stablelm-parallel": Recipe(
+        "StableLmForCausalLM",
+        {**NO_HEAD_DIM, "use_parallel_residual": True, "rope_parameters": HALF},
+    ),
+    "muse-glimmer": Recipe(
+        "MuseGlimmerForConditionalGeneration",
+        {**WINDOWED, "final_logit_softcapping": 2.0, "output_multiplier": 0.5},
+        around={
+            "vision_config": {
+                "hidden_size": 32,
+                "intermediate_size": 32,
+                "num_hidden_layers": 1,
+                "num_attention_heads": 2,
+            },
+            "out_hidden_size": 128,
+            "projector_hidden_size": 32,
+            "image_token_id": 0,
+            "video_token_id": 1,
+        },
+    ),
+    "gemma3": Recipe(
+        "Gemma3ForCausalLM",
+        {
+            "num_hidden_layers": 7,
+            "sliding_window": 8,
+            "query_pre_attn_scalar": 16,
+            "tie_word_embeddings": True,
+            "final_logit_softcapping": 3.0,
+        },
+        peaked=NORMS,
+    ),
 }

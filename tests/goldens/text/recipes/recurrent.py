@@ -1,6 +1,6 @@
 """Layers that carry a state from token to token, with attention between them or without."""
 
-from tests.goldens.text.recipe import Config, Recipe
+from tests.goldens.text.recipe import ABSENT, Config, Recipe
 
 SLOW = {"dt_bias": -3.0}
 """Decays so small that a state still knows what was a chunk ago."""
@@ -37,7 +37,7 @@ FALCON = {
     "lm_head_multiplier": 0.5,
 }
 NEMOTRON = {
-    "num_hidden_layers": None,
+    "num_hidden_layers": ABSENT,
     "layers_block_type": ["linear_attention", "mlp", "full_attention", "mlp", "linear_attention"],
     "mamba_num_heads": 8,
     "mamba_head_dim": 8,
@@ -81,7 +81,7 @@ RECIPES = {
         {
             "layer_types": ["conv", "full_attention", "conv"],
             "block_auto_adjust_ff_dim": False,
-            "head_dim": None,
+            "head_dim": ABSENT,
         },
         peaked={"q_layernorm": 2.0, "k_layernorm": 2.0},
     ),
@@ -107,7 +107,7 @@ RECIPES = {
             **EXPERTS,
             "layer_types": ["conv", "full_attention", "conv"],
             "num_dense_layers": 1,
-            "head_dim": None,
+            "head_dim": ABSENT,
             "tie_word_embeddings": True,
         },
         peaked={"q_layernorm": 2.0, "k_layernorm": 2.0},

@@ -1,0 +1,54 @@
+"""EXAONE 4: norms behind attention and feed-forward, and of queries and keys per head.
+
+LG AI Research 2025; tensor names and keys by the GGUF spec. Where layers are windowed (32B), the
+others know no positions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated
+
+from engine.layers.attention import NormedAttention
+from engine.layers.blocks import PostNormBlock
+from engine.layers.feed_forward import FeedForward
+from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.rope import RopeParams
+from engine.models.constants import Constant
+from engine.models.text.llama import FACTORS
+from engine.models.windowed import WindowedDecoder, WindowedParams
+from engine.weights.bind import Name
+from engine.weights.params import Range
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params(WindowedParams):
+    """Hyperparameters by their GGUF keys."""
+
+    every = 4
+
+    def constants(self) -> Sequence[Constant]:
+        return [Constant(FACTORS, (self.rope_dim // 2,), Range(1e-6, 3e38))]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The whole model's tensors."""
+
+    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
+    blocks: Annotated[list[PostNormBlock[NormedAttention, FeedForward]], Name("blk")]
+    norm: Annotated[RMSNorm, Name("output_norm")]
+    output: Annotated[Linear, Name("output", alt="token_embd")]
+
+
+class Model(WindowedDecoder[Params, Weights]):
+    """Layers differ in what they see and whether they turn."""
+
+    @cached_property
+    def turned(self) -> RopeParams:
+        """By factors where the file has them."""
+        factors = self.constants.get(FACTORS)
+        return self.params.rope(True, None if factors is None else tuple(factors.tolist()))
+
+    def rope(self, i: int) -> RopeParams | None:
+        return None if self.params.window and not self.params.is_windowed(i) else self.turned

@@ -1,0 +1,65 @@
+"""Phi-3, 3.5 and 4: Llama with joint projections, a window in all layers, and LongRoPE.
+
+Microsoft 2024; keys and names by the GGUF spec. LongRoPE (Ding et al. 2024) has factors for texts
+up to the original context, and others for longer ones. Which, the length of the context decides:
+keys in the cache cannot change in the middle of a text.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated
+
+from engine.layers.attention import SelfAttention
+from engine.layers.blocks import PreNormBlock
+from engine.layers.feed_forward import FusedFeedForward
+from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.rope import RopeParams
+from engine.models.constants import Constant
+from engine.models.decoder import SCALINGS
+from engine.models.windowed import WindowedDecoder, WindowedParams
+from engine.weights.bind import Name
+from engine.weights.params import Meta, OneOf, Range
+
+SHORT, LONG = "rope_factors_short.weight", "rope_factors_long.weight"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params(WindowedParams):
+    """Hyperparameters by their GGUF keys; `magnitude` multiplies cosines and sines."""
+
+    rope_scaling: Annotated[
+        str, Meta("rope.scaling.type", OneOf((*SCALINGS.words, "longrope")))
+    ] = "linear"
+    magnitude: Annotated[float, Meta("rope.scaling.attn_factor", Range(1e-3, 1e3))] = 1.0
+
+    def constants(self) -> Sequence[Constant]:
+        shape = (self.rope_dim // 2,)
+        return [Constant(name, shape, Range(1e-6, 3e38)) for name in (SHORT, LONG)]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The whole model's tensors."""
+
+    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
+    blocks: Annotated[list[PreNormBlock[SelfAttention, FusedFeedForward]], Name("blk")]
+    norm: Annotated[RMSNorm, Name("output_norm")]
+    output: Annotated[Linear, Name("output", alt="token_embd")]
+
+
+class Model(WindowedDecoder[Params, Weights]):
+    """All layers are alike."""
+
+    @cached_property
+    def turned(self) -> RopeParams:
+        """By the factors for the context's length where the file has them."""
+        params = self.params
+        is_long = self.n_ctx > (params.rope_original or params.n_ctx_train)
+        factors = self.constants.get(LONG if is_long else SHORT)
+        if factors is None:
+            return params.rope(neox=True)
+        return params.rope(True, tuple(factors.tolist()), params.magnitude)
+
+    def rope(self, i: int) -> RopeParams:
+        return self.turned
