@@ -35,7 +35,12 @@ INTEGERS = [0, 1, 7, 1 << 31, 1 << 63, (1 << 64) - 1, -1, -(1 << 31)]
 FLOATS = [0.0, 1.0, 4.5399929762484854e-05, -4.0, 5e-324, 1e308, nan, inf, -inf]
 WORDS = ["", "longrope", "y" * 70_000]
 READABLE = [fmt for fmt in FORMATS.values() if fmt not in UNREADABLE]
-KINDS = {int: ValueType.INT64, float: ValueType.FLOAT64, str: ValueType.STRING}
+KINDS = {
+    bool: ValueType.BOOL,
+    int: ValueType.INT64,
+    float: ValueType.FLOAT64,
+    str: ValueType.STRING,
+}
 
 
 def keys(architecture: str) -> Iterator[tuple[type, Meta]]:
@@ -54,6 +59,8 @@ def keys(architecture: str) -> Iterator[tuple[type, Meta]]:
 def values(kind: type, meta: Meta) -> list[object]:
     if isinstance(meta.allowed, OneOf):
         return [*WORDS, *meta.allowed.words]
+    if kind is bool:
+        return [False, True]
     return [*(INTEGERS if kind is int else FLOATS), kind(meta.allowed.low), kind(meta.allowed.high)]
 
 

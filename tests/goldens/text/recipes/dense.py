@@ -105,7 +105,9 @@ RECIPES = {
         peaked=NORMS,
     ),
     "exaone4-full": Recipe(
-        "Exaone4ForCausalLM", {**NO_HEAD_DIM, "sliding_window": None}, peaked=NORMS
+        "Exaone4ForCausalLM",
+        {**NO_HEAD_DIM, "sliding_window": None, "layer_types": ["full_attention"] * 3},
+        peaked=NORMS,
     ),
     "glm4": Recipe("Glm4ForCausalLM", {"attention_bias": True, "rope_parameters": HALF}),
     "cohere2": Recipe(
