@@ -133,7 +133,8 @@ class Experts:
     def routed(self, x: Tensor, seen: Tensor, i: int, spec: BlockSpec) -> Tensor:
         """What the chosen make of x [E, T]; the router looks at `seen` [E, T]."""
         route = spec.route
-        assert route is not None, f"layer {i} has experts and no route"
+        if route is None:
+            raise ShapeError("experts", f"layer {i} has some, and expert_count is 0")
         logits = self._logits(seen, i, route)
         groups = (route.groups, route.groups_used)
         ids = ops.route(logits, route.used, route.score, self.bias, *groups)

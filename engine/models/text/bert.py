@@ -47,8 +47,10 @@ class Model(TextEncoder[Params, Weights]):
 
     gated = GELU_ERF
 
-    def __init__(self, params: Params, weights: Weights, constants: Mapping[str, Values]) -> None:
-        super().__init__(params, weights, constants)
+    def __init__(
+        self, params: Params, weights: Weights, constants: Mapping[str, Values], n_ctx: int
+    ) -> None:
+        super().__init__(params, weights, constants, n_ctx)
         learned = weights.positions.weight.shape
         if learned[1] < params.n_ctx_train:
             what = f"a row for each of {params.n_ctx_train} positions"

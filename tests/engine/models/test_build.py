@@ -11,6 +11,7 @@ from engine.gguf import open_gguf
 from engine.graph.op import Op
 from engine.models.build import build_model, find, supported
 from engine.weights.load import matmul_only
+from tests.engine.models.text.encoders import ENCODERS
 from tests.engine.models.text.rows import ROW_ARCHITECTURES
 from tests.goldens.tiny import ARCHITECTURES, write_tiny
 from tests.goldens.vision.families import TEXTS
@@ -71,8 +72,10 @@ def test_a_wrong_shape_is_one_line(tmp_path: Path) -> None:
 
 
 def test_unknown_architecture_lists_what_there_is() -> None:
-    assert set(supported()) == {*ARCHITECTURES, *TEXTS, *ROW_ARCHITECTURES}  # each has its tests
-    with pytest.raises(UnsupportedModel, match=r"mamba.*gemma3.*llama"):
-        find("mamba")
+    encoders = {row.architecture for row in ENCODERS}
+    tested = {*ARCHITECTURES, *TEXTS, *ROW_ARCHITECTURES, *encoders}
+    assert set(supported()) == tested
+    with pytest.raises(UnsupportedModel, match=r"jamba.*gemma3.*llama"):
+        find("jamba")
     with pytest.raises(UnsupportedModel):
         find("build")

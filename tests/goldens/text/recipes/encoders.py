@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from tests.goldens.text.recipe import NORMS, Config, Recipe, V
+from tests.goldens.text.recipe import ABSENT, NORMS, Config, Recipe, V
 
-HEADS = {"num_key_value_heads": None, "head_dim": None, "tie_word_embeddings": None}
+HEADS = dict.fromkeys(("num_key_value_heads", "head_dim", "tie_word_embeddings"), ABSENT)
 ENCODER = partial(Recipe, encodes=True)
 
 
