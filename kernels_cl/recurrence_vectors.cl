@@ -43,7 +43,7 @@ __kernel TEAM_SIZE void recurrence(RECURRENCE) {
       }
       const __global float *q = q_of(&all, head, t), *k = k_of(&all, head, t);
       const __global float *v = v_of(&all, head, t) + column;
-      float decay = decay_of(&all, head, t), step = step_of(&all, head, t), scale = 1.0f;
+      float step = step_of(&all, head, t), decay = decay_of(&all, head, t, step), scale = 1.0f;
 #ifdef DELTA
       float unit = 1.0f / sqrt(squares(k) + all.eps);
       scale = 1.0f / sqrt(KEY * (squares(q) + all.eps));

@@ -186,18 +186,27 @@ class LoweredCausalConv(CausalConv):
 
 @dataclass(frozen=True)
 class LoweredDeltaNet(DeltaNet):
-    """The delta rule, `to` and `kept` as above."""
+    """The delta rule, `to` and `kept` as above. With `dt` and `a`, f32 [Hv] each, heads decay by
+    softplus(g + dt) a and step by the sigmoid of beta.
+    """
 
     to: Tensor | None = None
     kept: Tensor | None = None
+    dt: Tensor | None = None
+    a: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class LoweredSsmScan(SsmScan):
-    """A selective scan, `to` and `kept` as above."""
+    """A selective scan, `to` and `kept` as above. With `dt` f32 [H] steps of time are
+    softplus(delta + dt), at least `least`.
+    """
 
     to: Tensor | None = None
     kept: Tensor | None = None
+    dt: Tensor | None = None
+    _: KW_ONLY
+    least: float = 0.0
 
 
 @dataclass(frozen=True)

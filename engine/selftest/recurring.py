@@ -11,7 +11,7 @@ from engine.graph.tensor import Role, Tensor
 from engine.selftest.case import Case, bound, dims
 from engine.selftest.operands import Operands
 
-STATE_MOST = 1e-10
+STATE_MOST, GATED_MOST = 1e-10, 1e-9
 SLOTS = 3
 STEPS = ((1, 1), (7, 5), (70, 70))
 """Tokens, and how many of them are real."""
@@ -47,6 +47,14 @@ def recurring() -> Iterator[Case]:
             yield from _both(
                 "ssm_scan", f"channels {dims(heads, size, tokens)} {label}", scan, quick
             )
+        for sizes in HEADS[1:3]:
+            gated = bound(_gated, sizes=sizes, step=step)
+            name = f"gated {dims(*sizes, tokens)} {label}"
+            yield Case("delta_net", name, gated, GATED_MOST, quick)
+        for least in (0.0, 0.3):
+            stepped = bound(_stepped, sizes=SCANS[0], step=step, least=least)
+            name = f"stepped {dims(*SCANS[0], tokens)} {label}{' bounded' * bool(least)}"
+            yield Case("ssm_scan", name, stepped, GATED_MOST, quick)
     for name, (decay, spread) in HARD.items():
         hard = bound(
             _delta, sizes=HEADS[1], tiled=False, step=(200, 200, True), decay=decay, spread=spread
@@ -130,6 +138,32 @@ def _delta(
     beta = o.put(F32, o.rng.uniform(0.1, 1.0, (tokens, heads)))
     state = _state(o, dim * key * heads, step)
     return ops.delta_net(q, k, v, g, beta, *state, eps=1e-6, tiled=tiled)
+
+
+def _gated(o: Operands, sizes: tuple[int, int, int, int], step: tuple[int, int, bool]) -> Tensor:
+    """With decays and steps as products leave them."""
+    dim, key, heads, key_heads = sizes
+    tokens = step[0]
+    q, k, v = _parts(o, tokens, (key, key_heads), (key, key_heads), (dim, heads))
+    alpha, beta, dt = o.make(F32, heads, tokens), o.make(F32, heads, tokens), o.make(F32, heads)
+    a = o.put(F32, -o.rng.uniform(0.05, 1.0, heads))
+    g = ops.mul(ops.softplus(ops.add(alpha, dt)), a)
+    state = _state(o, dim * key * heads, step)
+    return ops.delta_net(q, k, v, g, ops.sigmoid(beta), *state, eps=1e-6, tiled=True)
+
+
+def _stepped(
+    o: Operands, sizes: tuple[int, int, int, int], step: tuple[int, int, bool], least: float
+) -> Tensor:
+    """With steps of time as a product leaves them, beside what else it made."""
+    dim, size, heads, groups = sizes
+    x, b, c, delta = _parts(o, step[0], (dim, heads), (size, groups), (size, groups), (heads, 1))
+    rows = delta.view(0, (heads, step[0]), delta.strides[2:3])
+    steps = ops.softplus(ops.add(rows, o.make(F32, heads)))
+    steps = ops.clamp(steps, least, float("inf")) if least else steps
+    a = o.put(F32, -o.rng.uniform(0.05, 1.0, (heads, 1)))
+    state = _state(o, dim * size * heads, step)
+    return ops.ssm_scan(x, steps, b, c, a, o.make(F32, heads), *state)
 
 
 def _scan(o: Operands, sizes: tuple[int, int, int, int], step: tuple[int, int, bool]) -> Tensor:

@@ -10,6 +10,9 @@
 //   q, k [KEY, key heads, T]   v [DIM, heads, T]   step, g [heads, T]   a, d [heads]
 //   state [DIM KEY heads, slots]   out [DIM heads, T + KEY]: o, zeros from n on, then the new state
 //
+// With `dt` [heads] numbers come as products left them: steps of ssm_scan are softplus(step + dt), at
+// least `least`; delta_net's are sigmoid(step), and its g softplus(g + dt) a.
+//
 // `at` has the row of the state that is read, -1 for zeros, and n, the number of real tokens. With
 // `has_to` the new state goes into row `to` of `kept` instead.
 
@@ -25,18 +28,19 @@
       const __global char *q_buf, long q_off, const __global char *k_buf, long k_off,             \
       const __global char *v_buf, long v_off, const __global char *step_buf, long step_off,       \
       const __global char *g_buf, long g_off, const __global char *a_buf, long a_off,             \
-      const __global char *d_buf, long d_off, const __global char *state_buf, long state_off,     \
+      const __global char *d_buf, long d_off, const __global char *dt_buf, long dt_off,           \
+      const __global char *state_buf, long state_off,                                             \
       const __global char *at_buf, long at_off, const __global char *to_buf, long to_off,         \
       int heads, int key_heads, int tokens, long q1, long q2, long k1, long k2, long v1, long v2, \
       long step0, long step1, long g0, long g1, long state1, long kept1, int tiled, int has_d,    \
-      int has_to, float eps
+      int has_dt, int has_to, float eps, float least
 
 typedef struct {
   __global char *out, *kept;
-  const __global char *q, *k, *v, *step, *g, *a, *d, *state;
-  int heads, key_heads, slot, n, tiled, has_d;
+  const __global char *q, *k, *v, *step, *g, *a, *d, *dt, *state;
+  int heads, key_heads, slot, n, tiled, has_d, has_dt;
   long q1, q2, k1, k2, v1, v2, step0, step1, g0, g1;
-  float eps;
+  float eps, least;
 } Heads;
 
 #define HEADS_GIVEN                                                                               \
@@ -45,11 +49,11 @@ typedef struct {
         has_to ? kept_buf + kept_off + *(const __global int *)(to_buf + to_off) * kept1           \
                : out_buf + out_off + (long)tokens * heads * DIM * 4,                              \
         q_buf + q_off, k_buf + k_off, v_buf + v_off, step_buf + step_off, g_buf + g_off,          \
-        a_buf + a_off, d_buf + d_off,                                                             \
+        a_buf + a_off, d_buf + d_off, dt_buf + dt_off,                                            \
         state_buf + state_off + *(const __global int *)(at_buf + at_off) * state1, heads,         \
         key_heads, *(const __global int *)(at_buf + at_off),                                      \
-        *(const __global int *)(at_buf + at_off + 4), tiled, has_d, q1, q2, k1, k2, v1, v2, step0, \
-        step1, g0, g1, eps                                                                        \
+        *(const __global int *)(at_buf + at_off + 4), tiled, has_d, has_dt, q1, q2, k1, k2, v1,   \
+        v2, step0, step1, g0, g1, eps, least                                                      \
   }
 
 static int key_head(const Heads *all, int head) {
@@ -73,14 +77,25 @@ static const __global float *state_of(const Heads *all, int head) {
 static __global float *kept_of(const Heads *all, int head) {
   return (__global float *)all->kept + (long)head * DIM * KEY;
 }
+// Above 0, from any number.
+static float softened(float x) { return x > 20.0f ? x : log1p(exp(x)); }
+
 static float step_of(const Heads *all, int head, int t) {
-  return load_f32(all->step + head * all->step0 + t * all->step1);
-}
-static float decay_of(const Heads *all, int head, int t) {
+  float step = load_f32(all->step + head * all->step0 + t * all->step1);
+  if (!all->has_dt) return step;
 #ifdef DELTA
-  return exp(load_f32(all->g + head * all->g0 + t * all->g1));
+  return 1.0f / (1.0f + exp(-step));
 #else
-  return exp(step_of(all, head, t) * load_f32(all->a + head * 4));
+  return fmax(softened(step + load_f32(all->dt + head * 4)), all->least);
+#endif
+}
+static float decay_of(const Heads *all, int head, int t, float step) {
+#ifdef DELTA
+  float g = load_f32(all->g + head * all->g0 + t * all->g1);
+  if (!all->has_dt) return exp(g);
+  return exp(softened(g + load_f32(all->dt + head * 4)) * load_f32(all->a + head * 4));
+#else
+  return exp(step * load_f32(all->a + head * 4));
 #endif
 }
 static float skip_of(const Heads *all, int head) {

@@ -88,3 +88,21 @@ def test_padding_is_not_read(either: OpenCLBackend, op: Op) -> None:
     (got,) = run_all(either, [packed], o.values)
     assert np.array_equal(got, want)
     assert not got.reshape(-1, packed.shape[0])[REAL:TOKENS].any()
+
+
+def test_decays_and_steps_are_made_on_the_way(backend: OpenCLBackend) -> None:
+    """What products give goes in; what bounds steps from above, or is no row, stays outside."""
+    o = Operands()
+    cache, at = o.make(F32, 8 * 8 * 4, SLOTS, role=Role.CACHE), o.put(I32, np.array([-1, REAL]))
+    q, k, v = (o.make(F32, 8, heads, TOKENS) for heads in (2, 2, 4))
+    alpha, beta = o.make(F32, 4, TOKENS), ops.sigmoid(o.make(F32, 4, TOKENS))
+    for dt, a in ((o.make(F32, 4), o.make(F32, 4)), (o.make(F32, 1), o.make(F32, 4))):
+        g = ops.mul(ops.softplus(ops.add(alpha, dt)), a)
+        rule = ops.delta_net(q, k, v, g, beta, cache, at, eps=1e-6, tiled=True)
+        alone = dt.nelements == 4
+        assert (lowered_ops(backend, [rule], [rule]) == [Op.DELTA_NET]) == alone
+    x, b = o.make(F32, 8, 4, TOKENS), o.make(F32, 8, 1, TOKENS)
+    for most in (float("inf"), 1.0):
+        steps = ops.clamp(ops.softplus(ops.add(alpha, o.make(F32, 4))), 0.1, most)
+        made = ops.ssm_scan(x, steps, b, b, o.make(F32, 1, 4), None, cache, at)
+        assert (lowered_ops(backend, [made], [made]) == [Op.SSM_SCAN]) == (most > 1)

@@ -68,7 +68,7 @@ class GatedDeltaNet(Generic[G]):
         assert state is not None
         n = x.shape[1]
         qkv = self.qkv(x, "linear_attn_qkv_mixed", i)
-        z = self.gate(x, "z", i).reshape(spec.dim, spec.heads, n)
+        z = self.gate(x, "z", i)
         mixed = self.conv(qkv, i, p, True, "conv_output_silu")
         keys, values = spec.size * spec.groups, spec.dim * spec.heads
         parts = ops.chunk_sections(mixed, 0, (keys, keys, values))
@@ -77,8 +77,8 @@ class GatedDeltaNet(Generic[G]):
         v = heads_of(parts[2], spec.dim)
         made = ops.delta_net(q, k, v, g, beta, state, p.state_at, eps=LENGTH_EPS, tiled=spec.tiled)
         o = p.carry(made, state).named("attn_output", i).reshape(spec.dim, spec.heads, n)
-        gated = ops.silu(z, self.norm(o, block.eps, "attn_output_normed", i))
-        gated = gated.named("final_output", i).reshape(values, n)
+        normed = self.norm(o, block.eps, "attn_output_normed", i).reshape(values, n)
+        gated = ops.silu(z, normed).named("final_output", i)
         return self.out(gated, "linear_attn_out", i)
 
     def _rates(self, x: Tensor, i: int, groups: int) -> tuple[Tensor, Tensor]:

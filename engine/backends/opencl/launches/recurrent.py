@@ -83,9 +83,11 @@ def supports_delta_net(node: Tensor, type_of: TypeOf) -> bool:
 def delta_net(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """An item, or a group of lanes, some columns of a head's state."""
     given = LoweredDeltaNet.of(node)
-    numbers = {**ints(tiled=given.tiled, has_d=False, has_to=given.to is not None)}
-    sources = (given.q, given.k, given.v, given.beta, given.g, None, None)
-    return [_recurrence(node, given, sources, {**numbers, **floats(eps=given.eps)}, traits)]
+    has_dt, has_to = given.dt is not None, given.to is not None
+    numbers = {**ints(tiled=given.tiled, has_d=False, has_dt=has_dt, has_to=has_to)}
+    numbers = {**numbers, **floats(eps=given.eps, least=0.0)}
+    sources = (given.q, given.k, given.v, given.beta, given.g, given.a, None)
+    return [_recurrence(node, given, sources, numbers, traits)]
 
 
 def supports_ssm_scan(node: Tensor, type_of: TypeOf) -> bool:
@@ -103,8 +105,9 @@ def ssm_scan(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[La
     given = LoweredSsmScan.of(node)
     if given.a.shape[0] > 1:
         return [_channels(node, given, traits)]
-    has_d, has_to = given.d is not None, given.to is not None
-    numbers = {**ints(tiled=False, has_d=has_d, has_to=has_to), **floats(eps=0.0)}
+    has_d, has_dt, has_to = (t is not None for t in (given.d, given.dt, given.to))
+    numbers = {**ints(tiled=False, has_d=has_d, has_dt=has_dt, has_to=has_to)}
+    numbers = {**numbers, **floats(eps=0.0, least=given.least)}
     sources = (given.c, given.b, given.x, given.delta, None, given.a, given.d)
     return [_recurrence(node, given, sources, numbers, traits)]
 
@@ -127,6 +130,7 @@ def _recurrence(
         "g": g,
         "a": a,
         "d": d,
+        "dt": given.dt,
         "state": given.state,
         "at": given.at,
         "to": given.to,

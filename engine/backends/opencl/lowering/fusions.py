@@ -1,6 +1,5 @@
 """The patterns of fuse.py: each looks at the node at one place and says what could become one."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from engine.backends.opencl.launches.activation_quantize import (
@@ -14,15 +13,12 @@ from engine.backends.opencl.launches.rope_store import supports_rope_store
 from engine.backends.opencl.lowering.expert_fusions import EXPERT_PATTERNS
 from engine.backends.opencl.lowering.helpers import in_place_of, result
 from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern, PlacedNode
+from engine.backends.opencl.lowering.state_fusions import STATE_PATTERNS
 from engine.backends.opencl.tiles.schemes import TILE
-from engine.gguf.formats import F32, I32
 from engine.graph.lowered import (
     ActivationQuantize,
     AttentionMerge,
     LoweredAttention,
-    LoweredCausalConv,
-    LoweredDeltaNet,
-    LoweredSsmScan,
     MatmulAdd,
     MatmulGated,
     MatmulTiled,
@@ -37,13 +33,6 @@ from engine.graph.ops.norm import RmsNorm
 from engine.graph.ops.rope import Rope
 from engine.graph.ops.rows import SetRows
 from engine.graph.tensor import Tensor
-
-RECURRENT: Mapping[Op, type[LoweredCausalConv | LoweredDeltaNet | LoweredSsmScan]] = {
-    Op.CAUSAL_CONV: LoweredCausalConv,
-    Op.DELTA_NET: LoweredDeltaNet,
-    Op.SSM_SCAN: LoweredSsmScan,
-}
-"""What carries a state from token to token."""
 
 
 def norm_add(nodes: NodeList, i: int) -> Fusion | None:
@@ -186,25 +175,6 @@ def attention_quantize(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion((made.place, i), in_place_of(made.node, made.node.op, fused))
 
 
-def state_store(nodes: NodeList, i: int) -> Fusion | None:
-    """What carries a state, and the write of the new one, its last columns, into a slot."""
-    if nodes[i].op is not Op.SET_ROWS:
-        return None
-    store = SetRows.of(nodes[i])
-    tail = store.values
-    for op, kind in RECURRENT.items():
-        made = nodes.writer(kind, tail, i, op)
-        if made is None or made.given.kept is not None:
-            continue
-        first = made.node.offset + made.node.nbytes - tail.nbytes
-        whole = tail.shape == (store.target.shape[0], 1, 1, 1) and tail.offset == first
-        plain = store.target.fmt is F32 and store.ids.fmt is I32 and tail.is_contiguous
-        if whole and plain and not nodes.reads_behind(made.node, first, i):
-            given = replace(made.given, to=store.ids, kept=result(nodes[i]))
-            return Fusion((made.place, i), in_place_of(made.node, op, given))
-    return None
-
-
 def matmul_add(nodes: NodeList, i: int) -> Fusion | None:
     """A product of a tiled weight, and the sum of its result and a residual or a bias."""
     node = nodes[i]
@@ -259,7 +229,7 @@ PATTERNS: tuple[Pattern, ...] = (
     activation_quantize,
     rope_store,
     attention_quantize,
-    state_store,
+    *STATE_PATTERNS,
     *EXPERT_PATTERNS,
     matmul_add,
     matmul_gated,

@@ -1,0 +1,108 @@
+"""Patterns of fuse.py around what carries a state from token to token."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from engine.backends.opencl.lowering.helpers import in_place_of, result
+from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern, PlacedNode
+from engine.gguf.formats import F32, I32
+from engine.graph.lowered import LoweredCausalConv, LoweredDeltaNet, LoweredSsmScan
+from engine.graph.node import Unary
+from engine.graph.op import Op
+from engine.graph.ops.activation import Gated
+from engine.graph.ops.arithmetic import Binary, Clamp
+from engine.graph.ops.rows import SetRows
+from engine.graph.tensor import Tensor
+
+RECURRENT: Mapping[Op, type[LoweredCausalConv | LoweredDeltaNet | LoweredSsmScan]] = {
+    Op.CAUSAL_CONV: LoweredCausalConv,
+    Op.DELTA_NET: LoweredDeltaNet,
+    Op.SSM_SCAN: LoweredSsmScan,
+}
+"""What carries a state from token to token."""
+
+
+def state_store(nodes: NodeList, i: int) -> Fusion | None:
+    """Such a node, and the write of the new state, its last columns, into a slot."""
+    if nodes[i].op is not Op.SET_ROWS:
+        return None
+    store = SetRows.of(nodes[i])
+    tail = store.values
+    for op, kind in RECURRENT.items():
+        made = nodes.writer(kind, tail, i, op)
+        if made is None or made.given.kept is not None:
+            continue
+        first = made.node.offset + made.node.nbytes - tail.nbytes
+        whole = tail.shape == (store.target.shape[0], 1, 1, 1) and tail.offset == first
+        plain = store.target.fmt is F32 and store.ids.fmt is I32 and tail.is_contiguous
+        if whole and plain and not nodes.reads_behind(made.node, first, i):
+            given = replace(made.given, to=store.ids, kept=result(nodes[i]))
+            return Fusion((made.place, i), in_place_of(made.node, op, given))
+    return None
+
+
+def scan_steps(nodes: NodeList, i: int) -> Fusion | None:
+    """A scan whose steps of time are softplus of a product and a bias, maybe bounded below."""
+    if nodes[i].op is not Op.SSM_SCAN:
+        return None
+    given = LoweredSsmScan.of(nodes[i])
+    if given.dt is not None or given.a.shape[0] > 1:
+        return None
+    bound = nodes.maker(Clamp, given.delta, i, Op.CLAMP)
+    if bound is not None and bound.given.high != float("inf"):
+        return None
+    softened = _softened(nodes, given.delta if bound is None else bound.given.x, i)
+    if softened is None:
+        return None
+    members, delta, dt = softened
+    least = 0.0 if bound is None else bound.given.low
+    members += (i,) if bound is None else (bound.place, i)
+    fused = replace(given, delta=delta.view(0, given.delta.dims, delta.strides[1:2]), dt=dt)
+    return Fusion(members, in_place_of(nodes[i], Op.SSM_SCAN, replace(fused, least=least)))
+
+
+def delta_gates(nodes: NodeList, i: int) -> Fusion | None:
+    """A delta rule whose heads decay by softplus(product + bias) a, and step by a sigmoid."""
+    if nodes[i].op is not Op.DELTA_NET:
+        return None
+    given = LoweredDeltaNet.of(nodes[i])
+    step = nodes.maker(Gated, given.beta, i, Op.SIGMOID)
+    decay = nodes.maker(Binary, given.g, i, Op.MUL)
+    if given.dt is not None or step is None or decay is None:
+        return None
+    softened, a, beta = _softened(nodes, decay.given.a, i), decay.given.b, step.given.gate
+    if softened is None or not _is_row(a, decay.given.a):
+        return None
+    members, alpha, dt = softened
+    heads, n = given.g.shape[:2]
+    if not (alpha.is_contiguous and beta.is_contiguous):
+        return None
+    fused = replace(
+        given, g=alpha.reshape(heads, n), beta=beta.reshape(heads, n), dt=dt, a=a.reshape(heads)
+    )
+    places = (*members, decay.place, step.place, i)
+    return Fusion(places, in_place_of(nodes[i], Op.DELTA_NET, fused))
+
+
+def _softened(
+    nodes: NodeList, x: Tensor, before: int
+) -> tuple[tuple[int, ...], Tensor, Tensor] | None:
+    """Where softplus(given + dt) was made that is `x`, and both: dt is one for each head."""
+    made = nodes.maker(Unary, x, before, Op.SOFTPLUS)
+    if made is None:
+        return None
+    total: PlacedNode[Binary] | None = nodes.maker(Binary, made.given.x, made.place, Op.ADD)
+    if total is None or not _is_row(total.given.b, total.given.a):
+        return None
+    given, dt = total.given.a, total.given.b
+    return (total.place, made.place), given, dt.reshape(dt.nelements)
+
+
+def _is_row(b: Tensor, a: Tensor) -> bool:
+    """Whether `b` has f32 numbers for the first dimensions of `a`, which tokens follow."""
+    rows = a.shape[0] if a.shape[2] == 1 else a.shape[0] * a.shape[1]
+    plain = a.fmt is F32 and b.fmt is F32 and b.is_contiguous and a.strides[0] == F32.bytes
+    return plain and b.nelements == rows and a.shape[3] == 1
+
+
+STATE_PATTERNS: tuple[Pattern, ...] = (state_store, scan_steps, delta_gates)
