@@ -1,7 +1,7 @@
 """Every kernel passes other vendors' compilers: clang for SPIR-V, AMD and NVIDIA devices.
 
-What passed is kept in pytest's cache under its source, its options and the compiler's version, and
-is not compiled again; `pytest --cache-clear` forgets it.
+What passed is kept beside the kernels that were built, under its source, its options and the
+compiler's version, and is not compiled again.
 """
 
 import os
@@ -16,6 +16,7 @@ from engine.backends.opencl.launches.sizes import BLOCK_WIDTH, ROW_NAMES
 from engine.backends.opencl.source import OPTIONS, families, source
 from engine.backends.opencl.tiles.schemes import SCHEMES
 from engine.gguf.formats import Format
+from engine.settings import cache_folder
 from tests.kernels.blocks import QUANTIZED
 
 ANY = "spir64"  # whatever the device is; the others are GPUs
@@ -56,10 +57,11 @@ def clang() -> tuple[str, str]:
 
 
 @pytest.fixture
-def compiled(clang: tuple[str, str], request: pytest.FixtureRequest) -> Compile:
+def compiled(clang: tuple[str, str]) -> Compile:
     """Compiles a family unless the same source passed before; without an error or a warning."""
     program, version = clang
-    passed = getattr(request.config, "cache", None)
+    passed = cache_folder() / "clang"
+    passed.mkdir(parents=True, exist_ok=True)
 
     def compile(family: str, target: str, *defines: str) -> None:
         words = [
@@ -69,9 +71,9 @@ def compiled(clang: tuple[str, str], request: pytest.FixtureRequest) -> Compile:
             *("-O1", "-S", "-emit-llvm", "-o", "-", "-"),
         ]
         text = source(family)
-        case = sha256(" ".join([family, *words]).encode()).hexdigest()[:16]
+        case = passed / sha256(" ".join([family, *words]).encode()).hexdigest()[:16]
         stamp = sha256(f"{version}\0{text}".encode()).hexdigest()
-        if passed is not None and passed.get(f"clang/{case}", None) == stamp:
+        if case.exists() and case.read_text() == stamp:
             return
         done = subprocess.run(
             [program, *words], input=text, capture_output=True, text=True, timeout=120, check=False
@@ -79,8 +81,7 @@ def compiled(clang: tuple[str, str], request: pytest.FixtureRequest) -> Compile:
         assert done.returncode == 0, done.stderr
         assert not done.stderr
         assert "define" in done.stdout
-        if passed is not None:
-            passed.set(f"clang/{case}", stamp)
+        case.write_text(stamp)
 
     return compile
 
