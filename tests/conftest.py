@@ -1,5 +1,6 @@
 """Fixtures for every test: models, a home of one's own, and a watch for processes left behind."""
 
+import gc
 import os
 import signal
 import time
@@ -30,6 +31,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The smoke tier; tests that want to be alone come last, when nobody has to wait for them."""
     mark_smoke(items)
     items.sort(key=is_alone)
+
+
+def pytest_collection_finish() -> None:
+    """Half a million objects that stay: no search for garbage walks them from now on."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Once more behind a module whose tests have undone that."""
+    if nextitem and nextitem.path != item.path and not gc.get_freeze_count():
+        pytest_collection_finish()
 
 
 @pytest.fixture(scope="session", autouse=True)
