@@ -1,7 +1,7 @@
 """The model that comes with the program sees: 200 pictures it never met, asked about once each.
 
-It must be right at 170 of them, on every OpenCL device and with its tower on another one. The host
-answers some of them, which shows that its rounding is not what decides.
+It must be right at 170 of them. Other devices, one with the tower elsewhere, and the host answer
+some of them, which shows that rounding is not what decides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.demo.questions import is_right
 
 LEAST = 0.85
 """The part of the answers that must be right."""
-FEW = 18
+SOME, FEW = 60, 18
 CONTEXT = 512
 NAMES = [i.name for i in list_devices()]
 OPENCL = [pytest.param(name, marks=pytest.mark.device, id=name) for name in NAMES]
@@ -56,7 +56,7 @@ def share(tasks: Sequence[Task], given: Sequence[str]) -> float:
 
 @pytest.mark.parametrize("device", OPENCL)
 def test_it_is_right_about_pictures_it_never_met(device: str) -> None:
-    tasks = exam()
+    tasks = exam() if device == NAMES[0] else exam()[:SOME]
     with opened(device) as model:
         assert share(tasks, list(answers(model, tasks))) >= LEAST
 
@@ -71,7 +71,7 @@ def test_it_is_right_on_the_host() -> None:
 @pytest.mark.skipif(len(NAMES) < 2, reason="needs two OpenCL devices")
 def test_its_tower_may_be_on_another_device() -> None:
     one, two = NAMES[:2]
-    tasks = exam()
+    tasks = exam()[:SOME]
     with opened(f"{one},{two}", place=rf"^(v|mm)\.={two},0-5={one},out={one}") as model:
         assert share(tasks, list(answers(model, tasks))) >= LEAST
 
@@ -80,7 +80,7 @@ def test_its_tower_may_be_on_another_device() -> None:
 @pytest.mark.skipif(not NAMES, reason="needs an OpenCL device")
 def test_it_is_the_picture_that_tells() -> None:
     """With each other's pictures, answers are right by chance alone."""
-    tasks, others = exam()[::2], exam()[1::2]
+    tasks, others = exam()[:SOME:2], exam()[1:SOME:2]
     pairs = zip(tasks, others, strict=True)
     with opened(NAMES[0]) as model:
         given = [said(model, task.question.text, other) for task, other in pairs]

@@ -160,13 +160,10 @@ def acting(window: MainWindow) -> Iterator[QWidget]:
             yield widget
 
 
-def test_everything_has_a_name(shown: MainWindow) -> None:
+def test_everything_has_a_name_and_the_keyboard_comes_there(shown: MainWindow) -> None:
     bars = [w for w in shown.findChildren(QProgressBar) if w.isVisible()]
     nameless = [w for w in (*acting(shown), *bars) if not w.accessibleName().strip()]
     assert nameless == []
-
-
-def test_the_keyboard_comes_everywhere(shown: MainWindow) -> None:
     front: QWidget = shown.sheets.front or shown
     wanted = [
         w for w in acting(shown) if w.isEnabled() and (front is shown or front.isAncestorOf(w))

@@ -131,7 +131,11 @@ def test_a_kernel_with_a_fault_is_the_first_that_deviates(
 @pytest.mark.model_file
 @pytest.mark.device
 @pytest.mark.parametrize(
-    ("model", "fault"), [("smollm2_path", "scale"), ("gemma3_path", "activation")]
+    ("model", "fault"),
+    [
+        ("smollm2_path", "scale"),
+        pytest.param("gemma3_path", "activation", marks=pytest.mark.full),
+    ],
 )
 def test_in_real_models(
     model: str,

@@ -79,8 +79,8 @@ CASES = [
 
 @pytest.mark.parametrize(("device", "kv"), CASES)
 def test_every_plan_of_a_chat_fits(tmp_path: Path, device: str, kv: str) -> None:
-    path = write_tiny(tmp_path / "tiny.gguf", "gemma3", metadata=context("gemma3", 4096))
-    for ctx in (64, 4096):
+    path = write_tiny(tmp_path / "tiny.gguf", "gemma3", metadata=context("gemma3", 1024))
+    for ctx in (64, 1024):
         check_every_plan(path, options(device, 7, ctx=ctx, kv=kv))
 
 

@@ -75,13 +75,13 @@ def percentile(taken: list[float]) -> float:
     return sorted(taken)[int(len(taken) * 0.99)]
 
 
-@pytest.mark.parametrize("shows", ["operations", "launches"])
+@pytest.mark.parametrize("shows", ["operations", pytest.param("launches", marks=pytest.mark.full)])
 def test_eighty_layers(window: MainWindow, qtbot: QtBot, shows: Shows) -> None:
     view, first = opened(window, qtbot)
     window.bench.graph.show_as(shows)
     qtbot.waitUntil(lambda: view.canvas.scene is not None and view.canvas.scene.shows == shows)
     canvas = view.canvas
-    zoomed = frames(canvas, lambda n: wheel(canvas, 1 if n % 80 < 40 else -1), 240)
+    zoomed = frames(canvas, lambda n: wheel(canvas, 1 if n % 80 < 40 else -1), 160)
     for _ in range(30):
         wheel(canvas, 1)
     near = frames(canvas, lambda n: _drag(canvas, n), 120)

@@ -18,7 +18,7 @@ from tests.app.helpers.scripted import ScriptedEngine
 from tests.bounds import slowness
 
 pytestmark = [pytest.mark.usefixtures("small_heap"), pytest.mark.alone]
-RATE, SECONDS = 200, 2.5
+RATE, SECONDS = 200, 1.5
 IN_99_PERCENT, AT_WORST = 0.050, 0.150
 TEXT = """## Title
 

@@ -2,6 +2,7 @@
 
 from contextlib import closing
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -46,9 +47,19 @@ def placements(n_layer: int) -> list[EngineOptions]:
     ]
 
 
+# Each model with two contexts and two types of keys and values; the rest by hand.
+USUAL = {
+    *(("smollm2_path", 512, "f16"), ("smollm2_path", 4096, "q8_0")),
+    *(("gemma3_path", 4096, "f16"), ("gemma3_path", 512, "q4_0")),
+}
+CASES = [
+    pytest.param(*case, marks=() if case in USUAL else pytest.mark.full)
+    for case in product(ANYTHING, (512, 4096), ("f16", "q8_0", "q4_0"))
+]
+
+
 @pytest.mark.model_file
-@pytest.mark.parametrize("kv", ["f16", "q8_0", "q4_0"])
-@pytest.mark.parametrize("ctx", [512, 4096])
+@pytest.mark.parametrize(("model", "ctx", "kv"), CASES, indirect=["model"])
 def test_what_is_foreseen_is_what_is_allocated(model: Path, ctx: int, kv: str) -> None:
     n_layer = 30 if "SmolLM2" in model.name else 18
     for options in placements(n_layer):
