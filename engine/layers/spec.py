@@ -34,8 +34,8 @@ class AttentionSpec:
 
     `scale` multiplies scores, `softcap` c > 0 bounds them by c tanh(s / c). `eps` belongs to the
     norms of queries and keys, `turned_eps` to those without weights that follow the turning,
-    `value_eps` to one of values; queries are multiplied by their `temperature` last. Where no cells
-    are kept, a token sees others up to `reach` places away on both sides, None: all.
+    `value_eps` to one of values; queries are multiplied by their `temperature` before they turn.
+    Where no cells are kept, a token sees others up to `reach` places away on both sides, None: all.
     """
 
     n_head: int

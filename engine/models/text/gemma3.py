@@ -16,19 +16,20 @@ from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
 from engine.layers.spec import GEGLU, AttentionSpec
 from engine.layers.step import Pass
-from engine.models.decoder import ROPE_BASE, Decoder, DecoderParams
+from engine.models.decoder import ROPE_BASE
+from engine.models.windowed import WindowedDecoder, WindowedParams
 from engine.weights.bind import Name
 from engine.weights.params import EPSILON, Meta, Range
 
-GLOBAL_EVERY = 6
 LAYERS_27B = 62
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(DecoderParams):
+class Params(WindowedParams):
     """Hyperparameters by their GGUF keys."""
 
-    window: Annotated[int, Meta("attention.sliding_window", Range(0, (1 << 31) - 1))] = 0
+    every = 6
+
     eps: Annotated[float, Meta("attention.layer_norm_rms_epsilon", EPSILON)] = 1e-6
     key_length: Annotated[int, Meta("attention.key_length", Range(1, 1 << 16))] = 256
     rope_base: Annotated[float, Meta("rope.freq_base", ROPE_BASE)] = 1e6
@@ -42,13 +43,9 @@ class Params(DecoderParams):
             return 1 / sqrt(self.n_embd / self.n_head(0))
         return 1 / sqrt(self.head_dim)
 
-    def is_global(self, i: int) -> bool:
-        """Whether layer i sees everything."""
-        return (i + 1) % GLOBAL_EVERY == 0
-
     def layer_rope(self, i: int) -> RopeParams:
         """Windowed layers rotate by the local base, unscaled."""
-        if not self.is_global(i):
+        if self.is_windowed(i):
             return RopeParams(self.rope_dim, self.rope_base_local, neox=True)
         rope = self.rope(neox=True)
         if rope.yarn is None:
@@ -67,7 +64,7 @@ class Weights:
     output: Annotated[Linear, Name("output", alt="token_embd")]
 
 
-class Model(Decoder[Params, Weights]):
+class Model(WindowedDecoder[Params, Weights]):
     """Layers differ in what they see and how they turn."""
 
     gated = GEGLU
@@ -77,9 +74,6 @@ class Model(Decoder[Params, Weights]):
 
     def attention(self, i: int) -> AttentionSpec:
         return replace(super().attention(i), scale=self.params.scale)
-
-    def window(self, i: int) -> int | None:
-        return None if self.params.is_global(i) else self.params.window or None
 
     def embed(self, p: Pass) -> Tensor:
         return ops.scale(super().embed(p), sqrt(self.params.n_embd)).named("inp_scaled")

@@ -63,7 +63,7 @@ class Model(TextEncoder[Params, Weights]):
 
     def attention(self, i: int) -> AttentionSpec:
         params = self.params
-        sees_all = params.is_global(i) or not params.window
+        sees_all = not params.is_windowed(i)
         return replace(super().attention(i), reach=None if sees_all else params.window // 2)
 
     def embed(self, p: Pass) -> Tensor:

@@ -17,6 +17,7 @@ from engine.layers.rope import RopeParams
 from engine.layers.spec import AttentionSpec, RouteSpec, Temperature
 from engine.models.kept import Cells, Chunk, Kept
 from engine.models.routed import SOME, RoutedDecoder, RoutedParams
+from engine.models.windowed import WINDOW
 from engine.weights.bind import Name
 from engine.weights.params import TOKENS, Meta, Range
 
@@ -27,19 +28,22 @@ EXPERTS_OF_MAVERICK = 128
 
 @dataclass(frozen=True, kw_only=True)
 class Params(RoutedParams):
-    """Hyperparameters by their GGUF keys; files of llama.cpp leave these out."""
+    """Hyperparameters by their GGUF keys; files of llama.cpp leave most out. Where the window is 0,
+    all layers turn and see everything.
+    """
 
     score = Scoring.SIGMOID
     normalised = False
 
     used: Annotated[tuple[int, ...], Meta("expert_used_count", SOME, by_layer=True)] = (1,)
+    window: Annotated[int, Meta("attention.sliding_window", WINDOW)] = 8192
     chunk: Annotated[int, Meta("attention.chunk_size", TOKENS)] = 8192
     floor: Annotated[int, Meta("attention.floor_scale", TOKENS)] = 8192
     rise: Annotated[float, Meta("attention.scale", Range(0, 1e3))] = 0.1
 
     def has_rope(self, i: int) -> bool:
         """Whether layer i turns queries and keys, and sees no further than its chunk."""
-        return (i + 1) % NO_ROPE_EVERY != 0
+        return self.window == 0 or (i + 1) % NO_ROPE_EVERY != 0
 
     def route(self, i: int) -> RouteSpec | None:
         route = super().route(i)
@@ -73,4 +77,6 @@ class Model(RoutedDecoder[Params, Weights]):
     def kept(self) -> Sequence[Kept]:
         cells = [cells for cells in super().kept() if isinstance(cells, Cells)]
         params = self.params
+        if params.window == 0:
+            return cells
         return [Chunk(c, params.chunk) if params.has_rope(i) else c for i, c in enumerate(cells)]

@@ -42,8 +42,8 @@ def row(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Row:
     """Each in turn, with its params' defaults replaced by what its file cannot say."""
     one: Row = request.param
     for name, value in one.params:
-        fields = find(one.architecture).Params.__dataclass_fields__  # type: ignore[attr-defined]
-        monkeypatch.setattr(fields[name], "default", value)
+        defaults = find(one.architecture).Params.__init__.__kwdefaults__  # type: ignore[misc]
+        monkeypatch.setitem(defaults, name, value)
     return one
 
 

@@ -43,8 +43,9 @@ LONGROPE = {
 }
 PHI3 = {**NO_HEAD_DIM, "sliding_window": 8, "original_max_position_embeddings": 64}
 PEAKED_QKV = {"qkv_proj": 2.0}
-GEMMA_NORMS = {"q_norm": 4.0, "k_norm": 4.0}
-"""Weights to which 1 is added."""
+SECTIONS = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 2, 2]}
+VISION = {"hidden_size": 32, "intermediate_size": 32, "depth": 1, "num_heads": 2}
+PICTURES = {"image_token_id": 0, "video_token_id": 1, "vision_start_token_id": 2}
 
 
 def with_rotary_pct(config: Config) -> Config:
@@ -153,6 +154,33 @@ RECIPES = {
             "projector_hidden_size": 32,
             "image_token_id": 0,
             "video_token_id": 1,
+        },
+    ),
+    "llama4": Recipe(
+        "Llama4ForCausalLM",
+        {
+            "num_hidden_layers": 4,
+            "attention_chunk_size": 8,
+            "floor_scale": 16,
+            "num_local_experts": 6,
+            "num_experts_per_tok": 1,
+            "interleave_moe_layer_step": 2,
+            "intermediate_size_mlp": 96,
+        },
+        peaked={"q_proj": 6.0, "k_proj": 1.0},
+    ),
+    "qwen2vl": Recipe(
+        "Qwen2_5_VLForConditionalGeneration",
+        {**NO_HEAD_DIM, "rope_parameters": SECTIONS},
+        around={**PICTURES, "vision_config": {**VISION, "out_hidden_size": 64}},
+    ),
+    "qwen3vl": Recipe(
+        "Qwen3VLForConditionalGeneration",
+        {"rope_parameters": {**SECTIONS, "mrope_interleaved": True}},
+        peaked=NORMS,
+        around={
+            **PICTURES,
+            "vision_config": {**VISION, "out_hidden_size": 32, "deepstack_visual_indexes": [0]},
         },
     ),
     "gemma3": Recipe(

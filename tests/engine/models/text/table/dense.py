@@ -74,7 +74,7 @@ ROWS = (
         "mistral3",
         "YaRN without its magnitude; queries that rise with their position",
         Fault(f"{TEXT}/mistral3.py", "temperature=self.params.temperature()", "temperature=None"),
-        launches=42,
+        launches=33,
     ),
     Row(
         "olmo2",
@@ -184,6 +184,28 @@ ROWS = (
             "super().embed(p)",
         ),
         launches=57,
+    ),
+    Row(
+        "llama4",
+        "llama4",
+        "experts in every other layer, chunks, one layer of four without rope and with temperature",
+        Fault(ATTENTION, 'q = weightless(q, spec.turned_eps, "Qcur_normed", i)', "pass"),
+        launches=80,
+        params=(("chunk", 8), ("floor", 16)),
+    ),
+    Row(
+        "qwen2vl",
+        "qwen2vl",
+        "pairs in sections, which text turns by one position",
+        Fault(f"{TEXT}/qwen2vl.py", "sections=Sections(four(self.sections))", "base=2e4"),
+        launches=39,
+    ),
+    Row(
+        "qwen3vl",
+        "qwen3vl",
+        "norms of heads, pairs in sections by turns, which text turns by one position",
+        Fault(f"{TEXT}/qwen3vl.py", "sections=sections", "base=2e4"),
+        launches=30,
     ),
     Row(
         "gemma3",
