@@ -50,10 +50,3 @@ class LendingAttention:
         if spec.rope is not None:
             k = p.rope(k, spec.rope).named("Kcur", i)
         return k, weightless(v, spec.eps, "Vcur_normed", i)
-
-
-def lender(windowed: list[bool], first: int, i: int) -> int:
-    """Whose cells layer i borrows: of the layers before `first` the last of its kind, which must
-    be there.
-    """
-    return max(j for j in range(first) if windowed[j] == windowed[i])

@@ -115,7 +115,7 @@ class BlockSpec:
 
     Norms behind attention and feed-forward add `post_eps` where they have another; what both give
     is multiplied by `residual`. `recurrence` is None where nothing is carried, or a convolution
-    alone.
+    alone. Gates below their mean plus `sparse` standard deviations count as 0.
     """
 
     attention: AttentionSpec
@@ -125,3 +125,4 @@ class BlockSpec:
     post_eps: float | None = None
     residual: float = 1.0
     recurrence: RecurrenceSpec | None = None
+    sparse: float | None = None

@@ -14,7 +14,7 @@ from engine.graph.tensor import Tensor
 from engine.layers.blocks import SandwichBlock, joined, pruned
 from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
-from engine.layers.lending import LendingAttention, lender
+from engine.layers.lending import LendingAttention
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.per_layer import PerLayer, PerLayerInputs, of_layer
 from engine.layers.rope import RopeParams
@@ -58,6 +58,15 @@ class Params(RoutedParams):
     def first_shared(self) -> int:
         """From which layer on keys and values are an earlier one's."""
         return self.n_layer - self.n_shared
+
+    def lender(self, i: int) -> int | None:
+        """Whose keys and values layer i sees: of the layers that have some the last of its kind.
+        None where it has its own.
+        """
+        if i < self.first_shared:
+            return None
+        alike = [j for j in range(self.first_shared) if self.windowed[j] == self.windowed[i]]
+        return alike[-1]
 
     def head(self, i: int) -> int:
         """Channels of a head of layer i."""
@@ -162,11 +171,8 @@ class Model(Decoder[Params, Weights]):
         return self.params.window if self.params.windowed[i] else None
 
     def kept(self) -> Sequence[Kept]:
-        first, windowed = self.params.first_shared, self.params.windowed
-        return [
-            self.cells(i) if i < first else Borrowed(lender(windowed, first, i))
-            for i in range(self.params.n_layer)
-        ]
+        lenders = [self.params.lender(i) for i in range(self.params.n_layer)]
+        return [self.cells(i) if j is None else Borrowed(j) for i, j in enumerate(lenders)]
 
     def embed(self, p: Pass) -> Tensor:
         return ops.scale(super().embed(p), sqrt(self.params.n_embd)).named("inp_scaled")

@@ -53,4 +53,27 @@ RECIPES = {
         peaked={},
         beside=VOCABULARY,
     ),
+    "gemma3n": Recipe(
+        "Gemma3nForCausalLM",
+        {
+            "num_hidden_layers": 5,
+            "layer_types": [S, F, S, S, F],
+            "sliding_window": 8,
+            "rope_parameters": {
+                S: {"rope_type": "default", "rope_theta": 1e4},
+                F: {"rope_type": "default", "rope_theta": 1e6},
+            },
+            "num_kv_shared_layers": 2,
+            "hidden_size_per_layer_input": 8,
+            "vocab_size_per_layer_input": V,
+            "laurel_rank": 8,
+            "activation_sparsity_pattern": [0.95, 0.95, 0.0, 0.0, 0.0],
+            "altup_num_inputs": 4,
+            "final_logit_softcapping": 30.0,
+            "tie_word_embeddings": True,
+            "pad_token_id": 0,
+        },
+        peaked={},
+        beside=VOCABULARY,
+    ),
 }

@@ -19,4 +19,11 @@ ROWS = (
         Fault(f"{TEXT}/gemma4.py", "1 / sqrt(x.shape[0])", "1"),
         launches=99,
     ),
+    Row(
+        "gemma3n",
+        "gemma3n",
+        "four streams, borrowed keys, per-layer embeddings, feed-forwards sparse and not",
+        Fault(f"{TEXT}/gemma3n.py", "ops.stddev(gate)", "ops.stddev(up)"),
+        launches=301,
+    ),
 )
