@@ -5,14 +5,14 @@ q and k.
 """
 
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
 from engine.layers.rope import RopeParams
 from engine.layers.spec import AttentionSpec, BlockSpec
 from engine.layers.step import Pass
-from engine.models.decoder import Decoder, DecoderParams
+from engine.models.decoder import Decoder, DecoderParams, W
 from engine.models.text.qwen2 import Weights
 from engine.weights.params import Meta, Range
 
@@ -34,8 +34,11 @@ class Params(DecoderParams):
     turns: Annotated[bool, Meta("rope.scaling.finetuned", Range(0, 1))] = True
 
 
-class Model(Decoder[Params, Weights]):
-    """All layers are alike."""
+G = TypeVar("G", bound=Params)
+
+
+class GraniteDecoder(Decoder[G, W]):
+    """Everything is multiplied by its factor."""
 
     def rope(self, i: int) -> RopeParams | None:
         return self.params.rope(neox=False) if self.params.turns else None
@@ -56,3 +59,7 @@ class Model(Decoder[Params, Weights]):
         logits = super().logits(x)
         scale = self.params.logit_scale
         return ops.scale(logits, 1 / scale).named("result_output") if scale else logits
+
+
+class Model(GraniteDecoder[Params, Weights]):
+    """All layers are alike."""

@@ -64,6 +64,31 @@ NEMOTRON_EXPERTS = {
 }
 
 
+GRANITE = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "layer_types": ["linear_attention", "full_attention"],
+    "num_local_experts": 6,
+    "num_experts_per_tok": 2,
+    "intermediate_size": 32,
+    "shared_intermediate_size": 32,
+    "mamba_n_heads": 8,
+    "mamba_n_groups": 2,
+    "mamba_d_state": 16,
+    "mamba_chunk_size": 64,
+    "embedding_multiplier": 1.5,
+    "residual_multiplier": 0.75,
+    "attention_multiplier": 0.375,
+    "logits_scaling": 2.5,
+}
+
+
+def with_old_names(config: Config) -> Config:
+    """Kinds of layers as the converter knows them."""
+    kinds = {"full_attention": "attention", "linear_attention": "mamba"}
+    return {**config, "layer_types": [kinds[kind] for kind in config["layer_types"]]}
+
+
 def dense(config: Config) -> Config:
     """A Nemotron without experts, as the converter knows one."""
     del config["num_experts_per_tok"], config["layers_block_type"]
@@ -137,5 +162,8 @@ RECIPES = {
         peaked={"q_proj": 3.0, "k_proj": 3.0, "dt_bias": 2.0},
         edit=with_depth,
         hparams=True,
+    ),
+    "granitehybrid": Recipe(
+        "GraniteMoeHybridForCausalLM", GRANITE, edit=with_old_names, hparams=True
     ),
 }

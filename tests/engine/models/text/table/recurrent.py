@@ -89,4 +89,15 @@ ROWS = (
         ),
         launches=55,
     ),
+    Row(
+        "granitehybrid",
+        "granitehybrid",
+        "Mamba-2 and attention without rope by turns, experts with a shared one, multipliers",
+        Fault(
+            MAMBA,
+            "weightless(y.reshape(y.shape[0] // groups, groups,",
+            "weightless(y.reshape(y.shape[0], 1,",
+        ),
+        launches=109,
+    ),
 )
