@@ -13,6 +13,7 @@ from engine.errors import BadFile, ShapeError
 from engine.gguf.byteorder import swap_blocks
 from engine.gguf.dequantize import dequantize
 from engine.gguf.metadata import Metadata
+from engine.gguf.ollama.spellings import respelt
 from engine.gguf.splits import FilePart, open_parts
 from engine.gguf.tensors import TensorInfo
 
@@ -35,10 +36,10 @@ class GGUFFile:
         self.size = sum(len(part.data) for part in parts)
         self.version, self.alignment = first.version, first.alignment
         self.byteorder = "little" if first.order == "<" else "big"
-        self.metadata: Metadata = first.metadata
-        self.tensors: dict[str, TensorInfo] = {
-            tensor.name: tensor for part in parts for tensor in part.header.tensors
-        }
+        tensors = {tensor.name: tensor for part in parts for tensor in part.header.tensors}
+        metadata, named = respelt(first.metadata, tensors)
+        self.metadata: Metadata = metadata
+        self.tensors: dict[str, TensorInfo] = dict(named)
         self._maps: list[memoryview] = [part.data for part in parts]
 
     def data(self, name: str) -> npt.NDArray[np.uint8]:

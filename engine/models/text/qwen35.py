@@ -30,6 +30,7 @@ class Params(RecurrentParams):
     recurrent: Annotated[
         tuple[bool, ...], Meta("attention.recurrent_layers", Range(0, 1), by_layer=True)
     ] = ()
+    reordered: Annotated[bool, Meta("ssm.v_head_reordered", Range(0, 1))] = True
     sections: Annotated[
         tuple[int, ...], Meta("rope.dimension_sections", HEAD, alt=("rope.mrope_section",))
     ] = ()
@@ -66,7 +67,9 @@ D = TypeVar("D", bound=Params)
 
 
 class DeltaDecoder(RecurrentDecoder[D, W]):
-    """Heads of values take those of keys by turns, or neighbours share one."""
+    """Heads of values take those of keys by turns, or neighbours share one, as in files that Ollama
+    made and did not reorder.
+    """
 
     tiled: ClassVar[bool] = True
 
@@ -77,7 +80,7 @@ class DeltaDecoder(RecurrentDecoder[D, W]):
         return replace(rope, sections=Sections(four(sections), "interleaved"))
 
     def recurrence(self) -> RecurrenceSpec:
-        return replace(super().recurrence(), tiled=self.tiled)
+        return replace(super().recurrence(), tiled=self.tiled and self.params.reordered)
 
     def state(self, i: int) -> State | None:
         return self.params.carried() if self.params.is_recurrent(i) else None

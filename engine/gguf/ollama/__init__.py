@@ -1,0 +1,1 @@
+"""Files that Ollama converted itself."""
