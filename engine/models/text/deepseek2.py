@@ -1,0 +1,92 @@
+"""DeepSeek-V2, V3, R1, GLM-4.7-Flash, Kimi K2: latent attention, experts in groups.
+
+DeepSeek-AI 2024; tensor names and keys by the GGUF spec. Scores are scaled by YaRN, and turning
+itself has no magnitude.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log, sqrt
+from typing import Annotated
+
+from engine.graph.ops.experts import Scoring
+from engine.layers.blocks import PreNormBlock
+from engine.layers.experts import Experts
+from engine.layers.feed_forward import FeedForward
+from engine.layers.latent import LatentAttention
+from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.rope import RopeParams
+from engine.layers.spec import AttentionSpec, BlockSpec
+from engine.models.kept import Kept, Latent
+from engine.models.routed import RoutedDecoder, RoutedParams
+from engine.weights.bind import Name
+from engine.weights.params import WIDTH, Meta, Range
+
+Block = PreNormBlock[LatentAttention, Experts | FeedForward]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params(RoutedParams):
+    """Hyperparameters by their GGUF keys. `whole_length` is of a head of queries, of which
+    `rope.dimension_count` channels turn; what is kept per token is `key_length`.
+    """
+
+    normalised = False
+
+    rank: Annotated[int, Meta("attention.kv_lora_rank", WIDTH)]
+    whole_length: Annotated[int, Meta("attention.key_length_mla", WIDTH)]
+    log_multiplier: Annotated[float, Meta("rope.scaling.yarn_log_multiplier", Range(0, 100))] = 0.0
+
+    def problem(self) -> str:
+        """What does not go together."""
+        if any(count != 1 for count in self.heads_kv):
+            return "head_count_kv is not 1: the file was made before 2025; convert the model again"
+        if self.key_length != self.rank + self.n_rot:
+            parts = f"kv_lora_rank {self.rank} and rope.dimension_count {self.n_rot}"
+            return f"key_length {self.key_length} is not the sum of {parts}"
+        if self.whole_length <= self.n_rot:
+            return f"key_length_mla {self.whole_length} is not above the {self.n_rot} that turn"
+        return super().problem()
+
+    @property
+    def stretch(self) -> float:
+        """ln of how many times longer contexts are than those it was first trained for."""
+        return log(self.rope_factor or 1.0) if self.rope_scaling == "yarn" else 0.0
+
+    def attention(self, rope: RopeParams | None, i: int = 0) -> AttentionSpec:
+        magnitude = 1 + self.log_multiplier * self.stretch  # the file has a tenth of the factor
+        scale = magnitude**2 / sqrt(self.whole_length)
+        return replace(super().attention(rope, i), scale=scale)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The whole model's tensors."""
+
+    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
+    blocks: Annotated[list[Block], Name("blk")]
+    norm: Annotated[RMSNorm, Name("output_norm")]
+    output: Annotated[Linear, Name("output", alt="token_embd")]
+
+
+class Model(RoutedDecoder[Params, Weights]):
+    """The first layers are dense."""
+
+    def rope(self, i: int) -> RopeParams:
+        rope = self.params.rope(neox=False)
+        if rope.yarn is None:
+            return rope
+        plain = 1 / (1 + 0.1 * self.params.stretch)
+        return replace(rope, yarn=replace(rope.yarn, attention=plain))
+
+    def spec(self, i: int) -> BlockSpec:
+        spec, feeds = super().spec(i), self.weights.blocks[i].ffn
+        biased = isinstance(feeds, Experts) and feeds.bias is not None
+        if spec.route is None or self.params.gating or not biased:
+            return spec
+        # Files without the key: a choice with a bias is one by sigmoids.
+        return replace(spec, route=replace(spec.route, score=Scoring.SIGMOID))
+
+    def kept(self) -> Sequence[Kept]:
+        turned, rank = self.params.n_rot, self.params.rank
+        return [Latent(turned, rank, self.rope(i)) for i in range(self.params.n_layer)]

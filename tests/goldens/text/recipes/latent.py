@@ -1,0 +1,62 @@
+"""Latent attention, with experts in groups behind a dense layer."""
+
+from tests.goldens.text.recipe import ABSENT, Config, Recipe
+
+MLA = {
+    "num_key_value_heads": 4,
+    "head_dim": ABSENT,
+    "kv_lora_rank": 16,
+    "q_lora_rank": None,
+    "qk_nope_head_dim": 8,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 12,
+    "rms_norm_eps": 1e-6,
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 3,
+    "moe_intermediate_size": 32,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
+    "n_group": 4,
+    "topk_group": 2,
+    "routed_scaling_factor": 1.5,
+}
+LOW_RANK = {**MLA, "q_lora_rank": 20, "norm_topk_prob": True}
+YARN = {
+    "rope_type": "yarn",
+    "factor": 4.0,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "beta_fast": 32,
+    "beta_slow": 1,
+    "original_max_position_embeddings": 32,
+    "rope_theta": 10000.0,
+}
+WHOLE = {"q_proj": 6.0, "kv_a_proj": 3.0, "kv_b_proj": 2.0}
+PARTS = {"q_b_proj": 6.0, "kv_a_proj": 3.0, "kv_b_proj": 2.0}
+
+
+def by_sigmoids(config: Config) -> Config:
+    """As the published config.json has it, and the class does not write it."""
+    return {**config, "scoring_func": "sigmoid"}
+
+
+RECIPES = {
+    "deepseek_v2": Recipe(
+        "DeepseekV2ForCausalLM",
+        {**MLA, "topk_method": "group_limited_greedy"},
+        peaked=WHOLE,
+    ),
+    "deepseek_v3": Recipe(
+        "DeepseekV3ForCausalLM",
+        {**LOW_RANK, "rope_parameters": YARN},
+        peaked=PARTS,
+        edit=by_sigmoids,
+        convert={"no_mtp": True},
+    ),
+    "glm4_moe_lite": Recipe(
+        "Glm4MoeLiteForCausalLM",
+        {**LOW_RANK, "n_group": 1, "topk_group": 1},
+        peaked=PARTS,
+        convert={"no_mtp": True},
+    ),
+}
