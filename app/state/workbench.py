@@ -96,7 +96,7 @@ class Workbench(QObject):
         self.probes = ProbesState(self.client, self.chat, self)
         self.comparison = ComparisonState(self.client, self.session, self.chat, self)
         self.texts = TextsState(self.client, self.session, self.chat, self)
-        self.cells = CellsState(self.client, self.session, self)
+        self.cells = CellsState(self.client, self.session, self.chat.live, self)
         notices = (self.preferences.notice, self.preferences.folder_problem, self._store.notice)
         self.notices = [notice for notice in notices if notice]
         self._closed = False

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from time import perf_counter
 
 from engine.errors import BadSetting, CannotProbe, NoMem
+from engine.inside.cells import cells_of
 from engine.inside.strip import ProbeStrip
-from engine.protocol import Live, ProbedTokens, Reply
+from engine.protocol import CellsRead, Live, ProbedTokens, Reply
 from engine.runner.pictures.items import Item
 from engine.runner.recording import AnswerRecording
 from engine.runner.sequence import Sequenced
@@ -13,6 +15,9 @@ from engine.runner.stepper import Extras, Logits, StartedStep
 from engine.runner.watch import Watch
 from engine.scheduler.probes import NO_PROBES, Probes
 from engine.scheduler.record import Recorder
+
+CELLS_EVERY = 0.25
+"""Seconds between two looks at the caches."""
 
 
 class LiveWatch(Watch):
@@ -31,6 +36,7 @@ class LiveWatch(Watch):
         self._probing = False
         self._now = Live()  # what is wanted of the step under way
         self._recorded = AnswerRecording(request_id)
+        self._cells_due = 0.0
 
     def start(self, token: int) -> Callable[[], Logits]:
         self._now = self._live()
@@ -89,6 +95,9 @@ class LiveWatch(Watch):
             yield from self._strip.told()
         while self._told:
             yield self._told.pop(0)
+        if self._now.cells and perf_counter() >= self._cells_due:
+            self._cells_due = perf_counter() + CELLS_EVERY
+            yield CellsRead(self._id, cells_of(self.sequence.stepper.built))
         if not self._now.record:
             yield from self._recorded.told()
 

@@ -15,7 +15,8 @@ class Live(msgspec.Struct, frozen=True):
     of every token come as `ProbedTokens`. All else comes as `TokenInside`, of as many tokens as
     cost 6 % of the time: the `lens` with `top_k` tokens a layer; `attention`, with all rows of the
     layers `rows`; with either of these the `choice` of the answer's sampling; and once a second the
-    times of the `step`. With `record` every step is recorded, of the prompt too, and comes as one
+    times of the `step`. With `cells` the caches' come as `CellsRead` four times a second. With
+    `record` every step is recorded, of the prompt too, and comes as one
     `AnswerRecorded` at the answer's end, or when it is no longer wanted.
     """
 
@@ -26,6 +27,7 @@ class Live(msgspec.Struct, frozen=True):
     rows: list[int] = []
     choice: bool = False
     step: bool = False
+    cells: bool = False
     record: bool = False
 
 

@@ -1,12 +1,10 @@
 """Answers to requests about a model's numbers."""
 
-import numpy as np
-
+from engine.inside.cells import cells_of
 from engine.inside.compare import compare
 from engine.inside.results import result_parts
 from engine.inside.texts import compare_texts
 from engine.protocol import (
-    CacheCells,
     CellsRead,
     Compare,
     Compared,
@@ -28,21 +26,7 @@ from engine.worker.service import Service
 
 @answers(ReadCells)
 def _cells(service: Service, request: ReadCells) -> CellsRead:
-    built = service.model[0].built
-    held = [None if layer is None else layer.cache for layer in built.layers]
-    caches = []
-    for number, cache in enumerate(built.caches.caches):
-        layers = [i for i, index in enumerate(held) if index == number]
-        bits, positions = (np.ascontiguousarray(cache.cells[:, i], "<i4") for i in (0, 1))
-        sight = (cache.window, cache.chunk, layers)
-        caches.append(CacheCells(*sight, bits.tobytes(), positions.tobytes()))
-    states = built.caches.states
-    if states.n_slots:
-        layers = [i for i, state in enumerate(built.states) if state is not None]
-        last = np.where(states.bits != 0, states.read - 1, -1)
-        told = (np.asarray(x, "<i4").tobytes() for x in (states.bits, last, states.kept))
-        caches.append(CacheCells(None, None, layers, *told))
-    return CellsRead(request.id, caches)
+    return CellsRead(request.id, cells_of(service.model[0].built))
 
 
 @answers(DumpResults)

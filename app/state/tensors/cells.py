@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient, Latest
+from app.state.live import LiveWanted
 from app.state.session import Session
 from engine.protocol import CacheCells, CellsRead, Compared, Failed, ReadCells
 
@@ -51,24 +52,32 @@ class CacheUse:
 
 
 class CellsState(QObject):
-    """Asks while somebody looks: when a model opens, and again whenever an answer ends."""
+    """Asks while somebody looks: when a model opens, and again whenever an answer ends; meanwhile
+    the answer tells by itself.
+    """
 
     changed = Signal()
 
     def __init__(
-        self, client: EngineClient, session: Session, parent: QObject | None = None
+        self,
+        client: EngineClient,
+        session: Session,
+        live: LiveWanted,
+        parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._session, self._asked = session, Latest(client)
+        self._session, self._asked, self._live = session, Latest(client), live
         self.caches: list[CacheUse] = []
         self.problem = ""
         self._shown = False
         session.changed.connect(self._look)
         client.on(Compared, lambda compared: self._look())
+        client.on(CellsRead, self._read)
 
     def shown(self, shown: bool) -> None:
         """Whether somebody looks."""
         self._shown = shown
+        self._live.want(cells=shown)
         self._look()
 
     def _look(self) -> None:
@@ -78,9 +87,11 @@ class CellsState(QObject):
                 self.caches, self.problem = [], ""
                 self.changed.emit()
         elif self._shown and self._session.status == "ready":
-            self._asked.ask(ReadCells(0), self._read, self._failed)
+            self._asked.ask(ReadCells(0), lambda told: None, self._failed)
 
     def _read(self, told: CellsRead) -> None:
+        if self._session.model is None:
+            return
         self.caches, self.problem = [cache_use(cache) for cache in told.caches], ""
         self.changed.emit()
 

@@ -146,7 +146,7 @@ class TensorsState(QObject):
             return
         self.close()
         self._path = path
-        self.item = self.numbers = None
+        self.item = self.numbers = self._unlisted = None
         self.problem = ""
         self._weight_groups = _groups(content.tensors if content is not None else ())
         self.listed.emit()
@@ -161,7 +161,7 @@ class TensorsState(QObject):
             weights.close()
             return
         self._weights = weights
-        if self.item is not None:
+        if self.item is not None and self._unlisted is None:
             self._show(self.item)
         self._follow()
 

@@ -1,4 +1,4 @@
-"""Cells of a cache, counted; asked for when an answer ends, while somebody looks."""
+"""Cells of a cache, counted; told while an answer is written, and when it ends."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 
 from app.state.tensors.cells import cache_use
 from app.state.workbench import Workbench
-from engine.protocol import CacheCells, ReadCells
+from engine.protocol import CacheCells, CellsRead, Generate, Live, Look, ReadCells
 from tests.app.helpers.scripted import ScriptedEngine
 
 
@@ -45,11 +45,21 @@ def test_they_are_read_again_when_an_answer_ends(
     assert bench.cells.caches[0].free == 2
     assert bench.chat.send("Hello")
     assert n_asked() == 1
+    asked = engine.last_of(Generate)
+    assert isinstance(asked, Generate)
+    assert asked.live.cells
     engine.write("Hi")
+    engine.say(CellsRead(asked.id, [cells([1, 0], [0, -1])]))
+    assert bench.cells.caches[0].used == 1, "while it is written"
+    bench.cells.shown(False)
+    assert engine.last == Look(asked.id, Live())
+    bench.cells.shown(True)
     engine.end()
     assert n_asked() == 2
     engine.answer(ReadCells, [cells([1, 1], [0, 1])])
     assert bench.cells.caches[0].used == 2
     bench.session.unload()
     assert bench.cells.caches == []
+    engine.say(CellsRead(0, [cells([1, 0], [0, -1])]))
+    assert bench.cells.caches == [], "too late"
     bench.close()
