@@ -7,17 +7,19 @@ import msgspec
 
 from engine.protocol.message import Order, Reply
 
+LOOK_SHARE = 0.07
+"""The most of answers' time that the engine spends on `TokenInside`, whatever a look takes."""
+
 
 class Live(msgspec.Struct, frozen=True):
     """What an answer tells of its inside while it is written.
 
     `probes` are regular expressions: of each result whose whole name one of them matches, numbers
     of every token come as `ProbedTokens`. All else comes as `TokenInside`, of as many tokens as
-    cost 6 % of the time: the `lens` with `top_k` tokens a layer; `attention`, with all rows of the
-    layers `rows`; with either of these the `choice` of the answer's sampling; and once a second the
-    times of the `step`. With `cells` the caches' come as `CellsRead` four times a second. With
-    `record` every step is recorded, of the prompt too, and comes as one
-    `AnswerRecorded` at the answer's end, or when it is no longer wanted.
+    `LOOK_SHARE` of the time allows: the `lens` with `top_k` tokens a layer; `attention`, with all
+    rows of the layers `rows`; with either of these the `choice` of the answer's sampling; and once
+    a second the times of the `step`. With `record` every step is recorded, of the prompt too, and
+    comes as one `AnswerRecorded` at the answer's end, or when it is no longer wanted.
     """
 
     probes: list[str] = []

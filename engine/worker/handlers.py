@@ -153,7 +153,7 @@ def _generate(service: Service, request: Generate) -> Finished:
         backend.watch_builds(
             lambda done, total: service.send(Progress(request.id, "compile", done, total))
         )
-    watch = TokenWatch(model, sequence, request, service.looked_at(request))
+    watch = TokenWatch(model, sequence, request, service.looked_at(request), service.looks)
     try:
         with sequence.changed(request.changes):
             for reply in generate(model, sequence, request, service.asked_to_stop(request), watch):

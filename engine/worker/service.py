@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
 from engine.errors import BadSetting
+from engine.inside.token.budget import LookBudget
 from engine.memory.placement import Placement
 from engine.memory.trim import trim
 from engine.protocol import Generate, Live, Progress, Reply, StageName, WireMessage
@@ -22,7 +23,8 @@ class Service:
 
     `send` tells something at once; `cancelled` holds the ids of the requests to stop, `looks` what
     answers are to tell of their inside by now. `album` has the pictures that were brought, whatever
-    model is open. `repricer` is for requests that are answered beside others.
+    model is open. `repricer` is for requests that are answered beside others. `looks` tells how
+    often answers of the open model are looked into.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class Service:
         self._looks = looks
         self.album = Album()
         self.repricer = Repricer()
+        self.looks = LookBudget()
         self._cancelled = cancelled
         self._open: tuple[LoadedModel, Sequenced] | None = None
 
@@ -61,6 +64,7 @@ class Service:
         if model.viewer is not None:
             model.viewer.album = self.album
         self._open = model, Sequenced(model.stepper, model.viewer)
+        self.looks = LookBudget()
 
     def close_model(self) -> None:
         """Give back all that the open model holds, if there is one."""

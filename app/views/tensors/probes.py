@@ -11,7 +11,7 @@ from app.widgets.plots.strip import Strip
 
 ABOUT = (
     "Numbers of the named results come with each token while an answer is written. Probing all "
-    "layers takes some 6 % of the time, more in long answers; only while this is shown."
+    "layers takes some 4 % of the time, only while this is shown."
 )
 
 

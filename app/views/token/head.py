@@ -14,8 +14,12 @@ from app.widgets.basics import Button, IconButton, label, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import grouped
 from app.widgets.tips import set_tip
+from engine.protocol import LOOK_SHARE
 
-COST = "Follows each word while it is written; answers are up to 15 % slower meanwhile"
+COST = (
+    f"Follows words while they are written, as many as {100 * LOOK_SHARE:.0f} % of the time allows;"
+    " answers are up to 10 % slower meanwhile"
+)
 NOTHING = "Click a word in the chat to see how it came to be."
 
 

@@ -1,12 +1,11 @@
 """How tokens of a running answer come to be, as many of them as fit a bounded share of its time."""
 
-from collections import deque
 from collections.abc import Callable, Iterator
-from statistics import median
 from time import perf_counter
 
 from engine.errors import NoMem, NotSupported
 from engine.inside.live import LiveWatch
+from engine.inside.token.budget import LookBudget
 from engine.inside.token.choice import choice
 from engine.inside.token.context import context_items
 from engine.inside.token.glance import Glance, InsideProbes
@@ -17,15 +16,6 @@ from engine.runner.sequence import Sequenced
 from engine.runner.stepper import Logits, StartedStep
 from engine.scheduler.probes import Probes
 from engine.scheduler.record import UNRECORDED, Recorder, Recording
-
-SHARE = 0.06
-"""The most of an answer's time that looking takes, but for the last look, by what it is seen to
-take: the step with its copies, what it means, and how much slower the next step is, which tells it
-and finds processors' caches emptied.
-"""
-
-FIRST = 0.3
-"""Seconds of an answer before the first look: a short one is not made slower for it."""
 
 
 class TokenWatch(LiveWatch):
@@ -41,10 +31,13 @@ class TokenWatch(LiveWatch):
         sequence: Sequenced,
         request: Generate,
         live: Callable[[], Live],
+        budget: LookBudget | None = None,
     ) -> None:
+        """`budget` is that of the model's answers before."""
         super().__init__(request.id, sequence, request.watch, live)
         self._model, self._request = model, request
-        self._budget = _Budget()
+        self._budget = budget or LookBudget()
+        self._budget.begin()
         self._glance: tuple[Glance, Live] | None = None
         self._is_look = False
         self._failed = False
@@ -137,34 +130,3 @@ class TokenWatch(LiveWatch):
         """Copies stay ready for the next answer where somebody goes on looking."""
         if not self.looks(self._live()):
             super().close()
-
-
-class _Budget:
-    """When to look again: what a look costs more than a plain step is measured, and so much time
-    passes that it is `SHARE` of it.
-    """
-
-    def __init__(self) -> None:
-        self._plain: deque[float] = deque([], 8)
-        self._due: float | None = None
-
-    def step(self, seconds: float, by_look: bool) -> None:
-        """A step took so long, and may have been made slower by a look."""
-        if by_look:
-            self.spend(max(0.0, seconds - median(self._plain)))
-        else:
-            self._plain.append(seconds)
-
-    def spend(self, seconds: float) -> None:
-        """Looking took so long."""
-        begun = perf_counter() - seconds
-        self._due = max(self._due or begun + FIRST, begun) + seconds / SHARE
-
-    def is_due(self) -> bool:
-        """Whether to look at the next step; not before one was plain, to compare with, nor sooner
-        than `FIRST` after somebody asked first.
-        """
-        now = perf_counter()
-        if self._due is None:
-            self._due = now + FIRST
-        return bool(self._plain) and now >= self._due

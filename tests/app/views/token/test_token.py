@@ -57,14 +57,14 @@ def painted(widget: object) -> list[str]:
 
 
 def test_before_a_word_it_says_what_there_is(token: TokenView, bench: Workbench) -> None:
-    assert "15 % slower" in token.head.live.toolTip()
+    assert "10 % slower" in " ".join(token.head.live.toolTip().split())
     assert "Ctrl+L" in token.head.live.toolTip()
     assert token.head.word.text() == "“.”"  # the newest
     assert painted(token.choice.bars)[1:5] == [".", "80 %", ".!", "14 %"]
     bench.chat.open(None)
     assert token.head.word.text() == "No word yet"
     assert "Click a word" in token.head.about.text()
-    assert "15 % slower" in token.head.about.text()
+    assert "10 % slower" in token.head.about.text()
 
 
 def test_the_lens_shows_each_layers_words_and_the_climb(

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from engine.errors import NotSupported
+from engine.inside.token import budget
 from engine.inside.token import watch as token_watch
+from engine.inside.token.budget import LookBudget
 from engine.inside.token.glance import Glance
 from engine.inside.token.watch import TokenWatch
 from engine.protocol import (
@@ -53,8 +55,7 @@ def told(model: Model, live: Callable[[], Live]) -> list[Reply]:
 
 
 def look_always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_watch, "SHARE", 1.0)
-    monkeypatch.setattr(token_watch, "FIRST", 0.0)
+    monkeypatch.setattr(budget, "LOOK_SHARE", 1e9)
 
 
 def ids(replies: list[Reply]) -> list[int]:
@@ -134,7 +135,7 @@ def test_pinned_probes_go_on_beside_it(
     queries that are turned for a cache of blocks have no name.
     """
     due = iter([False, True] * N)
-    monkeypatch.setattr(token_watch._Budget, "is_due", lambda _: next(due))
+    monkeypatch.setattr(LookBudget, "is_due", lambda _: next(due))
     with load(tiny_base_path, device="host", ctx=128, kv="q4_0") as turned:
         replies = told(turned, lambda: Live(probes=[".*"], lens=True, attention=True))
     strips = [r for r in replies if isinstance(r, ProbedTokens)]
@@ -149,21 +150,25 @@ def test_pinned_probes_go_on_beside_it(
 
 def test_looks_keep_to_their_share(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that only steps and looks move: plain steps take 1, looks 2 more, 1 later, and 1
-    in the step that follows; the first, which makes a plan, 6 more.
+    in the step that follows; the first, which makes a plan, 6 more, and the fourth 20. What is
+    beyond the share is paid back, by the next answer where one ends before.
     """
-    now, looking, cold = 0.0, 0.0, False
-    first: list[float] = []
+    now, idle, looking, cold, share, most = 0.0, 0.0, 0.0, False, 0.25, 4.0
+    began: list[float] = []
     monkeypatch.setattr(token_watch, "perf_counter", lambda: now)
-    monkeypatch.setattr(token_watch, "FIRST", 5.0)
-    monkeypatch.setattr(token_watch, "SHARE", 0.25)
+    monkeypatch.setattr(budget, "perf_counter", lambda: now)
+    monkeypatch.setattr(budget, "LOOK_SHARE", share)
+    monkeypatch.setattr(budget, "GUESS", 4.0)
     real_start, real_lens = Sequenced.start, Glance.lens
 
     def start(self: Sequenced, token: int, recorder: object, probes: object = ()) -> object:
         nonlocal now, looking, cold
-        more = 2.0 * bool(probes) + 6.0 * bool(probes and not first) + cold
-        now, looking, cold = now + 1 + more, looking + more, bool(probes)
+        more = float(cold)
         if probes:
-            first.append(now)
+            assert looking + most <= share * (now - idle), "there is time for it"
+            more += 2 + {0: 6, 3: 20}.get(len(began), 0)
+            began.append(now)
+        now, looking, cold = now + 1 + more, looking + more, bool(probes)
         given = (probes,) if probes else ()
         return real_start(self, token, recorder, *given)  # type: ignore[arg-type]
 
@@ -176,17 +181,22 @@ def test_looks_keep_to_their_share(model: Model, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Stepper, "end_probes", ended.append)  # it takes as long as a look to begin
     monkeypatch.setattr(Sequenced, "start", start)
     monkeypatch.setattr(Glance, "lens", lens)
-    many = Generate(1, prompt="abc", sampling=ASK.sampling, max_tokens=120, when_full="stop")
-    sequence = Sequenced(model.loaded.stepper)
-    model.loaded.built.caches.clear()
-    with closing(TokenWatch(model.loaded, sequence, many, lambda: Live(lens=True))) as one:
-        for at, reply in enumerate(generate(model.loaded, sequence, many, oracle.never, one)):
-            assert looking <= max(10, token_watch.SHARE * now + 2), at
-            last = reply
-    assert isinstance(last, Finished)
+    sequence, looks = Sequenced(model.loaded.stepper), LookBudget()
+    n_looks = []
+    for n in (100, 60, 20, 60, 120):
+        model.loaded.built.caches.clear()
+        many = Generate(1, prompt="abc", sampling=ASK.sampling, max_tokens=n, when_full="stop")
+        with closing(
+            TokenWatch(model.loaded, sequence, many, lambda: Live(lens=True), looks)
+        ) as one:
+            replies = list(generate(model.loaded, sequence, many, oracle.never, one))
+        assert isinstance(replies[-1], Finished)
+        n_looks.append(len(began))
+        now, idle = now + 1000, idle + 1000  # nobody answers: that pays for nothing
+        sequence.items = []
     assert not ended
-    assert first[0] >= 5 + 9, "a short answer is left alone"
-    assert len(first) > 3
+    assert n_looks[0] == 4
+    assert looking >= 0.8 * share * (now - idle), "what there is time for is looked at"
 
 
 @pytest.mark.parametrize("error", [NotSupported("looking here"), None])
