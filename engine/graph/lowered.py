@@ -110,8 +110,8 @@ class LoweredRoute(Route):
 class CombineAdd(Arguments):
     """The weighted sum of what experts made, and one or two further terms."""
 
-    y: Tensor
     weights: Tensor
+    y: Tensor
     added: Tensor | None = None
     more: Tensor | None = None
 

@@ -121,14 +121,13 @@ class Experts:
 
     def __call__(self, x: Tensor, i: int, spec: BlockSpec) -> Tensor:
         """x [E, T] -> [E, T] in layer i."""
-        out = self.routed(x, x, i, spec)
         if self.shared is None:
-            return out
+            return self.routed(x, x, i, spec)
         shared = self.shared(x, i, spec)
         if self.share is not None:
             share = ops.sigmoid(self.share(x)).named("shared_expert_gate", i)  # [1, T]
             shared = ops.mul(shared, share).named("ffn_shexp_gated", i)
-        return ops.add(out, shared).named("ffn_out", i)
+        return ops.add(shared, self.routed(x, x, i, spec)).named("ffn_out", i)
 
     def routed(self, x: Tensor, seen: Tensor, i: int, spec: BlockSpec) -> Tensor:
         """What the chosen make of x [E, T]; the router looks at `seen` [E, T]."""

@@ -100,6 +100,7 @@ class Yarn:
     attention: float = 1.0
     beta_fast: float = 32.0
     beta_slow: float = 1.0
+    truncate: bool = True
 
     def ramp(self, pair: NDArray[np.int_], n_rot: int, base: float) -> Floats:
         """1 where a pair turns often enough to be extrapolated, 0 where it is interpolated."""
@@ -107,8 +108,10 @@ class Yarn:
         def correction(turns: float) -> float:
             return n_rot * log(self.context / (turns * 2 * pi)) / (2 * log(base))
 
-        low = max(0, floor(correction(self.beta_fast)))
-        high = min(n_rot - 1, ceil(correction(self.beta_slow)))
+        low, high = correction(self.beta_fast), correction(self.beta_slow)
+        if self.truncate:
+            low, high = floor(low), ceil(high)
+        low, high = max(0, low), min(n_rot - 1, high)
         return 1 - np.clip((pair - low) / max(0.001, high - low), 0, 1)
 
 

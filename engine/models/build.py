@@ -157,6 +157,8 @@ MODULES = {
     "command-r": "command_r",
     "falcon-h1": "falcon_h1",
     "gemma-embedding": "gemma_embedding",
+    "gpt-oss": "gpt_oss",
+    "granitemoe": "granite",
     "minimax-m2": "minimax_m2",
     "modern-bert": "modern_bert",
     "muse-glimmer": "muse_glimmer",

@@ -47,7 +47,7 @@ def route_weights(
     out.raw[0, 0] = weights
 
 
-def combine(node: Tensor, out: Operand, y: Operand, weights: Operand) -> None:
+def combine(node: Tensor, out: Operand, weights: Operand, y: Operand) -> None:
     """The weighted sum over a token's experts."""
     out.raw[0, 0] = np.einsum("tue,tu->te", y.load((0,)), weights.load((0, 0)))
 

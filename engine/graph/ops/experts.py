@@ -59,10 +59,12 @@ class RouteWeights(Arguments):
 
 @dataclass(frozen=True)
 class Combine(Arguments):
-    """What the experts made, and their weights."""
+    """Weights of experts, and what they made: in this order, so that both of a route's results
+    are computed before their products, which may lie on another device.
+    """
 
-    y: Tensor
     weights: Tensor
+    y: Tensor
 
 
 def route(
@@ -123,7 +125,7 @@ def combine(y: Tensor, weights: Tensor) -> Tensor:
     if y.fmt != F32 or weights.fmt != F32 or not flat:
         wanted = "needs f32 y [E, U, T] and weights [U, T]"
         raise ShapeError("combine", wanted, y.shape, weights.shape)
-    return node(Op.COMBINE, F32, (y.shape[0], y.shape[2]), Combine(y, weights))
+    return node(Op.COMBINE, F32, (y.shape[0], y.shape[2]), Combine(weights, y))
 
 
 def _check_logits(op: str, logits: Tensor, each: Tensor | None) -> None:

@@ -1,4 +1,4 @@
-"""Granite 3 and 4, dense: Llama with multipliers of embeddings, branches, scores and logits.
+"""Granite 3 and 4, also with experts: Llama with multipliers of embeddings, branches, scores and logits.
 
 IBM 2024; tensor names and keys by the GGUF spec. Rope pairs are (2i, 2i+1): the converter permutes
 q and k.
@@ -9,20 +9,24 @@ from typing import Annotated, TypeVar
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
+from engine.layers.attention import SelfAttention
+from engine.layers.blocks import PreNormBlock
+from engine.layers.experts import Experts
+from engine.layers.feed_forward import FeedForward
+from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
 from engine.layers.spec import AttentionSpec, BlockSpec
 from engine.layers.step import Pass
-from engine.models.decoder import Decoder, DecoderParams, W
-from engine.models.text.qwen2 import Weights
+from engine.models.decoder import W
+from engine.models.routed import RoutedDecoder, RoutedParams
+from engine.weights.bind import Name
 from engine.weights.params import Meta, Range
-
-__all__ = ["Model", "Params", "Weights"]
 
 MULTIPLIER = Range(1e-6, 1e6, or_zero=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(DecoderParams):
+class Params(RoutedParams):
     """Hyperparameters by their GGUF keys; logits are divided by theirs, 0 means 1 everywhere but
     for scores, which then are scaled as usual.
     """
@@ -34,10 +38,20 @@ class Params(DecoderParams):
     turns: Annotated[bool, Meta("rope.scaling.finetuned", Range(0, 1))] = True
 
 
+@dataclass(frozen=True)
+class Weights:
+    """The whole model's tensors."""
+
+    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
+    blocks: Annotated[list[PreNormBlock[SelfAttention, FeedForward | Experts]], Name("blk")]
+    norm: Annotated[RMSNorm, Name("output_norm")]
+    output: Annotated[Linear, Name("output", alt="token_embd")]
+
+
 G = TypeVar("G", bound=Params)
 
 
-class GraniteDecoder(Decoder[G, W]):
+class GraniteDecoder(RoutedDecoder[G, W]):
     """Everything is multiplied by its factor."""
 
     def rope(self, i: int) -> RopeParams | None:

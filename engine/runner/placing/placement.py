@@ -15,6 +15,7 @@ from engine.memory.records import now
 from engine.models.vision import TOWER
 from engine.runner.devices import HOST, OpenedDevices
 from engine.runner.placing.dry_run import DryRun, dry_run
+from engine.runner.placing.experts import ExpertWeights, fewest
 from engine.runner.placing.graphs import ModelGraphs
 from engine.settings import FULL_OFFLOAD, OVERHEAD, SPREAD, EngineOptions
 from engine.units import MIB
@@ -56,9 +57,15 @@ class _Placing:
         self.allocate = allocate
         shared = [b.name for b in devices.backends if b.name != HOST] or [HOST]
         self.fixed = devices.pins.of_layers(self.built.n_layer, shared)
-        self._dry: dict[tuple[str, str | None], DryRun] = {}
+        self._dry: dict[tuple[str, str | None, int], DryRun] = {}
         self._tower: str | None = None
         """Where the tower is, if not with the output block."""
+        self._away = 0
+        """Layers whose experts are where the rest is."""
+        named = Placement((), devices.pins.patterns).override
+        self.experts = ExpertWeights.of(
+            self.built, self.fixed, lambda name: named(name) is not None
+        )
 
     def decide(self) -> DecidedPlacement:
         """Run the fit loop if layers may go to several devices."""
@@ -74,11 +81,16 @@ class _Placing:
         )
         beside = self._fit_with(None, problem)
         self._tower, best = self._best_home(problem, beside)
+        best = self._without_experts(problem, best)
         fitted = best if self.allocate is None else self._fit_really(problem, best)
         dry = self._dry_run(fitted.layout)
         said = explain(problem, fitted.response, fitted.layout, self.built.n_layer)
         if self._tower is not None:
             said.append(self._moved(dry, beside, fitted))
+        if self._away:
+            all_fit = fitted.layout.total == len(movable)
+            rest = self.devices.rest
+            said.append(self.experts.moved(self._away, rest, self.built, all_fit))
         return self._placed(dry, fitted.failure, said)
 
     def _placed(self, dry: DryRun, failure: NoMem | None, said: list[str]) -> DecidedPlacement:
@@ -129,6 +141,30 @@ class _Placing:
                 best = home, found
         return best
 
+    def _without_experts(self, problem: FitProblem, best: Fitted) -> Fitted:
+        """Experts move before layers do: those of as few layers as it takes until all layers are on
+        devices; where that is not to be had, all experts, if more layers are.
+        """
+        wish, whole = problem.wish, len(problem.movable)
+        if _is_full(best, whole) or not self.experts.layers or wish.requested >= 0:
+            return best
+        if wish.require_full:
+            return best
+        tried: dict[int, Fitted] = {}
+
+        def enough(count: int) -> bool:
+            self._away = count
+            tried[count] = fit(problem, [self._try_dry])
+            return _is_full(tried[count], whole)
+
+        most = len(self.experts.layers)
+        self._away = fewest(most, enough) or most
+        found = tried[self._away]
+        if _rank(found) <= _rank(best):
+            self._away = 0
+            return best
+        return found
+
     def _moved(self, dry: DryRun, beside: Fitted, fitted: Fitted) -> str:
         """Why the tower is not with the output block."""
         size = sum(w.size for w in dry.weights if w.owner.component is Component.VISION)
@@ -146,13 +182,15 @@ class _Placing:
         return f"{self._tower} takes the vision tower, {size / MIB:.1f} MiB, so that {why}"
 
     def _dry_run(self, layout: LayerLayout) -> DryRun:
-        key = layout.digest, self._tower
+        key = layout.digest, self._tower, self._away
         if key not in self._dry:
             layers = tuple(
                 self.fixed.get(i) or layout.device_of(i) or self.devices.rest
                 for i in range(self.built.n_layer + 1)
             )
             moved = ((TOWER, self._tower),) if self._tower is not None else ()
+            if self._away:
+                moved = (*moved, (self.experts.pattern(self._away), self.devices.rest))
             patterns = (*self.devices.pins.patterns, *moved)
             placement = Placement(layers, patterns, asked=frozenset(self.fixed))
             self._dry[key] = dry_run(self.graphs, self.devices.backends, placement)
@@ -215,6 +253,11 @@ class _Placing:
 def _rank(fitted: Fitted) -> tuple[bool, int, int]:
     """What is better is greater."""
     return fitted.failure is None, fitted.layout.total, -_spread(fitted)
+
+
+def _is_full(fitted: Fitted, whole: int) -> bool:
+    """Whether all layers that may move are on devices."""
+    return fitted.failure is None and fitted.layout.total == whole
 
 
 def _spread(fitted: Fitted) -> int:

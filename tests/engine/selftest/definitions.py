@@ -353,7 +353,7 @@ OPS: dict[Op, Callable[..., Array]] = {
     Op.MATMUL_ID: _matmul_id,
     Op.ROUTE: _route,
     Op.ROUTE_WEIGHTS: _route_weights,
-    Op.COMBINE: lambda t, y, w: (y[0] * w[0, 0][..., None]).sum(1)[None, None],
+    Op.COMBINE: lambda t, w, y: (y[0] * w[0, 0][..., None]).sum(1)[None, None],
     Op.RMS_NORM: _norm,
     Op.LAYER_NORM: _norm,
     Op.L2_NORM: _norm,

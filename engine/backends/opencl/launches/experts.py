@@ -84,7 +84,7 @@ def supports_combine(node: Tensor, type_of: TypeOf) -> bool:
 def combine(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """Items over elements of the sums."""
     given = Combine.of(node)
-    return [_sums(node, CombineAdd(given.y, given.weights), traits)]
+    return [_sums(node, CombineAdd(given.weights, given.y), traits)]
 
 
 def supports_combine_add(node: Tensor, added: Tensor) -> bool:

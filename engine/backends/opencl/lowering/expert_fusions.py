@@ -39,7 +39,7 @@ def combine_add(nodes: NodeList, i: int) -> Fusion | None:
             continue
         first = nodes.maker(Combine, summed, i, Op.COMBINE)
         if first is not None:
-            fused = CombineAdd(first.given.y, first.given.weights, added)
+            fused = CombineAdd(first.given.weights, first.given.y, added)
             return Fusion((first.place, i), in_place_of(node, Op.COMBINE_ADD, fused))
         second = nodes.maker(CombineAdd, summed, i, Op.COMBINE_ADD)
         if second is not None and second.given.more is None:

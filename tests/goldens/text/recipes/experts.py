@@ -3,6 +3,13 @@
 from tests.goldens.text.recipe import NORMS, Config, Recipe
 
 SIX = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 1e4,
+    "factor": 4.0,
+    "original_max_position_embeddings": 128,
+    "truncate": False,
+}
 GLM = {
     "n_routed_experts": 8,
     "num_experts_per_tok": 2,
@@ -59,5 +66,49 @@ RECIPES = {
         },
         peaked=NORMS,
         edit=with_rotary_dim,
+    ),
+    "gpt-oss": Recipe(
+        "GptOssForCausalLM",
+        {
+            "num_local_experts": 6,
+            "num_experts_per_tok": 2,
+            "intermediate_size": 32,
+            "num_hidden_layers": 4,
+            "sliding_window": 8,
+            "rope_parameters": YARN,
+        },
+    ),
+    "granitemoe": Recipe(
+        "GraniteMoeSharedForCausalLM",
+        {
+            "num_local_experts": 6,
+            "num_experts_per_tok": 2,
+            "intermediate_size": 32,
+            "shared_intermediate_size": 32,
+            "hidden_size": 64,
+            "head_dim": None,
+            "num_hidden_layers": 2,
+            "embedding_multiplier": 1.5,
+            "residual_multiplier": 0.75,
+            "attention_multiplier": 0.375,
+            "logits_scaling": 2.5,
+        },
+    ),
+    "laguna": Recipe(
+        "LagunaForCausalLM",
+        {
+            **SIX,
+            "num_hidden_layers": 4,
+            "num_attention_heads_per_layer": [4, 6, 6, 6],
+            "layer_types": ["full_attention", *["sliding_attention"] * 3],
+            "sliding_window": 8,
+            "shared_expert_intermediate_size": 32,
+            "moe_routed_scaling_factor": 1.5,
+            "rope_parameters": {
+                "full_attention": {**YARN, "truncate": True, "partial_rotary_factor": 0.5},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 5e3},
+            },
+        },
+        peaked=NORMS,
     ),
 }
