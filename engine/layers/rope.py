@@ -111,8 +111,9 @@ class Yarn:
         low, high = correction(self.beta_fast), correction(self.beta_slow)
         if self.truncate:
             low, high = floor(low), ceil(high)
-        low, high = max(0, low), min(n_rot - 1, high)
-        return 1 - np.clip((pair - low) / max(0.001, high - low), 0, 1)
+        low, high = max(0.0, low), min(n_rot - 1.0, high)
+        passed: Floats = np.clip((pair - low) / max(0.001, high - low), 0, 1)
+        return 1 - passed
 
 
 @dataclass(frozen=True)

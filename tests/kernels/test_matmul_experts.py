@@ -126,3 +126,15 @@ def test_products_of_the_same_choice_share_panels_and_groups(backend: OpenCLBack
     lowered = [t.op for t in backend.lower(nodes, kinds.get)]
     assert lowered == [Op.QUANTIZE, Op.GROUP_IDS, Op.MATMUL_EXPERTS, Op.MATMUL_EXPERTS]
     assert backend.lower(nodes, lambda t: None) == tuple(nodes)
+
+
+@pytest.mark.parametrize("tiled", [True, False])
+@pytest.mark.parametrize("tokens", [1, 24])
+def test_only_the_chosen_are_read(either: OpenCLBackend, tokens: int, tiled: bool) -> None:
+    """The others hold no numbers."""
+    made = Operands()
+    weights = made.make(F16, 64, 40, 6, role=Role.WEIGHT)
+    made.values[weights][[1, 4]] = np.nan
+    chosen = np.array([0, 2, 3, 5])[random_ids(made, tokens, 2, 4)]
+    node = ops.matmul_id(weights, made.make(F32, 64, 1, tokens), made.put(I32, chosen))
+    assert np.isfinite(run(either, node, made.values, matmul_only=tiled)).all()

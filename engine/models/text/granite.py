@@ -1,4 +1,4 @@
-"""Granite 3 and 4, also with experts: Llama with multipliers of embeddings, branches, scores and logits.
+"""Granite 3 and 4, also with experts: Llama with multipliers of embeddings, branches, logits.
 
 IBM 2024; tensor names and keys by the GGUF spec. Rope pairs are (2i, 2i+1): the converter permutes
 q and k.

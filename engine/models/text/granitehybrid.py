@@ -13,14 +13,13 @@ from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.recurrent.mamba import Mamba2
 from engine.models.recurrent import RecurrentDecoder, RecurrentParams
-from engine.models.routed import RoutedDecoder, RoutedParams
 from engine.models.text import granite
 from engine.models.text.granite import GraniteDecoder
 from engine.weights.bind import Name
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(RecurrentParams, RoutedParams, granite.Params):
+class Params(RecurrentParams, granite.Params):
     """Hyperparameters by their GGUF keys."""
 
 
@@ -40,9 +39,5 @@ class Weights:
     output: Annotated[Linear, Name("output", alt="token_embd")]
 
 
-class Model(
-    GraniteDecoder[Params, Weights],
-    RoutedDecoder[Params, Weights],
-    RecurrentDecoder[Params, Weights],
-):
+class Model(GraniteDecoder[Params, Weights], RecurrentDecoder[Params, Weights]):
     """Layers differ in what mixes their tokens."""

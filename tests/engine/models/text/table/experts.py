@@ -42,4 +42,27 @@ ROWS = (
         Fault(EXPERTS, "route.score, self.bias, *groups", "route.score, None, *groups"),
         launches=57,
     ),
+    Row(
+        "gpt-oss",
+        "gpt-oss",
+        "a softmax after the choice, biases of router and experts, sinks, a window in every other"
+        " layer, YaRN without rounding, an activation with bounds",
+        Fault("engine/models/text/gpt_oss.py", "truncate=False", "truncate=True"),
+        launches=99,
+    ),
+    Row(
+        "granitemoe",
+        "granitemoe",
+        "multipliers; experts and a shared one",
+        Fault("engine/models/text/granite.py", "self.params.score_scale or ", ""),
+        launches=53,
+    ),
+    Row(
+        "laguna",
+        "laguna",
+        "heads by layer, gated by a softplus; a full layer with YaRN, windowed ones with a base of"
+        " their own; a dense layer, then experts with a bias, scaled, and a shared one",
+        Fault("engine/models/text/laguna.py", "ops.softplus(", "ops.sigmoid("),
+        launches=84,
+    ),
 )
