@@ -3,6 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Annotated, TypeVar
 
+from engine.layers.recurrent.delta_net import GatedDeltaNet
+from engine.layers.recurrent.mamba import Mamba, Mamba2
+from engine.layers.recurrent.short_conv import ShortConv
 from engine.layers.spec import BlockSpec, RecurrenceSpec
 from engine.models.decoder import HEAD, Decoder, DecoderParams, W
 from engine.models.kept import State
@@ -51,11 +54,21 @@ class RecurrentParams(DecoderParams):
         return State(channels, self.kernel, spec.elements)
 
 
+MIXERS = (ShortConv, GatedDeltaNet, Mamba, Mamba2)
+
+
+def carries_state(block: object) -> bool:
+    """Whether what mixes the tokens of a block carries a state: its tensors say so, whatever
+    numbers the file has.
+    """
+    return isinstance(getattr(block, "attn", None), MIXERS)
+
+
 R = TypeVar("R", bound=RecurrentParams)
 
 
 class RecurrentDecoder(Decoder[R, W]):
-    """Layers without heads of keys and values carry a state."""
+    """Layers whose mixer carries a state, by their tensors; the others attend."""
 
     def recurrence(self) -> RecurrenceSpec:
         """The heads of a layer's state."""
@@ -65,4 +78,4 @@ class RecurrentDecoder(Decoder[R, W]):
         return replace(super().spec(i), recurrence=self.recurrence())
 
     def state(self, i: int) -> State | None:
-        return None if self.params.n_head_kv(i) else self.params.carried()
+        return self.params.carried() if carries_state(self.weights.blocks[i]) else None

@@ -1,7 +1,7 @@
 """LFM2, LFM2.5: short convolutions with attention in some layers, q/k norms, NeoX pairs.
 
 Hasani et al. 2025; tensor names and keys by the GGUF spec, where the last norm is called that of
-the embedding. A layer without heads of keys and values is a convolution.
+the embedding.
 """
 
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from engine.layers.recurrent.short_conv import ShortConv
 from engine.layers.rope import RopeParams
 from engine.models.decoder import Decoder, DecoderParams, W
 from engine.models.kept import State
+from engine.models.recurrent import carries_state
 from engine.weights.bind import Name
 from engine.weights.params import Meta, Range
 
@@ -43,13 +44,13 @@ P = TypeVar("P", bound=Params)
 
 
 class ConvDecoder(Decoder[P, W]):
-    """Layers without heads of keys and values are convolutions."""
+    """Layers are convolutions or attention, by their tensors."""
 
     def rope(self, i: int) -> RopeParams:
         return self.params.rope(neox=True)
 
     def state(self, i: int) -> State | None:
-        if self.params.n_head_kv(i):
+        if not carries_state(self.weights.blocks[i]):
             return None
         return State(self.params.n_embd, self.params.kernel, 0)
 

@@ -10,6 +10,7 @@ from engine.layers.blocks import MixerBlock
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.recurrent.mamba import Mamba
 from engine.layers.spec import RecurrenceSpec
+from engine.models.decoder import DecoderParams
 from engine.models.kept import State
 from engine.models.recurrent import RecurrentDecoder, RecurrentParams
 from engine.weights.bind import Name
@@ -23,8 +24,8 @@ class Params(RecurrentParams):
     normed: Annotated[bool, Meta("ssm.dt_b_c_rms", Range(0, 1))] = False
 
     def problem(self) -> str:
-        """Nothing: a channel is a head."""
-        return ""
+        """What does not go together; a channel is a head."""
+        return DecoderParams.problem(self) if any(self.heads) else ""
 
     def recurrence(self) -> RecurrenceSpec:
         return RecurrenceSpec(1, self.size, self.inner, 1, normed=self.normed)

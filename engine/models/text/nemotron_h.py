@@ -14,10 +14,10 @@ from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.recurrent.mamba import Mamba2
 from engine.layers.spec import RELU_SQR, RecurrenceSpec
 from engine.models.decoder import W
-from engine.models.kept import Kept, Nothing, State
+from engine.models.kept import Kept, Nothing
 from engine.models.recurrent import RecurrentDecoder, RecurrentParams
 from engine.weights.bind import Name
-from engine.weights.params import EPSILON, WIDTH, Meta, Range, of_layer
+from engine.weights.params import EPSILON, Meta
 
 LEAST_STEP = 1e-3
 """Of time, to which the model bounds them; no key says so."""
@@ -25,16 +25,11 @@ LEAST_STEP = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class Params(RecurrentParams):
-    """Hyperparameters by their GGUF keys; a layer has heads of keys and values, or a feed-forward,
-    or neither.
-    """
+    """Hyperparameters by their GGUF keys. What a layer is its tensors say."""
 
     eps: Annotated[
         float,
         Meta("attention.layer_norm_rms_epsilon", EPSILON, alt=("attention.layer_norm_epsilon",)),
-    ]
-    fed: Annotated[
-        tuple[int, ...], Meta("feed_forward_length", Range(0, WIDTH.high), by_layer=True)
     ]
 
     def recurrence(self) -> RecurrenceSpec:
@@ -65,19 +60,17 @@ class PartsDecoder(RecurrentDecoder[P, W]):
     def rope(self, i: int) -> None:
         return None
 
-    def state(self, i: int) -> State | None:
-        return None if of_layer(self.params.fed, i) else super().state(i)
-
     def n_heads(self, layer: int) -> int:
-        return self.attention(layer).n_head if self.params.n_head_kv(layer) else 0
+        return 0 if self._feeds(layer) else super().n_heads(layer)
 
     def kept(self) -> Sequence[Kept]:
         """Of each layer keys and values, a state, or nothing."""
         layers = range(self.params.n_layer)
-        return [
-            self.cells(i) if self.params.n_head_kv(i) else self.state(i) or Nothing()
-            for i in layers
-        ]
+        return [Nothing() if self._feeds(i) else self.state(i) or self.cells(i) for i in layers]
+
+    def _feeds(self, i: int) -> bool:
+        """Whether layer i has a feed-forward and nothing else."""
+        return isinstance(self.weights.blocks[i], FeederBlock)
 
 
 class Model(PartsDecoder[Params, Weights]):

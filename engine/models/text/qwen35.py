@@ -15,21 +15,16 @@ from engine.layers.recurrent.delta_net import GatedDeltaNet, SplitGates
 from engine.layers.rope import RopeParams, Sections
 from engine.layers.spec import RecurrenceSpec
 from engine.models.decoder import HEAD, W
-from engine.models.kept import State
 from engine.models.recurrent import RecurrentDecoder, RecurrentParams
 from engine.models.text.qwen2vl import four, sections_problem
 from engine.weights.bind import Name
-from engine.weights.params import COUNT, Meta, Range, of_layer
+from engine.weights.params import Meta, Range
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params(RecurrentParams):
     """Hyperparameters by their GGUF keys."""
 
-    interval: Annotated[int, Meta("full_attention_interval", COUNT)] = 4
-    recurrent: Annotated[
-        tuple[bool, ...], Meta("attention.recurrent_layers", Range(0, 1), by_layer=True)
-    ] = ()
     reordered: Annotated[bool, Meta("ssm.v_head_reordered", Range(0, 1))] = True
     sections: Annotated[
         tuple[int, ...], Meta("rope.dimension_sections", HEAD, alt=("rope.mrope_section",))
@@ -39,12 +34,6 @@ class Params(RecurrentParams):
         """What does not go together."""
         wrong = self.sections and sections_problem(self.sections, self.rope_dim // 2)
         return super().problem() or wrong or ""
-
-    def is_recurrent(self, i: int) -> bool:
-        """Whether layer i is a delta net."""
-        if self.recurrent:
-            return bool(of_layer(self.recurrent, i))
-        return self.n_head_kv(i) == 0 or (i + 1) % self.interval != 0
 
 
 @dataclass(frozen=True)
@@ -81,9 +70,6 @@ class DeltaDecoder(RecurrentDecoder[D, W]):
 
     def recurrence(self) -> RecurrenceSpec:
         return replace(super().recurrence(), tiled=self.tiled and self.params.reordered)
-
-    def state(self, i: int) -> State | None:
-        return self.params.carried() if self.params.is_recurrent(i) else None
 
 
 class Model(DeltaDecoder[Params, Weights]):
