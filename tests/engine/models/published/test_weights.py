@@ -1,0 +1,42 @@
+"""Files of random weights compute: their logits are finite and neither vanish nor explode."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.runner import load
+from tests.engine.models.published.sizes import (
+    HEADS,
+    NORMS,
+    Size,
+    attention,
+    dense,
+    experts,
+    keys,
+    qwen35,
+    vectors,
+    whole,
+)
+from tests.engine.models.published.weights import write
+
+MOE = {**attention(256, 4, 2, 128), **experts(256, 256, 4), **vectors(NORMS, 256), **HEADS}
+CHOICE = {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 256}
+SMALL = {
+    "dense": dense("llama", 0, (4, 256, 512, 4, 2, 64, 512), tied=True),
+    "experts": Size(
+        *("qwen3moe", 0, 0, 512),
+        keys(4, 256, 256, 4, 2, 128, **CHOICE),
+        whole(4, 256, 512, lambda i: MOE, tied=True),
+    ),
+    "hybrid": qwen35("qwen35", 0, (4, 256, 512, 4, 2, 128, 512), 16),
+}
+
+
+@pytest.mark.parametrize("size", SMALL.values(), ids=SMALL)
+def test_logits_are_of_usual_size(size: Size, tmp_path: Path) -> None:
+    with load(write(tmp_path / "made.gguf", size), device="host", ctx=64) as model:
+        ((_, logits),) = model.logits(list(range(20)))
+        assert np.isfinite(logits).all()
+        assert 0.05 < logits.std() < 50
+        assert len(np.unique(logits.argmax(-1))) > 1

@@ -1,0 +1,137 @@
+"""Files of any size with random weights, to measure speed with: nothing is downloaded or kept.
+
+    python -m tests.engine.models.published.weights NAME FILE
+
+NAME is one of SHAPES below or of sizes.py. Matrices are Q4_K, those of the vocabulary Q6_K, as in
+Q4_K_M files; weights are as large as makes all layers' results, and so the logits, finite.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from engine.gguf.values import ValueType
+from tests.engine.models.published.header import F16, F32, pair, type_of
+from tests.engine.models.published.sizes import (
+    HEADS,
+    NORMS,
+    SIZES,
+    Size,
+    attention,
+    dense,
+    experts,
+    keys,
+    kv,
+    qwen35,
+    vectors,
+    whole,
+)
+from tests.gguf_files import Blocks, Draft, padded
+
+Q8_0, Q4_K, Q6_K = 8, 12, 14
+BLOCKS = {F32: (1, 4), F16: (1, 2), Q8_0: (32, 34), Q4_K: (256, 144), Q6_K: (256, 210)}
+"""Of each type: weights and bytes of a block."""
+CHUNK = 1 << 22  # blocks' bytes drawn at once
+MOE = {**attention(1024, 16, 4, 128), **experts(1024, 768, 24), **vectors(NORMS, 1024), **HEADS}
+
+SHAPES: Mapping[str, Size] = {
+    "dense-1b": dense("llama", 1.24e9, (16, 2048, 8192, 32, 8, 64, 128256), tied=True),
+    "experts-1b": Size(
+        *("qwen3moe", 1.1e9, kv(16, 4, 128), 65536),
+        keys(
+            *(16, 1024, 3072, 16, 4, 128),
+            expert_count=24,
+            expert_used_count=4,
+            expert_feed_forward_length=768,
+        ),
+        whole(16, 1024, 65536, lambda i: MOE, tied=True),
+    ),
+    "hybrid-1b": qwen35("qwen35", 1.0e9, (24, 1024, 3584, 8, 2, 256, 248320), 16),
+}
+
+
+def kind_of(name: str, shape: Sequence[int]) -> int:
+    """What Q4_K_M files keep it in, about."""
+    if type_of(name, shape) == F32:
+        return F32
+    if name.startswith(("token_embd", "output.")):
+        return Q6_K if shape[0] % 256 == 0 else F16
+    return Q4_K if shape[0] % 256 == 0 else Q8_0 if shape[0] % 32 == 0 else F16
+
+
+def drawn(
+    name: str, shape: Sequence[int], kind: int, draws: np.random.Generator
+) -> Iterator[bytes]:
+    """Its blocks, with weights that neither grow nor shrink what goes through them."""
+    gain, (weights, size) = 0.6 / np.sqrt(shape[0]), BLOCKS[kind]
+    if kind == F32:
+        yield _floats(name, shape, draws).astype("<f4").tobytes()
+        return
+    left = prod(shape) // weights
+    while left:
+        n = min(left, max(1, CHUNK // size))
+        left -= n
+        if kind == F16:
+            yield (gain * draws.standard_normal(n)).astype("<f2").tobytes()
+            continue
+        blocks = draws.integers(0, 256, (n, size), np.uint8)
+        if kind == Q8_0:  # 73 is the deviation of a byte
+            blocks[:, :2] = np.full((n, 1), gain / 73, "<f2").view(np.uint8)
+        elif kind == Q4_K:  # scales of 31 and quants of 4.6 about a middle of 7.5
+            scale = gain / 170
+            blocks[:, :4] = np.tile(np.array([scale, 7.5 * scale], "<f2").view(np.uint8), (n, 1))
+        else:
+            blocks[:, 208:] = np.full((n, 1), gain / 1370, "<f2").view(np.uint8)
+        yield blocks.tobytes()
+
+
+def _floats(name: str, shape: Sequence[int], draws: np.random.Generator) -> np.ndarray:
+    size = prod(shape)
+    if name.endswith("ssm_a"):
+        return -draws.uniform(0.5, 4.0, size)
+    if "ssm_dt" in name:
+        return draws.uniform(-4.0, -1.0, size)
+    if len(shape) == 1:
+        return 1 + 0.1 * draws.standard_normal(size)
+    return 0.6 / np.sqrt(shape[0]) * draws.standard_normal(size)
+
+
+def write(path: Path, size: Size, seed: int = 1) -> Path:
+    """The whole file."""
+    pairs = {"general.architecture": pair(size.arch), "general.name": pair(path.stem)}
+    pairs |= {f"{size.arch}.{key}": pair(value) for key, value in size.keys.items()}
+    pairs["tokenizer.ggml.model"], pairs["tokenizer.ggml.pre"] = pair("gpt2"), pair("qwen2")
+    words = [f"w{i}" for i in range(size.v)]
+    pairs["tokenizer.ggml.tokens"] = (ValueType.ARRAY, (ValueType.STRING, words))
+    pairs["tokenizer.ggml.token_type"] = (ValueType.ARRAY, (ValueType.INT32, [1] * size.v))
+    pairs["tokenizer.ggml.merges"] = (ValueType.ARRAY, (ValueType.STRING, ["w 0"]))
+    kinds = {name: kind_of(name, shape) for name, shape in size.shapes.items()}
+    tensors, offsets, end = {}, {}, 0
+    for name, shape in size.shapes.items():
+        weights, nbytes = BLOCKS[kinds[name]]
+        tensors[name] = Blocks(kinds[name], shape, b"")
+        offsets[name] = end
+        end += padded(prod(shape) // weights * nbytes, 32)
+    draws = np.random.default_rng(seed)
+    with path.open("wb") as file:
+        header = Draft(pairs, tensors, offsets=offsets).header()
+        start = padded(len(header), 32)
+        file.write(header)
+        for name, shape in size.shapes.items():
+            file.seek(start + offsets[name])
+            for part in drawn(name, shape, kinds[name], draws):
+                file.write(part)
+        file.truncate(start + end)
+    return path
+
+
+def main() -> None:
+    name, path = sys.argv[1:]
+    print(write(Path(path), {**SIZES, **SHAPES}[name]))  # noqa: T201  a command for people
+
+
+if __name__ == "__main__":
+    main()
