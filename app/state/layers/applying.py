@@ -15,7 +15,8 @@ from engine.units import MIB
 class Applying(QObject):
     """`result` says in a sentence what came of it, `failed` whether that was nothing.
 
-    `done` of `total` tells how far a move is; `total` is 0 until the engine has told it.
+    `done` of `total` tells how far a move is; `total` is 0 until the engine has told it. A
+    placement that an open model cannot take `needs_load`, if it is wanted all the same.
     """
 
     changed = Signal()
@@ -33,7 +34,7 @@ class Applying(QObject):
         self._id: int | None = None
         self.done = self.total = 0
         self.result = ""
-        self.failed = False
+        self.failed = self.needs_load = False
         client.progress.connect(self._on_progress)
 
     @property
@@ -42,7 +43,8 @@ class Applying(QObject):
 
     def start(self, path: Path, options: EngineOptions, is_open: bool) -> None:
         """Move the open model's layers, or load the file."""
-        self.result, self.failed, self.done, self.total = "", False, 0, 0
+        self.forget_result()
+        self.done = self.total = 0
         if not is_open:
             self._load(path, options)
             return
@@ -58,7 +60,7 @@ class Applying(QObject):
 
     def forget_result(self) -> None:
         """It is about a placement that is no longer shown."""
-        self.result, self.failed = "", False
+        self.result, self.failed, self.needs_load = "", False, False
 
     def _on_progress(self, progress: Progress) -> None:
         if progress.id == self._id:
@@ -74,8 +76,10 @@ class Applying(QObject):
 
     def _on_failed(self, failed: Failed) -> None:
         self._id = None
-        self.failed = True
+        self.failed, self.needs_load = True, failed.kind == "NeedsReload"
         stays = "The placement before still answers."
+        if self.needs_load:
+            stays += " Load opens the model anew with this one."
         self.result = (
             f"Cancelled. {stays}" if failed.kind == "Cancelled" else f"{failed.message}. {stays}"
         )

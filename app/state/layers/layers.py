@@ -278,7 +278,8 @@ class LayersState(QObject):
     def apply(self) -> None:
         """Move what has to move, or load the file so; nothing where it is `blocked`."""
         if self.file is not None and not self.blocked():
-            self.applying.start(self.file.path, self.options, self.file.is_open)
+            moves = self.file.is_open and not self.applying.needs_load
+            self.applying.start(self.file.path, self.options, moves)
             self._history.settle()
 
     # What comes of it

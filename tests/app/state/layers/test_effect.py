@@ -4,6 +4,7 @@ import pytest
 
 from app.state.layers.layers import LayersState
 from app.state.workbench import Workbench
+from app.views.layers.apply import ApplyBar
 from engine.protocol import (
     Cancel,
     DevicesMeasured,
@@ -69,6 +70,35 @@ def test_a_move_that_fails_leaves_all_as_it_was(
     assert bench.session.status == "ready"
     assert state.is_edited
     assert state.blocked() == ""
+
+
+def test_what_cannot_be_moved_is_loaded_where_that_is_wanted(
+    state: LayersState,
+    engine: ScriptedEngine,
+    model: PlacedModel,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the same button, which says so; for that placement alone."""
+    bar = ApplyBar(state)
+    move_layers(state, [3], B)
+    reprice(engine, model)
+    for again in (False, True):
+        state.apply()
+        problem = "what b:0 is opened together with cannot change while the model is open"
+        engine.say(Failed(engine.last_of(Move).id, "NeedsReload", problem))
+        bar.refresh()
+        assert bar.button.text() == "Load"
+        assert "Load opens the model anew" in state.applying.result
+        if not again:
+            move_layers(state, [4], B)
+            reprice(engine, model)
+            bar.refresh()
+            assert bar.button.text() == "Apply"
+    loaded: list[str] = []
+    monkeypatch.setattr(state.applying, "_load", lambda _, options: loaded.append(options.place))
+    state.apply()
+    assert loaded == [state.draft.rule]
+    bar.deleteLater()
 
 
 def test_devices_are_measured_where_the_speed_is_unknown(

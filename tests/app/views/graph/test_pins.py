@@ -74,3 +74,20 @@ def test_what_cannot_be_pinned_says_why(view: GraphView) -> None:
     (action,) = menu_of(view).actions()
     assert action.text() == "Cannot be pinned: it is a view"
     assert not action.isEnabled()
+
+
+def test_a_launch_is_pinned_by_what_comes_of_it(window: MainWindow, view: GraphView) -> None:
+    """From its panel and from its place in the picture; where no device is known that is said."""
+    window.bench.selection.select_operation("ffn_norm-1", 1, "intel:0")
+    view._show_as("launches")
+    index = view.index
+    assert index is not None
+    launch = index.graph.nodes[index.by_key["ffn_norm-1"]].launch
+    result = index.graph.nodes[index.graph.launches[launch].nodes[-1]]
+    view.canvas.menu_wanted.emit(launch, QPoint(10, 10))
+    assert menu_of(view).actions()[0].text() == f"Pin {result.name} to intel:0…"
+    menu_of(view).close()
+    window.bench.graph.devices = []
+    view.canvas.menu_wanted.emit(launch, QPoint(10, 10))
+    assert "not known yet" in menu_of(view).actions()[0].text()
+    menu_of(view).close()

@@ -90,6 +90,10 @@ def test_the_difference_as_numbers(
     window: MainWindow, engine: ScriptedEngine, page: TextsPage, qtbot: QtBot
 ) -> None:
     """In every page of the Tensors view, until something else is selected."""
+    view = window.inspector.view(TensorsView)
+    view.kinds.setCurrentIndex(0)
+    qtbot.waitUntil(lambda: window.bench.tensors.ready)  # layer 0 has tensors to go to
+    view.kinds.setCurrentIndex(KINDS.index("Texts"))
     page.compare.click()
     engine.say(texts_compared(asked(engine).id))
     page.table.choose(1)
@@ -103,7 +107,6 @@ def test_the_difference_as_numbers(
         half = values.reshape(-1)[:6], values.reshape(-1)[6:]
         engine.say(*(ResultPart(request.id, info, 6 * n, x.tobytes()) for n, x in enumerate(half)))
     engine.say(texts_compared(request.id))
-    view = window.inspector.view(TensorsView)
     assert KINDS[view.kinds.currentIndex()] == "Weights"
     assert view._title.text().startswith("l_out-0: the other text less the first")
     qtbot.waitUntil(lambda: view.grid.numbers.value(2, 3) is not None)

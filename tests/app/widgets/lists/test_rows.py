@@ -1,6 +1,7 @@
 """Rows and tables: filter and order against plain Python, copies as text."""
 
 import random
+import threading
 from threading import Event
 
 import pytest
@@ -139,6 +140,7 @@ def test_many_rows_are_copied_beside_the_window(table: Table, qtbot: QtBot) -> N
     button.click()
     assert button.accessibleName() == "Copy things as text"
     release.set()
+    qtbot.waitUntil(lambda: all(thread.name != "job" for thread in threading.enumerate()))
     qtbot.wait(50)
     assert QGuiApplication.clipboard().text() == "before", "it was stopped"
     waits.rows.columns = COLUMNS
