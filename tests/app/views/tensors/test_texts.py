@@ -97,6 +97,8 @@ def test_the_difference_as_numbers(
     page.compare.click()
     engine.say(texts_compared(asked(engine).id))
     page.table.choose(1)
+    page.table.view.clicked.emit(page.table.rows.index(1, 0))
+    assert window.bench.selection.now.layer == 0
     page.table.view.setFocus()
     QTest.keyClick(page.table.view, Qt.Key.Key_Return)
     request = asked(engine)
