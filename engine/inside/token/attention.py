@@ -149,7 +149,8 @@ def attended(
     many layers are done.
     """
     sights = {i: seen(cache, sequence, position) for i, cache in enumerate(caches)}
-    n, heads = position + 1, len(found[0][1]) if found else 0
+    counts = [len(q) for _, q in found]
+    n, heads = position + 1, max(counts, default=0)
     mean = np.zeros(n)
     summaries = np.zeros((3, len(found), heads), np.float32)
     rows: dict[int, bytes] = {}
@@ -157,11 +158,11 @@ def attended(
         sight = sights[one.kept.cache]
         sinks = None if one.sinks is None else sinks_of(one.sinks)
         shares = weights(q, keys_of(one.kept, sight), one.scale, one.softcap, sinks)
-        summaries[:, i] = _summary(shares, sight.positions, position)
+        summaries[:, i, : len(q)] = _summary(shares, sight.positions, position)
         mean[sight.positions] += shares.sum(axis=0)
         if one.layer in wanted:
             row = np.zeros((heads, n), np.float32)
-            row[:, sight.positions] = shares
+            row[: len(q), sight.positions] = shares
             rows[one.layer] = row.astype("<f4").tobytes()
         yield i + 1
     entropy, distance, first = summaries.astype("<f4")
@@ -172,7 +173,7 @@ def attended(
         entropy.tobytes(),
         distance.tobytes(),
         first.tobytes(),
-        (mean / max(1, len(found) * heads)).astype("<f4").tobytes(),
+        (mean / max(1, sum(counts))).astype("<f4").tobytes(),
         rows,
     )
 

@@ -128,9 +128,13 @@ class _Examination:
 
     def _attended(self, glance: Glance) -> Generator[Progress, None, Attended | None]:
         """Layer by layer: of long contexts keys are many."""
-        if self.request.attention_layers is None:
+        request = self.request
+        if request.attention_layers is None:
             return None
-        layers = glance.attending(self.request.attention_layers)
+        others = request.lens or request.sampling or request.record or request.probes
+        if others and not glance.queries:  # a model without attention tells the rest
+            return None
+        layers = glance.attending(request.attention_layers)
         while True:
             self._heed()
             try:

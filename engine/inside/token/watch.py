@@ -97,7 +97,7 @@ class TokenWatch(LiveWatch):
                 self._n,
                 context,
                 glance.lens(live.top_k, token, shown) if live.lens else None,
-                glance.attended(live.rows) if live.attention else None,
+                glance.attended(live.rows) if live.attention and glance.queries else None,
                 choice(glance.logits, history, drawn, token, shown) if live.choice else None,
             )
         except (NotSupported, NoMem) as error:  # the answer goes on without

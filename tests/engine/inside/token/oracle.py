@@ -56,9 +56,8 @@ class Told:
         return self.model.loaded.built.n_layer
 
     def query(self, layer: int) -> np.ndarray:
-        """[H, D] as it is before a cache of blocks turns it."""
-        names = (f"Qcur_scaled-{layer}", f"Qcur-{layer}")
-        found = next(self.values[name] for name in names if name in self.values)
+        """[H, D] as it is before a cache of blocks turns it: the last of that name has turned."""
+        found = self.values[f"Qcur-{layer}"]
         return found.reshape(found.shape[-2:]).astype(np.float64)
 
     def kept(self, part: str, layer: int, sequence: int = 0) -> dict[int, np.ndarray]:

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.errors import DeviceError
+from engine.errors import DeviceError, NotSupported
+from engine.inside.token.examine import examine
 from engine.kvcache.causal import BITS
 from engine.models.kept import CHECKPOINTS, WORKING
-from engine.protocol import Generate, Load, Piece, ReadCells, Sampling
+from engine.protocol import Examine, Examined, Generate, Load, Piece, ReadCells, Sampling
 from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.generate import generate
@@ -155,6 +156,19 @@ def test_a_full_context_is_read_again(model: Model, texts: list[list[int]]) -> N
     assert recurrent_too
     assert sequence.items == left
     check(model, sequence, [*left, 7])
+
+
+def test_what_has_no_attention_tells_the_rest(tmp_path: Path) -> None:
+    with load(write(ROWS["mamba"], tmp_path), device="host", ctx=N_CTX) as model:
+        sequence = Sequenced(model.loaded.stepper)
+        ask = Examine(1, prompt="abcdef", attention_layers=[], lens=True)
+        *_, told = examine(model.loaded, sequence, ask, never)
+        assert isinstance(told, Examined)
+        assert told.attention is None
+        assert told.lens is not None
+        ask = Examine(1, prompt="abcdef", attention_layers=[])
+        with pytest.raises(NotSupported, match="attention of a model without any"):
+            list(examine(model.loaded, sequence, ask, never))
 
 
 @pytest.mark.device
