@@ -164,6 +164,7 @@ MODULES = {
     "muse-glimmer": "muse_glimmer",
     "nomic-bert": "nomic_bert",
     "qwen25vl": "qwen2vl",  # in files that Ollama made
+    "qwen3vlmoe": "qwen3vl",
     "seed_oss": "qwen2",
 }
 """Architectures whose module has another name than they."""

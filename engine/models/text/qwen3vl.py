@@ -1,4 +1,4 @@
-"""Qwen3-VL, text: norms of queries and keys, places by turns, rows added behind the first layers.
+"""Qwen3-VL, text, also with experts: norms of q and k, places by turns, rows behind first layers.
 
 Qwen Team 2025; tensor names and keys by the GGUF spec.
 """
@@ -8,19 +8,22 @@ from typing import Annotated
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
+from engine.layers.attention import NormedAttention
+from engine.layers.blocks import PreNormBlock
+from engine.layers.experts import Experts
+from engine.layers.feed_forward import FeedForward
+from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams, Sections
 from engine.layers.step import LayerCache, Pass
-from engine.models.decoder import Decoder
+from engine.models.routed import RoutedDecoder, RoutedParams
 from engine.models.text import qwen2vl
 from engine.models.text.qwen2vl import four
-from engine.models.text.qwen3 import Weights
+from engine.weights.bind import Name
 from engine.weights.params import COUNT, Meta, Range
-
-__all__ = ["Model", "Params", "Weights"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(qwen2vl.Params):
+class Params(qwen2vl.Params, RoutedParams):
     """Hyperparameters by their GGUF keys."""
 
     n_deepstack: Annotated[int, Meta("n_deepstack_layers", Range(0, COUNT.high))] = -1
@@ -30,7 +33,17 @@ class Params(qwen2vl.Params):
         return replace(super().turned(), sections=sections)
 
 
-class Model(Decoder[Params, Weights]):
+@dataclass(frozen=True)
+class Weights:
+    """The whole model's tensors."""
+
+    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
+    blocks: Annotated[list[PreNormBlock[NormedAttention, FeedForward | Experts]], Name("blk")]
+    norm: Annotated[RMSNorm, Name("output_norm")]
+    output: Annotated[Linear, Name("output", alt="token_embd")]
+
+
+class Model(RoutedDecoder[Params, Weights]):
     """All layers are alike."""
 
     @property

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 from tests.goldens.text.convert import convert  # first: it says which gguf is imported
 from tests.goldens.text.randomise import randomise
@@ -44,6 +45,8 @@ def make(row: str, recipe: Recipe) -> str:
         seen = model(input_ids=ids, output_attentions=True, **cached)
     with TemporaryDirectory() as folder:
         model.save_pretrained(folder)
+        if recipe.swapped:
+            swap(Path(folder) / "model.safetensors", recipe.swapped)
         out = Path(folder) / "made.gguf"
         convert(Path(folder), out, recipe)
         data = out.read_bytes()
@@ -58,6 +61,15 @@ def make(row: str, recipe: Recipe) -> str:
         f"{row}: {len(data)} bytes, packed {len(packed)}; logits of std {logits.std():.2f};"
         f" the largest weight of a late token's attention, by layer: {shown or 'none'}"
     )
+
+
+def swap(saved: Path, part: str) -> None:
+    """Swaps the last two axes of matrices with this in their names."""
+    tensors = {
+        name: t.transpose(-1, -2).contiguous() if part in name and t.dim() > 1 else t
+        for name, t in load_file(saved).items()
+    }
+    save_file(tensors, saved, {"format": "pt"})
 
 
 def main() -> None:

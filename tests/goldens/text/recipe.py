@@ -42,7 +42,9 @@ class Recipe:
     gets the result as it is, without transformers' reading of it. `around` is the config of a class
     that sees too: what is said above is then its text_config.
 
-    `peaked` multiplies parameters by a part of their names, so that attention looks at few tokens;
+    Saved matrices with `swapped` in their names get their axes swapped, as published files have
+    them. `peaked` multiplies parameters by a part of their names, so that attention looks at few
+    tokens;
     `convert` is what the converter is given besides, `beside` holds JSON files for the model's
     folder. One that `encodes` has no logits: its last hidden states are taken.
     """
@@ -55,6 +57,7 @@ class Recipe:
     convert: Mapping[str, Any] = field(default_factory=dict)
     beside: Mapping[str, Any] = field(default_factory=dict)
     encodes: bool = False
+    swapped: str = ""
     seed: int = 1
     around: Mapping[str, Any] | None = None
 

@@ -1,6 +1,7 @@
 """Experts in place of a feed-forward."""
 
 from tests.goldens.text.recipe import NORMS, Config, Recipe
+from tests.goldens.text.recipes.dense import PICTURES, SECTIONS, VISION
 
 SIX = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 YARN = {
@@ -110,5 +111,19 @@ RECIPES = {
             },
         },
         peaked=NORMS,
+    ),
+    "qwen3vlmoe": Recipe(
+        "Qwen3VLMoeForConditionalGeneration",
+        {
+            **SIX,
+            "num_hidden_layers": 2,
+            "rope_parameters": {**SECTIONS, "mrope_interleaved": True},
+        },
+        peaked=NORMS,
+        swapped=".experts.",
+        around={
+            **PICTURES,
+            "vision_config": {**VISION, "out_hidden_size": 32, "deepstack_visual_indexes": [0]},
+        },
     ),
 }

@@ -65,4 +65,15 @@ ROWS = (
         Fault("engine/models/text/laguna.py", "ops.softplus(", "ops.sigmoid("),
         launches=84,
     ),
+    Row(
+        "qwen3vlmoe",
+        "qwen3vlmoe",
+        "experts, norms of heads, pairs in sections by turns",
+        Fault(
+            ROUTED,
+            "score: ClassVar[Scoring] = Scoring.SOFTMAX",
+            "score: ClassVar[Scoring] = Scoring.SIGMOID",
+        ),
+        launches=35,
+    ),
 )
