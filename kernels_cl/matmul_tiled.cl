@@ -7,11 +7,13 @@
 #ifndef ACT
 
 // One launch makes up to three products of the same x: q, k and v, or gate and up. Their tiles are
-// numbered one product after the other; what is absent has m = 0. To the first one something may be
-// added: columns `step` bytes apart (0 for a bias), or null.
+// numbered one product after the other; what is absent has m = 0. Each may have a bias [m], and to
+// the first one something may be added: columns `step` bytes apart (0 where all are the same).
 typedef struct {
   __global char *y;
-  const __global char *a, *added;
+  const __global char *a;
+  const __global float *bias;
+  const __global char *added;
   int m, row;
 } Part;
 
@@ -35,8 +37,11 @@ static Part part_of(int g, int rows, Part first, Part second, Part third) {
   __global char *y0_buf, long y0_off, const __global char *a0_buf, long a0_off,                   \
       __global char *y1_buf, long y1_off, const __global char *a1_buf, long a1_off,               \
       __global char *y2_buf, long y2_off, const __global char *a2_buf, long a2_off,               \
-      const __global char *added_buf, long added_off
-#define PART(i, added) (Part){y##i##_buf + y##i##_off, a##i##_buf + a##i##_off, added, m##i, 0}
+      const __global char *b0_buf, long b0_off, const __global char *b1_buf, long b1_off,         \
+      const __global char *b2_buf, long b2_off, const __global char *added_buf, long added_off
+#define PART(i, added)                                                                            \
+  (Part){y##i##_buf + y##i##_off, a##i##_buf + a##i##_off,                                        \
+         (const __global float *)(b##i##_buf ? b##i##_buf + b##i##_off : 0), added, m##i, 0}
 #define ADDED (added_buf ? added_buf + added_off : 0)
 
 #if LANES > 1
@@ -62,7 +67,8 @@ void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m
           __global float *y = (__global float *)part.y + (long)column * part.m;
           const __global float *added = added_at(part, column, step);
 #pragma unroll
-          for (int v = 0; v < VECTORS; v++) store(y, added, acc[i][v], row + v * LANES, part.m);
+          for (int v = 0; v < VECTORS; v++)
+            store(y, part.bias, added, acc[i][v], row + v * LANES, part.m);
         }
       }
     }
@@ -91,6 +97,7 @@ __kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int 
     for (int k = 0; k < TEAM; k++) sum += sums[k][i][lane];
     if (row < part.m && column < n) {
       const __global float *added = added_at(part, column, step);
+      if (part.bias) sum += part.bias[row];
       ((__global float *)part.y)[(long)column * part.m + row] = added ? sum + added[row] : sum;
     }
   }

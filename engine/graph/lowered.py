@@ -41,7 +41,7 @@ class Quantize(Arguments):
 @dataclass(frozen=True)
 class MatmulTiled(Arguments):
     """Up to three products of the same x, a QUANTIZE: the node is that of `a`, y1 and y2 (RESULTs)
-    are those of a1 and a2.
+    are those of a1 and a2; to each its bias is added, where there is one.
     """
 
     a: Tensor
@@ -50,19 +50,27 @@ class MatmulTiled(Arguments):
     y1: Tensor | None = None
     a2: Tensor | None = None
     y2: Tensor | None = None
+    bias: Tensor | None = None
+    bias1: Tensor | None = None
+    bias2: Tensor | None = None
 
     @property
     def weights(self) -> tuple[Tensor, ...]:
         return tuple(a for a in (self.a, self.a1, self.a2) if a is not None)
 
+    @property
+    def has_biases(self) -> bool:
+        return any(b is not None for b in (self.bias, self.bias1, self.bias2))
+
 
 @dataclass(frozen=True)
 class MatmulAdd(Arguments):
-    """The product of `a` and x, a QUANTIZE, and what is added to it: a residual or a bias."""
+    """The product of `a` and x, a QUANTIZE, what is added to it, and a bias besides or none."""
 
     a: Tensor
     x: Tensor
     added: Tensor
+    bias: Tensor | None = None
 
 
 @dataclass(frozen=True)

@@ -73,14 +73,14 @@ class SelfAttention:
         q, k = self.normed(q, k, i, spec)
         if spec.value_eps is not None:
             v = weightless(v, spec.value_eps, "Vcur_normed", i)
+        if spec.bare_eps is not None:
+            q = weightless(q, spec.bare_eps, "Qcur_normed", i)
+            k = weightless(k, spec.bare_eps, "Kcur_normed", i)
         if spec.temperature is not None:
             q = p.tempered(q, spec.temperature).named("Qcur_scaled", i)
         if spec.rope is not None:
             q = p.rope(q, spec.rope).named("Qcur", i)
             k = p.rope(k, spec.rope).named("Kcur", i)
-        if spec.turned_eps is not None:
-            q = weightless(q, spec.turned_eps, "Qcur_normed", i)
-            k = weightless(k, spec.turned_eps, "Kcur_normed", i)
         if cache is None:
             mixed = p.attend_all(q, k, v, spec.scale, spec.reach)
         else:

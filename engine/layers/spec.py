@@ -33,9 +33,10 @@ class AttentionSpec:
     """Of attention; `rope` None leaves queries and keys as they are.
 
     `scale` multiplies scores, `softcap` c > 0 bounds them by c tanh(s / c). `eps` belongs to the
-    norms of queries and keys, `turned_eps` to those without weights that follow the turning,
-    `value_eps` to one of values; queries are multiplied by their `temperature` before they turn.
-    Where no cells are kept, a token sees others up to `reach` places away on both sides, None: all.
+    norms of queries and keys, `bare_eps` to norms of them without weights, which are the same on
+    either side of the turning, `value_eps` to one of values. Queries are multiplied by their
+    `temperature` before they turn. Where no cells are kept, a token sees others up to `reach`
+    places away on both sides, None: all.
     """
 
     n_head: int
@@ -44,7 +45,7 @@ class AttentionSpec:
     scale: float
     eps: float
     rope: RopeParams | None
-    turned_eps: float | None = None
+    bare_eps: float | None = None
     value_eps: float | None = None
     temperature: Temperature | None = None
     softcap: float = 0.0

@@ -85,6 +85,20 @@ def _product_bias(o: Operands, fmt: Format, rows: int) -> Tensor:
     return ops.add(product, o.make(F32, 193))
 
 
+def _products_and_biases(o: Operands, fmt: Format, rows: int) -> Tensor:
+    """Three products of one launch, each with its own."""
+    x = o.make(F32, 512, rows)
+    products = [ops.matmul(_weight(o, fmt, 193), x) for _ in range(3)]
+    sums = [ops.add(product, o.make(F32, 193, role=Role.WEIGHT)) for product in products]
+    return ops.mul(sums[0], ops.mul(sums[1], sums[2]))
+
+
+def _product_bias_add(o: Operands, fmt: Format, rows: int) -> Tensor:
+    product = ops.matmul(_weight(o, fmt, 193), o.make(F32, 512, rows))
+    biased = ops.add(product, o.make(F32, 193, role=Role.WEIGHT))
+    return ops.add(biased, o.make(F32, 193, rows))
+
+
 def _gate_and_up(o: Operands, act: Activation, fmt: Format, rows: int) -> Tensor:
     x = o.make(F32, 512, rows)
     gate, up = (ops.matmul(_weight(o, fmt, 512), x) for _ in range(2))
@@ -106,6 +120,8 @@ PRODUCTS: dict[str, Callable[..., Tensor]] = {
     "activation_quantize: quick_gelu, product": bound(_activation_product, act=ops.quick_gelu),
     "matmul_add: product, add": _product_add,
     "matmul_add: product, bias": _product_bias,
+    "matmul_add: product, bias, add": _product_bias_add,
+    "matmul_tiled: three products, biases": _products_and_biases,
     "matmul_gated: two products, gelu, product": bound(_gate_and_up, act=ops.gelu),
     "matmul_gated: two products, gelu_erf, product": bound(_gate_and_up, act=ops.gelu_erf),
     "attention: then product": _attention_product,

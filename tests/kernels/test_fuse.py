@@ -231,6 +231,23 @@ def test_product_and_sum(either: OpenCLBackend, fmt: Format, m: int, rows: int) 
         check(either, made, [total], [Op.QUANTIZE, Op.MATMUL_ADD], "f32")
 
 
+@pytest.mark.parametrize("fmt", [Q4_1, Q8_0, F16], ids=str)
+@pytest.mark.parametrize("rows", ROWS)
+def test_products_and_biases(either: OpenCLBackend, fmt: Format, rows: int) -> None:
+    """Each product of a launch with a bias of its own; one of them alone, and with a residual."""
+    made = Operands()
+    x = made.make(F32, 256, rows)
+    sizes = (70, 33, 40)
+    products = [ops.matmul(weight(made, 256, m, fmt), x) for m in sizes]
+    biases = [made.make(F32, m, role=Role.WEIGHT) for m in sizes]
+    sums = [ops.add(*pair) for pair in zip(products, biases, strict=True)]
+    single = [Op.QUANTIZE, Op.MATMUL_TILED]
+    check(either, made, sums, single, "f32")
+    check(either, made, [products[0], sums[1], products[2]], single, "f32")
+    residual = made.make(F32, 70, rows)
+    check(either, made, [ops.add(sums[0], residual)], [Op.QUANTIZE, Op.MATMUL_ADD], "f32")
+
+
 @pytest.mark.parametrize(
     ("fmt", "rows", "m"),
     [(Q4_1, 1, 1056), *((Q4_1, rows, 160) for rows in ROWS[1:])]

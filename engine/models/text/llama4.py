@@ -71,7 +71,7 @@ class Model(RoutedDecoder[Params, Weights]):
         params, attention = self.params, super().attention(i)
         if params.has_rope(i):
             eps = None if params.n_expert == EXPERTS_OF_MAVERICK else params.eps
-            return replace(attention, turned_eps=eps)
+            return replace(attention, bare_eps=eps)
         return replace(attention, temperature=Temperature(params.rise, params.floor, offset=1))
 
     def kept(self) -> Sequence[Kept]:

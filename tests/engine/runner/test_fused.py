@@ -24,8 +24,14 @@ FORMATS = {"attn_v": Type.Q8_0, "attn_": Type.Q5_0, "ffn_": Type.Q4_1}
 # Llama has no norms behind products, and heads too small for blocks; Gemma no plain residuals. Both
 # have too few tiles of gate and up where cores are many.
 UNUSED = {
-    "llama": {"norm_add", "norm_add_norm_quantize", "attention_quantize", "matmul_gated"},
-    "gemma3": {"matmul_add", "matmul_gated"},
+    "llama": {
+        "norm_add",
+        "norm_add_norm_quantize",
+        "attention_quantize",
+        "matmul_bias",
+        "matmul_gated",
+    },
+    "gemma3": {"matmul_add", "matmul_bias", "matmul_gated"},
 }
 
 

@@ -60,7 +60,8 @@ def supports_matmul_add(node: Tensor, added: Tensor) -> bool:
 def matmul_add(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """A product and what is added to it."""
     given = MatmulAdd.of(node)
-    return [_products(MatmulTiled(given.a, given.x), node, given.added, traits)]
+    product = MatmulTiled(given.a, given.x, bias=given.bias)
+    return [_products(product, node, given.added, traits)]
 
 
 def matmul_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
@@ -95,6 +96,9 @@ def _products(
         "a1": given.a1,
         "y2": given.y2,
         "a2": given.a2,
+        "b0": given.bias,
+        "b1": given.bias1,
+        "b2": given.bias2,
         "added": added,
         "x": given.x,
         **ints(m0=m0, m1=m1, m2=m2, records=records(given.a), n=x.n_rows, panels=grid.each),

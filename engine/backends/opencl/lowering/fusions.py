@@ -32,7 +32,7 @@ from engine.graph.ops.arithmetic import Binary
 from engine.graph.ops.norm import RmsNorm
 from engine.graph.ops.rope import Rope
 from engine.graph.ops.rows import SetRows
-from engine.graph.tensor import Tensor
+from engine.graph.tensor import Role, Tensor
 
 
 def norm_add(nodes: NodeList, i: int) -> Fusion | None:
@@ -175,6 +175,29 @@ def attention_quantize(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion((made.place, i), in_place_of(made.node, made.node.op, fused))
 
 
+def matmul_bias(nodes: NodeList, i: int) -> Fusion | None:
+    """Products of tiled weights that one launch makes, and the sum of one of them and its bias."""
+    node = nodes[i]
+    if node.op is not Op.ADD:
+        return None
+    product, bias = Binary.of(node).a, Binary.of(node).b
+    made = nodes.writer(MatmulTiled, product, i, Op.MATMUL_TILED)
+    is_bias = bias.role is Role.WEIGHT and bias.dims == node.shape[:1]
+    if made is None or not is_bias or not supports_matmul_add(node, bias):
+        return None
+    given = made.given
+    ys = (made.node, given.y1, given.y2)
+    k, y = next((k, y) for k, y in enumerate(ys) if y and y.storage is product.storage)
+    if not (product.shape == node.shape == y.shape and product.is_contiguous):
+        return None
+    if k == 0:
+        fused = replace(given, bias=bias)
+        return Fusion((made.place, i), in_place_of(node, Op.MATMUL_TILED, fused))
+    both = {f"y{k}": result(node), f"bias{k}": bias}
+    fused = replace(given, **both)
+    return Fusion((made.place, i), in_place_of(made.node, Op.MATMUL_TILED, fused))
+
+
 def matmul_add(nodes: NodeList, i: int) -> Fusion | None:
     """A product of a tiled weight, and the sum of its result and a residual or a bias."""
     node = nodes[i]
@@ -185,7 +208,7 @@ def matmul_add(nodes: NodeList, i: int) -> Fusion | None:
         if made is None or not (product.shape == node.shape == made.node.shape):
             continue
         if len(made.given.weights) == 1 and supports_matmul_add(node, added):
-            fused = MatmulAdd(made.given.a, made.given.x, added)
+            fused = MatmulAdd(made.given.a, made.given.x, added, made.given.bias)
             return Fusion((made.place, i), in_place_of(node, Op.MATMUL_ADD, fused))
     return None
 
@@ -197,7 +220,7 @@ def matmul_gated(nodes: NodeList, i: int) -> Fusion | None:
         return None
     act = ActivationQuantize.of(node)
     made = nodes.writer(MatmulTiled, act.gate, i, Op.MATMUL_TILED)
-    if made is None or act.up is None or len(made.given.weights) != 2:
+    if made is None or act.up is None or len(made.given.weights) != 2 or made.given.has_biases:
         return None
     given, second = made.given, made.given.y1
     assert second is not None
@@ -231,6 +254,7 @@ PATTERNS: tuple[Pattern, ...] = (
     attention_quantize,
     *STATE_PATTERNS,
     *EXPERT_PATTERNS,
+    matmul_bias,
     matmul_add,
     matmul_gated,
 )

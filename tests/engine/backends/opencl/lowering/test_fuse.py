@@ -139,6 +139,30 @@ def test_product_and_sum() -> None:
     assert launched(ops.add(product, x(40))) == ["quantize", "matmul_add"]
 
 
+def bias(m: int) -> Tensor:
+    return leaf("b", F32, (m,), Role.WEIGHT)
+
+
+def test_products_and_their_biases() -> None:
+    given = x(64, 3)
+    products = [ops.matmul(w(64, m), given) for m in (64, 64, 24)]
+    sums = [ops.add(p, bias(p.shape[0])) for p in products]
+    assert launched(*sums) == ["quantize", "matmul_tiled"]
+    assert launched(products[0], sums[1]) == ["quantize", "matmul_tiled"]
+    assert launched(ops.add(sums[2], x(24, 3))) == ["quantize", "matmul_add"]
+    gated = ops.silu(sums[0], sums[1])
+    assert launched(ops.matmul(w(64, 8), gated)) == [
+        *("quantize", "matmul_tiled", "activation_quantize", "matmul_tiled")
+    ]
+
+
+def test_a_bias_stays_apart_from_a_product_that_others_read() -> None:
+    product = ops.matmul(w(64, 40), x(64, 3))
+    total = ops.add(product, bias(40))
+    assert launched(total, keep=[product]) == ["quantize", "matmul_tiled", "add"]
+    assert launched(ops.add(product.reshape(20, 6), bias(20)))[-1] == "add"
+
+
 def test_products_and_sums_that_stay_apart() -> None:
     single = ["quantize", "matmul_tiled", "add"]
     product = ops.matmul(w(64, 40), x(64, 3))
