@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ORDER = [
-    ("engine.units",),
+    ("engine.units", "engine.progress"),
     ("engine.errors",),
     ("engine.settings",),
     ("engine.images",),

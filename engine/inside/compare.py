@@ -21,9 +21,9 @@ from engine.inside.strip import layer_of
 from engine.inside.tolerance import most_of
 from engine.protocol import Compare, Compared, ComparedResult, Generate, Phase, Progress
 from engine.runner.loading import LoadedModel
-from engine.runner.pictures.items import Item
 from engine.runner.prompt import make_prompt
 from engine.runner.sequence import Sequenced
+from engine.runner.stepper import StartedStep
 from engine.scheduler.probes import Probed
 from engine.selftest.check import compare as compare_numbers
 
@@ -49,12 +49,11 @@ def compare(
     comparing = _Comparing(model, sequence, cancelled)
     sequence.reuse(())
     try:
-        rows: list[ComparedResult] = []
-        n = comparing.fit(tokens[:-1])
-        steps: list[tuple[Phase, list[int]]] = [("prefill", tokens[:n]), ("decode", tokens[n:][:1])]
-        for number, (phase, part) in enumerate(steps):
-            rows += comparing.step(phase, part)
-            yield Progress(request.id, "score", number + 1, len(steps))
+        n, prompt = comparing.fit(tokens[:-1])
+        rows = [*comparing.rows("prefill", *prompt)]
+        yield Progress(request.id, "score", 1, 2)
+        rows += comparing.rows("decode", *observed(sequence, tokens[n:][:1]))
+        yield Progress(request.id, "score", 2, 2)
     finally:
         sequence.stepper.end_probes()
         sequence.reuse(())
@@ -71,24 +70,22 @@ class _Comparing:
     cancelled: Callable[[], bool]
     caches: dict[Tensor, np.ndarray] = field(default_factory=dict)
 
-    def fit(self, tokens: Sequence[int]) -> int:
-        """The largest power of two of tokens whose results the probes have room for."""
+    def fit(self, tokens: Sequence[int]) -> tuple[int, tuple[CaughtStep, StartedStep]]:
+        """The largest power of two of tokens whose results the probes have room for, and the step
+        that read them.
+        """
         n = 1 << (len(tokens).bit_length() - 1)
         while True:
             try:
-                observed(self.sequence, tokens[:n])
+                return n, observed(self.sequence, tokens[:n])
             except CannotProbe as refused:
                 if not is_too_large(refused, n):
                     raise
-                n //= 2
-            else:
-                return n
-            finally:
-                self.sequence.reuse(())
+            self.sequence.reuse(())
+            n //= 2
 
-    def step(self, phase: Phase, part: Sequence[Item]) -> Iterator[ComparedResult]:
-        """Compute the part on the devices, and everything once more on the host."""
-        caught, step = observed(self.sequence, part)
+    def rows(self, phase: Phase, caught: CaughtStep, step: StartedStep) -> Iterator[ComparedResult]:
+        """Compute everything once more on the host; nothing was started since the step."""
         host = HostStep(self.model.opened.data, caught.inputs, self.caches)
         yield from _Walk(self, phase, caught, step.plan.probed(), host).rows()
 

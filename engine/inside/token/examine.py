@@ -11,6 +11,7 @@ from engine.inside.token.choice import choice
 from engine.inside.token.context import context_items, context_of
 from engine.inside.token.glance import Glance, InsideProbes
 from engine.inside.token.scratch import scratch
+from engine.progress import telling
 from engine.protocol import Attended, Examine, Examined, Progress, Reply, StepRecord
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item, before_group
@@ -106,12 +107,7 @@ class _Examination:
                 yield self._progress(done, len(pending))
         part = self.context[last:]
         steps = sequence.extras(part, self.cancelled)
-        while True:
-            try:
-                yield self._progress(next(steps), 0)
-            except StopIteration as end:
-                extras: Extras = end.value
-                break
+        extras = yield from telling(steps, lambda done: self._progress(done, 0))
         record = self._record(sequence, part, extras) if self.request.record else None
         self._heed()
         return self._look(sequence, part, extras), record
@@ -135,14 +131,13 @@ class _Examination:
         if others and not glance.queries:  # a model without attention tells the rest
             return None
         layers = glance.attending(request.attention_layers)
-        while True:
+
+        def tell(done: int) -> Progress:
             self._heed()
-            try:
-                done = next(layers)
-            except StopIteration as end:
-                found: Attended = end.value
-                return found
-            yield Progress(self.request.id, "look", done, len(glance.queries))
+            return Progress(request.id, "look", done, len(glance.queries))
+
+        self._heed()
+        return (yield from telling(layers, tell))
 
     def _record(self, sequence: Sequenced, part: Sequence[Item], extras: Extras) -> StepRecord:
         """The times of the step as it is in an answer: its plan is there, and nobody looks."""

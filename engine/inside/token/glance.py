@@ -15,6 +15,7 @@ from engine.graph.tensor import Tensor
 from engine.inside.token.attention import Looking, VisibleCells, attended, lookings
 from engine.inside.token.lens import lens
 from engine.layers.step import LayerCache
+from engine.progress import finished
 from engine.protocol import Attended, Lens
 from engine.runner.loading import LoadedModel
 from engine.runner.stepper import Logits, StartedStep
@@ -94,13 +95,7 @@ class Glance:
 
     def attended(self, rows: Collection[int]) -> Attended:
         """As `attending`, all at once."""
-        layers = self.attending(rows)
-        while True:
-            try:
-                next(layers)
-            except StopIteration as end:
-                found: Attended = end.value
-                return found
+        return finished(self.attending(rows))
 
     def attending(self, rows: Collection[int]) -> Generator[int, None, Attended]:
         """Where heads look; all rows of some layers. Yields how many layers are done, of `queries`.
