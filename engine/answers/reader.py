@@ -215,13 +215,12 @@ class AnswerReader:
 def read(text: str, form: Form = ANY, final: bool = True) -> tuple[list[Passage], Kind]:
     """The parts of an answer as far as it is written, and what is being written.
 
-    Where it ends a thought that it does not begin, the prompt has begun it.
+    Where it ends a thought that it does not begin with, the prompt has begun it.
     """
-    begun = None
-    for thinking in form.thinking:
-        begin, end = text.find(thinking.begin), text.find(thinking.end)
-        if end >= 0 and (begin < 0 or begin > end):
-            begun = begun or thinking.end
+    start = text.lstrip()
+    ends = [thinking.end for thinking in form.thinking if thinking.end in text]
+    begins = any(start.startswith(thinking.begin) for thinking in form.thinking)
+    begun = ends[0] if ends and not begins else None
     reader = AnswerReader(form, thought_end=begun)
     parts = reader.push(text)
     if final:

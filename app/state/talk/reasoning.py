@@ -1,55 +1,103 @@
-"""What a model thought before it answered: `<think>...</think>` at the start of an answer."""
+"""What an answer says, as it is shown: thoughts apart, and calls of tools in words."""
 
+import json
 from dataclasses import dataclass
+from functools import lru_cache
 
-OPEN, CLOSE = "<think>", "</think>"
+from engine.answers import Call, Passage, read
+
+KEPT = 16  # answers whose reading is kept: one is asked for several times a frame
+CALLING = "**Calls** a tool …"
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """A text made of stretches of another: each with where it starts there, here, and its length.
+    What lies between stretches stands for something else in the other.
+    """
+
+    text: str = ""
+    runs: tuple[tuple[int, int, int], ...] = ()
+
+    def here(self, at: int) -> int:
+        """Where a place of the other text is shown, or the nearest that is."""
+        before = [run for run in self.runs if run[0] <= at]
+        if not before:
+            return 0
+        there, here, length = before[-1]
+        return here + min(at - there, length)
+
+    def there(self, at: int) -> int:
+        """Where a place of this text is in the other."""
+        before = [run for run in self.runs if run[1] <= at]
+        if not before:
+            return self.runs[0][0] if self.runs else 0
+        there, here, length = before[-1]
+        return there + min(at - here, length)
 
 
 @dataclass(frozen=True)
 class Said:
-    """`thought` and `answer` are without the marks and the empty lines around them.
+    """`thinking` says that a thought is being written: what comes next may be part of it."""
 
-    `answer_start` and `thought_start` are where they begin in the whole text. `thinking` says that
-    the block is open still: what comes next may be part of it.
-    """
-
-    thought: str
-    answer: str
-    answer_start: int = 0
+    thought_part: Excerpt
+    answer_part: Excerpt
+    answer_start: int
     thinking: bool = False
-    thought_start: int = 0
+
+    @property
+    def thought(self) -> str:
+        """What was thought, without its marks and the empty lines around them."""
+        return self.thought_part.text
+
+    @property
+    def answer(self) -> str:
+        """What was answered, as Markdown, with its calls in words."""
+        return self.answer_part.text
 
 
+def as_written(text: str) -> Said:
+    """A text that is no answer: all of it is shown."""
+    return Said(Excerpt(), Excerpt(text, ((0, 0, len(text)),)), 0)
+
+
+@lru_cache(maxsize=KEPT)
 def split_reasoning(text: str, writing: bool = False) -> Said:
     """Split an answer; `writing` says that more of it is to come.
 
-    Then an end of the text that may become a mark, such as `</thi`, is shown as neither. An
-    answer without the first mark has a thought only where its last mark is there: some templates
-    put the first one into the prompt. Text without marks is all answer.
+    Then an end of the text that may become a mark, such as `</thi`, is shown as neither. Text
+    without marks is all answer.
     """
-    begin = _blank(text)
-    rest = text[begin:]
-    if writing and rest and len(rest) < len(OPEN) and OPEN.startswith(rest):
-        return Said("", "", len(text))
-    opened = rest.startswith(OPEN)
-    start = begin + len(OPEN) if opened else begin
-    end = text.find(CLOSE, start)
-    if end < 0 and not opened:
-        return Said("", text)
-    if end < 0:
-        held = _begun(text) if writing else 0
-        thought = text[start : len(text) - held]
-        return Said(thought.strip(), "", len(text), writing, start + _blank(thought))
-    answer, thought = text[end + len(CLOSE) :].lstrip(), text[start:end]
-    begins = start + _blank(thought)
-    return Said(thought.strip(), answer, len(text) - len(answer), thought_start=begins)
+    passages, being = read(text, final=not writing)
+    thoughts = [p for p in passages if p.kind == "thought"]
+    others = [p for p in passages if p.kind != "thought"]
+    answer = _excerpt(others, CALLING if writing and being == "call" else "")
+    start = others[0].start if others else len(text)
+    return Said(_excerpt(thoughts), answer, start, writing and being == "thought")
 
 
-def _blank(text: str) -> int:
-    """Length of the white space that a text begins with."""
-    return len(text) - len(text.lstrip())
+def _excerpt(passages: list[Passage], end: str = "") -> Excerpt:
+    """Passages as paragraphs, with `end` behind them."""
+    parts: list[str] = []
+    runs = []
+    here = 0
+    for passage in passages:
+        if parts:
+            parts.append("\n\n")
+            here += 2
+        text = passage.text if passage.call is None else in_words(passage.call)
+        runs.append((passage.start, here, 0 if passage.call else len(text)))
+        parts.append(text)
+        here += len(text)
+    if end:
+        parts += ["\n\n", end] if parts else [end]
+    return Excerpt("".join(parts), tuple(runs))
 
 
-def _begun(text: str) -> int:
-    """Length of the end of `text` that CLOSE begins with."""
-    return next((n for n in range(len(CLOSE) - 1, 0, -1) if text.endswith(CLOSE[:n])), 0)
+def in_words(call: Call) -> str:
+    """A call as Markdown: its name and its arguments."""
+    name = f"**Calls** `{call.name}`"
+    if not call.arguments:
+        return name
+    values = json.dumps(call.arguments, ensure_ascii=False, indent=1)
+    return f"{name}\n```json\n{values}\n```"

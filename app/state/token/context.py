@@ -192,5 +192,5 @@ def _forms(message: Message) -> Iterator[tuple[str, int]]:
     yield message.text, 0
     if message.role == "assistant":  # many leave out what was thought
         said = split_reasoning(message.text)
-        if said.thought:
+        if said.thought and len(said.answer_part.runs) == 1:
             yield said.answer, said.answer_start

@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QEnterEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 
 from app.state.talk.message import Picture
-from app.state.talk.reasoning import Said, split_reasoning
+from app.state.talk.reasoning import Excerpt, Said, as_written, split_reasoning
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import CHAT_PX, GRID, PADDING, RADIUS_CARD
@@ -105,13 +105,13 @@ class MessageView(Row):
             return
         said = self._said()
         if self.thought is not None:
-            self.thought.light(_moved_lights(lights, said.thought_start, said.answer_start))
+            self.thought.light(_moved_lights(lights, said.thought_part, 0, said.answer_start))
         if self.body is not None:
-            self.body.light(_moved_lights(lights, said.answer_start))
+            self.body.light(_moved_lights(lights, said.answer_part, said.answer_start))
 
     def _said(self) -> Said:
         if self.row.is_question:
-            return Said("", self.row.message.text)
+            return as_written(self.row.message.text)
         return split_reasoning(self.row.message.text, self.row.answering)
 
     def show_selected(self) -> QRect | None:
@@ -124,13 +124,13 @@ class MessageView(Row):
     def _point(self) -> QRect | None:
         """Mark the selected token in the answer or the thought, shown as text."""
         part, at = self.row.selected_part, None
-        said = self._said() if part else Said("", "")
+        said = self._said() if part else as_written("")
         thinks = part is not None and part[0] < said.answer_start
         if self.thought is not None:
-            y = self.thought.point(_moved(part, said.thought_start) if thinks else None)
+            y = self.thought.point(_moved(part, said.thought_part) if thinks else None)
             at = self.thought.y() + y if thinks else None
         if self.body is not None:
-            below = self.body.point(None if thinks else _moved(part, said.answer_start))
+            below = self.body.point(None if thinks else _moved(part, said.answer_part))
             at = at if below is None else self.body.y() + below
         return None if at is None else QRect(0, at, 1, fonts.px(CHAT_PX) * 3 // 2)
 
@@ -272,7 +272,7 @@ class MessageView(Row):
             self.body.link_clicked.connect(self.row.link_wanted)
             self.body.dragged.connect(self._dragged)
             self.body.word_clicked.connect(
-                lambda at: self.row.look_at(at + self._said().answer_start)
+                lambda at: self.row.look_at(self._said().answer_part.there(at))
             )
             self.body.installEventFilter(self)
             before = (self.thought, self.pictures)
@@ -356,15 +356,18 @@ class MessageView(Row):
         widget.deleteLater()
 
 
-def _moved_lights(lights: Sequence[Light], by: int, end: int | None = None) -> list[Light]:
-    """Those from `by` to before `end`, in a text that begins there."""
-    return [
-        (max(first - by, 0), last - by, strength)
+def _moved_lights(
+    lights: Sequence[Light], excerpt: Excerpt, begin: int, end: int | None = None
+) -> list[Light]:
+    """Those from `begin` to before `end`, in an excerpt of the text that they are lit in."""
+    moved = (
+        (excerpt.here(first), excerpt.here(last), strength)
         for first, last, strength in lights
-        if last > by and (end is None or end <= by or first < end)
-    ]
+        if last > begin and (end is None or end <= begin or first < end)
+    )
+    return [light for light in moved if light[0] < light[1]]
 
 
-def _moved(part: tuple[int, int] | None, by: int) -> tuple[int, int] | None:
-    """A range of the message as one of a text that begins further on in it."""
-    return None if part is None else (max(part[0] - by, 0), max(part[1] - by, 0))
+def _moved(part: tuple[int, int] | None, excerpt: Excerpt) -> tuple[int, int] | None:
+    """A range of the message as one of an excerpt."""
+    return None if part is None else (excerpt.here(part[0]), excerpt.here(part[1]))

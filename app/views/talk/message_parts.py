@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.state.session import PastStage, StageProgress
-from app.state.talk.reasoning import Said
+from app.state.talk.reasoning import Said, as_written
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, ROW_COMPACT
@@ -226,7 +226,7 @@ class Thought(QWidget):
         self._row = row
         self._text: MarkdownView | None = None
         self._lights: Sequence[Light] = ()
-        self._said = Said("", "")
+        self._said = as_written("")
         self._began = time.monotonic()
         self._took: float | None = None
         self._fold = Button("", self.toggle, "link")
@@ -282,7 +282,7 @@ class Thought(QWidget):
             self._text = MarkdownView("What the model thought")
             self._text.height_changed.connect(self.height_changed)
             self._text.word_clicked.connect(
-                lambda at: self._row.look_at(at + self._said.thought_start)
+                lambda at: self._row.look_at(self._said.thought_part.there(at))
             )
             self._text.set_text(self._said.thought)
             self._text.light(self._lights)

@@ -175,6 +175,22 @@ def test_copies(talk: Talk, ask: Ask) -> None:
     assert clipboard.text() == MANY
 
 
+def test_a_call_is_shown_as_name_and_arguments(
+    talk: Talk, ask: Ask, engine: ScriptedEngine, qtbot: QtBot
+) -> None:
+    ask("Q", "<think>\n", "Hm.\n</think>\n\nLet me look.\n<tool_call>\n{", end=False)
+    body = view(talk, 1).body
+    assert body is not None
+    assert body.text == "Let me look.\n\nCalls a tool …"
+    engine.write('"name": "get_weather", "arguments": {"city": "<b>Zürich"}}\n</tool_call>')
+    engine.end()
+    qtbot.wait(1)
+    body = view(talk, 1).body
+    assert body is not None
+    assert body.text == 'Let me look.\n\nCalls get_weather\n\n{\n "city": "<b>Zürich"\n}'
+    assert "tool_call" not in body.accessibleDescription()
+
+
 def test_thought_is_folded_with_its_time(
     talk: Talk, ask: Ask, engine: ScriptedEngine, qtbot: QtBot
 ) -> None:
