@@ -7,7 +7,8 @@ ends the path. A dataclass may be generic: `Block[Attention]` has its type varia
 first index on its path is the layer that a tensor belongs to.
 """
 
-from collections.abc import Collection, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -87,7 +88,7 @@ class _At:
 
     def below(self, part: str) -> "_At":
         alias = None if self.alias is None else (*self.alias, part)
-        return replace(self, path=(*self.path, part), alias=alias)
+        return _At((*self.path, part), self.owner, alias, self.in_list)
 
     def item(self, i: int) -> "_At":
         owner = self.owner if self.in_list else replace(self.owner, layer=i)
@@ -97,6 +98,7 @@ class _At:
 class _Binder:
     def __init__(self, tensors: Mapping[str, TensorInfo]) -> None:
         self.tensors = tensors
+        self._names = sorted(tensors)
         self.sources: dict[Tensor, str] = {}
         self.owners: dict[Tensor, Owner] = {}
         self.missing: list[str] = []
@@ -123,10 +125,14 @@ class _Binder:
         return here if there is None else replace(there, alias=here.alias or here.path)
 
     def value(self, kind: Any, at: _At) -> Any:
-        options = [o for o in _union(kind) if o is not NoneType]
-        if NoneType in _union(kind) and not any(self.complete(o, at) for o in options):
-            return None
-        chosen = next((o for o in options if self.complete(o, at)), options[0])
+        union = _union(kind)
+        options = [o for o in union if o is not NoneType]
+        chosen = options[0]
+        if len(union) > 1:
+            there = next((o for o in options if self.complete(o, at)), None)
+            if there is None and NoneType in union:
+                return None
+            chosen = there or chosen
         if get_origin(chosen) is list:
             (item,) = get_args(chosen)
             return [self.value(item, at.item(i)) for i in self.items(at)]
@@ -146,7 +152,14 @@ class _Binder:
         return tensor
 
     def exists(self, at: _At) -> bool:
-        return at.name in self.tensors or any(n.startswith(at.name + ".") for n in self.tensors)
+        return at.name in self.tensors or any(True for _ in self.under(at.name + "."))
+
+    def under(self, prefix: str) -> Iterator[str]:
+        """The names that begin so."""
+        for at in range(bisect_left(self._names, prefix), len(self._names)):
+            if not self._names[at].startswith(prefix):
+                return
+            yield self._names[at]
 
     def complete(self, kind: type, at: _At) -> bool:
         """Whether every required tensor of `kind` stands there."""
@@ -177,7 +190,7 @@ class _Binder:
     def indices(self, at: _At) -> list[int]:
         """The numbers that follow, rising."""
         prefix = at.name + "."
-        rests = (n[len(prefix) :] for n in self.tensors if n.startswith(prefix))
+        rests = (name[len(prefix) :] for name in self.under(prefix))
         indices = {rest.split(".")[0] for rest in rests}
         return sorted(int(i) for i in indices if i.isdecimal() and str(int(i)) == i)
 

@@ -14,6 +14,7 @@ from engine.graph.tensor import Role, Tensor
 from engine.layers.linear import Linear
 from engine.models.text.llama import FACTORS, Weights
 from engine.weights.bind import Name, bind
+from tests.bounds import steps_executed
 from tests.goldens.tiny import write_tiny
 
 
@@ -39,6 +40,21 @@ def test_missing_and_unused_tensors_come_in_one_error(tensors: dict[str, TensorI
     assert caught.value.missing == ("blk.0.attn_k.weight", "output_norm.weight")
     assert caught.value.unused == ("blk.1.extra.weight",)
     assert "\n" not in str(caught.value)
+
+
+def test_a_tensor_costs_as_much_among_many(tensors: dict[str, TensorInfo]) -> None:
+    """Each place is looked up among the sorted names, and once."""
+
+    def steps(n_layer: int) -> int:
+        rest = {n: t for n, t in tensors.items() if not n.startswith("blk.")}
+        block = {n.removeprefix("blk.0."): t for n, t in tensors.items() if n.startswith("blk.0.")}
+        many = {f"blk.{i}.{n}": t for i in range(n_layer) for n, t in block.items()}
+        with steps_executed() as done:
+            bind(Weights, rest | many, "llama", n_layer, [FACTORS])
+        return done[0]
+
+    steps(1)
+    assert steps(160) < 5 * steps(40)
 
 
 @pytest.mark.parametrize("number", [5_000, 99_999_999, 10**300])
