@@ -163,6 +163,7 @@ MODULES = {
     "modern-bert": "modern_bert",
     "muse-glimmer": "muse_glimmer",
     "nomic-bert": "nomic_bert",
+    "nomic-bert-moe": "nomic_bert_moe",
     "qwen25vl": "qwen2vl",  # in files that Ollama made
     "qwen3vlmoe": "qwen3vl",
     "seed_oss": "qwen2",
