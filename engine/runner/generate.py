@@ -91,6 +91,8 @@ class _Answer:
     shifts_before: int = 0
     encode_s: dict[Shown, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    n_forgotten: int = 0
+    n_read_again: int = 0
 
     def run(self) -> Iterator[Reply]:
         marks = {self.model.tokenizer.id(mark) for mark in MARKS}
@@ -211,14 +213,18 @@ class _Answer:
                 done, total = next(steps)
             except StopIteration as end:
                 self._forgot(end.value)
-                if read_again and self.model.built.caches.states.n_slots:
-                    self.notes.append(
-                        f"the context was full: {len(end.value)} tokens were forgotten and the"
-                        f" other {read_again} read again, as a recurrent state cannot forget some"
-                    )
+                self.n_forgotten += len(end.value)
+                self.n_read_again += read_again
                 return
             read_again = total
             yield Progress(self.request.id, "prefill", done, total)
+
+    def _read_again(self) -> Iterator[str]:
+        if self.n_read_again and self.model.built.caches.states.n_slots:
+            yield (
+                f"the context was full: {self.n_forgotten} tokens were forgotten and"
+                f" {self.n_read_again} read again, as a recurrent state cannot forget some"
+            )
 
     def _forgot(self, gone: list[Item]) -> None:
         for extent in extents(gone):
@@ -260,7 +266,7 @@ class _Answer:
             encode_s=encode_s,
             n_image_rows=sum(run.end - run.begin for run in runs(self.prompt.items)),
             pictures=[self._picture(i, p) for i, p in enumerate(self.prompt.pictures)],
-            notes=[*self.prompt.notes, *self.notes],
+            notes=[*self.prompt.notes, *self.notes, *self._read_again()],
             changes=self.request.changes,
         )
 

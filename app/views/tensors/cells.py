@@ -21,10 +21,10 @@ ABOUT = (
     " Shared ones are framed."
 )
 ABOUT_SLOTS = (
-    "Each square is a slot for the state of all recurrent layers: empty where it is free, stronger"
-    " the more tokens its state has read. An answer can go on from each; checkpoints, which are"
-    " framed, are written over last."
+    "Each square is a slot: empty where it is free, stronger the more its state has read."
+    " Checkpoints are framed."
 )
+FEW = 20 * GRID  # pixels of height are enough for a row of slots
 EMPTY = "Open a model to see which cells of its caches are in use."
 
 
@@ -40,6 +40,7 @@ class CellsPage(QWidget):
         self.says = label(wrap=True)
         self.bar = SegmentBar(160)
         self.map = HeatMap("Cells of the cache")
+        self._tallest = self.map.maximumHeight()
         self.map.pointed.connect(self._pointed)
         self.place = label(tone="quiet", size="small", wrap=True)
         column = QVBoxLayout(self)
@@ -49,6 +50,7 @@ class CellsPage(QWidget):
             column.addWidget(widget)
         column.addWidget(self.map, 1)
         column.addWidget(self.place)
+        column.addStretch()
         state.changed.connect(self._list)
         self._list()
 
@@ -81,6 +83,7 @@ class CellsPage(QWidget):
         self.bar.show_segments(
             [Segment(own, "accent", 0.8), Segment(cache.shared, "warn", 0.8)], cache.size
         )
+        self.map.setMaximumHeight(self._tallest if cache.kept is None else FEW)
         across = min(ACROSS, cache.size)
         rows = ceil(cache.size / across)
         last = cache.reach[1] if cache.reach else 1
@@ -136,7 +139,7 @@ def _position(value: float) -> str:
 
 
 def _read_to(value: float) -> str:
-    return f"has read up to token {round(value)}" if value >= 0 else "free"
+    return f"up to token {round(value)}" if value >= 0 else "free"
 
 
 def _shared(cache: CacheUse, at: int) -> str:

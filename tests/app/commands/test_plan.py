@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from engine.protocol import Load, Loaded, Memory
+from app.commands.plan import lines
+from engine.protocol import DescribePlan, Load, Loaded, Memory
 from engine.settings import EngineOptions, cache_folder
 from engine.worker import Worker
+from tests.engine.models.text.files import write
+from tests.engine.models.text.rows import ROWS
 from tests.engine.runner.memory import two_devices
 from tests.goldens.seventy import LAYERS, E, V, write_seventy
 from tests.program import assert_one_line_error, run
@@ -75,6 +78,30 @@ def test_for_people(tiny_path: Path) -> None:
     assert lines[-3].endswith("bytes go between devices for each token")
     assert lines[-2].startswith("speed unknown") or "tokens per second" in lines[-2]
     assert lines[-1] == f"as a rule: --place 0-2={one},out={one}"
+
+
+def test_recurrent_states_have_columns_where_there_are_some(
+    tmp_path: Path, tiny_path: Path
+) -> None:
+    """And what a load then holds, to the byte."""
+    path = write(ROWS["qwen35"], tmp_path)
+    memories: list[Memory] = []
+    with Worker() as worker:
+        options = EngineOptions(device="host", ctx=64)
+        described = worker.get(DescribePlan(worker.new_id(), str(path), options, False))
+        plain = worker.get(DescribePlan(worker.new_id(), str(tiny_path), options, False))
+        worker.send(Load(worker.new_id(), str(path), options))
+        while not isinstance(reply := worker.receive(60), Loaded):
+            assert reply is not None
+            memories += [reply] if isinstance(reply, Memory) else []
+    told = [line.split() for line in lines(described)]
+    columns = ["weights", "cache", "recurrent", "state", "checkpoints", "vision"]
+    assert ["layer", "device", *columns] in told
+    assert not any("recurrent" in line for line in lines(plain))
+    sizes = {(r.component, r.layer): r.size for r in described.memory.rows}
+    assert sizes == {(r.component, r.layer): r.size for r in memories[-1].rows}
+    assert sizes["checkpoints", 0] == 2 * sizes["recurrent state", 0] > 0
+    assert ("recurrent state", 3) not in sizes
 
 
 def test_by_how_much_it_does_not_fit(tiny_path: Path) -> None:

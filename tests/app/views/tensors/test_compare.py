@@ -81,11 +81,11 @@ def test_slots_of_recurrent_states_are_drawn_and_told(
     said = "4 slots, 3 in use (of tokens up to 31 – 47), 2 of them checkpoints, 1 free"
     assert page.says.text() == said
     assert page.map.cells.shape == (1, 4)
-    assert page.map.says(0, 0) == "slots from 0, slot 0: has read up to token 31 (checkpoint)"
+    assert page.map.says(0, 0) == "slots from 0, slot 0: up to token 31 (checkpoint)"
     page.map.pointed.emit(0, 1)
     assert page.place.text() == "slot 1: free"
     page.map.pointed.emit(0, 3)
-    said = "slot 3: has read up to token 40, shared by 2 sequences, a checkpoint"
+    said = "slot 3: up to token 40, shared by 2 sequences, a checkpoint"
     assert page.place.text() == said
 
 

@@ -167,7 +167,7 @@ def test_a_full_context_is_read_again_and_says_so(model: Model, sequence: Sequen
     assert end.reason == "length"
     assert end.stats.n_shifts == 1
     (note,) = end.stats.notes
-    assert "128 tokens were forgotten and the other 128 read again" in note
+    assert "128 tokens were forgotten and 128 read again" in note
     begun = next(i for i, e in enumerate(found) if isinstance(e, Piece))
     reading = [e for e in found[begun:] if isinstance(e, Progress)]
     assert [(e.stage, e.done, e.total) for e in reading] == [("prefill", 128, 128)]
