@@ -33,7 +33,7 @@ MOST_TOKENS = 32
 """Of each text, from its end on."""
 
 DIFFERS = 1e-4
-"""NMSE: as far as rounding may take the results of a whole model."""
+"""NMSE of a row: as far as rounding may take the results of a whole model."""
 
 Floats = NDArray[np.float32]
 
@@ -77,7 +77,7 @@ def compare_texts(
             for step, values in enumerate((one.values, one.other)):
                 yield from result_parts(request.id, step, [one.one._replace(values=values)])
     rows = [_row(one) for one in found]
-    first = next((i for i, row in enumerate(rows) if (row.error or 0) > DIFFERS), None)
+    first = next((i for i, row in enumerate(rows) if largest_error(row) > DIFFERS), None)
     said = [_pieces(model.tokenizer, tokens) for tokens in texts]
     shown = [TokenPair(a, b, said[0][a], said[1][b]) for a, b in pairs]
     yield TextsCompared(request.id, rows, first, shown)
@@ -174,6 +174,11 @@ def _row(found: _Matched) -> PairedResult:
         errors.astype("<f4").tobytes(),
         cosines.astype("<f4").tobytes(),
     )
+
+
+def largest_error(row: PairedResult) -> float:
+    """Of any pair: over all rows a few massive activations hide what the others do."""
+    return float(np.frombuffer(row.errors, "<f4").max(initial=0))
 
 
 def _share(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -89,8 +89,8 @@ class PairedResult(msgspec.Struct, frozen=True):
 
 
 class TextsCompared(Reply, frozen=True):
-    """All results that both texts' last steps left, in the graph's order. `first` is the first that
-    is other by more than rounding makes it, None where none is.
+    """All results that both texts' last steps left, in the graph's order. `first` is the first of
+    which a row is other by more than rounding makes it, None where none is.
     """
 
     rows: list[PairedResult]

@@ -164,6 +164,15 @@ def paired_key(row: PairedResult) -> str:
     return f"{row.name}#{row.occurrence}" if row.occurrence else row.name
 
 
+def largest_error(row: PairedResult) -> tuple[float, int] | None:
+    """Of the rows of pairs the one that is farthest, and which pair; None where there is none."""
+    errors = np.frombuffer(row.errors, "<f4")
+    if not errors.size:
+        return None
+    at = int(errors.argmax())
+    return float(errors[at]), row.first_pair + at
+
+
 def difference_name(row: PairedResult) -> str:
     return f"{paired_key(row)}: the other text less the first"
 

@@ -13,7 +13,13 @@ from PySide6.QtWidgets import (
 
 from app.state.tensors.comparison import TEXT
 from app.state.tensors.numbers import Numbers
-from app.state.tensors.texts import TextsState, error_map, paired_key, texts_verdict
+from app.state.tensors.texts import (
+    TextsState,
+    error_map,
+    largest_error,
+    paired_key,
+    texts_verdict,
+)
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID
@@ -38,6 +44,7 @@ PICTURE = "A row a result, a column a pair of tokens: NMSE, as its power of ten.
 LEAST_MAP = 150
 LEAST, MOST = -8.0, 1.0  # powers of ten that colours run between
 NOT_THERE = "not computed for this token"
+WHERE = 4  # the column of words
 KEYS = "Enter shows the difference as numbers."
 
 
@@ -45,22 +52,27 @@ def _least(value: float | None) -> float:
     return -1.0 if value is None else value
 
 
-COLUMNS = (
-    Column[PairedResult]("Result", paired_key, mono=True, whole=True),
-    Column[PairedResult]("Device", lambda r: r.device, mono=True, whole=True),
-    Column[PairedResult](
-        "NMSE",
-        lambda r: UNKNOWN if r.error is None else f"{r.error:.1e}",
-        lambda r: _least(r.error),
-        right=True,
-    ),
-    Column[PairedResult](
-        "Cosine",
-        lambda r: UNKNOWN if r.cosine is None else f"{r.cosine:.4f}",
-        lambda r: _least(r.cosine),
-        right=True,
-    ),
-)
+def _columns(state: TextsState) -> tuple[Column[PairedResult], ...]:
+    def largest(row: PairedResult) -> float:
+        found = largest_error(row)
+        return -1.0 if found is None else found[0]
+
+    def where(row: PairedResult) -> str:
+        found, result = largest_error(row), state.result
+        return UNKNOWN if found is None or result is None else pair_text(result.pairs[found[1]])
+
+    def number(value: float | None, form: str) -> str:
+        return UNKNOWN if value is None or value < 0 else format(value, form)
+
+    kind = Column[PairedResult]
+    return (
+        kind("Result", paired_key, mono=True, whole=True),
+        kind("NMSE", lambda r: number(r.error, ".1e"), lambda r: _least(r.error), right=True),
+        kind("Cosine", lambda r: number(r.cosine, ".4f"), lambda r: _least(r.cosine), right=True),
+        kind("Largest", lambda r: number(largest(r), ".1e"), largest, right=True),
+        kind("At", where),
+        kind("Device", lambda r: r.device, mono=True, quiet=True),
+    )
 
 
 class TextChoice(QWidget):
@@ -123,7 +135,9 @@ class TextsPage(QWidget):
         self.map = HeatMap("How far results are, by token")
         self.map.pointed.connect(self._pointed)
         self.place = label(PICTURE, tone="quiet", size="small", wrap=True)
-        self.table = Table(TableRows(COLUMNS, self), "Results of two texts", stretch=(0,))
+        self.table = Table(
+            TableRows(_columns(bench.texts), self), "Results of two texts", stretch=(4,)
+        )
         self.table.picked.connect(self._pick)
         self.table.activated.connect(self._open)
         self._lay_out()

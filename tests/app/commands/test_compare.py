@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from engine.protocol import Compare, Compared, ComparedResult
+from app.terminal.compared import text_lines
+from engine.protocol import Compare, Compared, ComparedResult, PairedResult, TextsCompared
 from tests.program import assert_one_line_error, run
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -66,24 +67,28 @@ def test_a_text_too_short(tiny_path: Path) -> None:
     assert_one_line_error(ended, "two tokens")
 
 
-def test_two_texts_against_each_other(tiny_path: Path) -> None:
+def test_two_texts_against_each_other(tiny_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The first pair that is other, the first result that is, and all of them for programs."""
-    words = ("compare", str(tiny_path), "--device", "host", "--ctx", "64", "-p", "the red hat")
-    printed = run(*words, "--against", "the old hat", "--all")
-    assert printed.returncode == 0, printed
-    lines = printed.stdout.splitlines()
+    words = ["compare", str(tiny_path), "--device", "host", "--ctx", "64", "-p", "the red hat"]
+    assert main([*words, "--against", "the old hat", "--all"]) == 0
+    lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("host: ")
     assert lines[1] == '  the first pair of different tokens is 1 " r" / " o"'
     assert lines[-2].startswith("  the first that differs is embd on host: NMSE ")
     assert lines[-1].startswith("  the last is result_output on host: NMSE ")
     assert any(line.split()[:2] == ["l_out-1", "host"] for line in lines)
-    same = run(*words, "--against", "the red hat")
-    assert same.stdout.splitlines()[-1] == "  no result differs by more than rounding"
-    told = json.loads(run(*words, "--against", "the old hat", "--json").stdout)["host"]
+    assert main([*words, "--against", "the old hat", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["host"]
     assert told["rows"][told["first"]]["name"] == "embd"
     row = next(row for row in told["rows"] if row["name"] == "l_out-1")
     assert len(row["errors"]) == len(told["pairs"]) == len(row["cosines"])
     assert row["errors"][0] < 1e-6 < row["errors"][1]
+    same = TextsCompared(
+        1, [PairedResult("embd", 0, None, "host", 0, 0.0, 1.0, b"", b"")], None, []
+    )
+    assert list(text_lines("host", same, False))[-1] == (
+        "  no result differs by more than rounding"
+    )
 
 
 def test_nothing_to_compare_with(tiny_path: Path) -> None:

@@ -62,6 +62,11 @@ def test_two_typed_texts(window: MainWindow, engine: ScriptedEngine, page: Texts
     engine.say(texts_compared(request.id))
     assert page.table.rows.total == 4
     assert "The first that differs is embd" in page.says.text()
+    lines = [line.split("\t") for line in page.table.text().split("\n")[1:]]
+    assert lines[1] == [
+        *("l_out-0", "2.0e-01", "0.8000", "4.0e-01", "1 “ red” / “ blue”", "intel:0")
+    ]
+    assert lines[2][1:5] == ["–"] * 4
     assert page.map.cells.shape == (4, 3)
     assert page.map.says(1, 1) == "result l_out-0, token 1 “ red” / “ blue”: NMSE 4.0e-01"
     assert page.map.says(3, 0).endswith("not computed for this token")
