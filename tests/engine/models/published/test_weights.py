@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from engine.runner import load
-from tests.engine.models.published.sizes import (
-    HEADS,
+from tests.engine.models.published.dense import HEADS
+from tests.engine.models.published.recurrent import qwen35
+from tests.engine.models.published.size import (
     NORMS,
     Size,
     attention,
     dense,
     experts,
     keys,
-    qwen35,
     vectors,
     whole,
 )

@@ -14,21 +14,21 @@ from pathlib import Path
 import numpy as np
 
 from engine.gguf.values import ValueType
+from tests.engine.models.published.dense import HEADS
 from tests.engine.models.published.header import F16, F32, pair, type_of
-from tests.engine.models.published.sizes import (
-    HEADS,
+from tests.engine.models.published.recurrent import qwen35
+from tests.engine.models.published.size import (
     NORMS,
-    SIZES,
     Size,
     attention,
     dense,
     experts,
     keys,
     kv,
-    qwen35,
     vectors,
     whole,
 )
+from tests.engine.models.published.sizes import SIZES
 from tests.gguf_files import Blocks, Draft, padded
 
 Q8_0, Q4_K, Q6_K = 8, 12, 14
