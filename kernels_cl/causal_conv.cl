@@ -14,23 +14,28 @@
 
 #define ITEM (RUN * W)
 
-// Adds what a tap makes of a column.
-static void add_tap(float *sum, const float *tap, const __global char *column, int width) {
+// y of one token: the columns from `first_tap` on that taps weigh.
+static void convolve(__global char *out, const __global char *in[TAPS], int first_tap,
+                     const float *taps, const float *bias, int width, int silu) {
   int i = 0;
   for (; i + W <= width; i += W) {
-    floatW y = CAT(vload, W)(0, sum + i) + CAT(vload, W)(0, tap + i) * loadw_f32(column + i * 4);
-    CAT(vstore, W)(y, 0, sum + i);
-  }
-  for (; i < width; i++) sum[i] += tap[i] * load_f32(column + i * 4);
-}
-
-static void store_columns(__global char *out, const float *sum, int width, int silu) {
-  int i = 0;
-  for (; i + W <= width; i += W) {
-    floatW y = CAT(vload, W)(0, sum + i);
+    floatW y = CAT(vload, W)(0, bias + i);
+    for (int j = first_tap; j < TAPS; j++)
+      y += CAT(vload, W)(0, taps + j * ITEM + i) * loadw_f32(in[j] + i * 4);
     storew_f32(out + i * 4, silu ? SILU(y) : y);
   }
-  for (; i < width; i++) store_f32(out + i * 4, silu ? SILU(sum[i]) : sum[i]);
+  for (; i < width; i++) {
+    float y = bias[i];
+    for (int j = first_tap; j < TAPS; j++) y += taps[j * ITEM + i] * load_f32(in[j] + i * 4);
+    store_f32(out + i * 4, silu ? SILU(y) : y);
+  }
+}
+
+// A column as it is; zeros without one.
+static void pass_on(__global char *out, const __global char *in, int width) {
+  int i = 0;
+  for (; i + W <= width; i += W) storew_f32(out + i * 4, in ? loadw_f32(in + i * 4) : (floatW)0.0f);
+  for (; i < width; i++) store_f32(out + i * 4, in ? load_f32(in + i * 4) : 0.0f);
 }
 
 __kernel TEAM_SIZE void causal_conv(
@@ -48,27 +53,28 @@ __kernel TEAM_SIZE void causal_conv(
   __global char *out = out_buf + out_off + start * 4, *kept = out + (long)tokens * n0 * 4;
   if (has_to)
     kept = kept_buf + kept_off + *(const __global int *)(to_buf + to_off) * kept1 + start * 4;
-  float taps[TAPS * ITEM], bias[ITEM], sum[ITEM];
-  for (int i = 0; i < width; i++) {
-    for (int j = 0; j < TAPS; j++)
+  float taps[TAPS * ITEM], bias[ITEM];
+  for (int j = 0; j < TAPS; j++)
+    for (int i = 0; i < width; i++)
       taps[j * ITEM + i] = load_f32(w_buf + w_off + ((start + i) * TAPS + j) * 4L);
+  for (int i = 0; i < width; i++)
     bias[i] = has_bias ? load_f32(bias_buf + bias_off + (start + i) * 4) : 0.0f;
-  }
   int first = get_global_id(0) / runs * per_item;
   for (int row = first; row < min(first + per_item, tokens + TAPS - 1); row++) {
-    for (int i = 0; i < width; i++) sum[i] = row < n ? bias[i] : 0.0f;
-    // Behind the tokens a column of `in` passes as it is.
-    int as_is = row >= tokens, column = (as_is ? n - tokens : 0) + row - (TAPS - 1);
-    int count = as_is ? 1 : row < n ? TAPS : 0;
-    for (int j = 0; j < count; j++, column++) {
-      const __global char *in = column < 0 ? state + (column + TAPS - 1) * n0 * 4L : x + column * x1;
-      if (column < 0 && slot < 0) continue;
-      if (as_is)
-        for (int i = 0; i < width; i++) sum[i] = load_f32(in + i * 4);
-      else
-        add_tap(sum, taps + j * ITEM, in, width);
+    if (row >= tokens) {  // of the new state: column `past` of in, counted from the first token
+      int past = n - (TAPS - 1) + row - tokens;
+      const __global char *in = past >= 0 ? x + past * x1 : state + (past + TAPS - 1) * n0 * 4L;
+      pass_on(kept + (row - tokens) * n0 * 4L, past < 0 && slot < 0 ? 0 : in, width);
+    } else if (row >= n) {
+      pass_on(out + (long)row * n0 * 4, 0, width);
+    } else {
+      const __global char *in[TAPS];
+      for (int j = 0; j < TAPS; j++) {
+        int past = row + j - (TAPS - 1);
+        in[j] = past >= 0 ? x + past * x1 : state + (past + TAPS - 1) * n0 * 4L;
+      }
+      int first_tap = slot < 0 ? max(TAPS - 1 - row, 0) : 0;
+      convolve(out + (long)row * n0 * 4, in, first_tap, taps, bias, width, silu);
     }
-    __global char *to = as_is ? kept + (row - tokens) * n0 * 4L : out + (long)row * n0 * 4;
-    store_columns(to, sum, width, silu && !as_is);
   }
 }
