@@ -3,26 +3,32 @@
 // which files stand before this one: parts/tiled_lanes.cl.
 //
 // PANEL 1: item or group (g, p) makes rows of pair p, whose id is read. Else (g, e) makes rows of
-// all pairs of expert e, PANEL at once, as group_ids.cl has put them together.
+// all pairs of expert e, PANEL at once, as group_ids.cl has put them together. `bias`, if there is
+// one, has a row of each expert, which is added.
 
 // Pairs of one expert, the first of them, and its matrix; null for ids that no expert has.
 typedef struct {
   const __global int *pairs;
   const __global char *a;
+  const __global float *bias;
   int first, count;
 } Group;
 
 static void find_group(Group *group, int g, const __global char *a, const __global char *ids,
-                       int experts, int used, long expert_bytes, long id0, long id1) {
+                       const __global char *bias, long bias_bytes, int experts, int used,
+                       long expert_bytes, long id0, long id1) {
 #if PANEL == 1
   int id = *(const __global int *)(ids + g % used * id0 + g / used * id1);
-  *group = (Group){0, 0, g, 1};
+  *group = (Group){0, 0, 0, g, 1};
 #else
   const __global int *starts = (const __global int *)ids;
   int id = g;
-  *group = (Group){starts + experts + 2 + starts[g], 0, 0, starts[g + 1] - starts[g]};
+  *group = (Group){starts + experts + 2 + starts[g], 0, 0, 0, starts[g + 1] - starts[g]};
 #endif
-  if (id >= 0 && id < experts) group->a = a + id * expert_bytes;
+  if (id >= 0 && id < experts) {
+    group->a = a + id * expert_bytes;
+    if (bias_bytes) group->bias = (const __global float *)(bias + id * bias_bytes);
+  }
 }
 
 // The last pair stands for those behind it.
@@ -43,10 +49,12 @@ static void find_rows(const __global char *rows[PANEL], const Group *group, int 
 
 #define ARGS                                                                                      \
   __global char *y_buf, long y_off, const __global char *a_buf, long a_off,                       \
-      const __global char *x_buf, long x_off, const __global char *ids_buf, long ids_off, int m,  \
-      int records, int experts, int used, int step, long expert_bytes, long id0, long id1
+      const __global char *x_buf, long x_off, const __global char *ids_buf, long ids_off,         \
+      const __global char *bias_buf, long bias_off, int m, int records, int experts, int used,    \
+      int step, long expert_bytes, long id0, long id1, long bias_bytes
 #define FIND_GROUP(group, g)                                                                      \
-  find_group(&group, g, a_buf + a_off, ids_buf + ids_off, experts, used, expert_bytes, id0, id1)
+  find_group(&group, g, a_buf + a_off, ids_buf + ids_off, bias_buf + bias_off, bias_bytes,        \
+             experts, used, expert_bytes, id0, id1)
 
 #if LANES > 1
 __kernel __attribute__((vec_type_hint(int8))) void matmul_experts(ARGS) {
@@ -68,7 +76,7 @@ __kernel __attribute__((vec_type_hint(int8))) void matmul_experts(ARGS) {
         if (i + c < group.count) {
           __global float *y = (__global float *)(y_buf + y_off) + (long)pair_of(&group, i + c) * m;
 #pragma unroll
-          for (int v = 0; v < VECTORS; v++) store(y, 0, 0, acc[c][v], row + v * LANES, m);
+          for (int v = 0; v < VECTORS; v++) store(y, 0, group.bias, acc[c][v], row + v * LANES, m);
         }
       }
     }
@@ -96,7 +104,8 @@ __kernel void matmul_experts(ARGS) {
       float sum = 0;
       for (int k = 0; k < TEAM; k++) sum += sums[k][c][lane];
       if (row < m && i + c < group.count)
-        ((__global float *)(y_buf + y_off))[(long)pair_of(&group, i + c) * m + row] = sum;
+        ((__global float *)(y_buf + y_off))[(long)pair_of(&group, i + c) * m + row] =
+            group.bias ? sum + group.bias[row] : sum;
     }
     barrier(CLK_LOCAL_MEM_FENCE);  // the next turn may write
   }

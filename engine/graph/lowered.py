@@ -87,11 +87,14 @@ class MatmulGated(Arguments):
 
 @dataclass(frozen=True)
 class MatmulExperts(Arguments):
-    """Experts in row tiles times x, a QUANTIZE. `ids` are grouped by expert if a GROUP_IDS."""
+    """Experts in row tiles times x, a QUANTIZE. `ids` are grouped by expert if a GROUP_IDS. Of
+    `bias` [M, X] each expert's own row is added.
+    """
 
     a: Tensor
     x: Tensor
     ids: Tensor
+    bias: Tensor | None = None
 
 
 @dataclass(frozen=True)

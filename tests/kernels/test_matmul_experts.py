@@ -10,7 +10,7 @@ from engine.graph import ops
 from engine.graph.op import Op
 from engine.graph.tensor import Role, Tensor, leaf
 from tests.kernels.blocks import QUANTIZED, exact, random_blocks
-from tests.kernels.harness import nmse, run
+from tests.kernels.harness import nmse, run, run_all
 from tests.kernels.values import Operands
 
 LIMIT = 1e-6
@@ -138,3 +138,24 @@ def test_only_the_chosen_are_read(either: OpenCLBackend, tokens: int, tiled: boo
     chosen = np.array([0, 2, 3, 5])[random_ids(made, tokens, 2, 4)]
     node = ops.matmul_id(weights, made.make(F32, 64, 1, tokens), made.put(I32, chosen))
     assert np.isfinite(run(either, node, made.values, matmul_only=tiled)).all()
+
+
+@pytest.mark.parametrize("tokens", [1, 3, 24])
+@pytest.mark.parametrize("m", [40, 33])
+def test_each_expert_has_a_bias(either: OpenCLBackend, tokens: int, m: int) -> None:
+    """In the same launch; ids of no expert make zeros."""
+    made = Operands()
+    w, values = experts_of(made, MXFP4, 64, m, 4)
+    x, bias = made.make(F32, 64, 1, tokens), made.make(F32, m, 4)
+    chosen = random_ids(made, tokens, 2, 4)
+    chosen[0, 1] = -1
+    ids = made.put(I32, chosen)
+    product = ops.matmul_id(w, x, ids)
+    node = ops.add_id(product, bias, ids)
+    kinds = {w: either.buffer_type(w.fmt, w.shape, matmul_only=True)}
+    lowered = either.fuse(either.lower([product, node], kinds.get), frozenset([node.storage]))
+    assert [t.op for t in lowered][-1] is Op.MATMUL_EXPERTS
+    want = expected(values, made.exact(x)[0], chosen)
+    added = np.where((chosen >= 0)[..., None], made.exact(bias)[0, 0][chosen], 0)
+    (got,) = run_all(either, [node], made.values, matmul_only=True, fused=True)
+    assert nmse(got, (want + added)[None]) < LIMIT

@@ -54,9 +54,11 @@ def matmul_experts(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Seque
         "a": a,
         "x": given.x,
         "ids": ids,
+        "bias": given.bias,
         **ints(m=m, records=records(a), experts=a.shape[2], used=used, step=x.shape[1]),
         **longs(expert_bytes=matrix_bytes(a.fmt, a.shape)),
         **strides("id", ids.strides[:2]),
+        **longs(bias_bytes=0 if given.bias is None else given.bias.strides[1]),
     }
     defines: Defines = tile_defines(a.fmt, given.x, panel, traits)
     if traits.items_take_vectors:
@@ -68,6 +70,13 @@ def matmul_experts(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Seque
         size, local = (-(-m // TILE) * TILE, groups * team), (TILE, team)
         defines = {**defines, "ROWS": 1, "TEAM": team}
     return [Launch("matmul_experts", "matmul_experts", args, size, local, defines)]
+
+
+def supports_bias(product: MatmulExperts, bias: Tensor, ids: Tensor) -> bool:
+    """f32 rows without gaps, chosen by the ids of the product."""
+    own = product.ids
+    chosen = GroupIds.of(own).ids if own.op is Op.GROUP_IDS else own
+    return bias.fmt is F32 and gapless(bias) and chosen is ids and product.bias is None
 
 
 def group_ids(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:

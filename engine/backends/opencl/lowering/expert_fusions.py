@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 from engine.backends.opencl.launches.experts import supports_combine_add
+from engine.backends.opencl.launches.matmul_experts import supports_bias
 from engine.backends.opencl.lowering.helpers import in_place_of, result
 from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern
-from engine.graph.lowered import CombineAdd, LoweredRoute
+from engine.graph.lowered import CombineAdd, LoweredRoute, MatmulExperts
 from engine.graph.op import Op
-from engine.graph.ops.arithmetic import Binary
+from engine.graph.ops.arithmetic import AddId, Binary
 from engine.graph.ops.experts import Combine, RouteWeights
 
 
@@ -48,4 +49,19 @@ def combine_add(nodes: NodeList, i: int) -> Fusion | None:
     return None
 
 
-EXPERT_PATTERNS: tuple[Pattern, ...] = (route_weights, combine_add)
+def expert_bias(nodes: NodeList, i: int) -> Fusion | None:
+    """A product by expert, and each expert's bias."""
+    node = nodes[i]
+    if node.op is not Op.ADD_ID:
+        return None
+    given = AddId.of(node)
+    made = nodes.maker(MatmulExperts, given.a, i, Op.MATMUL_EXPERTS)
+    if made is None or given.a.shape != made.node.shape:
+        return None
+    if not supports_bias(made.given, given.b, given.ids):
+        return None
+    fused = replace(made.given, bias=given.b)
+    return Fusion((made.place, i), in_place_of(node, Op.MATMUL_EXPERTS, fused))
+
+
+EXPERT_PATTERNS: tuple[Pattern, ...] = (route_weights, expert_bias, combine_add)
