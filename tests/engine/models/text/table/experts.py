@@ -48,7 +48,7 @@ ROWS = (
         "a softmax after the choice, biases of router and experts, sinks, a window in every other"
         " layer, YaRN without rounding, an activation with bounds",
         Fault("engine/models/text/gpt_oss.py", "truncate=False", "truncate=True"),
-        launches=87,
+        launches=71,
     ),
     Row(
         "granitemoe",
