@@ -20,6 +20,14 @@ from tests.smoke import mark_smoke
 
 __all__ = ["pytest_runtest_protocol"]
 
+LONGEST = (
+    "tests/app/end_to_end/test_close.py",
+    "tests/app/end_to_end/test_screen.py",
+    "tests/engine/inside/test_compare.py::test_in_real_models",
+    "tests/engine/selftest/test_simulated.py",
+    "tests/truth/test_models.py",
+)
+
 
 def pytest_xdist_auto_num_workers() -> int:
     """One more than cores: a third of the time tests wait, for a process, a window, a timer."""
@@ -28,9 +36,11 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(tryfirst=True)  # before marks are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The smoke tier; tests that want to be alone come last, when nobody has to wait for them."""
+    """The smoke tier; the longest tests first, so that nobody waits for one of them at the end, and
+    last those that want to be alone.
+    """
     mark_smoke(items)
-    items.sort(key=is_alone)
+    items.sort(key=lambda item: (is_alone(item), not item.nodeid.startswith(LONGEST)))
 
 
 def pytest_collection_finish() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from engine.backends.opencl.drivers.device import list_devices
 from engine.backends.opencl.tuned import CHOICES
+from engine.settings import cache_folder
 from tests.program import Terminal, assert_one_line_error, run
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("nothing_left")]
@@ -14,6 +15,10 @@ pytestmark = [pytest.mark.device, pytest.mark.usefixtures("nothing_left")]
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With nothing tuned; kernels are those of other runs."""
+    for name in ("programs", "pocl"):
+        (cache_folder() / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).symlink_to(cache_folder() / name)
     monkeypatch.setenv("CUTAWAY_CACHE", str(tmp_path))
     return tmp_path
 
