@@ -63,6 +63,20 @@ OTHERS = (
         "tests/kernels/test_attention.py",
     ),
     Mutant(
+        "kernel: a recurrence steps over padding",
+        "kernels_cl/recurrence_vectors.cl",
+        "    if (t < all.n) {",
+        "    if (t < tokens) {",
+        "tests/kernels/test_recurrent.py",
+    ),
+    Mutant(
+        "fusion: a new state leaves for its slot though somebody reads it",
+        "engine/backends/opencl/lowering/rewrite.py",
+        "t.offset + t.nbytes > offset for t in read)",
+        "False for t in read)",
+        "tests/kernels/test_recurrent.py",
+    ),
+    Mutant(
         "scheduler: a storage ends one step early in the arena's bound",
         "engine/scheduler/allocate.py",
         "changes[life.last + 1] -= life.size",
