@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.backends.opencl.backend import OpenCLBackend
+from engine.backends.opencl.buffers import OpenCLBuffer, OpenCLEvent
 from engine.errors import DeviceError, NotSupported
 from engine.inside.token.examine import examine
 from engine.kvcache.causal import BITS
@@ -184,6 +186,50 @@ def test_on_a_device(row: Row, texts: list[list[int]], path: Path) -> None:
         assert sequence.reuse(one[:49]) == 48
         for at in range(48, 60):
             assert nmse(sequence.append(one[at]), wanted[at]) < 1e-5
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("part", ["start_write", "read", "compile", "wait"])
+def test_each_transfer_plan_and_wait_refused(
+    row: Row, texts: list[list[int]], path: Path, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of going back to the turn, reading on and writing a token, whose plans are made anew."""
+    one, other = texts
+    following = [*one[:TURN], *other[:6], 7]
+    parts = {"compile": OpenCLBackend, "wait": OpenCLEvent}
+    whose: type = parts.get(part, OpenCLBuffer)
+    real, counts = getattr(whose, part), {"now": 0, "refuse": 0}
+
+    def refusing(*args: object) -> object:
+        counts["now"] += 1
+        if counts["now"] == counts["refuse"]:
+            raise DeviceError("pocl:0", "out of resources")
+        return real(*args)
+
+    with load(path, device=drivers()[0], ctx=N_CTX) as model:
+        wanted = fresh(model, following)
+
+        def work(refuse: int) -> Sequenced:
+            sequence = begun(model, one)
+            model.loaded.stepper.planner.pin({})  # forgets its plans
+            counts.update(now=0, refuse=refuse)
+            try:
+                compute(sequence, [*one[:TURN], *other[:9]], TURN)
+                sequence.append(other[9])
+            except DeviceError:
+                assert refuse
+            finally:
+                total, counts["refuse"] = counts["now"], 0
+            counts["now"] = total
+            return sequence
+
+        with monkeypatch.context() as patch:
+            patch.setattr(whose, part, refusing)
+            work(0)
+            total = counts["now"]
+            assert total > 0
+            for nth in range(1, total + 1):
+                assert nmse(compute(work(nth), following), wanted) < 1e-9, nth
 
 
 def test_a_worker_tells_of_its_slots(path: Path) -> None:
