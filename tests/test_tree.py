@@ -9,6 +9,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -171,8 +172,13 @@ def dotted(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(name: str, path: Path) -> Iterator[str]:
+@cache
+def imports(name: str, path: Path) -> tuple[str, ...]:
     """What a module imports, anywhere in it; `from a import b` counts as a.b where that is one."""
+    return tuple(_imports(name, path))
+
+
+def _imports(name: str, path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text("utf-8"), str(path))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
