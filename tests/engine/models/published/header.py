@@ -36,8 +36,9 @@ def pair(value: Value) -> Pair:
 
 
 def type_of(name: str, shape: Sequence[int]) -> int:
-    """Matrices in halves; vectors, routers and what convolves in floats."""
-    kept = len(shape) == 1 or "ssm_" in name or "ffn_gate_inp" in name or "shortconv.conv" in name
+    """Matrices in halves; vectors, biases, routers and what convolves in floats."""
+    kept = len(shape) == 1 or name.endswith(".bias")
+    kept |= "ssm_" in name or "ffn_gate_inp" in name or "shortconv.conv" in name
     big = "ssm_in" in name or "ssm_out" in name
     return F16 if big or not kept else F32
 

@@ -1,0 +1,58 @@
+"""Models whose every layer has experts, as they are published."""
+
+from tests.engine.models.published.size import attention, experts, kv, mixed, vectors
+
+PRE = "attn_norm post_attention_norm"
+OSS = {
+    **vectors(PRE, 2880),
+    **attention(2880, 64, 8, 64),
+    "attn_q.bias": (4096,),
+    "attn_k.bias": (512,),
+    "attn_v.bias": (512,),
+    "attn_output.bias": (2880,),
+    "attn_sinks": (64,),
+    "ffn_gate_inp.bias": (32,),
+    **experts(2880, 2880, 32),
+    **dict.fromkeys(("ffn_gate_exps.bias", "ffn_up_exps.bias", "ffn_down_exps.bias"), (2880, 32)),
+}
+QWEN2 = {
+    **vectors("attn_norm ffn_norm", 2048),
+    **attention(2048, 16, 16, 128),
+    **dict.fromkeys(("attn_q.bias", "attn_k.bias", "attn_v.bias"), (2048,)),
+    **experts(2048, 1408, 60, 5632),
+    "ffn_gate_inp_shexp": (2048,),
+}
+GRANITE = vectors("attn_norm ffn_norm", 1024) | attention(1024, 16, 8, 64) | experts(1024, 512, 32)
+MINIMAX = {
+    **vectors("attn_norm ffn_norm", 3072),
+    **attention(3072, 48, 8, 128),
+    "attn_q_norm": (6144,),
+    "attn_k_norm": (1024,),
+    "exp_probs_b.bias": (256,),
+    **experts(3072, 1536, 256),
+}
+SIZES = {
+    "gpt-oss-20b": mixed(
+        "gpt-oss", 20_914_757_184, (24, 2880, 2880, 64, 8, 64, 201088), lambda i: OSS,
+        # Every other layer sees 128 tokens, beside a step of 512.
+        kv(12, 8, 64) + kv(12, 8, 64, 768), expert_count=32, expert_used_count=4,
+        expert_feed_forward_length=2880, attention__sliding_window=128,
+        rope__scaling__type="yarn", rope__scaling__factor=32.0,
+        rope__scaling__original_context_length=4096,
+    ),
+    "qwen1.5-moe-a2.7b": mixed(
+        "qwen2moe", 14_315_784_192, (24, 2048, 5632, 16, 16, 128, 151936), lambda i: QWEN2,
+        kv(24, 16, 128), expert_count=60, expert_used_count=4, expert_feed_forward_length=1408,
+        expert_shared_feed_forward_length=5632,
+    ),
+    "granite-3.1-1b-a400m": mixed(
+        "granitemoe", 1_334_000_000, (24, 1024, 512, 16, 8, 64, 49155), lambda i: GRANITE,
+        kv(24, 8, 64), tied=True, expert_count=32, expert_used_count=8,
+        embedding_scale=12.0, residual_scale=0.22, logit_scale=6.0, attention__scale=0.015625,
+    ),
+    "minimax-m2": mixed(
+        "minimax-m2", 228.7e9, (62, 3072, 1536, 48, 8, 128, 200064), lambda i: MINIMAX,
+        kv(62, 8, 128), expert_count=256, expert_used_count=8, expert_feed_forward_length=1536,
+        expert_gating_func=2, rope__dimension_count=64,
+    ),
+}  # fmt: skip
