@@ -76,7 +76,8 @@ __kernel __attribute__((vec_type_hint(int8))) void matmul_experts(ARGS) {
         if (i + c < group.count) {
           __global float *y = (__global float *)(y_buf + y_off) + (long)pair_of(&group, i + c) * m;
 #pragma unroll
-          for (int v = 0; v < VECTORS; v++) store(y, 0, group.bias, acc[c][v], row + v * LANES, m);
+          for (int v = 0; v < VECTORS; v++)
+            store(y, group.bias, 1, 0, acc[c][v], row + v * LANES, m);
         }
       }
     }

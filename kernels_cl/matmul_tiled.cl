@@ -7,8 +7,9 @@
 #ifndef ACT
 
 // One launch makes up to three products of the same x: q, k and v, or gate and up. Their tiles are
-// numbered one product after the other; what is absent has m = 0. Each may have a bias [m], and to
-// the first one something may be added: columns `step` bytes apart (0 where all are the same).
+// numbered one product after the other; what is absent has m = 0. Each may have a bias [m]; then it
+// is multiplied by `factor`, and to the first one something may be added: columns `step` bytes apart
+// (0 where all are the same).
 typedef struct {
   __global char *y;
   const __global char *a;
@@ -49,7 +50,7 @@ static Part part_of(int g, int rows, Part first, Part second, Part third) {
 // panels from c * panels on. The hint keeps compilers from making vectors of vectors.
 __kernel __attribute__((vec_type_hint(int8)))
 void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m2, int records,
-            int n, int panels, long step) {
+            int n, int panels, long step, float factor) {
   Part part = part_of(get_global_id(0), ROWS, PART(0, ADDED), PART(1, 0), PART(2, 0));
   const __global char *a = part.a + (long)(part.row / TILE) * records * RECORD;
   int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
@@ -68,7 +69,7 @@ void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m
           const __global float *added = added_at(part, column, step);
 #pragma unroll
           for (int v = 0; v < VECTORS; v++)
-            store(y, part.bias, added, acc[i][v], row + v * LANES, part.m);
+            store(y, part.bias, factor, added, acc[i][v], row + v * LANES, part.m);
         }
       }
     }
@@ -78,7 +79,7 @@ void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m
 // For lanes. A group is TILE x TEAM items and makes a tile's rows of one panel's columns: item
 // (row, t) adds the records t, t + TEAM ...; then the sums meet in local memory.
 __kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m2,
-                     int records, int n, int panels, long step) {
+                     int records, int n, int panels, long step, float factor) {
   __local float sums[TEAM][PANEL][TILE];
   Part part = part_of(get_group_id(0), TILE, PART(0, ADDED), PART(1, 0), PART(2, 0));
   int lane = get_local_id(0), t = get_local_id(1), panel = get_global_id(2);
@@ -98,6 +99,7 @@ __kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int 
     if (row < part.m && column < n) {
       const __global float *added = added_at(part, column, step);
       if (part.bias) sum += part.bias[row];
+      sum *= factor;
       ((__global float *)part.y)[(long)column * part.m + row] = added ? sum + added[row] : sum;
     }
   }

@@ -65,12 +65,16 @@ class MatmulTiled(Arguments):
 
 @dataclass(frozen=True)
 class MatmulAdd(Arguments):
-    """The product of `a` and x, a QUANTIZE, what is added to it, and a bias besides or none."""
+    """The product of `a` and x, a QUANTIZE, plus a bias or none, times `factor`, and what is added
+    to that.
+    """
 
     a: Tensor
     x: Tensor
     added: Tensor
     bias: Tensor | None = None
+    _: KW_ONLY
+    factor: float = 1.0
 
 
 @dataclass(frozen=True)

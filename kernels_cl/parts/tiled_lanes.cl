@@ -101,18 +101,19 @@ static void clear(floats acc[PANEL][VECTORS]) {
 }
 
 #if LANES > 1
-// y[row ...] = v, and what is added there, if anything; y has m rows.
-static void store(__global float *y, const __global float *bias, const __global float *added,
-                  floats v, int row, int m) {
+// y[row ...] = (v + bias) * factor, and what is added there, if anything; y has m rows.
+static void store(__global float *y, const __global float *bias, float factor,
+                  const __global float *added, floats v, int row, int m) {
   if (row + LANES <= m) {
     if (bias) v += BY_LANE(vload)(0, bias + row);
+    v *= factor;
     if (added) v += BY_LANE(vload)(0, added + row);
     BY_LANE(vstore)(v, 0, y + row);
   } else {
     float each[LANES];
     BY_LANE(vstore)(v, 0, each);
     for (int i = 0; row + i < m; i++)
-      y[row + i] = each[i] + (bias ? bias[row + i] : 0) + (added ? added[row + i] : 0);
+      y[row + i] = (each[i] + (bias ? bias[row + i] : 0)) * factor + (added ? added[row + i] : 0);
   }
 }
 #endif

@@ -245,7 +245,8 @@ def test_products_and_biases(either: OpenCLBackend, fmt: Format, rows: int) -> N
     check(either, made, sums, single, "f32")
     check(either, made, [products[0], sums[1], products[2]], single, "f32")
     residual = made.make(F32, 70, rows)
-    check(either, made, [ops.add(sums[0], residual)], [Op.QUANTIZE, Op.MATMUL_ADD], "f32")
+    for one in (sums[0], ops.scale(sums[0], 0.375), ops.scale(products[0], -3.0)):
+        check(either, made, [ops.add(one, residual)], [Op.QUANTIZE, Op.MATMUL_ADD], "f32")
 
 
 @pytest.mark.parametrize(

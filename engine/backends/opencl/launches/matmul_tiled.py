@@ -7,7 +7,7 @@ from engine.backends.base import PLAIN, TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.matmul_plain import supports_plain
 from engine.backends.opencl.launches.quantize import has_wide_vectors, panel_defines
-from engine.backends.opencl.launches.sizes import gapless, ints, longs, readable
+from engine.backends.opencl.launches.sizes import floats, gapless, ints, longs, readable
 from engine.backends.opencl.tiles.layouts import TILES
 from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
 from engine.gguf.formats import F32, Format
@@ -47,7 +47,7 @@ def is_tiled(a: Tensor, type_of: TypeOf) -> bool:
 def matmul_tiled(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """One launch for up to three products."""
     given = MatmulTiled.of(node)
-    return [_products(given, node, None, traits)]
+    return [_products(given, node, None, 1.0, traits)]
 
 
 def supports_matmul_add(node: Tensor, added: Tensor) -> bool:
@@ -61,7 +61,7 @@ def matmul_add(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
     """A product and what is added to it."""
     given = MatmulAdd.of(node)
     product = MatmulTiled(given.a, given.x, bias=given.bias)
-    return [_products(product, node, given.added, traits)]
+    return [_products(product, node, given.added, given.factor, traits)]
 
 
 def matmul_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
@@ -82,7 +82,7 @@ def matmul_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequenc
 
 
 def _products(
-    given: MatmulTiled, node: Tensor, added: Tensor | None, traits: DeviceTraits
+    given: MatmulTiled, node: Tensor, added: Tensor | None, factor: float, traits: DeviceTraits
 ) -> Launch:
     m0, m1, m2 = (0 if a is None else a.shape[1] for a in (given.a, given.a1, given.a2))
     rows, x = [a.shape[1] for a in given.weights], Quantize.of(given.x)
@@ -103,6 +103,7 @@ def _products(
         "x": given.x,
         **ints(m0=m0, m1=m1, m2=m2, records=records(given.a), n=x.n_rows, panels=grid.each),
         **longs(step=step),
+        **floats(factor=factor),
     }
     return Launch("matmul_tiled", "matmul", args, grid.size, grid.local, grid.defines)
 

@@ -10,6 +10,7 @@ from engine.backends.opencl.launches.matmul_tiled import supports_matmul_add
 from engine.backends.opencl.launches.norm_chain import supports_norm_chain
 from engine.backends.opencl.launches.quantize import BLOCK
 from engine.backends.opencl.launches.rope_store import supports_rope_store
+from engine.backends.opencl.launches.sizes import gapless
 from engine.backends.opencl.lowering.expert_fusions import EXPERT_PATTERNS
 from engine.backends.opencl.lowering.helpers import in_place_of, result
 from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern, PlacedNode
@@ -28,7 +29,7 @@ from engine.graph.lowered import (
 )
 from engine.graph.op import Op
 from engine.graph.ops.activation import Gated
-from engine.graph.ops.arithmetic import Binary
+from engine.graph.ops.arithmetic import Binary, Scale
 from engine.graph.ops.norm import RmsNorm
 from engine.graph.ops.rope import Rope
 from engine.graph.ops.rows import SetRows
@@ -114,7 +115,8 @@ def rope_store(nodes: NodeList, i: int) -> Fusion | None:
     if rope_k is None or not _fit(attention, rope_q, rope_k, set_k, set_v):
         return None
     q, k = rope_q.given, rope_k.given
-    v = set_v.given.values.reshape(attention.v.shape[0], *k.x.shape[1:3])
+    stored, dim_v = set_v.given.values, attention.v.shape[0]
+    v = stored.view(0, (dim_v, *k.x.shape[1:3]), (stored.fmt.bytes * dim_v, stored.strides[1]))
     caches = (result(set_k.node), result(set_v.node))
     fused = RopeStore(*(q.x, k.x, v, q.table, set_k.given.ids, None, None, *caches), neox=q.neox)
     members = [rope_q.place, rope_k.place, set_k.place, set_v.place]
@@ -146,7 +148,7 @@ def _fit(
     dim_v, heads, tokens = attention.v.shape[0], attention.k.shape[1], q.x.shape[2]
     if k.x.shape[:3] != (q.x.shape[0], heads, tokens):
         return False
-    return values.is_contiguous and values.shape == (dim_v * heads, tokens, 1, 1)
+    return gapless(values) and values.shape == (dim_v * heads, tokens, 1, 1)
 
 
 def _norm_of_heads(nodes: NodeList, rope: PlacedNode[Rope]) -> PlacedNode[RmsNorm] | None:
@@ -199,17 +201,24 @@ def matmul_bias(nodes: NodeList, i: int) -> Fusion | None:
 
 
 def matmul_add(nodes: NodeList, i: int) -> Fusion | None:
-    """A product of a tiled weight, and the sum of its result and a residual or a bias."""
+    """A product of a tiled weight, and the sum of its result, scaled or not, and a residual or a
+    bias.
+    """
     node = nodes[i]
     if node.op is not Op.ADD:
         return None
     for product, added in _either_way(Binary.of(node)):
-        made = nodes.maker(MatmulTiled, product, i, Op.MATMUL_TILED)
+        members, factor = [i], 1.0
+        scaled = nodes.maker(Scale, product, i, Op.SCALE)
+        if scaled is not None and scaled.node.shape == node.shape:
+            members, factor, product = [scaled.place, i], scaled.given.factor, scaled.given.x
+        made = nodes.maker(MatmulTiled, product, members[0], Op.MATMUL_TILED)
         if made is None or not (product.shape == node.shape == made.node.shape):
             continue
         if len(made.given.weights) == 1 and supports_matmul_add(node, added):
-            fused = MatmulAdd(made.given.a, made.given.x, added, made.given.bias)
-            return Fusion((made.place, i), in_place_of(node, Op.MATMUL_ADD, fused))
+            given = made.given
+            fused = MatmulAdd(given.a, given.x, added, given.bias, factor=factor)
+            return Fusion((made.place, *members), in_place_of(node, Op.MATMUL_ADD, fused))
     return None
 
 

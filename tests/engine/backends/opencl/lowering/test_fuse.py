@@ -149,7 +149,10 @@ def test_products_and_their_biases() -> None:
     sums = [ops.add(p, bias(p.shape[0])) for p in products]
     assert launched(*sums) == ["quantize", "matmul_tiled"]
     assert launched(products[0], sums[1]) == ["quantize", "matmul_tiled"]
-    assert launched(ops.add(sums[2], x(24, 3))) == ["quantize", "matmul_add"]
+    for one in (sums[2], ops.scale(sums[2], 0.5), ops.scale(products[2], 0.5)):
+        assert launched(ops.add(one, x(24, 3))) == ["quantize", "matmul_add"]
+    twice = ops.scale(ops.scale(products[2], 0.5), 0.5)
+    assert launched(ops.add(twice, x(24, 3)))[-2:] == ["scale", "add"]
     gated = ops.silu(sums[0], sums[1])
     assert launched(ops.matmul(w(64, 8), gated)) == [
         *("quantize", "matmul_tiled", "activation_quantize", "matmul_tiled")
@@ -244,6 +247,15 @@ def test_rope_and_stores() -> None:
     assert launched(mixed) == ["rope_store", "attention"]
     nodes = lowered(mixed)
     assert {t.storage for t in nodes} >= {keys.storage, values.storage}
+
+
+def test_parts_of_a_joint_projection() -> None:
+    """Of phi3 and others: the rows of values lie apart."""
+    parts, joint = Attention(), x(256, 3)
+    parts.q = joint.view(0, (32, 4, 3), (128, joint.strides[1]))
+    parts.k = joint.view(512, (32, 2, 3), (128, joint.strides[1]))
+    parts.v = joint.view(768, (64, 3), joint.strides[1:2])
+    assert launched(parts.made()[0]) == ["rope_store", "attention"]
 
 
 def test_norms_of_heads() -> None:

@@ -102,7 +102,7 @@ ROWS = (
         "granite",
         "multipliers of embeddings, both branches, scores and logits",
         Fault(BLOCKS, "h = ops.scale(h, spec.residual)", "pass"),
-        launches=44,
+        launches=32,
     ),
     Row(
         "seed_oss",

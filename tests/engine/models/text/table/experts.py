@@ -55,7 +55,7 @@ ROWS = (
         "granitemoe",
         "multipliers; experts and a shared one",
         Fault("engine/models/text/granite.py", "self.params.score_scale or ", ""),
-        launches=53,
+        launches=49,
     ),
     Row(
         "laguna",
