@@ -22,6 +22,9 @@ _KINDS = (
 KINDS = {name: what for what, names in _KINDS for name in names.split()}
 """What architectures are that another way of computing keeps out, by `general.architecture`."""
 
+FIRST_EXPERT = "blk.0.ffn_gate.0.weight"
+"""As early files of Mixtral have them."""
+
 
 def unsupported(arch: str, supported: list[str]) -> UnsupportedModel:
     """The refusal of an architecture that has no module."""
@@ -37,3 +40,7 @@ def check(file: GGUFFile, supported: list[str]) -> None:
         kind = file.metadata.get("adapter.type", str, "lora")
         what = "changes to another model; merge them into it, and open that"
         raise UnsupportedModel("adapter", kind, supported, what)
+    if FIRST_EXPERT in file.tensors:
+        what = "a file of before April 2024; convert or download the model anew"
+        layouts = ["experts of a layer in one tensor (ffn_gate_exps)"]
+        raise UnsupportedModel("an expert in a tensor of its own,", FIRST_EXPERT, layouts, what)

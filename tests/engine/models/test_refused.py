@@ -8,8 +8,8 @@ from engine.errors import UnsupportedModel
 from engine.gguf import open_gguf
 from engine.gguf.values import ValueType
 from engine.models.build import build_model, supported
-from engine.models.refused import KINDS
-from tests.gguf_files import Draft
+from engine.models.refused import FIRST_EXPERT, KINDS
+from tests.gguf_files import Blocks, Draft
 
 
 def refusal(path: Path, **metadata: str) -> str:
@@ -50,3 +50,11 @@ def test_an_adapter_is_no_model(tmp_path: Path) -> None:
 
 def test_nothing_that_opens_is_called_one_that_does_not() -> None:
     assert not KINDS.keys() & set(supported())
+
+
+def test_experts_in_tensors_of_their_own(tmp_path: Path) -> None:
+    path, tensors = tmp_path / "m.gguf", {FIRST_EXPERT: Blocks(0, (8, 4), bytes(128))}
+    Draft({"general.architecture": (ValueType.STRING, "llama")}, tensors).write(path)
+    with open_gguf(path) as file, pytest.raises(UnsupportedModel) as caught:
+        build_model(file, None, 1)
+    assert "before April 2024; convert or download the model anew" in str(caught.value)
