@@ -11,7 +11,7 @@ from app.terminal.text import plain
 from engine.protocol import PairedResult, TextsCompared, TokenPair
 
 TITLES = ("result", "device", "NMSE", "cosine", "most at", "NMSE there")
-NONE = "-"
+NONE = "–"
 
 
 def text_lines(device: str, compared: TextsCompared, everything: bool) -> Iterator[str]:

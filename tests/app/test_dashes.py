@@ -19,6 +19,8 @@ NO_TEXT = {
     "app/state/talk/disk/packed_pictures.py",
     "app/stores.py",
     "app/views/graph/graph.py",
+    "app/views/tensors/experts.py",
+    "app/window/desk.py",
 }
 
 

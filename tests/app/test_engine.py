@@ -85,7 +85,7 @@ def test_each_hears_its_own_and_all_hear_of_memory(engine: LocalEngine, tiny_pat
     loading = window.client.ask(Load(0, str(tiny_path), HOST))
     assert isinstance(window.ends(loading), Loaded)
     ids = [
-        person.client.ask(Generate(0, prompt="a", max_tokens=3))
+        person.client.ask(Generate(0, prompt="a", sampling=ENDLESS, max_tokens=3))
         for person in (server, window, server)
     ]
     assert len({loading, *ids}) == 4
@@ -104,14 +104,14 @@ def test_a_cancel_and_a_leave_stop_nothing_of_others(engine: LocalEngine, tiny_p
     window.ends(loading)
     endless = server.client.ask(FOREVER)
     server.until(lambda event: isinstance(event, Piece))
-    waits = window.client.ask(Generate(0, prompt="b", max_tokens=2))
+    waits = window.client.ask(Generate(0, prompt="b", sampling=ENDLESS, max_tokens=2))
     window.client.cancel(endless)  # not the window's
     server.until(lambda event: isinstance(event, Piece))
     queued = server.client.ask(FOREVER)
     server.client.leave()
     assert window.ends(waits).reason == "length"  # so both of the server's have ended
     assert not {endless, queued} & window.ids()
-    last = window.client.ask(Generate(0, prompt="c", max_tokens=2))
+    last = window.client.ask(Generate(0, prompt="c", sampling=ENDLESS, max_tokens=2))
     assert window.ends(last).reason == "length"
 
 
@@ -140,7 +140,12 @@ def test_what_waits_is_not_begun_once_cancelled(engine: LocalEngine, tiny_path: 
     person.client.cancel(unload)
     person.client.cancel(endless)
     assert person.ends(unload).kind == "Cancelled"
-    assert person.ends(person.client.ask(Generate(0, prompt="a", max_tokens=1))).reason == "length"
+    assert (
+        person.ends(
+            person.client.ask(Generate(0, prompt="a", sampling=ENDLESS, max_tokens=1))
+        ).reason
+        == "length"
+    )
 
 
 def test_a_load_that_ignores_cancel_gets_a_new_worker(
@@ -156,7 +161,7 @@ def test_a_load_that_ignores_cancel_gets_a_new_worker(
     pid = engine.pid
     person.client.cancel(hanging)
     good = person.client.ask(Load(0, str(tiny_path), HOST))
-    answer = other.client.ask(Generate(0, prompt="a", max_tokens=2))
+    answer = other.client.ask(Generate(0, prompt="a", sampling=ENDLESS, max_tokens=2))
     failed = person.ends(hanging)
     assert (failed.kind, failed.message) == ("Cancelled", "loading was cancelled")
     assert isinstance(person.ends(good), Loaded)

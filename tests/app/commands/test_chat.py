@@ -122,6 +122,7 @@ def test_ctrl_c_twice_leaves_even_an_engine_that_does_not_answer(chat: Terminal)
     engine = engine_of(chat.process.pid)
     chat.send(f"{REPEATS}\n")
     chat.expect("\n")
+    time.sleep(READY)  # until the answer is asked for
     engine.suspend()
     chat.send(CTRL_C)
     time.sleep(0.3)
