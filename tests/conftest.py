@@ -13,6 +13,7 @@ import pytest
 from app.fetch import fetch
 from app.library import resolve
 from engine.errors import ModelNotFound
+from tests.again import mark_again
 from tests.alone import is_alone, pytest_runtest_protocol
 from tests.goldens.tiny import write_tiny
 from tests.program import MARK, still_there
@@ -36,10 +37,11 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(tryfirst=True)  # before marks are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The smoke tier; the longest tests first, so that nobody waits for one of them at the end, and
-    last those that want to be alone.
+    """The smoke tier, and what is proven again; the longest tests first, so that nobody waits for
+    one of them at the end, and last those that want to be alone.
     """
     mark_smoke(items)
+    mark_again(items)
     items.sort(key=lambda item: (is_alone(item), not item.nodeid.startswith(LONGEST)))
 
 

@@ -1,0 +1,48 @@
+"""What the line proves once is proven again elsewhere by `pytest -m full`: on further drivers, with
+real models where a tiny one does, in another way of the same kind.
+
+Of a kernel's cases each runs on the first driver, and by turns every third on each other one.
+"""
+
+import re
+from zlib import crc32
+
+import pytest
+
+EVERY = 3
+AGAIN = re.compile(
+    "|".join(
+        (
+            r"test_screen.py::test_on_a_screen\[demo\]",  # first_question runs there
+            r"test_first_question.py::test_by_mouse_alone",  # by keys; clicks in the window's tests
+            r"test_models.py::test_logits_are_float32_transformers\[intel:0-gemma3-short\]",
+            r"test_selftest_table.py::test_short_table\[pocl",
+            r"test_recipe.py::test_a_new_operation\[pocl",
+            r"test_formats.py::test_logits_are_the_hosts\[pocl",
+            r"test_spread.py::test_tiny_models_.*\[(gemma3|mistral3)\]",
+            r"test_kv.py::test_how_well_a_real_text_is_predicted",
+            r"test_exam.py::test_it_is_right_about_pictures_it_never_met\[pocl",
+            r"test_tune.py::test_(for_people|progress_is_shown)",
+            r"commands/test_selftest.py::test_(speeds|progress_is_shown)",
+            r"test_soak.py::test_everything_is_told",
+            r"test_run.py::TestSmolLM2::test_(the_context_shifts|stdin|json_with_logprobs"
+            r"|a_stop_string_over_tokens_is_never_shown|paris_from_a_cache_of_blocks)",
+            r"tokenizer/test_chat.py::test_bad_templates_.*1\.2 s",
+            r"test_bench.py::test_a_picture$",
+            r"test_fluid.py::test_20000_tokens_and_an_answer_of_200_a_second\[False\]",
+        )
+    )
+)
+
+
+def mark_again(items: list[pytest.Item]) -> None:
+    """Mark them `full`, before markers are looked at."""
+    for item in items:
+        if AGAIN.search(item.nodeid) or _on_another_driver(item):
+            item.add_marker(pytest.mark.full)
+
+
+def _on_another_driver(item: pytest.Item) -> bool:
+    if item.get_closest_marker("other_driver") is None:
+        return False
+    return bool(crc32(item.nodeid.encode()) % EVERY)
