@@ -66,8 +66,9 @@ class FittedTabs(QTabBar):
         return QSize(wide, super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        self.fit()  # first: Qt would scroll to the current one, and stay there
         super().resizeEvent(event)
-        self.fit()
+        self._place_more()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
