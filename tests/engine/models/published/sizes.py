@@ -1,8 +1,13 @@
 """Every model whose header is made."""
 
-from tests.engine.models.published import dense, recurrent, routed
+from tests.engine.models.published import dense, others, recurrent, routed
 from tests.engine.models.published.size import CONTEXT, Size
 
 __all__ = ["CONTEXT", "SIZES"]
 
-SIZES: dict[str, Size] = {**dense.SIZES, **routed.SIZES, **recurrent.SIZES}
+SIZES: dict[str, Size] = {
+    **dense.SIZES,
+    **others.SIZES,
+    **routed.SIZES,
+    **recurrent.SIZES,
+}
