@@ -69,6 +69,14 @@ MODERN_BLOCK = {
     "attn_qkv": (768, 2304), "attn_output": (768, 768), "ffn_norm": (768,),
     "ffn_up": (768, 2304), "ffn_down": (1152, 768),
 }  # fmt: skip
+NOMIC_MOE = {
+    "attn_qkv": (768, 2304), "attn_qkv.bias": (2304,), "attn_output": (768, 768),
+    "attn_output.bias": (768,), **vectors("attn_output_norm layer_output_norm", 768),
+    "attn_output_norm.bias": (768,), "layer_output_norm.bias": (768,),
+}  # fmt: skip
+NOMIC_EXPERTS = {
+    "ffn_gate_inp": (768, 8), "ffn_up_exps": (768, 3072, 8), "ffn_down_exps": (3072, 768, 8),
+}  # fmt: skip
 EMBEDDING_GEMMA = {
     **vectors("attn_norm post_attention_norm ffn_norm post_ffw_norm", 768),
     **vectors("attn_q_norm attn_k_norm", 256), **attention(768, 3, 1, 256), **gated(768, 1152),
@@ -162,5 +170,12 @@ SIZES = {
         "gemma-embedding", 302_863_104, (24, 768, 1152, 3, 1, 256, 262144),
         lambda i: EMBEDDING_GEMMA, {"output_norm.weight": (768,)},
         context_length=2048, attention__sliding_window=512,
+    ),
+    "nomic-embed-text-v2-moe": encoder(
+        "nomic-bert-moe", 475_292_928, (12, 768, 3072, 12, 12, 64, 250048),
+        lambda i: NOMIC_MOE | (NOMIC_EXPERTS if i % 2 else plain(768, 3072)),
+        {"token_embd_norm.weight": (768,), "token_embd_norm.bias": (768,),
+         "token_types.weight": (768, 1)},
+        context_length=512, expert_count=8, expert_used_count=2, **EPS,
     ),
 }  # fmt: skip

@@ -94,6 +94,18 @@ NANO_PARTS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 }
 LFM2 = (2, 5, 8, 10, 12, 14)
 LFM2MOE = (2, 6, 10, 14, 18, 21)
+NANO3 = "ME" * 2 + "M*" + "EMEMEM*" * 4 + "EMEMEMEM*" + "EMEMEMEME"
+NANO3_PARTS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
+    "M": mamba2(2688, 4096, 8, 64, 128),
+    "E": {
+        "ffn_gate_inp": (2688, 128), "exp_probs_b.bias": (128,),
+        "ffn_up_exps": (2688, 1856, 128), "ffn_down_exps": (1856, 2688, 128),
+        "ffn_up_shexp": (2688, 3712), "ffn_down_shexp": (3712, 2688),
+    },
+    "*": attention(2688, 32, 2, 128),
+}  # fmt: skip
+TINY_H = {i: attention(1536, 12, 4, 128) for i in (5, 15, 25, 35)}
+TINY_MAMBA = mamba2(1536, 3072, 1, 48, 128)
 SIZES = {
     "lfm2-1.2b": mixed(
         "lfm2", 1_170_340_608,
@@ -133,5 +145,22 @@ SIZES = {
          131072),
         lambda i: {"attn_norm": (4480,), **NANO_PARTS[NANO[i]]},
         kv(4, 8, 128) + state(27, 4, 12288, 10240 * 128), **ssm(10240, 8, 128, 128),
+    ),
+    "nemotron-3-nano-30b": mixed(
+        "nemotron_h_moe", 31.58e9,
+        (52, 2688, [1856 * (c == "E") for c in NANO3], 32, [2 * (c == "*") for c in NANO3], 128,
+         131072),
+        lambda i: {"attn_norm": (2688,), **NANO3_PARTS[NANO3[i]]},
+        kv(6, 2, 128) + state(23, 4, 6144, 4096 * 128), expert_count=128, expert_used_count=6,
+        expert_feed_forward_length=1856, expert_shared_feed_forward_length=3712,
+        **ssm(4096, 8, 64, 128),
+    ),
+    "granite-4.0-h-tiny": mixed(
+        "granitehybrid", 6.94e9,
+        (40, 1536, 512, 12, [4 * (i in TINY_H) for i in range(40)], 128, 100352),
+        lambda i: {**vectors("attn_norm ffn_norm", 1536), **TINY_H.get(i, TINY_MAMBA),
+                   **experts(1536, 512, 64, 1024)},
+        kv(4, 4, 128) + state(36, 4, 3328, 3072 * 128), tied=True, expert_count=64,
+        expert_used_count=6, expert_shared_feed_forward_length=1024, **ssm(3072, 1, 48, 128),
     ),
 }  # fmt: skip

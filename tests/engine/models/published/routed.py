@@ -55,4 +55,11 @@ SIZES = {
         kv(62, 8, 128), expert_count=256, expert_used_count=8, expert_feed_forward_length=1536,
         expert_gating_func=2, rope__dimension_count=64,
     ),
+    "qwen3-vl-30b-a3b": mixed(
+        "qwen3vlmoe", 30_532_122_624, (48, 2048, 6144, 32, 4, 128, 151936),
+        lambda i: {**vectors("attn_norm ffn_norm", 2048), **attention(2048, 32, 4, 128),
+                   **vectors("attn_q_norm attn_k_norm", 128), **experts(2048, 768, 128)},
+        kv(48, 4, 128), expert_count=128, expert_used_count=8, expert_feed_forward_length=768,
+        rope__dimension_sections=[24, 20, 20, 0], n_deepstack_layers=3,
+    ),
 }  # fmt: skip
