@@ -85,6 +85,13 @@ AIR = {
     **vectors("attn_norm post_attention_norm", 4096), **attention(4096, 96, 8, 128),
     **biased("attn_q attn_k attn_v", {"attn_q": 12288, "attn_k": 1024, "attn_v": 1024}),
 }  # fmt: skip
+GEMMA3N = {
+    **vectors("attn_norm post_attention_norm ffn_norm post_ffw_norm post_norm", 2048),
+    **vectors("attn_q_norm attn_k_norm", 256), **attention(2048, 8, 2, 256), **gated(2048, 16384),
+    "laurel_l": (2048, 64), "laurel_r": (64, 2048), "inp_gate": (2048, 256), "proj": (256, 2048),
+    **vectors("laurel_post_norm altup_router_norm altup_correct_scale", 2048),
+    "altup_router": (2048, 4), "altup_predict_coef": (4, 16), "altup_correct_coef": (4, 4),
+}  # fmt: skip
 
 
 def encoder(
@@ -177,5 +184,18 @@ SIZES = {
         {"token_embd_norm.weight": (768,), "token_embd_norm.bias": (768,),
          "token_types.weight": (768, 1)},
         context_length=512, expert_count=8, expert_used_count=2, **EPS,
+    ),
+    "gemma-3n-e4b": Size(
+        "gemma3n", 6.87e9,
+        # Of 20 layers with keys of their own four see all, the others 512 tokens.
+        kv(4, 2, 256) + kv(16, 2, 256, 512 + 512), 262400,
+        keys(35, 2048, 16384, 8, 2, 256, attention__sliding_window=512,
+             attention__sliding_window_pattern=[i % 5 != 4 for i in range(35)],
+             attention__shared_kv_layers=15, embedding_length_per_layer_input=256),
+        whole(35, 2048, 262400, lambda i: GEMMA3N, tied=True) | {
+            "per_layer_token_embd.weight": (256 * 35, 262400),
+            "per_layer_model_proj.weight": (2048, 256 * 35), "per_layer_proj_norm.weight": (256,),
+            "altup_proj.weight": (2048, 2048, 3), "altup_unembd_proj.weight": (2048, 2048, 3),
+        },
     ),
 }  # fmt: skip
