@@ -28,6 +28,7 @@ from tokenizers import normalizers, pre_tokenizers, processors
 
 from engine.tokenizer.bpe import LETTERS
 from engine.tokenizer.patterns import PRE_TOKENIZERS
+from tests.goldens.charsmap import field, rule_lines
 from tests.goldens.make_tokenizer_goldens import TEXTS, Oracle, generated
 
 HERE = Path(__file__).parent
@@ -186,21 +187,6 @@ def unigrams(texts: list[str]) -> dict[str, Any]:
         return unigram(texts, normalization_rule_tsv=rules.name)
 
 
-def rule_lines(characters: str) -> list[str]:
-    """Compatibility forms of the characters that occur, and of letters with their marks."""
-    import unicodedata
-
-    keys = {*characters, *(a + b for a, b in pairwise(characters) if unicodedata.combining(b))}
-    changed = {key: unicodedata.normalize("NFKC", key) for key in keys if key.isprintable()}
-    changed |= {"\t": " ", "\n": " ", "\u2028": " ", "\ufeff": ""}
-    codes = [
-        (" ".join(f"{ord(c):X}" for c in key), " ".join(f"{ord(c):X}" for c in new))
-        for key, new in sorted(changed.items())
-        if key != new
-    ]
-    return [f"{key}\t{new}\n" for key, new in codes]
-
-
 def unigram(texts: list[str], **rules: str) -> dict[str, Any]:
     file = io.BytesIO()
     lines = [line for text in texts for line in text.split("\n") if "\0" not in line]
@@ -239,29 +225,6 @@ def unigram(texts: list[str], **rules: str) -> dict[str, Any]:
     print("t5", rules, "SentencePiece differs, by sums in 32 bits:", differ)
     return {"vocab": {**vocab, "precompiled_charsmap": [*vocab["precompiled_charsmap"]]},
             "cases": cases}  # fmt: skip
-
-
-def field(message: bytes, number: int) -> bytes:
-    """The bytes of a field of a protocol buffer's message."""
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte, at = message[at], at + 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(message):
-        key = varint()
-        size = varint() if key & 7 in (0, 2) else {1: 8, 5: 4}[key & 7]
-        if key == number << 3 | 2:
-            return message[at : at + size]
-        at += 0 if key & 7 == 0 else size
-    raise KeyError(number)
 
 
 def main() -> None:
