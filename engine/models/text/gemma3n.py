@@ -17,10 +17,8 @@ from engine.layers.lending import LendingAttention
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.per_layer import PerLayer, PerLayerInputs, of_layer
 from engine.layers.rope import RopeParams
-from engine.layers.spec import GEGLU, AttentionSpec, BlockSpec
+from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass
-from engine.models.decoder import Decoder
-from engine.models.kept import Borrowed, Kept
 from engine.models.text import gemma4
 from engine.weights.bind import Name
 from engine.weights.params import Meta, Range
@@ -127,34 +125,17 @@ class Weights:
     output: Annotated[Linear, Name("output", alt="token_embd")]
 
 
-class Model(Decoder[Params, Weights]):
-    """Layers differ in what they see, how they turn and whose keys they see."""
-
-    gated = GEGLU
+class Model(gemma4.LendingDecoder[Params, Weights]):
+    """Of four streams each layer computes one."""
 
     def rope(self, i: int) -> RopeParams:
         params = self.params
         base = params.rope_base_local if params.windowed[i] else params.rope_base
         return RopeParams(params.rope_dim, base, neox=True)
 
-    def attention(self, i: int) -> AttentionSpec:
-        params = self.params
-        heads = (params.n_head(i), params.n_head_kv(i), params.head(i))
-        return AttentionSpec(*heads, scale=1.0, eps=params.eps, rope=self.rope(i))
-
     def spec(self, i: int) -> BlockSpec:
         params = self.params
         return BlockSpec(self.attention(i), self.gated, params.eps, sparse=params.sparse(i))
-
-    def window(self, i: int) -> int | None:
-        return self.params.window if self.params.windowed[i] else None
-
-    def kept(self) -> Sequence[Kept]:
-        lenders = [self.params.lender(i) for i in range(self.params.n_layer)]
-        return [self.cells(i) if j is None else Borrowed(j) for i, j in enumerate(lenders)]
-
-    def embed(self, p: Pass) -> Tensor:
-        return ops.scale(super().embed(p), sqrt(self.params.n_embd)).named("inp_scaled")
 
     def hidden(self, p: Pass, caches: Sequence[LayerCache | None]) -> Tensor:
         params, weights = self.params, self.weights
@@ -168,9 +149,3 @@ class Model(Decoder[Params, Weights]):
                 x = weights.blocks[i].ended(x, e, i, params.eps)
         streams = x.reshape(params.n_embd, STREAMS, p.n_outputs)
         return self.normed(weights.unfolding.merged(streams))
-
-    def logits(self, x: Tensor) -> Tensor:
-        logits = super().logits(x)
-        if self.params.softcap > 0:
-            logits = ops.softcap(logits, self.params.softcap).named("result_output")
-        return logits

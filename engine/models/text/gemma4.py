@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from engine.graph import ops
 from engine.graph.tensor import Tensor
@@ -21,7 +21,7 @@ from engine.layers.rope import RopeParams
 from engine.layers.spec import GEGLU, AttentionSpec, BlockSpec
 from engine.layers.step import LayerCache, Pass
 from engine.models.constants import Constant
-from engine.models.decoder import HEAD, ROPE_BASE, Decoder
+from engine.models.decoder import HEAD, ROPE_BASE, Decoder, DecoderWeights
 from engine.models.kept import Borrowed, Kept
 from engine.models.routed import SOME, RoutedParams
 from engine.weights.bind import Name
@@ -57,7 +57,7 @@ class Params(RoutedParams):
     @property
     def first_shared(self) -> int:
         """From which layer on keys and values are an earlier one's."""
-        return self.n_layer - self.n_shared
+        return max(0, self.n_layer - self.n_shared)
 
     def lender(self, i: int) -> int | None:
         """Whose keys and values layer i sees: of the layers that have some the last of its kind.
@@ -140,10 +140,39 @@ class Weights:
     output: Annotated[Linear, Name("output", alt="token_embd")]
 
 
-class Model(Decoder[Params, Weights]):
+P = TypeVar("P", bound=Params)
+W = TypeVar("W", bound=DecoderWeights)
+
+
+class LendingDecoder(Decoder[P, W]):
     """Layers differ in what they see, how they turn, the size of heads, and whose keys they see."""
 
     gated = GEGLU
+
+    def attention(self, i: int) -> AttentionSpec:
+        params = self.params
+        heads = (params.n_head(i), params.n_head_kv(i), params.head(i))
+        return AttentionSpec(*heads, scale=1.0, eps=params.eps, rope=self.rope(i))
+
+    def window(self, i: int) -> int | None:
+        return self.params.window if self.params.windowed[i] else None
+
+    def kept(self) -> Sequence[Kept]:
+        lenders = [self.params.lender(i) for i in range(self.params.n_layer)]
+        return [self.cells(i) if j is None else Borrowed(j) for i, j in enumerate(lenders)]
+
+    def embed(self, p: Pass) -> Tensor:
+        return ops.scale(super().embed(p), sqrt(self.params.n_embd)).named("inp_scaled")
+
+    def logits(self, x: Tensor) -> Tensor:
+        logits = super().logits(x)
+        if self.params.softcap > 0:
+            logits = ops.softcap(logits, self.params.softcap).named("result_output")
+        return logits
+
+
+class Model(LendingDecoder[Params, Weights]):
+    """In some models experts, in some what the token gives each layer."""
 
     @cached_property
     def turned(self) -> RopeParams:
@@ -158,24 +187,9 @@ class Model(Decoder[Params, Weights]):
             return self.turned
         return RopeParams(params.n_rot_local or params.head(i), params.rope_base_local, neox=True)
 
-    def attention(self, i: int) -> AttentionSpec:
-        params = self.params
-        heads = (params.n_head(i), params.n_head_kv(i), params.head(i))
-        return AttentionSpec(*heads, scale=1.0, eps=params.eps, rope=self.rope(i))
-
     def spec(self, i: int) -> BlockSpec:
         params = self.params
         return BlockSpec(self.attention(i), self.gated, params.eps, route=params.route(i))
-
-    def window(self, i: int) -> int | None:
-        return self.params.window if self.params.windowed[i] else None
-
-    def kept(self) -> Sequence[Kept]:
-        lenders = [self.params.lender(i) for i in range(self.params.n_layer)]
-        return [self.cells(i) if j is None else Borrowed(j) for i, j in enumerate(lenders)]
-
-    def embed(self, p: Pass) -> Tensor:
-        return ops.scale(super().embed(p), sqrt(self.params.n_embd)).named("inp_scaled")
 
     def hidden(self, p: Pass, caches: Sequence[LayerCache | None]) -> Tensor:
         params, per_layer = self.params, self.weights.per_layer
@@ -195,9 +209,3 @@ class Model(Decoder[Params, Weights]):
             (e,) = pruned(p, i == params.n_layer - 1, of_layer(inputs, i))
             x = ops.add(x, block.per_layer(x, e, i, params.eps)).named("per_layer_added", i)
         return x if block.scale is None else ops.mul(x, block.scale).named("l_scaled", i)
-
-    def logits(self, x: Tensor) -> Tensor:
-        logits = super().logits(x)
-        if self.params.softcap > 0:
-            logits = ops.softcap(logits, self.params.softcap).named("result_output")
-        return logits
