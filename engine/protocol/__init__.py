@@ -11,6 +11,7 @@ from engine.protocol.compare import *
 from engine.protocol.devices import *
 from engine.protocol.embed import *
 from engine.protocol.file import *
+from engine.protocol.form import *
 from engine.protocol.graph import *
 from engine.protocol.live import *
 from engine.protocol.load import *
@@ -24,4 +25,5 @@ from engine.protocol.probe import *
 from engine.protocol.recording import *
 from engine.protocol.selftest import *
 from engine.protocol.token import *
+from engine.protocol.tool import *
 from engine.protocol.tune import *

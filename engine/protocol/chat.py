@@ -1,16 +1,19 @@
 """Questions and answers: what is asked of a model, what it says, how tokens are drawn."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
 from engine.errors import BadSetting
 from engine.protocol.change import Change
+from engine.protocol.form import AnswerForm
 from engine.protocol.live import Live
 from engine.protocol.message import Reply, Request, StageName
 from engine.protocol.picture import PictureLimits, PictureStats, PlacedRows
+from engine.protocol.tool import CallPart, ToolCall, Tools
 
 WhenFull = Literal["shift", "middle", "stop"]
+PieceKind = Literal["answer", "thought", "call"]
 
 
 class Sampling(msgspec.Struct, frozen=True):
@@ -69,10 +72,17 @@ class PicturePart(msgspec.Struct, frozen=True, tag="picture"):
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
-    """One turn: `role` is system, user or assistant; `content` a text, or parts in their order."""
+    """One turn: `role` is system, user, assistant or tool; `content` a text, or parts in order.
+
+    An assistant's may have a `thought` before it and `calls` behind it; a tool's is the result of
+    the call `call_id`.
+    """
 
     role: str
     content: str | list[TextPart | PicturePart]
+    thought: str = ""
+    calls: list[ToolCall] = []
+    call_id: str = ""
 
     @property
     def text(self) -> str:
@@ -106,10 +116,14 @@ class TokenInfo(msgspec.Struct, frozen=True):
 
 
 class Piece(Reply, frozen=True):
-    """Text that is certain by now, and the tokens drawn since the last piece."""
+    """Text that is certain by now, and the tokens drawn since the last piece. Of an answer that is
+    told `apart` it is of one kind, without the marks; a call is told by its parts.
+    """
 
     text: str
     tokens: list[TokenInfo]
+    kind: PieceKind = "answer"
+    call: CallPart | None = None
 
 
 class Stats(msgspec.Struct, frozen=True):
@@ -149,7 +163,7 @@ class Stats(msgspec.Struct, frozen=True):
 
 
 class Finished(Reply, frozen=True):
-    """An answer has ended: `stop`, `length`, `context` or `cancelled`."""
+    """An answer has ended: `stop`, `calls` of tools, `length`, `context` or `cancelled`."""
 
     reason: str
     stats: Stats
@@ -157,7 +171,7 @@ class Finished(Reply, frozen=True):
 
 
 class Generate(Request[Finished], frozen=True):
-    """Answer a chat, or continue `prompt` as it stands.
+    """Answer a chat, or continue `prompt` as it stands, or `prompt_tokens`.
 
     `when_full` is what becomes of a prompt or an answer that outgrows the context: its oldest part
     after the system prompt is dropped (shift), as much from a prompt's middle (middle), or neither:
@@ -167,16 +181,30 @@ class Generate(Request[Finished], frozen=True):
     `prefix` comes as the first piece. `watch` asks for `StepTimes` now and then,
     `live` for what is inside; a `Look` changes that while the answer is written. With `changes` the
     answer is a changed model's; of the context nothing is reused for it or after it.
+
+    `form` is what the answer must be like, `tools` what it may call. `template` has further
+    variables of the chat template, such as `enable_thinking`. `bias` is added to the logits of
+    tokens by their ids. With `endless` the answer goes on behind a token that ends it. `apart` has
+    thoughts, answer and calls told as pieces of their own; `prompt_logprobs` asks for the
+    prompt's tokens, as `logprobs` does for the answer's, in a first piece without text.
     """
 
     stage: ClassVar[StageName] = "prefill"
 
     messages: list[ChatMessage] = []
     prompt: str | None = None
+    prompt_tokens: list[int] | None = None
     sampling: Sampling = Sampling()
     max_tokens: int | None = None
     stop: list[str] = []
+    form: AnswerForm | None = None
+    tools: Tools = Tools()
+    template: dict[str, Any] = {}
+    bias: dict[int, float] = {}
+    endless: bool = False
+    apart: bool = False
     logprobs: int = 0
+    prompt_logprobs: int | None = None
     when_full: WhenFull = "shift"
     prefix: str = ""
     prefix_tokens: list[int] = []
@@ -199,9 +227,11 @@ class Rendered(Reply, frozen=True):
 
 
 class Render(Request[Rendered], frozen=True):
-    """What the chat template makes of messages."""
+    """What the chat template makes of messages; `tools` and `template` as in `Generate`."""
 
     messages: list[ChatMessage]
+    tools: Tools = Tools()
+    template: dict[str, Any] = {}
 
 
 class AnswerScored(Reply, frozen=True):

@@ -1,0 +1,31 @@
+"""What an answer must be like: each token that would break it is left out of the draw."""
+
+from typing import Literal
+
+import msgspec
+
+
+class JsonObject(msgspec.Struct, frozen=True, tag="json"):
+    """Any JSON object."""
+
+
+class JsonSchema(msgspec.Struct, frozen=True, tag="schema"):
+    """JSON that fits a schema, which is JSON as text."""
+
+    text: str
+
+
+class Regex(msgspec.Struct, frozen=True, tag="regex"):
+    """A text that a regular expression matches from its start to its end."""
+
+    pattern: str
+
+
+class Grammar(msgspec.Struct, frozen=True, tag="grammar"):
+    """A text of a grammar: Lark as llguidance reads it, or GBNF as llama.cpp does."""
+
+    text: str
+    syntax: Literal["lark", "gbnf"] = "lark"
+
+
+AnswerForm = JsonObject | JsonSchema | Regex | Grammar
