@@ -2,8 +2,8 @@
 
     python -m tests.engine.models.published.weights NAME FILE
 
-NAME is one of SHAPES below or of sizes.py. Matrices are Q4_K, those of the vocabulary Q6_K, as in
-Q4_K_M files; weights are as large as makes all layers' results, and so the logits, finite.
+NAME is one of SHAPES below or of sizes.py. Matrices are Q4_K and Q6_K, as in Q4_K_M files; weights
+are as large as makes all layers' results, and so the logits, finite.
 """
 
 import sys
@@ -49,17 +49,29 @@ SHAPES: Mapping[str, Size] = {
         ),
         whole(16, 1024, 65536, lambda i: MOE, tied=True),
     ),
+    "8b": SIZES["llama-3.1-8b"],
+    "8b-4layers": dense("llama", 0, (4, 4096, 14336, 32, 8, 128, 128256)),
+    "30b-experts": SIZES["qwen3-30b-a3b"],
     "hybrid-1b": qwen35("qwen35", 1.0e9, (24, 1024, 3584, 8, 2, 256, 248320), 16),
 }
 
 
-def kind_of(name: str, shape: Sequence[int]) -> int:
-    """What Q4_K_M files keep it in, about."""
+def kind_of(name: str, size: Size) -> int:
+    """What a Q4_K_M file keeps it in: more bits for the logits' matrix, and in an eighth of the
+    layers at either end and each third between for values and for what the feed-forward gives.
+    """
+    shape = size.shapes[name]
     if type_of(name, shape) == F32:
         return F32
+    if shape[0] % 256:
+        return Q8_0 if shape[0] % 32 == 0 else F16
     if name.startswith(("token_embd", "output.")):
-        return Q6_K if shape[0] % 256 == 0 else F16
-    return Q4_K if shape[0] % 256 == 0 else Q8_0 if shape[0] % 32 == 0 else F16
+        return Q6_K if name.startswith("output.") or "output.weight" not in size.shapes else Q4_K
+    if "attn_v." in name or "ffn_down" in name:
+        layer, layers = int(name.split(".")[1]), int(str(size.keys["block_count"]))
+        inside = layers // 8 <= layer < 7 * layers // 8
+        return Q4_K if inside and (layer - layers // 8) % 3 != 2 else Q6_K
+    return Q4_K
 
 
 def drawn(
@@ -77,7 +89,7 @@ def drawn(
         if kind == F16:
             yield (gain * draws.standard_normal(n)).astype("<f2").tobytes()
             continue
-        blocks = draws.integers(0, 256, (n, size), np.uint8)
+        blocks = np.frombuffer(bytearray(draws.bytes(n * size)), np.uint8).reshape(n, size)
         if kind == Q8_0:  # 73 is the deviation of a byte
             blocks[:, :2] = np.full((n, 1), gain / 73, "<f2").view(np.uint8)
         elif kind == Q4_K:  # scales of 31 and quants of 4.6 about a middle of 7.5
@@ -108,7 +120,7 @@ def write(path: Path, size: Size, seed: int = 1) -> Path:
     pairs["tokenizer.ggml.tokens"] = (ValueType.ARRAY, (ValueType.STRING, words))
     pairs["tokenizer.ggml.token_type"] = (ValueType.ARRAY, (ValueType.INT32, [1] * size.v))
     pairs["tokenizer.ggml.merges"] = (ValueType.ARRAY, (ValueType.STRING, ["w 0"]))
-    kinds = {name: kind_of(name, shape) for name, shape in size.shapes.items()}
+    kinds = {name: kind_of(name, size) for name in size.shapes}
     tensors, offsets, end = {}, {}, 0
     for name, shape in size.shapes.items():
         weights, nbytes = BLOCKS[kinds[name]]
