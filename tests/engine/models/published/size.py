@@ -70,7 +70,7 @@ def whole(
     return made
 
 
-BARE = (".bias", "ssm_a", "ssm_d")
+BARE = (".bias", "ssm_a", "ssm_d", "cross_attn_attn_gate", "cross_attn_mlp_gate")
 
 
 def mixed(

@@ -1,6 +1,6 @@
 """Every model whose header is made."""
 
-from tests.engine.models.published import dense, others, recurrent, routed
+from tests.engine.models.published import dense, others, recurrent, routed, windowed
 from tests.engine.models.published.size import CONTEXT, Size
 
 __all__ = ["CONTEXT", "SIZES"]
@@ -10,4 +10,5 @@ SIZES: dict[str, Size] = {
     **others.SIZES,
     **routed.SIZES,
     **recurrent.SIZES,
+    **windowed.SIZES,
 }
