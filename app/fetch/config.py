@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from engine.errors import BadSetting
 
@@ -27,12 +27,12 @@ class IndexConfig:
     proxy: str | None
     certificate: str | None
 
-    def client(self) -> httpx.Client:
+    def client(self) -> httpx2.Client:
         """A client with these settings. Raises BadSetting for a certificate that is no file."""
         return web_client(self.proxy, self.certificate)
 
 
-def web_client(proxy: str | None = None, certificate: str | None = None) -> httpx.Client:
+def web_client(proxy: str | None = None, certificate: str | None = None) -> httpx2.Client:
     """A client that follows redirects; proxies and certificates of the environment are used too."""
     context: ssl.SSLContext | bool = True
     if certificate:
@@ -41,7 +41,7 @@ def web_client(proxy: str | None = None, certificate: str | None = None) -> http
         except OSError as error:
             raise BadSetting("cert", certificate, f"a CA bundle ({error})") from None
     headers = {"User-Agent": "cutaway"}
-    return httpx.Client(follow_redirects=True, proxy=proxy, verify=context, headers=headers)
+    return httpx2.Client(follow_redirects=True, proxy=proxy, verify=context, headers=headers)
 
 
 def index_config() -> IndexConfig:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
+import httpx2
 from huggingface_hub import HfApi, constants, get_token, hf_hub_url
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 from huggingface_hub.file_download import repo_folder_name
@@ -142,7 +142,7 @@ def _link(api: HfApi, repo: str, blob: _Blob) -> Path:
 
 
 def _explain(api: HfApi, repo: str, error: Exception, job: Job) -> DownloadError:
-    place = httpx.URL(api.endpoint).host
+    place = httpx2.URL(api.endpoint).host
     if isinstance(error, GatedRepoError):
         return job.fail(
             f"its terms must be accepted at {api.endpoint}/{repo}; then set HF_TOKEN or log in "

