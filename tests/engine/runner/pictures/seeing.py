@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,8 +29,9 @@ from engine.runner.pictures.compose import shown
 from engine.runner.pictures.items import Item, PictureRow, Shown
 from engine.runner.pictures.viewer import Viewer
 from engine.runner.sequence import Sequenced
-from tests.goldens.vision.families import write_pair, write_single
-from tests.goldens.vision.store import Case
+from tests.goldens.vision.families import files_of, write_pair, write_single
+from tests.goldens.vision.layout import File
+from tests.goldens.vision.store import Case, load_state
 
 GREEDY = Sampling(temperature=0)
 
@@ -41,6 +43,21 @@ def seeing(
     """A family's tiny model, in float32 and with caches of float32."""
     path = write_single(folder, family) if is_single else write_pair(folder, family)[0]
     with load(path, device=device, ctx=ctx, kv="f32") as model:
+        yield model
+
+
+@contextmanager
+def one_layer(folder: Path, family: str) -> Iterator[Model]:
+    """The same with the first layer of its text alone: what the caches keep of an item depends on
+    the item and its place, not on those before it.
+    """
+    files = files_of(family)
+    text, mmproj = files.text(load_state(family)), files.mmproj(load_state(family))
+    metadata = {**text.metadata, f"{text.architecture}.block_count": 1}
+    tensors = {n: v for n, v in text.tensors.items() if not re.match(r"blk\.[1-9]", n)}
+    text = File(text.architecture, metadata, tensors)
+    mmproj.write(folder / f"mmproj-{family}.gguf")
+    with load(text.write(folder / f"{family}.gguf"), device="host", ctx=512, kv="f32") as model:
         yield model
 
 

@@ -27,6 +27,7 @@ from tests.engine.runner.pictures.seeing import (
     items_of,
     logits,
     noise,
+    one_layer,
     same_views,
     says,
     seeing,
@@ -185,6 +186,34 @@ def test_a_shift_takes_whole_pictures_and_turns_keys_to_their_new_places(
         logits(fresh, left)
         made = keys(model, 0)
         assert ((shifted - made) ** 2).sum() <= 2e-6 * (made**2).sum()
+
+
+@pytest.mark.parametrize("family", ["gemma3", "qwen2vl", "qwen3vl", "idefics3"])
+def test_after_a_shift_answers_are_those_of_a_fresh_context(
+    family: str, tmp_path: Path, encoded: list[int]
+) -> None:
+    """With one layer; in deeper ones what stays has seen what is gone."""
+    with one_layer(tmp_path, family) as model:
+        a, b = bring(model, noise(1, 90, 40)), bring(model, noise(2, 40, 90))
+        sequence = sequence_of(model)
+        answer(model, sequence, [says("look", a, "and then at", b, "what is it")], n=1)
+        looked = len(encoded)
+        keep = next(
+            i + 1
+            for i, item in enumerate(sequence.items)
+            if isinstance(item, PictureRow) and item.row == item.picture.n_rows - 1
+        )
+        logits(sequence, [9 + i % 50 for i in range(sequence.n_ctx - len(sequence.items))])
+        gone = sequence.shift(keep, lambda: False)
+        assert any(isinstance(item, PictureRow) for item in gone)
+        left = list(sequence.items)
+        assert any(isinstance(item, PictureRow) for item in left)
+        shifted = [logits(sequence, [token]) for token in (7, 8, 9)]
+        fresh = sequence_of(model)
+        logits(fresh, left)
+        for token, found in zip((7, 8, 9), shifted, strict=True):
+            assert nmse(found, logits(fresh, [token])) < 1e-9
+        assert len(encoded) == looked
 
 
 def test_a_long_chat_leaves_out_whole_pictures_and_says_so(model: Model) -> None:
