@@ -97,13 +97,29 @@ FULL_OFFLOAD: Setting[bool] = Setting(
     "CUTAWAY_FULL_OFFLOAD", False, _switch, "1 refuses models that do not fit on GPUs entirely"
 )
 
+VECTORS_KINDS = ("auto", "avx512", "avx2", "sse")
+
+
+def _vectors(text: str) -> str:
+    if text not in VECTORS_KINDS:
+        raise ValueError(f"one of {', '.join(VECTORS_KINDS)}")
+    return text
+
+
+VECTORS: Setting[str] = Setting(
+    "CUTAWAY_VECTORS",
+    "auto",
+    _vectors,
+    "widest vectors of kernels on CPUs: avx512, avx2, sse, or auto, the processor's own (auto)",
+)
+
 PICTURE_ROWS: Setting[int] = Setting(
     "CUTAWAY_PICTURE_ROWS", 1024, _mib, "MiB of RAM for what towers make of pictures (1024)"
 )
 
 SETTINGS: tuple[Setting[Any], ...] = (
     *(MODELS, CACHE, LOG, FUSE),
-    *(RESERVE, OVERHEAD, SPREAD, FULL_OFFLOAD, PICTURE_ROWS),
+    *(RESERVE, OVERHEAD, SPREAD, FULL_OFFLOAD, PICTURE_ROWS, VECTORS),
 )
 
 

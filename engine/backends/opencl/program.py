@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from engine.backends.opencl.caches import kept_folder
 from engine.backends.opencl.drivers.loader import cl
+from engine.backends.opencl.drivers.vectors import build_options
 from engine.backends.opencl.source import OPTIONS, source
 from engine.errors import KernelBuildFailed
 
@@ -69,7 +70,7 @@ class Programs:
         defines = [f"-D{name}={value}" for name, value in key.defines]
         _drop_stale_lock(self._cache)
         try:
-            program.build([*OPTIONS, *defines], self._handles, str(self._cache))
+            program.build([*OPTIONS, *build_options(), *defines], self._handles, str(self._cache))
         except cl.Error as error:
             raise KernelBuildFailed(
                 self._device, key.family, dict(key.defines), str(error)

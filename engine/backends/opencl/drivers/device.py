@@ -11,7 +11,8 @@ import numpy as np
 
 from engine.backends.base import MemoryPool
 from engine.backends.opencl.drivers.loader import cl, platforms
-from engine.backends.opencl.drivers.unknown_cpu import name_unknown_cpu
+from engine.backends.opencl.drivers.unknown_cpu import can_be_renamed, name_unknown_cpu
+from engine.backends.opencl.drivers.vectors import limit
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.tuned import key_of, tuned_for
 from engine.errors import BadSetting, DeviceError
@@ -177,7 +178,7 @@ def _handles(platform: cl.Platform) -> Sequence[cl.Device]:
 def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
     extensions = tuple(sorted(handle.extensions.split()))
     is_cpu = bool(handle.type & cl.device_type.CPU)
-    title, vector_ints = " ".join(handle.name.split()), handle.native_vector_width_int
+    title, vector_ints = " ".join(handle.name.split()), _vector_ints(handle, is_cpu)
     return DeviceInfo(
         name=name,
         title=title,
@@ -187,7 +188,7 @@ def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
         memory=handle.global_mem_size,
         max_allocation=handle.max_mem_alloc_size,
         alignment=max(handle.mem_base_addr_align // 8, LEAST_ALIGNMENT),
-        problem=problem_of(name),
+        problem=problem_of(name) or _cannot_be_limited(name, handle),
         pool=SYSTEM if is_cpu or handle.host_unified_memory else _own_pool(name, handle),
         extensions=extensions,
         traits=DeviceTraits(
@@ -201,6 +202,12 @@ def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
     )
 
 
+def _vector_ints(handle: cl.Device, is_cpu: bool) -> int:
+    """What the processor's vectors hold, or those that kernels are to have."""
+    own, narrow = int(handle.native_vector_width_int), limit()
+    return min(own, narrow.ints) if is_cpu and narrow else own
+
+
 def _tuning(name: str, title: str, is_cpu: bool, vector_ints: int) -> str:
     return key_of(name.partition(":")[0], title, 32 * vector_ints if is_cpu else 0)
 
@@ -210,6 +217,12 @@ def problem_of(name: str) -> str:
     # PoCL links every kernel it has compiled, and ends the process where it cannot.
     if name.startswith("pocl") and shutil.which("ld") is None:
         return "PoCL needs the system's linker `ld`: apt-get install binutils"
+    return ""
+
+
+def _cannot_be_limited(name: str, handle: cl.Device) -> str:
+    if limit() and name.startswith("pocl") and not can_be_renamed(handle):
+        return "this PoCL takes no CUTAWAY_VECTORS: unset it, or pip install 'cutaway[pocl]'"
     return ""
 
 

@@ -15,9 +15,11 @@ from typing import Any
 
 from engine.backends.opencl.caches import kept_folder
 from engine.backends.opencl.drivers.find import ONLY, Driver, find_drivers
+from engine.backends.opencl.drivers.vectors import library_of, limit_drivers
 
 # PoCL keeps its own cache of built kernels; it reads this when it is first used.
 os.environ.setdefault("POCL_CACHE_DIR", str(kept_folder("pocl")))
+limit_drivers()
 
 import pyopencl as cl  # noqa: E402
 from pyopencl import invoker  # noqa: E402
@@ -98,7 +100,7 @@ def _load(drivers: Sequence[Driver]) -> list[cl.Platform]:
     sweep(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
         for i, driver in enumerate(drivers):
-            (Path(folder) / f"{i:02}-{driver.name}.icd").write_text(driver.library, "utf-8")
+            (Path(folder) / f"{i:02}-{driver.name}.icd").write_text(library_of(driver), "utf-8")
         # The loader looks beside PYOPENCL_HOME too; those drivers are in the folder already.
         with _environment(OCL_ICD_VENDORS=folder, PYOPENCL_HOME=folder):
             try:

@@ -6,7 +6,7 @@ that its own front end refuses, so that no program builds, or by its predecessor
 compiled for a CPU without, they crash the compiler or keep it busy forever. Nothing outside can
 change the name: no variable, no build option. It lies in the driver's record of the device, which
 is what an OpenCL handle points to, so there it is replaced by an older CPU with the same
-instructions.
+instructions; or, where vectors are to be narrower (vectors.py), by one that has no wider ones.
 """
 
 import ctypes
@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 from engine.backends.opencl.drivers.loader import cl
+from engine.backends.opencl.drivers.vectors import limit
 
 TARGET = "x86_64-unknown-linux-gnu-"
 RECORD_BYTES = 1024
@@ -30,7 +31,8 @@ KNOWN = (
     (b"x86-64", set[str]()),
 )
 
-WITH_AVX512 = (b"cascadelake", b"skylake-avx512")
+VECTOR_INTS = {b"cascadelake": 16, b"skylake-avx512": 16, b"nehalem": 4, b"x86-64": 4}
+"""32-bit integers that their vectors hold, where not 8."""
 
 # The driver keeps pointing to these for as long as the process lives.
 _names = {name: ctypes.create_string_buffer(name) for name, _ in KNOWN}
@@ -38,12 +40,18 @@ _names = {name: ctypes.create_string_buffer(name) for name, _ in KNOWN}
 
 def name_unknown_cpu(device: cl.Device) -> None:
     """Give the device a CPU its compiler knows; does nothing where it has the right one."""
-    if sys.platform != "linux" or TARGET not in device.version:
+    if not can_be_renamed(device):
         return
-    given = device.version.rpartition(TARGET)[2]
-    best = known_cpu(Path("/proc/cpuinfo").read_text("ascii", "replace"))
-    if given == "generic" or (given == "znver3" and best in WITH_AVX512):
+    given, narrow = device.version.rpartition(TARGET)[2], limit()
+    cpuinfo = Path("/proc/cpuinfo").read_text("ascii", "replace")
+    best = known_cpu(cpuinfo, narrow.ints if narrow else 16)
+    if narrow or given == "generic" or (given == "znver3" and _ints(best) == 16):
         rename(device, best)
+
+
+def can_be_renamed(device: cl.Device) -> bool:
+    """Whether it is of the package index's PoCL."""
+    return sys.platform == "linux" and TARGET in device.version
 
 
 def rename(device: cl.Device, name: bytes) -> None:
@@ -53,11 +61,15 @@ def rename(device: cl.Device, name: bytes) -> None:
         ctypes.c_void_p.from_address(address).value = ctypes.addressof(_names[name])
 
 
-def known_cpu(cpuinfo: str) -> bytes:
-    """The best known CPU whose instructions are all listed."""
+def known_cpu(cpuinfo: str, ints: int = 16) -> bytes:
+    """The best known CPU whose instructions are all listed, with vectors of at most `ints`."""
     line = next((line for line in cpuinfo.splitlines() if line.startswith("flags")), "")
     flags = set(line.split())
-    return next(name for name, needed in KNOWN if needed <= flags)
+    return next(name for name, needed in KNOWN if needed <= flags and _ints(name) <= ints)
+
+
+def _ints(name: bytes) -> int:
+    return VECTOR_INTS.get(name, 8)
 
 
 def pointers_to(text: bytes, start: int, size: int) -> list[int]:
