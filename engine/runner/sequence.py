@@ -115,17 +115,23 @@ class Sequenced:
         while True:
             if cancelled():
                 raise Cancelled("reading the prompt")
-            end = min(done + MAX_BATCH, len(items))
-            end = before_group(items, end)
-            end = before_looking(items, done, self._before_checkpoint(items, done, end))
-            part = items[done:end]
-            assert part, "a group fits a batch"
+            part = self.part(items[done:])
             extras = yield from self.extras(part, cancelled)
             logits = (begin or self.begin)(part, extras)()
-            done = end
+            done += len(part)
             yield done
             if done == len(items):
                 return logits
+
+    def part(self, items: Sequence[Item], most: int = MAX_BATCH) -> list[Item]:
+        """The first of the items that follow, for one step of at most so many, or of one group
+        whose rows see each other.
+        """
+        end = before_group(items, min(most, len(items)))
+        end = end or before_group(items, min(MAX_BATCH, len(items)))
+        part = items[: before_looking(items, 0, self._before_checkpoint(items, end))]
+        assert part, "a group fits a batch"
+        return list(part)
 
     def begin(
         self,
@@ -154,17 +160,14 @@ class Sequenced:
         """Be able to go back to here, where layers are recurrent."""
         self.stepper.built.caches.states.keep(self.number)
 
-    def _before_checkpoint(self, items: Sequence[Item], done: int, end: int) -> int:
-        """The most items from `done` up to `end` behind which no state is to be kept but the last;
-        `done` of them are computed.
-        """
+    def _before_checkpoint(self, items: Sequence[Item], end: int) -> int:
+        """The most items up to `end` behind which no state is to be kept but the last."""
         if not self.stepper.built.caches.states.n_slots:
             return end
         now = len(self.items)
         following = now + CHECKPOINT_EVERY - now % CHECKPOINT_EVERY
         wanted = min(n for n in (following, self.turn) if n > now)
-        cut = before_group(items, min(end, done + wanted - now))
-        return cut if cut > done else end
+        return before_group(items, min(end, wanted - now)) or end
 
     def extras(
         self, part: Sequence[Item], cancelled: Callable[[], bool]
@@ -199,31 +202,27 @@ class Sequenced:
         return self.begin([token], Extras(places=at), recorder, probes)
 
     def shift(self, keep: int, cancelled: Callable[[], bool]) -> list[Item]:
-        """All of `shifting`."""
-        steps = self.shifting(keep, cancelled)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                gone: list[Item] = end.value
-                return gone
+        """As `make_room`, and what stays is computed again at once. Raises also `Cancelled`."""
+        gone, again = self.make_room(keep)
+        if again:
+            for _ in self.prefill(again, cancelled):
+                pass
+        return gone
 
-    def shifting(
-        self, keep: int, cancelled: Callable[[], bool]
-    ) -> Generator[tuple[int, int], None, list[Item]]:
+    def make_room(self, keep: int) -> tuple[list[Item], list[Item]]:
         """Make room for half a context: forget the oldest of what follows the first `keep` items,
-        of pictures all or nothing. Returns what was forgotten.
+        of pictures all or nothing. Returns what was forgotten, and what is to be computed again.
 
-        Does nothing where there is such room. Where keys cannot be turned, or a recurrent state has
-        read what is to be forgotten, all that stays is computed again: yields how much of it is,
-        and of how much. Raises `BadSetting` where nothing may go, `Cancelled`.
+        Does nothing where there is such room. All that stays is to be computed again where keys
+        cannot be turned, or a recurrent state has read what is to be forgotten: the sequence is
+        empty then. Raises `BadSetting` where nothing may go.
         """
         if keep >= self.n_ctx:
             raise BadSetting("keep", keep, f"fewer tokens than the context of {self.n_ctx}")
         room = max((self.n_ctx - keep) // 2, 1)
         discard = room - (self.n_ctx - len(self.items))
         if discard <= 0:
-            return []
+            return [], []
         begin, end = whole(self.items, keep, keep, discard)
         gone = self.items[begin:end]
         kept = self.items[:begin] + self.items[end:]
@@ -233,13 +232,9 @@ class Sequenced:
             self.stepper.forget(begin, end, self.number, end - begin - saved(gone))
         except (CutawayError, MemoryError):
             self.stepper.forget(0, sequence=self.number)
-            if kept:
-                for done in self.prefill(kept, cancelled):
-                    if not isinstance(done, Encoding):
-                        yield done, len(kept)
-        else:
-            self.items = kept
-        return gone
+            return gone, kept
+        self.items = kept
+        return gone, []
 
 
 def _row(logits: Logits) -> Logits:

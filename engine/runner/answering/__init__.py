@@ -1,0 +1,1 @@
+"""Answers being written: each as an object, and those that share steps."""

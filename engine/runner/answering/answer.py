@@ -1,0 +1,263 @@
+"""One request from text to text: it wants items computed, takes the logits behind them, tells."""
+
+from collections.abc import Callable, Generator, Iterator
+from time import perf_counter
+
+import numpy as np
+
+from engine.answers import MARKS
+from engine.errors import BadSetting, Cancelled, GivesNoText
+from engine.models.base import Output
+from engine.progress import telling
+from engine.protocol import (
+    Alternative,
+    Finished,
+    Generate,
+    Piece,
+    Progress,
+    Reply,
+    Stats,
+    TokenInfo,
+)
+from engine.runner.answering.tally import Tally
+from engine.runner.loading import LoadedModel
+from engine.runner.pictures.items import Item
+from engine.runner.pictures.viewer import Encoding
+from engine.runner.prompt import answer_opening, beyond_prefix, make_prompt
+from engine.runner.sequence import Sequenced
+from engine.runner.stepper import MAX_BATCH, TEXT, Extras, Logits
+from engine.runner.watch import Watch
+from engine.sampling.sampler import Sampler, log_softmax, top_k
+from engine.sampling.stops import StopFilter
+
+MAX_LOGPROBS = 256
+CONTEXTS_AT_MOST = 10
+
+
+class RunningAnswer:
+    """An answer while it is written, in a sequence that it has entered.
+
+    What it wants computed is `pending`: what is left of its prompt, or the token drawn last. One
+    step takes a `part` of these; while it is computed the answer tells the token before, and takes
+    the logits behind the part. It has ended when there is a `reason`. Who drives it calls `step`
+    again and again, or what `step` calls, with parts of other answers beside.
+
+    Raises `GivesNoText`, `BadSetting`, `TemplateError`, `ContextFull`, `CannotSee`,
+    `UnknownPictures`; its steps raise what a device may raise.
+    """
+
+    def __init__(
+        self, model: LoadedModel, request: Generate, cancelled: Callable[[], bool]
+    ) -> None:
+        _check(model, request)
+        self.model, self.request, self.cancelled = model, request, cancelled
+        self.sampler = Sampler(request.sampling)
+        self.tally = Tally()
+        built = model.built
+        given = (model.tokenizer, model.template, request)
+        self.prompt = make_prompt(*given, built.n_ctx, model.viewer)
+        self.tally.tokenized = perf_counter()
+        self.history = [item for item in self.prompt.items if isinstance(item, int)]
+        self.limit = request.max_tokens
+        if self.limit is None:
+            self.limit = CONTEXTS_AT_MOST * built.n_ctx
+        self.pending: list[Item] = list(self.prompt.items)
+        self.reason: str | None = None
+        self._ending = "length"  # once nothing is pending
+        self._token: int | None = None  # drawn and not told
+        self._logits: Logits = np.empty(0, np.float32)
+        self._to_read = 0
+        self._n_drawn = 0  # of the pending items: the last, or none
+        marks = {model.tokenizer.id(mark) for mark in MARKS}
+        self._text, self._stops = model.tokenizer.stream(shown=marks), StopFilter(request.stop)
+        # What the prompt has begun for the answer belongs to it.
+        self._opened = "" if request.prefix or request.prefix_tokens else self.prompt.opened
+        self._begun = beyond_prefix(request, self._text, self.prompt.opened)
+        self._shifts_before = 0
+        self.sequence: Sequenced
+        self.watch: Watch
+
+    def enter(self, sequence: Sequenced, watch: Watch | None = None) -> Iterator[Reply]:
+        """Be answered in a sequence, of which what it shares with the prompt is kept. `watch`
+        computes its parts.
+        """
+        self.sequence, self.watch = sequence, watch or Watch(sequence, self.request.watch)
+        self._shifts_before = sequence.n_shifts
+        n = self.tally.n_cached = sequence.reuse(self.prompt.items, self._turn())
+        self.pending = list(self.prompt.items[n:])
+        self._to_read = len(self.pending)
+        if self._begun:
+            yield Piece(self.request.id, self._begun, [])
+        if not self.model.tokenizer.eog.isdisjoint(self.request.prefix_tokens[-1:]):
+            self.reason = "stop"
+
+    def step(self, most: int = MAX_BATCH) -> Iterator[Reply]:
+        """One step of its own, of at most so many items."""
+        try:
+            part, extras = yield from self.part(most)
+        except Cancelled:
+            self.reason = "cancelled"
+            return
+        if not part:
+            yield from self.tell()
+            return
+        finish = self.begin(part, extras)
+        try:
+            yield from self.tell()
+        finally:
+            row = finish()
+        yield from self.take(part, row)
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether what is pending is more than the token drawn last."""
+        return len(self.pending) > self._n_drawn
+
+    def part(self, most: int) -> Generator[Reply, None, tuple[list[Item], Extras]]:
+        """What its next step computes, and what pictures mean for it. A token that was drawn is a
+        part by itself. Raises `Cancelled`.
+        """
+        if not self.is_reading:
+            return self.pending[:], TEXT
+        if self.cancelled():
+            raise Cancelled("reading the prompt")
+        read = self.pending[: len(self.pending) - self._n_drawn]
+        part = self.sequence.part(read, most)
+        extras = self.sequence.extras(part, self.cancelled)
+        return part, (yield from telling(extras, self._encoding))
+
+    def begin(self, part: list[Item], extras: Extras) -> Callable[[], Logits]:
+        """Start a step of its own; call what is returned for the logits [V] behind it."""
+        (*_, last) = part
+        if self.is_reading or not isinstance(last, int):
+            return self.watch.read(part, extras)
+        return self.watch.start(last)
+
+    def tell(self) -> Iterator[Reply]:
+        """The token drawn last; best while a step is computed."""
+        token, self._token = self._token, None
+        if token is None:
+            return
+        if token in self.model.tokenizer.eog:
+            self.reason = "stop"
+            return
+        shown = self._stops.push(self._text.push(token))
+        if self._opened:
+            yield Piece(self.request.id, self._opened, [])
+            self._opened = ""
+        yield Piece(self.request.id, shown, [self._info(token)])
+        yield from self.watch.found()
+        if self._stops.matched is not None:
+            self.reason = "stop"
+        elif not self.pending:
+            self.reason = self._ending
+
+    def take(self, part: list[Item], row: Logits) -> Iterator[Reply]:
+        """A part was computed, with these logits [V] behind it: the next token is drawn where it
+        was the last.
+        """
+        was_reading = self.is_reading
+        del self.pending[: len(part)]
+        if was_reading:
+            done = self._to_read - len(self.pending) + self._n_drawn
+            yield Progress(self.request.id, "prefill", done, self._to_read)
+        if self.pending or self.reason is not None:
+            return
+        self.tally.prefilled = self.tally.prefilled or perf_counter()
+        if not was_reading and self.cancelled():
+            self.reason = "cancelled"
+        elif self.tally.n_generated == self.limit:  # nothing was asked for
+            self.reason = "length"
+        else:
+            self._draw(row)
+
+    def end(self) -> Iterator[Reply]:
+        """What is left to be told, `Finished` last."""
+        assert self.reason is not None
+        rest = self._stops.push(self._text.flush()) + self._stops.flush()
+        if rest:
+            yield Piece(self.request.id, rest, [])
+        yield from self.watch.rest()
+        yield Finished(self.request.id, self.reason, self.stats(), self._stops.matched)
+
+    def stats(self) -> Stats:
+        """What it took so far."""
+        self.tally.n_shifts = self.sequence.n_shifts - self._shifts_before
+        return self.tally.stats(
+            self.model.tokenizer,
+            self.prompt,
+            self.sampler.seed,
+            len(self.sequence.items),
+            self.request.changes,
+            self.model.built.caches.states.n_slots > 0,
+        )
+
+    def _draw(self, row: Logits) -> None:
+        self._logits = row
+        token = self._token = self.sampler.sample(row, self.history)
+        self.tally.n_generated += 1
+        self.tally.first = self.tally.first or perf_counter()
+        self.history.append(token)
+        is_full = len(self.sequence.items) >= self.sequence.n_ctx
+        if token in self.model.tokenizer.eog:
+            self._ending = "stop"
+        elif is_full and self.request.when_full == "stop":
+            self._ending = "context"
+        elif self.tally.n_generated == self.limit:
+            self._ending = "length"
+        else:
+            if is_full:
+                self._shift()
+            self.pending.append(token)
+            self._n_drawn = 1
+
+    def _shift(self) -> None:
+        gone, again = self.sequence.make_room(self.prompt.keep)
+        self.tally.forgot(gone, len(again))
+        self.pending, self._to_read = again, len(again)
+
+    def _encoding(self, encoding: Encoding) -> Progress:
+        """Counted in blocks, over all views."""
+        shown, views, blocks = encoding.picture, encoding.total, max(1, encoding.blocks)
+        encode_s, pictures = self.tally.encode_s, self.prompt.pictures
+        encode_s[shown] = encode_s.get(shown, 0.0) + encoding.seconds
+        number = pictures.index(shown) + 1 if shown in pictures else 0
+        block = encoding.block + 1 if encoding.done < views else blocks
+        return Progress(
+            self.request.id,
+            "encode",
+            encoding.done * blocks + encoding.block,
+            views * blocks,
+            picture=(number, len(pictures)),
+            view=(min(encoding.done + 1, views), views),
+            block=(min(block, blocks), blocks),
+        )
+
+    def _turn(self) -> int:
+        """How many items come before those that open the answer."""
+        if not self.model.built.caches.states.n_slots:
+            return 0
+        opened = answer_opening(self.model.tokenizer, self.model.template, self.request)
+        items = self.prompt.items
+        return len(items) - max(1, len(opened) if items[-len(opened) :] == opened else 1)
+
+    def _info(self, token: int) -> TokenInfo:
+        if not self.request.logprobs:
+            return TokenInfo(token)
+        best = top_k(self._logits, min(self.request.logprobs, self._logits.size)).ids
+        logp = log_softmax(self._logits, np.append(best, token))
+        shown = self.model.tokenizer.shown
+        top = [
+            Alternative(i, shown(i), p) for i, p in zip(best.tolist(), logp.tolist(), strict=False)
+        ]
+        return TokenInfo(token, float(logp[-1]), shown(token), top)
+
+
+def _check(model: LoadedModel, request: Generate) -> None:
+    """Raise `GivesNoText`, `BadSetting`."""
+    if model.built.output is not Output.LOGITS:
+        raise GivesNoText(model.built.arch)
+    if not 0 <= request.logprobs <= MAX_LOGPROBS:
+        raise BadSetting("logprobs", request.logprobs, f"a number from 0 to {MAX_LOGPROBS}")
+    if request.max_tokens is not None and request.max_tokens < 0:
+        raise BadSetting("max_tokens", request.max_tokens, "0 or more")
