@@ -10,6 +10,7 @@ from engine.protocol.chat import *
 from engine.protocol.compare import *
 from engine.protocol.devices import *
 from engine.protocol.embed import *
+from engine.protocol.encode import *
 from engine.protocol.file import *
 from engine.protocol.form import *
 from engine.protocol.graph import *

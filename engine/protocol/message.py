@@ -30,7 +30,8 @@ class Request(WireMessage, Generic[R_co], frozen=True):
     """What is asked. It ends with exactly one reply of the class `ends`, or with `Failed`.
 
     `stage` is what the engine does first for it, until a `Progress` says more. What is asked
-    `beside` waits for no request but others of that kind: it plans, and touches no open model.
+    `beside` waits for no request but others of that kind: it plans or reads, and has no open model
+    compute or change.
     """
 
     ends: ClassVar[type[Reply]]

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from engine.answers import opened, read
-from engine.answers.forms import MESSAGE
+from engine.answers import opened
 from engine.errors import BadSetting, CannotSee, ContextFull
-from engine.protocol import ChatMessage, Generate, PicturePart, WhenFull
+from engine.protocol import Generate, PicturePart, WhenFull
+from engine.runner.answering.turns import AskedChat, Turn, has_tools, turns_of, variables_of
 from engine.runner.pictures.compose import compose
 from engine.runner.pictures.items import Item, Shown, extents, whole
 from engine.runner.pictures.marking import mended
@@ -46,16 +46,18 @@ def make_prompt(
     """
     # Ids are taken as they are; a text is encoded with the prompt, so that spaces come out right.
     begun = "" if request.prefix_tokens else request.prefix
-    if request.prompt is not None:
+    if request.prompt_tokens is not None:
+        prompt = _given(tokenizer, request.prompt_tokens, begun)
+    elif request.prompt is not None:
         prompt = _plain(tokenizer, request.prompt + begun)
     elif not request.messages:
         raise BadSetting("prompt", "", "some text, or at least one message")
     elif any(message.pictures for message in request.messages):
-        prompt = _seen(tokenizer, template, request.messages, begun, _needed(viewer))
+        prompt = _seen(tokenizer, template, request, begun, _needed(viewer))
     elif template.source == "none":
-        prompt = _plain(tokenizer, prompt_text(template, request.messages) + begun)
+        prompt = _plain(tokenizer, prompt_text(template, request) + begun)
     else:
-        prompt = _chat(tokenizer, template, request.messages, begun)
+        prompt = _chat(tokenizer, template, request, begun)
     prompt.items.extend(request.prefix_tokens)
     if not prompt.items:
         raise BadSetting("prompt", "", "at least one token")
@@ -65,49 +67,33 @@ def make_prompt(
     return _fit(prompt, n_ctx, request.when_full)
 
 
-def prompt_text(
-    template: ChatTemplate, messages: Sequence[ChatMessage], viewer: Viewer | None = None
-) -> str:
-    """What the template makes of messages, its own marks for pictures. Raises `BadSetting` without
-    a message, `TemplateError`, `CannotSee`.
+def prompt_text(template: ChatTemplate, chat: AskedChat, viewer: Viewer | None = None) -> str:
+    """What the template makes of a chat, its own marks for pictures. Raises `BadSetting` without
+    a message or for tools that cannot be called, `TemplateError`, `CannotSee`.
     """
-    if not messages:
+    if not chat.messages:
         raise BadSetting("messages", "", "at least one message")
-    if any(message.pictures for message in messages):
-        return mended(_marked_text(template, messages, _needed(viewer)))
+    if any(message.pictures for message in chat.messages):
+        return mended(_marked_text(template, chat, _needed(viewer)))
+    return _text(template, chat, turns_of(template, chat))
+
+
+def _text(
+    template: ChatTemplate, chat: AskedChat, turns: Sequence[Turn], prompt: bool = True
+) -> str:
     if template.source == "none":
-        return "\n\n".join(m.text for m in messages)
-    return template.render([_turn(template, message) for message in messages])
-
-
-def _turn(template: ChatTemplate, message: ChatMessage) -> dict[str, object]:
-    """A message as templates know it: those that frame the parts of an answer want them apart."""
-    text = message.text
-    if message.role != "assistant" or MESSAGE not in template.text or MESSAGE not in text:
-        return {"role": message.role, "content": text}
-    passages, _ = read(text)
-    said = {k: "".join(p.text for p in passages if p.kind == k) for k in ("thought", "answer")}
-    called = [
-        {"type": "function", "function": {"name": call.name, "arguments": dict(call.arguments)}}
-        for call in (passage.call for passage in passages)
-        if call is not None
-    ]
-    turn: dict[str, object] = {"role": message.role, "content": said["answer"]}
-    turn |= {"reasoning_content": said["thought"]} if said["thought"] else {}
-    return turn | ({"tool_calls": called} if called else {})
+        return "\n\n".join(turn["content"] for turn in turns)
+    return template.render(turns, prompt, **variables_of(template, chat))
 
 
 def encoded(
-    tokenizer: Tokenizer,
-    template: ChatTemplate,
-    messages: Sequence[ChatMessage],
-    viewer: Viewer | None = None,
+    tokenizer: Tokenizer, template: ChatTemplate, chat: AskedChat, viewer: Viewer | None = None
 ) -> tuple[list[Item], list[Shown]]:
     """The items of messages, before any is left out, and the pictures. Raises as `make_prompt`."""
-    if any(message.pictures for message in messages):
-        seen = _seen(tokenizer, template, messages, "", _needed(viewer))
+    if any(message.pictures for message in chat.messages):
+        seen = _seen(tokenizer, template, chat, "", _needed(viewer))
         return seen.items, list(seen.pictures)
-    text = prompt_text(template, messages)
+    text = prompt_text(template, chat)
     ids = tokenizer.encode(text) if template.source == "none" else tokenizer.encode_prompt(text)
     return [*ids], []
 
@@ -116,10 +102,11 @@ def answer_opening(tokenizer: Tokenizer, template: ChatTemplate, request: Genera
     """The items behind a chat's last message: what the template opens an answer with, and what of
     the answer is given. None where they cannot be told apart.
     """
-    if request.prompt is not None or template.source == "none":
+    plain = request.prompt is not None or request.prompt_tokens is not None
+    if plain or not request.messages or template.source == "none":
         return []
-    turns = [{"role": m.role, "content": m.text} for m in request.messages]
-    closed, opened = (template.render(turns, add_generation_prompt=add) for add in (False, True))
+    turns = turns_of(template, request)
+    closed, opened = (_text(template, request, turns, prompt) for prompt in (False, True))
     if not opened.startswith(closed):
         return []
     begun = "" if request.prefix_tokens else request.prefix
@@ -147,36 +134,35 @@ def _plain(tokenizer: Tokenizer, text: str) -> Prompt:
     return Prompt([*ids], _bos(tokenizer, ids))
 
 
-def _chat(
-    tokenizer: Tokenizer, template: ChatTemplate, messages: Sequence[ChatMessage], begun: str
-) -> Prompt:
-    text = prompt_text(template, messages)
+def _given(tokenizer: Tokenizer, tokens: Sequence[int], begun: str) -> Prompt:
+    for token in tokens:
+        if not 0 <= token < tokenizer.size:
+            raise BadSetting("prompt_tokens", token, f"ids from 0 to {tokenizer.size - 1}")
+    rest = tokenizer.encode(begun, add_special=False, continues=True)
+    return Prompt([*tokens, *rest], _bos(tokenizer, tokens))
+
+
+def _chat(tokenizer: Tokenizer, template: ChatTemplate, chat: AskedChat, begun: str) -> Prompt:
+    text = prompt_text(template, chat)
     begins = opened(text)
     ids = tokenizer.encode_prompt(text + begun.removeprefix(begins))
-    return Prompt([*ids], _kept(tokenizer, template, messages, ids), opened=begins)
+    return Prompt([*ids], _kept(tokenizer, template, chat, ids), opened=begins)
 
 
 def _seen(
-    tokenizer: Tokenizer,
-    template: ChatTemplate,
-    messages: Sequence[ChatMessage],
-    begun: str,
-    viewer: Viewer,
+    tokenizer: Tokenizer, template: ChatTemplate, chat: AskedChat, begun: str, viewer: Viewer
 ) -> Prompt:
     """A chat with pictures."""
-    parts: list[PicturePart] = [part for message in messages for part in message.pictures]
-    text = _marked_text(template, messages, viewer)
+    parts: list[PicturePart] = [part for message in chat.messages for part in message.pictures]
+    text = _marked_text(template, chat, viewer)
     begins = opened(text)
     items, pictures = compose(tokenizer, viewer, text + begun.removeprefix(begins), parts)
-    keep = _kept(tokenizer, template, messages, items)
+    keep = _kept(tokenizer, template, chat, items)
     return Prompt(items, keep, pictures=tuple(pictures), opened=begins)
 
 
-def _marked_text(template: ChatTemplate, messages: Sequence[ChatMessage], viewer: Viewer) -> str:
-    turns = viewer.marking.turns(messages)
-    if template.source == "none":
-        return "\n\n".join(turn["content"] for turn in turns)
-    return template.render(turns)
+def _marked_text(template: ChatTemplate, chat: AskedChat, viewer: Viewer) -> str:
+    return _text(template, chat, turns_of(template, chat, viewer.marking.content))
 
 
 def _needed(viewer: Viewer | None) -> Viewer:
@@ -186,19 +172,18 @@ def _needed(viewer: Viewer | None) -> Viewer:
 
 
 def _kept(
-    tokenizer: Tokenizer,
-    template: ChatTemplate,
-    messages: Sequence[ChatMessage],
-    items: Sequence[Item],
+    tokenizer: Tokenizer, template: ChatTemplate, chat: AskedChat, items: Sequence[Item]
 ) -> int:
-    """How many items are the system part: what stays the same when the question changes."""
-    if template.source == "none" or messages[0].role != "system" or len(messages) == 1:
+    """How many items are the system part, with tools: what stays the same when the question
+    changes.
+    """
+    turns = turns_of(template, chat)
+    n_system = int(turns[0]["role"] == "system")
+    if template.source == "none" or len(turns) == n_system or not (n_system or has_tools(chat)):
         return _bos(tokenizer, items)
-    other = [
-        {"role": "system", "content": messages[0].text},
-        {"role": "user", "content": "?" + messages[1].text},
-    ]
-    pairs = zip(items, tokenizer.encode_prompt(template.render(other)), strict=False)
+    question = {"role": "user", "content": f"?{turns[n_system]['content']}"}
+    other = tokenizer.encode_prompt(_text(template, chat, [*turns[:n_system], question]))
+    pairs = zip(items, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 

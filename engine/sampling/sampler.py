@@ -1,17 +1,20 @@
 """Drawing the next token: penalties, top-k, top-p, min-p, temperature, in llama.cpp's order."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import CutawayError
+from engine.errors import BadSetting, CutawayError
 from engine.protocol import Sampling
 
 Floats = NDArray[np.float64]
 AnyFloats = NDArray[np.floating]
 GREEDY = 0.0
+NO_BIAS: Mapping[int, float] = MappingProxyType({})
 
 _COLUMNS = 1024  # a vocabulary is looked at as rows of so many
 _PART = 1 << 14  # what stays in a core's own cache
@@ -36,11 +39,24 @@ class Candidates:
 
 
 class Sampler:
-    """Draws tokens by fixed settings from one random stream; equal seeds give equal draws."""
+    """Draws tokens by fixed settings from one random stream; equal seeds give equal draws.
 
-    def __init__(self, params: Sampling) -> None:
+    `bias` is added to the logits of tokens by their ids, of which there are `size`, before anything
+    else.
+    """
+
+    def __init__(
+        self, params: Sampling, bias: Mapping[int, float] = NO_BIAS, size: int = 0
+    ) -> None:
         params.check()
+        for token, value in bias.items():
+            if not 0 <= token < size:
+                raise BadSetting("bias", token, f"ids from 0 to {size - 1}")
+            if not isfinite(value):
+                raise BadSetting("bias", value, f"a finite number for token {token}")
         self.params = params
+        self._biased = np.fromiter(bias, np.int64, len(bias))
+        self._bias = np.fromiter(bias.values(), np.float32, len(bias))
         self.seed: int = (
             int(np.random.SeedSequence().generate_state(1)[0])
             if params.seed is None
@@ -50,13 +66,20 @@ class Sampler:
 
     def sample(self, logits: NDArray[np.float32], history: Sequence[int]) -> int:
         """The next token from logits [V], given the tokens so far. Raises `BadLogits`."""
-        scores = _penalized(logits, history, self.params)
+        scores = _penalized(self._with_bias(logits), history, self.params)
         *_, (_, kept) = narrowed(scores, self.params)
         if self.params.temperature <= GREEDY:
             return int(kept.ids[0])
         running = np.cumsum(np.exp(kept.logits))
         drawn = self._random.random() * running[-1]
         return int(kept.ids[min(np.searchsorted(running, drawn, "right"), len(running) - 1)])
+
+    def _with_bias(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        if not self._biased.size:
+            return logits
+        biased = logits.copy()
+        biased[self._biased] += self._bias
+        return biased
 
 
 def candidates(

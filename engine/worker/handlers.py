@@ -61,6 +61,7 @@ from engine.runner.records import foreseen, held
 from engine.runner.stepper import MAX_BATCH
 from engine.worker import (  # noqa: F401  their handlers
     embedding,
+    encoding,
     looking,
     moving,
     probing,
@@ -170,8 +171,8 @@ def _generate(service: Service, request: Generate) -> Finished:
 @answers(Render)
 def _render(service: Service, request: Render) -> Rendered:
     model, _ = service.model
-    text = prompt_text(model.template, request.messages, model.viewer)
-    items, pictures = encoded(model.tokenizer, model.template, request.messages, model.viewer)
+    text = prompt_text(model.template, request, model.viewer)
+    items, pictures = encoded(model.tokenizer, model.template, request, model.viewer)
     rows = placed_rows(items, pictures)
     return Rendered(request.id, text, len(items), model.template.source, rows)
 

@@ -9,6 +9,8 @@ import pytest
 from engine.protocol import (
     Cancel,
     DescribePlan,
+    EncodedText,
+    EncodeText,
     Failed,
     Generate,
     Load,
@@ -130,3 +132,15 @@ def test_the_open_model_is_priced_as_it_lies(worker: Worker, tiny_path: Path) ->
         "host takes layers 0-2 and the output block: no other device is in use for layers"
     ]
     assert ours.causes == ours.reasons * 4
+
+
+def test_texts_are_encoded_beside_what_never_ends(worker: Worker, tiny_path: Path) -> None:
+    load = Load(worker.new_id(), str(tiny_path), HOST)
+    worker.send(load)
+    until(worker, load.id)
+    endless = begun(worker, WaitForEver(worker.new_id()))
+    asked = EncodeText(worker.new_id(), "abcd")
+    worker.send(asked)
+    assert isinstance(until(worker, asked.id)[asked.id], EncodedText)
+    worker.send(Cancel(endless))
+    until(worker, endless)

@@ -1,6 +1,6 @@
 """One request from text to text: it wants items computed, takes the logits behind them, tells."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Container, Generator, Iterator
 from time import perf_counter
 
 import numpy as np
@@ -51,7 +51,7 @@ class RunningAnswer:
     ) -> None:
         _check(model, request)
         self.model, self.request, self.cancelled = model, request, cancelled
-        self.sampler = Sampler(request.sampling)
+        self.sampler = Sampler(request.sampling, request.bias, model.built.n_vocab)
         self.tally = Tally()
         built = model.built
         given = (model.tokenizer, model.template, request)
@@ -61,6 +61,7 @@ class RunningAnswer:
         self.limit = request.max_tokens
         if self.limit is None:
             self.limit = CONTEXTS_AT_MOST * built.n_ctx
+        self._ends: Container[int] = () if request.endless else model.tokenizer.eog
         self.pending: list[Item] = list(self.prompt.items)
         self.reason: str | None = None
         self._ending = "length"  # once nothing is pending
@@ -138,7 +139,7 @@ class RunningAnswer:
         token, self._token = self._token, None
         if token is None:
             return
-        if token in self.model.tokenizer.eog:
+        if token in self._ends:
             self.reason = "stop"
             return
         shown = self._stops.push(self._text.push(token))
@@ -199,7 +200,7 @@ class RunningAnswer:
         self.tally.first = self.tally.first or perf_counter()
         self.history.append(token)
         is_full = len(self.sequence.items) >= self.sequence.n_ctx
-        if token in self.model.tokenizer.eog:
+        if token in self._ends:
             self._ending = "stop"
         elif is_full and self.request.when_full == "stop":
             self._ending = "context"

@@ -58,10 +58,6 @@ class Marking:
         """What stands for a picture in the rendered text."""
         return self.printed or self._private
 
-    def turns(self, messages: Sequence[ChatMessage]) -> list[Turn]:
-        """What the template is given. Every picture becomes one `mark` in what it prints."""
-        return [{"role": m.role, "content": self._content(m)} for m in messages]
-
     def chunks(self, text: str, n_pictures: int) -> list[str]:
         """The rendered text cut at its pictures: one chunk more than there are pictures.
 
@@ -75,7 +71,8 @@ class Marking:
             )
         return chunks
 
-    def _content(self, message: ChatMessage) -> str | list[Turn]:
+    def content(self, message: ChatMessage) -> str | list[Turn]:
+        """What the template is given. Every picture becomes one `mark` in what it prints."""
         parts = [TextPart(message.content)] if isinstance(message.content, str) else message.content
         if self.printed and message.pictures:
             return [self._part(part) for part in parts]

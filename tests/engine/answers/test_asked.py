@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import gguf
 import pytest
 
-from engine.protocol import ChatMessage, Generate, Piece, Sampling
+from engine.protocol import ChatMessage, Generate, Piece, Render, Sampling
 from engine.runner.api import Model, load
 from engine.runner.generate import generate
 from engine.runner.prompt import prompt_text
@@ -69,6 +69,6 @@ def test_frames_are_taken_apart_for_templates_that_make_them() -> None:
     said = "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant<|channel|>final<|message|>Hi"
     call = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}"
     chat = [ChatMessage("user", "?"), *(ChatMessage("assistant", text) for text in (said, call))]
-    made = prompt_text(ChatTemplate("file", FRAMED + "{# <|message|> #}"), chat)
+    made = prompt_text(ChatTemplate("file", FRAMED + "{# <|message|> #}"), Render(1, chat))
     assert made == '[user||?][assistant|Hm|Hi][assistant|||{"name": "f", "arguments": {}}]'
-    assert said in prompt_text(ChatTemplate("file", FRAMED), chat)
+    assert said in prompt_text(ChatTemplate("file", FRAMED), Render(1, chat))

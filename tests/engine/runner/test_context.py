@@ -7,7 +7,7 @@ import pytest
 
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import BadSetting, ContextFull
-from engine.protocol import ChatMessage, Finished, Generate, Piece, Sampling
+from engine.protocol import ChatMessage, Finished, Generate, Piece, Render, Sampling
 from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.generate import generate
@@ -140,12 +140,12 @@ def test_the_prompt_shown_is_the_one_that_is_read(
         tokenizer, template = model.loaded.tokenizer, model.loaded.template
         chat = [*system, ChatMessage("user", "hello"), ChatMessage("assistant", "yes")]
         chat.append(ChatMessage("user", "there"))
-        text = prompt_text(template, chat)
+        text = prompt_text(template, Render(1, chat))
         read = make_prompt(tokenizer, template, Generate(1, messages=chat), 4 * N_CTX)
-        assert encoded(tokenizer, template, chat) == (read.items, [])
+        assert encoded(tokenizer, template, Render(1, chat)) == (read.items, [])
         assert all(message.content in text for message in chat)
         with pytest.raises(BadSetting, match="at least one message"):
-            prompt_text(template, [])
+            prompt_text(template, Render(1, []))
 
 
 def test_a_common_prefix_is_not_computed_again(tiny_path: Path) -> None:

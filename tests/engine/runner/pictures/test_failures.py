@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from engine.errors import DeviceError, NoMem
+from engine.protocol import Render
 from engine.runner.api import Model
 from engine.runner.pictures.items import Item, PictureRow, Shown
 from engine.runner.pictures.viewer import Encoding, Viewer
@@ -45,7 +46,7 @@ def chat(model: Model) -> tuple[list[Item], list[Item]]:
     questions = [says(a, "what is it")], [says(a, "what is it", b)]
     loaded = model.loaded
     one, two = (
-        encoded(loaded.tokenizer, loaded.template, question, viewer_of(model))[0]
+        encoded(loaded.tokenizer, loaded.template, Render(1, question), viewer_of(model))[0]
         for question in questions
     )
     return one, two

@@ -11,7 +11,7 @@ import pytest
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import Cancelled, CannotSee, ContextFull, TemplateError, UnknownPictures
 from engine.images.plan import Limits, Size
-from engine.protocol import ChatMessage, Generate, PictureLimits, PicturePart
+from engine.protocol import ChatMessage, Generate, PictureLimits, PicturePart, Render
 from engine.runner import load
 from engine.runner import sequence as sequences
 from engine.runner.api import Model
@@ -298,7 +298,9 @@ def test_a_template_of_texts_makes_the_items_that_one_of_parts_does(
             a, b = bring(model, noise(1)), bring(model, noise(2))
             assert bool(viewer.marking.printed) != bool(text)
             chat = [says(a, b, "what is it")]
-            found.append(items_of_chat(loaded.tokenizer, loaded.template, chat, viewer)[0])
+            found.append(
+                items_of_chat(loaded.tokenizer, loaded.template, Render(1, chat), viewer)[0]
+            )
     assert found[0] == found[1]
 
 
@@ -308,7 +310,9 @@ def test_questions_may_be_parts_and_answers_texts(tmp_path: Path) -> None:
         loaded = model.loaded
         question = says(bring(model, noise(1)), "what is it")
         chat = [question, ChatMessage("assistant", "a red hat"), ChatMessage("user", "and that")]
-        items, _ = items_of_chat(loaded.tokenizer, loaded.template, chat, viewer_of(model))
+        items, _ = items_of_chat(
+            loaded.tokenizer, loaded.template, Render(1, chat), viewer_of(model)
+        )
         text = loaded.tokenizer.decode([i for i in items if isinstance(i, int)], True)
         assert "what is it [/INST] a red hat</s>[INST] and that [/INST]" in text
 
@@ -318,9 +322,11 @@ def test_a_chat_without_pictures_says_what_was_typed(family: str, tmp_path: Path
     """Templates that go through parts print nothing of a text."""
     with seeing(tmp_path, family) as model:
         chat = [ChatMessage("user", "e"), ChatMessage("assistant", "so"), ChatMessage("user", "x!")]
-        text = prompt_text(model.loaded.template, chat)
+        text = prompt_text(model.loaded.template, Render(1, chat))
         assert [text.count(said) for said in ("so", "x!")] == [1, 1]
-        without = prompt_text(model.loaded.template, [ChatMessage("user", ""), *chat[1:]])
+        without = prompt_text(
+            model.loaded.template, Render(1, [ChatMessage("user", ""), *chat[1:]])
+        )
         assert text.count("e") == without.count("e") + 1
 
 

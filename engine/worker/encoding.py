@@ -1,0 +1,22 @@
+"""Answers about texts as tokens: they wait for no answer that is being written."""
+
+from engine.errors import BadSetting
+from engine.protocol import DecodedText, DecodeTokens, EncodedText, EncodeText
+from engine.worker.answers import answers
+from engine.worker.service import Service
+
+
+@answers(EncodeText)
+def _encode(service: Service, request: EncodeText) -> EncodedText:
+    tokenizer = service.model[0].tokenizer
+    ids = tokenizer.encode(request.text, add_special=request.special, parse_special=request.marks)
+    return EncodedText(request.id, ids, [tokenizer.piece(token, special=True) for token in ids])
+
+
+@answers(DecodeTokens)
+def _decode(service: Service, request: DecodeTokens) -> DecodedText:
+    tokenizer = service.model[0].tokenizer
+    for token in request.tokens:
+        if not 0 <= token < tokenizer.size:
+            raise BadSetting("tokens", token, f"ids from 0 to {tokenizer.size - 1}")
+    return DecodedText(request.id, tokenizer.decode(request.tokens, special=True))
