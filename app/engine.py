@@ -26,7 +26,8 @@ class Abilities:
 
     `load` opens and closes models; `logprobs` come with tokens; `memory` and `splits` are told as
     they change; `tokenize` counts a text's tokens; `file` reads a model's metadata and tensors;
-    `examine` tells how a word came to be.
+    `examine` tells how a word came to be; answers go on by tokens' `ids`. `where` names the server
+    that the engine is, empty on this machine.
     """
 
     load: bool = True
@@ -36,6 +37,8 @@ class Abilities:
     tokenize: bool = True
     file: bool = True
     examine: bool = True
+    ids: bool = True
+    where: str = ""
 
 
 class WeightReader(Protocol):

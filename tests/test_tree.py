@@ -51,6 +51,7 @@ ORDER = [
         "app.weights",
         "app.words",
     ),
+    ("app.remote",),
     ("app.terminal",),
     ("app.bench",),
     ("app.client", "app.headers", "app.local_engine", "app.work", "app.stores"),

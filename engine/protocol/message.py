@@ -71,7 +71,7 @@ class Progress(Reply, frozen=True):
 
     While pictures are encoded, what is counted are blocks of the tower. `picture` is the number of
     the one and how many the prompt has, `view` the number of its view and how many it has, `block`
-    the number of the tower's block and how many it has, all from 1.
+    the number of the tower's block and how many it has, all from 1. `note` says what holds it up.
     """
 
     stage: StageName
@@ -81,3 +81,4 @@ class Progress(Reply, frozen=True):
     picture: tuple[int, int] | None = None
     view: tuple[int, int] | None = None
     block: tuple[int, int] | None = None
+    note: str = ""

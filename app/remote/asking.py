@@ -1,0 +1,217 @@
+"""One answer of a server: asked, tried again before its first token alone, measured here.
+
+Times are ours: from the question to the first byte, the first token, the last. Where the server
+tells its own (`timings`), what is left of the wait is the network's and the queue's.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+import httpx2
+import msgspec
+
+from app.remote import body as bodies
+from app.remote.frames import ChatChunk, Reader, read_chunk
+from app.remote.link import MOST_BODY, ServerLink
+from app.remote.messages import ServedModel, ServerKind
+from app.remote.problems import ServerFailed, no_interface, refused, told_error, unreachable
+from engine.protocol import Finished, Generate, Progress, Reply, Stats
+
+MOST_EVENT = 4 << 20  # bytes of one event
+WAITS = (0.5, 2.0)  # seconds before the second try and the third
+LONGEST_WAIT = 30.0  # that a server may ask for; else the person decides
+DONE = "[DONE]"
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+BLIND = ("image", "vision", "multimodal", "picture")
+
+
+@dataclass
+class OpenedModel:
+    """A model that is chatted with; `unknown` are fields that its server has refused."""
+
+    link: ServerLink
+    kind: ServerKind
+    model: ServedModel
+    others: list[str]
+    unknown: set[str] = field(default_factory=set)
+
+
+class RemoteAnswer:
+    """A `Generate` that a server answers; `tell` gets what comes of it, but for the end."""
+
+    def __init__(
+        self,
+        opened: OpenedModel,
+        asked: Generate,
+        seed: int,
+        pictures: Mapping[str, bytes],
+        tell: Callable[[Reply], None],
+    ) -> None:
+        self._opened, self._asked, self._seed, self._tell = opened, asked, seed, tell
+        fields = bodies.body(opened.model.id, opened.kind, asked, seed, pictures)
+        self._fields = {k: v for k, v in fields.items() if k not in opened.unknown}
+        self._shows = any(message.pictures for message in asked.messages)
+        self._reader = Reader(asked.id, asked.apart, "logprobs" in self._fields)
+        self._notes: list[str] = []
+        self._n_tokens = 0
+        self._began = monotonic()
+        self._first: float | None = None  # when the first token came
+        self._last = self._began
+        self._told = False
+
+    async def run(self) -> Finished:
+        """Ask, and tell what comes. Raises ServerFailed; cancelled it ends as such."""
+        try:
+            await self._until_answered()
+        except asyncio.CancelledError:
+            return self._finished("cancelled")
+        return self._finished(self._reader.reason or "stop")
+
+    async def _until_answered(self) -> None:
+        tries = 0
+        while True:
+            try:
+                await self._ask()
+                return
+            except ServerFailed as error:
+                if self._told:
+                    raise
+                if self._leave_out(error):
+                    continue
+                tries += 1
+                await self._wait(error, tries)
+
+    def _leave_out(self, error: ServerFailed) -> bool:
+        """Fields that the server does not know; said with the answer, and not sent again."""
+        if error.status not in (400, 422):
+            return False
+        gone = [name for name in bodies.named(self._fields, error.said) if name in self._fields]
+        for name in gone:
+            del self._fields[name]
+        self._opened.unknown.update(gone)
+        if gone:
+            self._notes.append(f"The server does not know {', '.join(gone)}: left out")
+        return bool(gone)
+
+    async def _wait(self, error: ServerFailed, tries: int) -> None:
+        """Before another try; raises the error where none makes sense."""
+        seconds = error.after if error.after is not None else WAITS[min(tries, len(WAITS)) - 1]
+        if not error.again or tries > len(WAITS) or seconds > LONGEST_WAIT:
+            raise self._with_pictures(error)
+        said = f"{error}; asking again in {seconds:g} s ({tries} of {len(WAITS)})"
+        self._notes.append(f"Asked again after {seconds:g} s: {error.problem}")
+        self._tell(Progress(self._asked.id, "prefill", 0, 0, note=said))
+        await asyncio.sleep(seconds)
+
+    def _with_pictures(self, error: ServerFailed) -> ServerFailed:
+        words = error.said.lower()
+        if self._shows and error.status >= 400 and any(word in words for word in BLIND):
+            problem = f"its model reads no pictures ({error.status}: {error.said}); take them out"
+            return ServerFailed(error.name, problem, status=error.status)
+        return error
+
+    async def _ask(self) -> None:
+        opened, link = self._opened, self._opened.link
+        try:
+            async with link.send("POST", f"{link.to.api}/chat/completions", self._fields) as answer:
+                if answer.status_code != 200:
+                    content = await link.error(answer)
+                    raise refused(
+                        link.to, answer.status_code, answer.headers, content, link.key,
+                        opened.model.id, opened.others,
+                    )  # fmt: skip
+                kind = answer.headers.get("content-type", "").lower()
+                if "event-stream" in kind:
+                    await self._hear(answer)
+                elif "json" in kind:
+                    await self._take_whole(answer)
+                else:
+                    raise no_interface(link.to, answer.headers)
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, OSError) as error:
+            raise unreachable(link.to, error, self._told) from error
+
+    async def _hear(self, answer: httpx2.Response) -> None:
+        name = self._opened.link.to.name
+        done = False
+        async for event in httpx2.EventSource(answer, MOST_EVENT):
+            if event.data.startswith(DONE):
+                done = True
+                break
+            if event.data:
+                self._take(event.data)
+        if not done and not self._reader.reason:
+            what = "what came is kept" if self._told else "nothing had come"
+            problem = f"the connection ended in the middle of the answer; {what}"
+            raise ServerFailed(name, problem, again=True)
+        self._end()
+
+    async def _take_whole(self, answer: httpx2.Response) -> None:
+        """An answer in one piece, of a server that does not stream."""
+        parts, size = [], 0
+        async for part in answer.aiter_bytes():
+            parts.append(part)
+            size += len(part)
+            if size > MOST_BODY:
+                raise ServerFailed(self._opened.link.to.name, "its answer is larger than 16 MiB")
+        self._take(b"".join(parts))
+        if not self._told and not self._reader.reason:
+            raise ServerFailed(self._opened.link.to.name, "it answers without an answer in it")
+        self._notes.append("The server does not stream: the answer came in one piece")
+        self._end()
+
+    def _take(self, data: str | bytes) -> None:
+        name, key = self._opened.link.to.name, self._opened.link.key
+        try:
+            chunk: ChatChunk = read_chunk(data)
+        except UNREADABLE:
+            kept = "; what came is kept" if self._told else ""
+            raise ServerFailed(name, f"it sent a frame that is no JSON of a chat{kept}") from None
+        if chunk.error:
+            raise told_error(name, chunk.error, key)
+        for piece in self._reader.read(chunk):
+            self._told, self._last = True, monotonic()
+            if self._first is None:
+                self._first = self._last
+            self._n_tokens += len(piece.tokens)
+            self._tell(piece)
+
+    def _end(self) -> None:
+        for piece in self._reader.end():
+            self._tell(piece)
+
+    def _finished(self, reason: str) -> Finished:
+        self._end()
+        reader, usage, timings = self._reader, self._reader.usage, self._reader.timings
+        notes = list(self._notes)
+        told = usage.completion_tokens if usage is not None else None
+        n = told if told is not None else self._n_tokens or reader.n_frames
+        if told is None and reader.n_frames:
+            notes.append("The server counted no tokens: about as many as came here")
+        details = usage.prompt_tokens_details if usage is not None else None
+        cached = (timings.cache_n if timings else None) or (
+            details.cached_tokens if details is not None else None
+        )
+        first = (self._first or self._last) - self._began
+        prompt = (usage.prompt_tokens if usage is not None else None) or 0
+        prefill = first
+        if timings is not None and timings.prompt_ms is not None and self._first is not None:
+            prefill = min(max(timings.prompt_ms / 1000, 0.0), first)
+            apart = 1000 * (first - prefill)
+            notes.append(f"Network and queue took {apart:.0f} ms of the wait for the first token")
+        if timings is not None and timings.predicted_per_second:
+            notes.append(f"The server measured {timings.predicted_per_second:.1f} tokens a second")
+        decode = self._last - (self._first or self._last)
+        stats = Stats(
+            prompt, min(cached or 0, prompt), n, 0.0, prefill, first, decode, self._seed,
+            prompt + n, notes=notes,
+        )  # fmt: skip
+        return Finished(self._asked.id, reason, stats)
+
+
+def unknown_seed(asked: Generate, draw: Callable[[], int]) -> int:
+    """The seed that is sent: the one asked for, or a drawn one, so that it can be told."""
+    seed: Any = asked.sampling.seed
+    return draw() if seed is None else int(seed) % (1 << 53)

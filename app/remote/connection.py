@@ -1,0 +1,115 @@
+"""Which server: its name and address as the person gave them, and a model of it as a path."""
+
+import re
+from ipaddress import ip_address
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+import msgspec
+
+from engine.errors import BadSetting
+
+LONGEST_NAME = 60
+LONGEST_URL = 2000
+SCHEME = "server:"
+HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# Headers that carry keys, which are kept in the keyring and not in a file.
+SECRET = ("authorization", "proxy-authorization", "cookie", "x-api-key", "api-key")
+
+
+class Connection(msgspec.Struct, frozen=True):
+    """A server. `headers` are sent with each request, `ca` is a file of certificates to trust.
+
+    `key_in_clear` is the person's yes to a key that travels without encryption. The key itself is
+    never here: see `app.remote.keys`.
+    """
+
+    name: str
+    url: str
+    headers: dict[str, str] = {}
+    ca: str = ""
+    key_in_clear: bool = False
+
+    def check(self) -> None:
+        """Raise `BadSetting` for the first part that cannot be used."""
+        name, url = self.name, urlsplit(self.url)
+        if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+            raise BadSetting("name", name, f"1 to {LONGEST_NAME} characters on one line")
+        try:
+            good = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+        except ValueError:
+            good = False
+        if not good or len(self.url) > LONGEST_URL or not self.url.isprintable():
+            raise BadSetting("address", self.url, "one such as http://localhost:8085/v1")
+        if url.username is not None or url.query or url.fragment:
+            what = f"{url.scheme}://{url.hostname}/…"  # without what may be a secret
+            raise BadSetting("address", what, "one without a password, ? or #; a key has a field")
+        for header, value in self.headers.items():
+            if header.lower() in SECRET:
+                raise BadSetting("header", header, "another: the key has a field of its own")
+            if not HEADER.fullmatch(header) or not value.isprintable() or not value.isascii():
+                raise BadSetting("header", header, "a name and a value in ASCII, on one line")
+
+    @property
+    def api(self) -> str:
+        """Where the OpenAI interface begins; an address without a path gets its /v1."""
+        plain = self.url.rstrip("/")
+        return plain if urlsplit(plain).path else f"{plain}/v1"
+
+    @property
+    def root(self) -> str:
+        """Where the server's own interface begins."""
+        return self.api.removesuffix("/v1")
+
+    @property
+    def host(self) -> str:
+        """The host with its port, as people read it."""
+        return urlsplit(self.url).netloc
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port: whom a key is for."""
+        url = urlsplit(self.url)
+        return f"{url.scheme}://{url.netloc}".lower()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is this machine, by its address alone: no name is looked up."""
+        host = (urlsplit(self.url).hostname or "").lower()
+        if host == "localhost" or host.endswith(".localhost"):
+            return True
+        try:
+            return ip_address(host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def shows_key(self) -> bool:
+        """Whether others on the way could read a key."""
+        return urlsplit(self.url).scheme == "http" and not self.is_here
+
+
+class ServerAddress(NamedTuple):
+    """A model of a server. As a path it stands where a model's file would: `server:NAME/MODEL`."""
+
+    connection: str
+    model: str
+
+    @property
+    def path(self) -> Path:
+        """Percent signs keep slashes, which are common in models' names."""
+        return Path(f"{SCHEME}{quote(self.connection, safe='')}", quote(self.model, safe=""))
+
+    @property
+    def title(self) -> str:
+        """The model and where it is, as people read it."""
+        return f"{self.model.rstrip('/').rpartition('/')[2] or self.model} on {self.connection}"
+
+
+def address_of(path: str | Path) -> ServerAddress | None:
+    """The model that a path stands for; None of a file."""
+    parts = Path(path).parts
+    if len(parts) != 2 or not parts[0].startswith(SCHEME):
+        return None
+    return ServerAddress(unquote(parts[0].removeprefix(SCHEME)), unquote(parts[1]))

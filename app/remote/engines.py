@@ -1,0 +1,105 @@
+"""The engine on this machine and servers elsewhere, as one: the one whose model is open answers."""
+
+from typing import Any
+
+import msgspec
+
+from app.engine import Abilities, Client, Died, Engine, Event, Restarted, WeightReader
+from app.local_files import LocalFiles
+from app.remote.messages import OpenServer, ProbeServer
+from engine.protocol import ListDevices, Load, Look, Request, Unload
+
+
+class Engines(Engine):
+    """Routes each request: to the server while a model of one is open, but for what is asked of
+    files and devices, which are this machine's. At most one of the two has a model open.
+
+    All three share one lock: an engine tells what it hears while it holds its own.
+    """
+
+    def __init__(self, local: Engine, remote: Engine) -> None:
+        super().__init__()
+        self.local, self.remote = local, remote
+        local.lock = remote.lock = self.lock
+        self._numbers: dict[tuple[Engine, int], int] = {}  # of what is asked of each: our own
+        self._sent: dict[int, tuple[Client, int]] = {}
+        self._clients_of = {engine: self._join(engine) for engine in (local, remote)}
+        self._current = local
+        self._sending: int | None = None  # our number of what is being asked just now
+        self._of_files = LocalFiles().answers
+
+    @property
+    def abilities(self) -> Abilities:
+        return self._current.abilities
+
+    @property
+    def is_local(self) -> bool:
+        """Whether this machine's engine has the model, or would load one."""
+        return self._current is self.local
+
+    def send(self, request: Request[Any]) -> None:
+        engine = self._engine_for(request)
+        client = self._clients_of[engine]
+        with self.lock:
+            self._sending = request.id
+            number = client.ask(request)
+            self._sending = None
+            if request.id in self._asked:
+                self._numbers[engine, number] = request.id
+                self._sent[request.id] = client, number
+
+    def stop(self, request: Request[Any]) -> None:
+        if request.id in self._sent:
+            client, number = self._sent[request.id]
+            client.cancel(number)
+
+    def order(self, look: Look) -> None:
+        if look.id in self._sent:
+            client, number = self._sent[look.id]
+            client.look(number, look.live)
+
+    def weights(self, path: str) -> WeightReader:
+        return self.local.weights(path)
+
+    def restart(self) -> None:
+        self._current.restart()
+
+    def close(self) -> None:
+        for engine in (self.local, self.remote):
+            engine.close()
+
+    def _engine_for(self, request: Request[Any]) -> Engine:
+        """Who answers this; what opens a model changes who does."""
+        if isinstance(request, OpenServer):
+            self._change(self.remote)
+        elif isinstance(request, Load):
+            self._change(self.local)
+        elif isinstance(request, ProbeServer):
+            return self.remote
+        elif request.beside or type(request) in (ListDevices, *self._of_files):
+            return self.local
+        return self._current
+
+    def _change(self, to: Engine) -> None:
+        """The other one gives up its model."""
+        if self._current is not to:
+            self._clients_of[self._current].ask(Unload(0))
+            self._current = to
+
+    def _join(self, engine: Engine) -> Client:
+        return engine.join(lambda event: self._hear(engine, event))
+
+    def _hear(self, engine: Engine, event: Event) -> None:
+        """Pass on what concerns those who asked, under the number they know."""
+        if isinstance(event, Died | Restarted) or not event.id:
+            if engine is self._current:
+                self.tell(event)
+            return
+        number = self._numbers.get(
+            (engine, event.id), self._sending
+        )  # told while it was being asked
+        if number is not None:
+            self.tell(msgspec.structs.replace(event, id=number))
+            if number not in self._asked:
+                self._numbers.pop((engine, event.id), None)
+                self._sent.pop(number, None)

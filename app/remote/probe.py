@@ -1,0 +1,129 @@
+"""Which server answers, what models it has, and what each can do, as far as it tells.
+
+Servers are told apart by what they serve beside the OpenAI interface: llama-server and Cutaway
+`/props`, vLLM `/version`, Ollama `/api/version`, LM Studio `/api/v0/models`, SGLang
+`/get_server_info`.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from app.remote.link import ServerLink
+from app.remote.messages import ServedModel, ServerKind
+from app.remote.problems import ServerFailed, quoted
+
+MOST_MODELS = 1000
+OWNERS: dict[str, ServerKind] = {
+    "cutaway": "cutaway",
+    "llamacpp": "llama-server",
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "library": "ollama",
+    "organization_owner": "lm studio",
+}
+"""`owned_by` of their models."""
+
+
+@dataclass(frozen=True)
+class ServerFacts:
+    """What a server tells of itself."""
+
+    kind: ServerKind
+    version: str
+    models: list[ServedModel]
+    seconds: float
+
+
+async def probe(link: ServerLink) -> ServerFacts:
+    """Ask a server what it is. Raises ServerFailed where its list of models cannot be had."""
+    began = monotonic()
+    listed = _dict(await link.get(f"{link.to.api}/models"))
+    seconds = monotonic() - began
+    rows = [row for row in _list(listed.get("data")) if isinstance(row, dict) and row.get("id")]
+    if "data" not in listed:
+        raise ServerFailed(link.to.name, "it answers, but lists no models: /models has no data")
+    kind = next((OWNERS[o] for row in rows if (o := str(row.get("owned_by"))) in OWNERS), None)
+    kind, version, told = await _ask_itself(link, kind)
+    models = [_model(row, kind, told) for row in rows[:MOST_MODELS]]
+    return ServerFacts(kind, version, models, seconds)
+
+
+async def ask_model(link: ServerLink, facts: ServerFacts, model: ServedModel) -> ServedModel:
+    """What only one question a model tells: Ollama's context and pictures."""
+    if facts.kind != "ollama":
+        return model
+    shown = _dict(await _maybe(link, f"{link.to.root}/api/show", {"model": model.id}))
+    info = _dict(shown.get("model_info"))
+    lengths = [_count(value) for key, value in info.items() if key.endswith(".context_length")]
+    can = _list(shown.get("capabilities"))
+    sees, writes = ("vision" in can, "completion" in can) if can else (model.sees, True)
+    n_ctx = model.n_ctx or next(filter(None, lengths), None)
+    return ServedModel(model.id, n_ctx, sees, writes)
+
+
+async def _ask_itself(
+    link: ServerLink, kind: ServerKind | None
+) -> tuple[ServerKind, str, dict[str, Any]]:
+    """Kind, version, and what its own interface tells."""
+    root = link.to.root
+    questions: dict[ServerKind, str] = {
+        "llama-server": f"{root}/props",
+        "vllm": f"{root}/version",
+        "ollama": f"{root}/api/version",
+        "lm studio": f"{root}/api/v0/models",
+        "sglang": f"{root}/get_server_info",
+    }
+    asked = {
+        name: url
+        for name, url in questions.items()
+        if kind in (None, name) or (kind == "cutaway" and name == "llama-server")
+    }
+    answers = await asyncio.gather(*(_maybe(link, url) for url in asked.values()))
+    told = {name: _dict(a) for name, a in zip(asked, answers, strict=True)}
+    props = told.get("llama-server", {})
+    if "total_slots" in props:
+        return kind or "llama-server", quoted(props.get("build_info", "")), props
+    if "data" in told.get("lm studio", {}):
+        return "lm studio", "", told["lm studio"]
+    for name in ("sglang", "ollama", "vllm"):
+        if "version" in told.get(name, {}):
+            return name, quoted(told[name]["version"]), {}
+    return kind or "openai", "", {}
+
+
+def _model(row: dict[str, Any], kind: ServerKind, told: dict[str, Any]) -> ServedModel:
+    """A model of the list, with what the server's own interface adds."""
+    meta = _dict(row.get("meta"))
+    n_ctx = _count(meta.get("n_ctx")) or _count(row.get("max_model_len"))
+    sees, writes = None, True
+    if kind in ("llama-server", "cutaway"):
+        settings = _dict(told.get("default_generation_settings"))
+        n_ctx = _count(settings.get("n_ctx")) or n_ctx
+        sees = _dict(told.get("modalities")).get("vision")
+    if kind == "lm studio":
+        own = next((m for m in map(_dict, _list(told.get("data"))) if m.get("id") == row["id"]), {})
+        n_ctx = _count(own.get("loaded_context_length")) or _count(own.get("max_context_length"))
+        sees, writes = own.get("type") == "vlm", own.get("type") != "embeddings"
+    return ServedModel(str(row["id"]), n_ctx, sees if isinstance(sees, bool) else None, writes)
+
+
+async def _maybe(link: ServerLink, url: str, body: Any = None) -> Any:
+    """What an address answers, None where it does not."""
+    try:
+        return await link.get(url, body)
+    except ServerFailed:
+        return None
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and 0 < value < 1 << 31 else None

@@ -1,0 +1,177 @@
+"""What goes wrong with a server, each as a sentence with the next step."""
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+from typing import Any
+
+import httpx2
+import msgspec
+
+from app.remote.connection import Connection
+from engine.errors import CutawayError
+
+LONGEST = 300  # characters of what a server says
+RETRIED = frozenset({408, 409, 429, 502, 503, 504})
+PAGE = (
+    "it answers with a web page instead of the interface; the address may be of something else, "
+    "or lack its /v1"
+)
+
+
+class ServerFailed(CutawayError):
+    """A server that could not be reached, refused, or broke off. `again` says that the same may
+    work later, `after` how many seconds the server asks for; `status` is HTTP's, `said` its words.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        problem: str,
+        again: bool = False,
+        after: float | None = None,
+        status: int = 0,
+        said: str = "",
+    ) -> None:
+        self.name, self.problem, self.again, self.after = name, problem, again, after
+        self.status, self.said = status, said
+        super().__init__(f"server {name}: {problem}")
+
+
+def quoted(text: object, key: str = "") -> str:
+    """What a server said, on one line, bounded, without the key that it may repeat."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    if key:
+        line = line.replace(key, "…")
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
+
+
+def unreachable(to: Connection, error: Exception, began: bool = False) -> ServerFailed:
+    """What an exception of the client means; `began` where an answer was on its way."""
+    name, host = to.name, to.host
+    if isinstance(error, ServerFailed):
+        return error
+    if isinstance(error, httpx2.SSEError):
+        return ServerFailed(name, "it sent an event larger than 4 MiB; the answer ends here")
+    tls = _tls(error)
+    if tls is not None and not isinstance(tls, ssl.SSLCertVerificationError):
+        step = "try http:// instead of https://, or check the port"
+        return ServerFailed(name, f"no encrypted connection to {host} comes about; {step}")
+    if tls is not None:
+        why = tls.verify_message
+        step = "name the file of its certificate authority in the connection, or check the address"
+        return ServerFailed(name, f"its certificate is not trusted ({quoted(why)}); {step}")
+    if began:
+        problem = "the connection broke off in the middle of the answer; what came is kept"
+        return ServerFailed(name, problem)
+    if isinstance(error, httpx2.ConnectTimeout):
+        problem = f"{host} does not answer; check the address, the network and a firewall between"
+        return ServerFailed(name, problem, again=True)
+    if isinstance(error, TimeoutError | asyncio.TimeoutError | httpx2.TimeoutException):
+        problem = f"{host} took too long to answer; it may be busy: try again, or look at its log"
+        return ServerFailed(name, problem)
+    if isinstance(error, httpx2.ConnectError):
+        problem = f"nothing answers at {host}; start the server, or check the address and the port"
+        return ServerFailed(name, problem, again=True)
+    if isinstance(error, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
+        return ServerFailed(name, f"{quoted(to.url)} is no address of a server")
+    problem = f"the connection to {host} broke before an answer came"
+    return ServerFailed(name, problem, again=isinstance(error, httpx2.TransportError))
+
+
+def refused(
+    to: Connection,
+    status: int,
+    headers: httpx2.Headers,
+    body: bytes,
+    key: str,
+    model: str = "",
+    models: Sequence[str] = (),
+) -> ServerFailed:
+    """What a status other than 200 means."""
+    name, said, code, tokens = to.name, *_error(body)
+    said = quoted(said, key)
+    again, after = status in RETRIED, _seconds(headers.get("retry-after", ""))
+    if headers.get("x-should-retry", "").lower() == "false":
+        again = False
+    more = f": {said}" if said else ""
+    if status == 401:
+        given = "the key is wrong" if key else "it wants a key"
+        problem = f"{given}; give one in the connection (401{more})"
+    elif status == 403:
+        problem = f"it does not allow this (403{more}); the key may lack the right to it"
+    elif status == 404 and (model or code == "model_not_found"):
+        there = f"; it has {', '.join(map(quoted, models[:5]))}" if models else ""
+        problem = f"it has no model {model!r} (404{more}){there}"
+    elif _is_too_long(code, said):
+        counts = " of {} tokens, where {} fit".format(*tokens) if all(tokens) else ""
+        problem = f"the chat{counts} is too long for it; shorten it or begin a new one{more}"
+    elif status == 429:
+        problem = f"it is asked too much at once (429{more}); try again later"
+    elif status in (408, 502, 503, 504):
+        problem = f"it cannot answer now ({status}{more}); it may be loading: try again"
+    elif status >= 500:
+        problem = f"it failed ({status}{more}); its own log tells why"
+    elif 300 <= status < 400:
+        there = quoted(headers.get("location", "elsewhere"))
+        problem = f"it sends on to {there}; give that address to the connection if you trust it"
+    elif _is_page(headers):
+        problem = f"{PAGE} ({status})"
+    else:
+        problem = f"it refused ({status}{more})"
+    return ServerFailed(name, problem, again, after, status, said)
+
+
+def no_interface(to: Connection, headers: httpx2.Headers) -> ServerFailed:
+    """A good status with something else than JSON."""
+    kind = quoted(headers.get("content-type", "no type"))
+    return ServerFailed(to.name, PAGE if _is_page(headers) else f"it answers with {kind}, not JSON")
+
+
+def told_error(name: str, error: Any, key: str) -> ServerFailed:
+    """An error inside a stream, after a good status."""
+    said = quoted(_message(error)[0], key) or "it gives no reason"
+    return ServerFailed(name, f"it broke off the answer: {said}; what came is kept", said=said)
+
+
+def _error(body: bytes) -> tuple[str, str, tuple[Any, Any]]:
+    """Message, code, and tokens wanted and there are, as the many servers write them."""
+    try:
+        content = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return "", "", (None, None)
+    error = content.get("error", content) if isinstance(content, dict) else content
+    said, code = _message(error)
+    fields = error if isinstance(error, dict) else {}
+    return said, code, (fields.get("n_prompt_tokens"), fields.get("n_ctx"))
+
+
+def _message(error: Any) -> tuple[str, str]:
+    if isinstance(error, dict):
+        said = error.get("message") or error.get("detail") or ""
+        return str(said), str(error.get("code") or error.get("type") or "")
+    return (error if isinstance(error, str) else ""), ""
+
+
+def _is_too_long(code: str, said: str) -> bool:
+    words = said.lower()
+    named = "context" in words and any(
+        part in words for part in ("length", "exceed", "too long", "maximum", "longer")
+    )
+    return code in ("context_length_exceeded", "exceed_context_size_error") or named
+
+
+def _is_page(headers: httpx2.Headers) -> bool:
+    return "html" in headers.get("content-type", "").lower()
+
+
+def _seconds(text: str) -> float | None:
+    """Of Retry-After; dates are not read."""
+    return float(text) if text.strip().isdecimal() and len(text) < 8 else None
+
+
+def _tls(error: BaseException | None) -> ssl.SSLError | None:
+    """What went wrong with encryption; None where something else did."""
+    while error is not None and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    return error
