@@ -13,18 +13,18 @@ import pytest
 from app.fetch import fetch
 from app.library import resolve
 from engine.errors import ModelNotFound
-from tests.again import mark_again
-from tests.alone import is_alone, pytest_runtest_protocol
 from tests.goldens.tiny import write_tiny
+from tests.line.again import mark_again
+from tests.line.alone import is_alone, pytest_runtest_protocol
+from tests.line.smoke import mark_smoke
 from tests.program import MARK, still_there
-from tests.smoke import mark_smoke
 
 __all__ = ["pytest_runtest_protocol"]
 
 LONGEST = (
+    "tests/line/test_types.py",
     "tests/app/end_to_end/test_close.py",
     "tests/app/end_to_end/test_screen.py",
-    "tests/engine/inside/test_compare.py::test_in_real_models",
     "tests/engine/selftest/test_simulated.py",
     "tests/truth/test_models.py",
 )

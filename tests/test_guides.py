@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from app import cli
+from tests.line.smoke import SMOKE
 from tests.mutants import MUTANTS, Mutant
 from tests.program import ROOT
-from tests.smoke import SMOKE
 
 GUIDES = [
     guide

@@ -194,9 +194,11 @@ class ChatView(QWidget):
             self._ticks.start()
         else:
             self._ticks.stop()
-        for view in self.column.live.values():
-            if isinstance(view, MessageView):
+        for view in self._views():
+            if view.row.is_last:
                 view.refresh()
+            else:
+                view.refresh_actions()
 
     def _tick(self) -> None:
         row = self.bench.chat.answering

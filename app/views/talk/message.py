@@ -82,6 +82,10 @@ class MessageView(Row):
         self._show_problem()
         if self.footer is not None:
             self.footer.refresh()
+        self.refresh_actions()
+
+    def refresh_actions(self) -> None:
+        """Show what can be done with it now."""
         self.buttons.refresh()
         self.show_actions()
 

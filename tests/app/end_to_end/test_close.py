@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.model_file, pytest.mark.device, pytest.mark.usefixture
 MOMENTS = ("answering", "loading", "answered")
 
 
-@pytest.mark.parametrize("runs", [3, pytest.param(20, marks=pytest.mark.full)])
+@pytest.mark.parametrize("runs", [1, pytest.param(20, marks=pytest.mark.full)])
 def test_open_ask_close(
     runs: int, own_home: Path, kernels: Path, smollm2_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

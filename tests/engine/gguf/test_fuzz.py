@@ -24,7 +24,7 @@ from tests.bounds import at_most_lines
 from tests.engine.gguf.fuzzing import case, draft_of
 from tests.engine.gguf.test_hostile import memory_limit
 
-QUICK, FULL, PART = 300, 100_000, 5_000
+QUICK, FULL, PART = 150, 100_000, 5_000
 OPTIONS = EngineOptions(device="host")
 LINES = 400_000  # of Python, to open and bind; a file that is whole takes a tenth of them
 # Values that once made an error of thousands of characters, or no CutawayError at all.

@@ -15,7 +15,7 @@ NO_PREFETCH = "-D__builtin_prefetch(...)=(void)0"  # which the simulator does no
 # A CPU runs its own kernels in every other test; a GPU is often not there.
 @pytest.mark.parametrize(
     ("kind", "every"),
-    [("gpu", 4), *(pytest.param(kind, 1, marks=pytest.mark.full) for kind in ("cpu", "gpu"))],
+    [("gpu", 8), *(pytest.param(kind, 1, marks=pytest.mark.full) for kind in ("cpu", "gpu"))],
 )
 def test_no_invalid_access_and_no_race(kind: str, every: int, tmp_path: Path) -> None:
     oclgrind = shutil.which("oclgrind")

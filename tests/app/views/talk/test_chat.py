@@ -82,7 +82,7 @@ def test_what_is_read_stays_in_place_when_rows_above_are_measured(
 
 
 def test_only_messages_near_the_sight_are_widgets(talk: Talk, ask: Ask) -> None:
-    for n in range(150):
+    for n in range(80):
         ask(f"Question {n}", f"Answer {n}")
     assert len(talk.chat.column.live) < 60
     talk.chat.column.verticalScrollBar().setValue(0)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.alone import INSIDE
+from tests.line.alone import INSIDE
 from tests.program import ROOT
 
 ENTERS = """
 import sys, time
 from pathlib import Path
-from tests.alone import room
+from tests.line.alone import room
 alone, name, folder = sys.argv[1] == "alone", sys.argv[2], Path(sys.argv[3])
 with room(alone):
     (folder / name).touch()
@@ -52,14 +52,14 @@ class Someone:
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
     """Another checkout, so that the room is not the one that this test is in."""
-    (tmp_path / "tests").mkdir()
-    for name in ("__init__.py", "alone.py", "smoke.py"):
+    (tmp_path / "tests" / "line").mkdir(parents=True)
+    for name in ("__init__.py", "line/__init__.py", "line/alone.py", "line/smoke.py"):
         (tmp_path / "tests" / name).write_bytes((ROOT / "tests" / name).read_bytes())
     return tmp_path
 
 
 def gate_is_open(house: Path) -> bool:
-    with (house / "tests" / "alone.py").open() as gate:
+    with (house / "tests" / "line" / "alone.py").open() as gate:
         try:
             fcntl.flock(gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
