@@ -117,9 +117,14 @@ PICTURE_ROWS: Setting[int] = Setting(
     "CUTAWAY_PICTURE_ROWS", 1024, _mib, "MiB of RAM for what towers make of pictures (1024)"
 )
 
+API_KEY: Setting[str] = Setting(
+    "CUTAWAY_API_KEY", "", str, "what who asks `cutaway serve` must send as a key"
+)
+
 SETTINGS: tuple[Setting[Any], ...] = (
     *(MODELS, CACHE, LOG, FUSE),
     *(RESERVE, OVERHEAD, SPREAD, FULL_OFFLOAD, PICTURE_ROWS, VECTORS),
+    API_KEY,
 )
 
 

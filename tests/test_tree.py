@@ -57,6 +57,7 @@ ORDER = [
     ("app.client", "app.headers", "app.local_engine", "app.work", "app.stores"),
     ("app.fetch",),
     ("app.library",),
+    ("app.serve",),
     ("app.theme",),
     ("app.widgets",),
     (
@@ -109,6 +110,12 @@ APART = {
     f"{OPENCL}.tiles": (f"{OPENCL}.launches", f"{OPENCL}.lowering", f"{OPENCL}.drivers"),
     f"{OPENCL}.launches": (f"{OPENCL}.lowering", f"{OPENCL}.drivers", f"{OPENCL}.program"),
     f"{OPENCL}.lowering": (f"{OPENCL}.drivers", f"{OPENCL}.program"),
+    # A dialect knows no other, and all that serves knows the engine by its messages alone.
+    "app.serve.openai": ("app.serve.native", "app.serve.anthropic", "app.serve.ollama"),
+    "app.serve.anthropic": ("app.serve.native", "app.serve.openai", "app.serve.ollama"),
+    "app.serve.ollama": ("app.serve.native", "app.serve.openai", "app.serve.anthropic"),
+    "app.serve.native": ("app.serve.ollama", "app.serve.openai", "app.serve.anthropic"),
+    "app.serve": ("app.local_engine",),
 }
 QT = ("PySide6", "pyqtgraph")
 # Where Qt may be: nothing that the command line needs waits for it.
@@ -117,7 +124,7 @@ QT_PARTS = (
     *("app.views", "app.window", "app.commands.window"),
 )
 # The only modules that know that the window's engine is a process.
-LOCAL_ENGINE, KNOW_IT = "app.local_engine", {"app.window.program"}
+LOCAL_ENGINE, KNOW_IT = "app.local_engine", {"app.window.program", "app.commands.serve"}
 # Who starts which module as a process of its own: an edge as an import is, though no name is bound.
 STARTS = {
     "engine.backends.opencl.diagnose": {"engine.backends.opencl.diagnose"},

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     system = _utf8("--system", args.system)
     chats = args.prompt is None and not args.json and _is_terminal()
     prompt = None if chats else _prompt(args.prompt)
-    path = _find(args.model)
+    path = find_model(args.model)
 
     from app.terminal.answer import answer, as_json, logprob_table, tell
     from app.terminal.chat import Chat
@@ -162,7 +162,7 @@ def _utf8(name: str, text: str | None) -> str | None:
     return text
 
 
-def _find(name: str | None) -> Path:
+def find_model(name: str | None) -> Path:
     """The model's file; without a name the first on this disk. What is known can be fetched."""
     from app.library import first_usable, resolve
 

@@ -1,0 +1,175 @@
+"""`cutaway serve`: the model for other programs, over HTTP."""
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from app.serve.settings import PORT, QUEUE, ServeSettings, read_key
+from app.terminal.options import add_engine_options, count, engine_options, positive
+from engine.settings import API_KEY
+
+NAME = "serve"
+HELP = "answer other programs: OpenAI's, Anthropic's and Ollama's interfaces"
+PARALLEL = 4
+INTERRUPTED = 130
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument(
+        "model", metavar="MODEL", nargs="?", help="path, stored name or org/repo[:quant]"
+    )
+    group = parser.add_argument_group("server")
+    group.add_argument("--host", default="", metavar="H", help="address to listen on (loopback)")
+    group.add_argument(
+        "--port", type=count, default=PORT, metavar="N", help=f"port, 0 picks one ({PORT})"
+    )
+    group.add_argument("--api-key", metavar="KEY", help="who asks must have it (CUTAWAY_API_KEY)")
+    group.add_argument(
+        "--api-key-file", metavar="FILE", help="the key, in a file only you may read"
+    )
+    group.add_argument("--alias", default="", metavar="A,B", help="names to answer to instead")
+    group.add_argument("--any-model", action="store_true", help="answer to every name")
+    group.add_argument(
+        "--parallel", type=positive, default=PARALLEL, metavar="N",
+        help=f"answers at once ({PARALLEL})",
+    )  # fmt: skip
+    group.add_argument(
+        "--queue", type=count, default=QUEUE, metavar="N", help=f"requests that may wait ({QUEUE})"
+    )
+    group.add_argument("--allowed-host", default="", metavar="A,B", help="names in Host besides")
+    group.add_argument("--allow-origin", default="", metavar="A,B", help="web pages that may ask")
+    group.add_argument(
+        "--fetch-images", default="", metavar="A,B", help="https hosts to fetch pictures from"
+    )
+    group.add_argument("--metrics", action="store_true", help="tell counts at /metrics")
+    group.add_argument(
+        "--defaults", choices=("cutaway", "openai"), default="cutaway",
+        help="how tokens are drawn where a request does not say (cutaway)",
+    )  # fmt: skip
+    add_engine_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until Ctrl+C or SIGTERM. Raises BadSetting, ModelNotFound, RemoteError, WorkerDied."""
+    settings = _settings(args)
+    settings.check()
+    options = engine_options(args)
+
+    from app.commands.run import find_model
+    from app.local_engine import LocalEngine
+    from app.serve.keeper import Keeper
+    from app.serve.server import Serving
+
+    path = find_model(args.model)
+    engine = LocalEngine()
+    serving = Serving(engine, settings)
+    with _signals() as stopped, _logged():
+        try:
+            serving.start()
+            name = _name(args.model, path)
+            return _serve(serving, Keeper(engine, serving, path, name, options), stopped)
+        finally:
+            serving.stop(0 if stopped.twice else 5)
+            engine.close()
+
+
+def _serve(serving: Any, keeper: Any, stopped: "_Stopped") -> int:
+    from app.terminal.progress import Bar
+    from app.terminal.text import note
+    from app.words import STAGES
+    from engine.errors import Cancelled
+
+    try:
+        with Bar() as bar:
+            loaded = keeper.load(
+                lambda p: bar.update(STAGES[p.stage][0].lower(), p.done, p.total), stopped
+            )
+    except Cancelled:
+        return INTERRUPTED
+    for text in loaded.notes:
+        note(text)
+    print(serving.address, flush=True)
+    keeper.keep(note, stopped)
+    return 0
+
+
+class _Stopped:
+    """Whether Ctrl+C or SIGTERM was heard; `twice` where somebody is in a hurry."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.twice = False
+
+    def __call__(self) -> bool:
+        return self._event.is_set()
+
+    def hear(self, number: int, frame: object) -> None:
+        self.twice = self._event.is_set()
+        self._event.set()
+        if self.twice:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def _signals() -> Iterator[_Stopped]:
+    stopped = _Stopped()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, stopped.hear) for number in numbers]
+    try:
+        yield stopped
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """What the server notes goes to stderr, a line each."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    log = logging.getLogger("server")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+
+
+def _settings(args: argparse.Namespace) -> ServeSettings:
+    key = args.api_key if args.api_key is not None else API_KEY.get()
+    if args.api_key_file is not None:
+        key = read_key(Path(args.api_key_file))
+    return ServeSettings(
+        host=args.host,
+        port=args.port,
+        key=key,
+        slots=args.parallel,
+        queue=args.queue,
+        aliases=_listed(args.alias),
+        any_model=args.any_model,
+        allowed_hosts=_listed(args.allowed_host),
+        allow_origins=_listed(args.allow_origin),
+        fetch_images=_listed(args.fetch_images),
+        metrics=args.metrics,
+        openai_defaults=args.defaults == "openai",
+    )
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _name(given: str | None, path: Path) -> str:
+    """What people call the model: as they named it, or its file."""
+    from app import names
+
+    is_path = given is None or Path(given).suffix.lower() == ".gguf" or "/" in given
+    return names.stem(path.name) if is_path or given is None else given

@@ -1,0 +1,117 @@
+"""Answers under way: what a request for text becomes, for every API alike."""
+
+from collections import deque
+from collections.abc import Sequence
+from time import monotonic
+from typing import Self
+
+from app.serve.clients import Clients, ServedRequest
+from app.serve.counts import Counts
+from app.serve.gate import Entered, Gate, Inbound, Said
+from app.serve.web.refusal import Refusal, unavailable
+from engine.protocol import Finished, Generate, Piece, Stats
+
+
+class Answers:
+    """The answers to some requests of one client, as many at once as there are slots.
+
+    Used as a context: until its end no slot is given back, and behind it nothing goes on.
+    """
+
+    def __init__(
+        self, gate: Gate, clients: Clients, who: tuple[str, str], requests: Sequence[Generate]
+    ) -> None:
+        self._gate, self._clients, self._who = gate, clients, who
+        self._requests = list(requests)
+        self._next = deque(enumerate(self._requests))
+        self._row: ServedRequest | None = None
+        self._entered: Entered | None = None
+        self._inbound: Inbound | None = None
+        self._timing = _Timing(gate.counts)
+        self._reason = "gone"
+
+    async def __aenter__(self) -> Self:
+        first = self._requests[0]
+        self._row = self._clients.began(*self._who, first, len(self._requests))
+        try:
+            slots = min(len(self._requests), self._gate.slots)
+            self._entered = await self._gate.enter(slots)
+            self._inbound = self._gate.ask([])
+            for _ in range(slots):
+                self._send()
+        except BaseException as error:
+            self._end("error" if isinstance(error, Refusal) else "gone")
+            raise
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, Refusal):
+            self._end("error")
+        else:
+            self._end(self._reason if self._timing.ended == len(self._requests) else "gone")
+
+    async def batch(self) -> list[Said]:
+        """What was said since the last call, at least one reply; nothing once all have ended.
+
+        Raises `Refusal`.
+        """
+        assert self._inbound is not None
+        assert self._row is not None
+        said = await self._inbound.batch()
+        for place, reply in said:
+            if isinstance(reply, Piece):
+                self._timing.piece(self._row, place, reply)
+                if place == 0 and reply.text:
+                    self._clients.said(self._row, reply.text)
+            elif isinstance(reply, Finished):
+                if reply.reason == "cancelled":
+                    raise unavailable("the answer was stopped from the server's side")
+                self._timing.finish(self._row, place, reply)
+                self._reason = reply.reason
+                self._send()
+        return said
+
+    def _send(self) -> None:
+        if self._next and self._inbound is not None:
+            place, request = self._next.popleft()
+            self._inbound.add(request, place)
+
+    def _end(self, reason: str) -> None:
+        if self._inbound is not None:
+            self._inbound.__exit__()
+        if self._entered is not None:
+            self._entered.__exit__()
+        if self._row is not None:
+            if reason in ("error", "gone"):
+                self._gate.counts.ended(reason)
+            self._clients.ended(self._row, reason, self._timing.stats)
+
+
+class _Timing:
+    """Times of some answers for the counts."""
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+        self._last: dict[int, float] = {}
+        self.ended = 0
+        self.stats: Stats | None = None
+
+    def piece(self, row: ServedRequest, place: int, piece: Piece) -> None:
+        if not piece.tokens:
+            return
+        now = monotonic()
+        if place in self._last:
+            n = len(piece.tokens)
+            self._counts.between.add((now - self._last[place]) / n, n)
+        else:
+            self._counts.first_token.add(now - row.began)
+        self._last[place] = row.last = now
+        row.first = row.first or now
+        row.n_generated += len(piece.tokens)
+
+    def finish(self, row: ServedRequest, place: int, finished: Finished) -> None:
+        self.ended += 1
+        row.n_prompt = max(row.n_prompt, finished.stats.n_prompt)
+        if place == 0:
+            self.stats = finished.stats
+        self._counts.finished(finished.stats, finished.reason, monotonic() - row.began)

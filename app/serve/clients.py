@@ -1,0 +1,116 @@
+"""Who asks the server, for those who look on: a row for each request, and events as they come.
+
+Neither keys nor addresses beyond the machine's name are kept; what is asked and answered is told
+to hearers alone, and never logged.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from time import monotonic, time
+
+from engine.protocol import Generate, Stats
+
+LOGGED = 500
+
+
+@dataclass
+class ServedRequest:
+    """A request for an answer. `client` is its address and program, `path` what it asked; times in
+    seconds, `at` since 1970. `ended` is a finish reason, `error`, or `gone`; "" while it goes on.
+    """
+
+    number: int
+    client: str
+    path: str
+    n_choices: int = 1
+    at: float = field(default_factory=time)
+    began: float = field(default_factory=monotonic)
+    first: float = 0.0
+    last: float = 0.0
+    n_prompt: int = 0
+    n_generated: int = 0
+    ended: str = ""
+    seconds: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Tokens per second after the first."""
+        took = self.last - self.first
+        return (self.n_generated - self.n_choices) / took if took > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class RequestBegan:
+    """Somebody asks for an answer."""
+
+    row: ServedRequest
+    request: Generate
+
+
+@dataclass(frozen=True)
+class RequestSaid:
+    """More of the answer's first choice."""
+
+    row: ServedRequest
+    text: str
+
+
+@dataclass(frozen=True)
+class RequestEnded:
+    """It is over; `stats` where the first choice came to its end."""
+
+    row: ServedRequest
+    stats: Stats | None
+
+
+ServedEvent = RequestBegan | RequestSaid | RequestEnded
+
+
+class Clients:
+    """The requests of now and those of before. Hearers are called in the server's thread: they only
+    hand over.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self._now: dict[int, ServedRequest] = {}
+        self._log: deque[ServedRequest] = deque(maxlen=LOGGED)
+        self._hearers: list[Callable[[ServedEvent], None]] = []
+
+    def hear(self, hearer: Callable[[ServedEvent], None]) -> None:
+        """Tell this one what happens; from any thread."""
+        self._hearers.append(hearer)
+
+    @property
+    def now(self) -> list[ServedRequest]:
+        """Those that are under way; from any thread."""
+        return list(self._now.values())
+
+    @property
+    def log(self) -> list[ServedRequest]:
+        """Those that have ended, the newest last; from any thread."""
+        return list(self._log)
+
+    def began(self, client: str, path: str, request: Generate, n_choices: int) -> ServedRequest:
+        """A new row."""
+        row = ServedRequest(next(self._numbers), client, path, n_choices)
+        self._now[row.number] = row
+        self._tell(RequestBegan(row, request))
+        return row
+
+    def said(self, row: ServedRequest, text: str) -> None:
+        """Text of the first choice."""
+        self._tell(RequestSaid(row, text))
+
+    def ended(self, row: ServedRequest, reason: str, stats: Stats | None) -> None:
+        """The row is over."""
+        row.ended, row.seconds = reason, monotonic() - row.began
+        self._now.pop(row.number, None)
+        self._log.append(row)
+        self._tell(RequestEnded(row, stats))
+
+    def _tell(self, event: ServedEvent) -> None:
+        for hearer in list(self._hearers):
+            hearer(event)

@@ -1,0 +1,41 @@
+"""One answer put together from its pieces."""
+
+from dataclasses import dataclass, field
+
+from engine.protocol import CallPart, Finished, Piece, TokenInfo, ToolCall
+
+
+@dataclass
+class Gathered:
+    """What one choice has said so far; `finished` is its end."""
+
+    text: str = ""
+    thought: str = ""
+    calls: list[ToolCall] = field(default_factory=list)
+    tokens: list[TokenInfo] = field(default_factory=list)
+    prompt_tokens: list[TokenInfo] = field(default_factory=list)
+    finished: Finished | None = None
+
+    def take(self, piece: Piece) -> None:
+        """One more piece."""
+        self.tokens += piece.tokens
+        if piece.call is not None:
+            self._call(piece.call)
+        elif piece.kind == "thought":
+            self.thought += piece.text
+        else:
+            self.text += piece.text
+
+    @property
+    def end(self) -> Finished:
+        """How it ended."""
+        assert self.finished is not None
+        return self.finished
+
+    def _call(self, part: CallPart) -> None:
+        while len(self.calls) <= part.index:
+            self.calls.append(ToolCall("", "", ""))
+        call = self.calls[part.index]
+        self.calls[part.index] = ToolCall(
+            call.id or part.id, call.name or part.name, call.arguments + part.arguments
+        )

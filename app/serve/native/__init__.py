@@ -1,0 +1,1 @@
+"""What monitors and llama-server's clients ask."""

@@ -1,0 +1,1 @@
+"""OpenAI's interface: chat completions, completions, embeddings, models and responses."""

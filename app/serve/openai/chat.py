@@ -1,0 +1,219 @@
+"""POST /v1/chat/completions."""
+
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from time import time
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from app.serve.gate import choices
+from app.serve.gathered import Gathered
+from app.serve.openai import fields
+from app.serve.openai.messages import ChosenTool, SaidMessage, ToolGiven, begun, messages, tools
+from app.serve.openai.told import FINGERPRINT, FINISH, logprobs, timings, usage
+from app.serve.web.body import decoded
+from app.serve.web.refusal import Refusal
+from app.serve.web.site import Call
+from app.serve.web.stream import Frames, Reply, error_event, event, json
+from engine.protocol import Finished, Generate, Piece, TokenInfo
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+
+
+class ChatBody(fields.TextRequest):
+    """A request; see `serving` for what each field means."""
+
+    messages: list[SaidMessage] = []
+    max_completion_tokens: fields.Count | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    tools: list[ToolGiven] | None = None
+    tool_choice: Literal["none", "auto", "required"] | ChosenTool | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning_effort: Effort | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+
+
+@dataclass
+class Telling:
+    """How one request is answered: what every frame has, and what was asked for."""
+
+    model: str
+    n: int
+    top: int | None  # alternatives a token; None: no log-probabilities
+    usage: bool
+    kind: str = "chat.completion"
+    id: str = field(default_factory=lambda: f"chatcmpl-{secrets.token_hex(12)}")
+    created: int = field(default_factory=lambda: int(time()))
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """What every frame begins with."""
+        return {
+            "id": self.id,
+            "created": self.created,
+            "model": self.model,
+            "system_fingerprint": FINGERPRINT,
+        }
+
+
+async def chat(call: Call) -> Reply:
+    """Answer a chat."""
+    body = decoded(call.body, ChatBody)
+    model = call.desk.shelf.named(body.model)
+    n = fields.n_choices(body, call.gate.slots)
+    request = await _request(call, body)
+    wants_usage = bool(body.stream_options and body.stream_options.include_usage)
+    telling = Telling(model.name, n, _top(body), wants_usage)
+    if body.stream:
+        return Frames(_frames(call, choices(request, n), telling), error_event)
+    return json(await _whole(call, choices(request, n), telling))
+
+
+async def _request(call: Call, body: ChatBody) -> Generate:
+    given = tools(body.tools, body.tool_choice, body.parallel_tool_calls)
+    template = dict(body.chat_template_kwargs or {})
+    if body.reasoning_effort == "none":
+        template.setdefault("enable_thinking", False)
+    elif body.reasoning_effort is not None:
+        template.setdefault("reasoning_effort", body.reasoning_effort)
+    top = _top(body)
+    most = body.max_completion_tokens if body.max_tokens is None else body.max_tokens
+    chat, so_far = begun(await messages(body.messages, call.pictures))
+    return Generate(
+        0,
+        messages=chat,
+        prefix=so_far,
+        sampling=fields.sampling(body, call.desk.settings),
+        max_tokens=fields.limit(most),
+        stop=fields.stops(body.stop),
+        form=fields.form(body),
+        tools=given,
+        template=template,
+        bias=fields.bias(body.logit_bias),
+        endless=bool(body.ignore_eos),
+        apart=True,
+        logprobs=0 if top is None else max(1, top),
+        when_full="stop",
+    )
+
+
+def _top(body: ChatBody) -> int | None:
+    if not body.logprobs:
+        if body.top_logprobs:
+            raise Refusal(400, "top_logprobs: needs logprobs", param="top_logprobs")
+        return None
+    return body.top_logprobs or 0
+
+
+async def _whole(call: Call, requests: list[Generate], telling: Telling) -> dict[str, Any]:
+    made = [Gathered() for _ in requests]
+    async with call.answers(requests) as answers:
+        while said := await answers.batch():
+            for place, reply in said:
+                if isinstance(reply, Piece):
+                    made[place].take(reply)
+                elif isinstance(reply, Finished):
+                    made[place].finished = reply
+    return telling.head | {
+        "object": telling.kind,
+        "choices": [_choice(i, one, telling) for i, one in enumerate(made)],
+        "usage": usage(made),
+        "timings": timings(made[0].end.stats),
+    }
+
+
+def _choice(index: int, made: Gathered, telling: Telling) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": made.text}
+    if made.thought:
+        message["reasoning_content"] = made.thought
+    if made.calls:
+        message["content"] = made.text or None
+        message["tool_calls"] = [
+            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
+            for c in made.calls
+        ]
+    return {
+        "index": index,
+        "message": message,
+        "finish_reason": FINISH[made.end.reason],
+        "logprobs": None if telling.top is None else logprobs(made.tokens, telling.top),
+    }
+
+
+async def _frames(call: Call, requests: list[Generate], telling: Telling) -> AsyncIterator[bytes]:
+    """Frames of a stream, all that wait together as one piece."""
+    streams = [ChoiceStream(i, telling) for i in range(len(requests))]
+    async with call.answers(requests) as answers:
+        while said := await answers.batch():
+            frames = [frame for place, reply in said for frame in streams[place].frames(reply)]
+            if frames:
+                yield b"".join(frames)
+    made = [stream.made for stream in streams]
+    last = telling.head | {"object": f"{telling.kind}.chunk", "choices": []}
+    if telling.usage:
+        yield event(last | {"usage": usage(made), "timings": timings(made[0].end.stats)})
+    yield b"data: [DONE]\n\n"
+
+
+class ChoiceStream:
+    """One choice's chunks. Tokens whose text is held back are told with the text they become."""
+
+    def __init__(self, index: int, telling: Telling) -> None:
+        self._index, self._telling = index, telling
+        self.made = Gathered()
+        self._begun = False
+        self._held: list[TokenInfo] = []
+
+    def frames(self, reply: object) -> list[bytes]:
+        """What a reply of the engine is told as."""
+        frames = []
+        if not self._begun:
+            self._begun = True
+            frames.append(self._chunk({"role": "assistant", "content": None}))
+        if isinstance(reply, Piece):
+            frames += self._piece(reply)
+        elif isinstance(reply, Finished):
+            self.made.finished = reply
+            frames.append(self._chunk({}, FINISH[reply.reason], self._times(reply)))
+        return frames
+
+    def _piece(self, piece: Piece) -> list[bytes]:
+        self._held += piece.tokens
+        if piece.call is not None:
+            part = piece.call
+            function = {"arguments": part.arguments}
+            told: dict[str, Any] = {"index": part.index}
+            if part.id:
+                told |= {"id": part.id, "type": "function"}
+                function = {"name": part.name} | function
+            delta: dict[str, Any] = {"tool_calls": [told | {"function": function}]}
+        elif piece.text:
+            key = "reasoning_content" if piece.kind == "thought" else "content"
+            delta = {key: piece.text}
+        else:
+            return []
+        tokens, self._held = self._held, []
+        return [self._chunk(delta, tokens=tokens)]
+
+    def _times(self, finished: Finished) -> dict[str, Any]:
+        alone = not self._telling.usage and self._telling.n == 1
+        return {"timings": timings(finished.stats)} if alone else {}
+
+    def _chunk(
+        self,
+        delta: dict[str, Any],
+        reason: str | None = None,
+        more: dict[str, Any] | None = None,
+        tokens: list[TokenInfo] | None = None,
+    ) -> bytes:
+        telling = self._telling
+        choice: dict[str, Any] = {"index": self._index, "delta": delta, "finish_reason": reason}
+        if tokens and telling.top is not None:
+            choice["logprobs"] = logprobs(tokens, telling.top)
+        told = telling.head | {"object": f"{telling.kind}.chunk", "choices": [choice]}
+        if telling.usage:
+            told["usage"] = None
+        return event(told | (more or {}))

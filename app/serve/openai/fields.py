@@ -1,0 +1,163 @@
+"""Fields that requests for text share, with their ranges (OpenAI's, and llama-server's beside)."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from app.serve.settings import ServeSettings
+from app.serve.web.refusal import Refusal
+from engine.protocol import AnswerForm, Grammar, JsonObject, JsonSchema, Sampling
+
+MOST_STOPS = 4
+MOST_SCHEMA = 1 << 18
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+Penalty = Annotated[float, Meta(ge=-2, le=2)]
+Count = Annotated[int, Meta(ge=-1, le=(1 << 31) - 1)]
+
+
+class StreamOptions(Struct):
+    """How a stream is told."""
+
+    include_usage: bool | None = None
+
+
+class SchemaFormat(Struct):
+    """A named schema."""
+
+    schema: Raw | None = None
+    name: str | None = None
+
+
+class TextFormat(Struct, tag_field="type", tag="text"):
+    """Any text."""
+
+
+class ObjectFormat(Struct, tag_field="type", tag="json_object"):
+    """A JSON object; llama-server's clients put a schema beside."""
+
+    schema: Raw | None = None
+
+
+class SchemaWanted(Struct, tag_field="type", tag="json_schema"):
+    """JSON of a schema."""
+
+    json_schema: SchemaFormat
+
+
+ResponseFormat = TextFormat | ObjectFormat | SchemaWanted
+
+
+class TextRequest(Struct):
+    """What chat and plain completions have in common."""
+
+    model: str | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    top_p: Fraction | None = None
+    top_k: Annotated[int, Meta(ge=-1, le=(1 << 31) - 1)] | None = None
+    min_p: Fraction | None = None
+    frequency_penalty: Penalty | None = None
+    presence_penalty: Penalty | None = None
+    repeat_penalty: Annotated[float, Meta(ge=0.01, le=100)] | None = None
+    repeat_last_n: Count | None = None
+    seed: int | None = None
+    n: Annotated[int, Meta(ge=1, le=1024)] | None = None
+    stop: str | list[str] | None = None
+    logit_bias: dict[str, Annotated[float, Meta(ge=-100, le=100)] | Literal[False]] | None = None
+    ignore_eos: bool | None = None
+    max_tokens: Count | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    response_format: ResponseFormat | None = None
+    json_schema: Raw | None = None
+    grammar: str | None = None
+
+
+def sampling(body: TextRequest, settings: ServeSettings) -> Sampling:
+    """How tokens are drawn; where nothing is said as this program does, or as OpenAI's."""
+    usual = Sampling(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
+    usual = usual if settings.openai_defaults else Sampling()
+    given = {
+        "temperature": body.temperature,
+        "top_k": None if body.top_k is None else max(0, body.top_k),
+        "top_p": body.top_p,
+        "min_p": body.min_p,
+        "repeat_penalty": body.repeat_penalty,
+        "frequency_penalty": body.frequency_penalty,
+        "presence_penalty": body.presence_penalty,
+        "penalty_last_n": body.repeat_last_n,
+        "seed": seed(body.seed),
+    }
+    return msgspec.structs.replace(usual, **{k: v for k, v in given.items() if v is not None})
+
+
+def seed(given: int | None) -> int | None:
+    """A seed; llama-server's clients mean "any" by -1."""
+    if given is None or given == -1:
+        return None
+    if not -(1 << 63) <= given < 1 << 64:
+        raise Refusal(400, "seed: a whole number of 64 bits is expected", param="seed")
+    return given % (1 << 64)
+
+
+def stops(given: str | list[str] | None) -> list[str]:
+    """Texts that end an answer."""
+    texts = [given] if isinstance(given, str) else given or []
+    if len(texts) > MOST_STOPS:
+        raise Refusal(400, f"stop: at most {MOST_STOPS} texts are possible", param="stop")
+    return [text for text in texts if text]
+
+
+def bias(given: dict[str, Any] | None) -> dict[int, float]:
+    """What is added to tokens' logits; `false` forbids one, as llama-server has it."""
+    found: dict[int, float] = {}
+    for key, value in (given or {}).items():
+        if not (key.isascii() and key.isdecimal() and len(key) < 10):
+            text = f"logit_bias: {key[:50]!r} is no token's number"
+            raise Refusal(400, text, param="logit_bias")
+        found[int(key)] = -1e9 if value is False else float(value)
+    return found
+
+
+def form(body: TextRequest) -> AnswerForm | None:
+    """What the answer must be like. Raises `Refusal`."""
+    if body.grammar:
+        return Grammar(_short(body.grammar, "grammar"), "gbnf")
+    if body.json_schema is not None:
+        return schema(body.json_schema, "json_schema")
+    wanted = body.response_format
+    if isinstance(wanted, ObjectFormat):
+        return JsonObject() if wanted.schema is None else schema(wanted.schema, "response_format")
+    if isinstance(wanted, SchemaWanted):
+        inner = wanted.json_schema.schema
+        return JsonObject() if inner is None else schema(inner, "response_format")
+    return None
+
+
+def schema(raw: Raw, param: str) -> JsonSchema:
+    """A schema, which must be an object or a truth value. Raises `Refusal`."""
+    text = _short(bytes(raw).decode(), param)
+    if text.strip()[:1] not in ("{", "t", "f"):
+        raise Refusal(400, f"{param}: a schema must be an object", param=param)
+    return JsonSchema(text)
+
+
+def _short(text: str, param: str) -> str:
+    if len(text) > MOST_SCHEMA:
+        raise Refusal(400, f"{param}: longer than {MOST_SCHEMA >> 10} KiB", param=param)
+    return text
+
+
+def limit(given: int | None, usual: int | None = None) -> int | None:
+    """How many tokens at most: -1 is as many as fit."""
+    if given is None:
+        return usual
+    return None if given < 0 else given
+
+
+def n_choices(body: TextRequest, slots: int) -> int:
+    """How many answers are wanted. Raises `Refusal`."""
+    n = body.n or 1
+    if n > slots:
+        raise Refusal(400, f"n: at most {slots}, one for each slot (--parallel)", param="n")
+    return n

@@ -1,0 +1,54 @@
+"""GET /v1/models and /v1/models/{id}, in fields of OpenAI's and of Anthropic's packages."""
+
+from typing import Any
+
+from app.serve.served import ServedModel, no_model, plain
+from app.serve.web.site import Call
+from app.serve.web.stream import Reply, json
+
+
+async def models(call: Call) -> Reply:
+    """What can be asked for."""
+    model = call.desk.shelf.ready
+    rows = [described(model, name, call.gate.slots) for name in model.names]
+    ends = {"has_more": False, "first_id": rows[0]["id"], "last_id": rows[-1]["id"]}
+    return json({"object": "list", "data": rows} | ends)
+
+
+async def model(call: Call) -> Reply:
+    """One of them."""
+    found, name = call.desk.shelf.ready, call.parts["name"]
+    for one in found.names:
+        if plain(one) == plain(name):
+            return json(described(found, one, call.gate.slots))
+    raise no_model(name, found.names)
+
+
+def described(model: ServedModel, name: str, slots: int) -> dict[str, Any]:
+    """A model by one of its names."""
+    loaded, file = model.loaded, model.file
+    meta: dict[str, Any] = {
+        "n_ctx": loaded.n_ctx,
+        "n_ctx_train": loaded.n_ctx_train,
+        "n_vocab": loaded.n_vocab,
+    }
+    if file is not None:
+        meta |= {"n_params": file.parameters, "size": file.size}
+    return {
+        "id": name,
+        "object": "model",
+        "created": model.created,
+        "owned_by": "cutaway",
+        "max_model_len": loaded.n_ctx,
+        "n_parallel": slots,
+        "meta": meta,
+        "type": "model",
+        "display_name": loaded.name,
+        "created_at": _moment(model.created),
+    }
+
+
+def _moment(seconds: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,97 @@
+"""A server that runs: uvicorn around the site, in the loop that made it."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from app.engine import Died, Engine, Event
+from app.serve.clients import Clients
+from app.serve.counts import Counts
+from app.serve.gate import Gate
+from app.serve.native.routes import NATIVE
+from app.serve.openai.routes import OPENAI
+from app.serve.served import ServedModel, Shelf, State
+from app.serve.settings import ServeSettings
+from app.serve.web.connections import KEPT_SECONDS, MOST_HEADERS, BoundedProtocol
+from app.serve.web.guard import Guard
+from app.serve.web.site import Desk, Site
+
+ENDS = "the server is shutting down"
+LOOK = 0.05  # seconds between looks at whether all has ended
+
+
+class Running:
+    """All that belongs to the server's loop."""
+
+    def __init__(
+        self, engine: Engine, settings: ServeSettings, clients: Clients, counts: Counts, port: int
+    ) -> None:
+        self.shelf = Shelf(settings.any_model)
+        self.gate = Gate(engine, settings.slots, settings.queue, counts, self._hear)
+        desk = Desk(self.gate, self.shelf, clients, settings)
+        self._clients = clients
+        site = Site(desk, Guard(settings, port), (OPENAI, NATIVE))
+        config = uvicorn.Config(
+            site,
+            http=BoundedProtocol,
+            ws="none",
+            lifespan="off",
+            loop="asyncio",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            h11_max_incomplete_event_size=MOST_HEADERS,
+            timeout_keep_alive=KEPT_SECONDS,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+        self._stopping: asyncio.Task[None] | None = None
+
+    async def serve(self, sockets: list[socket.socket], begun: Callable[[], None]) -> None:
+        """Answer until `stop`."""
+        serving = asyncio.create_task(self._server.serve(sockets))
+        while not self._server.started and not serving.done():
+            await asyncio.sleep(0.005)
+        begun()
+        try:
+            await serving
+        finally:
+            self.gate.close()
+
+    def open(self, model: ServedModel) -> None:
+        """This one answers from now on, those first that waited for it."""
+        self.shelf.put(model)
+        self.gate.resume()
+
+    def shut(self, state: State, reason: str) -> None:
+        """None answers; those who wait go on waiting, unless it is `down`."""
+        self.shelf.take(state, reason)
+        self.gate.hold()
+        if state == "down":
+            self.gate.refuse_waiting(f"the engine is down: {reason}")
+
+    def stop(self, patience: float, telling: float) -> None:
+        """End, in the order that `Serving.stop` says."""
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop(patience, telling))
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, Died):  # told before the requests of that engine fail
+            self.shut("loading", "")
+
+    async def _stop(self, patience: float, telling: float) -> None:
+        self.gate.close_door(ENDS)
+        await self._quiet(patience)
+        self.gate.end_all(ENDS)
+        await self._quiet(telling)
+        self._server.should_exit = True
+
+    async def _quiet(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._clients.now:
+                    await asyncio.sleep(LOOK)

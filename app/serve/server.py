@@ -1,0 +1,168 @@
+"""The server in a thread: the same for `cutaway serve` and for the window."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from app.engine import Engine
+from app.serve.clients import Clients
+from app.serve.counts import Counts
+from app.serve.served import ServedModel, State
+from app.serve.settings import ServeSettings
+from engine.errors import BadSetting, MissingPackage
+from engine.protocol import FileContent, Loaded
+
+BACKLOG = 128
+PATIENCE = 5.0  # seconds that answers may go on once the server is to stop
+LOOK = 0.1
+TELLING = 2.0  # seconds in which those that still go on are told
+
+
+class Serving:
+    """One engine's model for other programs, from `start` to `stop`.
+
+    Until `open` says which model that is, requests are told to come again. All methods may be
+    called from any thread but the server's own.
+    """
+
+    def __init__(self, engine: Engine, settings: ServeSettings) -> None:
+        settings.check()
+        self.engine, self.settings = engine, settings
+        self.clients, self.counts = Clients(), Counts()
+        self._sockets: list[socket.socket] = []
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._running: Any = None  # _Running, whose module imports what may not be installed
+        self._ready = threading.Event()
+        self._failure: Exception | None = None
+
+    @property
+    def address(self) -> str:
+        """The base URL, without a path."""
+        host, port = self._sockets[0].getsockname()[:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    @property
+    def state(self) -> State:
+        """Whether a model can be asked."""
+        running = self._running
+        state: State = running.shelf.state if running is not None else "loading"
+        return state
+
+    def start(self) -> None:
+        """Listen, and answer; on return it does. Raises `BadSetting` for an address that cannot be
+        had, `MissingPackage`.
+        """
+        try:
+            from app.serve.running import Running
+        except ImportError as error:
+            raise MissingPackage("uvicorn", "serve", str(error)) from None
+        self._sockets = listening(self.settings)
+        self._thread = threading.Thread(
+            target=self._run, args=(Running,), name="server", daemon=True
+        )
+        self._thread.start()
+        self._ready.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def open(self, name: str, loaded: Loaded, file: FileContent | None = None) -> None:
+        """This model answers from now on, by `name` unless the settings have aliases."""
+        model = ServedModel(self.settings.aliases or (name,), loaded, file, int(time.time()))
+        self._call(lambda running: running.open(model))
+
+    def shut(self, state: State = "loading", reason: str = "") -> None:
+        """No model answers from now on."""
+        self._call(lambda running: running.shut(state, reason))
+
+    def stop(self, patience: float = PATIENCE) -> None:
+        """Take no more requests, let answers go on for so many seconds, tell the others that it is
+        over, and end. Harmless when done twice.
+        """
+        if self._thread is None:
+            return
+        self._call(lambda running: running.stop(patience, TELLING))
+        self._thread.join()
+        self._thread = None
+
+    def _call(self, do: Callable[[Any], Any]) -> None:
+        """Have it done in the server's loop, and wait for that; nothing where that has ended."""
+        loop, running, done = self._loop, self._running, threading.Event()
+        if loop is None or running is None:
+            return
+
+        def doing() -> None:
+            do(running)
+            done.set()
+
+        try:
+            loop.call_soon_threadsafe(doing)
+        except RuntimeError:  # it has ended
+            return
+        while self._thread is not None and self._thread.is_alive() and not done.wait(LOOK):
+            pass
+
+    def _run(self, make: Callable[..., Any]) -> None:
+        async def serve() -> None:
+            try:
+                self._loop = asyncio.get_running_loop()
+                port = int(self.address.rpartition(":")[2])
+                told = self.clients, self.counts
+                self._running = make(self.engine, self.settings, *told, port)
+            except Exception as error:  # noqa: BLE001  told by `start`
+                self._failure = error
+                self._ready.set()
+                return
+            await self._running.serve(self._sockets, self._ready.set)
+
+        try:
+            asyncio.run(serve())
+        finally:
+            self._ready.set()
+            for one in self._sockets:
+                one.close()
+
+
+def listening(settings: ServeSettings) -> list[socket.socket]:
+    """Sockets of the settings' address; of loopback those of IPv4 and, where there is it, IPv6.
+
+    Raises `BadSetting` with what the system says.
+    """
+    hosts = ["127.0.0.1", "::1"] if settings.host in ("", "localhost") else [settings.host]
+    port, made = settings.port, []
+    for host in hosts:
+        try:
+            made.append(_bound(host, port))
+        except OSError as error:
+            if made:
+                break  # no IPv6 here, or its port is taken: one of them is enough
+            what = error.strerror or str(error)
+            if settings.host and isinstance(error, socket.gaierror):
+                raise BadSetting(
+                    "--host", settings.host, f"an address of this machine ({what})"
+                ) from None
+            expected = f"a port that is free ({what}); 0 picks one"
+            raise BadSetting("--port", port, expected) from None
+        port = made[0].getsockname()[1]
+    return made
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    one = socket.socket(family, kind, protocol)
+    try:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        one.bind(address)
+        one.listen(BACKLOG)
+        one.setblocking(False)
+    except OSError:
+        one.close()
+        raise
+    return one

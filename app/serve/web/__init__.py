@@ -1,0 +1,1 @@
+"""Requests and answers as HTTP has them: guard, routes, streams, errors."""

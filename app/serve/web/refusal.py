@@ -1,0 +1,108 @@
+"""Requests that are refused: the HTTP status, and what each API's own form is made of."""
+
+import logging
+import re
+import secrets
+from typing import Any
+
+import msgspec
+
+from engine.protocol import Failed
+
+log = logging.getLogger("server")
+
+INVALID, AUTHENTICATION, PERMISSION = (
+    "invalid_request_error",
+    "authentication_error",
+    "permission_error",
+)
+NOT_FOUND, RATE_LIMIT, SERVER, UNAVAILABLE = (
+    "not_found_error",
+    "rate_limit_error",
+    "server_error",
+    "unavailable_error",
+)
+KINDS = {400: INVALID, 401: AUTHENTICATION, 403: PERMISSION, 404: NOT_FOUND, 405: NOT_FOUND}
+KINDS |= {413: INVALID, 415: INVALID, 429: RATE_LIMIT, 500: SERVER, 501: INVALID}
+KINDS |= {503: UNAVAILABLE}
+# What the engine refuses because of what it was asked; what else fails is not the asker's fault.
+ASKED_WRONGLY = {
+    *("BadSetting", "BadForm", "BadPicture", "CannotSee", "GivesNoText", "NotSupported"),
+    *("TemplateError", "TokenizerError", "UnsupportedModel", "UnsupportedForm"),
+}
+FULL = re.compile(r"(\d+) tokens do not fit the context of (\d+)")
+RETRY_SECONDS = 2
+
+
+class Refusal(Exception):
+    """A request ends with an error: its HTTP `status`, and the error's parts as OpenAI names them.
+
+    `more` are further fields of the error, `headers` of the answer. With `close` the connection
+    ends, as what comes on it cannot be trusted or is not wanted.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        more: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+        close: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.param, self.code = status, message, param, code
+        self.more, self.headers, self.close = more or {}, headers or {}, close
+
+    @property
+    def kind(self) -> str:
+        """The error's type, in OpenAI's words."""
+        return KINDS[self.status]
+
+
+def error_value(refusal: Refusal) -> dict[str, dict[str, Any]]:
+    """An error as OpenAI's and llama-server's clients read it."""
+    parts = {"message": refusal.message, "type": refusal.kind}
+    return {"error": parts | {"param": refusal.param, "code": refusal.code} | refusal.more}
+
+
+def error(refusal: Refusal) -> bytes:
+    """The body that says so."""
+    return msgspec.json.encode(error_value(refusal))
+
+
+def unavailable(message: str, seconds: int = RETRY_SECONDS) -> Refusal:
+    """The model cannot be asked now, and may be later."""
+    return Refusal(503, message, headers={"retry-after": str(seconds)})
+
+
+def of_failed(failed: Failed) -> Refusal:
+    """What a request's failure in the engine is to those who asked; details go to the log."""
+    full = FULL.match(failed.message)
+    if failed.kind == "ContextFull" and full:
+        more = {"n_prompt_tokens": int(full[1]), "n_ctx": int(full[2])}
+        code = "context_length_exceeded"
+        return Refusal(400, failed.message, param="messages", code=code, more=more)
+    if failed.kind == "BadSetting" and failed.message.startswith("model: None"):
+        return unavailable("Loading model")
+    if failed.kind in ASKED_WRONGLY:
+        name, colon, _ = failed.message.partition(": ")
+        param = name if colon and name.replace("_", "").isalnum() else None
+        return Refusal(400, failed.message, param=param)
+    if failed.kind in ("WorkerDied", "Cancelled"):
+        log.warning("a request ended: %s", failed.message)
+        return unavailable("the engine stopped and is being started again; ask once more")
+    if failed.kind == "NoMem":
+        log.warning("a request found no memory: %s", failed.message)
+        return unavailable("there is no memory left for this request; try a shorter one")
+    return a_bug(f"{failed.kind}: {failed.message}")
+
+
+def a_bug(details: str) -> Refusal:
+    """What should not happen: its number finds the details in the log."""
+    number = secrets.token_hex(6)
+    log.error("error %s: %s", number, details)
+    message = f"an unexpected error; the server's log has it as {number}"
+    return Refusal(500, message, code=number, headers={"x-should-retry": "false"})

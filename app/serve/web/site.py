@@ -1,0 +1,225 @@
+"""The whole of the server as one ASGI application: guard, routes, and errors in each API's form."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.routing import Match, Route
+
+from app.serve.answers import Answers
+from app.serve.clients import Clients
+from app.serve.gate import Gate
+from app.serve.pictures import Pictures
+from app.serve.served import Shelf
+from app.serve.settings import ServeSettings
+from app.serve.web.guard import Guard, Receive, Scope
+from app.serve.web.refusal import Refusal, a_bug
+from app.serve.web.stream import Reply, Send, Whole, send_frames, send_whole
+from engine.protocol import Generate
+
+log = logging.getLogger("server")
+BODIES = ("POST", "PUT", "PATCH", "DELETE")
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What requests are answered with."""
+
+    gate: Gate
+    shelf: Shelf
+    clients: Clients
+    settings: ServeSettings
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request: its body, the parts of its path, and who asks."""
+
+    desk: Desk
+    body: bytes
+    path: str
+    parts: Mapping[str, str]
+    query: Mapping[str, str]
+    client: str
+
+    @property
+    def gate(self) -> Gate:
+        """The way to the engine."""
+        return self.desk.gate
+
+    @property
+    def pictures(self) -> Pictures:
+        """Brings this request's pictures."""
+        return Pictures(self.desk.gate, self.desk.settings.fetch_images)
+
+    def answers(self, requests: list[Generate]) -> Answers:
+        """Their answers, as a context."""
+        return Answers(self.gate, self.desk.clients, (self.client, self.path), requests)
+
+
+Handler = Callable[[Call], Awaitable[Reply]]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """An API: its handlers by method and path, and its form of errors. The `prefixes` are where its
+    errors are told in that form, also of paths that are not there.
+    """
+
+    routes: Mapping[tuple[str, str], Handler]
+    error: Callable[[Refusal], bytes]
+    prefixes: tuple[str, ...] = ()
+
+
+class Site:
+    """An ASGI application over a desk; the first dialect's errors are those of all other paths."""
+
+    def __init__(self, desk: Desk, guard: Guard, dialects: Iterable[Dialect]) -> None:
+        self._desk, self._guard = desk, guard
+        self._dialects = list(dialects)
+        self._routes = [
+            (Route(path, _unused, methods=[method]), handler)
+            for dialect in self._dialects
+            for (method, path), handler in dialect.routes.items()
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        cors: dict[str, str] = {}
+        begun = False
+
+        async def sending(message: dict[str, Any]) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                more = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in cors.items()]
+                message = message | {"headers": [*message["headers"], *more]}
+            await send(message)
+
+        try:
+            cors = self._guard.check(scope)
+            await self._serve(scope, receive, sending)
+        except Refusal as refusal:
+            await self._refuse(scope, sending, refusal)
+        except (ConnectionError, TimeoutError):
+            _abort(scope)
+        except Exception as error:
+            if begun:
+                log.exception("a request failed")
+                _abort(scope)
+                return
+            await self._refuse(scope, sending, bug(error))
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "OPTIONS":
+            headers = self._guard.preflight(scope)
+            await send_whole(send, Whole(b"", status=204, headers=headers))
+            return
+        handler, parts = self._find(scope)
+        body = await self._guard.body(scope, receive) if scope["method"] in BODIES else b""
+        call = Call(
+            self._desk, body, scope["path"], parts, _query(scope["query_string"]), _client(scope)
+        )
+        await _until_gone(self._answer(handler, call, send), receive)
+
+    async def _answer(self, handler: Handler, call: Call, send: Send) -> None:
+        reply = await handler(call)
+        if isinstance(reply, Whole):
+            await send_whole(send, reply)
+        else:
+            await send_frames(send, reply, bug)
+
+    def _find(self, scope: Scope) -> tuple[Handler, Mapping[str, str]]:
+        """The handler of a path, with or without /v1. Raises `Refusal`."""
+        path, method = scope["path"], scope["method"]
+        wrong_method = False
+        for route, handler in self._routes:
+            match, found = route.matches({"type": "http", "path": path, "method": method})
+            if match is Match.FULL:
+                return handler, found["path_params"]
+            wrong_method = wrong_method or match is Match.PARTIAL
+        if wrong_method:
+            raise Refusal(405, f"{path[:200]} is not asked with {method}")
+        raise Refusal(404, f"there is no {path[:200]}")
+
+    async def _refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
+        self._desk.gate.counts.turned_away(refusal.status)
+        body = self._error(scope["path"])(refusal)
+        headers = dict(refusal.headers)
+        if refusal.close or scope["method"] in BODIES and refusal.status in (401, 403, 404, 405):
+            headers["connection"] = "close"  # or what is left of the body would be read
+        if refusal.status == 401:
+            headers["www-authenticate"] = "Bearer"
+        await send_whole(send, Whole(body, status=refusal.status, headers=headers))
+
+    def _error(self, path: str) -> Callable[[Refusal], bytes]:
+        for dialect in self._dialects:
+            if any(path == p or path.startswith(p + "/") for p in dialect.prefixes):
+                return dialect.error
+        return self._dialects[0].error
+
+
+def bug(error: Exception) -> Refusal:
+    """An error that nobody foresaw: told by its number, its details in the log."""
+    refusal = a_bug(f"{type(error).__name__}: {error}")
+    log.error("details of %s", refusal.code, exc_info=error)
+    return refusal
+
+
+def with_and_without(
+    prefix: str, routes: Mapping[tuple[str, str], Handler]
+) -> dict[tuple[str, str], Handler]:
+    """The same handlers also without the prefix of their paths."""
+    return {(m, p): h for (m, path), h in routes.items() for p in (path, path.removeprefix(prefix))}
+
+
+async def _until_gone(work: Any, receive: Receive) -> None:
+    """Do it, or stop when the client leaves."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_left(receive))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+        if not working.done():
+            working.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({working})
+    if not working.cancelled():
+        working.result()
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _unused(request: Any) -> None:
+    """Routes are matched by starlette and answered by us."""
+
+
+def _query(raw: bytes) -> dict[str, str]:
+    from urllib.parse import parse_qsl
+
+    return (
+        dict(parse_qsl(raw.decode("latin-1"), max_num_fields=100)) if raw.count(b"&") < 100 else {}
+    )
+
+
+def _client(scope: Scope) -> str:
+    """Who asks, in a few words: the address, and the program as it calls itself."""
+    agent = next((v for k, v in scope["headers"] if k == b"user-agent"), b"").decode("latin-1")
+    name = "".join(c for c in agent.split(" ")[0][:60] if c.isprintable())
+    address = (scope.get("client") or ("somebody", 0))[0]
+    return f"{address} {name}".strip()
+
+
+def _abort(scope: Scope) -> None:
+    """End the connection without waiting for a reader."""
+    abort = scope.get("state", {}).get("abort")
+    if abort is not None:
+        abort()
