@@ -6,7 +6,7 @@ from time import monotonic
 from typing import Self
 
 from app.serve.clients import Clients, ServedRequest
-from app.serve.counts import Counts
+from app.serve.counts import ServedCounts
 from app.serve.gate import Entered, Gate, Inbound, Said
 from app.serve.web.refusal import Refusal, unavailable
 from engine.protocol import Finished, Generate, Piece, Stats
@@ -90,7 +90,7 @@ class Answers:
 class _Timing:
     """Times of some answers for the counts."""
 
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: ServedCounts) -> None:
         self._counts = counts
         self._last: dict[int, float] = {}
         self.ended = 0

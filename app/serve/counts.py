@@ -41,7 +41,7 @@ class TimeHistogram:
 
 
 @dataclass
-class Counts:
+class ServedCounts:
     """Sums since the server began. `requests` of answers by how they ended: a finish reason,
     `error`, or `gone` where nobody waited for the end.
     """

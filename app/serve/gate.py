@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from app.engine import Engine, Event
-from app.serve.counts import Counts
+from app.serve.counts import ServedCounts
 from app.serve.web.refusal import Refusal, of_failed, unavailable
 from engine.protocol import Failed, Generate, R, Reply, Request
 
@@ -32,7 +32,7 @@ class Gate:
     """
 
     def __init__(
-        self, engine: Engine, slots: int, queue: int, counts: Counts,
+        self, engine: Engine, slots: int, queue: int, counts: ServedCounts,
         on_event: Callable[[Event], None] = lambda event: None,
     ) -> None:  # fmt: skip
         self.engine, self.slots, self.queue, self.counts = engine, slots, queue, counts

@@ -1,4 +1,4 @@
-"""Pictures of requests: from data URLs, or fetched where that was allowed, to the engine.
+"""AskedPictures of requests: from data URLs, or fetched where that was allowed, to the engine.
 
 What a URL names is fetched for a stranger, so by default none is; see `fetching`.
 """
@@ -15,7 +15,7 @@ from engine.units import MIB
 MOST_PICTURES = 64  # of one request
 
 
-class Pictures:
+class AskedPictures:
     """Brings the pictures of one request; remembers them until that is answered."""
 
     def __init__(self, gate: Gate, domains: tuple[str, ...]) -> None:

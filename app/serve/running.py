@@ -9,15 +9,15 @@ import uvicorn
 
 from app.engine import Died, Engine, Event
 from app.serve.clients import Clients
-from app.serve.counts import Counts
+from app.serve.counts import ServedCounts
 from app.serve.gate import Gate
 from app.serve.native.routes import NATIVE
 from app.serve.openai.routes import OPENAI
-from app.serve.served import ServedModel, Shelf, State
+from app.serve.served import OpenModel, Shelf, State
 from app.serve.settings import ServeSettings
 from app.serve.web.connections import KEPT_SECONDS, MOST_HEADERS, BoundedProtocol
 from app.serve.web.guard import Guard
-from app.serve.web.site import Desk, Site
+from app.serve.web.site import ServingDesk, Site
 
 ENDS = "the server is shutting down"
 LOOK = 0.05  # seconds between looks at whether all has ended
@@ -27,11 +27,16 @@ class Running:
     """All that belongs to the server's loop."""
 
     def __init__(
-        self, engine: Engine, settings: ServeSettings, clients: Clients, counts: Counts, port: int
+        self,
+        engine: Engine,
+        settings: ServeSettings,
+        clients: Clients,
+        counts: ServedCounts,
+        port: int,
     ) -> None:
         self.shelf = Shelf(settings.any_model)
         self.gate = Gate(engine, settings.slots, settings.queue, counts, self._hear)
-        desk = Desk(self.gate, self.shelf, clients, settings)
+        desk = ServingDesk(self.gate, self.shelf, clients, settings)
         self._clients = clients
         site = Site(desk, Guard(settings, port), (OPENAI, NATIVE))
         config = uvicorn.Config(
@@ -62,7 +67,7 @@ class Running:
         finally:
             self.gate.close()
 
-    def open(self, model: ServedModel) -> None:
+    def open(self, model: OpenModel) -> None:
         """This one answers from now on, those first that waited for it."""
         self.shelf.put(model)
         self.gate.resume()

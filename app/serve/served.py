@@ -11,7 +11,7 @@ State = Literal["loading", "ready", "down"]
 
 
 @dataclass(frozen=True)
-class ServedModel:
+class OpenModel:
     """An open model by its `names`, the first of which it tells; `file` is what its file says."""
 
     names: tuple[str, ...]
@@ -36,10 +36,10 @@ class Shelf:
     def __init__(self, any_model: bool = False) -> None:
         self.state: State = "loading"
         self.reason = ""
-        self.model: ServedModel | None = None
+        self.model: OpenModel | None = None
         self._any = any_model
 
-    def put(self, model: ServedModel) -> None:
+    def put(self, model: OpenModel) -> None:
         """This one answers from now on."""
         self.model, self.state, self.reason = model, "ready", ""
 
@@ -48,7 +48,7 @@ class Shelf:
         self.state, self.reason = state, reason
 
     @property
-    def ready(self) -> ServedModel:
+    def ready(self) -> OpenModel:
         """The model. Raises `Refusal` where none can be asked."""
         if self.state == "ready" and self.model is not None:
             return self.model
@@ -56,7 +56,7 @@ class Shelf:
             raise unavailable(f"the engine is down: {self.reason}", seconds=60)
         raise unavailable("Loading model")
 
-    def named(self, name: str | None) -> ServedModel:
+    def named(self, name: str | None) -> OpenModel:
         """The model of a name, None being the one there is. Raises `Refusal`."""
         model = self.ready
         if name is None or self._any or plain(name) in map(plain, model.names):

@@ -9,8 +9,8 @@ from typing import Any
 
 from app.engine import Engine
 from app.serve.clients import Clients
-from app.serve.counts import Counts
-from app.serve.served import ServedModel, State
+from app.serve.counts import ServedCounts
+from app.serve.served import OpenModel, State
 from app.serve.settings import ServeSettings
 from engine.errors import BadSetting, MissingPackage
 from engine.protocol import FileContent, Loaded
@@ -31,7 +31,7 @@ class Serving:
     def __init__(self, engine: Engine, settings: ServeSettings) -> None:
         settings.check()
         self.engine, self.settings = engine, settings
-        self.clients, self.counts = Clients(), Counts()
+        self.clients, self.counts = Clients(), ServedCounts()
         self._sockets: list[socket.socket] = []
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -71,7 +71,7 @@ class Serving:
 
     def open(self, name: str, loaded: Loaded, file: FileContent | None = None) -> None:
         """This model answers from now on, by `name` unless the settings have aliases."""
-        model = ServedModel(self.settings.aliases or (name,), loaded, file, int(time.time()))
+        model = OpenModel(self.settings.aliases or (name,), loaded, file, int(time.time()))
         self._call(lambda running: running.open(model))
 
     def shut(self, state: State = "loading", reason: str = "") -> None:

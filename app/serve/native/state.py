@@ -3,20 +3,20 @@
 from typing import Any
 
 from app.serve.web.refusal import Refusal, unavailable
-from app.serve.web.site import Call
+from app.serve.web.site import HttpCall
 from app.serve.web.stream import Reply, Whole, json
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
-async def health(call: Call) -> Reply:
+async def health(call: HttpCall) -> Reply:
     """Whether a model can be asked."""
     shelf = call.desk.shelf
     assert shelf.ready  # or it refuses
     return json({"status": "ok"})
 
 
-async def metrics(call: Call) -> Reply:
+async def metrics(call: HttpCall) -> Reply:
     """All counts, for Prometheus."""
     if not call.desk.settings.metrics:
         raise Refusal(404, "metrics are told by a server that was started with --metrics")
@@ -25,7 +25,7 @@ async def metrics(call: Call) -> Reply:
     return Whole(text.encode(), PROMETHEUS)
 
 
-async def props(call: Call) -> Reply:
+async def props(call: HttpCall) -> Reply:
     """What is served, as llama-server tells it."""
     model = call.desk.shelf.ready
     loaded = model.loaded
@@ -42,7 +42,7 @@ async def props(call: Call) -> Reply:
     )
 
 
-async def slots(call: Call) -> Reply:
+async def slots(call: HttpCall) -> Reply:
     """Who is answered now, without a word of what is asked; 503 where one was asked for."""
     gate = call.gate
     n_ctx = call.desk.shelf.ready.loaded.n_ctx

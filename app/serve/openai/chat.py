@@ -15,8 +15,8 @@ from app.serve.openai.messages import ChosenTool, SaidMessage, ToolGiven, begun,
 from app.serve.openai.told import FINGERPRINT, FINISH, logprobs, timings, usage
 from app.serve.web.body import decoded
 from app.serve.web.refusal import Refusal
-from app.serve.web.site import Call
-from app.serve.web.stream import Frames, Reply, error_event, event, json
+from app.serve.web.site import HttpCall
+from app.serve.web.stream import FrameStream, Reply, error_event, event, json
 from engine.protocol import Finished, Generate, Piece, TokenInfo
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
@@ -59,7 +59,7 @@ class Telling:
         }
 
 
-async def chat(call: Call) -> Reply:
+async def chat(call: HttpCall) -> Reply:
     """Answer a chat."""
     body = decoded(call.body, ChatBody)
     model = call.desk.shelf.named(body.model)
@@ -68,11 +68,11 @@ async def chat(call: Call) -> Reply:
     wants_usage = bool(body.stream_options and body.stream_options.include_usage)
     telling = Telling(model.name, n, _top(body), wants_usage)
     if body.stream:
-        return Frames(_frames(call, choices(request, n), telling), error_event)
+        return FrameStream(_frames(call, choices(request, n), telling), error_event)
     return json(await _whole(call, choices(request, n), telling))
 
 
-async def _request(call: Call, body: ChatBody) -> Generate:
+async def _request(call: HttpCall, body: ChatBody) -> Generate:
     given = tools(body.tools, body.tool_choice, body.parallel_tool_calls)
     template = dict(body.chat_template_kwargs or {})
     if body.reasoning_effort == "none":
@@ -108,7 +108,7 @@ def _top(body: ChatBody) -> int | None:
     return body.top_logprobs or 0
 
 
-async def _whole(call: Call, requests: list[Generate], telling: Telling) -> dict[str, Any]:
+async def _whole(call: HttpCall, requests: list[Generate], telling: Telling) -> dict[str, Any]:
     made = [Gathered() for _ in requests]
     async with call.answers(requests) as answers:
         while said := await answers.batch():
@@ -143,8 +143,10 @@ def _choice(index: int, made: Gathered, telling: Telling) -> dict[str, Any]:
     }
 
 
-async def _frames(call: Call, requests: list[Generate], telling: Telling) -> AsyncIterator[bytes]:
-    """Frames of a stream, all that wait together as one piece."""
+async def _frames(
+    call: HttpCall, requests: list[Generate], telling: Telling
+) -> AsyncIterator[bytes]:
+    """FrameStream of a stream, all that wait together as one piece."""
     streams = [ChoiceStream(i, telling) for i in range(len(requests))]
     async with call.answers(requests) as answers:
         while said := await answers.batch():

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from msgspec import Raw, Struct
 
 from app.serve.openai.fields import MOST_SCHEMA
-from app.serve.pictures import Pictures
+from app.serve.pictures import AskedPictures
 from app.serve.web.refusal import Refusal
 from engine.protocol import ChatMessage, PicturePart, TextPart, Tool, ToolCall, Tools
 
@@ -40,7 +40,7 @@ class SaidPicture(Struct, tag_field="type", tag="image_url"):
 SaidPart = SaidText | SaidRefusal | SaidPicture
 
 
-class CalledFunction(Struct):
+class CallMade(Struct):
     """What was called."""
 
     name: str
@@ -50,7 +50,7 @@ class CalledFunction(Struct):
 class SaidCall(Struct):
     """A call that an assistant made."""
 
-    function: CalledFunction
+    function: CallMade
     id: str = ""
     type: Literal["function"] = "function"
 
@@ -94,7 +94,7 @@ class ChosenTool(Struct):
     type: Literal["function"] = "function"
 
 
-async def messages(said: list[SaidMessage], pictures: Pictures) -> list[ChatMessage]:
+async def messages(said: list[SaidMessage], pictures: AskedPictures) -> list[ChatMessage]:
     """The chat. Raises `Refusal`."""
     if not said:
         raise Refusal(400, "messages: at least one is needed", param="messages")
@@ -109,7 +109,7 @@ def begun(chat: list[ChatMessage]) -> tuple[list[ChatMessage], str]:
     return chat[:-1], last.text
 
 
-async def _message(said: SaidMessage, i: int, pictures: Pictures) -> ChatMessage:
+async def _message(said: SaidMessage, i: int, pictures: AskedPictures) -> ChatMessage:
     role = {"developer": "system", "function": "tool"}.get(said.role, said.role)
     param = f"messages[{i}].content"
     if said.content is None and role != "assistant":
@@ -123,7 +123,7 @@ async def _message(said: SaidMessage, i: int, pictures: Pictures) -> ChatMessage
 
 
 async def _parts(
-    parts: list[SaidPart], param: str, pictures: Pictures
+    parts: list[SaidPart], param: str, pictures: AskedPictures
 ) -> str | list[TextPart | PicturePart]:
     made: list[TextPart | PicturePart] = []
     for number, part in enumerate(parts):

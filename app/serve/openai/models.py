@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from app.serve.served import ServedModel, no_model, plain
-from app.serve.web.site import Call
+from app.serve.served import OpenModel, no_model, plain
+from app.serve.web.site import HttpCall
 from app.serve.web.stream import Reply, json
 
 
-async def models(call: Call) -> Reply:
+async def models(call: HttpCall) -> Reply:
     """What can be asked for."""
     model = call.desk.shelf.ready
     rows = [described(model, name, call.gate.slots) for name in model.names]
@@ -15,7 +15,7 @@ async def models(call: Call) -> Reply:
     return json({"object": "list", "data": rows} | ends)
 
 
-async def model(call: Call) -> Reply:
+async def model(call: HttpCall) -> Reply:
     """One of them."""
     found, name = call.desk.shelf.ready, call.parts["name"]
     for one in found.names:
@@ -24,7 +24,7 @@ async def model(call: Call) -> Reply:
     raise no_model(name, found.names)
 
 
-def described(model: ServedModel, name: str, slots: int) -> dict[str, Any]:
+def described(model: OpenModel, name: str, slots: int) -> dict[str, Any]:
     """A model by one of its names."""
     loaded, file = model.loaded, model.file
     meta: dict[str, Any] = {

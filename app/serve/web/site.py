@@ -12,7 +12,7 @@ from starlette.routing import Match, Route
 from app.serve.answers import Answers
 from app.serve.clients import Clients
 from app.serve.gate import Gate
-from app.serve.pictures import Pictures
+from app.serve.pictures import AskedPictures
 from app.serve.served import Shelf
 from app.serve.settings import ServeSettings
 from app.serve.web.guard import Guard, Receive, Scope
@@ -25,7 +25,7 @@ BODIES = ("POST", "PUT", "PATCH", "DELETE")
 
 
 @dataclass(frozen=True)
-class Desk:
+class ServingDesk:
     """What requests are answered with."""
 
     gate: Gate
@@ -35,10 +35,10 @@ class Desk:
 
 
 @dataclass(frozen=True)
-class Call:
+class HttpCall:
     """One request: its body, the parts of its path, and who asks."""
 
-    desk: Desk
+    desk: ServingDesk
     body: bytes
     path: str
     parts: Mapping[str, str]
@@ -51,16 +51,16 @@ class Call:
         return self.desk.gate
 
     @property
-    def pictures(self) -> Pictures:
+    def pictures(self) -> AskedPictures:
         """Brings this request's pictures."""
-        return Pictures(self.desk.gate, self.desk.settings.fetch_images)
+        return AskedPictures(self.desk.gate, self.desk.settings.fetch_images)
 
     def answers(self, requests: list[Generate]) -> Answers:
         """Their answers, as a context."""
         return Answers(self.gate, self.desk.clients, (self.client, self.path), requests)
 
 
-Handler = Callable[[Call], Awaitable[Reply]]
+Handler = Callable[[HttpCall], Awaitable[Reply]]
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Dialect:
 class Site:
     """An ASGI application over a desk; the first dialect's errors are those of all other paths."""
 
-    def __init__(self, desk: Desk, guard: Guard, dialects: Iterable[Dialect]) -> None:
+    def __init__(self, desk: ServingDesk, guard: Guard, dialects: Iterable[Dialect]) -> None:
         self._desk, self._guard = desk, guard
         self._dialects = list(dialects)
         self._routes = [
@@ -121,12 +121,12 @@ class Site:
             return
         handler, parts = self._find(scope)
         body = await self._guard.body(scope, receive) if scope["method"] in BODIES else b""
-        call = Call(
+        call = HttpCall(
             self._desk, body, scope["path"], parts, _query(scope["query_string"]), _client(scope)
         )
         await _until_gone(self._answer(handler, call, send), receive)
 
-    async def _answer(self, handler: Handler, call: Call, send: Send) -> None:
+    async def _answer(self, handler: Handler, call: HttpCall, send: Send) -> None:
         reply = await handler(call)
         if isinstance(reply, Whole):
             await send_whole(send, reply)

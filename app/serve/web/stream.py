@@ -27,7 +27,7 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Frames:
+class FrameStream:
     """An answer in pieces, as they come; `alive` is sent in silence, and `failed` makes a frame of
     what goes wrong behind the first.
     """
@@ -38,7 +38,7 @@ class Frames:
     alive: bytes = b":\n\n"
 
 
-Reply = Whole | Frames
+Reply = Whole | FrameStream
 
 
 def json(value: Any, status: int = 200) -> Whole:
@@ -63,11 +63,13 @@ async def send_whole(send: Send, whole: Whole) -> None:
     await send({"type": "http.response.body", "body": whole.body})
 
 
-async def send_frames(send: Send, stream: Frames, a_bug: Callable[[Exception], Refusal]) -> None:
+async def send_frames(
+    send: Send, stream: FrameStream, a_bug: Callable[[Exception], Refusal]
+) -> None:
     """Send frames as they come. What goes wrong before the first is raised, later it is told and
     the stream ends; a reader who takes nothing for a minute is left.
     """
-    writer = _Writer(send, stream)
+    writer = _StreamWriter(send, stream)
     frames = aiter(stream.frames)
     try:
         while True:
@@ -95,8 +97,8 @@ async def _next(frames: AsyncIterator[bytes]) -> bytes | None:
     return await anext(frames, None)
 
 
-class _Writer:
-    def __init__(self, send: Send, stream: Frames) -> None:
+class _StreamWriter:
+    def __init__(self, send: Send, stream: FrameStream) -> None:
         self._send, self._stream = send, stream
         self.begun = False
 
