@@ -1,4 +1,4 @@
-"""AskedPictures fetched for a stranger: only where it was allowed, and only from addresses of the net.
+"""Pictures fetched for a stranger: only where it was allowed, and only from addresses of the net.
 
 What a name means is looked up once, and that address is connected to: a second look-up could be
 answered with one of this machine.

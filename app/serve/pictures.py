@@ -1,4 +1,4 @@
-"""AskedPictures of requests: from data URLs, or fetched where that was allowed, to the engine.
+"""Pictures of requests: from data URLs, or fetched where that was allowed, to the engine.
 
 What a URL names is fetched for a stranger, so by default none is; see `fetching`.
 """

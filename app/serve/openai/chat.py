@@ -146,7 +146,7 @@ def _choice(index: int, made: Gathered, telling: Telling) -> dict[str, Any]:
 async def _frames(
     call: HttpCall, requests: list[Generate], telling: Telling
 ) -> AsyncIterator[bytes]:
-    """FrameStream of a stream, all that wait together as one piece."""
+    """Frames of a stream, all that wait together as one piece."""
     streams = [ChoiceStream(i, telling) for i in range(len(requests))]
     async with call.answers(requests) as answers:
         while said := await answers.batch():
