@@ -159,7 +159,6 @@ TABLES = {
     "engine/backends/opencl/launches": "a family of launches each",
     "engine/selftest": "the cases of a family each",
     "engine/models/text": "an architecture each",
-    "engine/protocol": "the messages of a subject each",
     "app/commands": "a command each",
     "tests/app/commands": "a command each",
 }

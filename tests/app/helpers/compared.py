@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.protocol import Compared, ComparedResult, PairedResult, TextsCompared, TokenPair
-from engine.protocol.compare import Phase
+from engine.protocol.inside.compare import Phase
 
 RESULTS = ("attn_norm", "Qcur", "Krope", "attn_out", "ffn_norm", "ffn_swiglu", "l_out")
 LAUNCHES = {"attn_norm": "rms_norm", "ffn_norm": "rms_norm", "Krope": "rope", "l_out": "add"}

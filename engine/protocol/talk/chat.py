@@ -5,12 +5,12 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from engine.errors import BadSetting
-from engine.protocol.change import Change
-from engine.protocol.form import AnswerForm
-from engine.protocol.live import Live
+from engine.protocol.inside.change import Change
+from engine.protocol.inside.live import Live
 from engine.protocol.message import Reply, Request, StageName
-from engine.protocol.picture import PictureLimits, PictureStats, PlacedRows
-from engine.protocol.tool import CallPart, ToolCall, Tools
+from engine.protocol.talk.form import AnswerForm
+from engine.protocol.talk.picture import PictureLimits, PictureStats, PlacedRows
+from engine.protocol.talk.tool import CallPart, ToolCall, Tools
 
 WhenFull = Literal["shift", "middle", "stop"]
 PieceKind = Literal["answer", "thought", "call"]

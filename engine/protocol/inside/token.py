@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import msgspec
 
-from engine.protocol.change import Change
-from engine.protocol.chat import Alternative, ChatMessage, Sampling
+from engine.protocol.inside.change import Change
 from engine.protocol.measure import StepRecord
 from engine.protocol.message import Reply, Request, StageName
-from engine.protocol.picture import PlacedRows
+from engine.protocol.talk.chat import Alternative, ChatMessage, Sampling
+from engine.protocol.talk.picture import PlacedRows
 
 
 class Lens(msgspec.Struct, frozen=True):

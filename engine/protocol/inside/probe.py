@@ -4,8 +4,8 @@ from typing import ClassVar
 
 import msgspec
 
-from engine.protocol.chat import ChatMessage
 from engine.protocol.message import Reply, Request, StageName
+from engine.protocol.talk.chat import ChatMessage
 
 
 class ResultInfo(msgspec.Struct, frozen=True):

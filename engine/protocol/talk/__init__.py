@@ -1,0 +1,1 @@
+"""Questions, answers, and what belongs to both."""
