@@ -11,7 +11,7 @@ from engine.protocol import Generate, ScoreAnswer
 from engine.runner.loading import LoadedModel
 from engine.runner.prompt import make_prompt
 from engine.runner.sequence import Sequenced
-from engine.sampling.sampler import log_softmax
+from engine.sampling.cuts import log_softmax
 
 LogProbs = NDArray[np.float32]
 R = TypeVar("R")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from engine.errors import BadSetting, Cancelled
 from engine.runner.stepper import Logits, Stepper
-from engine.sampling.sampler import log_softmax, top_k
+from engine.sampling.cuts import log_softmax, top_k
 from engine.tokenizer import Tokenizer
 
 

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from engine.protocol import Alternative, ChoiceStep, Sampling, TokenChoice
 from engine.runner.stepper import Logits
-from engine.sampling.sampler import Candidates, Floats, candidates, log_softmax, softmax, top_k
+from engine.sampling.cuts import Candidates, Floats, log_softmax, softmax, top_k
+from engine.sampling.sampler import candidates
 
 LISTED = 20
 

@@ -17,7 +17,8 @@ from engine.models.build import BuiltModel
 from engine.models.decoder import Decoder
 from engine.protocol import Lens
 from engine.runner.stepper import Logits, Stepper, bucket_of
-from engine.sampling.sampler import BadLogits, top_k
+from engine.sampling.cuts import top_k
+from engine.sampling.sampler import BadLogits
 
 _PART = 1 << 14  # logits that stay in a core's own cache
 Rows = NDArray[np.float32]

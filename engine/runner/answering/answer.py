@@ -27,7 +27,8 @@ from engine.runner.prompt import answer_opening, beyond_prefix, make_prompt
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH, TEXT, Extras, Logits
 from engine.runner.watch import Watch
-from engine.sampling.sampler import Sampler, log_softmax, top_k
+from engine.sampling.cuts import log_softmax, top_k
+from engine.sampling.sampler import Sampler
 from engine.sampling.stops import StopFilter
 
 MAX_LOGPROBS = 256
