@@ -9,3 +9,18 @@ def version() -> str:
         return metadata.version("cutaway")
     except metadata.PackageNotFoundError:
         return "(not installed)"
+
+
+def commit() -> str:
+    """Of the checkout we run from; empty where it is none."""
+    import subprocess
+    from pathlib import Path
+
+    root = Path(__file__).parent.parent
+    if not (root / ".git").exists():
+        return ""
+    words = ["git", "-C", str(root), "rev-parse", "--short", "HEAD"]
+    try:
+        return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""

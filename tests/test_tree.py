@@ -53,7 +53,8 @@ ORDER = [
     ),
     ("app.remote",),
     ("app.terminal",),
-    ("app.bench",),
+    ("app.bench", "app.checks"),
+    ("app.report",),
     ("app.client", "app.headers", "app.local_engine", "app.work", "app.stores"),
     ("app.fetch",),
     ("app.library",),
@@ -130,9 +131,10 @@ STARTS = {
     "engine.backends.opencl.diagnose": {"engine.backends.opencl.diagnose"},
     "engine.worker.handle": {"engine.worker"},
     "app.bench.against": {"app.bench.peer"},
-    "app.commands.doctor": {"engine.backends.opencl.diagnose"},
-    "app.commands.selftest": {"engine.selftest"},
-    "app.commands.tune": {"engine.tuner"},
+    "app.checks.cases": {"engine.selftest"},
+    "app.checks.drivers": {"engine.backends.opencl.diagnose"},
+    "app.checks.properties": {"engine.backends.opencl.properties"},
+    "app.checks.trials": {"engine.tuner"},
     "app.widgets.pictures.loader": {"engine.images.shrink"},
 }
 # The one command that opens the window; the others know nothing of it.

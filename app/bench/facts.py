@@ -1,15 +1,12 @@
 """What a result must say besides its numbers, under llama-bench's keys where it has one."""
 
 import os
-import subprocess
 from datetime import UTC, datetime
-from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any
 
-import app
 from app.terminal.engine import CommandEngine
-from app.version import version
+from app.version import commit, version
 from engine.gguf.reader import open_gguf
 from engine.protocol import BenchTest, ListDevices, Loaded
 
@@ -25,7 +22,7 @@ def facts_of(engine: CommandEngine, loaded: Loaded) -> dict[str, Any]:
     units = devices[0].compute_units if devices else os.cpu_count() or 1
     return {
         "version": version(),
-        "build_commit": _commit(),
+        "build_commit": commit(),
         "backends": f"OpenCL {loaded.device}" if devices else loaded.device,
         "device_name": loaded.device_name,
         "driver": devices[0].driver if devices else "",
@@ -83,15 +80,3 @@ def _type_name(file_type: int | None) -> str:
 
     names: dict[int | None, str] = {kind.value: kind.name for kind in LlamaFileType}
     return names.get(file_type, "").removeprefix("MOSTLY_")
-
-
-def _commit() -> str:
-    """Of the checkout we run from; empty where it is none."""
-    root = Path(app.__file__).parent.parent
-    if not (root / ".git").exists():
-        return ""
-    words = ["git", "-C", str(root), "rev-parse", "--short", "HEAD"]
-    try:
-        return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
-    except OSError:
-        return ""

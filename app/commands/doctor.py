@@ -3,18 +3,15 @@
 import argparse
 import ctypes
 import sys
-from collections.abc import Iterator
 
 import msgspec
 
-from app.terminal.child import child
+from app.checks.drivers import check_drivers
 from app.terminal.text import print_json
-from engine.errors import DeviceError
 from engine.protocol import DriverCheck
 
 NAME = "doctor"
 HELP = "try every driver, and say what to install"
-SILENCE = 300.0  # seconds; each driver has less
 NO_DRIVER = "No OpenCL driver works: models run on host, slowly. Next: pip install 'cutaway[cpu]'"
 # What PySide6's wheels load from the system, for offscreen and for xcb: library, Debian package.
 QT_LIBRARIES = {
@@ -66,15 +63,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print_rest(works, packages)
     return 0 if works else 1
-
-
-def check_drivers() -> Iterator[DriverCheck]:
-    """Each driver's result as soon as it is there; a process of the engine finds them."""
-    with child("engine.backends.opencl.diagnose", timeout=SILENCE) as process:
-        for line in process.lines():
-            yield msgspec.json.decode(line, type=DriverCheck)
-        if problem := process.problem():
-            raise DeviceError("(any)", f"looking for drivers: {problem}")
 
 
 def missing_packages() -> list[str]:

@@ -2,25 +2,18 @@
 
 import argparse
 import time
-from collections.abc import Iterator
-from queue import Queue
-from threading import Thread
 
 import msgspec
-from msgspec.structs import replace
 
-from app.commands.devices import choose_device
-from app.terminal.child import Child, child
+from app.checks.cases import SHARES, cases
+from app.checks.devices import choose_device
 from app.terminal.progress import Bar, remaining
 from app.terminal.text import print_json
 from app.version import version
-from engine.errors import CutawayError
-from engine.protocol import CaseResult, DeviceRow, SelfTest, SelfTestPlan
+from engine.protocol import CaseResult, DeviceRow, SelfTest
 
 NAME = "selftest"
 HELP = "check what a device computes, operation by operation"
-SILENCE = 180.0  # seconds that one case may take; compilers are slow
-SHARES = 2
 FAILED = 1
 
 
@@ -57,68 +50,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(device, results, seconds)
     return FAILED if any(r.status == "failed" for r in results) else 0
-
-
-def cases(wanted: SelfTest) -> Iterator[tuple[int, int, CaseResult]]:
-    """(done, of, result) of every case, its shares side by side. Raises `CutawayError` where none
-    can be run.
-    """
-    told: Queue[tuple[int, int, int, CaseResult] | CutawayError | None] = Queue()
-    running: list[Child] = []
-
-    def work(share: int) -> None:
-        try:
-            for done, total, result in _share(replace(wanted, share=share), running):
-                told.put((share, done, total, result))
-        except CutawayError as error:
-            told.put(error)
-        told.put(None)
-
-    for share in range(wanted.shares):
-        Thread(target=work, args=(share,), daemon=True).start()
-    progress = dict.fromkeys(range(wanted.shares), (0, 0))
-    at_work = wanted.shares
-    try:
-        while at_work:
-            news = told.get()
-            if isinstance(news, CutawayError):
-                raise news
-            if news is None:
-                at_work -= 1
-                continue
-            share, done, total, result = news
-            progress[share] = done, total
-            yield sum(d for d, _ in progress.values()), sum(n for _, n in progress.values()), result
-    finally:
-        for process in running:
-            process.kill()
-
-
-def _share(wanted: SelfTest, running: list[Child]) -> Iterator[tuple[int, int, CaseResult]]:
-    """A case that takes its process down has failed; the next process goes on behind it."""
-    first, total = 0, 1
-    while first < total:
-        at_work = None
-        text = msgspec.json.encode(replace(wanted, first=first)).decode()
-        with child("engine.selftest", text, timeout=SILENCE) as process:
-            running.append(process)
-            for line in process.lines():
-                told = msgspec.json.decode(line, type=SelfTestPlan | CaseResult)
-                if isinstance(told, SelfTestPlan):
-                    if told.problem:
-                        raise CutawayError(told.problem)
-                    total = told.n_cases
-                    continue
-                at_work = told if told.status == "started" else None
-                first += told.status != "started"
-                yield first, total, told
-            problem = process.problem()
-        if not problem and first >= total:
-            return
-        if at_work is None:
-            raise CutawayError(f"the self test of {wanted.device}: {problem or 'it ended early'}")
-        first += 1
-        yield first, total, replace(at_work, status="failed", problem=problem)
 
 
 def _print(device: DeviceRow, results: list[CaseResult], seconds: float) -> None:

@@ -2,21 +2,19 @@
 
 import argparse
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from app.commands.devices import choose_device
-from app.terminal.child import child
+from app.checks.devices import choose_device
+from app.checks.trials import trials
 from app.terminal.progress import Bar, remaining
 from app.terminal.text import print_json
-from engine.errors import BadSetting, CutawayError
-from engine.protocol import TrialResult, Tune, TunePlan, TuneResult
+from engine.errors import BadSetting
+from engine.protocol import TrialResult, Tune, TuneResult
 
 NAME = "tune"
 HELP = "find the fastest settings of a device's kernels and keep them"
-SILENCE = 180.0  # seconds that one trial may take; compilers are slow
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -55,24 +53,6 @@ def run(args: argparse.Namespace) -> int:
     print(f"{device.id}, times as fast as with the default: {gains}")
     print(f"Kept in {kept.path}; delete it to have the default again.")
     return 0
-
-
-def trials(wanted: Tune) -> Iterator[tuple[int, TrialResult | TuneResult]]:
-    """(of how many, trial), the result last. Raises `CutawayError` where there is none."""
-    total, result = 0, None
-    with child("engine.tuner", msgspec.json.encode(wanted).decode(), timeout=SILENCE) as process:
-        for line in process.lines():
-            told = msgspec.json.decode(line, type=TunePlan | TrialResult | TuneResult)
-            if isinstance(told, TunePlan):
-                if told.problem:
-                    raise CutawayError(told.problem)
-                total = told.n_trials
-                continue
-            result = told
-            yield total, told
-        problem = process.problem()
-    if not isinstance(result, TuneResult):
-        raise CutawayError(f"tuning {wanted.device}: {problem or 'it ended early'}")
 
 
 def _line(trial: TrialResult) -> str:

@@ -5,31 +5,45 @@ import selectors
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 
 import engine
-from engine.errors import DeviceError
+from engine.errors import Cancelled, DeviceError
+
+TICK = 0.1  # seconds between looks at whether it is to stop
+
+
+def never() -> bool:
+    """What is not to be stopped."""
+    return False
 
 
 class Child:
     """A running child; iterate over its lines, then look at `ended`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], timeout: float) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], timeout: float, stop: Callable[[], bool]
+    ) -> None:
         self._process = process
         self._timeout = timeout
+        self._stop = stop
         self._silent = False
 
     def lines(self) -> Iterator[bytes]:
-        """Each as soon as it is there; none any more when the child was silent for too long."""
+        """Each as soon as it is there; none any more when the child was silent for too long.
+
+        Raises `Cancelled`.
+        """
         pipe = self._process.stdout
         assert pipe is not None
         with selectors.DefaultSelector() as ready:
             ready.register(pipe, selectors.EVENT_READ)
             rest = b""
             while True:
-                if not ready.select(self._timeout):
+                if not self._wait(ready):
                     self._silent = True
                     self._process.kill()
                     return
@@ -38,6 +52,17 @@ class Child:
                     return
                 *whole, rest = (rest + new).split(b"\n")
                 yield from whole
+
+    def _wait(self, ready: selectors.BaseSelector) -> bool:
+        """Whether it says something before its time is over."""
+        latest = monotonic() + self._timeout
+        while (left := latest - monotonic()) > 0:
+            if self._stop():
+                self._process.kill()
+                raise Cancelled("what runs on the device")
+            if ready.select(min(left, TICK)):
+                return True
+        return False
 
     def kill(self) -> None:
         """End it; harmless when it has ended."""
@@ -54,9 +79,11 @@ class Child:
 
 
 @contextmanager
-def child(module: str, *args: str, timeout: float) -> Iterator[Child]:
+def child(
+    module: str, *args: str, timeout: float, stop: Callable[[], bool] = never
+) -> Iterator[Child]:
     """`python -m module args`, killed at the end if it still runs; silence for `timeout` seconds
-    ends it too.
+    ends it too, and so does `stop`.
     """
     root = str(Path(engine.__file__).parent.parent)
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -70,7 +97,7 @@ def child(module: str, *args: str, timeout: float) -> Iterator[Child]:
     except OSError as error:
         raise DeviceError("(any)", f"{module} does not start: {error}") from None
     try:
-        yield Child(process, timeout)
+        yield Child(process, timeout, stop)
     finally:
         process.kill()
         process.wait()

@@ -13,6 +13,7 @@ from PySide6.QtCore import QBuffer, QByteArray
 from PySide6.QtGui import QImage, QImageWriter
 
 from app.files import write_named
+from app.report.markup import plain
 from app.state.workbench import Workbench
 from app.version import version
 from app.widgets.lists.report import ReportTable, ViewReport
@@ -99,12 +100,6 @@ def as_json(facts: Facts, report: ViewReport) -> bytes:
     ]
     made = {"facts": facts, "words": report.words, "tables": tables, "data": report.data()}
     return json.dumps(msgspec.to_builtins(made), indent=1).encode()
-
-
-def plain(text: str) -> str:
-    """A text of a file, a model or a person in Markdown: nothing of it is markup."""
-    shown = "".join(c if c.isprintable() else " " for c in text)
-    return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|!~&" else c for c in shown)
 
 
 def _table(table: ReportTable, data: str) -> list[str]:

@@ -1,5 +1,7 @@
 """The devices and drivers there are, and what came of trying them."""
 
+from typing import Any
+
 import msgspec
 
 from engine.protocol.message import Reply, Request
@@ -51,3 +53,18 @@ class DriverCheck(msgspec.Struct, frozen=True):
     def works(self) -> bool:
         """Whether at least one device ran its kernel."""
         return any(not device.problem for device in self.devices)
+
+
+class DeviceProperties(msgspec.Struct, frozen=True):
+    """What a driver says of a device, under `clGetDeviceInfo`'s names without CL_DEVICE; the
+    version of its platform; what launches depend on, the numbers they are made with and the file
+    these have; of a plain kernel, the preferred multiple of a work-group's size.
+    """
+
+    device: str
+    says: dict[str, Any]
+    platform: str
+    traits: dict[str, Any]
+    tuned: dict[str, int]
+    tuning: str
+    group_multiple: int

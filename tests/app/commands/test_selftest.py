@@ -1,13 +1,14 @@
 """`cutaway selftest`: what it prints, what it refuses, and a driver that takes its process down."""
 
 import json
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 
 import pytest
 
+from app.checks import cases
 from app.cli import main
-from app.commands import selftest
 from app.terminal.child import Child, child
 from engine.backends.opencl.drivers.device import list_devices
 from engine.selftest.table import chosen
@@ -26,11 +27,13 @@ def device() -> str:
 @pytest.fixture
 def crashing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The program whose process may end early takes the place of the self test's."""
-    monkeypatch.setattr(selftest, "child", partial(standing_for, "tests.app.commands.crashing"))
+    monkeypatch.setattr(cases, "child", partial(standing_for, "tests.app.commands.crashing"))
 
 
-def standing_for(module: str, _: str, *args: str, timeout: float) -> AbstractContextManager[Child]:
-    return child(module, *args, timeout=timeout)
+def standing_for(
+    module: str, _: str, *args: str, timeout: float, stop: Callable[[], bool]
+) -> AbstractContextManager[Child]:
+    return child(module, *args, timeout=timeout, stop=stop)
 
 
 def test_for_people(device: str) -> None:
@@ -108,7 +111,7 @@ def test_a_case_that_never_ends(
     device: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HANGS_AT", BROKEN)
-    monkeypatch.setattr(selftest, "SILENCE", 10.0)
+    monkeypatch.setattr(cases, "SILENCE", 10.0)
     assert main(["selftest", "--device", device, "--op", BROKEN.replace("[", ".")[:-1]]) == 1
     out = capsys.readouterr().out
     assert f"FAILED {BROKEN}: no answer within 10 s" in out
@@ -117,6 +120,6 @@ def test_a_case_that_never_ends(
 def test_a_process_that_does_not_start(
     device: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selftest, "child", partial(standing_for, "engine"))
+    monkeypatch.setattr(cases, "child", partial(standing_for, "engine"))
     assert main(["selftest", "--device", device, "--op", NEG]) == 1
     assert f"the self test of {device}: its process ended with status 1" in capfd.readouterr().err

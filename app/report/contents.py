@@ -1,0 +1,67 @@
+"""What a report holds: data alone, as JSON has it."""
+
+from typing import Any
+
+import msgspec
+
+from engine.protocol import (
+    CaseResult,
+    DeviceProperties,
+    DeviceRoof,
+    DeviceRow,
+    DriverCheck,
+    TrialResult,
+    TuneResult,
+)
+
+
+class ReportWanted(msgspec.Struct, frozen=True):
+    """What is to be gathered: of which devices (none named: each processor's best), the whole self
+    test or its short form, and whether the kernels are tuned first.
+    """
+
+    devices: tuple[str, ...] = ()
+    full: bool = False
+    tune: bool = False
+
+
+class SpeedRow(msgspec.Struct):
+    """One model on one device: seconds it took to load; tokens per second of each repetition by
+    test; where the time of a step goes (`Profile`, without single launches).
+    """
+
+    model: str
+    load_s: float = 0.0
+    samples_ts: dict[str, list[float]] = {}
+    profiles: list[dict[str, Any]] = []
+    problem: str = ""
+
+
+class DeviceFindings(msgspec.Struct):
+    """One device. `problems` has by step what went wrong, in a line each; `seconds` what steps
+    took.
+    """
+
+    row: DeviceRow
+    properties: DeviceProperties | None = None
+    roof: DeviceRoof | None = None
+    cases: list[CaseResult] = []
+    trials: list[TrialResult] = []
+    tuned: TuneResult | None = None
+    speeds: list[SpeedRow] = []
+    problems: dict[str, str] = {}
+    seconds: dict[str, float] = {}
+
+
+class Report(msgspec.Struct):
+    """Everything; `stopped` where a person ended it before it was done."""
+
+    when: str
+    program: dict[str, str]
+    machine: dict[str, Any]
+    wanted: ReportWanted
+    drivers: list[DriverCheck] = []
+    listed: list[DeviceRow] = []
+    devices: list[DeviceFindings] = []
+    problems: dict[str, str] = {}
+    stopped: bool = False

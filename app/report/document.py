@@ -1,0 +1,206 @@
+"""A report as one Markdown file: a summary for anybody, details, and everything as JSON."""
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from app.report.contents import DeviceFindings, Report, SpeedRow
+from app.report.markup import plain, table
+from app.report.private import scrubber
+from app.report.sizes import SHAPES
+from app.report.speeds import TESTS
+from app.words import UNKNOWN
+
+INTRODUCTION = """\
+Cutaway runs language models from GGUF files on any processor \
+that has an OpenCL driver. This file says how it does on one machine; `cutaway report` wrote it. \
+Attach it to an issue as it is. Paths, names of users and of the machine have been taken out.
+"""
+TERMS = """\
+pp512: tokens per second while a prompt of 512 tokens is read, bound by how fast the device \
+computes. tg64: tokens per second while 64 are written one by one, bound by how fast it reads \
+memory; tg32 @ d2048: the same behind 2048 tokens. Medians of three. The models have random \
+weights, so that everybody measures the same. In the self test every operation is computed on the \
+device and by plain NumPy, and compared.
+"""
+ALL = "Everything, as JSON"
+MOST_FAILED = 20
+MOST_KERNELS = 8
+
+
+def markdown(report: Report) -> str:
+    """All of it, with nothing private in it."""
+    scrub = scrubber()
+    data = msgspec.convert(scrub(msgspec.to_builtins(report)), Report)
+    text = "\n".join(_lines(data))
+    everything = msgspec.json.format(msgspec.json.encode(data), indent=1).decode()
+    # JSON has its ends of lines escaped: none of its lines can close the fence.
+    return (
+        f"{text}\n\n<details><summary>{ALL}</summary>\n\n```json\n{everything}\n```\n\n</details>\n"
+    )
+
+
+def summary(report: Report) -> list[str]:
+    """A line or two a device: does it work, is it right, how fast is it."""
+    lines = [f"{name}: {problem}" for name, problem in report.problems.items()]
+    for driver in report.drivers:
+        if not driver.works:
+            problem = driver.problem or "; ".join(d.problem for d in driver.devices)
+            lines.append(f"The driver of {driver.origin} does not work: {problem}")
+    if not report.devices:
+        lines.append("No OpenCL device was examined: models run in NumPy, slowly.")
+    lines += [_verdict(device) for device in report.devices]
+    if report.stopped:
+        lines.append("Stopped before it was done: what follows is not everything.")
+    return lines
+
+
+def _verdict(device: DeviceFindings) -> str:
+    parts = [f"{device.row.id} ({device.row.name})"]
+    failed = sum(case.status == "failed" for case in device.cases)
+    if not device.cases:
+        parts.append("was not tested")
+    elif failed:
+        parts.append(f"computes WRONGLY: {failed} of {len(device.cases)} checks failed")
+    else:
+        parts.append(f"computes correctly: {_passed(device)}")
+    parts += [f"{step} failed: {problem}" for step, problem in device.problems.items()]
+    parts += [f"{row.model}: {row.problem}" for row in device.speeds if row.problem]
+    done = [row for row in device.speeds if not row.problem and row.samples_ts]
+    if done:
+        speeds = ", ".join(f"{row.model} {_speed(row, TESTS[1].name)}" for row in done)
+        parts.append(f"writes tokens per second: {speeds}")
+    return "; ".join(parts)
+
+
+def _passed(device: DeviceFindings) -> str:
+    passed = sum(case.status == "passed" for case in device.cases)
+    rest = sum(case.status == "unsupported" for case in device.cases)
+    return f"{passed} checks passed" + (f", {rest} not supported" if rest else "")
+
+
+def _lines(report: Report) -> Iterator[str]:
+    names = ", ".join(device.row.name for device in report.devices) or "no device"
+    yield from (f"# Cutaway on {plain(names)}", "", INTRODUCTION, "## Summary", "")
+    yield from (f"- {plain(line)}" for line in summary(report))
+    yield ""
+    yield from _speeds(report.devices)
+    yield from ("", TERMS, "## Machine", "")
+    yield from _facts({"Date": report.when, **report.program})
+    yield ""
+    yield from _facts({k: v for k, v in report.machine.items() if k not in ("flags", "caches")})
+    yield from ("", "## Drivers", "")
+    rows = [
+        (d.library, d.origin, "works" if d.works else "does not work", d.problem or d.advice)
+        for d in report.drivers
+    ]
+    yield from table(("library", "from", "", "problem, next step"), rows)
+    yield from ("", "Devices they show:", "")
+    told = [
+        (r.id, r.name, r.driver, f"{r.memory >> 20} MiB", r.compute_units, r.note)
+        for r in report.listed
+    ]
+    yield from table(("device", "name", "driver", "memory", "units", "note"), told)
+    for device in report.devices:
+        yield from _device(device)
+
+
+def _speeds(devices: Sequence[DeviceFindings]) -> Iterator[str]:
+    head = ("device", "model", "in the shape of", "load s", *(f"{t.name} t/s" for t in TESTS))
+    like = {shape.name: shape.like for shape in SHAPES}
+    rows = [
+        (
+            device.row.id,
+            row.model,
+            like[row.model],
+            row.load_s or UNKNOWN,
+            *(_speed(row, test.name) for test in TESTS),
+        )
+        for device in devices
+        for row in device.speeds
+    ]
+    if rows:
+        yield from table(head, rows)
+
+
+def _speed(row: SpeedRow, test: str) -> str:
+    samples = row.samples_ts.get(test)
+    return f"{median(samples):.1f}" if samples else UNKNOWN
+
+
+def _device(device: DeviceFindings) -> Iterator[str]:
+    yield from ("", f"## {plain(device.row.id)}: {plain(device.row.name)}", "")
+    for step, problem in device.problems.items():
+        yield f"- **{step}**: {plain(problem)}"
+    took = ", ".join(f"{step} {s:g} s" for step, s in device.seconds.items())
+    facts: dict[str, Any] = {"driver": device.row.driver, "took": took}
+    if device.roof is not None:
+        facts["reads memory"] = f"{device.roof.bytes_per_s / 1e9:.1f} GB/s in a plain kernel"
+        facts["multiplies"] = f"{device.roof.flops_per_s / 1e9:.0f} GFLOP/s in 32 bits"
+    if device.properties is not None:
+        facts |= device.properties.traits
+        facts["preferred multiple of a work-group"] = device.properties.group_multiple
+        facts["tuning"] = ", ".join(f"{k} {v}" for k, v in device.properties.tuned.items())
+    if device.tuned is not None:
+        gains = device.tuned.gains.items()
+        facts["tuned, times as fast"] = ", ".join(f"{k} {v:.2f}" for k, v in gains)
+    yield from _facts(facts)
+    yield from _cases(device)
+    for row in device.speeds:
+        for profile in row.profiles:
+            yield from _profile(row, profile)
+    if device.properties is not None:
+        yield from ("", f"### What the driver says of {plain(device.row.id)}", "")
+        yield from _facts(device.properties.says)
+
+
+def _cases(device: DeviceFindings) -> Iterator[str]:
+    if not device.cases:
+        return
+    yield from ("", "### Self test", "", f"{_passed(device)}.", "")
+    failed = [case for case in device.cases if case.status == "failed"]
+    told = [
+        (c.op, c.label, f"{c.error:.1e}", f"{c.most:.0e}", c.problem) for c in failed[:MOST_FAILED]
+    ]
+    if told:
+        yield from table(("operation", "case", "error", "allowed", "problem"), told)
+    if len(failed) > MOST_FAILED:
+        yield f"\n{len(failed) - MOST_FAILED} more failed: see the JSON."
+
+
+def _profile(row: SpeedRow, profile: dict[str, Any]) -> Iterator[str]:
+    step = profile["step_ns"]
+    yield from ("", f"### Where a step's time goes: {row.model}, {profile['test']}", "")
+    parts = ("before", "kernels", "gaps", "after")
+    shares = ", ".join(f"{part} {profile[f'{part}_ns'] / step:.1%}" for part in parts)
+    costs = [cost for cost in profile["costs"] if cost["by"] == "kernel"]
+    count = sum(cost["count"] for cost in costs)
+    yield f"{step / 1e6:.3f} ms, {count} launches: host {shares.replace('after', 'host after')}."
+    yield ""
+    rows = [
+        (
+            cost["name"],
+            cost["count"],
+            f"{cost['ns'] / 1e3:.1f}",
+            f"{cost['ns'] / step:.1%}",
+            f"{cost['bytes'] / max(cost['ns'], 1):.1f}",
+            f"{cost['flops'] / max(cost['ns'], 1):.1f}",
+        )
+        for cost in costs[:MOST_KERNELS]
+    ]
+    yield from table(("kernel", "launches", "us", "of the step", "GB/s", "GFLOP/s"), rows)
+
+
+def _facts(facts: dict[str, Any]) -> Iterator[str]:
+    said = ((name, value) for name, value in facts.items() if value not in ("", {}, [], None))
+    yield from table(("", ""), [(name.replace("_", " "), _said(v)) for name, v in said])
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value)

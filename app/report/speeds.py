@@ -1,0 +1,119 @@
+"""How fast a device is with the three models; an engine of its own for each, which may die."""
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from typing import cast
+
+import msgspec
+
+from app.report.contents import SpeedRow
+from app.report.sizes import SHAPES, Shape, write
+from engine.errors import BadFile, Cancelled, CutawayError, DeviceError
+from engine.protocol import Bench, BenchTest, Load, Profile, R, Reply, Request
+from engine.settings import EngineOptions, cache_folder
+from engine.units import MIB
+from engine.worker import Worker
+
+TESTS = (BenchTest(n_prompt=512), BenchTest(n_gen=64), BenchTest(n_gen=32, n_depth=2048))
+CTX = 2048 + 256
+REPETITIONS = 3
+PROFILED = {512: 2, 1: 8}  # tokens of a step: steps
+SILENCE = 300.0  # seconds without a word after which the engine is taken for dead
+TICK = 0.1
+ROOM = 512 * MIB  # of disk that is left free
+
+Tell = Callable[[str, float, float], None]
+"""Takes what is being done, and how much of how much."""
+
+
+def measure(device: str, rows: list[SpeedRow], tell: Tell, stop: Callable[[], bool]) -> None:
+    """Put a row a model into `rows`, problems included. Raises `Cancelled`."""
+    for i, shape in enumerate(SHAPES):
+        row = SpeedRow(shape.name)
+        rows.append(row)
+
+        def told(what: str, done: float, i: int = i, name: str = shape.name) -> None:
+            tell(f"{name}, {what}", i + done, len(SHAPES))
+
+        try:
+            with tempfile.TemporaryDirectory(prefix="report-", dir=_folder()) as folder:
+                told("writing the file", 0.0)
+                path = Path(folder) / f"{shape.name.replace(' ', '-')}.gguf"
+                _write(path, shape)
+                _measure(device, path, row, told, stop)
+        except Cancelled:
+            raise
+        except CutawayError as error:
+            row.problem = str(error)
+
+
+def _folder() -> Path:
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _write(path: Path, shape: Shape) -> None:
+    """Raises BadFile where the disk has no room."""
+    nbytes = shape.nbytes
+    free = shutil.disk_usage(path.parent).free
+    if free < nbytes + ROOM:
+        needs = f"needs {(nbytes + ROOM) // MIB} MiB of disk, {free // MIB} MiB are free"
+        raise BadFile(path.name, f"{needs}; set CUTAWAY_CACHE to a larger one")
+    try:
+        write(path, shape)
+    except OSError as error:
+        raise BadFile(path.name, f"cannot be written: {error.strerror or error}") from None
+
+
+def _measure(
+    device: str,
+    path: Path,
+    row: SpeedRow,
+    told: Callable[[str, float], None],
+    stop: Callable[[], bool],
+) -> None:
+    options = EngineOptions(device=device, ctx=CTX)
+    with Worker() as worker:
+        told("loading", 0.1)
+        start = monotonic()
+        ask(worker, Load(worker.new_id(), str(path), options), device, stop)
+        row.load_s = round(monotonic() - start, 2)
+        for n, test in enumerate(TESTS):
+            told(test.name, 0.2 + 0.5 * n / len(TESTS))
+            bench = Bench(worker.new_id(), test, REPETITIONS, True)
+            samples = ask(worker, bench, device, stop).samples_ns
+            row.samples_ts[test.name] = [round(test.n_timed * 1e9 / ns, 2) for ns in samples]
+        for n_tokens, steps in PROFILED.items():
+            told("where the time goes", 0.8)
+            profile = Profile(worker.new_id(), n_tokens, [0], steps)
+            for one in ask(worker, profile, device, stop).profiles:
+                said = msgspec.to_builtins(one)
+                row.profiles.append(
+                    {"test": one.name} | {k: v for k, v in said.items() if k not in _SINGLE}
+                )
+
+
+_SINGLE = ("launches", "host")  # thousands of lines
+
+
+def ask(worker: Worker, request: Request[R], device: str, stop: Callable[[], bool]) -> R:
+    """The reply that ends a request, from a process that is killed where it hangs or is to stop.
+
+    Raises `Cancelled`, `DeviceError`, `RemoteError`, `WorkerDied`.
+    """
+    heard, last = monotonic(), cast("Reply | None", None)
+    for last in worker.ask(request, tick=TICK):
+        if stop():
+            worker.kill()
+            raise Cancelled("the report")
+        if last is not None:
+            heard = monotonic()
+        elif monotonic() - heard > SILENCE:
+            worker.kill()
+            raise DeviceError(device, f"no answer within {SILENCE:g} s")
+    assert isinstance(last, request.ends)
+    return cast(R, last)
