@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject, Signal
@@ -12,9 +11,10 @@ from app.engine import Abilities, Died, Engine, Event, Restarted, WeightReader
 from app.inbox import Inbox
 from engine.protocol import (
     Failed,
+    Finished,
     Generate,
     Live,
-    Load,
+    Loaded,
     Piece,
     Progress,
     R,
@@ -22,7 +22,6 @@ from engine.protocol import (
     Request,
     Unload,
 )
-from engine.settings import EngineOptions
 
 K = TypeVar("K", bound=Reply)
 
@@ -102,10 +101,10 @@ class EngineClient(QObject):
         """From now on an answer tells this of its inside; nothing where it has ended."""
         self._client.look(request_id, live)
 
-    def load(self, path: str | Path, options: EngineOptions) -> int:
+    def open(self, request: Request[Loaded]) -> int:
         """Open a model in place of the one before; what is under way is cancelled."""
         self._cancel_all()
-        return self.ask(Load(0, str(path), options))
+        return self.ask(request)
 
     def unload(self) -> int:
         """Close the model; what is under way is cancelled."""
@@ -133,7 +132,7 @@ class EngineClient(QObject):
 
     def _cancel_all(self) -> None:
         for number, question in list(self._questions.items()):
-            if isinstance(question.request, Load | Generate):
+            if question.request.ends in (Loaded, Finished):
                 self.cancel(number)
 
     def _deliver(self, arrived: list[Event]) -> None:

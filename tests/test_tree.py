@@ -68,6 +68,7 @@ ORDER = [
         "app.state.presets",
         "app.state.problem",
         "app.state.selection",
+        "app.state.wanted",
     ),
     ("app.state.preferences",),
     ("app.state.session",),

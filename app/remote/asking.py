@@ -54,7 +54,8 @@ class RemoteAnswer:
         fields = bodies.body(opened.model.id, opened.kind, asked, seed, pictures)
         self._fields = {k: v for k, v in fields.items() if k not in opened.unknown}
         self._shows = any(message.pictures for message in asked.messages)
-        self._reader = Reader(asked.id, asked.apart, "logprobs" in self._fields)
+        repeats = asked.prefix if opened.kind in bodies.REPEATS else ""
+        self._reader = Reader(asked.id, asked.apart, "logprobs" in self._fields, repeats)
         self._notes: list[str] = []
         self._n_tokens = 0
         self._began = monotonic()

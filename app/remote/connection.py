@@ -8,6 +8,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
+from app.names import stem
 from engine.errors import BadSetting
 
 LONGEST_NAME = 60
@@ -104,7 +105,8 @@ class ServerAddress(NamedTuple):
     @property
     def title(self) -> str:
         """The model and where it is, as people read it."""
-        return f"{self.model.rstrip('/').rpartition('/')[2] or self.model} on {self.connection}"
+        plain = stem(self.model.rstrip("/").rpartition("/")[2])
+        return f"{plain or self.model} on {self.connection}"
 
 
 def address_of(path: str | Path) -> ServerAddress | None:

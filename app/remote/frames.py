@@ -89,10 +89,13 @@ read_chunk = msgspec.json.Decoder(ChatChunk).decode
 
 
 class Reader:
-    """Chunks in order become pieces of the request `id`, `apart` or with thoughts in marks."""
+    """Chunks in order become pieces of the request `id`, `apart` or with thoughts in marks. What
+    the server `repeats` before it goes on with an answer is left out.
+    """
 
-    def __init__(self, id: int, apart: bool, logprobs: bool) -> None:
+    def __init__(self, id: int, apart: bool, logprobs: bool, repeats: str = "") -> None:
         self._id, self._apart, self._logprobs = id, apart, logprobs
+        self._repeats, self._held = repeats, ""
         self._thinks = False
         self.reason = ""
         self.usage: Usage | None = None
@@ -109,7 +112,10 @@ class Reader:
                 self.reason = REASONS.get(choice.finish_reason, "stop")
 
     def end(self) -> Iterator[Piece]:
-        """What closes a thought that the answer ended in."""
+        """What was held back, and what closes a thought that the answer ended in."""
+        if self._held:
+            held, self._held, self._repeats = self._held, "", ""
+            yield Piece(self._id, held, [])
         if self._thinks and not self._apart:
             self._thinks = False
             yield Piece(self._id, f"\n{THOUGHT_ENDS}\n", [])
@@ -119,7 +125,7 @@ class Reader:
         if delta is None:
             return
         thought = _text(delta.reasoning_content) or _text(delta.reasoning)
-        content = _text(delta.content)
+        content = self._new(_text(delta.content))
         likely = (choice.logprobs.content if choice.logprobs else None) or []
         tokens = [token_of(one) for one in likely] if self._logprobs else []
         if thought or content:
@@ -132,6 +138,18 @@ class Reader:
             made = call.function or CalledFunction()
             part = CallPart(call.index, call.id or "", made.name or "", made.arguments or "")
             yield Piece(self._id, "", [], "call", part)
+
+    def _new(self, content: str) -> str:
+        """What is no repetition of the answer's beginning; held back while it may be one."""
+        if not self._repeats or not content:
+            return content
+        seen = self._held + content
+        if self._repeats.startswith(seen) and seen != self._repeats:
+            self._held = seen
+            return ""
+        new = seen.removeprefix(self._repeats)
+        self._repeats = self._held = ""
+        return new
 
     def _piece(self, text: str, tokens: list[TokenInfo], thinks: bool) -> Iterator[Piece]:
         if self._apart:

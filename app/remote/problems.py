@@ -104,8 +104,8 @@ def refused(
         there = f"; it has {', '.join(map(quoted, models[:5]))}" if models else ""
         problem = f"it has no model {model!r} (404{more}){there}"
     elif _is_too_long(code, said):
-        counts = " of {} tokens, where {} fit".format(*tokens) if all(tokens) else ""
-        problem = f"the chat{counts} is too long for it; shorten it or begin a new one{more}"
+        counts = " ({} tokens, where {} fit)".format(*tokens) if all(tokens) else ""
+        problem = f"the chat is too long for it{counts}; shorten it or begin a new one{more}"
     elif status == 429:
         problem = f"it is asked too much at once (429{more}); try again later"
     elif status in (408, 502, 503, 504):

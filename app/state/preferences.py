@@ -9,6 +9,7 @@ import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.files import write_atomically
+from app.remote.connection import Connection
 from app.state.limits import AnswerLimits
 from app.state.presets import BUILT_IN, Preset
 from engine.errors import CutawayError
@@ -69,7 +70,7 @@ class WindowPreferences(msgspec.Struct, frozen=True):
 
 class Preferences(msgspec.Struct, frozen=True):
     """The file's content. `models` is by file name, `recent` has files, the latest first; `draft`
-    is of the chat not begun yet.
+    is of the chat not begun yet; `connections` are the servers, without their keys.
     """
 
     theme: Theme = "system"
@@ -88,6 +89,7 @@ class Preferences(msgspec.Struct, frozen=True):
     window: WindowPreferences = WindowPreferences()
     models: dict[str, ModelPreferences] = {}
     presets: list[Preset] = []
+    connections: list[Connection] = []
 
 
 class PreferencesState(QObject):
@@ -238,7 +240,7 @@ def _understood(content: Any, kind: Any, where: str, wrong: dict[str, str]) -> A
             for key, item in content.items()
         }
         return {key: item for key, item in items.items() if item is not None}
-    if kind in (list[Preset], list[PathText]) and isinstance(content, list):
+    if kind in (list[Preset], list[PathText], list[Connection]) and isinstance(content, list):
         (inner,) = get_args(kind)
         listed = [
             _understood(item, inner, f"{where}[{n}]", wrong) for n, item in enumerate(content)
@@ -247,7 +249,7 @@ def _understood(content: Any, kind: Any, where: str, wrong: dict[str, str]) -> A
     try:
         value = msgspec.convert(content, kind)
         for part in (value, getattr(value, "sampling", None)):
-            if isinstance(part, Sampling):
+            if isinstance(part, Sampling | Connection):
                 part.check()
         return value
     except (msgspec.ValidationError, CutawayError) as error:

@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
@@ -10,13 +10,20 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from app import names
 from app.client import EngineClient
-from app.headers import check_model
+from app.remote.connection import Connection, ServerAddress
 from app.state.problem import Problem
-from app.work import Work
+from app.state.wanted import Wanted, name_of, title_of
 from engine.errors import CutawayError
-from engine.protocol import Failed, Finished, Loaded, Piece, Progress, StageName, Unloaded
+from engine.protocol import (
+    Failed,
+    Finished,
+    Loaded,
+    Piece,
+    Progress,
+    StageName,
+    Unloaded,
+)
 from engine.settings import EngineOptions
 
 SMALLEST_CTX = 512
@@ -33,7 +40,8 @@ log = logging.getLogger("engine")
 class StageProgress:
     """How far a stage is (`load`, `compile`, `prefill`); `left_s` estimates the seconds left.
 
-    `total` is 0 until the engine has told it. `picture`, `view` and `block` are as in `Progress`.
+    `total` is 0 until the engine has told it. `picture`, `view`, `block` and `note` are as in
+    `Progress`.
     """
 
     name: StageName
@@ -43,6 +51,7 @@ class StageProgress:
     picture: tuple[int, int] | None = None
     view: tuple[int, int] | None = None
     block: tuple[int, int] | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,22 +72,15 @@ class AnswerSpeed:
     n_context: int | None = None
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """A model's file and how it is opened."""
-
-    path: Path
-    options: EngineOptions
-
-
 class Session(QObject):
     """Status, model, options, stage, vitals and error of the one engine. `past_stages` are those
     that the answer under way has behind it.
 
-    `path` is of the model that is open or being opened, `error` says why the status is failed or
-    died, `rates` are tokens per second, one value per second of answering. An open model is
-    given up only for a file whose header was read and holds; where loading that fails all the
-    same, `previous` is the model that `open_previous` brings back.
+    `path` is of the model that is open or being opened, `connection` of its server where it is
+    elsewhere (then the path is no file: `app.remote.connection`), `error` says why the status is
+    failed or died, `rates` are tokens per second, one value per second of answering. An open
+    model is given up only for a file whose header was read and holds, or a server that answers;
+    where loading that fails all the same, `previous` is the model that `open_previous` brings back.
     """
 
     changed = Signal()  # status, model, options or error
@@ -94,6 +96,7 @@ class Session(QObject):
         self.model: Loaded | None = None
         self.path: Path | None = None
         self.options = EngineOptions()
+        self.connection: Connection | None = None
         self.stage: StageProgress | None = None
         self.past_stages: list[PastStage] = []
         self.vitals = AnswerSpeed()
@@ -101,7 +104,7 @@ class Session(QObject):
         self.error: Problem | None = None
         self.previous: Wanted | None = None
         self._kept: Wanted | None = None  # what is open while another file is checked
-        self._check: Work | None = None
+        self._check: Callable[[], object] | None = None  # ends the check that runs
         self._n_ctx: int | None = None  # of the model at `path` when it was open last
         self._load_id: int | None = None
         self._answer_id: int | None = None
@@ -117,13 +120,13 @@ class Session(QObject):
 
     @property
     def model_name(self) -> str:
-        """The file's name without its ending; empty where no model is known."""
-        return names.stem(self.path.name) if self.path is not None else ""
+        """The file's name without its ending, or the model's and its server's; empty for none."""
+        return name_of(self.path)
 
     @property
     def model_title(self) -> str:
         """How the model is called where people read; empty where none is known."""
-        return names.title(self.path.name) if self.path is not None else ""
+        return title_of(self.path)
 
     @property
     def context_cut(self) -> int | None:
@@ -133,18 +136,34 @@ class Session(QObject):
 
     def open(self, path: str | Path, options: EngineOptions | None = None) -> None:
         """Load a model in place of the one before, which stays where the file is broken."""
-        wanted = Wanted(Path(path), options or EngineOptions())
+        self._open(Wanted(Path(path), options or EngineOptions()))
+
+    def open_server(self, connection: Connection, model: str) -> None:
+        """Chat with a model of a server instead; the one before stays where that does not answer,
+        until it does.
+        """
+        self._open(Wanted(ServerAddress(connection.name, model).path, connection=connection))
+
+    def _open(self, wanted: Wanted) -> None:
         if self.model is None:
             self._load(wanted)
             return
         if self._check is not None:
-            self._check.cancel()
-        elif self.path is not None:
-            self._kept = Wanted(self.path, self.options)
-        check = Work(check_model, wanted.path)
-        self._check = check.then(lambda _: self._checked(wanted)).fail(self._refuse).start(self)
-        self.path, self.options, self.error = wanted.path, wanted.options, None
+            self._check()
+        else:
+            self._kept = self._now
+        self._check = wanted.check(self.client, self, self._checked, self._refuse)
+        self._take(wanted)
+        self.error = None
         self._set("loading", StageProgress("load", 0, 0, None))
+
+    @property
+    def _now(self) -> Wanted | None:
+        return None if self.path is None else Wanted(self.path, self.options, self.connection)
+
+    def _take(self, wanted: Wanted) -> None:
+        self.path, self.options = wanted.path, wanted.options
+        self.connection = wanted.connection
 
     def open_previous(self) -> None:
         """Load again what was open before a load that failed."""
@@ -163,23 +182,23 @@ class Session(QObject):
     def _keep(self) -> None:
         """Stay with the model that is open."""
         assert self._kept is not None
-        self.path, self.options = self._kept.path, self._kept.options
+        self._take(self._kept)
         self._kept = self._check = None
         answering = self._answer_id is not None
         self._set("answering" if answering else "ready")
 
     def _forget_check(self) -> None:
         if self._check is not None and self._kept is not None:
-            self._check.cancel()
-            self.path, self.options = self._kept.path, self._kept.options
+            self._check()
+            self._take(self._kept)
         self._check = self._kept = None
 
     def _load(self, wanted: Wanted) -> None:
         if wanted.path != self.path:
             self._n_ctx = None
-        self.path, self.options = wanted.path, wanted.options
+        self._take(wanted)
         self.model = self.error = None
-        self._load_id = self.client.load(self.path, self.options)
+        self._load_id = self.client.open(wanted.request)
         self._set("loading", StageProgress("load", 0, 0, None))
         log.info("opening %s", self.path)
 
@@ -193,14 +212,14 @@ class Session(QObject):
         """Close the model."""
         self._forget_check()
         self.previous = None
-        self.model = self.error = self.path = self._load_id = None
+        self.model = self.error = self.path = self.connection = self._load_id = None
         self.client.unload()
         self._set("idle")
 
     def cancel_load(self) -> None:
         """Stop loading; then no model is open, but for the one before while a file is checked."""
         if self._check is not None:
-            self._check.cancel()
+            self._check()
             self._keep()
         elif self._load_id is not None:
             self.client.cancel(self._load_id)
@@ -213,8 +232,8 @@ class Session(QObject):
             self.options = replace(self.options, ctx=max(SMALLEST_CTX, known // 2))
         self._load_id = self._answer_id = self.model = None
         self.client.restart()
-        if self.path is not None:
-            self._load(Wanted(self.path, self.options))
+        if self._now is not None:
+            self._load(self._now)
         else:
             self.error = None
             self._set("idle")
@@ -279,6 +298,7 @@ class Session(QObject):
             progress.picture,
             progress.view,
             progress.block,
+            progress.note,
         )
         self.stage_changed.emit()
 
@@ -302,7 +322,10 @@ class Session(QObject):
         if request_id != self._answer_id:
             return
         now, vitals = monotonic(), self.vitals
-        n = vitals.n_generated + sum(len(piece.tokens) for piece in pieces)
+        told = sum(len(piece.tokens) for piece in pieces)
+        if not told and not self.client.abilities.ids:  # a server that tells none of its tokens
+            told = len(pieces)
+        n = vitals.n_generated + told
         first = vitals.first_token_s if vitals.n_generated else now - self._asked
         rate = vitals.rate
         if not n:  # only what was there already
@@ -351,11 +374,12 @@ class Session(QObject):
         elif failed.id == self._load_id:
             self._load_id = None
             if failed.kind == "Cancelled":
-                self.path = None
+                self.path = self.connection = None
                 self._set("idle")
                 return
             log.error("%s", failed.message)
-            action = {"NoMem": "restart_less", "BadFile": "open"}.get(failed.kind, "")
+            actions = {"NoMem": "restart_less", "BadFile": "open", "ServerFailed": "retry"}
+            action = actions.get(failed.kind, "")
             self.error = Problem(failed.kind, failed.message, action)
             self._set("failed")
 

@@ -7,6 +7,8 @@ from PySide6.QtCore import QObject
 
 from app.client import EngineClient
 from app.engine import Engine
+from app.remote.connection import ServerAddress, address_of
+from app.remote.keys import Keys
 from app.state.graph.graph import GraphState
 from app.state.graph.splits import SplitsState
 from app.state.layers.layers import LayersState
@@ -15,7 +17,9 @@ from app.state.memory.memory import MemoryState
 from app.state.models.downloads import Downloads
 from app.state.models.library import LibraryState
 from app.state.models.model import ModelState
+from app.state.models.servers import ServersState
 from app.state.preferences import PreferencesState
+from app.state.problem import Problem
 from app.state.profile.profile import ProfileState
 from app.state.selection import BadLink, Selection, selected_of
 from app.state.session import Session
@@ -54,7 +58,8 @@ class Workbench(QObject):
     and a window that is activated reads what others have changed. So nothing has to listen for
     other instances, and two models can be open side by side.
 
-    `engine` is where models run; others may use it too, so it is not closed with this.
+    `engine` is where models run; others may use it too, so it is not closed with this. `keys` are
+    those of servers, which the engine uses.
     `notices` are one line each, for banners at the start.
     """
 
@@ -64,6 +69,7 @@ class Workbench(QObject):
         config: Path | None = None,
         data: Path | None = None,
         parent: QObject | None = None,
+        keys: Keys | None = None,
     ) -> None:
         super().__init__(parent)
         self.log = LogState(self)
@@ -83,6 +89,7 @@ class Workbench(QObject):
             lambda: self.preferences.value.recent, lambda: self.preferences.models_folder, self
         )
         self.downloads = Downloads(lambda: self.preferences.models_folder, self)
+        self.servers = ServersState(self.client, self.preferences, keys or Keys(), self)
         self.file = ModelState(self.client, self)
         self.selection = Selection(self)
         self.trial = TrialState(self.client, self.session, self.chat, self)
@@ -124,10 +131,24 @@ class Workbench(QObject):
         return EngineOptions(**kept)
 
     def open_model(self, path: str | Path, options: EngineOptions | None = None) -> None:
-        """Load a model, with what was chosen for it before or with `options`, which it keeps."""
+        """Load a model, with what was chosen for it before or with `options`, which it keeps; or
+        chat with a model of a server, whose address stands for a path.
+        """
+        address = address_of(path)
+        if address is not None:
+            self._open_server(path, address)
+            return
         if options is not None:
             self._keep_options(path, options)
         self.session.open(path, options or self.options_for(path))
+
+    def _open_server(self, path: str | Path, address: ServerAddress) -> None:
+        connection = self.servers.of(path)
+        if connection is not None:
+            self.session.open_server(connection, address.model)
+        else:
+            text = f"there is no server {address.connection} any more; add it again"
+            self.session.refused.emit(Problem("ServerFailed", text, "open"))
 
     def reopen_chat(self) -> None:
         """Show the chat that was open when the program ended, if there still is one."""

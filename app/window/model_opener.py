@@ -28,8 +28,12 @@ class ModelOpener(QObject):
         value = self._bench.preferences.value
         if model is not None:
             self._bench.open_model(model)
-        elif value.open_last_model and value.last_model and isfile(value.last_model):
+        elif value.open_last_model and value.last_model and self._is_there(value.last_model):
             self._bench.open_model(value.last_model)
+
+    def _is_there(self, path: str) -> bool:
+        """A file, or a model of a server that is still among the connections."""
+        return isfile(path) or self._bench.servers.of(path) is not None
 
     def choose_file(self) -> None:
         """Let the person choose a file, and open it."""

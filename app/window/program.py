@@ -10,6 +10,9 @@ from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QApplication
 
 from app.local_engine import LocalEngine
+from app.remote.engine import RemoteEngine
+from app.remote.engines import Engines
+from app.remote.keys import Keys
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
 from app.widgets.guard import install_hooks
@@ -25,8 +28,9 @@ def shown_window(app: QApplication, model: Path | None = None) -> Iterator[MainW
     crash Qt. What is there once the window stands is left out of the search for garbage, which
     else stops the window for a tenth of a second, now and then.
     """
-    engine = LocalEngine()
-    bench, theme = Workbench(engine), Theme(app)
+    keys = Keys()
+    engine = Engines(LocalEngine(), RemoteEngine(keys))
+    bench, theme = Workbench(engine, keys=keys), Theme(app)
     window = MainWindow(bench, theme)
     window.show()
     window.start(model)

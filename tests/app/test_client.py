@@ -21,6 +21,7 @@ from engine.protocol import (
     Generate,
     HeldMemory,
     ListDevices,
+    Load,
     Loaded,
     Piece,
     PlannedMemory,
@@ -100,7 +101,7 @@ def test_nothing_runs_before_it_is_needed(engine: LocalEngine, client: EngineCli
 def test_a_file_that_is_not_there(
     engine: LocalEngine, client: EngineClient, heard: Heard, qtbot: QtBot, tmp_path: Path
 ) -> None:
-    number = client.load(tmp_path / "no.gguf", OPTIONS)
+    number = client.open(Load(0, str(tmp_path / "no.gguf"), OPTIONS))
     refused: list[Failed] = []
     client.ask(Predict(0, str(tmp_path / "no.gguf"), OPTIONS), fail=refused.append)
     client.generate(LONG)
@@ -115,7 +116,7 @@ def test_a_file_that_is_not_there(
 def test_load_and_answer(
     client: EngineClient, heard: Heard, qtbot: QtBot, smollm2_path: Path
 ) -> None:
-    loading = client.load(smollm2_path, OPTIONS)
+    loading = client.open(Load(0, str(smollm2_path), OPTIONS))
     wait(qtbot, lambda: heard.of("loaded"))
     assert heard.of("loaded")[0].id == loading
     assert heard.of("plannedmemory")
@@ -138,7 +139,7 @@ def test_load_and_answer(
 
     other = client.generate(LONG)
     wait(qtbot, lambda: heard.pieces(other))
-    client.load(smollm2_path, EngineOptions(ctx=256))  # in mid-answer
+    client.open(Load(0, str(smollm2_path), EngineOptions(ctx=256)))  # in mid-answer
     wait(qtbot, lambda: len(heard.of("loaded")) == 2)
     assert [(f.id, f.reason) for f in heard.of("finished")[1:]] == [(other, "cancelled")]
     assert heard.of("loaded")[1].n_ctx == 256
@@ -169,7 +170,7 @@ def test_only_the_latest_prediction_is_told(
 def test_death_is_told_once_and_a_restart_answers(
     engine: LocalEngine, client: EngineClient, heard: Heard, qtbot: QtBot, smollm2_path: Path
 ) -> None:
-    client.load(smollm2_path, OPTIONS)
+    client.open(Load(0, str(smollm2_path), OPTIONS))
     wait(qtbot, lambda: heard.of("loaded"))
     number = client.generate(LONG)
     wait(qtbot, lambda: heard.pieces(number))
@@ -185,7 +186,7 @@ def test_death_is_told_once_and_a_restart_answers(
     assert heard.of("finished") == []
     client.restart()
     assert engine.alive
-    again = client.load(smollm2_path, OPTIONS)
+    again = client.open(Load(0, str(smollm2_path), OPTIONS))
     wait(qtbot, lambda: len(heard.of("loaded")) == 2)
     assert (heard.of("loaded")[1].id, heard.of("restarted")) == (again, [None])
     assert again > number
@@ -213,7 +214,7 @@ def test_closed_at_any_moment(
 ) -> None:
     """The process hears it: nobody has to wait until it is ended by force."""
     monkeypatch.setattr("engine.worker.handle.GRACE", 1e6)
-    client.load(smollm2_path, OPTIONS)
+    client.open(Load(0, str(smollm2_path), OPTIONS))
     if moment != "starting":
         wait(qtbot, lambda: heard.of("progress" if moment == "loading" else "loaded"))
     if moment == "answering":
@@ -225,7 +226,7 @@ def test_closed_at_any_moment(
     engine.close()
     assert not process.is_running()
     assert heard.of("died") == []
-    assert client.load(smollm2_path, OPTIONS) == 0  # nothing happens any more
+    assert client.open(Load(0, str(smollm2_path), OPTIONS)) == 0  # nothing happens any more
     assert not engine.alive
 
 
@@ -234,7 +235,7 @@ def test_a_slot_may_close_the_client(
 ) -> None:
     client.failed.connect(lambda _: client.close())
     for _ in range(5):
-        client.load(tmp_path / "no.gguf", OPTIONS)
+        client.open(Load(0, str(tmp_path / "no.gguf"), OPTIONS))
     wait(qtbot, lambda: heard.of("failed"))
     qtbot.wait(50)
     assert len(heard.of("failed")) == 1

@@ -210,7 +210,7 @@ class GraphState(QObject):
         """Ask anew where another model, or the same with other options, is open or chosen."""
         session = self._session
         of = None
-        if session.path is not None:
+        if session.path is not None and session.connection is None:
             of = str(session.path), session.options, session.model is not None
         if not self._is_shown or of == self._of:
             return

@@ -299,7 +299,7 @@ class LayersState(QObject):
     def _own_file(self) -> PlacedFile | None:
         """What the session has open, or opens."""
         session = self._session
-        if session.path is None:
+        if session.path is None or session.connection is not None:
             return None
         return PlacedFile(session.path, session.options, session.model is not None)
 

@@ -8,6 +8,7 @@ from typing import Literal
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient, Latest
+from app.remote.connection import address_of
 from engine.protocol import (
     ArrayValues,
     Failed,
@@ -70,7 +71,11 @@ class ModelState(QObject):
         self.array, self.array_key = (), ""
         self.tokens, self.tokens_problem = (), ""
         self.other, self.differences, self.difference_problem = None, [], ""
-        self.looking = path is not None and self._client.abilities.file
+        address = address_of(path) if path is not None else None
+        if address is not None:
+            where = address.connection
+            self.problem = f"The model is on the server {where}: its file cannot be read from here."
+        self.looking = path is not None and address is None and self._client.abilities.file
         if self.looking:
             self._content.ask(ReadFile(0, str(path)), self._read, self._read_failed)
         self.changed.emit()

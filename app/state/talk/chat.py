@@ -368,7 +368,9 @@ class ChatState(QObject):
         self.stored.emit()
 
     def _same_model(self, message: Message) -> bool:
-        return message.model == self._session.model_name
+        """Whether its tokens' ids are those of the open model."""
+        by_ids = self._session.client.abilities.ids
+        return by_ids and message.model == self._session.model_name
 
     def _take_usual(self) -> None:
         """A chat that has not begun takes the model's system prompt and sampling."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
+from app.state.wanted import title_of
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
 from app.views.models.difference import DifferencePage
@@ -80,7 +81,7 @@ class ModelView(QWidget):
         state, content = self._state, self._state.content
         set_tone(self._says, "bad" if state.problem else "quiet")
         if content is None:
-            self._title.setText(state.path.name if state.path is not None else "No model")
+            self._title.setText(title_of(state.path) or "No model")
             empty = "A model's metadata, tensors and tokens show here when it opens."
             self._says.setText(state.problem or ("Reading the file …" if state.looking else empty))
         else:

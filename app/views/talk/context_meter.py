@@ -57,7 +57,7 @@ class ContextMeter(QWidget):
     def refresh(self) -> None:
         """Show the context of the open chat as it is now."""
         model, chat = self.bench.session.model, self.bench.chat
-        if model is None:
+        if model is None or not model.n_ctx:  # a server may not tell how much it takes
             self.hide()
             self.hide_card()
             return

@@ -55,8 +55,9 @@ class EmptyTalk(QWidget):
             self._facts.setText("")
             return
         self._name.setText(f"Ask {self._bench.session.model_title}")
-        device = model.device_name or model.device
-        facts = f"{model.architecture}  ·  {device}  ·  {grouped(model.n_ctx)} tokens of context"
+        context = f"{grouped(model.n_ctx)} tokens of context" if model.n_ctx else ""
+        parts = (model.architecture, model.device_name or model.device, context)
+        facts = "  ·  ".join(part for part in parts if part)
         if model.chat == "none":
             facts += "\nThis is a base model: it continues text."
         self._facts.setText(facts)

@@ -57,6 +57,8 @@ def said_of_all(changes: Sequence[Change]) -> str:
 
 def stage_title(stage: StageProgress | None) -> str:
     """What is being done; without a stage, or once the prompt is read, the first token is due."""
+    if stage is not None and stage.note:
+        return stage.note
     if stage is None or (stage.name == "prefill" and stage.done >= stage.total):
         return WAITING
     return STAGES[stage.name]
@@ -105,7 +107,7 @@ def details(message: Message) -> str:
         lines.append(f"{grouped(stats.n_truncated)} tokens of the prompt were left out")
     if stats.n_shifts:
         lines.append(f"The oldest part of the context was dropped {stats.n_shifts} times")
-    return "\n".join(lines)
+    return "\n".join([*lines, *([] if stats.pictures else stats.notes)])
 
 
 def _pictures(stats: Stats) -> list[str]:

@@ -39,7 +39,7 @@ class DeviceLine(QWidget):
     def devices(self) -> list[str]:
         """Those that the open model is on."""
         model = self._bench.session.model
-        if model is None:
+        if model is None or self._bench.session.connection is not None:
             return []
         holding = [
             cell.device

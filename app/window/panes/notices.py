@@ -10,9 +10,9 @@ from PySide6.QtCore import QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app import names
 from app.state.problem import Problem
 from app.state.talk.chats import ChatRow
+from app.state.wanted import title_of
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID, PADDING
 from app.views.talk.statistics import stage_percent
@@ -75,7 +75,7 @@ class Notices(QWidget):
             words_less, less = NEXT_STEPS["restart_less"]
             instead = (words_less, lambda: self._act(place, less))
         elif place == "session" and self._bench.session.previous is not None:
-            name = names.title(self._bench.session.previous.path.name)
+            name = title_of(self._bench.session.previous.path)
             instead = (f"Back to {name}", self._bench.session.open_previous)
         first, _, rest = problem.text.partition(" ")  # a device keeps its name: pocl:0
         text = problem.text if ":" in first else f"{first[:1].upper()}{first[1:]} {rest}".rstrip()

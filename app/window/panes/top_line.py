@@ -66,7 +66,9 @@ class TopLine(QWidget):
             name, says = "Choose a model", "Choose a model"
         else:
             name = session.model_title
-            says = f"Model: {name}. Choose another"
+            at = session.connection
+            where = f", a server at {at.host}" if at is not None else ""
+            says = f"Model: {name}{where}. Choose another"
         if session.status == "loading":
             name = f"{name} …"
         self.model.say(name, says)

@@ -22,7 +22,7 @@ from app.state.talk.disk.store import ChatRow, ChatStore
 from app.state.workbench import Workbench
 from app.work import close_jobs
 from engine.errors import WorkerDied
-from engine.protocol import Failed, HeldMemory, MemoryRow, PlannedMemory, Unloaded
+from engine.protocol import Failed, HeldMemory, Load, MemoryRow, PlannedMemory, Unloaded
 from engine.settings import EngineOptions
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.state.conftest import Until
@@ -235,7 +235,7 @@ def test_memory_keeps_its_last_picture_when_the_engine_dies(qapp: object) -> Non
     client = EngineClient(engine)
     engine.deliver = client.drain
     state = MemoryState(client)
-    loading = client.load("a.gguf", EngineOptions())
+    loading = client.open(Load(0, "a.gguf", EngineOptions()))
     engine.say(PlannedMemory(0, [MemoryRow("a", "weights", 0, 5, "planned")], [], 1))
     engine.say(HeldMemory(0, [MemoryRow("a", "weights", 0, 5, "allocated")], [], 1))
     picture = list(state.cells)

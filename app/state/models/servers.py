@@ -1,0 +1,150 @@
+"""The servers that a person has connected: what each is, what it has, what went wrong with it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app.client import EngineClient
+from app.remote.connection import Connection, ServerAddress, address_of
+from app.remote.keys import Keys
+from app.remote.messages import KINDS, ProbeServer, ServerProbed
+from app.state.preferences import PreferencesState
+from app.work import Work
+from engine.protocol import Failed
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """A connection and what is known of it in this run. `note` is about its key."""
+
+    connection: Connection
+    asking: bool = False
+    told: ServerProbed | None = None
+    problem: str = ""
+    note: str = ""
+
+    @property
+    def models(self) -> list[str]:
+        """What can be chatted with."""
+        return [model.id for model in self.told.models if model.writes] if self.told else []
+
+    @property
+    def kind(self) -> str:
+        """What it is called, with its version; empty until it has answered."""
+        return f"{KINDS[self.told.kind]} {self.told.version}".strip() if self.told else ""
+
+
+class ServersState(QObject):
+    """Connections are preferences, their keys are in the keyring. A server is asked what it is when
+    it is added or changed, and when the person asks; never by itself.
+    """
+
+    changed = Signal()
+
+    def __init__(
+        self,
+        client: EngineClient,
+        preferences: PreferencesState,
+        keys: Keys,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._client, self._preferences, self._keys = client, preferences, keys
+        self._states: dict[str, ServerState] = {}
+        preferences.changed.connect(self._preference_changed)
+
+    @property
+    def all(self) -> Sequence[ServerState]:
+        """Every server, in the order they were added."""
+        connections = self._preferences.value.connections
+        return [self._states.get(c.name, ServerState(c)) for c in connections]
+
+    def named(self, name: str) -> ServerState | None:
+        """The server of a name."""
+        return next((server for server in self.all if server.connection.name == name), None)
+
+    def of(self, path: str | Path) -> Connection | None:
+        """The connection that a model's path is of; None of a file, and of one that is gone."""
+        address = address_of(path)
+        server = self.named(address.connection) if address is not None else None
+        return server.connection if server is not None else None
+
+    def save(self, connection: Connection, key: str | None, instead: str = "") -> None:
+        """Add a server, or change the one called `instead`, and ask it what it is. `key` None
+        leaves the one that is kept. Raises BadSetting.
+        """
+        connection.check()
+        others = list(self._preferences.value.connections)
+        places = [n for n, c in enumerate(others) if c.name in (connection.name, instead)]
+        kept = [c for c in others if c.name not in (connection.name, instead)]
+        kept.insert(places[0] if places else len(kept), connection)
+        self._states[connection.name] = ServerState(connection, asking=True)
+        self._preferences.update(connections=kept)
+        self.changed.emit()
+        if key is None:
+            self.ask(connection.name)
+        else:
+            keep = Work(self._keys.keep, connection, key) if key else Work(self._forget, connection)
+            keep.then(partial(self._key_kept, connection)).start(self)
+
+    def remove(self, name: str) -> None:
+        """Forget a server and its key."""
+        server = self.named(name)
+        if server is not None:
+            left = [c for c in self._preferences.value.connections if c.name != name]
+            self._states.pop(name, None)
+            self._preferences.update(connections=left)
+            Work(self._keys.forget, server.connection).start(self)
+            self.changed.emit()
+
+    def ask(self, name: str) -> None:
+        """Ask a server what it is and what models it has; three seconds at most."""
+        server = self.named(name)
+        if server is not None:
+            connection = server.connection
+            self._put(replace(server, asking=True, problem=""))
+            self._client.ask(
+                ProbeServer(0, connection),
+                partial(self._told, connection),
+                partial(self._failed, connection),
+            )
+
+    def path(self, name: str, model: str) -> Path:
+        """What stands for a model of a server where a file's path would."""
+        return ServerAddress(name, model).path
+
+    def _forget(self, connection: Connection) -> str:
+        self._keys.forget(connection)
+        return ""
+
+    def _key_kept(self, connection: Connection, note: str) -> None:
+        server = self._same(connection)
+        if server is not None:
+            self._put(replace(server, note=note))
+            self.ask(connection.name)
+
+    def _told(self, connection: Connection, told: ServerProbed) -> None:
+        server = self._same(connection)
+        if server is not None:
+            self._put(replace(server, asking=False, told=told, problem=""))
+
+    def _failed(self, connection: Connection, failed: Failed) -> None:
+        server = self._same(connection)
+        if server is not None:
+            self._put(replace(server, asking=False, told=None, problem=failed.message))
+
+    def _same(self, connection: Connection) -> ServerState | None:
+        """What is known of a server, unless it was changed or removed meanwhile."""
+        server = self.named(connection.name)
+        return server if server is not None and server.connection == connection else None
+
+    def _put(self, server: ServerState) -> None:
+        self._states[server.connection.name] = server
+        self.changed.emit()
+
+    def _preference_changed(self, field: str) -> None:
+        if field == "connections":
+            self.changed.emit()

@@ -1,0 +1,63 @@
+"""What is to be opened: a model's file, or a model of a server; and whether it can be."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from PySide6.QtCore import QObject
+
+from app import names
+from app.client import EngineClient, Latest
+from app.headers import check_model
+from app.remote.connection import Connection, address_of
+from app.remote.messages import OpenServer, ProbeServer
+from app.work import Work
+from engine.protocol import Load, Loaded, Request
+from engine.settings import EngineOptions
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A model's file and how it is opened, or the model of a server and how that is reached."""
+
+    path: Path
+    options: EngineOptions = EngineOptions()
+    connection: Connection | None = None
+
+    @property
+    def request(self) -> Request[Loaded]:
+        """What opens it."""
+        address = address_of(self.path)
+        if self.connection is not None and address is not None:
+            return OpenServer(0, self.connection, address.model, str(self.path))
+        return Load(0, str(self.path), self.options)
+
+    def check(
+        self,
+        client: EngineClient,
+        parent: QObject,
+        good: Callable[["Wanted"], None],
+        bad: Callable[[str], None],
+    ) -> Callable[[], object]:
+        """Whether the file's header holds, or the server answers; returns what ends that."""
+        if self.connection is None:
+            work = Work(check_model, self.path).then(lambda _: good(self))
+            return work.fail(bad).start(parent).cancel
+        asked = Latest(client)
+        probe = ProbeServer(0, self.connection)
+        asked.ask(probe, lambda _: good(self), lambda failed: bad(failed.message))
+        return asked.forget
+
+
+def name_of(path: Path | None) -> str:
+    """A model by its file's name without the ending, or by its name and its server's."""
+    if path is None:
+        return ""
+    address = address_of(path)
+    return address.title if address is not None else names.stem(path.name)
+
+
+def title_of(path: Path | None) -> str:
+    """As people read it."""
+    is_file = path is not None and address_of(path) is None
+    return names.title(path.name) if is_file and path is not None else name_of(path)
