@@ -67,6 +67,7 @@ ORDER = [
         "app.state.log",
         "app.state.presets",
         "app.state.problem",
+        "app.state.report",
         "app.state.selection",
         "app.state.wanted",
     ),
@@ -83,7 +84,10 @@ ORDER = [
     ("app.state.token", "app.state.trial"),
     ("app.state.tensors",),
     ("app.state.workbench",),
-    ("app.views.graph", "app.views.log", "app.views.preferences", "app.views.selection"),
+    (
+        *("app.views.graph", "app.views.log", "app.views.preferences"),
+        *("app.views.report", "app.views.selection"),
+    ),
     ("app.views.talk",),
     ("app.views.token",),
     (

@@ -21,6 +21,7 @@ from app.state.models.servers import ServersState
 from app.state.preferences import PreferencesState
 from app.state.problem import Problem
 from app.state.profile.profile import ProfileState
+from app.state.report import ReportState
 from app.state.selection import BadLink, Selection, selected_of
 from app.state.session import Session
 from app.state.talk.chat import ChatState
@@ -88,6 +89,7 @@ class Workbench(QObject):
         self.library = LibraryState(
             lambda: self.preferences.value.recent, lambda: self.preferences.models_folder, self
         )
+        self.report = ReportState(self)
         self.downloads = Downloads(lambda: self.preferences.models_folder, self)
         self.servers = ServersState(self.client, self.preferences, keys or Keys(), self)
         self.file = ModelState(self.client, self)

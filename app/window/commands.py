@@ -101,6 +101,13 @@ COMMANDS: tuple[Command[Desk], ...] = (
         enabled=lambda w: w.bench.session.status == "loading",
     ),
     Command(
+        id="device.report",
+        title="Report on the devices…",
+        run=lambda w: w.sheets.show_report(),
+        menu="Model",
+        icon="device",
+    ),
+    Command(
         id="engine.restart",
         title="Restart the engine",
         run=lambda w: w.bench.session.restart(),

@@ -13,6 +13,7 @@ from app.views.models.chooser import Chooser
 from app.views.models.model import ModelView
 from app.views.models.terms import TermsView
 from app.views.preferences import PreferencesView
+from app.views.report import ReportView
 from app.views.talk.pictures.viewer import PictureViewer
 from app.views.talk.prompt import PromptView
 from app.views.trial.trial import TrialView
@@ -34,6 +35,7 @@ class Sheets(QObject):
         self.chooser = Chooser(bench)
         self.terms = TermsView(bench.downloads)
         self.preferences = PreferencesView(bench.preferences)
+        self.report = ReportView(bench)
         self.palette = Palette(commands)
         self.prompt = PromptView(bench)
         self.file = ModelView(bench)
@@ -51,11 +53,14 @@ class Sheets(QObject):
         self._chooser = Sheet(parent, self.chooser, 960, 640)
         self._terms = Sheet(parent, self.terms, 480)
         self._preferences = Sheet(parent, self.preferences, 560)
+        self._report = Sheet(parent, self.report, 640, 560)
+        self.report.done.connect(self._report.dismiss)
         self._palette = Sheet(parent, self.palette, 560, 440)
         self.chooser.done.connect(self._chooser.dismiss)
         self.terms.done.connect(self._terms.dismiss)
         self.preferences.done.connect(self._preferences.dismiss)
         self.palette.done.connect(self._palette.dismiss)
+        self.chooser.options.report_wanted.connect(self.show_report)
         self.chooser.wants_file.connect(lambda: commands.run("model.open_file"))
         bench.downloads.terms_needed.connect(self._ask_terms)
 
@@ -69,6 +74,7 @@ class Sheets(QObject):
             self._prompt,
             self._trial,
             self._preferences,
+            self._report,
             self._chooser,
             self._file,
         )
@@ -94,6 +100,11 @@ class Sheets(QObject):
     def show_preferences(self) -> None:
         self.preferences.refresh()
         self._preferences.open()
+
+    def show_report(self) -> None:
+        """The form for a report on the devices, or how far one is."""
+        self.report.refresh()
+        self._report.open()
 
     def show_palette(self) -> None:
         self.palette.refresh()

@@ -38,6 +38,7 @@ class OptionsView(QWidget):
     """
 
     loading = Signal()
+    report_wanted = Signal()  # on the devices
     placing = Signal()  # its layers are placed on their page
 
     def __init__(self, bench: Workbench) -> None:
@@ -50,6 +51,7 @@ class OptionsView(QWidget):
         self._says = label(tone="quiet", wrap=True)
         self.devices = DevicesChoice()
         self.devices.changed.connect(self._changed)
+        self.report = Button("Report on the devices…", self.report_wanted.emit, "link")
         self.place_layers = Button("Place the layers by hand…", self._place, "link")
         self.context = _combo("Tokens of context", self._changed)
         self.cache = _combo("Type of the KV cache", self._changed)
@@ -62,6 +64,7 @@ class OptionsView(QWidget):
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         for text, box in (
             ("Devices", self.devices),
+            ("", self.report),
             ("Layers", self.place_layers),
             ("Context", self.context),
             ("KV cache", self.cache),

@@ -25,7 +25,13 @@ from tests.app.helpers import inside, numbers
 from tests.app.helpers.records import MIB, events, memory, refused, step_times
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.helpers.seeing import bring, landscape, load_seeing, price, show, tiled, until, whole
-from tests.app.window.scenes import compare_scenes, graph_scenes, layer_scenes, trial_scenes
+from tests.app.window.scenes import (
+    compare_scenes,
+    graph_scenes,
+    layer_scenes,
+    report_scenes,
+    trial_scenes,
+)
 
 Plan = Callable[[int, int], PicturePlan]
 SIZES = ((1600, 1000), (1100, 700))
@@ -320,7 +326,7 @@ SCENES = (
     *numbers.SCENES,
     attached, broken_picture, looking, pictured, edited, blind, viewer, seen, seen_whole,
     word, word_of_many_layers, words_as_tables, no_word,
-    *graph_scenes.SCENES, *trial_scenes.SCENES, *compare_scenes.SCENES,
+    *graph_scenes.SCENES, *trial_scenes.SCENES, *compare_scenes.SCENES, *report_scenes.SCENES,
 )  # fmt: skip
 
 

@@ -1,0 +1,142 @@
+"""A report on this machine's devices: what it is to hold, how far it is, where it is saved."""
+
+from datetime import datetime
+from pathlib import Path
+
+from PySide6.QtCore import QUrl, Signal
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QFileDialog,
+    QHBoxLayout,
+    QProgressBar,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.report.contents import ReportWanted
+from app.report.document import summary
+from app.state.workbench import Workbench
+from app.theme.tokens import GRID, PADDING
+from app.widgets.basics import Button, IconButton, label, scrolled, set_tone
+from engine.protocol import Devices, ListDevices
+
+ABOUT = (
+    "Tries every OpenCL driver, checks what the devices compute and measures how fast they are with"
+    " three models of random weights, in one file to attach to an issue. Folders and names of users"
+    " are left out of it. It takes some minutes; measure while nothing else runs."
+)
+STEPS = 1000  # of the bar
+
+
+class ReportView(QWidget):
+    """Shows `bench.report`."""
+
+    done = Signal()
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self.setAccessibleName("Report on the devices")
+        self._bench, self._state = bench, bench.report
+        self.device = QComboBox()
+        self.device.setAccessibleName("Device to report on")
+        self.device.setMinimumContentsLength(12)
+        self.device.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
+        self.full = QCheckBox("The whole self test: some minutes more")
+        self.tune = QCheckBox("Tune the kernels first, and keep the result")
+        for box in (self.full, self.tune):
+            box.setAccessibleName(box.text())
+        self.start = Button("Start", self._start, "primary")
+        self.cancel = Button("Cancel", self._state.cancel)
+        self.save = Button("Save…", self._save)
+        self.open = Button("Open the file", self._open)
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setRange(0, STEPS)
+        self.bar.setAccessibleName("Progress of the report")
+        self._doing = label(tone="quiet", wrap=True)
+        self._found = label(wrap=True)
+        self._says = label(wrap=True)
+        self._lay_out()
+        self.setFocusProxy(self.start)
+        bench.client.on(Devices, self._show_devices)
+        self._state.changed.connect(self.show_state)
+        self._show_devices(Devices(0, []))
+        self.show_state()
+
+    def refresh(self) -> None:
+        """Ask which devices there are now."""
+        self._bench.client.ask(ListDevices(0))
+
+    def show_state(self) -> None:
+        """What there is by now."""
+        state, report = self._state, self._state.report
+        for chosen in (self.device, self.full, self.tune):
+            chosen.setEnabled(not state.is_busy)
+        for shown in (self.bar, self.cancel, self._doing):
+            shown.setVisible(state.is_busy)
+        self.start.setVisible(not state.is_busy)
+        self.start.set_text("Start again" if report is not None else "Start")
+        self.save.setVisible(report is not None)
+        self.open.setVisible(state.saved is not None)
+        self.bar.setValue(round(STEPS * state.done))
+        self._doing.setText(state.doing)
+        self._found.setText("\n".join(summary(report)) if report is not None else "")
+        self._found.setVisible(report is not None)
+        saved = f"Saved as {state.saved.name}." if state.saved is not None else ""
+        self._says.setText(state.problem or saved)
+        self._says.setVisible(bool(self._says.text()))
+        set_tone(self._says, "bad" if state.problem else "good")
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.addWidget(label("Report on the devices", size="strong"), 1)
+        head.addWidget(IconButton("close", "Close the report", self.done.emit, 16))
+        inside = QWidget()
+        texts = QVBoxLayout(inside)
+        texts.setContentsMargins(0, 0, 0, 0)
+        texts.setSpacing(GRID)
+        texts.addWidget(label(ABOUT, "quiet", wrap=True))
+        for chosen in (self.device, self.full, self.tune):
+            texts.addWidget(chosen)
+        for said in (self._doing, self.bar, self._found, self._says):
+            texts.addWidget(said)
+        texts.addStretch(1)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(GRID)
+        buttons.addStretch(1)
+        for button in (self.cancel, self.open, self.start, self.save):
+            buttons.addWidget(button)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        column.setSpacing(GRID)
+        column.addLayout(head)
+        column.addWidget(scrolled(inside), 1)
+        column.addLayout(buttons)
+
+    def _show_devices(self, devices: Devices) -> None:
+        chosen = self.device.currentData()
+        self.device.clear()
+        self.device.addItem("The best device of each processor", "")
+        for row in devices.devices:
+            self.device.addItem(f"{row.id}   {row.name}", row.id)
+        self.device.setCurrentIndex(max(self.device.findData(chosen), 0))
+
+    def _start(self) -> None:
+        device = self.device.currentData()
+        names = (device,) if device else ()
+        self._state.start(ReportWanted(names, self.full.isChecked(), self.tune.isChecked()))
+        self.cancel.setFocus()
+
+    def _save(self) -> None:
+        name = f"cutaway-report-{datetime.now():%Y%m%d-%H%M%S}.md"
+        path, _ = QFileDialog.getSaveFileName(self, "Save the report", name, "Markdown (*.md)")
+        if path:
+            self._state.save(Path(path).with_suffix(".md"))
+
+    def _open(self) -> None:
+        if self._state.saved is not None:
+            QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._state.saved)))
