@@ -5,7 +5,7 @@ decided by the scheduler and told to it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from time import time_ns
@@ -137,6 +137,15 @@ class MemoryPool:
     def _tell(self, kind: str, device: str, owner: Owner, size: int) -> None:
         of = (owner.component, owner.layer, owner.name)
         self.tell(MemoryEvent(time_ns(), kind, self.name, device, *of, size, self.used))
+
+
+class Upload(NamedTuple):
+    """A weight to be filled: where, and its GGUF blocks [rows, row bytes]."""
+
+    to: "Location"
+    fmt: Format
+    shape: Shape
+    blocks: Bytes
 
 
 class Event(ABC):
@@ -314,8 +323,12 @@ class Backend(ABC):
         """Bytes a tensor takes in that layout, padding included, a multiple of the alignment."""
 
     @abstractmethod
-    def allocate(self, buffer_type: BufferType, size: int, owner: Owner) -> Buffer:
-        """New memory; raises `NoMem` by the pool's limit or the driver's word."""
+    def allocate(
+        self, buffer_type: BufferType, size: int, owner: Owner, zeros: bool = True
+    ) -> Buffer:
+        """New memory; raises `NoMem` by the pool's limit or the driver's word. Without `zeros` it
+        holds anything, and may not be touched yet: who asks for that fills it at once.
+        """
 
     def map(self, data: Bytes) -> Location:
         """Use mapped file bytes in place, nothing allocated; only where `is_host`."""
@@ -334,8 +347,11 @@ class Backend(ABC):
         return False
 
     @abstractmethod
-    def upload(self, to: Location, fmt: Format, shape: Shape, blocks: Bytes) -> None:
-        """Write GGUF blocks [rows, row_bytes], converting to the buffer type's layout."""
+    def upload(self, weights: Iterable[Upload]) -> Generator[int, None, None]:
+        """Fill weights, converting to their buffers' layouts. Yields, in order, how many bytes of
+        blocks went through; nobody reads those any more. A pass that is closed early leaves
+        nothing under way. Raises `NoMem`, `DeviceError`, `KernelBuildFailed`.
+        """
 
     @abstractmethod
     def supports(self, node: Tensor, type_of: TypeOf) -> bool:

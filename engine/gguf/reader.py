@@ -71,14 +71,24 @@ class GGUFFile:
         """
         if not hasattr(mmap, "MADV_DONTNEED"):
             return
-        spans = [(view, 0, len(view)) for view in self._maps]
-        if names is not None:
-            found = [self._info(name) for name in names]
-            spans = [(self._maps[i.file], i.offset, i.offset + i.nbytes) for i in found]
-        for view, start, end in spans:
-            first = start // mmap.PAGESIZE * mmap.PAGESIZE
-            if isinstance(view.obj, mmap.mmap) and end > first:
-                view.obj.madvise(mmap.MADV_DONTNEED, first, end - first)
+        if names is None:
+            for view in self._maps:
+                _advise(view, 0, len(view), mmap.MADV_DONTNEED)
+            return
+        for name in names:
+            self.drop_read(name, 0, self._info(name).nbytes)
+
+    def drop_read(self, name: str, start: int, size: int) -> None:
+        """The same, of some bytes of a tensor."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            info = self._info(name)
+            _advise(self._maps[info.file], info.offset + start, size, mmap.MADV_DONTNEED)
+
+    def read_ahead(self, name: str, start: int, size: int) -> None:
+        """Have the system read these bytes of a tensor from the disk; waits for nothing."""
+        if hasattr(mmap, "MADV_WILLNEED"):
+            info = self._info(name)
+            _advise(self._maps[info.file], info.offset + start, size, mmap.MADV_WILLNEED)
 
     def close(self) -> None:
         """Let go of the files; they are unmapped when the last array from them is gone."""
@@ -113,3 +123,10 @@ class GGUFFile:
         swapped = swap_blocks(blocks, info.fmt)
         swapped.flags.writeable = False
         return swapped
+
+
+def _advise(view: memoryview, start: int, size: int, advice: int) -> None:
+    """Of the pages that hold these bytes of a map."""
+    first = start // mmap.PAGESIZE * mmap.PAGESIZE
+    if isinstance(view.obj, mmap.mmap) and size > 0:
+        view.obj.madvise(advice, first, start + size - first)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backends.base import Backend, Bytes, Commands, Component, Location, Owner
+from engine.backends.base import Backend, Bytes, Commands, Component, Location, Owner, Upload
 from engine.errors import DeviceError
 from engine.graph.graph import Graph
 from engine.graph.op import VIEW_OPS, Op
@@ -138,7 +138,8 @@ class GuardedStorage:
     def fill(self, backend: Backend, tensor: Tensor, data: Bytes) -> None:
         """Write a leaf's bytes, in the layout of the buffer."""
         rows = data.reshape(-1, tensor.fmt.row_bytes(tensor.shape[0]))
-        backend.upload(self.location, tensor.fmt, tensor.shape, rows)
+        for _ in backend.upload([Upload(self.location, tensor.fmt, tensor.shape, rows)]):
+            pass
         self._before = self.location.buffer.read(GUARD, self.size)
 
     def check(self, tensor: Tensor, written: bool) -> None:

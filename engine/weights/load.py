@@ -1,10 +1,11 @@
 """Weights onto their devices: few buffers, exact records, progress, cancel."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from engine.backends.base import REPACKED, Backend, Buffer, BufferType, Location, Owner
-from engine.errors import Cancelled
+from engine.backends.base import REPACKED, Backend, Buffer, BufferType, Location, Owner, Upload
 from engine.gguf import GGUFFile
 from engine.graph.graph import Graph
 from engine.graph.op import Op
@@ -12,7 +13,8 @@ from engine.graph.ops.matmul import Matmul
 from engine.graph.tensor import Role, Tensor
 from engine.units import MIB
 
-OnProgress = Callable[[int, int], None]
+READ_AHEAD, AT_ONCE = 128 << 20, 16 << 20
+"""Bytes that the system is asked to read before they are needed, and in one request."""
 
 
 @dataclass(frozen=True)
@@ -104,35 +106,65 @@ def allocate(plan: Iterable[Allocation], placed: dict[Tensor, Location]) -> None
     What was made before that is in `placed` too, for the caller to free.
     """
     for wanted in plan:
-        buffer = wanted.backend.allocate(wanted.type, wanted.size, wanted.owner)
+        filled_later = all(t.role is Role.WEIGHT for t, _ in wanted.tensors)
+        buffer = wanted.backend.allocate(wanted.type, wanted.size, wanted.owner, not filled_later)
         offset = 0
         for tensor, size in wanted.tensors:
             placed[tensor] = Location(buffer, offset)
             offset += size
 
 
-def upload(
-    file: GGUFFile,
-    sources: Mapping[Tensor, str],
-    backend_of: Callable[[Tensor], Backend],
+class Stored(NamedTuple):
+    """A weight in its file."""
+
+    file: GGUFFile
+    name: str
+
+
+def fill(
     placed: Mapping[Tensor, Location],
-    progress: OnProgress,
-    cancelled: Callable[[], bool],
-) -> None:
-    """Fill placed weights from the file. Raises `Cancelled`."""
-    total = sum(t.nbytes for t in placed if t in sources)
-    done = 0
-    progress(done, total)
-    for tensor, location in placed.items():
-        if tensor not in sources:
-            continue
-        if cancelled():
-            raise Cancelled("loading")
-        blocks = file.data(sources[tensor])
-        backend_of(tensor).upload(location, tensor.fmt, tensor.shape, blocks)
-        file.drop_pages()  # The device has them now.
-        done += tensor.nbytes
-        progress(done, total)
+    backend_of: Callable[[Tensor], Backend],
+    stored: Callable[[Tensor], Stored],
+) -> Generator[int, None, None]:
+    """Fill placed weights from their files, device by device. Yields how many of their bytes are
+    done since the last time; closed early, it leaves nothing under way.
+
+    What is next is read ahead from the disk, and what is done leaves this process's memory.
+    """
+    by_device: dict[Backend, list[Tensor]] = {}
+    for tensor in placed:
+        by_device.setdefault(backend_of(tensor), []).append(tensor)
+    for backend, tensors in by_device.items():
+        weights = {tensor: stored(tensor) for tensor in tensors}
+        uploads = (
+            Upload(placed[tensor], tensor.fmt, tensor.shape, file.data(name))
+            for tensor, (file, name) in weights.items()
+        )
+        yield from _followed(weights, backend.upload(uploads))
+
+
+def _followed(
+    weights: Mapping[Tensor, Stored], upload: Generator[int, None, None]
+) -> Generator[int, None, None]:
+    """An upload of these, in order; their files are read ahead of it, and dropped behind."""
+    ahead = (
+        (file, name, start, min(AT_ONCE, tensor.nbytes - start))
+        for tensor, (file, name) in weights.items()
+        for start in range(0, tensor.nbytes, AT_ONCE)
+    )
+    done = asked = 0
+    with closing(upload):
+        for tensor, (file, name) in weights.items():
+            start = 0
+            while start < tensor.nbytes:
+                while asked < done + READ_AHEAD and (following := next(ahead, None)):
+                    following[0].read_ahead(*following[1:])
+                    asked += following[3]
+                size = next(upload)
+                file.drop_read(name, start, size)
+                start += size
+                done += size
+                yield size
 
 
 def free(placed: Iterable[Location]) -> None:

@@ -12,10 +12,13 @@ from hashlib import sha256
 
 import pytest
 
+from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.sizes import BLOCK_WIDTH, ROW_NAMES
+from engine.backends.opencl.packing import pack
 from engine.backends.opencl.source import OPTIONS, families, source
 from engine.backends.opencl.tiles.schemes import SCHEMES
-from engine.gguf.formats import Format
+from engine.gguf.formats import I8, Format
+from engine.graph.tensor import Role, leaf
 from engine.settings import cache_folder
 from tests.kernels.blocks import QUANTIZED
 
@@ -135,3 +138,11 @@ def test_clang_takes_the_tiles_of_every_format(compiled: Compile, fmt: Format, t
     defines += ["-DROWS=1", "-DTEAM=8"]
     compiled("matmul_tiled", target, *defines, "-DPANEL=1", "-DACT=SILU")
     compiled("matmul_experts", target, *defines, "-DPANEL=4")
+
+
+@pytest.mark.parametrize("fmt", SCHEMES, ids=str)
+def test_clang_takes_the_packer_of_every_format(compiled: Compile, fmt: Format) -> None:
+    traits = DeviceTraits(False, 40, 1024, 1 << 16)
+    blocks = leaf("blocks", I8, (fmt.row_bytes(256),), Role.INPUT)
+    launch = pack(blocks, blocks, fmt, 256, traits)
+    compiled("pack", ANY, *(f"-D{name}={value}" for name, value in launch.defines.items()))

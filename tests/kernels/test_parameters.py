@@ -10,9 +10,10 @@ from engine.backends.opencl.launch import Arg, DeviceTraits, Launch
 from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
 from engine.backends.opencl.lowering.fuse import fuse
 from engine.backends.opencl.lowering.lower import lower
+from engine.backends.opencl.packing import pack
 from engine.backends.opencl.source import families
 from engine.backends.opencl.tiles.layouts import layout_for
-from engine.gguf.formats import F32, I8
+from engine.gguf.formats import F32, I8, Q6_K
 from engine.graph.graph import Graph
 from engine.graph.op import LOWERED_OPS, VIEW_OPS, Op
 from engine.graph.tensor import Role, Tensor, leaf
@@ -67,6 +68,7 @@ def all_launches(traits: DeviceTraits) -> Iterator[tuple[Op, Launch]]:
     x, y = leaf("x", I8, (1 << 20,), Role.INPUT), leaf("y", F32, (1 << 10,), Role.INPUT)
     yield Op.NONE, roof.read_all(y, x, traits)
     yield Op.NONE, roof.multiply_add(y, 8, traits)
+    yield from ((Op.NONE, pack(x, x, fmt, 256, traits)) for fmt in (F32, Q6_K))
 
 
 def test_launches_pass_what_kernels_take() -> None:

@@ -1,6 +1,6 @@
 """The host: every operation in NumPy, in plain code. The reference for all other devices."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from functools import partial
 from time import perf_counter_ns
 
@@ -20,6 +20,7 @@ from engine.backends.base import (
     Owner,
     Spans,
     TypeOf,
+    Upload,
     Where,
 )
 from engine.backends.host.buffers import HostBuffer, MappedBuffer
@@ -77,7 +78,9 @@ class HostBackend(Backend):
         size = fmt.row_bytes(shape[0]) * shape[1] * shape[2] * shape[3]
         return buffer_type.padded(size)
 
-    def allocate(self, buffer_type: BufferType, size: int, owner: Owner) -> Buffer:
+    def allocate(
+        self, buffer_type: BufferType, size: int, owner: Owner, zeros: bool = True
+    ) -> Buffer:
         self.claim(buffer_type, size, owner)
         return HostBuffer(buffer_type, size, owner, self.pool)
 
@@ -85,8 +88,10 @@ class HostBackend(Backend):
         kind = BufferType(self.name, PLAIN, ALIGNMENT, UNLIMITED, self.is_host)
         return Location(MappedBuffer(kind, data), 0)
 
-    def upload(self, to: Location, fmt: Format, shape: Shape, blocks: Bytes) -> None:
-        to.buffer.write(to.offset, blocks)
+    def upload(self, weights: Iterable[Upload]) -> Generator[int, None, None]:
+        for weight in weights:
+            weight.to.buffer.write(weight.to.offset, weight.blocks)
+            yield weight.blocks.size
 
     def supports(self, node: Tensor, type_of: TypeOf) -> bool:
         return node.op in OPERATIONS or node.op in VIEW_OPS

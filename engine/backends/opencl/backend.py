@@ -1,6 +1,6 @@
 """An OpenCL device as a backend: one context, one in-order queue, programs built when needed."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from types import MappingProxyType
@@ -9,13 +9,13 @@ from engine.backends.base import (
     PLAIN,
     Backend,
     BufferType,
-    Bytes,
     Computes,
     KernelCall,
     Location,
     Owner,
     Roof,
     TypeOf,
+    Upload,
     Where,
 )
 from engine.backends.opencl.buffers import OpenCLBuffer, driver_error
@@ -27,6 +27,7 @@ from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
 from engine.backends.opencl.lowering.fuse import fuse
 from engine.backends.opencl.lowering.in_place import IN_PLACE
 from engine.backends.opencl.lowering.lower import lower
+from engine.backends.opencl.packing import InPlace, Packer, Source, Staged
 from engine.backends.opencl.program import Programs
 from engine.backends.opencl.roof import measure
 from engine.backends.opencl.shared import PAGE, shared
@@ -74,9 +75,13 @@ class OpenCLBackend(Backend):
             size = layouts.nbytes(buffer_type.layout, fmt, shape)
         return buffer_type.padded(size)
 
-    def allocate(self, buffer_type: BufferType, size: int, owner: Owner) -> OpenCLBuffer:
+    def allocate(
+        self, buffer_type: BufferType, size: int, owner: Owner, zeros: bool = True
+    ) -> OpenCLBuffer:
         self.claim(buffer_type, size, owner)
-        return OpenCLBuffer(self.queue, self.pool, buffer_type, size, owner)
+        # Memory of its own is only there once it is used, and a fit may still look elsewhere.
+        touched = zeros or self.pool.name != SYSTEM
+        return OpenCLBuffer(self.queue, self.pool, buffer_type, size, owner, touched)
 
     def reads(self, kind: BufferType, size: int) -> bool:
         in_our_ram = kind.is_host and kind.layout == PLAIN and self._traits.is_cpu
@@ -88,10 +93,11 @@ class OpenCLBackend(Backend):
     def reaches(self, other: Backend) -> bool:
         return isinstance(other, OpenCLBackend) and other.context == self.context
 
-    def upload(self, to: Location, fmt: Format, shape: Shape, blocks: Bytes) -> None:
-        # In pieces: the whole of a large weight in a second copy would be felt.
-        for start, piece in layouts.pieces(to.buffer.type.layout, fmt, shape, blocks):
-            to.buffer.write(to.offset + start, piece)
+    def upload(self, weights: Iterable[Upload]) -> Generator[int, None, None]:
+        kind = self.buffer_type(F32, (1, 1, 1, 1))
+        in_our_ram = self.pool.name == SYSTEM
+        source: Source = (InPlace if in_our_ram else Staged)(self.queue, kind)
+        return Packer(source, self.prepare, self._traits).upload(weights)
 
     def supports(self, node: Tensor, type_of: TypeOf) -> bool:
         family = KERNEL_FAMILIES.get(node.op)

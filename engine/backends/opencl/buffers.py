@@ -1,6 +1,7 @@
 """Memory on an OpenCL device, accounted in its pool."""
 
 from collections.abc import Sequence
+from math import gcd
 from time import perf_counter_ns
 
 import numpy as np
@@ -11,6 +12,9 @@ from engine.errors import DeviceError, NoMem
 
 # One write is at most this long: drivers stage what they copy, and some copy all of it first.
 PIECE = 64 << 20
+WIDEST = 128
+"""Bytes of the largest vector, which buffers are filled with."""
+
 OUT_OF_MEMORY = frozenset(
     (
         cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE,
@@ -68,8 +72,9 @@ class OpenCLBuffer(Buffer):
         buffer_type: BufferType,
         size: int,
         owner: Owner,
+        zeros: bool = True,
     ) -> None:
-        """Allocate and touch every byte (zeros) of what was claimed from the pool.
+        """Allocate what was claimed from the pool, and with `zeros` touch every byte of it.
 
         Raises `NoMem` by the driver's word, and gives the claim back.
         """
@@ -77,9 +82,12 @@ class OpenCLBuffer(Buffer):
         self._queue, self._pool, self.owner = queue, pool, owner
         try:
             memory = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, max(size, 1))
-            # Drivers hand out memory they do not have; only using it tells.
-            cl.enqueue_fill_buffer(queue, memory, np.zeros(1, np.uint8), 0, max(size, 1))
-            queue.finish()
+            if zeros:
+                # Drivers hand out memory they do not have; only using it tells. They fill byte by
+                # byte what is given as bytes.
+                pattern = np.zeros(gcd(max(size, 1), WIDEST), np.uint8)
+                cl.enqueue_fill_buffer(queue, memory, pattern, 0, max(size, 1))
+                queue.finish()
         except cl.Error as error:
             pool.give_back(buffer_type.device, owner, size)
             raise self._failed("allocating", size, error) from None

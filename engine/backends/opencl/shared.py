@@ -4,7 +4,7 @@ from ctypes import c_uint8
 
 import numpy as np
 
-from engine.backends.base import Buffer, BufferType, Bytes, Component, Location, MemoryPool, Owner
+from engine.backends.base import BufferType, Bytes, Component, Location, MemoryPool, Owner
 from engine.backends.opencl.buffers import OpenCLBuffer
 from engine.backends.opencl.drivers.loader import cl
 from engine.errors import DeviceError
@@ -13,36 +13,55 @@ from engine.errors import DeviceError
 PAGE = 4096
 
 
-class SharedBuffer(OpenCLBuffer):
-    """Bytes of `owner`, which is kept alive; nothing is counted, and they are only read."""
+class UncountedBuffer(OpenCLBuffer):
+    """Memory of a driver that no pool counts, and that kernels only read."""
 
     def __init__(
-        self, queue: cl.CommandQueue, kind: BufferType, data: Bytes, owner: Buffer
+        self,
+        queue: cl.CommandQueue,
+        kind: BufferType,
+        size: int,
+        flags: int,
+        data: Bytes | None = None,
     ) -> None:
-        self.type, self.size = kind, data.size
+        """Raises `NoMem`, `DeviceError`."""
+        self.type, self.size = kind, size
         self._queue, self.owner = queue, Owner(Component.WEIGHTS)
         self._pool = MemoryPool("", 0)
-        self._kept = owner
-        flags = cl.mem_flags.READ_ONLY | cl.mem_flags.USE_HOST_PTR
         try:
-            self._memory = cl.Buffer(queue.context, flags, hostbuf=data)
+            flags |= cl.mem_flags.READ_ONLY
+            self._memory = cl.Buffer(queue.context, flags, 0 if data is not None else size, data)
         except cl.Error as error:
-            raise self._failed("sharing", data.size, error) from None
-
-    def write(self, offset: int, data: Bytes) -> None:
-        raise DeviceError(self.type.device, "the host's memory is not written from here")
+            raise self._failed("sharing", size, error) from None
 
     def free(self) -> None:
         self._memory = None
 
 
+class SharedBuffer(UncountedBuffer):
+    """Bytes of `owner`, which is kept alive."""
+
+    def __init__(
+        self, queue: cl.CommandQueue, kind: BufferType, data: Bytes, owner: object
+    ) -> None:
+        super().__init__(queue, kind, data.size, cl.mem_flags.USE_HOST_PTR, data)
+        self._kept = owner
+
+    def write(self, offset: int, data: Bytes) -> None:
+        raise DeviceError(self.type.device, "the host's memory is not written from here")
+
+
 def shared(queue: cl.CommandQueue, kind: BufferType, at: Location) -> Location:
     """A location in the host's memory, for a device of type `kind` whose kernels read it there."""
-    data = at.buffer.view(at.offset, at.buffer.size - at.offset)
+    return in_place(queue, kind, at.buffer.view(at.offset, at.buffer.size - at.offset), at.buffer)
+
+
+def in_place(queue: cl.CommandQueue, kind: BufferType, data: Bytes, owner: object) -> Location:
+    """The bytes of `data`, which `owner` keeps, for such a device. Raises what drivers refuse."""
     start = data.ctypes.data
     skipped = start % PAGE
     # The page that holds the first byte is mapped as a whole, and so is the last one.
     whole = (c_uint8 * (skipped + data.size)).from_address(start - skipped)
     return Location(
-        SharedBuffer(queue, kind, np.frombuffer(memoryview(whole), np.uint8), at.buffer), skipped
+        SharedBuffer(queue, kind, np.frombuffer(memoryview(whole), np.uint8), owner), skipped
     )

@@ -17,6 +17,7 @@ from engine.models.vision.build import has_tower
 from engine.protocol import Vision
 from engine.runner.pictures.doubts import doubts
 from engine.settings import EngineOptions
+from engine.weights.load import Stored
 
 NONE = "none"
 
@@ -40,6 +41,10 @@ class Opened:
             assert self.tower_file is not None
             return self.tower_file
         return self.file
+
+    def stored(self, tensor: Tensor) -> Stored:
+        """Its file, and its name there."""
+        return Stored(self.file_of(tensor), self.built.sources[tensor])
 
     def data(self, tensor: Tensor) -> Bytes:
         """The blocks of a weight, mapped."""

@@ -1,7 +1,7 @@
 """Another placement for a model that is open: what changes its place goes there, the rest stays."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import fields, replace
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from engine.runner.placing.placement import place
 from engine.runner.placing.room import StageProgress
 from engine.runner.stepper import Stepper
 from engine.settings import OPTIONS, EngineOptions
-from engine.weights.load import allocate, free
+from engine.weights.load import allocate, fill, free
 
 MAY_CHANGE = ("place", "gpu_layers", "device")
 PIECE = 16 << 20
@@ -121,7 +121,7 @@ def _fill(
     opened, placed = model.opened, model.room.placed
     sizes = {t: size for one in (*dry.weights, *dry.caches) for t, size in one.tensors}
     done, total = 0, sum(t.nbytes for t in new)
-    uploaded = []
+    uploaded: dict[Tensor, Location] = {}
 
     def step(size: int) -> None:
         nonlocal done
@@ -137,15 +137,14 @@ def _fill(
             to.buffer.start_copy(to.offset, source, sizes[tensor], source.buffer.mark()).wait()
             step(tensor.nbytes)
         elif tensor in dry.built.sources:
-            blocks = opened.data(tensor)
-            dry.backend_of(tensor).upload(to, tensor.fmt, tensor.shape, blocks)
-            opened.file_of(tensor).drop_pages()
-            uploaded.append(tensor)
-            step(tensor.nbytes)
+            uploaded[tensor] = to
         else:
             assert source is not None, tensor
             for size in _across(source, to, tensor.nbytes):
                 step(size)
+    with closing(fill(uploaded, dry.backend_of, opened.stored)) as steps:
+        for size in steps:
+            step(size)
     size = sum(t.nbytes for t in uploaded)
     return MovedBytes(len(uploaded), size, total - size)
 

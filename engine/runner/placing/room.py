@@ -1,11 +1,11 @@
 """The memory of an open model, and what fills it."""
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Self
 
 from engine.backends.base import Location
-from engine.errors import NoMem
+from engine.errors import Cancelled, NoMem
 from engine.graph.tensor import Tensor
 from engine.protocol import StageName
 from engine.runner.pictures.beside import Opened
@@ -14,7 +14,8 @@ from engine.runner.records import records
 from engine.runner.stepper import Stepper
 from engine.scheduler.plan import Planner
 from engine.settings import EngineOptions
-from engine.weights.load import allocate, free, upload
+from engine.weights.load import allocate, free
+from engine.weights.load import fill as fill_weights
 
 StageProgress = Callable[[StageName, int, int], None]
 
@@ -26,18 +27,16 @@ def fill(
     progress: StageProgress,
     cancelled: Callable[[], bool],
 ) -> None:
-    """Fill the weights of both files, with one progress."""
-    sources = opened.built.sources
-    total = sum(t.nbytes for t in placed if t in sources)
-    before = 0
-    for file in dict.fromkeys(map(opened.file_of, sources)):
-        mine = {t: name for t, name in sources.items() if opened.file_of(t) is file}
-
-        def tell(done: int, _: int, before: int = before) -> None:
-            progress("load", before + done, total)
-
-        upload(file, mine, dry.backend_of, placed, tell, cancelled)
-        before += sum(t.nbytes for t in placed if t in mine)
+    """Fill the weights of both files, with one progress. Raises `Cancelled`."""
+    weights = {t: at for t, at in placed.items() if t in opened.built.sources}
+    done, total = 0, sum(t.nbytes for t in weights)
+    progress("load", done, total)
+    with closing(fill_weights(weights, dry.backend_of, opened.stored)) as steps:
+        for size in steps:
+            done += size
+            progress("load", done, total)
+            if cancelled():
+                raise Cancelled("loading")
 
 
 class Room:

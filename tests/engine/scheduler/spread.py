@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.backends.base import Backend, Component, Location, Owner
+from engine.backends.base import Backend, Component, Location, Owner, Upload
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl.backend import open_together
 from engine.backends.opencl.drivers.device import find_devices
@@ -54,7 +54,8 @@ def spread(
         placed[tensor] = Location(backend.allocate(kind, size, owner), 0)
         if is_weight:
             blocks = file.data(built.sources[tensor])
-            backend.upload(placed[tensor], tensor.fmt, tensor.shape, blocks)
+            for _ in backend.upload([Upload(placed[tensor], tensor.fmt, tensor.shape, blocks)]):
+                pass
     planner = Planner(backends, placed, mapped=mapped, pins=pins)
     built.caches.clear()
     try:

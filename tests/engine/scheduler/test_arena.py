@@ -292,8 +292,10 @@ class KeptHost(HostBackend):
         """The memory of the latest, as long as anybody holds it."""
         return weakref.ref(self.staged[-1].view(0, 1).base)  # type: ignore[arg-type]
 
-    def allocate(self, buffer_type: BufferType, size: int, owner: Owner) -> Buffer:
-        made = super().allocate(buffer_type, size, owner)
+    def allocate(
+        self, buffer_type: BufferType, size: int, owner: Owner, zeros: bool = True
+    ) -> Buffer:
+        made = super().allocate(buffer_type, size, owner, zeros)
         if owner.component is Component.STAGING:
             self.staged.append(made)
         return made

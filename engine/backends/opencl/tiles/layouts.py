@@ -28,8 +28,7 @@ Experts [K, M, E] are E matrices, one after the other.
 """
 
 from collections.abc import Iterator
-
-import numpy as np
+from typing import NamedTuple
 
 from engine.backends.base import PLAIN, REPACKED, Bytes
 from engine.backends.opencl.launch import DeviceTraits
@@ -40,8 +39,18 @@ from engine.graph.tensor import Shape
 TILED = "tiled"
 TILES = (TILED, REPACKED)
 
-# Bytes of blocks converted at once; temporary arrays are a few times that.
-_PIECE = 4 << 20
+PIECE = 4 << 20
+"""Bytes of blocks converted at once by NumPy; temporary arrays are a few times that."""
+
+
+class Span(NamedTuple):
+    """Rows of a matrix that are packed together: the bytes they start at in the blocks and in the
+    tiles, and how many there are.
+    """
+
+    start: int
+    to: int
+    rows: int
 
 
 def layout_for(fmt: Format, shape: Shape, traits: DeviceTraits) -> str:
@@ -65,24 +74,23 @@ def matrix_bytes(fmt: Format, shape: Shape) -> int:
     return -(-shape[1] // TILE) * (shape[0] // scheme.elements) * scheme.record_bytes
 
 
-def pieces(layout: str, fmt: Format, shape: Shape, blocks: Bytes) -> Iterator[tuple[int, Bytes]]:
-    """GGUF blocks [rows, row_bytes] as the layout has them, in pieces of a few MiB.
-
-    For each piece the byte it starts at, and its bytes.
-    """
-    if layout == PLAIN:
-        yield 0, np.ascontiguousarray(blocks).reshape(-1)
-        return
-    size, start = matrix_bytes(fmt, shape), 0
-    for rows in blocks.reshape(shape[2], shape[1], -1, fmt.bytes):
-        step = max(1, _PIECE // (TILE * rows[0].nbytes)) * TILE
+def spans(fmt: Format, shape: Shape, most: int) -> Iterator[Span]:
+    """The rows of tiles [K, M, E] in order: whole tiles of at most so many bytes, at least one."""
+    row, size = fmt.row_bytes(shape[0]), matrix_bytes(fmt, shape)
+    tile = size // -(-shape[1] // TILE)
+    step = max(1, most // (TILE * row)) * TILE
+    for matrix in range(shape[2]):
         for first in range(0, shape[1], step):
-            part = rows[first : first + step]
-            yield start + first // TILE * (size // -(-shape[1] // TILE)), _tiles(fmt, part)
-        start += size
+            to = matrix * size + first // TILE * tile
+            yield Span((matrix * shape[1] + first) * row, to, min(step, shape[1] - first))
 
 
-def _tiles(fmt: Format, rows: Bytes) -> Bytes:
-    if len(rows) % TILE:
-        rows = np.concatenate([rows, np.zeros((-len(rows) % TILE, *rows.shape[1:]), np.uint8)])
-    return SCHEMES[fmt].tiles(rows)
+def pieces(fmt: Format, shape: Shape, blocks: Bytes) -> Iterator[tuple[int, Bytes]]:
+    """GGUF blocks [rows, row_bytes] as tiles, made by NumPy in pieces of a few MiB: what kernels
+    (packing.py) are held against. For each piece the byte it starts at, and its bytes.
+    """
+    row = fmt.row_bytes(shape[0])
+    rows = blocks.reshape(-1, row // fmt.bytes, fmt.bytes)
+    for span in spans(fmt, shape, PIECE):
+        first = span.start // row
+        yield span.to, SCHEMES[fmt].tiles(rows[first : first + span.rows])

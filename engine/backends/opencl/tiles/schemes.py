@@ -99,10 +99,16 @@ class Scheme:
             "BF16": self.bf16,
         }
 
+    @property
+    def packing(self) -> Defines:
+        """What the kernel that makes them is built with, besides the name of the format."""
+        names = ("BLOCKS", "HALVES", "WORDS", "HIGH", "SCALES")
+        return {name: self.defines[name] for name in names}
+
     def tiles(self, rows: Bytes) -> Bytes:
-        """Tiles of rows [TILE * n, blocks, block bytes]."""
-        halves, packed, scales = self.split(rows)
-        tiles, records = len(rows) // TILE, halves.shape[1]
+        """Tiles of rows [n, blocks, block bytes]; what the last tile lacks is zeros."""
+        halves, packed, scales = map(_whole_tiles, self.split(rows))
+        tiles, records = len(halves) // TILE, halves.shape[1]
         out = np.empty((tiles, records, self.record_bytes), np.uint8)
         head, body = out[..., : self.head_bytes], out[..., self.head_bytes :]
         body = body.reshape(tiles, records, self.blocks, self.block_bytes)
@@ -134,13 +140,27 @@ class FloatScheme:
         """What the kernels are built with."""
         return {"FLOATS": self.name}
 
+    @property
+    def packing(self) -> Defines:
+        """What the kernel that makes them is built with."""
+        return {"FLOATS": self.bytes}
+
     def tiles(self, rows: Bytes) -> Bytes:
-        """Tiles of rows [TILE * n, K, bytes]."""
+        """Tiles of rows [n, K, bytes]; what the last tile lacks is zeros."""
+        rows = _whole_tiles(rows)
         numbers = rows.reshape(len(rows), -1, BLOCK, self.bytes).view(f"u{self.bytes}")[..., 0]
         shape = (len(rows) // TILE, numbers.shape[1], self.record_bytes)
         out = np.empty(shape, np.uint8)
         _interleave(out, numbers)
         return out.reshape(-1)
+
+
+def _whole_tiles(rows: Bytes) -> Bytes:
+    """The rows, and zeros for those that the last tile lacks."""
+    missing = -len(rows) % TILE
+    return (
+        np.concatenate([rows, np.zeros((missing, *rows.shape[1:]), np.uint8)]) if missing else rows
+    )
 
 
 def _as(kind: type[np.unsignedinteger], numbers: Bytes) -> NDArray[np.unsignedinteger]:

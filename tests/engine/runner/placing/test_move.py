@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ import pytest
 from gguf import GGMLQuantizationType as Kind
 from numpy.typing import NDArray
 
+from engine.backends.base import Upload
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.buffers import OpenCLBuffer
 from engine.errors import BadSetting, Cancelled, DeviceError, NeedsReload, NoMem
@@ -98,12 +99,16 @@ def nmse(x: NDArray[np.float32], reference: NDArray[np.float32]) -> float:
 
 
 def uploads(patch: pytest.MonkeyPatch, before: Callable[[str], None]) -> None:
-    """Hear of each upload before it happens."""
+    """Hear of each weight before it is uploaded."""
     real = OpenCLBackend.upload
 
-    def upload(self: OpenCLBackend, *args: object) -> None:
-        before(self.name)
-        real(self, *args)  # type: ignore[arg-type]
+    def upload(self: OpenCLBackend, weights: Iterable[Upload]) -> Generator[int, None, None]:
+        def heard() -> Iterator[Upload]:
+            for weight in weights:
+                before(self.name)
+                yield weight
+
+        return real(self, heard())
 
     patch.setattr(OpenCLBackend, "upload", upload)
 
