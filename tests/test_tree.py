@@ -25,6 +25,7 @@ ORDER = [
     ("engine.gguf",),
     ("engine.answers", "engine.tokenizer"),
     ("engine.graph",),
+    ("engine.backends.pool",),
     ("engine.backends.base",),
     ("engine.memory",),
     ("engine.scheduler",),

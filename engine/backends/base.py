@@ -1,67 +1,29 @@
-"""The interface between the scheduler and the devices: buffers, backends, memory pools.
+"""The interface between the scheduler and the devices: buffers, backends, memory pools (pool.py).
 
 A backend runs nodes on one device. It owns no policy: who computes what, and where bytes lie, is
 decided by the scheduler and told to it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
-from time import time_ns
-from typing import NamedTuple, NoReturn
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import NoMem, NotSupported
+from engine.backends.pool import KEPT as KEPT
+from engine.backends.pool import Component as Component
+from engine.backends.pool import MemoryPool as MemoryPool
+from engine.backends.pool import Owner as Owner
+from engine.errors import NotSupported
 from engine.gguf.formats import Format
 from engine.graph.tensor import Shape, Tensor
-from engine.protocol import MemoryEvent
 
 Bytes = NDArray[np.uint8]
 PLAIN = "plain"
 REPACKED = "repacked"
 """Layouts: as in the file; and with more bits an element. Others are for backends to name."""
-
-
-class Component(StrEnum):
-    """What an allocation is for; the columns of the memory records."""
-
-    WEIGHTS = "weights"
-    CACHE = "cache"
-    STATE = "recurrent state"
-    CHECKPOINTS = "checkpoints"
-    GRAPH = "graph"
-    INPUT = "input"
-    VISION = "vision"
-    STAGING = "staging"
-
-
-KEPT = (Component.CACHE, Component.STATE, Component.CHECKPOINTS)
-"""What layers keep between steps."""
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Whose bytes these are. `layer` counts from 0, the output block is `block_count`.
-
-    In a buffer that is for two components, the first has `own` bytes and the other the `rest`.
-    """
-
-    component: Component
-    layer: int | None = None
-    name: str = ""
-    own: int = 0
-    rest: Component | None = None
-
-    def parts(self, size: int) -> Iterator[tuple["Owner", int]]:
-        """Whose the bytes of such a buffer are, each part with one component."""
-        if self.rest is None:
-            yield self, size
-        else:
-            yield Owner(self.component, self.layer, self.name), self.own
-            yield Owner(self.rest, self.layer, self.name), size - self.own
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,66 +39,6 @@ class BufferType:
     def padded(self, size: int) -> int:
         """`size` bytes rounded up to the alignment."""
         return -(-size // self.alignment) * self.alignment
-
-
-def _untold(event: MemoryEvent) -> None:
-    """For pools that nobody watches."""
-
-
-@dataclass
-class MemoryPool:
-    """RAM that devices share. Refuses by its own limit: a driver's yes proves nothing.
-
-    `tell` hears every allocation.
-    """
-
-    name: str
-    limit: int
-    taken: dict[tuple[str, Owner], int] = field(default_factory=dict)
-    tell: Callable[[MemoryEvent], None] = _untold
-
-    @property
-    def used(self) -> int:
-        """Bytes that live allocations hold."""
-        return sum(self.taken.values())
-
-    @property
-    def left(self) -> int:
-        """Bytes that may still be taken."""
-        return self.limit - self.used
-
-    def used_by(self, device: str) -> int:
-        """Bytes that one device's live allocations hold."""
-        return sum(n for (name, _), n in self.taken.items() if name == device)
-
-    def take(self, device: str, owner: Owner, size: int) -> None:
-        """Record an allocation; `NoMem` when it would pass the limit."""
-        if size > self.left:
-            self.refuse(device, owner, size, self.left)
-        for one, part in owner.parts(size):
-            key = (device, one)
-            self.taken[key] = self.taken.get(key, 0) + part
-            self._tell("allocate", device, one, part)
-
-    def give_back(self, device: str, owner: Owner, size: int) -> None:
-        """Forget an allocation that was freed."""
-        for one, part in owner.parts(size):
-            key = (device, one)
-            rest = self.taken.get(key, 0) - part
-            if rest > 0:
-                self.taken[key] = rest
-            else:
-                self.taken.pop(key, None)
-            self._tell("free", device, one, part)
-
-    def refuse(self, device: str, owner: Owner, size: int, left: int, detail: str = "") -> NoReturn:
-        """Raises `NoMem` that names the allocation."""
-        self._tell("refuse", device, owner, size)
-        raise NoMem(device, owner.component, size, left, detail, owner.layer, owner.name)
-
-    def _tell(self, kind: str, device: str, owner: Owner, size: int) -> None:
-        of = (owner.component, owner.layer, owner.name)
-        self.tell(MemoryEvent(time_ns(), kind, self.name, device, *of, size, self.used))
 
 
 class Upload(NamedTuple):

@@ -114,7 +114,7 @@ def allocate(plan: Iterable[Allocation], placed: dict[Tensor, Location]) -> None
             offset += size
 
 
-class Stored(NamedTuple):
+class InFile(NamedTuple):
     """A weight in its file."""
 
     file: GGUFFile
@@ -124,7 +124,7 @@ class Stored(NamedTuple):
 def fill(
     placed: Mapping[Tensor, Location],
     backend_of: Callable[[Tensor], Backend],
-    stored: Callable[[Tensor], Stored],
+    stored: Callable[[Tensor], InFile],
 ) -> Generator[int, None, None]:
     """Fill placed weights from their files, device by device. Yields how many of their bytes are
     done since the last time; closed early, it leaves nothing under way.
@@ -144,7 +144,7 @@ def fill(
 
 
 def _followed(
-    weights: Mapping[Tensor, Stored], upload: Generator[int, None, None]
+    weights: Mapping[Tensor, InFile], upload: Generator[int, None, None]
 ) -> Generator[int, None, None]:
     """An upload of these, in order; their files are read ahead of it, and dropped behind."""
     ahead = (

@@ -27,7 +27,7 @@ from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
 from engine.backends.opencl.lowering.fuse import fuse
 from engine.backends.opencl.lowering.in_place import IN_PLACE
 from engine.backends.opencl.lowering.lower import lower
-from engine.backends.opencl.packing import InPlace, Packer, Source, Staged
+from engine.backends.opencl.packing import BlockSource, InPlace, Packer, Staged
 from engine.backends.opencl.program import Programs
 from engine.backends.opencl.roof import measure
 from engine.backends.opencl.shared import PAGE, shared
@@ -96,7 +96,7 @@ class OpenCLBackend(Backend):
     def upload(self, weights: Iterable[Upload]) -> Generator[int, None, None]:
         kind = self.buffer_type(F32, (1, 1, 1, 1))
         in_our_ram = self.pool.name == SYSTEM
-        source: Source = (InPlace if in_our_ram else Staged)(self.queue, kind)
+        source: BlockSource = (InPlace if in_our_ram else Staged)(self.queue, kind)
         return Packer(source, self.prepare, self._traits).upload(weights)
 
     def supports(self, node: Tensor, type_of: TypeOf) -> bool:

@@ -61,7 +61,7 @@ def pack(out: Tensor, blocks: Tensor, fmt: Format, k: int, traits: DeviceTraits)
     return Launch("pack", "pack", args, size, (lanes, 1, 1), defines)
 
 
-class Source(Protocol):
+class BlockSource(Protocol):
     """Brings bytes to where kernels of a device read them."""
 
     piece: int
@@ -133,7 +133,7 @@ class InPlace:
 class Packer:
     """Fills weights of one device."""
 
-    def __init__(self, source: Source, prepare: Prepare, traits: DeviceTraits) -> None:
+    def __init__(self, source: BlockSource, prepare: Prepare, traits: DeviceTraits) -> None:
         self._source, self._prepare, self._traits = source, prepare, traits
         self._under_way: deque[tuple[int, Event, Commands]] = deque()
 

@@ -17,7 +17,7 @@ from engine.models.vision.build import has_tower
 from engine.protocol import Vision
 from engine.runner.pictures.doubts import doubts
 from engine.settings import EngineOptions
-from engine.weights.load import Stored
+from engine.weights.load import InFile
 
 NONE = "none"
 
@@ -42,9 +42,9 @@ class Opened:
             return self.tower_file
         return self.file
 
-    def stored(self, tensor: Tensor) -> Stored:
+    def stored(self, tensor: Tensor) -> InFile:
         """Its file, and its name there."""
-        return Stored(self.file_of(tensor), self.built.sources[tensor])
+        return InFile(self.file_of(tensor), self.built.sources[tensor])
 
     def data(self, tensor: Tensor) -> Bytes:
         """The blocks of a weight, mapped."""

@@ -43,7 +43,7 @@ PIECE = 4 << 20
 """Bytes of blocks converted at once by NumPy; temporary arrays are a few times that."""
 
 
-class Span(NamedTuple):
+class RowSpan(NamedTuple):
     """Rows of a matrix that are packed together: the bytes they start at in the blocks and in the
     tiles, and how many there are.
     """
@@ -74,7 +74,7 @@ def matrix_bytes(fmt: Format, shape: Shape) -> int:
     return -(-shape[1] // TILE) * (shape[0] // scheme.elements) * scheme.record_bytes
 
 
-def spans(fmt: Format, shape: Shape, most: int) -> Iterator[Span]:
+def spans(fmt: Format, shape: Shape, most: int) -> Iterator[RowSpan]:
     """The rows of tiles [K, M, E] in order: whole tiles of at most so many bytes, at least one."""
     row, size = fmt.row_bytes(shape[0]), matrix_bytes(fmt, shape)
     tile = size // -(-shape[1] // TILE)
@@ -82,7 +82,7 @@ def spans(fmt: Format, shape: Shape, most: int) -> Iterator[Span]:
     for matrix in range(shape[2]):
         for first in range(0, shape[1], step):
             to = matrix * size + first // TILE * tile
-            yield Span((matrix * shape[1] + first) * row, to, min(step, shape[1] - first))
+            yield RowSpan((matrix * shape[1] + first) * row, to, min(step, shape[1] - first))
 
 
 def pieces(fmt: Format, shape: Shape, blocks: Bytes) -> Iterator[tuple[int, Bytes]]:

@@ -1,0 +1,109 @@
+"""Whose bytes allocations are, and the memory that devices share."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from time import time_ns
+from typing import NoReturn
+
+from engine.errors import NoMem
+from engine.protocol import MemoryEvent
+
+
+class Component(StrEnum):
+    """What an allocation is for; the columns of the memory records."""
+
+    WEIGHTS = "weights"
+    CACHE = "cache"
+    STATE = "recurrent state"
+    CHECKPOINTS = "checkpoints"
+    GRAPH = "graph"
+    INPUT = "input"
+    VISION = "vision"
+    STAGING = "staging"
+
+
+KEPT = (Component.CACHE, Component.STATE, Component.CHECKPOINTS)
+"""What layers keep between steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose bytes these are. `layer` counts from 0, the output block is `block_count`.
+
+    In a buffer that is for two components, the first has `own` bytes and the other the `rest`.
+    """
+
+    component: Component
+    layer: int | None = None
+    name: str = ""
+    own: int = 0
+    rest: Component | None = None
+
+    def parts(self, size: int) -> Iterator[tuple["Owner", int]]:
+        """Whose the bytes of such a buffer are, each part with one component."""
+        if self.rest is None:
+            yield self, size
+        else:
+            yield Owner(self.component, self.layer, self.name), self.own
+            yield Owner(self.rest, self.layer, self.name), size - self.own
+
+
+def _untold(event: MemoryEvent) -> None:
+    """For pools that nobody watches."""
+
+
+@dataclass
+class MemoryPool:
+    """RAM that devices share. Refuses by its own limit: a driver's yes proves nothing.
+
+    `tell` hears every allocation.
+    """
+
+    name: str
+    limit: int
+    taken: dict[tuple[str, Owner], int] = field(default_factory=dict)
+    tell: Callable[[MemoryEvent], None] = _untold
+
+    @property
+    def used(self) -> int:
+        """Bytes that live allocations hold."""
+        return sum(self.taken.values())
+
+    @property
+    def left(self) -> int:
+        """Bytes that may still be taken."""
+        return self.limit - self.used
+
+    def used_by(self, device: str) -> int:
+        """Bytes that one device's live allocations hold."""
+        return sum(n for (name, _), n in self.taken.items() if name == device)
+
+    def take(self, device: str, owner: Owner, size: int) -> None:
+        """Record an allocation; `NoMem` when it would pass the limit."""
+        if size > self.left:
+            self.refuse(device, owner, size, self.left)
+        for one, part in owner.parts(size):
+            key = (device, one)
+            self.taken[key] = self.taken.get(key, 0) + part
+            self._tell("allocate", device, one, part)
+
+    def give_back(self, device: str, owner: Owner, size: int) -> None:
+        """Forget an allocation that was freed."""
+        for one, part in owner.parts(size):
+            key = (device, one)
+            rest = self.taken.get(key, 0) - part
+            if rest > 0:
+                self.taken[key] = rest
+            else:
+                self.taken.pop(key, None)
+            self._tell("free", device, one, part)
+
+    def refuse(self, device: str, owner: Owner, size: int, left: int, detail: str = "") -> NoReturn:
+        """Raises `NoMem` that names the allocation."""
+        self._tell("refuse", device, owner, size)
+        raise NoMem(device, owner.component, size, left, detail, owner.layer, owner.name)
+
+    def _tell(self, kind: str, device: str, owner: Owner, size: int) -> None:
+        of = (owner.component, owner.layer, owner.name)
+        self.tell(MemoryEvent(time_ns(), kind, self.name, device, *of, size, self.used))
