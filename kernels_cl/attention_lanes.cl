@@ -1,8 +1,10 @@
 // attention_lanes: attention (parts/attention_units.cl) by teams of items that are lanes.
 //
 // A group is LOCAL items and makes one unit: each item takes one cell of LOCAL for the scores, then
-// every LOCAL-th channel for the values.
+// every LOCAL-th channel for the values. Blocks of LOCAL cells that no row sees are passed over: of
+// every LOCAL blocks, each item has looked through one.
 
+#define EACH_ROW EACH(r, ROWS)
 #define PLUS(a, b) ((a) + (b))
 
 // p[r][0] becomes what OP makes of the row p[r], for all rows at once.
@@ -53,12 +55,22 @@ static void mix_values(__global float *out[ROWS], const float shrink[ROWS],
   }
 }
 
-__kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(
-    ATTENTION) {
+// Whether some row sees some of a block of LOCAL cells.
+static int any_sees(const int4 span[ROWS], const __global int *cells, int start, int to) {
+  int seen = 0;
+  for (int c = start; c < min(start + LOCAL, to); c++) {
+    int2 cell = vload2(c, cells);
+    EACH_ROW seen |= sees(span[r], cell);
+  }
+  return seen;
+}
+
+__kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTENTION) {
   const Attention a = ATTENTION_GIVEN;
   const Share share = SHARE_GIVEN(&a);
-  const Unit u = unit_of(&a, &share, share.first);
+  const Unit u = unit_of(&a, share.first, share.first_head);
   __local float p[ROWS][LOCAL];
+  __local int seen_by_some[LOCAL];
   int me = get_local_id(0);
   const __global float *q[ROWS];
   __global float *out[ROWS];
@@ -75,7 +87,13 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(
       for (int d = me; d < dim_v; d += LOCAL) out[r][d] = 0.0f;
     }
   }
-  for (int start = share.from; start < share.to; start += LOCAL) {
+  for (int start = share.from, i = 0; start < share.to; start += LOCAL, i++) {
+    if (i % LOCAL == 0) {
+      barrier(CLK_LOCAL_MEM_FENCE);
+      seen_by_some[me] = any_sees(span, a.cells, start + me * LOCAL, share.to);
+      barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (!seen_by_some[i % LOCAL]) continue;
     int n = min(LOCAL, share.to - start), seen[ROWS], any_seen = 0;
     EACH_ROW {
       seen[r] = me < n && sees(span[r], vload2(min(start + me, share.to - 1), a.cells));

@@ -6,8 +6,9 @@
 //   scores [BLOCK][LANES] = keys [BLOCK][DIM]        x queries [DIM][LANES]   AT_ONCE cells a time
 //   out    [DIM_V][LANES] += values^T [DIM_V][BLOCK] x p     [BLOCK][LANES]   AT_ONCE channels
 //
-// Keys and values of a block of cells are brought as f32 once for all tiles; queries are transposed
-// at first and out at last. Exponentials are to base 2: exp(s) = 2^(s log2(e)).
+// Keys and values of a block of cells are brought as f32 once for all tiles that see some of it;
+// queries are transposed at first and out at last. Tiles whose queries are of several sequences are
+// left to attention_vectors.cl. Exponentials are to base 2: exp(s) = 2^(s log2(e)).
 
 #ifndef DIM
   #define DIM 64      // size of a head: a multiple of 8, as DIM_V is
@@ -28,14 +29,15 @@
 // What an item has of a tile: who sees what by lane, how far the softmax is, and the sums.
 typedef struct {
   int bits[LANES], first[LANES], last[LANES];
-  int4 all;  // a span that holds all of them
+  int4 all;  // a span that holds all of them, or nothing where the tile is left out
   floatW top[VECTORS], total[VECTORS];
   float queries[DIM][LANES], out[DIM_V][LANES];
 } Tile;
 
 // The tile whose first query is row `first` of a unit.
 static void begin(Tile *tile, const Attention *a, const Unit *u, int first, float factor) {
-  tile->all = (int4)(0, INT_MAX, INT_MIN, 0);
+  int number = u->tile * TILES + first / LANES;
+  tile->all = mixes(a, number, LANES) ? NO_SPAN : span_of_tile(a, number, LANES);
   for (int r = 0; r < LANES; r++) {
     int2 query = query_of(a, u, first + r);
     const __global float *q = row_of_q(a, query);
@@ -44,7 +46,6 @@ static void begin(Tile *tile, const Attention *a, const Unit *u, int first, floa
     tile->bits[r] = span.x;
     tile->first[r] = span.y;
     tile->last[r] = span.z;
-    tile->all = (int4)(tile->all.x | span.x, min(tile->all.y, span.y), max(tile->all.z, span.z), 0);
   }
   for (int d = 0; d < DIM_V; d++)
     EACH_VECTOR STOREV((floatW)0, tile->out[d], v);
@@ -164,14 +165,13 @@ static void add(Tile *tile, const Cells *block, float keys[BLOCK][DIM], float va
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void attention(ATTENTION) {
   const Attention a = ATTENTION_GIVEN;
   const Share share = SHARE_GIVEN(&a);
-  const Unit u = unit_of(&a, &share, share.first);
+  const Unit u = unit_of(&a, share.first, share.first_head);
   const int n = (u.real + LANES - 1) / LANES;
   Tile tiles[TILES];
-  int4 all = (int4)(0, INT_MAX, INT_MIN, 0);
+  int4 all = NO_SPAN;
   for (int t = 0; t < n; t++) {
     begin(&tiles[t], &a, &u, t * LANES, cap > 0 ? scale / cap : scale * LOG2_E);
-    int4 span = tiles[t].all;
-    all = (int4)(all.x | span.x, min(all.y, span.y), max(all.z, span.z), 0);
+    all = joined(all, tiles[t].all);
   }
   Cells block;
   float keys[BLOCK][DIM], values[BLOCK][DIM_V];
@@ -180,7 +180,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void attention(ATTENTION
     if (block.n == 0) break;
     bring_keys(keys, &block, u.k, k2);
     bring_values(values, &block, u.v, v2);
-    for (int t = 0; t < n; t++) add(&tiles[t], &block, keys, values, cap);
+    for (int t = 0; t < n; t++) {
+      if (touches(&block, tiles[t].all)) add(&tiles[t], &block, keys, values, cap);
+    }
   }
-  for (int t = 0; t < n; t++) finish(&tiles[t], &a, &u, t * LANES);
+  for (int t = 0; t < n; t++) {
+    if (!mixes(&a, u.tile * TILES + t, LANES)) finish(&tiles[t], &a, &u, t * LANES);
+  }
 }

@@ -54,13 +54,16 @@ def work_of(node: Tensor, inputs: Values) -> NodeWork:
 
 
 def seen(spans: NDArray[np.generic]) -> tuple[int, int]:
-    """Pairs of a query and a cell that it sees, and cells that some query sees."""
+    """Pairs of a query and a cell that it sees, and cells that some query sees: of each sequence
+    its own, as if none were shared.
+    """
     rows = np.asarray(spans).reshape(-1, 4)
     some = rows[rows[:, 0] != 0].astype(np.int64)
-    if not len(some):
-        return 0, 0
-    pairs = (some[:, 2] - some[:, 1] + 1).sum()
-    return int(pairs), int(some[:, 2].max() - some[:, 1].min() + 1)
+    cells = 0
+    for bit in np.unique(some[:, 0]):
+        mine = some[some[:, 0] == bit]
+        cells += int(mine[:, 2].max() - mine[:, 1].min() + 1)
+    return int((some[:, 2] - some[:, 1] + 1).sum()), cells
 
 
 def fixed_work(node: Tensor) -> NodeWork | SeenWork:

@@ -15,7 +15,7 @@ from engine.selftest.case import (
     dims,
     most_of,
 )
-from engine.selftest.operands import Operands, turned, visible
+from engine.selftest.operands import Operands, paged, turned, visible
 
 ROWS = (
     (16, 2, 3),
@@ -56,6 +56,9 @@ def attending() -> Iterator[Case]:
                     yield _attention(kv, (dim, 4, heads), n_kv, tokens, quick=quick)
     for kv in KV_TYPES:
         yield from _more_attention(kv)
+    for group in (1, 3, 4):
+        for prompt in (1, 60):
+            yield _sequences((64, 2, group), 5, prompt, quick=group == 3)
     for dim in TOWERS:
         for patches in (70, 729):
             for windows in (1, 9):
@@ -172,6 +175,22 @@ def _attention(
     extras = f"{' softcap' * bool(softcap)}{' sinks' * sinks}{' window' * bool(window)}"
     extras += f" values {values}" if values else ""
     return Case("attention", label + extras, build, most, quick, speed=speed)
+
+
+def _sequences(heads: tuple[int, int, int], count: int, prompt: int, quick: bool) -> Case:
+    """A token each of several sequences, the last of which brings `prompt` of them."""
+
+    def build(o: Operands) -> Tensor:
+        dim, kv_heads, group = heads
+        spans, cells, n_kv = paged(o, [1] * (count - 1) + [prompt], 200)
+        held = cells.shape[1]
+        whole = [o.make(F16, dim * kv_heads, held, role=Role.CACHE) for _ in range(2)]
+        k, v = (x.view(0, (dim, kv_heads, held), (F16.row_bytes(dim), x.strides[1])) for x in whole)
+        q = o.make(F32, dim, kv_heads * group, spans.shape[1])
+        return ops.attention(q, k, v, spans, cells, n_kv, scale=dim**-0.5)
+
+    label = f"{dims(heads[0], heads[1] * heads[2])} of {count} sequences, {prompt} of one"
+    return Case("attention", label, build, ATTENTION_MOST, quick)
 
 
 def _tower(dim: int, patches: int, windows: int, quick: bool = False, speed: bool = False) -> Case:

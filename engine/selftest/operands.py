@@ -84,6 +84,25 @@ def visible(
     )
 
 
+def paged(operands: Operands, tokens: Sequence[int], depth: int) -> tuple[Tensor, ...]:
+    """spans, cells and n_kv of sequences that bring so many tokens at the end of `depth` positions
+    each: pages of 64 cells by turns, of which the last are not full.
+    """
+    n, at = len(tokens), np.arange(depth)
+    cells = np.zeros((-(-depth // 64) * 64 * n, 2), np.int32)
+    spans = []
+    for i, count in enumerate(tokens):
+        held = (at // 64 * n + i) * 64 + at % 64
+        cells[held] = np.stack([np.full(depth, 1 << i), at], 1)
+        last = at[depth - count :]
+        spans.append(np.stack([np.full(count, 1 << i), 0 * last, last, 0 * last], 1))
+    return (
+        operands.put(I32, np.concatenate(spans)),
+        operands.put(I32, cells),
+        operands.put(I32, np.array([len(cells)])),
+    )
+
+
 def turned(operands: Operands, n_rot: int, n_tokens: int) -> Tensor:
     """A table for rope: cosines and sines of any angles."""
     angles = operands.rng.uniform(-3, 3, (n_tokens, n_rot // 2))

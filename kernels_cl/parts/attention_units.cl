@@ -11,13 +11,13 @@
 // or cap tanh(s / cap) where cap > 0. A sink is a score without a value.
 //
 // The T H/K queries of a kv head, its heads innermost, are cut into tiles of ROWS, so that a cell of
-// k and v is read once for all of them; the cells are cut into `chunks` parts. A group makes `each`
-// of the units of a chunk, which are
+// k and v is read once for all of them; the cells are cut into `chunks` parts. A group makes the
+// units of a chunk: pairs of one of `tiles_each` tiles and one of `heads_each` kv heads. Groups are
 //
-//   kv head 0: tile 0 | tile 1 | ... | kv head 1: tile 0 | ...
+//   chunk 0: kv heads 0 ...: tiles 0 ... | tiles tiles_each ... | kv heads heads_each ...: | chunk 1
 //
-// by the online softmax (Milakov & Gimelshein 2018): a row keeps the maximum and the sum so far, and
-// shrinks what it added up when the maximum grows. Several chunks leave their shares for
+// and work by the online softmax (Milakov & Gimelshein 2018): a row keeps the maximum and the sum so
+// far, and shrinks what it added up when the maximum grows. Several chunks leave their shares for
 // attention_merge.cl in out [Dv + 2, H, T, chunks]: what they added up, maximum, sum. KV is the type
 // of k and v: f32, f16, or blocks (blocks.cl), whose heads are whole ones.
 //
@@ -32,10 +32,9 @@
 #ifndef ROWS
   #define ROWS 4
 #endif
-#define BLOCK 64  // cells taken at once
+#define BLOCK 64  // cells taken at once, and of a page: runs that may be skipped (kvcache/causal.py)
 
 #define EACH(i, n) _Pragma("unroll") for (int i = 0; i < n; i++)
-#define EACH_ROW EACH(r, ROWS)
 
 // The kernels take the same arguments.
 #define ATTENTION                                                                                 \
@@ -44,8 +43,9 @@
       const __global char *v_buf, long v_off, const __global char *spans_buf, long spans_off,     \
       const __global char *cells_buf, long cells_off, const __global char *n_kv_buf,              \
       long n_kv_off, const __global char *sinks_buf, long sinks_off, int dim, int dim_v,          \
-      int kv_heads, int group, int tokens, int capacity, int chunks, int each, long q1, long q2,  \
-      long k1, long k2, long v1, long v2, int has_sinks, int panel, float scale, float cap
+      int kv_heads, int group, int tokens, int capacity, int chunks, int tiles_each,              \
+      int heads_each, long q1, long q2, long k1, long k2, long v1, long v2, int has_sinks,        \
+      int panel, float scale, float cap
 
 // What all units have in common, of these arguments.
 typedef struct {
@@ -53,33 +53,37 @@ typedef struct {
   const __global char *q, *k, *v;
   const __global int *spans, *cells;
   const __global float *sinks;
-  int dim_v, kv_heads, group, tokens, chunks, has_sinks, panel;
-  long q1, q2, k1, v1;
+  int dim, dim_v, kv_heads, group, queries, tokens, chunks, has_sinks, panel;
+  long q1, q2, k1, k2, v1, v2;
+  float scale, cap;
 } Attention;
 #define ATTENTION_GIVEN                                                                           \
   (Attention) {                                                                                   \
     out_buf + out_off, x_buf + x_off, q_buf + q_off, k_buf + k_off, v_buf + v_off,                \
         (const __global int *)(spans_buf + spans_off),                                            \
         (const __global int *)(cells_buf + cells_off),                                            \
-        (const __global float *)(sinks_buf + sinks_off), dim_v, kv_heads, group, tokens, chunks,  \
-        has_sinks, panel, q1, q2, k1, v1                                                          \
+        (const __global float *)(sinks_buf + sinks_off), dim, dim_v, kv_heads, group,             \
+        tokens * group, tokens, chunks, has_sinks, panel, q1, q2, k1, k2, v1, v2, scale, cap      \
   }
 #define SHARE_GIVEN(a)                                                                            \
-  share_of(get_group_id(0), a, (const __global int *)(n_kv_buf + n_kv_off), capacity, each)
+  share_of(get_group_id(0), a, (const __global int *)(n_kv_buf + n_kv_off), capacity, tiles_each, \
+           heads_each)
 
-// A group's units from `first` to `last`, and its chunk of the cells, from `from` to `to`.
+// A group's tiles and kv heads, each from `first` to `last`, and its chunk of the cells.
 typedef struct {
-  int tiles, chunk, first, last, n_kv, from, to;
+  int chunk, first, last, first_head, last_head, n_kv, from, to;
 } Share;
 
 static Share share_of(int group_id, const Attention *a, const __global int *n_kv, int capacity,
-                      int each) {
+                      int tiles_each, int heads_each) {
   Share s;
-  s.tiles = (a->tokens * a->group + ROWS - 1) / ROWS;
-  int units = s.tiles * a->kv_heads, groups = (units + each - 1) / each;
-  s.chunk = group_id / groups;
-  s.first = group_id % groups * each;
-  s.last = min(s.first + each, units);
+  int tiles = (a->queries + ROWS - 1) / ROWS, groups = (tiles + tiles_each - 1) / tiles_each;
+  int runs = (a->kv_heads + heads_each - 1) / heads_each;
+  s.chunk = group_id / (groups * runs);
+  s.first = group_id % groups * tiles_each;
+  s.last = min(s.first + tiles_each, tiles);
+  s.first_head = group_id / groups % runs * heads_each;
+  s.last_head = min(s.first_head + heads_each, a->kv_heads);
   s.n_kv = min(*n_kv, capacity);
   int cells = ((s.n_kv + a->chunks - 1) / a->chunks + BLOCK - 1) / BLOCK * BLOCK;
   s.from = s.chunk * cells;
@@ -94,19 +98,24 @@ typedef struct {
   const __global char *k, *v;
 } Unit;
 
-static Unit unit_of(const Attention *a, const Share *s, int number) {
+static Unit unit_of(const Attention *a, int tile, int kv_head) {
   Unit u;
-  u.tile = number % s->tiles;
-  u.kv_head = number / s->tiles;
-  u.real = min(ROWS, a->tokens * a->group - u.tile * ROWS);
-  u.k = a->k + u.kv_head * a->k1;
-  u.v = a->v + u.kv_head * a->v1;
+  u.tile = tile;
+  u.kv_head = kv_head;
+  u.real = min(ROWS, a->queries - tile * ROWS);
+  u.k = a->k + kv_head * a->k1;
+  u.v = a->v + kv_head * a->v1;
   return u;
+}
+
+// Of a kv head's queries, the one of row r of a tile.
+static int number_of(const Attention *a, int tile, int r) {
+  return min(tile * ROWS + r, a->queries - 1);
 }
 
 // The query of row r of a unit: its token and its head.
 static int2 query_of(const Attention *a, const Unit *u, int r) {
-  int query = min(u->tile * ROWS + r, a->tokens * a->group - 1);
+  int query = number_of(a, u->tile, r);
   return (int2)(query / a->group, u->kv_head * a->group + query % a->group);
 }
 
@@ -122,6 +131,29 @@ static __global float *row_of_out(const Attention *a, int2 query, int chunk) {
 }
 
 static int4 span_of(const Attention *a, int2 query) { return vload4(query.x, a->spans); }
+
+// A span that holds both. One that sees nothing adds nothing.
+#define NO_SPAN (int4)(0, INT_MAX, INT_MIN, 0)
+static int4 joined(int4 a, int4 b) {
+  if (b.x == 0) return a;
+  return (int4)(a.x | b.x, min(a.y, b.y), max(a.z, b.z), 0);
+}
+
+// A span that holds those of a tile of `size` queries.
+static int4 span_of_tile(const Attention *a, int tile, int size) {
+  int4 all = NO_SPAN;
+  int last = min((tile + 1) * size, a->queries) - 1;
+  for (int token = tile * size / a->group; token <= last / a->group; token++)
+    all = joined(all, vload4(token, a->spans));
+  return all;
+}
+
+// Whether such a tile's queries are of several sequences. Where they are lanes, all would score what
+// one of them sees: such tiles are made row by row.
+static int mixes(const Attention *a, int tile, int size) {
+  int bits = span_of_tile(a, tile, size).x;
+  return (bits & (bits - 1)) != 0;
+}
 
 static float sink_of(const Attention *a, int2 query) {
   return a->has_sinks ? a->sinks[query.y] : -INFINITY;

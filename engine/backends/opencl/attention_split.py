@@ -20,19 +20,31 @@ LARGEST_HEAD = 256
 LANE_VECTORS = 3
 """Vectors of queries of a tile where these are lanes: times 8 cells, what registers hold."""
 
+SHARES = 512
+"""Most shares of all tokens together that one head's chunks leave, where these are made whole."""
+
+LANE_TOKENS = 32
+"""Fewest tokens of a step whose queries are lanes: fewer may well be of as many sequences."""
+
 
 @dataclass(frozen=True)
 class AttentionSplit:
-    """Queries per tile, tiles per kv head, chunks of cells; `each` of all tiles per group.
+    """Queries per tile, tiles per kv head, chunks of cells; a group makes `tiles_each` tiles of
+    `heads_each` kv heads.
 
-    `lanes`: queries are the lanes of vectors, for which there must be many (attention_tiles.cl).
+    `lanes`: queries are the lanes of vectors, so many of a tile (attention_tiles.cl); 0: rows.
     """
 
     rows: int
     tiles: int
-    chunks: int
-    each: int
-    lanes: bool = False
+    chunks: int = 1
+    tiles_each: int = 1
+    heads_each: int = 1
+    lanes: int = 0
+
+    def groups(self, kv_heads: int) -> int:
+        """Groups of a launch."""
+        return -(-self.tiles // self.tiles_each) * -(-kv_heads // self.heads_each) * self.chunks
 
 
 def split_of(attention: FusedAttention, traits: DeviceTraits) -> AttentionSplit:
@@ -42,25 +54,44 @@ def split_of(attention: FusedAttention, traits: DeviceTraits) -> AttentionSplit:
     queries = n_tokens * heads // kv_heads
     rows = _rows_of_lanes(attention, traits)
     if rows:
-        return AttentionSplit(rows, -(-queries // rows), 1, 1, lanes=True)
+        return AttentionSplit(rows, -(-queries // rows), lanes=LANE_VECTORS * lane_width(traits))
     wanted = traits.compute_units * (8 if traits.items_take_vectors else 4)
-    tiles = -(-queries // ROWS)
+    rows = _rows_of(n_tokens, heads // kv_heads)
+    tiles = -(-queries // rows)
     fewest = traits.tuned.cells if traits.items_take_vectors else traits.tuned.lane_cells
     most = min(capacity // fewest, wanted)
     chunks = max(1, min(most, -(-wanted // (kv_heads * tiles))))
+    whole = min(most, SHARES // n_tokens)
+    if traits.items_take_vectors and n_tokens < LANE_TOKENS and whole >= 2 * traits.compute_units:
+        # A core reads all heads of a chunk in one run: one after the other they jump in memory.
+        return AttentionSplit(rows, tiles, whole, tiles, kv_heads)
     if chunks == 1:  # rather smaller tiles than idle cores
         tiles = max(tiles, min(queries, -(-traits.compute_units // kv_heads)))
-    rows = -(-queries // tiles)
-    tiles = -(-queries // rows)
-    if traits.items_take_vectors and chunks > 1 and most >= 2 * traits.compute_units:
-        # A core reads all heads of a chunk in one run: one after the other they jump in memory.
-        return AttentionSplit(rows, tiles, most, tiles * kv_heads)
-    return AttentionSplit(rows, tiles, chunks, 1)
+        rows = -(-queries // tiles)
+        tiles = -(-queries // rows)
+    return AttentionSplit(rows, tiles, chunks)
+
+
+def split_of_mixed(attention: FusedAttention, traits: DeviceTraits) -> AttentionSplit:
+    """The cut of what tiles of lanes leave out: a group has the rows of one of them, of a head."""
+    _, heads, n_tokens, _ = attention.q.shape
+    group = heads // attention.k.shape[1]
+    rows, lanes = _rows_of(n_tokens, group), LANE_VECTORS * lane_width(traits)
+    return AttentionSplit(rows, -(-n_tokens * group // rows), 1, lanes // rows, lanes=lanes)
 
 
 def lane_width(traits: DeviceTraits) -> int:
     """Lanes of a vector of queries."""
     return 16 if has_wide_vectors(traits) else 8
+
+
+def _rows_of(n_tokens: int, group: int) -> int:
+    """Queries of a tile: all of one token where that costs little, as tokens may be of different
+    sequences.
+    """
+    if n_tokens == 1:
+        return -(-group // -(-group // ROWS))
+    return 3 if group % 3 == 0 and group % ROWS else ROWS
 
 
 def _rows_of_lanes(attention: FusedAttention, traits: DeviceTraits) -> int:
@@ -72,6 +103,8 @@ def _rows_of_lanes(attention: FusedAttention, traits: DeviceTraits) -> int:
     size, queries = max(dim, dim_v), n_tokens * heads // kv_heads
     tile = LANE_VECTORS * lane_width(traits)
     if not traits.items_take_vectors or dim % 8 or dim_v % 8 or size > LARGEST_HEAD:
+        return 0
+    if n_tokens < LANE_TOKENS:
         return 0
     for tiles in range(min(4, LARGEST_HEAD // size), 0, -1):
         items = -(-queries // (tiles * tile)) * kv_heads

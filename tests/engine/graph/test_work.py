@@ -77,6 +77,11 @@ def test_attention_counts_what_is_seen():
     assert work.flops == 2 * (8 + 8 + 8) * heads * (d + d)
     assert work.bytes == 10 * kv_heads * (d + d) * 2 + 2 * (d * heads * tokens * 4)
     assert work_of(node, {spans: np.zeros((4, 4), np.int32)}).flops == 0
+    # Two sequences at the same positions, each with cells of its own.
+    rows = [[1, 0, 9, 0], [1, 0, 10, 0], [2, 0, 9, 0], [0, 0, 0, 0]]
+    work = work_of(node, {spans: np.array(rows, np.int32)})
+    assert work.flops == 2 * (10 + 11 + 10) * heads * (d + d)
+    assert work.bytes == (11 + 10) * kv_heads * (d + d) * 2 + 2 * (d * heads * tokens * 4)
 
 
 def test_the_rest_moves_its_operands():

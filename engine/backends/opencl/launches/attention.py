@@ -3,7 +3,12 @@
 from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
-from engine.backends.opencl.attention_split import lane_width, split_of
+from engine.backends.opencl.attention_split import (
+    AttentionSplit,
+    lane_width,
+    split_of,
+    split_of_mixed,
+)
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.quantize import panel_defines
 from engine.backends.opencl.launches.sizes import (
@@ -50,14 +55,32 @@ def supports_attention(node: Tensor, type_of: TypeOf) -> bool:
 
 
 def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """A group of items for a tile of queries and a chunk of cells."""
+    """A group of items for a tile of queries and a chunk of cells. Tiles of lanes are followed by
+    what they leave out: tiles whose queries are of several sequences.
+    """
+    given = LoweredAttention.of(node)
+    split = split_of(given, traits)
+    team = min(TEAM, team_size(traits))
+    width = VECTOR_WIDTH if team == 1 else vector_width(traits)
+    if not split.lanes:
+        family = "attention_vectors" if team == 1 else "attention_lanes"
+        return [_launch(family, node, split, team, {"W": width})]
+    sizes: Defines = {"W": lane_width(traits), "DIM": given.q.shape[0], "DIM_V": given.v.shape[0]}
+    lanes: Defines = {"W": width, "LANES": split.lanes}
+    return [
+        _launch("attention_tiles", node, split, team, sizes),
+        _launch("attention_vectors", node, split_of_mixed(given, traits), team, lanes),
+    ]
+
+
+def _launch(
+    family: str, node: Tensor, split: AttentionSplit, team: int, defines: Defines
+) -> Launch:
     given = LoweredAttention.of(node)
     q, k, v, panels = given.q, given.k, given.v, given.panels
     dim, heads, tokens, _ = q.shape
     kv_heads, capacity = k.shape[1:3]
-    split, chunks = split_of(given, traits), node.shape[3]
-    team = min(TEAM, team_size(traits))
-    size, local = items(-(-split.tiles * kv_heads // split.each) * chunks * team, team)
+    size, local = items(split.groups(kv_heads) * team, team)
     args: Args = {
         "out": node,
         "x": given.packed,
@@ -69,25 +92,16 @@ def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
         "n_kv": given.n_kv,
         "sinks": given.sinks,
         **ints(dim=dim, dim_v=v.shape[0], kv_heads=kv_heads, group=heads // kv_heads),
-        **ints(tokens=tokens, capacity=capacity, chunks=chunks, each=split.each),
+        **ints(tokens=tokens, capacity=capacity, chunks=split.chunks),
+        **ints(tiles_each=split.tiles_each, heads_each=split.heads_each),
         **strides("q", q.strides[1:3], 1),
         **strides("k", k.strides[1:3], 1),
         **strides("v", v.strides[1:3], 1),
         **ints(has_sinks=given.sinks is not None, panel=panels.rows if panels else 0),
         **floats(scale=given.scale, cap=given.softcap),
     }
-    defines: Defines = {
-        "KV": KV_NAMES[k.fmt],
-        "ROWS": split.rows,
-        "W": VECTOR_WIDTH if team == 1 else vector_width(traits),
-        "LOCAL": team,
-        **panel_defines(panels),
-    }
-    family = "attention_vectors" if team == 1 else "attention_lanes"
-    if split.lanes:
-        family = "attention_tiles"
-        defines = {**defines, "W": lane_width(traits), "DIM": dim, "DIM_V": v.shape[0]}
-    return [Launch(family, "attention", args, size, local, defines)]
+    common = {"KV": KV_NAMES[k.fmt], "ROWS": split.rows, "LOCAL": team, **panel_defines(panels)}
+    return Launch(family, "attention", args, size, local, {**common, **defines})
 
 
 def attention_merge(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from engine.backends.opencl.attention_split import AttentionSplit, split_of
+from engine.backends.opencl.attention_split import SHARES, AttentionSplit, split_of, split_of_mixed
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.lowering.helpers import split_attention
 from engine.gguf.formats import F16, F32, I32
@@ -44,7 +44,8 @@ def test_tiles_cover_all_queries(is_cpu: bool, heads: tuple[int, int]) -> None:
         assert not cut.lanes or (is_cpu and cut.chunks == 1)
         assert cut.rows * (cut.tiles - 1) < queries <= cut.rows * cut.tiles
         assert 1 <= cut.chunks <= max(1, capacity // 64)
-        assert cut.each in (1, cut.tiles * heads[1])
+        assert (cut.tiles_each, cut.heads_each) in ((1, 1), (cut.tiles, heads[1]))
+        assert cut.tiles_each == 1 or n_tokens * cut.chunks <= SHARES
 
 
 def test_queries_are_lanes_where_they_fill_them_and_every_core() -> None:
@@ -68,14 +69,25 @@ def test_a_deep_cache_is_cut_in_decode_and_whole_in_prefill() -> None:
 
 def test_a_core_makes_all_heads_where_cells_are_enough_for_every_core() -> None:
     """So that it reads its cells in one run."""
-    deep = attention(9, 3, 1, 4096)
-    assert (split(deep, traits_of(True, 2)).each, split(deep, traits_of(True, 2)).chunks) == (
-        3,
-        16,
-    )
-    assert split(deep, traits_of(True, 16)).each == 1
-    assert split(deep, traits_of(False, 2)).each == 1
-    assert split(attention(9, 3, 1, 512), traits_of(True, 2)).each == 1
+    for n_tokens in (1, 8, 31):  # a token each of so many sequences
+        deep = attention(9, 3, n_tokens, 4096)
+        cut = split(deep, traits_of(True, 2))
+        assert (cut.tiles_each, cut.heads_each, cut.chunks) == (n_tokens, 3, 16)
+        assert split(deep, traits_of(True, 16)).tiles_each == 1
+        assert split(deep, traits_of(False, 2)).tiles_each == 1
+        assert split(attention(9, 3, n_tokens, 512), traits_of(True, 2)).tiles_each == 1
+
+
+@pytest.mark.parametrize("heads", [(9, 3), (12, 1), (8, 2), (4, 4), (10, 2)], ids=str)
+def test_what_tiles_of_lanes_leave_out_is_cut_at_their_borders(heads: tuple[int, int]) -> None:
+    traits = traits_of(True, 2)
+    for n_tokens in (32, 100, 512):
+        node = attention(*heads, n_tokens, 4096)
+        lanes, rest = split(node, traits), split_of_mixed(FusedAttention.of(node), traits)
+        assert lanes.rows % lanes.lanes == 0
+        assert rest.rows * rest.tiles_each == rest.lanes == lanes.lanes
+        assert rest.rows * (rest.tiles - 1) < n_tokens * heads[0] // heads[1]
+        assert rest.groups(heads[1]) == -(-rest.tiles // rest.tiles_each) * heads[1]
 
 
 def test_shares_and_merge_stand_for_the_node() -> None:
