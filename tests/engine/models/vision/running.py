@@ -17,7 +17,7 @@ from engine.models.vision.build import BuiltTower, build_tower
 from engine.runner.devices import open_devices
 from engine.scheduler.plan import Planner
 from engine.settings import EngineOptions
-from engine.weights.load import allocate, free, matmul_only, plan_weights, upload
+from engine.weights.load import InFile, allocate, fill, free, matmul_only, plan_weights
 
 
 def host_of(arch: str, n_embd: int, rms_eps: float = 1e-6) -> TextHost:
@@ -61,7 +61,8 @@ def running(path: Path, host: TextHost, device: str = "host") -> Iterator[Runnin
             built.sources, lambda t: chosen, built.owners.__getitem__, matmul_only(graph)
         )
         allocate(plan, placed)
-        upload(file, built.sources, lambda t: chosen, placed, lambda a, b: None, lambda: False)
+        for _ in fill(placed, lambda t: chosen, lambda t: InFile(file, built.sources[t])):
+            pass
         homes = placed | {t: at for t, at in mapped.items() if t not in placed}
         planner = Planner(used, homes, mapped=mapped)
         stack.callback(planner.close)
