@@ -53,6 +53,13 @@ COMMANDS: tuple[Command[Desk], ...] = (
         icon="folder",
     ),
     Command(
+        id="model.server",
+        title="Add a server…",
+        run=lambda w: w.sheets.add_server(),
+        menu="Model",
+        icon="link",
+    ),
+    Command(
         id="model.file",
         title="About the model: metadata, tensors, tokenizer…",
         run=lambda w: w.sheets.show_file(),

@@ -84,6 +84,11 @@ class Sheets(QObject):
         self.chooser.refresh()
         self._chooser.open()
 
+    def add_server(self) -> None:
+        """The chooser with the form of a new server."""
+        self.show_chooser()
+        self.chooser.add_server()
+
     def show_file(self) -> None:
         """The file of the open model: metadata, tensors, tokenizer, difference to another."""
         self._file.open()

@@ -1,6 +1,6 @@
 """Which model: those on the disk, those to download, and how the chosen one is loaded."""
 
-from PySide6.QtCore import QEvent, Signal
+from PySide6.QtCore import QEvent, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
 
@@ -10,6 +10,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID, PADDING, ROW
 from app.views.models.chooser_fetch import FetchView
 from app.views.models.chooser_options import OptionsView
+from app.views.models.servers import ServersView
 from app.widgets.basics import TEXT_SIZE, Button, IconButton, divider, label, scrolled
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
@@ -65,6 +66,7 @@ class Chooser(QWidget):
         self.table = Table(TableRows(MODELS, self), "Models", stretch=(0,))
         self.options = OptionsView(bench)
         self.fetch = FetchView(bench)
+        self.servers = ServersView(bench)
         self._empty = label(tone="quiet", wrap=True)
         title = label("Choose a model", size="strong")
         to_download = label("Download", "quiet")
@@ -82,6 +84,8 @@ class Chooser(QWidget):
         left.addWidget(self.table, 1)
         left.addWidget(self._empty)
         left.addWidget(divider())
+        left.addWidget(self.servers)
+        left.addWidget(divider())
         left.addWidget(to_download)
         left.addWidget(self.fetch)
         body = QWidget()
@@ -96,7 +100,8 @@ class Chooser(QWidget):
         column.setSpacing(0)
         column.addLayout(head)
         column.addWidget(divider())
-        column.addWidget(scrolled(body), 1)
+        self._area = scrolled(body)
+        column.addWidget(self._area, 1)
         column.addWidget(divider())
         column.addWidget(self.options.footer)
         self.table.chosen.connect(self.options.show_model)
@@ -104,6 +109,8 @@ class Chooser(QWidget):
         self.options.loading.connect(self.done)
         self.options.placing.connect(self.done)
         self.fetch.wanted.connect(self.wants_fetch)
+        self.servers.opening.connect(self.done)
+        self.servers.editing.connect(lambda: QTimer.singleShot(0, self._show_form))
         bench.library.changed.connect(self._show_models)
         self.setFocusProxy(self.table.view)
         self._show_models()
@@ -126,6 +133,15 @@ class Chooser(QWidget):
         super().changeEvent(event)
         if event.type() in TEXT_SIZE:
             self.table.setMinimumHeight(fonts.px(LEAST_ROWS * ROW))
+
+    def add_server(self) -> None:
+        """Show the form of a new server."""
+        self.servers.edit(None)
+
+    def _show_form(self) -> None:
+        """Scroll to the form: to its end, and back to its beginning where both do not fit."""
+        for field in (self.servers.form.save, self.servers.form.name):
+            self._area.ensureWidgetVisible(field)
 
     def _show_models(self) -> None:
         library = self._bench.library

@@ -15,6 +15,7 @@ from app.widgets.commands import Actions
 from app.widgets.controls.fitted_tabs import FittedTabs
 from app.widgets.lists.report import ViewReport
 from app.window.panes.pages import PAGES, InspectorPage
+from app.window.panes.unseen import SeenPage
 from app.window.panes.view_window import ViewWindow
 
 View = TypeVar("View", bound=QWidget)
@@ -37,7 +38,7 @@ class Inspector(QWidget):
         super().__init__()
         self._bench = bench
         self._pages = {page.id: page for page in pages}
-        self._made: dict[str, QWidget] = {}
+        self._made: dict[str, SeenPage] = {}
         self.windows: dict[str, ViewWindow] = {}  # of the pages that have one, by id
         surface(self, "panel")
         self.bar = QWidget()
@@ -90,9 +91,13 @@ class Inspector(QWidget):
 
     def page(self, id: str) -> QWidget:
         """The view behind a tab, by the page's id."""
+        return self._holder(id).view
+
+    def _holder(self, id: str) -> SeenPage:
         if id not in self._made:
-            view = self._made[id] = self._pages[id].make(self._bench)
-            self._stack.addWidget(view)
+            view = self._pages[id].make(self._bench)
+            self._made[id] = SeenPage(self._bench, id, view)
+            self._stack.addWidget(self._made[id])
             if isinstance(view, MemoryView):
                 view.tensors_wanted.connect(self.tensors_wanted)
         return self._made[id]
@@ -116,7 +121,7 @@ class Inspector(QWidget):
     def put_in_window(self, id: str, of: QWidget) -> None:
         """Give a page a window of its own; bring it to the front where it has one."""
         if id not in self.windows:
-            view = self.page(id)
+            view = self._holder(id)
             self._stack.removeWidget(view)
             window = ViewWindow(self._bench, id, self.title(id), view, of)
             window.closed.connect(self._take_back)
@@ -168,7 +173,7 @@ class Inspector(QWidget):
             self._away.show_page(tab, self.title(tab))
             self._stack.setCurrentWidget(self._away)
         elif tab in self._pages:
-            self._stack.setCurrentWidget(self.page(tab))
+            self._stack.setCurrentWidget(self._holder(tab))
         self.tab_changed.emit(tab)
 
 

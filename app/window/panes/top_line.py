@@ -82,7 +82,8 @@ class TopLine(QWidget):
     def _arrange(self) -> None:
         """What there is room for: the model's name and the context come first."""
         self.setFixedHeight(fonts.px(TOP_LINE))
-        shown = self._session.model is not None and self.width() >= fonts.px(DEVICE_FROM)
+        here = self._session.model is not None and self._session.connection is None
+        shown = here and self.width() >= fonts.px(DEVICE_FROM)
         self.device.setVisible(shown)
         self._after_device.setVisible(shown)
         self.vitals.setVisible(self.width() >= fonts.px(VITALS_FROM))

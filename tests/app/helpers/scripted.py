@@ -39,12 +39,13 @@ class ScriptedEngine(Engine):
         self.asked: list[WireMessage] = []
         self.pictures: dict[str, Any] = {}  # what was brought, by digest
         self.keeps_pictures = True
+        self.can = Abilities()
         self._files = LocalFiles()
         self.deliver: Callable[[], None] = lambda: None
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities()
+        return self.can
 
     def send(self, request: Request[Any]) -> None:
         if type(request) in self._files.answers:  # real files, of which a test has real ones

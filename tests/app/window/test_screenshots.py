@@ -30,6 +30,7 @@ from tests.app.window.scenes import (
     graph_scenes,
     layer_scenes,
     report_scenes,
+    server_scenes,
     trial_scenes,
 )
 
@@ -327,6 +328,7 @@ SCENES = (
     attached, broken_picture, looking, pictured, edited, blind, viewer, seen, seen_whole,
     word, word_of_many_layers, words_as_tables, no_word,
     *graph_scenes.SCENES, *trial_scenes.SCENES, *compare_scenes.SCENES, *report_scenes.SCENES,
+    *server_scenes.SCENES,
 )  # fmt: skip
 
 

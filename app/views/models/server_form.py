@@ -1,0 +1,170 @@
+"""The form of a server: name, address, key, certificates, headers."""
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QFileDialog,
+    QFormLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QPlainTextEdit,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.remote.connection import Connection
+from app.state.models.servers import ServersState, ServerState
+from app.theme import fonts
+from app.theme.tokens import GRID
+from app.widgets.basics import Button, label
+from engine.errors import BadSetting, CutawayError
+
+KEPT = "The key that is kept stays as it is"
+LINES = 3  # of headers that are shown at once
+
+
+class ServerForm(QWidget):
+    """Saves into `servers`, which asks the server at once. A key that others could read on its way
+    is not taken without a yes.
+    """
+
+    done = Signal()
+
+    def __init__(self, servers: ServersState) -> None:
+        super().__init__()
+        self.setAccessibleName("A server")
+        self._servers = servers
+        self._instead = ""
+        self.name = _line("Name of the server", "work")
+        self.url = _line("Address of the server", "http://localhost:8085/v1")
+        self.key = _line("Key of the server", "If it wants one; kept in the system's keyring")
+        self.key.setEchoMode(QLineEdit.EchoMode.Password)
+        self.no_key = _choice("Forget the key that is kept")
+        self.clear = _choice("Send the key unencrypted")
+        self.ca = _line("File of certificates to trust", "Only for certificates of one's own")
+        self.headers = QPlainTextEdit()
+        self.headers.setAccessibleName("Further headers, one a line")
+        self.headers.setPlaceholderText("X-Team: research")
+        self.headers.setTabChangesFocus(True)
+        self.headers.setFixedHeight(fonts.px(LINES * 24))
+        self._warns = label(tone="warn", wrap=True)
+        self._problem = label(tone="bad", wrap=True)
+        certificates = QHBoxLayout()
+        certificates.setSpacing(GRID)
+        certificates.addWidget(self.ca, 1)
+        certificates.addWidget(
+            Button("Choose…", self._choose_ca, name="Choose the file of certificates")
+        )
+        form = QFormLayout()
+        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        form.setHorizontalSpacing(2 * GRID)
+        form.setVerticalSpacing(GRID)
+        for text, field in (("Name", self.name), ("Address", self.url), ("Key", self.key)):
+            form.addRow(label(text, "quiet"), field)
+        form.addRow(self.no_key)
+        form.addRow(self._warns)
+        form.addRow(self.clear)
+        form.addRow(label("Certificates", "quiet"), certificates)
+        form.addRow(label("Headers", "quiet"), self.headers)
+        self.save = Button("Save and test", self._save, "primary")
+        self.cancel = Button("Cancel", self.done.emit, name="Cancel adding or changing the server")
+        buttons = QHBoxLayout()
+        buttons.setSpacing(GRID)
+        buttons.addStretch(1)
+        buttons.addWidget(self.cancel)
+        buttons.addWidget(self.save)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(GRID, GRID, 0, GRID)
+        column.setSpacing(GRID)
+        column.addLayout(form)
+        column.addWidget(self._problem)
+        column.addLayout(buttons)
+        for field in (self.name, self.url, self.key, self.ca):
+            field.returnPressed.connect(self._save)
+            field.textChanged.connect(self._changed)
+        self.show_server(None)
+
+    @property
+    def problem(self) -> str:
+        """Why it was not saved."""
+        return self._problem.text()
+
+    def show_server(self, server: ServerState | None) -> None:
+        """A new one, or one that is to be changed; a key is never shown."""
+        now = server.connection if server is not None else Connection("", "")
+        self._instead = now.name
+        self.name.setText(now.name)
+        self.url.setText(now.url)
+        self.key.clear()
+        self.key.setPlaceholderText(KEPT if server is not None else "If it wants one")
+        self.no_key.setVisible(server is not None)
+        self.no_key.setChecked(False)
+        self.clear.setChecked(now.key_in_clear)
+        self.ca.setText(now.ca)
+        self.headers.setPlainText("\n".join(f"{n}: {v}" for n, v in now.headers.items()))
+        self._changed()
+
+    def _changed(self) -> None:
+        self._problem.clear()
+        self._problem.hide()
+        open_way = Connection("", self.url.text().strip()).shows_key
+        self.clear.setVisible(open_way)
+        self._warns.setVisible(open_way)
+        self._warns.setText(
+            "This address is not encrypted (http): everybody on the way can read the key and the"
+            " chats."
+        )
+
+    def _save(self) -> None:
+        key = self.key.text().strip() or ("" if self.no_key.isChecked() else None)
+        try:
+            connection = Connection(
+                self.name.text().strip(),
+                self.url.text().strip(),
+                self._headers(),
+                self.ca.text().strip(),
+                self.clear.isVisibleTo(self) and self.clear.isChecked(),
+            )
+            if key and connection.shows_key and not connection.key_in_clear:
+                raise CutawayError("tick “Send the key unencrypted”, or use an https address")
+            self._check_name(connection.name)
+            self._servers.save(connection, key, self._instead)
+        except (CutawayError, ValueError) as error:
+            text = str(error)
+            self._problem.setText(f"{text[:1].upper()}{text[1:]}.")
+            self._problem.show()
+            return
+        self.key.clear()
+        self.done.emit()
+
+    def _check_name(self, name: str) -> None:
+        if name != self._instead and self._servers.named(name) is not None:
+            raise BadSetting("name", name, "another: there is a server of this name")
+
+    def _headers(self) -> dict[str, str]:
+        lines = [line for line in self.headers.toPlainText().splitlines() if line.strip()]
+        pairs = [line.partition(":") for line in lines]
+        if not all(colon for _, colon, _ in pairs):
+            raise BadSetting("headers", lines[0], "a line for each, such as X-Team: research")
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
+    def _choose_ca(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(
+            self, "File of certificates", "", "Certificates (*.pem *.crt *.cer);;All files (*)"
+        )
+        if path:
+            self.ca.setText(path)
+
+
+def _choice(text: str) -> QCheckBox:
+    box = QCheckBox(text)
+    box.setAccessibleName(text)
+    return box
+
+
+def _line(name: str, example: str) -> QLineEdit:
+    line = QLineEdit()
+    line.setAccessibleName(name)
+    line.setPlaceholderText(example)
+    return line

@@ -1,0 +1,161 @@
+"""Servers elsewhere: a line for each, with its models; adding, changing, asking, removing."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
+
+from app.state.models.servers import ServerState
+from app.state.workbench import Workbench
+from app.theme.tokens import GRID
+from app.views.models.server_form import ServerForm
+from app.widgets.basics import Button, label, set_tone
+from app.widgets.controls.elided import ElidedLabel
+from app.widgets.numbers import duration, grouped
+
+NONE = "Chat with a model on another machine: vLLM, llama-server, Ollama, Cutaway and others."
+
+
+class ServersView(QWidget):
+    """Shows `bench.servers`; opens their models with `bench.open_model`."""
+
+    opening = Signal()
+    editing = Signal()  # the form is shown
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._bench = bench
+        self.lines: dict[str, ServerLine] = {}
+        self._none = label(NONE, "quiet", wrap=True)
+        self._column = QVBoxLayout()
+        self._column.setSpacing(GRID)
+        self.form = ServerForm(bench.servers)
+        self.form.hide()
+        self.add = Button("Add a server…", lambda: self.edit(None), picture="plus")
+        head = QHBoxLayout()
+        head.addWidget(label("Servers", "quiet"), 1)
+        head.addWidget(self.add)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addLayout(head)
+        column.addWidget(self._none)
+        column.addLayout(self._column)
+        column.addWidget(self.form)
+        self.form.done.connect(self._edited)
+        bench.servers.changed.connect(self.refresh)
+        bench.session.changed.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """A line a server, in the order they were added."""
+        servers = {server.connection.name: server for server in self._bench.servers.all}
+        for name in set(self.lines) - set(servers):
+            self.lines.pop(name).deleteLater()
+        for at, (name, server) in enumerate(servers.items()):
+            if name not in self.lines:
+                self.lines[name] = ServerLine(self._bench, name, self.edit, self._open)
+            self._column.insertWidget(at, self.lines[name])
+            self.lines[name].show_server(server)
+        self._none.setVisible(not servers and self.form.isHidden())
+
+    def edit(self, server: ServerState | None) -> None:
+        """Show the form: of a new one, or of one to be changed."""
+        self.form.show_server(server)
+        self.form.show()
+        self.form.name.setFocus()
+        self.refresh()
+        self.editing.emit()
+
+    def _edited(self) -> None:
+        self.form.hide()
+        self.add.setFocus()
+        self.refresh()
+
+    def _open(self, name: str, model: str) -> None:
+        self._bench.open_model(self._bench.servers.path(name, model))
+        self.opening.emit()
+
+
+class ServerLine(QWidget):
+    """One server: what it is, its models, and what can be done with it."""
+
+    def __init__(
+        self,
+        bench: Workbench,
+        name: str,
+        edit: Callable[[ServerState], None],
+        chat: Callable[[str, str], None],
+    ) -> None:
+        super().__init__()
+        self._bench, self._name = bench, name
+        self._server: ServerState | None = None
+        self._title = ElidedLabel(name)
+        self.says = label(tone="quiet", size="small", wrap=True)
+        self.models = QComboBox()
+        self.models.setAccessibleName(f"Models of {name}")
+        self.models.setMinimumContentsLength(10)
+        self.models.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
+        self.chat = Button(
+            "Chat", lambda: chat(name, self.models.currentText()), name=f"Chat with {name}"
+        )
+        self.ask = Button(
+            "Test", lambda: bench.servers.ask(name), "link", name=f"Test {name} and list its models"
+        )
+        self.change = Button("Edit…", lambda: self._edit(edit), "link", name=f"Edit {name}")
+        self.remove = Button(
+            "Remove", lambda: bench.servers.remove(name), "link", name=f"Remove {name}"
+        )
+        choice = QHBoxLayout()
+        choice.setSpacing(GRID)
+        choice.addWidget(self.models, 1)
+        choice.addWidget(self.chat)
+        links = QHBoxLayout()
+        links.setSpacing(GRID)
+        for link in (self.ask, self.change, self.remove):
+            links.addWidget(link)
+        links.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(GRID, 6, 0, 6)
+        column.setSpacing(4)
+        column.addWidget(self._title)
+        column.addWidget(self.says)
+        column.addLayout(choice)
+        column.addLayout(links)
+
+    def show_server(self, server: ServerState) -> None:
+        """What is known of it now."""
+        same = self._server is not None and self._server.models == server.models
+        self._server = server
+        self._title.setText(f"{self._name}  ·  {server.connection.host}")
+        self.says.setText(_words(server))
+        set_tone(self.says, "bad" if server.problem else "warn" if server.note else "quiet")
+        if not same:
+            chosen = self.models.currentText()
+            self.models.clear()
+            self.models.addItems(server.models)
+            self.models.setCurrentText(chosen)
+        self.models.setVisible(bool(server.models))
+        self.chat.setVisible(bool(server.models))
+        self.ask.setEnabled(not server.asking)
+
+    def _edit(self, edit: Callable[[ServerState], None]) -> None:
+        if self._server is not None:
+            edit(self._server)
+
+
+def _words(server: ServerState) -> str:
+    """What it answered, or why it did not."""
+    if server.asking:
+        return "Asking it what it has …"
+    if server.problem:
+        words = server.problem.removeprefix(f"server {server.connection.name}: ")
+        return f"{words[:1].upper()}{words[1:]}."
+    if server.told is None:
+        return "Not asked yet in this run: Test lists its models."
+    count = len(server.models)
+    models = f"{grouped(count)} model{'' if count == 1 else 's'}"
+    said = f"{server.kind}  ·  {models}  ·  answers in {duration(server.told.seconds)}"
+    return f"{said}\n{server.note}" if server.note else said

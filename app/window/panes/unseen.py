@@ -1,0 +1,77 @@
+"""What stands where a page would, whose numbers a server does not tell."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
+
+from app.state.workbench import Workbench
+from app.theme.tokens import GRID, PADDING
+from app.views.layers.layers import LayersView
+from app.widgets.basics import label
+
+# The ability without which a page has nothing to show, and what is missing then.
+NEEDS = {
+    "token": ("examine", "How a word came to be, layer by layer, is not told by servers."),
+    "memory": ("memory", "What its devices hold, layer by layer, is not told by servers."),
+    "layers": ("splits", "Where its layers lie is decided there, and not told by servers."),
+    "graph": ("splits", "The graph that it computes, and its splits, are not told by servers."),
+    "tensors": ("file", "The numbers in its tensors are not told by servers."),
+    "profile": ("splits", "The times of its operations are not told by servers."),
+}
+SEEN = (
+    "Seen from here are the answers, their times and, where the server gives them, the"
+    " probabilities of their words (Ctrl+P)."
+)
+
+
+class SeenPage(QStackedWidget):
+    """The view of a page, or why there is nothing to be seen in it while a server answers."""
+
+    def __init__(self, bench: Workbench, id: str, view: QWidget) -> None:
+        super().__init__()
+        self._bench, self.view = bench, view
+        self._need, self._why = NEEDS.get(id, ("", ""))
+        self.says = label(tone="quiet", wrap=True)
+        self.says.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse
+            | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self.says.setAccessibleName("Not to be seen")
+        missing = QWidget()
+        column = QVBoxLayout(missing)
+        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        column.setSpacing(GRID)
+        column.setAlignment(Qt.AlignmentFlag.AlignTop)
+        column.addWidget(self.says)
+        self._missing = missing
+        self.addWidget(view)
+        self.addWidget(missing)
+        self.setFocusProxy(view)
+        bench.session.changed.connect(self.refresh)
+        bench.layers.changed.connect(self.refresh)
+        self.refresh()
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the open model is a server's, and the view one of what that does not tell. The
+        layers of a file on this disk may be placed meanwhile.
+        """
+        bench = self._bench
+        if bench.session.connection is None or not self._need:
+            return False
+        places = isinstance(self.view, LayersView) and bench.layers.file is not None
+        return not getattr(bench.client.abilities, self._need) and not places
+
+    def refresh(self) -> None:
+        """Show what there is now."""
+        gone = self.is_missing
+        if gone:
+            session = self._bench.session
+            where = session.connection.name if session.connection is not None else ""
+            self.says.setText(
+                f"{session.model_title.removesuffix(f' on {where}')} runs on the server {where}."
+                f" {self._why}\n\n{SEEN}"
+            )
+        shown = self._missing if gone else self.view
+        if self.currentWidget() is not shown:
+            self.setCurrentWidget(shown)
+            self.setFocusProxy(self.says if gone else self.view)
