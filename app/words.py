@@ -13,6 +13,7 @@ STAGES: dict[StageName, str] = {
     "compile": "Building kernels",
     "decode": "Opening the picture",
     "encode": "Looking at the picture",
+    "form": "Reading the form",
     "prefill": "Reading the prompt",
     "look": "Looking inside",
     "score": "Scoring the text",

@@ -108,6 +108,11 @@ def form_of(template: str) -> Form:
     )
 
 
+def thought_end(opened: str) -> str:
+    """The mark that ends the thought which the end of a prompt has begun; "" where it has not."""
+    return next((t.end for t in THINKING if t.begin == opened.strip()), "")
+
+
 def opened(prompt: str) -> str:
     """The end of a prompt that begins a thought, which the answer then goes on with; else ""."""
     bare = prompt.rstrip()

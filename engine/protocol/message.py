@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 import msgspec
 
 StageName = Literal[
-    "load", "compile", "decode", "encode", "prefill", "look", "score", "embed", "bench"
+    "load", "compile", "decode", "encode", "form", "prefill", "look", "score", "embed", "bench"
 ]
 
 

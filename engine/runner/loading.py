@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from engine.backends.base import Backend, Component
@@ -22,6 +23,7 @@ from engine.runner.placing.placement import place
 from engine.runner.placing.room import Room, StageProgress, fill
 from engine.runner.records import records
 from engine.runner.stepper import MAX_BATCH, Stepper
+from engine.sampling.constraint import FormWords
 from engine.scheduler.costs import costs
 from engine.settings import KV_TYPES, PICTURE_ROWS, EngineOptions
 from engine.tokenizer import ChatTemplate, Tokenizer, load_chat_template, load_tokenizer
@@ -43,6 +45,11 @@ class LoadedModel:
     devices: OpenedDevices
     dry: DryRun
     _closing: ExitStack
+
+    @cached_property
+    def form_words(self) -> FormWords:
+        """Its vocabulary for answers of a form."""
+        return FormWords(self.tokenizer)
 
     @property
     def file(self) -> GGUFFile:

@@ -19,6 +19,7 @@ from engine.protocol import (
     Stats,
     TokenInfo,
 )
+from engine.runner.answering.guide import Guide
 from engine.runner.answering.tally import Tally
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item
@@ -33,6 +34,7 @@ from engine.sampling.stops import StopFilter
 
 MAX_LOGPROBS = 256
 CONTEXTS_AT_MOST = 10
+_WAITING = 0.02  # seconds between two looks whether a form is ready, or nobody wants it any more
 
 
 class RunningAnswer:
@@ -44,7 +46,7 @@ class RunningAnswer:
     again and again, or what `step` calls, with parts of other answers beside.
 
     Raises `GivesNoText`, `BadSetting`, `TemplateError`, `ContextFull`, `CannotSee`,
-    `UnknownPictures`; its steps raise what a device may raise.
+    `UnknownPictures`, `BadForm`; its steps raise what a device may raise, and `FormFailed`.
     """
 
     def __init__(
@@ -75,6 +77,12 @@ class RunningAnswer:
         # What the prompt has begun for the answer belongs to it.
         self._opened = "" if request.prefix or request.prefix_tokens else self.prompt.opened
         self._begun = beyond_prefix(request, self._text, self.prompt.opened)
+        so_far = request.prefix + self._begun
+        self.guide = (
+            Guide(model.form_words, request.form, self.prompt.opened, so_far)
+            if request.form is not None
+            else None
+        )
         self._shifts_before = 0
         self.sequence: Sequenced
         self.watch: Watch
@@ -85,6 +93,9 @@ class RunningAnswer:
         """
         self.sequence, self.watch = sequence, watch or Watch(sequence, self.request.watch)
         self._shifts_before = sequence.n_shifts
+        yield from self._formed()
+        if self.reason is not None:
+            return
         n = self.tally.n_cached = sequence.reuse(self.prompt.items, self._turn())
         self.pending = list(self.prompt.items[n:])
         self._to_read = len(self.pending)
@@ -109,6 +120,11 @@ class RunningAnswer:
         finally:
             row = finish()
         yield from self.take(part, row)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can enter a sequence without waiting for its form to be read."""
+        return self.guide is None or self.guide.wait(0.0)
 
     @property
     def is_reading(self) -> bool:
@@ -143,14 +159,18 @@ class RunningAnswer:
         if token in self._ends:
             self.reason = "stop"
             return
-        shown = self._stops.push(self._text.push(token))
+        text = self._text.push(token)
+        if self.guide is not None:
+            self.guide.saw(text)
+            self.guide.prepare()
+        shown = self._stops.push(text)
         if self._opened:
             yield Piece(self.request.id, self._opened, [])
             self._opened = ""
         yield Piece(self.request.id, shown, [self._info(token)])
         yield from self.watch.found()
         if self._stops.matched is not None:
-            self.reason = "stop"
+            self.reason = self._cut("stop")
         elif not self.pending:
             self.reason = self._ending
 
@@ -196,12 +216,15 @@ class RunningAnswer:
 
     def _draw(self, row: Logits) -> None:
         self._logits = row
-        token = self._token = self.sampler.sample(row, self.history)
+        guide = self.guide
+        token = self._token = self.sampler.sample(guide.masked(row) if guide else row, self.history)
+        if guide is not None:
+            guide.take(token)
         self.tally.n_generated += 1
         self.tally.first = self.tally.first or perf_counter()
         self.history.append(token)
         is_full = len(self.sequence.items) >= self.sequence.n_ctx
-        if token in self._ends:
+        if token in self._ends or (guide is not None and guide.is_over):
             self._ending = "stop"
         elif is_full and self.request.when_full == "stop":
             self._ending = "context"
@@ -212,6 +235,22 @@ class RunningAnswer:
                 self._shift()
             self.pending.append(token)
             self._n_drawn = 1
+
+    def _cut(self, reason: str) -> str:
+        """Why it ends where it might go on: what does not fit its form yet is too short."""
+        return "length" if self.guide is not None and self.guide.is_incomplete else reason
+
+    def _formed(self) -> Iterator[Reply]:
+        """Waits for what holds it to its form."""
+        if self.guide is None:
+            return
+        if not self.is_ready:
+            yield Progress(self.request.id, "form", 0, 0)
+        while not self.guide.wait(_WAITING):
+            if self.cancelled():
+                self.reason = "cancelled"
+                return
+        self.guide.begin()
 
     def _shift(self) -> None:
         gone, again = self.sequence.make_room(self.prompt.keep)

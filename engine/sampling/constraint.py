@@ -1,0 +1,218 @@
+"""Answers of a form, by llguidance: which tokens may follow, token by token.
+
+A matcher walks the vocabulary as bytes. Tokens without bytes and control tokens are in no form, but
+for those that end an answer, and those that a grammar names.
+"""
+
+import json
+from collections.abc import Sequence
+from threading import Lock
+
+import numpy as np
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
+from llguidance.gbnf_to_lark import GbnfToLarkError, gbnf_to_lark
+from numpy.typing import NDArray
+
+from engine.errors import CutawayError
+from engine.protocol import AnswerForm, Grammar, JsonObject, JsonSchema
+from engine.tokenizer import Tokenizer
+from engine.tokenizer.vocab import TokenType
+from engine.units import KIB
+
+Logits = NDArray[np.float32]
+
+LONGEST = 256 * KIB
+"""Bytes of a schema, an expression or a grammar."""
+LIMITS = LLParserLimits(
+    initial_lexer_fuel=1_000_000,
+    step_lexer_fuel=200_000,
+    step_max_items=50_000,
+    max_lexer_states=50_000,
+    max_grammar_size=200_000,
+    verbose_errors=False,
+)
+_SHOWN = 300
+_TABLE = np.where(
+    np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"),
+    np.float32(np.inf),
+    np.float32(-np.inf),
+)
+"""The most that logits of eight tokens may be, by a byte of the mask."""
+
+
+class BadForm(CutawayError):
+    """A form that cannot be answered in: `problem` names what of it is not known or too much."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"the form of the answer: {problem}")
+
+
+class FormFailed(CutawayError):
+    """No token may follow, though the answer is not complete."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(
+            f"the answer cannot go on in its form: {problem}; ask with a simpler schema or grammar"
+        )
+
+
+class _Words:
+    """The vocabulary as llguidance takes it."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        ends = sorted(tokenizer.eog)
+        self.eos_token_id = tokenizer.eos if tokenizer.eos is not None else ends[0] if ends else 0
+        self.bos_token_id = tokenizer.bos
+        self.tokens = [tokenizer.piece(token) for token in range(tokenizer.size)]
+        kinds = (TokenType.CONTROL, TokenType.UNKNOWN)
+        special = [i for i in range(tokenizer.size) if tokenizer.token_type(i) in kinds]
+        self.special_token_ids = sorted({*special, *ends})
+        for token in self.special_token_ids:
+            self.tokens[token] = tokenizer.piece(token, special=True)
+
+    def __call__(self, text: bytes | str) -> list[int]:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8", "replace")
+        return self._tokenizer.encode(text, add_special=False, parse_special=False, continues=True)
+
+
+class FormWords:
+    """One model's vocabulary for forms, made when the first is asked for: 0.2 s for 49,000 tokens,
+    1.3 s for 262,000, in whatever thread asks. llguidance holds Python for half of that, in two
+    pieces.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self._lock = Lock()
+        self._made: LLTokenizer | None = None
+
+    def made(self) -> LLTokenizer:
+        """The vocabulary. Raises `BadForm` where nothing in it ends an answer."""
+        with self._lock:
+            if self._made is None:
+                ends = sorted(self.tokenizer.eog)
+                if not ends:
+                    raise BadForm("the model has no token that ends an answer")
+                words = TokenizerWrapper(_Words(self.tokenizer))
+                plain = LLTokenizer(words, n_vocab=len(words.tokens), eos_token=ends, slices=[])
+                self._made = plain.with_slices(LLTokenizer.json_slices())
+            return self._made
+
+
+class Constraint:
+    """What may follow in one answer. Not for two threads at once."""
+
+    def __init__(self, words: FormWords, grammar: str) -> None:
+        """`grammar` as `grammar_of` makes it. Raises `BadForm` for one that llguidance does not
+        know, that is too large, or that nothing fits.
+        """
+        tokenizer = words.made()
+        self._matcher = LLMatcher(tokenizer, grammar, log_level=0, limits=LIMITS)
+        self._mask = np.zeros((tokenizer.vocab_size + 31) // 32, np.int32)
+        self._is_ready = False
+        self._limit = np.empty(0, np.float32)
+        try:
+            self.prepare()
+        except FormFailed:
+            raise BadForm(_told(self._matcher.get_error()) or "nothing fits it") from None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether what was taken fits the form as a whole."""
+        return bool(self._matcher.is_accepting())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing but the end may follow."""
+        return bool(self._matcher.is_stopped())
+
+    def prepare(self) -> None:
+        """Find out what may follow, now rather than when it is asked. Raises `FormFailed`."""
+        if self._is_ready:
+            return
+        self._matcher.unsafe_compute_mask_ptr(self._mask.ctypes.data, self._mask.nbytes)
+        if self._matcher.is_error() or not self._mask.any():
+            raise FormFailed(_told(self._matcher.get_error()) or "no token may follow")
+        self._is_ready = True
+
+    def masked(self, logits: Logits) -> Logits:
+        """Logits [V] with -inf for what may not follow; overwritten by the next call. Raises
+        `FormFailed`.
+        """
+        self.prepare()
+        if self._limit.size < logits.size + 8:
+            self._limit = np.full(-(-logits.size // 8) * 8 + 8, -np.inf, np.float32)
+        bits = self._mask.view(np.uint8)[: -(-logits.size // 8)]
+        rows = self._limit[: bits.size * 8].reshape(-1, 8)
+        np.take(_TABLE, bits, axis=0, out=rows, mode="clip")
+        limit = self._limit[: logits.size]
+        np.minimum(logits, limit, out=limit)
+        if not np.isfinite(limit.max()) and np.isfinite(logits.max()):
+            raise FormFailed("the model has no logit for what may follow")
+        return limit
+
+    def take(self, token: int) -> None:
+        """A token was drawn. Raises `FormFailed` where it may not follow."""
+        if not self._matcher.consume_token(token):
+            raise FormFailed(_told(self._matcher.get_error()))
+        self._is_ready = False
+
+    def take_text(self, tokens: Sequence[int]) -> bool:
+        """Whether these may follow one after the other; they are taken where they all may."""
+        if self._matcher.validate_tokens(list(tokens)) < len(tokens):
+            return False
+        self._is_ready = False
+        return bool(self._matcher.consume_tokens(list(tokens)))
+
+
+def grammar_of(form: AnswerForm) -> str:
+    """A form as llguidance reads it. Raises `BadForm` for what is too long or cannot be read."""
+    text = form.text if isinstance(form, JsonSchema | Grammar) else getattr(form, "pattern", "")
+    if (size := len(text.encode("utf-8", "replace"))) > LONGEST:
+        raise BadForm(f"{size} bytes, but {LONGEST} at most")
+    if isinstance(form, JsonObject):
+        return LLMatcher.grammar_from_json_schema('{"type": "object"}')
+    if isinstance(form, JsonSchema):
+        return _of_schema(form.text)
+    if isinstance(form, Grammar):
+        return LLMatcher.grammar_from_lark(_lark(form))
+    return LLMatcher.grammar_from_regex(form.pattern)
+
+
+def _of_schema(text: str) -> str:
+    try:
+        schema = json.loads(text)
+    except RecursionError:
+        raise BadForm("the schema is nested too deeply") from None
+    except ValueError as error:
+        raise BadForm(f"the schema is no JSON: {error}") from None
+    if not isinstance(schema, dict | bool):
+        raise BadForm("a schema is a JSON object")
+    # Options of llguidance, of which one has it pass over what it does not know.
+    if isinstance(schema, dict) and "x-guidance" in schema:
+        raise BadForm("the schema has 'x-guidance', which is not known")
+    try:
+        return LLMatcher.grammar_from_json_schema(json.dumps(schema))
+    except ValueError as error:
+        raise BadForm(f"the schema cannot be read: {_told(str(error))}") from None
+
+
+def _lark(form: Grammar) -> str:
+    if form.syntax == "lark":
+        return form.text
+    try:
+        return gbnf_to_lark(form.text)
+    except (GbnfToLarkError, RecursionError, ValueError, IndexError, KeyError) as error:
+        raise BadForm(f"the grammar is no GBNF: {_told(str(error)) or 'too deep'}") from None
+
+
+def _told(problem: str) -> str:
+    """llguidance's words on one line, those about keywords in ours."""
+    line = " ".join(problem.replace("<non-verbose/>", "").split())
+    if line.startswith("NoExtension"):
+        return "nothing fits it"
+    line = line.replace("Unimplemented keys:", "these keywords of the schema are not known here:")
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
