@@ -8,6 +8,7 @@ from typing import Self
 from app.serve.clients import Clients, ServedRequest
 from app.serve.counts import ServedCounts
 from app.serve.gate import Entered, Gate, Inbound, Said
+from app.serve.gathered import Gathered
 from app.serve.web.refusal import Refusal, unavailable
 from engine.protocol import Finished, Generate, Piece, Stats
 
@@ -85,6 +86,16 @@ class Answers:
             if reason in ("error", "gone"):
                 self._gate.counts.ended(reason)
             self._clients.ended(self._row, reason, self._timing.stats)
+
+
+async def all_of(answers: Answers, n: int) -> list[Gathered]:
+    """What `n` answers say, once all have ended. Raises `Refusal`."""
+    made = [Gathered() for _ in range(n)]
+    async with answers:
+        while said := await answers.batch():
+            for place, reply in said:
+                made[place].hear(reply)
+    return made
 
 
 class _Timing:

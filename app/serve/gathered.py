@@ -15,9 +15,20 @@ class Gathered:
     tokens: list[TokenInfo] = field(default_factory=list)
     prompt_tokens: list[TokenInfo] = field(default_factory=list)
     finished: Finished | None = None
+    waits_for_prompt: bool = False
+
+    def hear(self, reply: object) -> None:
+        """One more of the engine's replies."""
+        if isinstance(reply, Piece):
+            self.take(reply)
+        elif isinstance(reply, Finished):
+            self.finished = reply
 
     def take(self, piece: Piece) -> None:
-        """One more piece."""
+        """One more piece; where the prompt's tokens were asked for, the first is of these."""
+        if self.waits_for_prompt:
+            self.prompt_tokens, self.waits_for_prompt = piece.tokens, False
+            return
         self.tokens += piece.tokens
         if piece.call is not None:
             self._call(piece.call)

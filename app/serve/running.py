@@ -8,10 +8,12 @@ from collections.abc import Callable
 import uvicorn
 
 from app.engine import Died, Engine, Event
+from app.serve.anthropic.routes import ANTHROPIC
 from app.serve.clients import Clients
 from app.serve.counts import ServedCounts
 from app.serve.gate import Gate
 from app.serve.native.routes import NATIVE
+from app.serve.ollama.routes import OLLAMA
 from app.serve.openai.routes import OPENAI
 from app.serve.served import OpenModel, Shelf, State
 from app.serve.settings import ServeSettings
@@ -38,7 +40,7 @@ class Running:
         self.gate = Gate(engine, settings.slots, settings.queue, counts, self._hear)
         desk = ServingDesk(self.gate, self.shelf, clients, settings)
         self._clients = clients
-        site = Site(desk, Guard(settings, port), (OPENAI, NATIVE))
+        site = Site(desk, Guard(settings, port), (OPENAI, ANTHROPIC, OLLAMA, NATIVE))
         config = uvicorn.Config(
             site,
             http=BoundedProtocol,

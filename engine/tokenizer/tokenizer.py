@@ -140,6 +140,10 @@ class Tokenizer:
         decoder = self.stream(special=True)
         return decoder.push(token) + decoder.flush()
 
+    def half(self, token: int) -> bytes:
+        """The bytes of a token that by itself is no whole text; none of one that is."""
+        return self.piece(token, special=True) if "\ufffd" in self.shown(token) else b""
+
     def text(self, token: int) -> str:
         """The text of `token` as the file has it."""
         self.token_type(token)

@@ -8,11 +8,12 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from app.serve import asked
+from app.serve.answers import all_of
 from app.serve.gate import choices
 from app.serve.gathered import Gathered
-from app.serve.openai import fields
 from app.serve.openai.messages import ChosenTool, SaidMessage, ToolGiven, begun, messages, tools
-from app.serve.openai.told import FINGERPRINT, FINISH, logprobs, timings, usage
+from app.serve.told import FINGERPRINT, FINISH, logprobs, timings, usage
 from app.serve.web.body import decoded
 from app.serve.web.refusal import Refusal
 from app.serve.web.site import HttpCall
@@ -22,11 +23,11 @@ from engine.protocol import Finished, Generate, Piece, TokenInfo
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 
-class ChatBody(fields.TextRequest):
+class ChatBody(asked.TextRequest):
     """A request; see `serving` for what each field means."""
 
     messages: list[SaidMessage] = []
-    max_completion_tokens: fields.Count | None = None
+    max_completion_tokens: asked.Count | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
     tools: list[ToolGiven] | None = None
@@ -63,7 +64,7 @@ async def chat(call: HttpCall) -> Reply:
     """Answer a chat."""
     body = decoded(call.body, ChatBody)
     model = call.desk.shelf.named(body.model)
-    n = fields.n_choices(body, call.gate.slots)
+    n = asked.n_choices(body, call.gate.slots)
     request = await _request(call, body)
     wants_usage = bool(body.stream_options and body.stream_options.include_usage)
     telling = Telling(model.name, n, _top(body), wants_usage)
@@ -86,13 +87,13 @@ async def _request(call: HttpCall, body: ChatBody) -> Generate:
         0,
         messages=chat,
         prefix=so_far,
-        sampling=fields.sampling(body, call.desk.settings),
-        max_tokens=fields.limit(most),
-        stop=fields.stops(body.stop),
-        form=fields.form(body),
+        sampling=asked.sampling(body, call.desk.settings),
+        max_tokens=asked.limit(most),
+        stop=asked.stops(body.stop),
+        form=asked.form(body),
         tools=given,
         template=template,
-        bias=fields.bias(body.logit_bias),
+        bias=asked.bias(body.logit_bias),
         endless=bool(body.ignore_eos),
         apart=True,
         logprobs=0 if top is None else max(1, top),
@@ -109,14 +110,7 @@ def _top(body: ChatBody) -> int | None:
 
 
 async def _whole(call: HttpCall, requests: list[Generate], telling: Telling) -> dict[str, Any]:
-    made = [Gathered() for _ in requests]
-    async with call.answers(requests) as answers:
-        while said := await answers.batch():
-            for place, reply in said:
-                if isinstance(reply, Piece):
-                    made[place].take(reply)
-                elif isinstance(reply, Finished):
-                    made[place].finished = reply
+    made = await all_of(call.answers(requests), len(requests))
     return telling.head | {
         "object": telling.kind,
         "choices": [_choice(i, one, telling) for i, one in enumerate(made)],

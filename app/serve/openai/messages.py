@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from msgspec import Raw, Struct
 
-from app.serve.openai.fields import MOST_SCHEMA
+from app.serve.asked import MOST_SCHEMA
 from app.serve.pictures import AskedPictures
 from app.serve.web.refusal import Refusal
 from engine.protocol import ChatMessage, PicturePart, TextPart, Tool, ToolCall, Tools

@@ -99,20 +99,26 @@ class ChatMessage(msgspec.Struct, frozen=True):
 
 
 class Alternative(msgspec.Struct, frozen=True):
-    """A token that could have come, with its natural log-probability."""
+    """A token that could have come, with its natural log-probability; `data` are its bytes where
+    they are no text by themselves.
+    """
 
     token: int
     text: str
     logprob: float
+    data: bytes = b""
 
 
 class TokenInfo(msgspec.Struct, frozen=True):
-    """A generated token; all but its id only where log-probabilities were asked for."""
+    """A generated token; all but its id only where log-probabilities were asked for, `data` as of
+    an `Alternative`.
+    """
 
     token: int
     logprob: float | None = None
     text: str = ""
     top: list[Alternative] = []
+    data: bytes = b""
 
 
 class Piece(Reply, frozen=True):

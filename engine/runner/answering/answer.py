@@ -287,11 +287,12 @@ class RunningAnswer:
             return TokenInfo(token)
         best = top_k(self._logits, min(self.request.logprobs, self._logits.size)).ids
         logp = log_softmax(self._logits, np.append(best, token))
-        shown = self.model.tokenizer.shown
+        shown, half = self.model.tokenizer.shown, self.model.tokenizer.half
         top = [
-            Alternative(i, shown(i), p) for i, p in zip(best.tolist(), logp.tolist(), strict=False)
+            Alternative(i, shown(i), p, half(i))
+            for i, p in zip(best.tolist(), logp.tolist(), strict=False)
         ]
-        return TokenInfo(token, float(logp[-1]), shown(token), top)
+        return TokenInfo(token, float(logp[-1]), shown(token), top, half(token))
 
 
 def _check(model: LoadedModel, request: Generate) -> None:

@@ -56,5 +56,4 @@ def _entry(token: TokenInfo | Alternative) -> dict[str, Any]:
 
 def text_bytes(token: TokenInfo | Alternative) -> bytes:
     """A token's bytes; half a character has no text."""
-    data: bytes = getattr(token, "data", b"")
-    return data or token.text.encode()
+    return token.data or token.text.encode()

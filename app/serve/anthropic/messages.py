@@ -1,0 +1,103 @@
+"""POST /v1/messages, and /v1/messages/count_tokens."""
+
+import secrets
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from app.serve.answers import all_of
+from app.serve.anthropic import bodies
+from app.serve.anthropic.events import MessageStream, error_frame, event, reason, usage
+from app.serve.gathered import Gathered
+from app.serve.web.body import decoded
+from app.serve.web.refusal import Refusal
+from app.serve.web.site import HttpCall
+from app.serve.web.stream import FrameStream, Reply, json
+from engine.protocol import ChatMessage, Generate, Render
+
+PING = event({"type": "ping"})
+
+
+async def messages(call: HttpCall) -> Reply:
+    """Answer a chat."""
+    body = decoded(call.body, bodies.MessagesBody)
+    model = call.desk.shelf.named(body.model)
+    request = await _request(call, body)
+    number = f"msg_{secrets.token_hex(12)}"
+    if body.stream:
+        stream = MessageStream(number, model.name)
+        return FrameStream(_frames(call, request, stream), error_frame, alive=PING)
+    (made,) = await all_of(call.answers([request]), 1)
+    return json(_whole(made, number, model.name))
+
+
+async def count_tokens(call: HttpCall) -> Reply:
+    """How many tokens a chat has."""
+    body = decoded(call.body, bodies.CountBody)
+    call.desk.shelf.named(body.model)
+    chat = await bodies.chat(body, call.pictures)
+    request = Render(0, chat, bodies.tools(body), bodies.template(body))
+    return json({"input_tokens": (await call.gate.get(request)).n_tokens})
+
+
+async def _request(call: HttpCall, body: bodies.MessagesBody) -> Generate:
+    given = bodies.tools(body)
+    chat, begun = _begun(await bodies.chat(body, call.pictures))
+    return Generate(
+        0,
+        messages=chat,
+        prefix=begun,
+        sampling=bodies.sampling(body),
+        max_tokens=body.max_tokens,
+        stop=[text for text in body.stop_sequences or [] if text],
+        tools=given,
+        template=bodies.template(body),
+        apart=True,
+        when_full="stop",
+    )
+
+
+def _begun(chat: list[ChatMessage]) -> tuple[list[ChatMessage], str]:
+    """The chat without an answer that it ends with, which is gone on with, and its text."""
+    last = chat[-1]
+    if last.role != "assistant" or last.calls or len(chat) == 1:
+        return chat, ""
+    return chat[:-1], last.text
+
+
+def _whole(made: Gathered, number: str, model: str) -> dict[str, Any]:
+    content: list[dict[str, Any]] = []
+    if made.thought:
+        content.append({"type": "thinking", "thinking": made.thought, "signature": ""})
+    if made.text:
+        content.append({"type": "text", "text": made.text})
+    content += [
+        {"type": "tool_use", "id": c.id, "name": c.name, "input": _input(c.arguments)}
+        for c in made.calls
+    ]
+    return {
+        "id": number,
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": content,
+        "stop_reason": reason(made.end),
+        "stop_sequence": made.end.matched,
+        "usage": usage(made.end.stats),
+    }
+
+
+def _input(arguments: str) -> Any:
+    try:
+        return msgspec.json.decode(arguments or "{}")
+    except msgspec.DecodeError:
+        raise Refusal(500, "the model made a call that is no JSON") from None
+
+
+async def _frames(call: HttpCall, request: Generate, stream: MessageStream) -> AsyncIterator[bytes]:
+    async with call.answers([request]) as answers:
+        while said := await answers.batch():
+            frames = b"".join(stream.frames(reply) for _, reply in said)
+            if frames:
+                yield frames

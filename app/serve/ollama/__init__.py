@@ -1,0 +1,1 @@
+"""Ollama's interface: chat, generate, embed, and what there is."""

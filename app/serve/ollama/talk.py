@@ -1,0 +1,172 @@
+"""POST /api/chat and /api/generate."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import monotonic_ns
+from typing import Any
+
+import msgspec
+
+from app.serve.answers import all_of
+from app.serve.gathered import Gathered
+from app.serve.ollama import bodies
+from app.serve.ollama.errors import error_line
+from app.serve.web.body import decoded
+from app.serve.web.refusal import Refusal
+from app.serve.web.site import HttpCall
+from app.serve.web.stream import FrameStream, Reply, json
+from engine.protocol import ChatMessage, Finished, Generate, Piece, TokenInfo, ToolCall
+
+LINES = "application/x-ndjson"
+Wrap = Callable[[str, str, list[ToolCall]], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class TalkTelling:
+    """How one request is answered: `wrap` makes fields of text, thought and calls."""
+
+    model: str
+    began: int
+    wrap: Wrap
+    logprobs: bool
+    top: int
+
+    def line(self, text: str = "", thought: str = "", calls: list[ToolCall] = []) -> dict[str, Any]:  # noqa: B006
+        """An unfinished line."""
+        now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        return (
+            {"model": self.model, "created_at": now}
+            | self.wrap(text, thought, calls)
+            | {"done": False}
+        )
+
+    def end(self, end: Finished) -> dict[str, Any]:
+        """What the last line has besides; times in nanoseconds."""
+        stats = end.stats
+        ended = "stop" if end.reason in ("stop", "calls") else "length"
+        return {
+            "done": True,
+            "done_reason": ended,
+            "total_duration": monotonic_ns() - self.began,
+            "load_duration": 0,
+            "prompt_eval_count": stats.n_prompt,
+            "prompt_eval_duration": int(stats.prefill_s * 1e9),
+            "eval_count": stats.n_generated,
+            "eval_duration": int(stats.decode_s * 1e9),
+        }
+
+    def probabilities(self, tokens: list[TokenInfo]) -> dict[str, Any]:
+        """Log-probabilities, where they are wanted."""
+        if not self.logprobs or not tokens:
+            return {}
+        return {
+            "logprobs": [
+                {
+                    "token": token.text,
+                    "logprob": token.logprob,
+                    "top_logprobs": [
+                        {"token": one.text, "logprob": one.logprob} for one in token.top[: self.top]
+                    ],
+                }
+                for token in tokens
+            ]
+        }
+
+
+async def chat(call: HttpCall) -> Reply:
+    """Answer a chat; one without messages only asks whether the model is there."""
+    body = decoded(call.body, bodies.ChatAsked)
+    request = bodies.asked_for(call, body)
+    telling = _telling(call, body, _chat_fields)
+    if not body.messages:
+        return json(telling.line() | {"done": True, "done_reason": "load"})
+    messages = await bodies.chat(body, call.pictures)
+    begun = ""
+    if messages[-1].role == "assistant" and not messages[-1].calls and len(messages) > 1:
+        begun = messages.pop().text
+    request = msgspec.structs.replace(
+        request, messages=messages, prefix=begun, tools=bodies.tools(body.tools)
+    )
+    return await _answered(call, body, request, telling)
+
+
+async def generate(call: HttpCall) -> Reply:
+    """Answer a prompt: as a chat of one message, or as it stands where it is `raw`."""
+    body = decoded(call.body, bodies.GenerateAsked)
+    if body.suffix:
+        raise Refusal(400, "suffix: filling in is not possible")
+    request = bodies.asked_for(call, body)
+    telling = _telling(call, body, _generate_fields)
+    if not body.prompt and not body.images:
+        return json(telling.line() | {"done": True, "done_reason": "load"})
+    if body.raw:
+        request = msgspec.structs.replace(request, prompt=body.prompt, apart=False)
+    else:
+        content = await bodies.shown(body.prompt, body.images, call.pictures)
+        system = [ChatMessage("system", body.system)] if body.system else []
+        messages = [*system, ChatMessage("user", content)]
+        request = msgspec.structs.replace(request, messages=messages)
+    return await _answered(call, body, request, telling)
+
+
+def _telling(call: HttpCall, body: bodies.TextAsked, wrap: Wrap) -> TalkTelling:
+    call.desk.shelf.named(body.model)
+    top = body.top_logprobs or 0
+    return TalkTelling(body.model, monotonic_ns(), wrap, bool(body.logprobs), top)
+
+
+async def _answered(
+    call: HttpCall, body: bodies.TextAsked, request: Generate, telling: TalkTelling
+) -> Reply:
+    if body.stream is not False:
+        return FrameStream(_lines(call, request, telling), error_line, LINES, alive=b"")
+    (made,) = await all_of(call.answers([request]), 1)
+    told = telling.line(made.text, made.thought, made.calls) | telling.end(made.end)
+    return json(told | telling.probabilities(made.tokens))
+
+
+def _chat_fields(text: str, thought: str, calls: list[ToolCall]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if thought:
+        message["thinking"] = thought
+    if calls:
+        message["tool_calls"] = [
+            {"function": {"name": one.name, "arguments": _arguments(one)}} for one in calls
+        ]
+    return {"message": message}
+
+
+def _generate_fields(text: str, thought: str, calls: list[ToolCall]) -> dict[str, Any]:
+    return {"response": text} | ({"thinking": thought} if thought else {})
+
+
+def _arguments(call: ToolCall) -> Any:
+    try:
+        return msgspec.json.decode(call.arguments or "{}")
+    except msgspec.DecodeError:
+        raise Refusal(500, "the model made a call that is no JSON") from None
+
+
+async def _lines(call: HttpCall, request: Generate, telling: TalkTelling) -> AsyncIterator[bytes]:
+    """A line for each piece; calls, which Ollama tells as a whole, in the last but one."""
+    calls, held = Gathered(), []
+    async with call.answers([request]) as answers:
+        while said := await answers.batch():
+            lines: list[dict[str, Any]] = []
+            for _, reply in said:
+                if isinstance(reply, Piece):
+                    held += reply.tokens
+                    if reply.call is not None:
+                        calls.take(reply)
+                    elif reply.text:
+                        thought = reply.kind == "thought"
+                        told = ("", reply.text) if thought else (reply.text, "")
+                        lines.append(telling.line(*told) | telling.probabilities(held))
+                        held = []
+                elif isinstance(reply, Finished):
+                    if calls.calls:
+                        lines.append(telling.line(calls=calls.calls))
+                    lines.append(telling.line() | telling.end(reply))
+            if lines:
+                yield b"".join(msgspec.json.encode(line) + b"\n" for line in lines)

@@ -1,0 +1,237 @@
+"""POST /v1/completions: texts gone on with, as editors and evaluation harnesses ask."""
+
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from time import time
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from app.serve import asked
+from app.serve.answers import all_of
+from app.serve.gate import choices
+from app.serve.gathered import Gathered
+from app.serve.told import FINGERPRINT, FINISH, text_bytes, timings, usage
+from app.serve.web.body import decoded
+from app.serve.web.refusal import Refusal
+from app.serve.web.site import HttpCall
+from app.serve.web.stream import FrameStream, Reply, error_event, event, json
+from engine.protocol import DecodeTokens, Finished, Generate, Piece, TokenInfo
+
+MOST_PROMPTS = 256
+USUAL_TOKENS = 16  # as OpenAI's
+Prompt = str | list[int]
+
+
+class TextBody(asked.TextRequest):
+    """A request."""
+
+    prompt: str | list[str | int | list[int]] = ""
+    logprobs: Annotated[int, Meta(ge=0, le=5)] | None = None
+    echo: bool | None = None
+    suffix: str | None = None
+    best_of: int | None = None
+
+
+@dataclass
+class TextTelling:
+    """How one request is answered: what every frame has, and what was asked for."""
+
+    model: str
+    top: int | None
+    usage: bool
+    echoes: list[str]  # what each choice begins with
+    id: str = field(default_factory=lambda: f"cmpl-{secrets.token_hex(12)}")
+    created: int = field(default_factory=lambda: int(time()))
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """What every frame begins with."""
+        return {
+            "id": self.id,
+            "created": self.created,
+            "model": self.model,
+            "system_fingerprint": FINGERPRINT,
+            "object": "text_completion",
+        }
+
+
+async def completions(call: HttpCall) -> Reply:
+    """Go on with texts."""
+    body = decoded(call.body, TextBody)
+    model = call.desk.shelf.named(body.model)
+    if body.suffix:
+        raise Refusal(400, "suffix: filling in is not possible", param="suffix")
+    if (body.best_of or 1) > (body.n or 1):
+        raise Refusal(400, "best_of: choosing among answers is not possible", param="best_of")
+    n = asked.n_choices(body, call.gate.slots)
+    prompts = _prompts(body.prompt)
+    requests = [one for prompt in prompts for one in choices(_request(call, body, prompt), n)]
+    wants_usage = bool(body.stream_options and body.stream_options.include_usage)
+    echoes = [
+        await _text(call, prompt) if body.echo else "" for prompt in prompts for _ in range(n)
+    ]
+    telling = TextTelling(model.name, body.logprobs, wants_usage, echoes)
+    if body.stream:
+        return FrameStream(_frames(call, requests, telling), error_event)
+    return json(await _whole(call, requests, telling, n))
+
+
+def _prompts(given: str | list[str | int | list[int]]) -> list[Prompt]:
+    """Each prompt. Raises `Refusal`."""
+    if isinstance(given, str):
+        return [given]
+    if given and all(isinstance(one, int) for one in given):
+        return [[one for one in given if isinstance(one, int)]]
+    prompts: list[Prompt] = [one for one in given if not isinstance(one, int)]
+    if not prompts or len(prompts) < len(given) or len(prompts) > MOST_PROMPTS:
+        text = f"prompt: a text, a list of tokens, or 1 to {MOST_PROMPTS} of these are expected"
+        raise Refusal(400, text, param="prompt")
+    return prompts
+
+
+def _request(call: HttpCall, body: TextBody, prompt: Prompt) -> Generate:
+    top = body.logprobs
+    return Generate(
+        0,
+        prompt=prompt if isinstance(prompt, str) else None,
+        prompt_tokens=None if isinstance(prompt, str) else prompt,
+        sampling=asked.sampling(body, call.desk.settings),
+        max_tokens=asked.limit(body.max_tokens, USUAL_TOKENS),
+        stop=asked.stops(body.stop),
+        form=asked.form(body),
+        bias=asked.bias(body.logit_bias),
+        endless=bool(body.ignore_eos),
+        logprobs=0 if top is None else max(1, top),
+        prompt_logprobs=top if body.echo and top is not None else None,
+        when_full="stop",
+    )
+
+
+async def _text(call: HttpCall, prompt: Prompt) -> str:
+    if isinstance(prompt, str):
+        return prompt
+    return (await call.gate.get(DecodeTokens(0, prompt))).text
+
+
+async def _whole(
+    call: HttpCall, requests: list[Generate], telling: TextTelling, n: int
+) -> dict[str, Any]:
+    made = await all_of(call.answers(requests), len(requests))
+    return telling.head | {
+        "choices": [_choice(i, one, telling) for i, one in enumerate(made)],
+        "usage": _usage(made, n),
+        "timings": timings(made[0].end.stats),
+    }
+
+
+def _usage(made: list[Gathered], n: int) -> dict[str, Any]:
+    """Of all prompts, each of which was read for its `n` choices together."""
+    total = usage(made[:n])
+    for i in range(n, len(made), n):
+        more = usage(made[i : i + n])
+        details = total["prompt_tokens_details"], more["prompt_tokens_details"]
+        cached = sum(one["cached_tokens"] for one in details)
+        total = {key: total[key] + more[key] for key in more if key.endswith("_tokens")}
+        total["prompt_tokens_details"] = {"cached_tokens": cached}
+    return total
+
+
+def _choice(index: int, made: Gathered, telling: TextTelling) -> dict[str, Any]:
+    echo = telling.echoes[index]
+    told = None
+    if telling.top is not None:
+        tokens = [*made.prompt_tokens, *made.tokens] if echo else made.tokens
+        told = token_lists(tokens, telling.top, 0 if made.prompt_tokens else len(echo))
+    return {
+        "text": echo + made.text,
+        "index": index,
+        "logprobs": told,
+        "finish_reason": FINISH[made.end.reason],
+    }
+
+
+def token_lists(tokens: list[TokenInfo], top: int, begins: int) -> dict[str, Any]:
+    """Lists of equal length; `begins` is where the first token's text begins."""
+    offsets = []
+    for token in tokens:
+        offsets.append(begins)
+        begins += len(token.text)
+    return {
+        "tokens": [token.text for token in tokens],
+        "token_logprobs": [token.logprob for token in tokens],
+        "top_logprobs": [_likeliest(token, top) for token in tokens],
+        "text_offset": offsets,
+    }
+
+
+def _likeliest(token: TokenInfo, top: int) -> dict[str, float] | None:
+    if token.logprob is None:
+        return None
+    return {_named(one.text, text_bytes(one)): one.logprob for one in token.top[:top]}
+
+
+def _named(text: str, data: bytes) -> str:
+    """A token as a key, which two of them do not share: half a character by its bytes."""
+    return text if text.encode() == data else "bytes:" + "".join(f"\\x{b:02x}" for b in data)
+
+
+async def _frames(
+    call: HttpCall, requests: list[Generate], telling: TextTelling
+) -> AsyncIterator[bytes]:
+    streams = [TextStream(i, telling, request) for i, request in enumerate(requests)]
+    async with call.answers(requests) as answers:
+        while said := await answers.batch():
+            frames = [
+                frame
+                for place, replies in groupby(said, key=lambda one: one[0])
+                for frame in streams[place].frames([reply for _, reply in replies])
+            ]
+            if frames:
+                yield b"".join(frames)
+    made = [stream.made for stream in streams]
+    if telling.usage:
+        told = {"usage": usage(made), "timings": timings(made[0].end.stats)}
+        yield event(telling.head | {"choices": []} | told)
+    yield b"data: [DONE]\n\n"
+
+
+class TextStream:
+    """One choice's chunks."""
+
+    def __init__(self, index: int, telling: TextTelling, request: Generate) -> None:
+        self._index, self._telling = index, telling
+        self.made = Gathered(waits_for_prompt=request.prompt_logprobs is not None)
+        self._held: list[TokenInfo] = []
+        self._at = 0
+        self._echo = telling.echoes[index]
+
+    def frames(self, replies: list[Any]) -> list[bytes]:
+        """What replies are told as, the first with what the choice begins with."""
+        frames = []
+        for reply in replies:
+            if isinstance(reply, Piece):
+                waited = self.made.waits_for_prompt
+                self.made.take(msgspec.structs.replace(reply, text=""))
+                self._held += reply.tokens
+                text = self._echo + ("" if waited else reply.text)
+                if text:
+                    frames.append(self._chunk(text))
+                    self._echo = ""
+            elif isinstance(reply, Finished):
+                self.made.finished = reply
+                frames.append(self._chunk(self._echo, FINISH[reply.reason]))
+        return frames
+
+    def _chunk(self, text: str, reason: str | None = None) -> bytes:
+        told = None
+        if self._telling.top is not None and text:
+            told = token_lists(self._held, self._telling.top, self._at)
+            self._held = []
+        self._at += len(text)
+        choice = {"text": text, "index": self._index, "logprobs": told, "finish_reason": reason}
+        more = {"usage": None} if self._telling.usage else {}
+        return event(self._telling.head | {"choices": [choice]} | more)

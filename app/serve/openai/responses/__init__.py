@@ -1,0 +1,1 @@
+"""OpenAI's responses, without a memory of earlier ones."""

@@ -1,0 +1,92 @@
+"""POST /v1/responses."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from app.serve.openai.responses import bodies
+from app.serve.openai.responses.events import GrowingResponse, ResponseEvents
+from app.serve.web.body import decoded
+from app.serve.web.refusal import Refusal
+from app.serve.web.site import HttpCall
+from app.serve.web.stream import FrameStream, Reply, json
+from engine.protocol import Generate, Sampling
+
+
+async def responses(call: HttpCall) -> Reply:
+    """Answer, without a memory of earlier responses."""
+    body = decoded(call.body, bodies.ResponseBody)
+    model = call.desk.shelf.named(body.model)
+    if body.previous_response_id:
+        text = "previous_response_id: responses are not kept; send the whole conversation"
+        raise Refusal(400, text, param="previous_response_id")
+    request = await _request(call, body)
+    events = ResponseEvents(GrowingResponse(model.name, _given(body)))
+    if body.stream:
+        return FrameStream(_frames(call, request, events), lambda r: _framed(events.failed(r)))
+    async with call.answers([request]) as answers:
+        while said := await answers.batch():
+            for _, reply in said:
+                events.hear(reply)
+    return json(events.response.value())
+
+
+async def _request(call: HttpCall, body: bodies.ResponseBody) -> Generate:
+    usual = Sampling(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
+    usual = usual if call.desk.settings.openai_defaults else Sampling()
+    given: dict[str, Any] = {"temperature": body.temperature, "top_p": body.top_p}
+    given = {key: value for key, value in given.items() if value is not None}
+    most = body.max_output_tokens
+    return Generate(
+        0,
+        messages=await bodies.chat(body, call.pictures),
+        sampling=msgspec.structs.replace(usual, **given),
+        max_tokens=None if most is None or most < 0 else most,
+        tools=bodies.tools(body),
+        form=bodies.form(body),
+        template=bodies.template(body),
+        apart=True,
+        when_full="stop",
+    )
+
+
+def _given(body: bodies.ResponseBody) -> dict[str, Any]:
+    """What a response tells back of its request."""
+    choice = body.tool_choice
+    if isinstance(choice, bodies.WantedFunction):
+        told: Any = {"type": "function", "name": choice.name}
+    else:
+        told = choice or "auto"
+    tools = [
+        {"type": "function", "name": one.name, "description": one.description, "strict": True}
+        | {"parameters": one.parameters and msgspec.json.decode(one.parameters)}
+        for one in body.tools or []
+    ]
+    return {
+        "instructions": body.instructions,
+        "max_output_tokens": body.max_output_tokens,
+        "parallel_tool_calls": body.parallel_tool_calls is not False,
+        "temperature": body.temperature,
+        "tool_choice": told,
+        "tools": tools,
+        "top_p": body.top_p,
+    }
+
+
+async def _frames(
+    call: HttpCall, request: Generate, events: ResponseEvents
+) -> AsyncIterator[bytes]:
+    async with call.answers([request]) as answers:
+        while said := await answers.batch():
+            frames = [one for _, reply in said for one in events.hear(reply)]
+            if frames:
+                yield _framed(frames)
+
+
+def _framed(events: list[dict[str, Any]]) -> bytes:
+    parts = []
+    for one in events:
+        kind: str = one["type"]
+        parts.append(b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(one) + b"\n\n")
+    return b"".join(parts)
