@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from app.serve.settings import ServeSettings
+from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
 from engine.protocol import AnswerForm, Grammar, JsonObject, JsonSchema, Sampling
 
@@ -25,7 +26,7 @@ class StreamOptions(Struct):
 class SchemaFormat(Struct):
     """A named schema."""
 
-    schema: Raw | None = None
+    schema: Raw = NULL
     name: str | None = None
 
 
@@ -36,7 +37,7 @@ class TextFormat(Struct, tag_field="type", tag="text"):
 class ObjectFormat(Struct, tag_field="type", tag="json_object"):
     """A JSON object; llama-server's clients put a schema beside."""
 
-    schema: Raw | None = None
+    schema: Raw = NULL
 
 
 class SchemaWanted(Struct, tag_field="type", tag="json_schema"):
@@ -69,7 +70,7 @@ class TextRequest(Struct):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     response_format: ResponseFormat | None = None
-    json_schema: Raw | None = None
+    json_schema: Raw = NULL
     grammar: str | None = None
 
 
@@ -123,21 +124,21 @@ def form(body: TextRequest) -> AnswerForm | None:
     """What the answer must be like. Raises `Refusal`."""
     if body.grammar:
         return Grammar(_short(body.grammar, "grammar"), "gbnf")
-    if body.json_schema is not None:
-        return schema(body.json_schema, "json_schema")
+    if given := raw_text(body.json_schema):
+        return schema(given, "json_schema")
     wanted = body.response_format
     if isinstance(wanted, ObjectFormat):
-        return JsonObject() if wanted.schema is None else schema(wanted.schema, "response_format")
+        inner = raw_text(wanted.schema)
+        return JsonObject() if inner is None else schema(inner, "response_format")
     if isinstance(wanted, SchemaWanted):
-        inner = wanted.json_schema.schema
+        inner = raw_text(wanted.json_schema.schema)
         return JsonObject() if inner is None else schema(inner, "response_format")
     return None
 
 
-def schema(raw: Raw, param: str) -> JsonSchema:
+def schema(text: str, param: str) -> JsonSchema:
     """A schema, which must be an object or a truth value. Raises `Refusal`."""
-    text = _short(bytes(raw).decode(), param)
-    if text.strip()[:1] not in ("{", "t", "f"):
+    if _short(text, param).strip()[:1] not in ("{", "t", "f"):
         raise Refusal(400, f"{param}: a schema must be an object", param=param)
     return JsonSchema(text)
 

@@ -6,9 +6,12 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from app.serve.pictures import AskedPictures
+from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
 from engine.protocol import (
+    AnswerForm,
     ChatMessage,
+    JsonSchema,
     PicturePart,
     Sampling,
     TextPart,
@@ -83,7 +86,7 @@ class ToolOffered(Struct):
 
     name: str
     description: str | None = None
-    input_schema: Raw | None = None
+    input_schema: Raw = NULL
     type: str | None = None
 
 
@@ -99,6 +102,20 @@ class ThinkingWanted(Struct):
     """Whether the assistant thinks first."""
 
     type: Literal["enabled", "disabled", "adaptive"]
+
+
+class OutputFormat(Struct):
+    """What the text must be like."""
+
+    type: Literal["json_schema"]
+    schema: Raw = NULL
+
+
+class OutputWanted(Struct):
+    """How the answer is to be."""
+
+    format: OutputFormat | None = None
+    effort: str | None = None
 
 
 class CountBody(Struct):
@@ -121,6 +138,7 @@ class MessagesBody(CountBody, kw_only=True):
     top_k: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)] | None = None
     stop_sequences: list[str] | None = None
     stream: bool | None = None
+    output_config: OutputWanted | None = None
 
 
 def sampling(body: MessagesBody) -> Sampling:
@@ -131,6 +149,15 @@ def sampling(body: MessagesBody) -> Sampling:
         "top_k": body.top_k,
     }
     return msgspec.structs.replace(Sampling(), **{k: v for k, v in given.items() if v is not None})
+
+
+def form(body: MessagesBody) -> AnswerForm | None:
+    """What the answer must be like. Raises `Refusal`."""
+    wanted = body.output_config.format if body.output_config is not None else None
+    text = raw_text(wanted.schema) if wanted is not None else None
+    if text is not None and len(text) > MOST_SCHEMA:
+        raise Refusal(400, f"output_config: a schema longer than {MOST_SCHEMA >> 10} KiB")
+    return None if text is None else JsonSchema(text)
 
 
 def tools(body: CountBody) -> Tools:
@@ -151,9 +178,9 @@ def tools(body: CountBody) -> Tools:
 
 
 def _tool(given: ToolOffered) -> Tool:
-    if given.input_schema is None:
+    text = raw_text(given.input_schema)
+    if text is None:
         raise Refusal(400, f"tools: {given.name[:100]!r} has no input_schema")
-    text = bytes(given.input_schema).decode()
     if len(text) > MOST_SCHEMA:
         raise Refusal(400, f"tools: the schema of {given.name[:100]!r} is too long")
     return Tool(given.name, given.description or "", text)

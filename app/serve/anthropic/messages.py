@@ -52,6 +52,7 @@ async def _request(call: HttpCall, body: bodies.MessagesBody) -> Generate:
         max_tokens=body.max_tokens,
         stop=[text for text in body.stop_sequences or [] if text],
         tools=given,
+        form=bodies.form(body),
         template=bodies.template(body),
         apart=True,
         when_full="stop",

@@ -8,11 +8,16 @@ from app.serve.web.site import Dialect, with_and_without
 
 NATIVE = Dialect(
     {
-        **with_and_without("/v1", {("GET", "/v1/health"): health}),
+        **with_and_without(
+            "/v1",
+            {
+                ("GET", "/v1/health"): health,
+                ("POST", "/v1/tokenize"): tokenize,
+                ("POST", "/v1/detokenize"): detokenize,
+                ("POST", "/v1/apply-template"): apply_template,
+            },
+        ),
         ("GET", "/metrics"): metrics,
-        ("POST", "/tokenize"): tokenize,
-        ("POST", "/detokenize"): detokenize,
-        ("POST", "/apply-template"): apply_template,
         ("POST", "/completion"): completion,
         ("GET", "/props"): props,
         ("GET", "/slots"): slots,

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from app.serve.pictures import AskedPictures
+from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
 from app.serve.web.site import HttpCall
 from engine.protocol import (
@@ -85,7 +86,7 @@ class FunctionSaid(Struct):
 
     name: str
     description: str | None = None
-    parameters: Raw | None = None
+    parameters: Raw = NULL
 
 
 class ToolSaid(Struct):
@@ -197,7 +198,7 @@ def tools(given: list[ToolSaid] | None) -> Tools:
     known = []
     for one in given or []:
         function = one.function
-        text = "{}" if function.parameters is None else bytes(function.parameters).decode()
+        text = raw_text(function.parameters) or "{}"
         if len(text) > MOST_SCHEMA:
             raise Refusal(400, f"tools: the schema of {function.name[:100]!r} is too long")
         known.append(Tool(function.name, function.description or "", text))

@@ -6,6 +6,7 @@ from msgspec import Raw, Struct
 
 from app.serve.asked import MOST_SCHEMA
 from app.serve.pictures import AskedPictures
+from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
 from engine.protocol import ChatMessage, PicturePart, TextPart, Tool, ToolCall, Tools
 
@@ -71,7 +72,7 @@ class FunctionGiven(Struct):
 
     name: str
     description: str | None = None
-    parameters: Raw | None = None
+    parameters: Raw = NULL
 
 
 class ToolGiven(Struct):
@@ -166,9 +167,9 @@ def tools(
     return Tools(known, word, only, several is not False)  # type: ignore[arg-type]
 
 
-def tool(name: str, description: str | None, parameters: Raw | None) -> Tool:
+def tool(name: str, description: str | None, parameters: Raw) -> Tool:
     """One function. Raises `Refusal` for a schema that is too long."""
-    text = "{}" if parameters is None else bytes(parameters).decode()
+    text = raw_text(parameters) or "{}"
     if len(text) > MOST_SCHEMA:
         raise Refusal(400, f"tools: the schema of {name[:100]!r} is too long", param="tools")
-    return Tool(name, description or "", text if text != "null" else "{}")
+    return Tool(name, description or "", text)

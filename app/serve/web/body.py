@@ -8,7 +8,15 @@ import msgspec
 from app.serve.web.refusal import Refusal
 
 T = TypeVar("T", bound=msgspec.Struct)
+NULL = msgspec.Raw(b"null")
+"""A value of any kind that is not there: `Raw | None` would take none but null."""
 PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
+
+
+def raw_text(raw: msgspec.Raw) -> str | None:
+    """A value's JSON; None for null."""
+    text = bytes(raw).decode()
+    return None if text.strip() == "null" else text
 
 
 def decoded(data: bytes, kind: type[T]) -> T:

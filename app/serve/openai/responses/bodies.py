@@ -7,6 +7,7 @@ from msgspec import Meta, Raw, Struct
 from app.serve import asked
 from app.serve.openai.messages import MOST_TOOLS, tool
 from app.serve.pictures import AskedPictures
+from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
 from engine.protocol import (
     AnswerForm,
@@ -46,7 +47,7 @@ class GivenFunction(Struct):
     name: str = ""
     type: Literal["function"] = "function"
     description: str | None = None
-    parameters: Raw | None = None
+    parameters: Raw = NULL
 
 
 class WantedFunction(Struct):
@@ -60,7 +61,7 @@ class WantedFormat(Struct):
     """What the text must be like."""
 
     type: Literal["text", "json_object", "json_schema"] = "text"
-    schema: Raw | None = None
+    schema: Raw = NULL
     name: str | None = None
 
 
@@ -157,9 +158,10 @@ def form(body: ResponseBody) -> AnswerForm | None:
     wanted = body.text.format if body.text is not None else None
     if wanted is None or wanted.type == "text":
         return None
-    if wanted.type == "json_object" or wanted.schema is None:
+    text = raw_text(wanted.schema)
+    if wanted.type == "json_object" or text is None:
         return JsonObject()
-    return asked.schema(wanted.schema, "text.format.schema")
+    return asked.schema(text, "text.format.schema")
 
 
 def template(body: ResponseBody) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def _given(body: bodies.ResponseBody) -> dict[str, Any]:
         told = choice or "auto"
     tools = [
         {"type": "function", "name": one.name, "description": one.description, "strict": True}
-        | {"parameters": one.parameters and msgspec.json.decode(one.parameters)}
+        | {"parameters": msgspec.json.decode(one.parameters)}
         for one in body.tools or []
     ]
     return {
