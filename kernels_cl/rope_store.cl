@@ -1,4 +1,5 @@
 // rope_store: q turned, k turned into the cache, v into the cache; q and k normalised first or not.
+// Where nothing turns (half_rot 0) there are no heads of q, and k goes into the cache as v does.
 //
 //   q [D, H, T] -> out, packed      k [D, K, T] -> cell ids[t] of the k cache [D K, C]
 //   v [Dv, K, T] -> cell ids[t] of the v cache [Dv K, C]            id -1: nothing
@@ -173,7 +174,11 @@ __kernel __attribute__((vec_type_hint(floatW))) void rope_store(
       head.x = (const __global float *)(k_buf + k_off + h * k1 + token * k2);
       head.weight = has_norms ? (const __global float *)(wk_buf + wk_off) : 0;
       head.factor = has_norms ? norm_factor(head.x, dim, eps_k) : 1.0f;
-      turn_into_cache(kc_buf + kc_off + id * kc1 + h * ROW_BYTES(dim), head);
+      __global char *cell = kc_buf + kc_off + id * kc1 + h * ROW_BYTES(dim);
+      if (half_rot)
+        turn_into_cache(cell, head);
+      else
+        store_values(cell, (const __global char *)head.x, dim, head.chunk, chunks);
     } else if (h >= heads + kv_heads && is_cell) {
       h -= heads + kv_heads;
       store_values(vc_buf + vc_off + id * vc1 + h * ROW_BYTES(dim_v),

@@ -5,7 +5,7 @@ launch of the node that has it writes it, besides the node's own storage.
 """
 
 from dataclasses import KW_ONLY, dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from engine.graph.node import Arguments
 from engine.graph.ops.attention import FusedAttention
@@ -131,21 +131,33 @@ class CombineAdd(Arguments):
     more: Tensor | None = None
 
 
+NormKind = Literal["none", "rms", "layer"]
+
+
 @dataclass(frozen=True)
 class NormChain(Arguments):
-    """h = x / rms(x) * weight1 + added, where something is added; else h = x. With `panels` the
-    node is h / rms(h) * weight2 in panels, and `total`, a RESULT, is h; else the node is h.
+    """h = norm1(x) * weight1 + bias1 + added, where there is any of that; else h = x. With `panels`
+    the node is norm2(h) * weight2 + bias2 in panels, and `total`, a RESULT, is h; else it is h.
     """
 
     x: Tensor
     weight1: Tensor | None = None
+    bias1: Tensor | None = None
     added: Tensor | None = None
     weight2: Tensor | None = None
+    bias2: Tensor | None = None
     total: Tensor | None = None
     _: KW_ONLY
+    norm1: NormKind = "none"
+    norm2: NormKind = "none"
     eps1: float = 0.0
     eps2: float = 0.0
     panels: Panels | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether h is something else than x."""
+        return self.norm1 != "none" or self.added is not None
 
 
 @dataclass(frozen=True)
@@ -163,19 +175,21 @@ class ActivationQuantize(Arguments):
 class RopeStore(Arguments):
     """Rope of q (the node) and of k, which goes into rows `ids` of its cache, as v does into its
     own; q and k are normalised before where there are weights. The caches are RESULTs.
+
+    Without a table nothing turns, and there is no q: k's cache is the node then.
     """
 
-    q: Tensor
+    q: Tensor | None
     k: Tensor
     v: Tensor
-    table: Tensor
+    table: Tensor | None
     ids: Tensor
     q_weight: Tensor | None
     k_weight: Tensor | None
-    k_cache: Tensor
+    k_cache: Tensor | None
     v_cache: Tensor
     _: KW_ONLY
-    neox: bool
+    neox: bool = False
     q_eps: float = 0.0
     k_eps: float = 0.0
 

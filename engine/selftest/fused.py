@@ -38,6 +38,9 @@ def fused() -> Iterator[Case]:
                 label = f"{cache} {dims(64, 6, tokens)}{' neox' * neox}{' normed' * normed}"
                 quick = tokens == 8 and cache is not F32
                 yield Case("rope_store", label, build, most, quick)
+            build = bound(_stored_alone, cache=cache, tokens=tokens)
+            label = f"{cache} {dims(64, 6, tokens)} without rope"
+            yield Case("rope_store", label, build, most, tokens == 8 and cache is F16)
 
 
 def _sum(o: Operands, n: int) -> Tensor:
@@ -64,6 +67,24 @@ def _norm_add_norm_product(o: Operands, fmt: Format, rows: int) -> Tensor:
     normed = ops.rms_norm(o.make(F32, 512, rows), o.make(F32, 512), 1e-5)
     total = ops.add(o.make(F32, 512, rows), normed)
     return ops.matmul(_weight(o, fmt), ops.rms_norm(total, o.make(F32, 512), 1e-3))
+
+
+def _layer_norm_product(o: Operands, fmt: Format, rows: int) -> Tensor:
+    normed = ops.layer_norm(o.make(F32, 512, rows), o.make(F32, 512), o.make(F32, 512), 1e-5)
+    return ops.matmul(_weight(o, fmt), normed)
+
+
+def _norm_of_two(o: Operands, fmt: Format, rows: int) -> Tensor:
+    """A norm that a product and a sum read, as encoders have it behind their layers."""
+    normed = ops.layer_norm(o.make(F32, 512, rows), o.make(F32, 512), o.make(F32, 512), 1e-5)
+    return ops.add(ops.matmul(_weight(o, fmt, 512), normed), normed)
+
+
+def _norm_add_product(o: Operands, fmt: Format, rows: int) -> Tensor:
+    """A norm behind a layer: the next product takes the sum as it is."""
+    normed = ops.rms_norm(o.make(F32, 512, rows), o.make(F32, 512), 1e-5)
+    total = ops.add(o.make(F32, 512, rows), normed)
+    return ops.add(ops.matmul(_weight(o, fmt, 512), total), total)
 
 
 def _gated_product(o: Operands, fmt: Format, rows: int) -> Tensor:
@@ -114,6 +135,9 @@ def _attention_product(o: Operands, fmt: Format, rows: int) -> Tensor:
 PRODUCTS: dict[str, Callable[..., Tensor]] = {
     "norm_chain: norm, product": _norm_product,
     "norm_chain: norm, add, norm, product": _norm_add_norm_product,
+    "norm_chain: layer norm, product": _layer_norm_product,
+    "norm_chain: layer norm, product and sum": _norm_of_two,
+    "norm_chain: norm, add, product": _norm_add_product,
     "activation_quantize: silu, product": _gated_product,
     "activation_quantize: gelu, product": bound(_activation_product, act=ops.gelu),
     "activation_quantize: gelu_erf, product": bound(_activation_product, act=ops.gelu_erf),
@@ -126,6 +150,18 @@ PRODUCTS: dict[str, Callable[..., Tensor]] = {
     "matmul_gated: two products, gelu_erf, product": bound(_gate_and_up, act=ops.gelu_erf),
     "attention: then product": _attention_product,
 }
+
+
+def _stored_alone(o: Operands, cache: Format, tokens: int) -> Tensor:
+    """Keys and values of a layer that turns nothing."""
+    ids = o.put(I32, np.arange(200 - tokens, 200))
+
+    def kept() -> Tensor:
+        whole = ops.set_rows(o.make(cache, 128, 256), o.make(F32, 128, tokens), ids)
+        return whole.view(0, (64, 2, 256), (cache.row_bytes(64), whole.strides[1]))
+
+    q, k, v = o.make(F32, 64, 6, tokens), kept(), kept()
+    return ops.attention(q, k, v, *visible(o, tokens, 256, 200), scale=0.125)
 
 
 def _stored(o: Operands, cache: Format, tokens: int, neox: bool, normed: bool) -> Tensor:

@@ -20,6 +20,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "matmul_plain": ("blocks", "block_grids", "block_formats"),
     "matmul_tiled": ("tiled_lanes", "tiled_floats", "tiled_sums"),
     "norm": ("row_sums",),
+    "norm_chain": ("row_sums",),
     "pack": ("block_grids", "pack_formats"),
     "recurrence_lanes": ("recurrence",),
     "recurrence_vectors": ("recurrence",),

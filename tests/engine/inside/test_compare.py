@@ -81,15 +81,15 @@ def test_two_devices(tmp_path: Path) -> None:
 
 FAULTS = {
     "norm": (
-        "sqrt(sum / n0 + eps)",
-        "sqrt(sum / (n0 + 9) + eps)",
+        ", part) / n0 + eps)",
+        ", part) / (n0 + 9) + eps)",
         "prefill",
         "Qcur-0",
         "norm_chain",
     ),
     "rope": ("head.cosines + pair)", "head.sines + pair)", "prefill", "Qcur-0", "rope_store"),
     # The kernel of few tokens alone.
-    "scale": (" * scale;", " * scale * 1.2f;", "decode", "kqv_out-0", "attention"),
+    "scale": (" * a->scale;", " * a->scale * 1.2f;", "decode", "kqv_out-0", "attention"),
     "activation": ("(1.0f + exp(-", "(1.3f + exp(-", "prefill", "l_out-0", "matmul_gated"),
 }
 

@@ -1,6 +1,6 @@
-"""Launches of the norms that lowering chained: norm and add, norm and quantise, or both."""
+"""Launches of the norms that lowering chained with sums and with what makes panels."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
@@ -20,8 +20,10 @@ from engine.backends.opencl.launches.sizes import (
     vector_width,
 )
 from engine.gguf.formats import F32
-from engine.graph.lowered import NormChain
+from engine.graph.lowered import NormChain, NormKind
 from engine.graph.tensor import Tensor
+
+KINDS: Mapping[NormKind, int] = {"none": 0, "rms": 1, "layer": 2}
 
 
 def supports_norm_chain(given: NormChain) -> bool:
@@ -42,13 +44,18 @@ def norm_chain(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         **outs,
         "x": x,
         "w1": given.weight1,
+        "b1": given.bias1,
         "r": added,
         "w2": given.weight2,
+        "b2": given.bias2,
         **row_shape(x.shape),
         **strides("x", x.strides[1:], 1),
         **strides("r", (added or x).strides[1:], 1),
-        **ints(adds=added is not None, quantizes=panels is not None),
-        **ints(has_w1=given.weight1 is not None, has_w2=given.weight2 is not None),
+        **ints(first=given.writes, quantizes=panels is not None),
+        **ints(norm1=KINDS[given.norm1], norm2=KINDS[given.norm2]),
+        **ints(has_w1=given.weight1 is not None, has_b1=given.bias1 is not None),
+        **ints(adds=added is not None),
+        **ints(has_w2=given.weight2 is not None, has_b2=given.bias2 is not None),
         **ints(panel=panels.rows if panels else 0, per_group=per_group),
         **floats(eps1=given.eps1, eps2=given.eps2),
     }

@@ -21,23 +21,24 @@ LOCAL = 64
 """Lanes of a group, at most."""
 
 
-def supports_rope_store(given: RopeStore) -> bool:
+def supports_rope_store(given: RopeStore, k_cache: Tensor) -> bool:
     """Heads without gaps, caches of one type."""
-    ids, k_cache, v_cache = given.ids, given.k_cache, given.v_cache
+    ids, v_cache = given.ids, given.v_cache
     heads = (given.q, given.k, given.v, given.table)
     if ids.fmt is not I32 or not ids.is_contiguous or k_cache.fmt not in KV_NAMES:
         return False
     caches = k_cache.fmt is v_cache.fmt and k_cache.shape[1] == v_cache.shape[1]
-    return caches and all(t.strides[0] == 4 and t.shape[3] == 1 for t in heads)
+    return caches and all(t.strides[0] == 4 and t.shape[3] == 1 for t in heads if t is not None)
 
 
 def rope_store(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
     """One work-item per token where items take vectors; elsewhere one per W pairs."""
     given = RopeStore.of(node)
     q, k, v, table = given.q, given.k, given.v, given.table
-    k_cache, v_cache = given.k_cache, given.v_cache
-    dim, heads, tokens, _ = q.shape
-    width, half_rot, kv_heads = vector_width(traits), table.shape[0] // 2, k.shape[1]
+    k_cache, v_cache = given.k_cache or node, given.v_cache
+    dim, kv_heads, tokens, _ = k.shape
+    heads = q.shape[1] if q is not None else 0
+    width, half_rot = vector_width(traits), table.shape[0] // 2 if table is not None else 0
     units = (heads + 2 * kv_heads) * tokens
     if traits.items_take_vectors:
         each, chunks = heads + 2 * kv_heads, 1
@@ -46,7 +47,7 @@ def rope_store(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         each, chunks = 1, max(1, -(-half_rot // width))
         size, local = items(units * chunks, min(LOCAL, traits.max_work_group))
     args: Args = {
-        "out": node,
+        "out": node if q is not None else None,
         "kc": k_cache,
         "vc": v_cache,
         "q": q,
@@ -59,10 +60,10 @@ def rope_store(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         **ints(dim=dim, dim_v=v.shape[0], heads=heads, kv_heads=kv_heads, tokens=tokens),
         **ints(cells=k_cache.shape[1], half_rot=half_rot, neox=given.neox),
         **ints(each=each, chunks=chunks),
-        **strides("q", q.strides[1:3], 1),
+        **strides("q", (q or k).strides[1:3], 1),
         **strides("k", k.strides[1:3], 1),
         **strides("v", v.strides[1:3], 1),
-        **strides("t", table.strides[1:2], 1),
+        **strides("t", (table or k).strides[1:2], 1),
         **strides("kc", k_cache.strides[1:2], 1),
         **strides("vc", v_cache.strides[1:2], 1),
         **ints(has_norms=given.q_weight is not None),

@@ -7,12 +7,12 @@ from engine.backends.opencl.launches.activation_quantize import (
     supports_activation_quantize,
 )
 from engine.backends.opencl.launches.matmul_tiled import supports_matmul_add
-from engine.backends.opencl.launches.norm_chain import supports_norm_chain
 from engine.backends.opencl.launches.quantize import BLOCK
 from engine.backends.opencl.launches.rope_store import supports_rope_store
 from engine.backends.opencl.launches.sizes import gapless
 from engine.backends.opencl.lowering.expert_fusions import EXPERT_PATTERNS
-from engine.backends.opencl.lowering.helpers import in_place_of, result
+from engine.backends.opencl.lowering.helpers import either_way, in_place_of, result
+from engine.backends.opencl.lowering.norm_fusions import NORM_PATTERNS
 from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern, PlacedNode
 from engine.backends.opencl.lowering.state_fusions import STATE_PATTERNS
 from engine.backends.opencl.tiles.schemes import TILE
@@ -23,7 +23,6 @@ from engine.graph.lowered import (
     MatmulAdd,
     MatmulGated,
     MatmulTiled,
-    NormChain,
     Quantize,
     RopeStore,
 )
@@ -34,55 +33,6 @@ from engine.graph.ops.norm import RmsNorm
 from engine.graph.ops.rope import Rope
 from engine.graph.ops.rows import SetRows
 from engine.graph.tensor import Role, Tensor
-
-
-def norm_add(nodes: NodeList, i: int) -> Fusion | None:
-    """A norm, and the sum of its result and rows of the same shape."""
-    node = nodes[i]
-    if node.op is not Op.ADD:
-        return None
-    for normed, added in _either_way(Binary.of(node)):
-        norm = nodes.maker(RmsNorm, normed, i, Op.RMS_NORM)
-        if norm is None or not (normed.shape == added.shape == norm.node.shape):
-            continue
-        given = norm.given
-        chain = NormChain(given.x, given.weight, added, eps1=given.eps)
-        if supports_norm_chain(chain):
-            return Fusion((norm.place, i), in_place_of(node, Op.NORM_CHAIN, chain))
-    return None
-
-
-def norm_quantize(nodes: NodeList, i: int) -> Fusion | None:
-    """A norm whose result is only wanted in panels."""
-    node = nodes[i]
-    if node.op is not Op.QUANTIZE:
-        return None
-    wanted = Quantize.of(node)
-    norm = nodes.maker(RmsNorm, wanted.x, i, Op.RMS_NORM)
-    if norm is None or wanted.x.shape != norm.node.shape:
-        return None
-    given = norm.given
-    chain = NormChain(given.x, weight2=given.weight, eps2=given.eps, panels=wanted.panels)
-    if not supports_norm_chain(chain):
-        return None
-    return Fusion((norm.place, i), in_place_of(node, Op.NORM_CHAIN, chain))
-
-
-def norm_add_norm_quantize(nodes: NodeList, i: int) -> Fusion | None:
-    """The first two, one behind the other; the sum is written too."""
-    node = nodes[i]
-    if node.op is not Op.NORM_CHAIN:
-        return None
-    last = NormChain.of(node)
-    first = nodes.maker(NormChain, last.x, i, Op.NORM_CHAIN)
-    if last.panels is None or last.added is not None or first is None:
-        return None
-    given = first.given
-    if given.panels is not None or last.x.shape != first.node.shape:
-        return None
-    both = replace(given, weight2=last.weight2, eps2=last.eps2, panels=last.panels)
-    both = replace(both, total=result(first.node))
-    return Fusion((first.place, i), in_place_of(node, Op.NORM_CHAIN, both))
 
 
 def activation_quantize(nodes: NodeList, i: int) -> Fusion | None:
@@ -115,8 +65,9 @@ def rope_store(nodes: NodeList, i: int) -> Fusion | None:
     if rope_k is None or not _fit(attention, rope_q, rope_k, set_k, set_v):
         return None
     q, k = rope_q.given, rope_k.given
-    stored, dim_v = set_v.given.values, attention.v.shape[0]
-    v = stored.view(0, (dim_v, *k.x.shape[1:3]), (stored.fmt.bytes * dim_v, stored.strides[1]))
+    v = _by_head(set_v.given.values, k.x.shape[1])
+    if v is None:
+        return None
     caches = (result(set_k.node), result(set_v.node))
     fused = RopeStore(*(q.x, k.x, v, q.table, set_k.given.ids, None, None, *caches), neox=q.neox)
     members = [rope_q.place, rope_k.place, set_k.place, set_v.place]
@@ -129,9 +80,39 @@ def rope_store(nodes: NodeList, i: int) -> Fusion | None:
         fused = replace(
             fused, k=norm_k.given.x, k_weight=norm_k.given.weight, k_eps=norm_k.given.eps
         )
-    if not supports_rope_store(fused):
+    if not supports_rope_store(fused, caches[0]):
         return None
     return Fusion(tuple(members), in_place_of(rope_q.node, Op.ROPE_STORE, fused))
+
+
+def store_both(nodes: NodeList, i: int) -> Fusion | None:
+    """Keys and values of a layer without rope, stored."""
+    if nodes[i].op is not Op.ATTENTION:
+        return None
+    attention = LoweredAttention.of(nodes[i])
+    set_k = nodes.writer(SetRows, attention.k, i, Op.SET_ROWS)
+    set_v = nodes.writer(SetRows, attention.v, i, Op.SET_ROWS)
+    if set_k is None or set_v is None or set_k.place == set_v.place:
+        return None
+    heads, ids = attention.k.shape[1], set_k.given.ids
+    if set_v.given.ids is not ids:
+        return None
+    k, v = (_by_head(one.given.values, heads) for one in (set_k, set_v))
+    if k is None or v is None:
+        return None
+    fused = RopeStore(None, k, v, None, ids, None, None, None, result(set_v.node))
+    if not supports_rope_store(fused, set_k.node):
+        return None
+    return Fusion((set_k.place, set_v.place), in_place_of(set_k.node, Op.ROPE_STORE, fused))
+
+
+def _by_head(values: Tensor, heads: int) -> Tensor | None:
+    """Rows [D heads, T] as heads [D, heads, T], if they lie without gaps."""
+    width, tokens, *others = values.shape
+    if others != [1, 1] or not gapless(values) or width % heads:
+        return None
+    dim = width // heads
+    return values.view(0, (dim, heads, tokens), (values.fmt.bytes * dim, values.strides[1]))
 
 
 def _fit(
@@ -148,7 +129,7 @@ def _fit(
     dim_v, heads, tokens = attention.v.shape[0], attention.k.shape[1], q.x.shape[2]
     if k.x.shape[:3] != (q.x.shape[0], heads, tokens):
         return False
-    return gapless(values) and values.shape == (dim_v * heads, tokens, 1, 1)
+    return values.shape == (dim_v * heads, tokens, 1, 1)
 
 
 def _norm_of_heads(nodes: NodeList, rope: PlacedNode[Rope]) -> PlacedNode[RmsNorm] | None:
@@ -207,7 +188,7 @@ def matmul_add(nodes: NodeList, i: int) -> Fusion | None:
     node = nodes[i]
     if node.op is not Op.ADD:
         return None
-    for product, added in _either_way(Binary.of(node)):
+    for product, added in either_way(Binary.of(node)):
         members, factor = [i], 1.0
         scaled = nodes.maker(Scale, product, i, Op.SCALE)
         if scaled is not None and scaled.node.shape == node.shape:
@@ -249,17 +230,11 @@ def matmul_gated(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion((made.place, i), in_place_of(node, Op.MATMUL_GATED, fused))
 
 
-def _either_way(total: Binary) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """A sum's operands in both orders."""
-    return (total.a, total.b), (total.b, total.a)
-
-
 PATTERNS: tuple[Pattern, ...] = (
-    norm_add,
-    norm_quantize,
-    norm_add_norm_quantize,
+    *NORM_PATTERNS,
     activation_quantize,
     rope_store,
+    store_both,
     attention_quantize,
     *STATE_PATTERNS,
     *EXPERT_PATTERNS,

@@ -17,6 +17,7 @@ from engine.graph.lowered import (
 )
 from engine.graph.node import Arguments, node, writing
 from engine.graph.op import Op
+from engine.graph.ops.arithmetic import Binary
 from engine.graph.ops.attention import FusedAttention
 from engine.graph.ops.matmul import MatmulId
 from engine.graph.ops.reduce import Argsort
@@ -36,6 +37,11 @@ def in_place_of(target: Tensor, op: Op, arguments: Arguments) -> Tensor:
 def result(target: Tensor) -> Tensor:
     """`target` as something that the launch of another node writes, too."""
     return in_place_of(target, Op.RESULT, Arguments())
+
+
+def either_way(total: Binary) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """A sum's operands in both orders."""
+    return (total.a, total.b), (total.b, total.a)
 
 
 def panels_of(x: Tensor, panels: Panels) -> Tensor:

@@ -60,19 +60,20 @@ def test_norm_for_one_product() -> None:
 def test_what_is_kept_does_not_vanish() -> None:
     norm = normed()
     product = ops.matmul(w(64, 40), norm)
-    assert launched(product, keep=[norm]) == ["rms_norm", "quantize", "matmul_tiled"]
+    assert launched(product, keep=[norm]) == ["norm_chain", "matmul_tiled"]
+    assert norm in {t.storage for t in lowered(product, keep=[norm])}
+    assert norm not in {t.storage for t in lowered(product)}
 
 
 def test_what_others_read_does_not_vanish() -> None:
     norm = normed()
     product = ops.matmul(w(64, 40), norm)
     other = ops.scale(norm, 2.0)
-    assert launched(product, other) == ["rms_norm", "quantize", "matmul_tiled", "scale"]
+    assert launched(product, other) == ["norm_chain", "matmul_tiled", "scale"]
     part = norm.view(0, (32, 3), norm.strides[1:2])
     second = ops.matmul(w(32, 8, Q8_0), part)
     assert launched(product, second) == [
-        "rms_norm",
-        "quantize",
+        "norm_chain",
         "matmul_tiled",
         "quantize",
         "matmul_tiled",
@@ -102,6 +103,25 @@ def test_norm_and_sum() -> None:
     assert launched(product) == ["norm_chain", "matmul_tiled"]
     # The sum is not written where nobody reads it, yet it is where somebody does.
     assert total in {t.storage for t in lowered(product, total)}
+
+
+def test_a_sum_that_a_product_takes_as_it_is() -> None:
+    """What follows a layer with norms behind its parts has no norm before it."""
+    total = ops.add(normed(), x(64, 3))
+    product = ops.add(ops.matmul(w(64, 64), total), total)
+    assert launched(product) == ["norm_chain", "matmul_add"]
+    assert total in {t.storage for t in lowered(product)}
+
+
+def test_layer_norms() -> None:
+    """As the other norm; with a bias or without."""
+    for bias in (x(64), None):
+        norm = ops.layer_norm(x(64, 3), x(64), bias, 1e-5)
+        assert launched(ops.matmul(w(64, 8), norm)) == ["norm_chain", "matmul_tiled"]
+        assert launched(ops.add(norm, x(64, 3))) == ["norm_chain"]
+        total = ops.add(normed(), x(64, 3))
+        behind = ops.layer_norm(total, x(64), bias, 1e-5)
+        assert launched(ops.matmul(w(64, 8), behind), total) == ["norm_chain", "matmul_tiled"]
 
 
 def test_sums_that_tile_or_do_not_fit_blocks() -> None:
@@ -273,9 +293,32 @@ SINGLE = ["rope", "rope", "set_rows", "set_rows", "attention"]
 
 def test_rope_and_stores_that_differ() -> None:
     parts = Attention()
-    assert sorted(launched(parts.made(k_table=x(32, 3))[0])) == sorted(SINGLE)
+    stored = ["rope", "rope", "rope_store", "attention"]
+    assert launched(parts.made(k_table=x(32, 3))[0]) == stored
     assert sorted(launched(parts.made(v_ids=x(3, fmt=I32))[0])) == sorted(SINGLE)
     assert sorted(launched(Attention(v_cache=BF16).made()[0])) == sorted(SINGLE)
+
+
+def test_stores_without_rope() -> None:
+    """Keys and values go into their caches together; what stands between them keeps them apart."""
+    parts = Attention()
+
+    def made(k: Tensor, v: Tensor, v_ids: Tensor) -> Tensor:
+        k_written = ops.set_rows(parts.k_cache, k, parts.ids)
+        v_written = ops.set_rows(parts.v_cache, v, v_ids)
+        cells = [t.view(0, (32, 2, 256), (64, 128)) for t in (k_written, v_written)]
+        seen = [x(4, 3, fmt=I32), x(2, 256, fmt=I32), x(1, fmt=I32)]
+        return ops.attention(parts.q, *cells, *seen, scale=1.0)
+
+    rows = x(64, 3)
+    assert launched(made(rows, parts.v, parts.ids)) == ["rope_store", "attention"]
+    joint = x(128, 3)
+    halves = [joint.view(at, (64, 3), joint.strides[1:2]) for at in (0, 256)]
+    assert launched(made(*halves, parts.ids)) == ["rope_store", "attention"]
+    apart = ["set_rows", "set_rows", "attention"]
+    assert launched(made(rows, parts.v, x(3, fmt=I32))) == apart
+    across = x(3, 64).permute(1, 0)
+    assert launched(made(across, parts.v, parts.ids)) == apart
 
 
 def test_a_cache_that_is_read_in_between() -> None:

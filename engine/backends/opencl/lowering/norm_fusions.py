@@ -1,0 +1,124 @@
+"""The patterns of fuse.py around norms: with the sum behind them, and with panels for a product."""
+
+from dataclasses import replace
+
+from engine.backends.opencl.launches.norm_chain import supports_norm_chain
+from engine.backends.opencl.lowering.helpers import either_way, in_place_of, result
+from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern, PlacedNode
+from engine.graph.lowered import NormChain, NormKind, Quantize
+from engine.graph.op import Op
+from engine.graph.ops.arithmetic import Binary
+from engine.graph.ops.norm import LayerNorm, RmsNorm
+from engine.graph.tensor import Tensor
+
+
+def norm_add(nodes: NodeList, i: int) -> Fusion | None:
+    """A norm, and the sum of its result and rows of the same shape."""
+    node = nodes[i]
+    if node.op is not Op.ADD:
+        return None
+    for normed, added in either_way(Binary.of(node)):
+        norm = _norm(nodes, normed, i)
+        if norm is None or not (normed.shape == added.shape == norm.node.shape):
+            continue
+        chain = replace(_first(norm), added=added)
+        if supports_norm_chain(chain):
+            return Fusion((norm.place, i), in_place_of(node, Op.NORM_CHAIN, chain))
+    return None
+
+
+def norm_quantize(nodes: NodeList, i: int) -> Fusion | None:
+    """A norm whose result is only wanted in panels."""
+    found = _wanted_norm(nodes, i)
+    if found is None:
+        return None
+    norm, wanted = found
+    first = _first(norm)
+    chain = NormChain(
+        first.x,
+        weight2=first.weight1,
+        bias2=first.bias1,
+        norm2=first.norm1,
+        eps2=first.eps1,
+        panels=wanted.panels,
+    )
+    return Fusion((norm.place, i), in_place_of(nodes[i], Op.NORM_CHAIN, chain))
+
+
+def norm_also_quantize(nodes: NodeList, i: int) -> Fusion | None:
+    """A norm whose result is wanted in panels, too."""
+    found = _wanted_norm(nodes, i)
+    if found is None:
+        return None
+    norm, wanted = found
+    chain = replace(_first(norm), panels=wanted.panels, total=result(norm.node))
+    return Fusion((norm.place, i), in_place_of(nodes[i], Op.NORM_CHAIN, chain))
+
+
+def norm_add_norm_quantize(nodes: NodeList, i: int) -> Fusion | None:
+    """The first two, one behind the other; the sum is written too."""
+    node = nodes[i]
+    if node.op is not Op.NORM_CHAIN:
+        return None
+    last = NormChain.of(node)
+    first = _chain(nodes, last.x, i)
+    if first is None or last.panels is None or last.writes:
+        return None
+    both = replace(first.given, weight2=last.weight2, bias2=last.bias2, panels=last.panels)
+    both = replace(both, norm2=last.norm2, eps2=last.eps2, total=result(first.node))
+    return Fusion((first.place, i), in_place_of(node, Op.NORM_CHAIN, both))
+
+
+def norm_add_quantize(nodes: NodeList, i: int) -> Fusion | None:
+    """A norm and a sum that is wanted in panels, too: what follows has no norm before it."""
+    node = nodes[i]
+    if node.op is not Op.QUANTIZE:
+        return None
+    wanted = Quantize.of(node)
+    first = _chain(nodes, wanted.x, i)
+    if first is None:
+        return None
+    chain = replace(first.given, panels=wanted.panels, total=result(first.node))
+    return Fusion((first.place, i), in_place_of(node, Op.NORM_CHAIN, chain))
+
+
+def _wanted_norm(nodes: NodeList, i: int) -> tuple[PlacedNode[RmsNorm], Quantize] | None:
+    """The norm whose result the node at that place puts into panels."""
+    if nodes[i].op is not Op.QUANTIZE:
+        return None
+    wanted = Quantize.of(nodes[i])
+    norm = _norm(nodes, wanted.x, i)
+    if norm is None or wanted.x.shape != norm.node.shape:
+        return None
+    return (norm, wanted) if supports_norm_chain(_first(norm)) else None
+
+
+def _norm(nodes: NodeList, normed: Tensor, i: int) -> PlacedNode[RmsNorm] | None:
+    """The norm of either kind that made a tensor."""
+    rms = nodes.maker(RmsNorm, normed, i, Op.RMS_NORM)
+    return rms or nodes.maker(LayerNorm, normed, i, Op.LAYER_NORM)
+
+
+def _first(norm: PlacedNode[RmsNorm]) -> NormChain:
+    """The chain that is that norm alone."""
+    given = norm.given
+    kind: NormKind = "layer" if isinstance(given, LayerNorm) else "rms"
+    bias = given.bias if isinstance(given, LayerNorm) else None
+    return NormChain(given.x, given.weight, bias, norm1=kind, eps1=given.eps)
+
+
+def _chain(nodes: NodeList, total: Tensor, i: int) -> PlacedNode[NormChain] | None:
+    """The norm and sum that made a tensor, which no panels follow yet."""
+    first = nodes.maker(NormChain, total, i, Op.NORM_CHAIN)
+    if first is None or first.given.panels is not None or total.shape != first.node.shape:
+        return None
+    return first
+
+
+NORM_PATTERNS: tuple[Pattern, ...] = (
+    norm_add,
+    norm_quantize,
+    norm_also_quantize,
+    norm_add_norm_quantize,
+    norm_add_quantize,
+)
