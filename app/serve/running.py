@@ -17,8 +17,8 @@ from app.serve.ollama.routes import OLLAMA
 from app.serve.openai.routes import OPENAI
 from app.serve.served import OpenModel, Shelf, State
 from app.serve.settings import ServeSettings
-from app.serve.web.connections import KEPT_SECONDS, MOST_HEADERS, BoundedProtocol
-from app.serve.web.guard import Guard
+from app.serve.web.connections import KEPT_SECONDS, BoundedProtocol
+from app.serve.web.guard import MOST_HEADERS, Guard
 from app.serve.web.site import ServingDesk, Site
 
 ENDS = "the server is shutting down"

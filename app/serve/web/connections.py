@@ -11,7 +11,6 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_CONNECTIONS = 256
-MOST_HEADERS = 1 << 16  # bytes
 HEADER_SECONDS = 10.0
 KEPT_SECONDS = 5  # that a connection may idle between requests
 

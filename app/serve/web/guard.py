@@ -17,6 +17,7 @@ from engine.units import MIB
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 MOST_BODY = 32 * MIB
+MOST_HEADERS = 1 << 16  # bytes; h11 counts only those that did not come in one piece
 MOST_TOGETHER = 256 * MIB  # of bodies that are held at one time
 BODY_SECONDS = 30.0
 OPEN_PATHS = ("/health", "/v1/health")  # for monitors, who have no key
@@ -105,6 +106,8 @@ class Guard:
         names = [name for name, _ in headers]
         if b"content-length" in names and b"transfer-encoding" in names:
             raise Refusal(400, "Content-Length and Transfer-Encoding in one request", close=True)
+        if sum(len(name) + len(value) for name, value in headers) > MOST_HEADERS:
+            raise Refusal(400, f"headers of more than {MOST_HEADERS >> 10} KiB", close=True)
         if names.count(b"host") != 1:
             raise Refusal(400, "there must be one Host header", close=True)
 
