@@ -1,0 +1,42 @@
+"""README's examples of `curl`, as they stand there, against a real server."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.app.serve.running import Served, events, served
+
+README = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
+(BLOCK,) = re.findall(r"^```bash\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+COMMANDS = re.split(r"(?<!\\)\n", BLOCK.strip())
+ADDRESS = "http://127.0.0.1:8085"
+
+
+@pytest.fixture(scope="module")
+def named(tiny_path: Path) -> Iterator[Served]:
+    """A server whose model goes by README's name."""
+    with served(tiny_path, aliases=("smollm2-135m",)) as running:
+        yield running
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: re.search(r"8085(\S+)", c)[1])  # type: ignore[index]
+def test_it_runs(named: Served, command: str) -> None:
+    assert command.startswith("curl ")
+    assert ADDRESS in command
+    here = command.replace(ADDRESS, named.url).replace("curl", "curl -sS --fail", 1)
+    ended = subprocess.run(["bash", "-c", here], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    if '"stream": true' in command:
+        assert events(ended.stdout)[-1] is None
+    else:
+        assert msgspec.json.decode(ended.stdout)
+
+
+def test_there_are_some() -> None:
+    assert len(COMMANDS) == 7
