@@ -4,6 +4,25 @@
 // summed up by add_record: in integers for quantised weights and 12-bit x (parts/tiled_sums.cl), in
 // floats for float weights and x as it is (parts/tiled_floats.cl).
 
+#if LANES > 1 && !defined(STAGED)
+// sums[i][row] of ROWS rows, the first being number `lane` of its tile, and of `panels` panels.
+static void make_rows(float sums[CHUNK][ROWS], const __global char *a, int lane,
+                      const __global char *x, int records, int panels) {
+  for (int panel = 0; panel < panels; panel++, x += (long)records * BLOCKS * PANEL * X_BYTES)
+    for (int row = 0; row < ROWS; row += VECTORS * LANES) {
+      floats acc[PANEL][VECTORS];
+      clear(acc);
+      for (int r = 0; r < records; r++)
+        add_record(acc, a + (long)r * RECORD, lane + row, x, r * BLOCKS);
+#pragma unroll
+      for (int i = 0; i < PANEL; i++)
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++)
+          BY_LANE(vstore)(acc[i][v], 0, sums[panel * PANEL + i] + row + v * LANES);
+    }
+}
+#endif
+
 #ifndef ACT
 
 // One launch makes up to three products of the same x: q, k and v, or gate and up. Their tiles are
@@ -54,25 +73,15 @@ void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m
   Part part = part_of(get_global_id(0), ROWS, PART(0, ADDED), PART(1, 0), PART(2, 0));
   const __global char *a = part.a + (long)(part.row / TILE) * records * RECORD;
   int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
-  for (int panel = start; panel < end; panel++) {
-    const __global char *x = x_buf + x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
-    for (int row = part.row; row < part.row + ROWS; row += VECTORS * LANES) {
-      floats acc[PANEL][VECTORS];
-      clear(acc);
-      for (int r = 0; r < records; r++)
-        add_record(acc, a + (long)r * RECORD, row % TILE, x, r * BLOCKS);
-#pragma unroll
-      for (int i = 0; i < PANEL; i++) {
-        int column = panel * PANEL + i;
-        if (column < n) {
-          __global float *y = (__global float *)part.y + (long)column * part.m;
-          const __global float *added = added_at(part, column, step);
-#pragma unroll
-          for (int v = 0; v < VECTORS; v++)
-            store(y, part.bias, factor, added, acc[i][v], row + v * LANES, part.m);
-        }
-      }
-    }
+  const __global char *x = x_buf + x_off + (long)start * records * BLOCKS * PANEL * X_BYTES;
+  float sums[CHUNK][ROWS];
+  make_rows(sums, a, part.row % TILE, x, records, end - start);
+  for (int column = start * PANEL; column < min(end * PANEL, n); column++) {
+    __global float *y = (__global float *)part.y + (long)column * part.m;
+    const __global float *added = added_at(part, column, step);
+    for (int v = 0; v < ROWS / LANES; v++)
+      store(y, part.bias, factor, added, BY_LANE(vload)(v, sums[column - start * PANEL]),
+            part.row + v * LANES, part.m);
   }
 }
 #else
@@ -116,45 +125,29 @@ __kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int 
       int records, int n, int panels
 
 #if LANES > 1
-// All rows of a tile, for one panel.
-static void make_tile(float y[PANEL][TILE], const __global char *a, const __global char *x,
-                      int records) {
-  for (int lane = 0; lane < TILE; lane += VECTORS * LANES) {
-    floats acc[PANEL][VECTORS];
-    clear(acc);
-    for (int r = 0; r < records; r++)
-      add_record(acc, a + (long)r * RECORD, lane, x, r * BLOCKS);
-#pragma unroll
-    for (int i = 0; i < PANEL; i++)
-#pragma unroll
-      for (int v = 0; v < VECTORS; v++) BY_LANE(vstore)(acc[i][v], 0, y[i] + lane + v * LANES);
-  }
-}
-
 // For vectors. Item (g, c) makes TILES tiles of the columns that it makes in `matmul`, the gate's and
 // then the other's: memory is read in long runs.
 __kernel __attribute__((vec_type_hint(int8))) void gated(GATED) {
   int first = get_global_id(0) * TILES, tiles = min(TILES, m / TILE - first);
   const __global char *gate = gate_buf + gate_off, *up = up_buf + up_off;
   int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
-  for (int panel = start; panel < end; panel++) {
-    const __global char *x = x_buf + x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
-    float both[2][TILES][PANEL][TILE];
-    for (int which = 0; which < 2; which++)
-      for (int t = 0; t < tiles; t++)
-        make_tile(both[which][t], (which ? up : gate) + (long)(first + t) * records * RECORD, x,
-                  records);
+  const __global char *x = x_buf + x_off + (long)start * records * BLOCKS * PANEL * X_BYTES;
+  float both[2][TILES][CHUNK][TILE];
+  for (int which = 0; which < 2; which++)
+    for (int t = 0; t < tiles; t++)
+      make_rows(both[which][t], (which ? up : gate) + (long)(first + t) * records * RECORD, 0, x,
+                records, end - start);
+  for (int panel = start; panel < end; panel++)
     for (int t = 0; t < tiles; t++) {
       __global char *out =
           out_buf + out_off + ((long)panel * (m / TILE) + first + t) * PANEL * X_BYTES;
       for (int i = 0; i < PANEL; i++) {
-        float16 low = vload16(0, both[0][t][i]), high = vload16(1, both[0][t][i]);
-        low = ACT(low) * vload16(0, both[1][t][i]);
-        high = ACT(high) * vload16(1, both[1][t][i]);
-        quantize_block(out + i * X_BYTES, low, high);
+        const float *of_gate = both[0][t][(panel - start) * PANEL + i];
+        const float *of_up = both[1][t][(panel - start) * PANEL + i];
+        quantize_block(out + i * X_BYTES, ACT(vload16(0, of_gate)) * vload16(0, of_up),
+                       ACT(vload16(1, of_gate)) * vload16(1, of_up));
       }
     }
-  }
 }
 #else
 // For lanes, as `matmul`.

@@ -5,20 +5,28 @@
 //   tiled_lanes.cl      this
 //   tiled_floats.cl     add_record for weights that are floats      (FLOATS is defined)
 //   tiled_sums.cl       add_record for quantised weights, with one block worked through by hand
+//   tiled_stage.cl      the same for several columns: weights are unpacked once (STAGED is defined)
 //   matmul_tiled.cl     or matmul_experts.cl: kernels that call add_record and store the sums
 //
 // Each has kernels for vectors (LANES > 1: an item makes ROWS rows) and for lanes (LANES = 1: an
 // item makes one row, TILE x TEAM items a group).
 
-// How work is shared out: launches/matmul_tiled.py.
+// How work is shared out: launches/matmul_tiled.py. AHEAD: bytes that weights are fetched before they
+// are used, where that is defined.
 #ifndef PANEL
-  #define PANEL 1    // rows of x that an item makes at once: 1, 4 or 8
+  #define PANEL 1    // rows of x that an item makes at once: 1, 2, 4 or 8
 #endif
 #ifndef ROWS
   #define ROWS 32    // rows of `a` that an item makes: 8, 16 or 32; 1 where items are lanes
 #endif
-#ifndef AHEAD
-  #define AHEAD 8192 // bytes that weights are fetched before they are used
+#ifndef LANES
+  #define LANES 8    // rows of `a` in a vector: 8 or 16; 1 where items are lanes
+#endif
+#ifndef VECTORS
+  #define VECTORS 1  // such vectors that meet PANEL rows of x at once, as registers hold the sums
+#endif
+#ifndef CHUNK
+  #define CHUNK PANEL // most rows of x that an item makes, one panel after the other
 #endif
 #ifndef TILES
   #define TILES 1    // tiles that an item of `gated` makes, where items are not lanes
@@ -45,29 +53,27 @@
 
 #define TILE 32  // rows whose numbers stand side by side
 
-// LANES: rows of `a` in a vector. BY_LANE(float) is a vector of them: `floats`; `ints` likewise.
-// Compilers made of Clang also take vectors of 32 numbers, which OpenCL C does not have: 512 bits.
-#if ROWS == 1
-  #define LANES 1
+#if LANES == 16 && !defined(__clang__)
+  #undef LANES
+  #define LANES 8    // sums take vectors of 32 shorts, which OpenCL C does not have
+#endif
+
+// BY_LANE(float) is a vector of rows: `floats`; `ints` likewise.
+#if LANES == 1
   #define BY_LANE(name) name
   #define LOAD_LANES(p) (*(p))
   #define LOAD_HALVES(p) vload_half(0, p)
-#elif ROWS > 8 && (defined(__INTEL_LLVM_COMPILER) || defined(__clang__) && defined(__AVX512BW__))
-  #define LANES 16
+#elif LANES == 16
   #define BY_LANE(name) name##16
   #define LOAD_LANES(p) vload16(0, p)
   #define LOAD_HALVES(p) vload_half16(0, p)
 #else
-  #define LANES 8
   #define BY_LANE(name) name##8
   #define LOAD_LANES(p) vload8(0, p)
   #define LOAD_HALVES(p) vload_half8(0, p)
 #endif
 typedef BY_LANE(int) ints;
 typedef BY_LANE(float) floats;
-
-// VECTORS an item makes at once: with PANEL rows of x, at most as many sums as there are registers.
-#define VECTORS (ROWS / LANES < 16 / PANEL ? ROWS / LANES : 16 / PANEL)
 
 // Number i of every lane's row, in a run of them: a half, or the upper half of a float.
 #define HALF_AT(p, i, lane) LOAD_HALVES((const __global half *)(p) + (i) * TILE + (lane))
@@ -84,10 +90,10 @@ typedef const __global char *Columns;
   #define X_AT(x, i, b) ((x) + ((long)(b) * PANEL + (i)) * X_BYTES)
 #endif
 
-// With one row of x memory is the limit: fetch what is needed some microseconds later. Unrolled, as
+// With few rows of x memory is the limit: fetch what is needed some microseconds later. Unrolled, as
 // Clang takes vectors of halves apart that are loaded before a loop and used behind it.
 static void fetch_ahead(const __global char *a, int bytes) {
-#if PANEL == 1 && LANES > 1
+#ifdef AHEAD
   #pragma unroll
   for (int i = 0; i < bytes; i += 64) fetch(a + AHEAD + i, 64);
 #endif

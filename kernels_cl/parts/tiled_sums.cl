@@ -112,6 +112,14 @@ __constant short table[16] = {TABLE};
   #endif
 #endif
 
+// Words that compilers see at once. Of several rows of x sixteen registers hold the sums and little
+// more, and what compilers would like to keep goes to the stack.
+#if PANEL == 1 || LANES == 16 || HIGH || SUMS == 2
+  #define WORDS_AT_ONCE WORDS
+#else
+  #define WORDS_AT_ONCE 1
+#endif
+
 // Add one block of 32: `a` is its words, d and m its scales, x its PANEL rows at block b.
 static void add_block(floats acc[PANEL][VECTORS], const __global char *a, int lane,
                       const floats d[VECTORS][SUMS], const floats m[VECTORS][SUMS], Columns x,
@@ -130,7 +138,7 @@ static void add_block(floats acc[PANEL][VECTORS], const __global char *a, int la
 #endif
     }
   }
-#pragma unroll
+#pragma unroll WORDS_AT_ONCE
   for (int j = 0; j < WORDS; j++) {
 #pragma unroll
     for (int t = 0; t < PAIRS; t++) {

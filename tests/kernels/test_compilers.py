@@ -135,9 +135,13 @@ def test_clang_takes_the_tiles_of_every_format(compiled: Compile, fmt: Format, t
     scheme = SCHEMES[fmt]
     defines = [f"-D{name}={value}" for name, value in scheme.defines.items()]
     defines += ["-DX_F32=1"] if scheme.exact else []
-    defines += ["-DROWS=1", "-DTEAM=8"]
-    compiled("matmul_tiled", target, *defines, "-DPANEL=1", "-DACT=SILU")
-    compiled("matmul_experts", target, *defines, "-DPANEL=4")
+    lanes = ["-DROWS=1", "-DLANES=1", "-DTEAM=8"]
+    compiled("matmul_tiled", target, *defines, *lanes, "-DPANEL=1", "-DACT=SILU")
+    compiled("matmul_experts", target, *defines, *lanes, "-DPANEL=4")
+    if target == ANY:
+        vectors = ["-DROWS=32", "-DVECTORS=2", "-DPANEL=4", "-DCHUNK=64"]
+        staged = ["-DSTAGED=1"] if scheme.stages(panels=2) else []
+        compiled("matmul_tiled", target, *defines, *vectors, *staged)
 
 
 @pytest.mark.parametrize("fmt", SCHEMES, ids=str)

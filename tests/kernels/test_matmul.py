@@ -43,7 +43,7 @@ COLUMNS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 33, 70)
 ROWS = (1, 31, 33, 192, 1000)
 
 
-@pytest.fixture(scope="session", params=[(8, 2), (16, 2), (16, 1000)])
+@pytest.fixture(scope="session", params=[(4, 2), (8, 2), (16, 2), (16, 1000)])
 def shaped(backend: OpenCLBackend, request: pytest.FixtureRequest) -> Iterator[OpenCLBackend]:
     """`backend` as a CPU with other vectors or cores, on which panels and items depend."""
     vector_ints, cores = request.param
@@ -104,9 +104,9 @@ def test_as_the_other_kind_of_device(either: OpenCLBackend, fmt: Format, n: int)
 
 
 @pytest.mark.parametrize("fmt", [Q8_0, Q6_K, IQ4_NL], ids=str)
-@pytest.mark.parametrize("n", [1, 4, 70])
+@pytest.mark.parametrize("n", [1, 2, 4, 70])
 def test_every_shape_of_an_item(shaped: OpenCLBackend, fmt: Format, n: int) -> None:
-    """Panels of one, four or eight rows; items of 32, 16 or 8 rows of a tile."""
+    """Panels of one, two, four or eight rows; items of 32, 16 or 8 rows of a tile."""
     made = Operands()
     blocks = random_blocks(made.rng, fmt, 331, 512)
     check(shaped, made, fmt, blocks, made.make(F32, 512, n))
@@ -114,13 +114,18 @@ def test_every_shape_of_an_item(shaped: OpenCLBackend, fmt: Format, n: int) -> N
 
 @pytest.mark.parametrize("fmt", QUANTIZED, ids=str)
 @pytest.mark.parametrize("byte", [0x00, 0x7F, 0x80, 0xFF, 0x0F])
-def test_extreme_weights_and_activations(backend: OpenCLBackend, fmt: Format, byte: int) -> None:
-    """The largest sums of products a block can make, with one sign and with both."""
+@pytest.mark.parametrize("n", [4, 9])
+def test_extreme_weights_and_activations(
+    backend: OpenCLBackend, fmt: Format, byte: int, n: int
+) -> None:
+    """The largest sums of products a block can make, with one sign and with both; weights are
+    unpacked with their scales for several panels.
+    """
     made = Operands()
     blocks = filled_blocks(fmt, 40, 512, byte)
     flips = np.where(np.arange(512) % 2, 1.0, -1.0)
     x = np.stack([np.ones(512), -np.ones(512), flips * 1e4, -flips + made.rng.random(512)])
-    check(backend, made, fmt, blocks, made.put(F32, x))
+    check(backend, made, fmt, blocks, made.put(F32, np.resize(x, (n, 512))))
 
 
 def test_activations_of_any_size(backend: OpenCLBackend) -> None:

@@ -7,10 +7,12 @@ from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.matmul_plain import supports_plain
 from engine.backends.opencl.launches.matmul_tiled import (
     is_tiled,
+    lane_defines,
     records,
     rows_of_item,
     team_of_lanes,
     tile_defines,
+    vector_defines,
 )
 from engine.backends.opencl.launches.quantize import panel_rows
 from engine.backends.opencl.launches.sizes import (
@@ -64,11 +66,11 @@ def matmul_experts(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Seque
     if traits.items_take_vectors:
         item = rows_of_item(m * groups, panel, traits)
         size, local = (-(-m // item), groups), (1, 1)
-        defines = {**defines, "ROWS": item}
+        defines = {**defines, **vector_defines(item, panel, traits)}
     else:
         team = team_of_lanes(traits)
         size, local = (-(-m // TILE) * TILE, groups * team), (TILE, team)
-        defines = {**defines, "ROWS": 1, "TEAM": team}
+        defines = {**defines, **lane_defines(team)}
     return [Launch("matmul_experts", "matmul_experts", args, size, local, defines)]
 
 

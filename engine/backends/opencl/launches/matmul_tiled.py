@@ -21,6 +21,9 @@ AT_ONCE = 3
 # The fewest rows of a weight that an item makes where it uses vectors.
 LEAST_ROWS = 8
 
+# Most rows of x with which a product of items with vectors still waits for its weights.
+WAITING_ROWS = 16
+
 # Items that a core is left with where one makes several tiles.
 _ITEMS_OF_CORE = 3
 
@@ -86,7 +89,7 @@ def _products(
 ) -> Launch:
     m0, m1, m2 = (0 if a is None else a.shape[1] for a in (given.a, given.a1, given.a2))
     rows, x = [a.shape[1] for a in given.weights], Quantize.of(given.x)
-    item = rows_of_item(sum(rows), x.panels.rows, traits)
+    item = rows_of_item(sum(rows), x.panels.rows, traits, x.n_rows)
     grid = _grid(given.a.fmt, rows, given.x, item, traits)
     step = 0 if added is None or added.dims == (m0,) else added.strides[1]
     args: Args = {
@@ -134,17 +137,21 @@ def _grid(fmt: Format, rows: Sequence[int], x: Tensor, item: int, traits: Device
     panel, panels = Quantize.of(x).panels.rows, x.shape[1]
     defines = tile_defines(fmt, x, panel, traits)
     if traits.items_take_vectors:
-        each, items = traits.tuned.chunk // panel, sum(-(-m // item) for m in rows)
-        return _Grid(each, (items, -(-panels // each)), (1, 1), defines | {"ROWS": min(item, TILE)})
+        most = 1 if panels == 1 else traits.tuned.chunk // panel
+        groups, items = -(-panels // most), sum(-(-m // item) for m in rows)
+        defines |= {"CHUNK": most * panel, **vector_defines(min(item, TILE), panel, traits)}
+        if panel > 1 and SCHEMES[fmt].stages(panels):
+            defines["STAGED"] = 1
+        return _Grid(-(-panels // groups), (items, groups), (1, 1), defines)
     team, tiles = team_of_lanes(traits), sum(-(-m // TILE) for m in rows)
     size, local = (tiles * TILE, team, panels), (TILE, team, 1)
-    return _Grid(1, size, local, defines | {"ROWS": 1, "TEAM": team})
+    return _Grid(1, size, local, defines | lane_defines(team))
 
 
 def tile_defines(fmt: Format, x: Tensor, panel: int, traits: DeviceTraits) -> dict[str, int | str]:
     """What a program of products of row tiles is built with, whoever its items are."""
     defines = {**SCHEMES[fmt].defines, **panel_defines(Quantize.of(x).panels), "PANEL": panel}
-    if traits.items_take_vectors and panel == 1:
+    if traits.items_take_vectors and Quantize.of(x).n_rows <= WAITING_ROWS:
         defines["AHEAD"] = traits.tuned.ahead
     return defines
 
@@ -154,9 +161,32 @@ def team_of_lanes(traits: DeviceTraits) -> int:
     return min(traits.tuned.lane_team, traits.max_work_group // TILE)
 
 
-def rows_of_item(m: int, panel: int, traits: DeviceTraits) -> int:
-    """A tile's; fewer where registers hold fewer sums, or where cores would have nothing to do."""
-    rows = TILE if panel == 1 or has_wide_vectors(traits) else TILE // 2
+def lane_defines(team: int) -> dict[str, int | str]:
+    """Of items that are lanes, `team` of which make a row."""
+    return {"ROWS": 1, "LANES": 1, "TEAM": team}
+
+
+def vector_defines(rows: int, panel: int, traits: DeviceTraits) -> dict[str, int | str]:
+    """Of items that make so many rows with vectors: as many at once as registers hold sums of."""
+    lanes = 16 if has_wide_vectors(traits) and rows >= 16 else 8
+    vectors, most = 1, min(rows // lanes, _sums_in_registers(traits) // panel)
+    while vectors * 2 <= most:
+        vectors *= 2
+    return {"ROWS": rows, "LANES": lanes, "VECTORS": vectors}
+
+
+def _sums_in_registers(traits: DeviceTraits) -> int:
+    """Three quarters of the registers: 32 wide ones, or 16, of which narrow ones go in pairs."""
+    if has_wide_vectors(traits):
+        return 24
+    return 12 if traits.vector_ints >= LEAST_ROWS else 6
+
+
+def rows_of_item(m: int, panel: int, traits: DeviceTraits, rows_of_x: int = 1) -> int:
+    """A tile's; fewer where many rows of x share the first cache with unpacked weights, or where
+    cores would have nothing to do.
+    """
+    rows = TILE if has_wide_vectors(traits) or rows_of_x <= WAITING_ROWS else TILE // 2
     while rows > LEAST_ROWS and m < rows * traits.compute_units:
         rows //= 2
     return rows

@@ -22,11 +22,16 @@ def has_wide_vectors(traits: DeviceTraits) -> bool:
 
 
 def panel_rows(rows: int, traits: DeviceTraits) -> int:
-    """One row a panel, or four, or eight where registers hold the sums of so many."""
-    vectors = traits.items_take_vectors
-    if rows <= 4 or (vectors and not has_wide_vectors(traits)):
-        return 1 if rows == 1 else 4
-    return traits.tuned.panel if vectors else traits.tuned.lane_panel
+    """One row a panel, or so many that few are added to fill the last one: two, four, or eight
+    where registers hold the sums of so many.
+    """
+    if rows == 1:
+        return 1
+    if not traits.items_take_vectors:
+        return 4 if rows <= 4 else traits.tuned.lane_panel
+    most = traits.tuned.panel if has_wide_vectors(traits) else 4
+    sizes = [size for size in (8, 4, 2) if size <= most]
+    return min(sizes, key=lambda size: -(-rows // size) * (size + 1))
 
 
 def panel_defines(panels: Panels | None) -> Defines:

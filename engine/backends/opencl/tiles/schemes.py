@@ -68,6 +68,12 @@ class Scheme:
         """Elements of a row in a record."""
         return BLOCK * self.blocks
 
+    def stages(self, panels: int) -> bool:
+        """Whether it pays to unpack weights first (tiled_stage.cl), for so many panels of x: for
+        several, or where unpacking takes long. It can where one sum of 32 products will do.
+        """
+        return (self.sums == 1 or self.scales > 0) and (panels > 1 or self.high > 0)
+
     @property
     def head_bytes(self) -> int:
         return 2 * TILE * self.halves
@@ -129,6 +135,10 @@ class FloatScheme:
     exact: ClassVar[bool] = True
     repacked: ClassVar[bool] = False
     elements: ClassVar[int] = BLOCK
+
+    def stages(self, panels: int) -> bool:
+        """Never: there is nothing to unpack."""
+        return False
 
     @property
     def record_bytes(self) -> int:

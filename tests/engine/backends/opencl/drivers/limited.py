@@ -17,6 +17,7 @@ import numpy as np
 from engine.backends.opencl.drivers.device import open_device
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.drivers.vectors import build_options
+from engine.backends.opencl.launches.matmul_tiled import vector_defines
 from engine.backends.opencl.source import OPTIONS, source
 from engine.runner import load
 
@@ -38,7 +39,9 @@ def registers(name: str) -> None:
     device = open_device(name)
     program = cl.Program(cl.Context([device.handle]), source("matmul_tiled"))
     with tempfile.TemporaryDirectory() as folder:
-        program.build([*OPTIONS, *build_options()], [device.handle], folder)
+        of_item = vector_defines(32, 4, device.info.traits)
+        defines = [f"-D{name}={value}" for name, value in {"PANEL": 4, **of_item}.items()]
+        program.build([*OPTIONS, *build_options(), *defines], [device.handle], folder)
         (binary,) = program.get_info(cl.program_info.BINARIES)
         seen = set[str]()
         for start in (found.start() for found in re.finditer(b"\x7fELF", binary)):

@@ -51,7 +51,7 @@ def test_code_has_registers_of_that_width(kind: str, widest: str, device: str) -
     assert max(re.findall(r"([xyz])mm", " ".join(used))) == widest
     if kind != "auto":
         assert not [name for name in used if name.startswith("k")]
-        assert max(int(name[3:]) for name in used) == 15
+        assert max(int(name[3:]) for name in used) <= 15
 
 
 def check(device: str, kind: str, path: Path, kv: str, tokens: list[int]) -> None:
