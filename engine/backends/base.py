@@ -232,6 +232,12 @@ class Backend(ABC):
         holds anything, and may not be touched yet: who asks for that fills it at once.
         """
 
+    def adopt(self, buffer: Buffer) -> bool:
+        """Take over a buffer of an earlier backend of this device, with its claim; or say that it
+        is of no use here.
+        """
+        return False
+
     def map(self, data: Bytes) -> Location:
         """Use mapped file bytes in place, nothing allocated; only where `is_host`."""
         raise NotSupported(f"mapping a file on {self.name}")

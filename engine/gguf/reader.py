@@ -33,6 +33,7 @@ class GGUFFile:
     def __init__(self, parts: Sequence[FilePart]) -> None:
         first = parts[0].header
         self.paths = tuple(part.path for part in parts)
+        self.identity = tuple(part.identity for part in parts)
         self.size = sum(len(part.data) for part in parts)
         self.version, self.alignment = first.version, first.alignment
         self.byteorder = "little" if first.order == "<" else "big"

@@ -11,11 +11,22 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from engine.errors import BadFile
 from engine.gguf.header import FileHeader, read_header
 
 _NAME = re.compile(r"(?P<prefix>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.gguf)", re.I)
+
+
+class FileIdentity(NamedTuple):
+    """Which file it was, and when it was last written, as it was opened."""
+
+    path: Path
+    device: int
+    inode: int
+    size: int
+    written: int
 
 
 @dataclass(frozen=True)
@@ -25,6 +36,7 @@ class FilePart:
     path: Path
     data: memoryview
     header: FileHeader
+    identity: FileIdentity
 
 
 def open_parts(path: Path) -> tuple[FilePart, ...]:
@@ -46,13 +58,16 @@ def _open(path: Path, number: int) -> FilePart:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its other end
             raise BadFile(path, "not a file")
         with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size == 0:
+            told = os.fstat(file.fileno())
+            if told.st_size == 0:
                 raise BadFile(path, "the file is empty")
-            data = memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+            data = memoryview(mmap.mmap(file.fileno(), told.st_size, access=mmap.ACCESS_READ))
     except OSError as error:
         raise BadFile(path, (error.strerror or str(error)).lower()) from None
-    return FilePart(path, data, read_header(str(path), data, number))
+    identity = FileIdentity(
+        path.absolute(), told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns
+    )
+    return FilePart(path, data, read_header(str(path), data, number), identity)
 
 
 def _part_paths(path: Path, count: int) -> list[Path]:

@@ -21,6 +21,7 @@ from engine.runner.placing.dry_run import DryRun
 from engine.runner.placing.graphs import ModelGraphs
 from engine.runner.placing.placement import place
 from engine.runner.placing.room import Room, StageProgress, fill
+from engine.runner.placing.shelf import WeightShelf
 from engine.runner.records import records
 from engine.runner.stepper import MAX_BATCH, Stepper
 from engine.sampling.constraint import FormWords
@@ -111,10 +112,25 @@ class LoadedModel:
             details=[
                 *self.dry.placement.reasons,
                 *repacked(self.dry.weights),
+                *self._taken_over(),
                 *records(self.dry).log_lines(),
             ],
             vision=self.opened.vision,
         )
+
+    def _taken_over(self) -> list[str]:
+        size = sum(t.nbytes for t in self.room.filled)
+        return [f"taken over from the model before: {size / MIB:.1f} MiB of weights"] * bool(size)
+
+    def close_but_weights(self) -> WeightShelf:
+        """As `close`, but for the weights on devices: the next model may take them over."""
+        shelf = self.room.shelve(self.dry)
+        try:
+            self.close()
+        except BaseException:
+            shelf.close()
+            raise
+        return shelf
 
     def close(self) -> None:
         """Free memory, release devices, unmap the file. Harmless when done twice."""
@@ -133,9 +149,11 @@ def load_model(
     placing: Callable[[DryRun], None] = lambda dry: None,
     allocated: Callable[[DryRun], None] = lambda dry: None,
     embeds: bool = False,
+    shelf: WeightShelf | None = None,
 ) -> LoadedModel:
     """Open a GGUF file on its devices; `placing` hears what will be allocated, `allocated` what is.
-    It must write text, or where it `embeds` give embeddings.
+    It must write text, or where it `embeds` give embeddings. What lies on the `shelf` as it is
+    wanted is taken over, the rest of it freed before anything is allocated.
 
     Where memory runs out `NoMem` has the records, and everything is freed again.
 
@@ -156,7 +174,7 @@ def load_model(
             raise BadFile(file.paths[0], problem)
         template = load_chat_template(file.metadata, tokenizer)
         devices = open_devices(options, opening)
-        room = stack.enter_context(Room(opened, options, placing))
+        room = stack.enter_context(Room(opened, options, placing, shelf))
         graphs = ModelGraphs.of(built, options)
         placement = place(graphs, devices, options, room.take)
         if placement.failure is not None:
@@ -164,7 +182,7 @@ def load_model(
             raise placement.failure
         dry = placement.dry
         allocated(dry)
-        fill(opened, dry, room.placed, progress, cancelled)
+        fill(opened, dry, room, progress, cancelled)
         for backend in dry.backends:
             backend.watch_builds(lambda done, total: progress("compile", done, total))
         if not dry.main.is_host:

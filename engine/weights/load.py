@@ -1,6 +1,6 @@
 """Weights onto their devices: few buffers, exact records, progress, cancel."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -29,6 +29,13 @@ class Allocation:
     @property
     def size(self) -> int:
         return sum(size for _, size in self.tensors)
+
+    def locations(self, buffer: Buffer) -> Iterator[tuple[Tensor, Location]]:
+        """Where each tensor lies in it."""
+        offset = 0
+        for tensor, size in self.tensors:
+            yield tensor, Location(buffer, offset)
+            offset += size
 
 
 def matmul_only(graph: Graph) -> frozenset[Tensor]:
@@ -108,10 +115,7 @@ def allocate(plan: Iterable[Allocation], placed: dict[Tensor, Location]) -> None
     for wanted in plan:
         filled_later = all(t.role is Role.WEIGHT for t, _ in wanted.tensors)
         buffer = wanted.backend.allocate(wanted.type, wanted.size, wanted.owner, not filled_later)
-        offset = 0
-        for tensor, size in wanted.tensors:
-            placed[tensor] = Location(buffer, offset)
-            offset += size
+        placed.update(wanted.locations(buffer))
 
 
 class InFile(NamedTuple):
@@ -141,6 +145,8 @@ def fill(
             for tensor, (file, name) in weights.items()
         )
         yield from _followed(weights, backend.upload(uploads))
+        for file in dict.fromkeys(file for file, _ in weights.values()):
+            file.drop_pages()  # The system maps pages around those that are touched.
 
 
 def _followed(

@@ -1,7 +1,7 @@
 """What is done for each request about models; for those about pictures see `seeing`."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 import numpy as np
 
@@ -76,7 +76,6 @@ __all__ = ["HANDLERS", "answers"]
 
 @answers(Load)
 def _load(service: Service, request: Load) -> Loaded:
-    service.close_model()
     progress = service.progress(request)
     placing: DryRun | None = None
 
@@ -90,9 +89,11 @@ def _load(service: Service, request: Load) -> Loaded:
 
     stop = service.asked_to_stop(request)
     try:
-        with limits_kept():
+        with closing(service.shelve_model()) as shelf, limits_kept():
             telling = (progress, stop, placed, allocated)
-            model = load_model(request.path, request.options, *telling, embeds=request.embeds)
+            model = load_model(
+                request.path, request.options, *telling, embeds=request.embeds, shelf=shelf
+            )
     except NoMem as refused:
         if isinstance(refused.memory, BackendMemory) and placing is not None:
             service.send(held(placing, refused.memory))

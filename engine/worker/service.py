@@ -12,6 +12,7 @@ from engine.runner.loading import LoadedModel
 from engine.runner.pictures.album import Album
 from engine.runner.placing.reprice import Repricer
 from engine.runner.placing.room import StageProgress
+from engine.runner.placing.shelf import WeightShelf
 from engine.runner.sequence import Sequenced
 from engine.settings import EngineOptions
 
@@ -72,6 +73,15 @@ class Service:
         if self._open is not None:
             self._open[0].close()
             self._open = None
+            trim()
+
+    def shelve_model(self) -> WeightShelf:
+        """As `close_model`, but for weights that the next model may take over."""
+        self.repricer.release()
+        open, self._open = self._open, None
+        try:
+            return WeightShelf() if open is None else open[0].close_but_weights()
+        finally:
             trim()
 
     def looked_at(self, request: Generate) -> Callable[[], Live]:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from engine.backends.base import (
     PLAIN,
     Backend,
+    Buffer,
     BufferType,
     Computes,
     KernelCall,
@@ -82,6 +83,12 @@ class OpenCLBackend(Backend):
         # Memory of its own is only there once it is used, and a fit may still look elsewhere.
         touched = zeros or self.pool.name != SYSTEM
         return OpenCLBuffer(self.queue, self.pool, buffer_type, size, owner, touched)
+
+    def adopt(self, buffer: Buffer) -> bool:
+        ours = isinstance(buffer, OpenCLBuffer) and buffer.memory.context == self.context
+        if isinstance(buffer, OpenCLBuffer) and ours:
+            buffer.queue = self.queue
+        return ours
 
     def reads(self, kind: BufferType, size: int) -> bool:
         in_our_ram = kind.is_host and kind.layout == PLAIN and self._traits.is_cpu

@@ -47,7 +47,7 @@ class OpenCLEvent(Event):
 
     def __init__(self, device: str, events: Sequence[cl.Event], queued: int) -> None:
         """`queued` is when the last one was, in time.perf_counter_ns()."""
-        self._device, self._queued = device, queued
+        self._device, self.queued = device, queued
         self.events = tuple(events)
 
     def wait(self) -> None:
@@ -58,7 +58,7 @@ class OpenCLEvent(Event):
 
     def span(self) -> tuple[int, int]:
         told, first, last = cl.profiling_info, self.events[0], self.events[-1]
-        offset = self._queued - moment(last, told.QUEUED)
+        offset = self.queued - moment(last, told.QUEUED)
         return moment(first, told.START) + offset, moment(last, told.END) + offset
 
 
@@ -79,7 +79,7 @@ class OpenCLBuffer(Buffer):
         Raises `NoMem` by the driver's word, and gives the claim back.
         """
         self.type, self.size = buffer_type, size
-        self._queue, self._pool, self.owner = queue, pool, owner
+        self.queue, self._pool, self.owner = queue, pool, owner
         try:
             memory = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, max(size, 1))
             if zeros:
@@ -99,7 +99,7 @@ class OpenCLBuffer(Buffer):
         try:
             for start in range(0, flat.size, PIECE):
                 piece = flat[start : start + PIECE]
-                cl.enqueue_copy(self._queue, self.memory, piece, dst_offset=offset + start)
+                cl.enqueue_copy(self.queue, self.memory, piece, dst_offset=offset + start)
         except cl.Error as error:
             raise self._failed("writing", flat.size, error) from None
 
@@ -108,7 +108,7 @@ class OpenCLBuffer(Buffer):
         data = np.empty(size, np.uint8)
         if size:
             try:
-                cl.enqueue_copy(self._queue, data, self.memory, src_offset=offset)
+                cl.enqueue_copy(self.queue, data, self.memory, src_offset=offset)
             except cl.Error as error:
                 raise self._failed("reading", size, error) from None
         return data
@@ -119,7 +119,7 @@ class OpenCLBuffer(Buffer):
         try:
             events = [
                 cl.enqueue_copy(
-                    self._queue,
+                    self.queue,
                     self.memory,
                     data[start : start + PIECE],
                     dst_offset=offset + start,
@@ -136,10 +136,10 @@ class OpenCLBuffer(Buffer):
         start = perf_counter_ns()
         try:
             event = cl.enqueue_copy(
-                self._queue, into, self.memory, src_offset=offset, is_blocking=False
+                self.queue, into, self.memory, src_offset=offset, is_blocking=False
             )
             made = self._event([event], start)
-            self._queue.flush()  # It starts now, not when somebody waits for it.
+            self.queue.flush()  # It starts now, not when somebody waits for it.
         except cl.Error as error:
             raise self._failed("reading", into.size, error) from None
         return made
@@ -147,9 +147,9 @@ class OpenCLBuffer(Buffer):
     def mark(self) -> OpenCLEvent:
         start = perf_counter_ns()
         try:
-            event = cl.enqueue_marker(self._queue)
+            event = cl.enqueue_marker(self.queue)
             made = self._event([event], start)
-            self._queue.flush()  # Other queues may wait for it.
+            self.queue.flush()  # Other queues may wait for it.
         except cl.Error as error:
             raise self._failed("marking", 0, error) from None
         return made
@@ -162,7 +162,7 @@ class OpenCLBuffer(Buffer):
         start = perf_counter_ns()
         try:
             event = cl.enqueue_copy(
-                self._queue,
+                self.queue,
                 self.memory,
                 theirs.memory,
                 src_offset=source.offset,
@@ -171,8 +171,8 @@ class OpenCLBuffer(Buffer):
                 wait_for=list(after.events),
             )
             made = self._event([event], start)
-            self._queue.flush()
-            cl.enqueue_barrier(theirs._queue, wait_for=[event])  # It may overwrite the source next.
+            self.queue.flush()
+            cl.enqueue_barrier(theirs.queue, wait_for=[event])  # It may overwrite the source next.
         except cl.Error as error:
             raise self._failed("copying", size, error) from None
         return made

@@ -26,7 +26,7 @@ class UncountedBuffer(OpenCLBuffer):
     ) -> None:
         """Raises `NoMem`, `DeviceError`."""
         self.type, self.size = kind, size
-        self._queue, self.owner = queue, Owner(Component.WEIGHTS)
+        self.queue, self.owner = queue, Owner(Component.WEIGHTS)
         self._pool = MemoryPool("", 0)
         try:
             flags |= cl.mem_flags.READ_ONLY

@@ -10,6 +10,7 @@ from engine.graph.tensor import Tensor
 from engine.protocol import StageName
 from engine.runner.pictures.beside import Opened
 from engine.runner.placing.dry_run import DryRun
+from engine.runner.placing.shelf import WeightShelf, contents
 from engine.runner.records import records
 from engine.runner.stepper import Stepper
 from engine.scheduler.plan import Planner
@@ -23,12 +24,13 @@ StageProgress = Callable[[StageName, int, int], None]
 def fill(
     opened: Opened,
     dry: DryRun,
-    placed: Mapping[Tensor, Location],
+    room: "Room",
     progress: StageProgress,
     cancelled: Callable[[], bool],
 ) -> None:
-    """Fill the weights of both files, with one progress. Raises `Cancelled`."""
-    weights = {t: at for t, at in placed.items() if t in opened.built.sources}
+    """Fill the weights of both files that were not taken over. Raises `Cancelled`."""
+    sources, filled = opened.built.sources, room.filled
+    weights = {t: at for t, at in room.placed.items() if t in sources and t not in filled}
     done, total = 0, sum(t.nbytes for t in weights)
     progress("load", done, total)
     with closing(fill_weights(weights, dry.backend_of, opened.stored)) as steps:
@@ -42,7 +44,8 @@ def fill(
 class Room:
     """The memory of one model: everything that a dry run foresees, or nothing.
 
-    `placed` tells where weights and caches lie, `mapped` where weights are in the file.
+    `placed` tells where weights and caches lie, `filled` which weights were taken over, `mapped`
+    where weights are in the file.
     """
 
     def __init__(
@@ -50,11 +53,17 @@ class Room:
         opened: Opened,
         options: EngineOptions,
         placing: Callable[[DryRun], None] = lambda dry: None,
+        shelf: WeightShelf | None = None,
     ) -> None:
+        """Weights of the same file that lie on the shelf as a dry run wants them are taken over,
+        all others there are freed.
+        """
         self._opened, self._placing = opened, placing
+        self._shelf = shelf or WeightShelf()
         self._fused = options.flash_attention is not False
         self._stack = ExitStack()
         self.placed: dict[Tensor, Location] = {}
+        self.filled: set[Tensor] = set()
         self.mapped: dict[Tensor, Location] = {}
 
     def take(self, dry: DryRun) -> NoMem | None:
@@ -62,9 +71,11 @@ class Room:
         self._stack.close()
         self._placing(dry)
         try:
-            self.placed = {}
+            self.placed, self.filled = {}, set()
             self._stack.callback(lambda: free(self.placed.values()))
-            allocate((*dry.weights, *dry.caches), self.placed)
+            self._take_over(dry)
+            wanted = (*dry.weights, *dry.caches)
+            allocate((one for one in wanted if one.tensors[0][0] not in self.placed), self.placed)
             host = dry.backends[-1]
             self.mapped = {t: host.map(self._opened.data(t)) for t in dry.built.sources}
             planner = self.planner(dry, self.placed)
@@ -77,6 +88,23 @@ class Room:
             self._stack.close()
             return refused
         return None
+
+    def _take_over(self, dry: DryRun) -> None:
+        wanted = {contents(one, self._opened.stored): one for one in dry.weights}
+        self._shelf.keep(wanted)
+        for key, one in wanted.items():
+            self.filled.update(self._shelf.give(key, one, self.placed))
+        self._shelf.close()
+
+    def shelve(self, dry: DryRun) -> WeightShelf:
+        """The weights of this model for the next one; they are no longer freed with the room."""
+        buffers = {
+            contents(one, self._opened.stored): self.placed[one.tensors[0][0]].buffer
+            for one in dry.weights
+        }
+        shelf, kept = WeightShelf(buffers), {id(buffer) for buffer in buffers.values()}
+        self.placed = {t: at for t, at in self.placed.items() if id(at.buffer) not in kept}
+        return shelf
 
     def planner(self, dry: DryRun, placed: Mapping[Tensor, Location]) -> Planner:
         """Without arenas yet, for what lies so."""
