@@ -3,12 +3,17 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.terminal.options import add_engine_options, count, engine_options
 from app.terminal.text import bounded
 from engine.errors import BadSetting, CannotSee, ModelNotFound
 from engine.protocol import ChatMessage, Generate, Sampling
+from engine.settings import API_KEY, EngineOptions
 from engine.units import MIB
+
+if TYPE_CHECKING:
+    from app.terminal.engine import CommandEngine
 
 NAME = "run"
 HELP = "chat with a model, or get one answer"
@@ -68,6 +73,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="equal seeds draw equally (random); the same command says the same again",
     )
+    group = parser.add_argument_group("a server elsewhere")
+    group.add_argument(
+        "--server", metavar="URL", help="ask a model of this server (OpenAI's interface)"
+    )
+    group.add_argument(
+        "--model", dest="served", metavar="M", help="which model, where the server has several"
+    )
+    group.add_argument("--api-key", metavar="KEY", help="the server's key (CUTAWAY_API_KEY)")
+    group.add_argument(
+        "--key-in-clear", action="store_true", help="send the key though others could read it"
+    )
     add_engine_options(parser)
 
 
@@ -78,15 +94,13 @@ def run(args: argparse.Namespace) -> int:
     system = _utf8("--system", args.system)
     chats = args.prompt is None and not args.json and _is_terminal()
     prompt = None if chats else _prompt(args.prompt)
-    path = find_model(args.model)
 
     from app.terminal.answer import answer, as_json, logprob_table, tell
     from app.terminal.chat import Chat
-    from app.terminal.engine import CommandEngine
     from app.terminal.pictures import BroughtPictures, described, question
     from app.terminal.text import aside, print_json, whole
 
-    with CommandEngine(path, options) as engine:
+    with _engine(args, options) as engine:
         loaded = engine.start()
         if args.image and loaded.vision is None:
             raise CannotSee
@@ -108,6 +122,24 @@ def run(args: argparse.Namespace) -> int:
             whole("\n".join(logprob_table(made.tokens)))
         tell(made, loaded)
         return INTERRUPTED if made.cancelled else 0
+
+
+def _engine(args: argparse.Namespace, options: EngineOptions) -> "CommandEngine":
+    """This machine's engine, or a server."""
+    if args.server is None:
+        if args.served or args.key_in_clear:
+            raise BadSetting("--model", args.served, "it with --server URL; else name the model")
+        from app.terminal.engine import CommandEngine
+
+        return CommandEngine(find_model(args.model), options)
+    if options != EngineOptions():
+        what = "no options of this machine's engine, such as --device or --ctx"
+        raise BadSetting("--server", args.server, what)
+    from app.terminal.server import ServerEngine, connection
+
+    key = args.api_key if args.api_key is not None else API_KEY.get()
+    to = connection(args.server, key, args.key_in_clear)
+    return ServerEngine(to, args.served or args.model, key)
 
 
 def _template(args: argparse.Namespace) -> Generate:

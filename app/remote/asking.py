@@ -25,7 +25,7 @@ WAITS = (0.5, 2.0)  # seconds before the second try and the third
 LONGEST_WAIT = 30.0  # that a server may ask for; else the person decides
 DONE = "[DONE]"
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-BLIND = ("image", "vision", "multimodal", "picture")
+BLIND = ("image", "vision", "multimodal", "picture", "mmproj")
 
 
 @dataclass

@@ -84,7 +84,8 @@ async def _ask_itself(
     told = {name: _dict(a) for name, a in zip(asked, answers, strict=True)}
     props = told.get("llama-server", {})
     if "total_slots" in props:
-        return kind or "llama-server", quoted(props.get("build_info", "")), props
+        version = quoted(props.get("build_info", "")).removeprefix("cutaway").strip()
+        return kind or "llama-server", version, props
     if "data" in told.get("lm studio", {}):
         return "lm studio", "", told["lm studio"]
     for name in ("sglang", "ollama", "vllm"):

@@ -10,6 +10,7 @@ import msgspec
 from app.terminal.engine import CommandEngine, Interrupt
 from app.terminal.pictures import BroughtPictures
 from app.terminal.text import aside, note, raw, whole
+from app.words import UNKNOWN
 from engine.protocol import ChatMessage, Finished, Generate, Loaded, Piece, TokenInfo
 from engine.worker import RemoteError
 
@@ -54,7 +55,7 @@ def answer(
 def _answer(
     engine: CommandEngine, template: Generate, messages: Sequence[ChatMessage], quiet: bool
 ) -> PrintedAnswer:
-    request = msgspec.structs.replace(template, id=engine.worker.new_id(), messages=list(messages))
+    request = msgspec.structs.replace(template, id=engine.new_id(), messages=list(messages))
     made, watched = PrintedAnswer(), sys.stdout.isatty()
     try:
         with Interrupt() as interrupt:
@@ -112,7 +113,7 @@ def tell(made: PrintedAnswer, loaded: Loaded) -> None:
     if stats.n_truncated:
         note(f"{stats.n_truncated} tokens of the prompt did not fit the context and were left out")
     for text in stats.notes:
-        note(text)
+        (aside if loaded.device.startswith("server ") else note)(text)
     if reason == "context":
         note(f"the context of {loaded.n_ctx} tokens is full; raise --ctx or use --when-full shift")
     parts = [f"{stats.decode_rate:.1f} t/s"] if stats.n_generated > 1 else []
@@ -121,7 +122,7 @@ def tell(made: PrintedAnswer, loaded: Loaded) -> None:
         parts += [f"first after {stats.first_token_s:.2f} s"]
     parts += [f"pictures {stats.encode_s:.2f} s"] if stats.encode_s else []
     parts += [f"prompt {stats.n_prompt} ({stats.n_cached} kept)"]
-    parts += [f"context {stats.n_context}/{loaded.n_ctx}"]
+    parts += [f"context {stats.n_context}/{loaded.n_ctx or UNKNOWN}"]
     parts += [f"shifted {stats.n_shifts}x"] if stats.n_shifts else []
     parts += [f"seed {stats.seed}"]
     parts += [ENDINGS[reason]] if reason in ENDINGS else []

@@ -49,7 +49,8 @@ class Chat:
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401  gives input() its line editing
         where = f"{self.loaded.device} {self.loaded.device_name}".strip()
-        aside(f"{self.loaded.name} on {where}, {self.loaded.n_ctx} tokens of context; /help")
+        context = f", {self.loaded.n_ctx} tokens of context" if self.loaded.n_ctx else ""
+        aside(f"{self.loaded.name} on {where}{context}; /help")
         while (line := _read_line()) is not None:
             command = COMMAND.match(line)
             if command and command[1] == "exit":

@@ -1,7 +1,7 @@
 """An engine with one model in it, as commands use it: progress on the terminal, Ctrl+C, restart."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self, cast
@@ -73,7 +73,7 @@ class CommandEngine:
         latest = Progress(request.id, request.stage, 0, 0)
         interrupted = (lambda: interrupt.heard) if interrupt is not None else (lambda: False)
         with Bar() as shown:
-            for reply in self.worker.ask(request, interrupted, TICK):
+            for reply in self._replies(request, interrupted):
                 if isinstance(reply, Progress):
                     latest = reply
                 elif reply is not None:
@@ -83,6 +83,16 @@ class CommandEngine:
                     shown.update(_label(latest.stage), latest.done, latest.total)
                 if reply is not None:
                     yield reply
+
+    def new_id(self) -> int:
+        """An id no request had yet."""
+        return self.worker.new_id()
+
+    def _replies(
+        self, request: Request[Any], interrupted: Callable[[], bool]
+    ) -> Iterator[Reply | None]:
+        """All replies, with None after each TICK of silence. Raises as `ask`."""
+        return self.worker.ask(request, interrupted, TICK)
 
     def get(self, request: Request[R]) -> R:
         """The reply that ends a request, with a bar until it comes. Raises as `ask`."""

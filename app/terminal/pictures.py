@@ -45,7 +45,7 @@ class BroughtPictures:
                 self._put(self._files[digest])
 
     def _put(self, data: bytes) -> PictureInfo:
-        info: PictureInfo = self._engine.get(PutPicture(self._engine.worker.new_id(), data))
+        info: PictureInfo = self._engine.get(PutPicture(self._engine.new_id(), data))
         return info
 
 
