@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx2
@@ -79,22 +79,20 @@ def llama(model: Path) -> Callable[[int], list[str]]:
     return lambda port: [program, *words, "--port", str(port)]
 
 
-@pytest.fixture(
-    params=[
-        "cutaway serve",
-        pytest.param("llama-server", marks=[pytest.mark.full, pytest.mark.model_file]),
-    ]
-)
-def server(
-    request: pytest.FixtureRequest, refused: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[RunningServer]:
+@pytest.fixture
+def loopback(refused: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine may be connected to."""
     monkeypatch.setenv("CUTAWAY_TEST_HOSTS", "127.0.0.1 localhost ::1")
-    own = request.param == "cutaway serve"
-    model = request.getfixturevalue("tiny_path" if own else "smollm2_path")
-    running = RunningServer((ours if own else llama)(model))
-    running.start()
-    yield running
-    running.end()
+
+
+@contextmanager
+def running(command: Callable[[int], list[str]]) -> Iterator[RunningServer]:
+    server = RunningServer(command)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.end()
 
 
 @pytest.fixture
@@ -112,7 +110,21 @@ def window(theme: Theme, own_home: Path, qtbot: QtBot) -> Iterator[MainWindow]:
     engine.close()
 
 
-def test_a_chat_with_a_real_server(window: MainWindow, server: RunningServer, qtbot: QtBot) -> None:
+@pytest.mark.usefixtures("loopback")
+def test_cutaway_serve(tiny_path: Path, window: MainWindow, qtbot: QtBot) -> None:
+    with running(ours(tiny_path)) as server:
+        talk_with(server, window, qtbot)
+
+
+@pytest.mark.full
+@pytest.mark.model_file
+@pytest.mark.usefixtures("loopback")
+def test_llama_server(smollm2_path: Path, window: MainWindow, qtbot: QtBot) -> None:
+    with running(llama(smollm2_path)) as server:
+        talk_with(server, window, qtbot)
+
+
+def talk_with(server: RunningServer, window: MainWindow, qtbot: QtBot) -> None:
     """Its key, models, answers, probabilities, stop, going on, errors; gone and back."""
     bench, chat = window.bench, window.bench.chat
     lines = window.sheets.chooser.servers.lines
