@@ -159,6 +159,8 @@ MOST_PICTURE_BYTES = 64 * MIB
 KV_TYPES = ("f16", "q8_0", "q4_0", "f32")
 """What keys and values are kept in: half the memory with q8_0, a quarter with q4_0."""
 MOST = (1 << 31) - 1  # the engine counts in 32 bits
+MOST_PARALLEL = 30
+"""Sequences at once: a cell has so many bits for them, and one for what is looked at beside."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,17 @@ def _counts_from(least: int) -> Callable[[str], int]:
     return parse
 
 
+def _sequences(text: str) -> int:
+    n = _counts_from(1)(text)
+    if n > MOST_PARALLEL:
+        raise ValueError(f"a whole number from 1 to {MOST_PARALLEL}")
+    return n
+
+
+def _cells(text: str) -> int:
+    return 0 if text == "each" else _counts_from(1)(text)
+
+
 def _one_of(values: Mapping[str, Any]) -> Callable[[str], Any]:
     def parse(text: str) -> Any:
         if text not in values:
@@ -224,7 +237,9 @@ class EngineOptions:
     `device` may name several, with commas. `ctx` counts tokens; `kv` is one of KV_TYPES; `budget`
     maps a device to its most bytes. `place` says where layers and weights go, in words of
     engine.memory.placement; `gpu_layers` is how many of them GPUs take, the output block being one.
-    `mmproj` is a path, "none" for text alone, or empty for a file in the model's folder.
+    `mmproj` is a path, "none" for text alone, or empty for a file in the model's folder. So many as
+    `parallel` are answered at once; all together have `cells` tokens in the cache, None as many as
+    `ctx`, 0 each as many.
     """
 
     device: str | None = _option(
@@ -269,6 +284,12 @@ class EngineOptions:
         None,
         *("image-tokens", "N", "most tokens that a picture takes (the model's own limit)"),
         _counts_from(1),
+    )
+    parallel: int = _option(1, *("parallel", "N", "how many are answered at once (1)"), _sequences)
+    cells: int | None = _option(
+        None,
+        *("cells", "N", "tokens in the cache of all that are answered together, or `each` (--ctx)"),
+        _cells,
     )
 
 

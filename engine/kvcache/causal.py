@@ -1,9 +1,11 @@
 """Which cell of the KV cache holds which token, and who sees it. No device, no tensor.
 
 Cells are shared by all sequences. A cell holds the bits of the sequences in it and one position;
-a free cell has no bit. Freed cells are reused in any order, so a sequence may lie scattered.
+a free cell has no bit. A sequence takes whole pages of cells as long as there are any, so that it
+does not lie scattered among others; then any cell that is free.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +15,8 @@ from engine.errors import ContextFull, NotSupported
 
 Ints = NDArray[np.int32]
 BITS, POSITION = 0, 1
+PAGE = 64
+"""Cells of one page: a free one is taken by one sequence."""
 MAX_SEQUENCES = 31
 """Bits of a cell, its sign left alone."""
 
@@ -46,40 +50,50 @@ class CausalCache:
         self.n_kv = 0
         """One more than the highest cell in use."""
         self._n_used = 0
+        self._used: Ints = np.zeros(-(-n_cells // PAGE), np.int32)  # cells of each page
+        self._tails: dict[int, int] = {}  # the cell behind the one that a sequence took last
 
-    def start(self, positions: Ints, sequence: int, ends: Ints | None = None) -> CacheStep:
-        """Take a cell for each of a sequence's `positions`, which rise. Raises `ContextFull`.
+    def start(self, positions: Ints, sequences: Ints | int, ends: Ints | None = None) -> CacheStep:
+        """Take a cell for each of `positions` [T], each of the sequence in `sequences` [T]. Those
+        of one sequence follow one another and rise. Raises `ContextFull`.
 
         `ends` [T] are the last positions that each sees, where some see further than to themselves:
         up to the end of a group whose members all see each other, all of it in this step.
         """
         n = len(positions)
+        owners: Ints = np.broadcast_to(np.asarray(sequences, np.int32), n)
+        parts = list(parts_of(owners))
         if self.n_free < n and (self.window or self.chunk):
-            self._slide(sequence, int(positions[0]))
+            self._slide({sequence: int(positions[begin]) for sequence, begin, _ in parts})
         if self.n_free < n:
             raise ContextFull(n, self.n_free, f"free of {self.n_cells} cells of the KV cache")
-        if self._n_used == self.n_kv:  # no gaps: the usual case, and quick
-            ids = np.arange(self.n_kv, self.n_kv + n, dtype=np.int32)
-        else:
-            ids = np.flatnonzero(self.cells[:, BITS] == 0)[:n].astype(np.int32)
-        self.cells[ids, POSITION] = positions  # first: `remove` finds cells with a bit by these
-        self.cells[ids, BITS] = 1 << sequence
-        self._n_used += n
-        self.n_kv = max(self.n_kv, int(ids[-1]) + 1)
-        return CacheStep(ids, self._spans(positions, sequence, ends), self.cells, self.n_kv)
+        ids = np.empty(n, np.int32)
+        for sequence, begin, end in parts:
+            mine = ids[begin:end] = self._free_cells(sequence, end - begin)
+            # First the positions: `remove` finds cells with a bit by these.
+            self.cells[mine, POSITION] = positions[begin:end]
+            self.cells[mine, BITS] = 1 << sequence
+            np.add.at(self._used, mine // PAGE, 1)
+            self._n_used += end - begin
+            self._tails[sequence] = int(mine[-1]) + 1
+        self.n_kv = max(self.n_kv, int(ids.max()) + 1)
+        return CacheStep(ids, self._spans(positions, owners, ends), self.cells, self.n_kv)
 
     def remove(self, sequence: int, begin: int, end: int | None = None) -> Ints | None:
         """Forget the positions from `begin` up to `end` (None: all that follow).
 
         With an end, later tokens move down by end - begin; returned is how far each cell's K must
-        be rotated [C], or None where nothing moves. Raises `NotSupported` where that would take
-        them into other chunks, as which they were not computed.
+        be rotated [C], or None where nothing moves. Raises `NotSupported`, before anything is
+        changed, where that would take them into other chunks, as which they were not computed, or
+        where another sequence shares them.
         """
         mine = self._of(sequence)
         position = self.cells[:, POSITION]
         later = mine & (position >= end) if end is not None else np.zeros_like(mine)
         if self.chunk is not None and later.any():
             raise NotSupported("moving tokens from chunk to chunk")
+        if (self.cells[later, BITS] != 1 << sequence).any():
+            raise NotSupported("moving tokens that another sequence shares")
         gone = mine & (position >= begin) & ~later
         self._release(gone, sequence)
         if end is None or not later.any():
@@ -117,6 +131,39 @@ class CausalCache:
         self.cells[:, BITS] = 0
         self.cells[:, POSITION] = -1
         self.n_kv = self._n_used = 0
+        self._used[:] = 0
+        self._tails.clear()
+
+    def _free_cells(self, sequence: int, n: int) -> Ints:
+        """The cells that a sequence takes next, of which there are enough: what is left of its
+        page, then whole pages, then any, of its own pages first.
+        """
+        tail = self._tail(sequence)
+        page = self.cells[tail : -(-tail // PAGE) * PAGE, BITS]
+        n_rest = len(page) if not page.any() else int((page != 0).argmax())
+        if n_rest >= n:
+            return np.arange(tail, tail + n, dtype=np.int32)
+        pages = np.flatnonzero(self._used == 0)[: -(-(n - n_rest) // PAGE)].astype(np.int32)
+        whole = (pages[:, None] * PAGE + np.arange(PAGE, dtype=np.int32)).reshape(-1)
+        rest = np.arange(tail, tail + n_rest, dtype=np.int32)
+        chosen: Ints = np.concatenate([rest, whole[whole < self.n_cells]])[:n]
+        if len(chosen) < n:
+            is_free = self.cells[:, BITS] == 0
+            is_free[chosen] = False
+            others = np.flatnonzero(is_free)
+            own = np.bincount(np.flatnonzero(self._of(sequence)) // PAGE, minlength=len(self._used))
+            order = np.argsort(own[others // PAGE] == 0, kind="stable")
+            more = others[order][: n - len(chosen)].astype(np.int32)
+            chosen = np.concatenate([chosen, more])
+        return chosen
+
+    def _tail(self, sequence: int) -> int:
+        """The cell behind the sequence's last, which may be its next; 0 where there is none."""
+        if sequence not in self._tails:
+            mine = np.flatnonzero(self.cells[:, BITS] == 1 << sequence)
+            last = mine[self.cells[mine, POSITION].argmax()] if mine.size else -1
+            self._tails[sequence] = int(last) + 1
+        return self._tails[sequence]
 
     def _release(self, cells: NDArray[np.bool_], sequence: int) -> None:
         """Clear the sequence's bit in these cells; a cell without any bit is free."""
@@ -124,23 +171,25 @@ class CausalCache:
         self.cells[self.cells[:, BITS] == 0, POSITION] = -1
         used = np.flatnonzero(self.cells[:, BITS])
         self._n_used = used.size
+        self._used = np.bincount(used // PAGE, minlength=len(self._used)).astype(np.int32)
+        self._tails.pop(sequence, None)
         self.n_kv = int(used[-1]) + 1 if used.size else 0
 
     def _of(self, sequence: int) -> NDArray[np.bool_]:
         held: NDArray[np.bool_] = (self.cells[:, BITS] & (1 << sequence)) != 0
         return held
 
-    def _slide(self, sequence: int, first: int) -> None:
-        """Free the cells that no sequence will see again: this one continues at `first`, any other
-        behind its last position.
+    def _slide(self, firsts: Mapping[int, int]) -> None:
+        """Free the cells that no sequence will see again: these continue at their `firsts`, any
+        other behind its last position.
         """
-        for other in range(MAX_SEQUENCES):
-            mine = self._of(other)
+        for sequence in range(MAX_SEQUENCES):
+            mine = self._of(sequence)
             if mine.any():
                 position = self.cells[:, POSITION]
-                following = first if other == sequence else int(position[mine].max()) + 1
+                following = firsts.get(sequence, int(position[mine].max()) + 1)
                 seen = self.first_seen(following)
-                self._release(mine & (position < seen), other)
+                self._release(mine & (position < seen), sequence)
 
     def _first(self, positions: Ints) -> Ints:
         """The first position that a token at each of `positions` sees."""
@@ -153,9 +202,16 @@ class CausalCache:
         """The first position that a token at `position` sees."""
         return int(self._first(np.array([position], np.int32))[0])
 
-    def _spans(self, positions: Ints, sequence: int, ends: Ints | None) -> Ints:
+    def _spans(self, positions: Ints, owners: Ints, ends: Ints | None) -> Ints:
         spans = np.zeros((len(positions), 4), np.int32)
-        spans[:, 0] = 1 << sequence
+        spans[:, 0] = 1 << owners
         spans[:, 1] = self._first(positions)
         spans[:, 2] = positions if ends is None else ends
         return spans
+
+
+def parts_of(owners: Ints) -> Iterator[tuple[int, int, int]]:
+    """(sequence, begin, end) of each run of one sequence."""
+    cuts = np.flatnonzero(np.diff(owners, prepend=-1)).tolist()
+    for begin, end in zip(cuts, [*cuts[1:], len(owners)], strict=True):
+        yield int(owners[begin]), begin, end

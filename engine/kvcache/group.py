@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from engine.kvcache.causal import CacheStep, CausalCache, Ints
+import numpy as np
+
+from engine.kvcache.causal import CacheStep, CausalCache, Ints, parts_of
 from engine.kvcache.encoded import EncodedCache
 from engine.kvcache.states import StateCache
 
@@ -24,12 +26,16 @@ class CacheGroup:
         self.encoded = encoded
         self.states = states or StateCache(0)
 
-    def start(self, positions: Ints, sequence: int, ends: Ints | None = None) -> list[CacheStep]:
-        """Start a step in every cache; if one fails, all forget it. Raises `ContextFull`."""
+    def start(
+        self, positions: Ints, sequences: Ints | int, ends: Ints | None = None
+    ) -> list[CacheStep]:
+        """`CausalCache.start` in every cache; if one fails, all forget it. Raises `ContextFull`."""
         try:
-            return [cache.start(positions, sequence, ends) for cache in self.caches]
+            return [cache.start(positions, sequences, ends) for cache in self.caches]
         except BaseException:
-            self.remove(sequence, int(positions[0]))
+            owners = np.broadcast_to(np.asarray(sequences, np.int32), len(positions))
+            for sequence, begin, _ in parts_of(owners):
+                self.remove(sequence, int(positions[begin]))
             raise
 
     def remove(self, sequence: int, begin: int, end: int | None = None) -> list[Ints | None]:

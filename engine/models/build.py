@@ -21,7 +21,7 @@ from engine.layers.step import LayerCache, LayerState, Pass
 from engine.models import refused, text
 from engine.models.base import Architecture, Output, TextModel, TextParams, TextWeights
 from engine.models.constants import read_constants
-from engine.models.kept import CELL_STEP, WORKING, make_caches, make_states
+from engine.models.kept import CELL_STEP, CHECKPOINTS, Encoded, make_caches, make_states
 from engine.models.vision import is_vision
 from engine.models.vision.base import TextHost
 from engine.models.vision.build import BuiltTower, build_tower
@@ -36,7 +36,8 @@ class BuiltModel:
 
     `sources` gives the file's tensor behind each leaf, `owners` whose bytes it is; `layers[i]` is
     what layer i keeps of single tokens and `states[i]` of all of them together, None for nothing.
-    A step has at most `n_batch` tokens. Where it sees, those of its `tower` are among the first
+    A step has at most `n_batch` tokens, of at most `n_sequences` sequences, each of which may grow
+    to `n_ctx` as long as there are cells. Where it sees, those of its `tower` are among the first
     two, `planes` counts the rows that a picture brings for each of its places, and `limits` hold
     for every picture.
     """
@@ -50,6 +51,7 @@ class BuiltModel:
     states: Sequence[LayerState | None]
     n_ctx: int
     n_batch: int
+    n_sequences: int = 1
     planes: int = 0
     tower: BuiltTower | None = None
     limits: Limits = Limits()
@@ -69,7 +71,7 @@ class BuiltModel:
         owner = Owner(Component.CACHE, layer)
         found = [(leaf, owner) for leaf in cells.leaves] if cells is not None else []
         for leaf in state.leaves if state is not None else ():
-            own = leaf.strides[1] * WORKING
+            own = leaf.strides[1] * (leaf.shape[1] - CHECKPOINTS)
             rest = Component.CHECKPOINTS
             found.append((leaf, Owner(Component.STATE, layer, own=own, rest=rest)))
         return found
@@ -186,8 +188,16 @@ def find(arch: str) -> Architecture:
     return cast(Architecture, import_module(f"{text.__name__}.{name}"))
 
 
-def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int, kv: Format = F16) -> BuiltModel:
-    """Bind a file's names; keys and values are kept in `kv`.
+def build_model(
+    file: GGUFFile,
+    n_ctx: int | None,
+    n_batch: int,
+    kv: Format = F16,
+    n_sequences: int = 1,
+    n_cells: int | None = None,
+) -> BuiltModel:
+    """Bind a file's names; keys and values are kept in `kv`, of `n_cells` tokens for all sequences
+    together: None means one context's, 0 each sequence's own.
 
     `n_ctx` None means min(4096, what it was trained for). Raises `UnsupportedModel`, `BadFile`,
     `TensorMismatch`, and `BadSetting` where heads are no whole blocks of `kv`.
@@ -204,10 +214,13 @@ def build_model(file: GGUFFile, n_ctx: int | None, n_batch: int, kv: Format = F1
         wanted = min(n_ctx or min(4096, params.n_ctx_train), params.n_ctx_train)
         model = module.Model(params, bound.weights, constants, wanted)
         kept = model.kept()
-        caches, layers = make_caches(kept, wanted, n_batch, kv)
-        held = (caches, layers, make_states(kept))
-        step = wanted if model.whole else n_batch
-        built = BuiltModel(arch, model, bound.sources, bound.owners, *held, wanted, step)
+        if model.whole or any(isinstance(shape, Encoded) for shape in kept):
+            n_sequences = 1  # it keeps nothing between steps, or one sequence's pictures
+        together = wanted * n_sequences if n_cells == 0 else n_cells or wanted
+        caches, layers = make_caches(kept, wanted, n_batch, kv, n_sequences, together)
+        held = (caches, layers, make_states(kept, n_sequences))
+        sizes = (wanted, wanted if model.whole else n_batch, n_sequences)
+        built = BuiltModel(arch, model, bound.sources, bound.owners, *held, *sizes)
         assert built.width(built.output)  # every shape fits
     except ShapeError as error:
         raise BadFile(path, f"its tensors do not fit {arch}: {error}") from error

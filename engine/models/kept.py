@@ -23,7 +23,9 @@ PICTURES = -1
 TOGETHER = 2
 """Largest pictures whose rows are held at once; of smaller ones more."""
 WORKING, CHECKPOINTS = 2, 4
-"""Slots of recurrent states: what a step reads and writes, and those to go back to."""
+"""Slots of recurrent states: what a step of one sequence reads and writes, and those to go back to.
+Each further sequence has one more to read.
+"""
 SLOTS = WORKING + CHECKPOINTS
 
 
@@ -108,15 +110,26 @@ Kept = Cells | Borrowed | Chunk | Latent | State | Encoded | Nothing | Both
 
 
 def make_caches(
-    kept: Sequence[Kept], n_ctx: int, n_batch: int, kv: Format
+    kept: Sequence[Kept],
+    n_ctx: int,
+    n_batch: int,
+    kv: Format,
+    n_sequences: int = 1,
+    n_cells: int = 0,
 ) -> tuple[CacheGroup, list[LayerCache | None]]:
     """One cache for each distinct window or chunk, and what of each layer becomes cells of them;
-    `make_states` makes the rest. Raises `BadSetting` where heads are no whole blocks of `kv`.
+    `make_states` makes the rest. So many sequences of `n_ctx` tokens at most have room at once,
+    all together of `n_cells`, if that is more.
+
+    Raises `BadSetting` where heads are no whole blocks of `kv`.
     """
     seen = [shape.cells if isinstance(shape, Both) else shape for shape in kept]
     sights = list(dict.fromkeys(_sight(k) for k in seen if isinstance(k, Cells | Chunk | Latent)))
-    whole = _up(n_ctx)
-    sizes = [min(whole, _up((window or chunk or whole) + n_batch)) for window, chunk in sights]
+    whole = _up(max(n_ctx, n_cells))
+    sizes = [
+        min(whole, _up(n_sequences * (window or chunk or whole) + n_batch))
+        for window, chunk in sights
+    ]
     layers: list[LayerCache | None] = []
     for i, shape in enumerate(seen):
         match shape:
@@ -139,17 +152,20 @@ def make_caches(
     n_encoded = _encoded_cells(kept)
     encoded = EncodedCache(n_encoded) if n_encoded else None
     recurrent = any(isinstance(shape, State | Both) for shape in kept)
-    return CacheGroup(caches, encoded, StateCache(SLOTS if recurrent else 0)), layers
+    return CacheGroup(
+        caches, encoded, StateCache(SLOTS + n_sequences - 1 if recurrent else 0)
+    ), layers
 
 
-def make_states(kept: Sequence[Kept]) -> list[LayerState | None]:
+def make_states(kept: Sequence[Kept], n_sequences: int = 1) -> list[LayerState | None]:
     """What each recurrent layer keeps, in as many slots as `make_caches` counts."""
+    n_slots = SLOTS + n_sequences - 1
     return [
         None
         if shape is None
         else LayerState(
-            _slots(f"state_conv_l{i}", (shape.kernel - 1) * shape.channels),
-            _slots(f"state_l{i}", shape.size),
+            _slots(f"state_conv_l{i}", (shape.kernel - 1) * shape.channels, n_slots),
+            _slots(f"state_l{i}", shape.size, n_slots),
         )
         for i, shape in enumerate(map(_state, kept))
     ]
@@ -160,8 +176,8 @@ def _state(shape: Kept) -> State | None:
     return shape if isinstance(shape, State) else None
 
 
-def _slots(name: str, size: int) -> Tensor | None:
-    return leaf(name, F32, (size, SLOTS), Role.CACHE) if size else None
+def _slots(name: str, size: int, n_slots: int) -> Tensor | None:
+    return leaf(name, F32, (size, n_slots), Role.CACHE) if size else None
 
 
 def _sight(shape: Cells | Chunk | Latent) -> tuple[int | None, int | None]:

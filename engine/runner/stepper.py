@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.errors import NotSupported
 from engine.graph.graph import Graph
 from engine.kvcache.causal import CacheStep, Ints
 from engine.kvcache.encoded import EncodedStep, Entering
@@ -18,7 +19,6 @@ from engine.layers.step import Pass, Step
 from engine.models.axes import Axes, Counts, KnownAxes, counted_axes, cut
 from engine.models.base import Output
 from engine.models.build import BuiltModel, bucket_of_cells
-from engine.models.kept import TOGETHER
 from engine.scheduler.outline import Outline
 from engine.scheduler.plan import Plan, Planner
 from engine.scheduler.probes import NO_PROBES, Probed, Probes
@@ -48,6 +48,18 @@ class Extras:
 
 TEXT = Extras()
 """Nothing but tokens, each at the place of its position."""
+
+
+@dataclass(frozen=True)
+class StepPart:
+    """What a step computes of one sequence: tokens at consecutive positions. `outputs` are the
+    indices of those behind which rows are wanted.
+    """
+
+    tokens: Sequence[int]
+    first_position: int
+    outputs: Sequence[int]
+    sequence: int = 0
 
 
 @dataclass(frozen=True)
@@ -119,38 +131,68 @@ class Stepper:
 
         What is probed takes memory until `end_probes`. Raises also `CannotProbe`, `NoMem`.
         """
+        part = StepPart(tokens, first_position, outputs, sequence)
+        return self.start_together([part], recorder, extras, probes, output)
+
+    def start_together(
+        self,
+        parts: Sequence[StepPart],
+        recorder: Recorder = UNRECORDED,
+        extras: Extras = TEXT,
+        probes: Probes = NO_PROBES,
+        output: Output | None = None,
+    ) -> StartedStep:
+        """As `start`, of parts of as many sequences; rows are in the order of the parts. What fails
+        is undone in all of them.
+
+        Raises `NotSupported` for several where a state is carried from token to token.
+        """
         output = output or self.built.output
-        last = first_position + len(tokens)
-        positions = np.arange(first_position, last, dtype=np.int32)
-        with self._undone(sequence, first_position):
-            steps = self.built.caches.start(positions, sequence, extras.ends)
+        counts = [len(part.tokens) for part in parts]
+        starts = np.cumsum([0, *counts]).tolist()
+        places = [np.arange(p.first_position, p.first_position + len(p.tokens)) for p in parts]
+        positions = np.concatenate(places).astype(np.int32)
+        owners = np.repeat(np.array([part.sequence for part in parts], np.int32), counts)
+        tokens = [token for part in parts for token in part.tokens]
+        outputs = [
+            start + i for part, start in zip(parts, starts, strict=False) for i in part.outputs
+        ]
+        with self._undone(parts):
+            steps = self.built.caches.start(positions, owners, extras.ends)
             encoded = self._encoded(positions, extras.entering)
-            states = self.built.caches.states.start(first_position, len(tokens), sequence)
+            states = self._states(parts)
             plan, axes = self._start(
                 tokens, positions, outputs, steps, recorder, extras, encoded, states, probes, output
             )
 
         def finish() -> Logits:
-            with self._undone(sequence, first_position):
+            with self._undone(parts):
                 (logits,) = plan.finish(recorder)
-                self.built.caches.states.done(states, sequence)
+                self.built.caches.states.done(states, parts[0].sequence)
             rows = logits.reshape(-1, self.built.width(output))[: len(outputs)]
             return rows.astype(np.float32, copy=False)
 
         real = Counts(len(tokens), len(outputs), tuple(step.n_kv for step in steps))
         return StartedStep(finish, plan, axes, real)
 
+    def _states(self, parts: Sequence[StepPart]) -> StateStep | None:
+        states = self.built.caches.states
+        if states.n_slots and len(parts) > 1:
+            raise NotSupported("several sequences in one step of a recurrent model")
+        return states.start(parts[0].first_position, len(parts[0].tokens), parts[0].sequence)
+
     def end_probes(self) -> None:
         """Free what probes took; harmless where there were none."""
         self.planner.end_probes()
 
     @contextmanager
-    def _undone(self, sequence: int, first_position: int) -> Iterator[None]:
-        """On any exception, remove the positions from `first_position` on from the caches."""
+    def _undone(self, parts: Sequence[StepPart]) -> Iterator[None]:
+        """On any exception, remove the parts' positions, and those behind them, from the caches."""
         try:
             yield
         except BaseException:
-            self.built.caches.remove(sequence, first_position)
+            for part in parts:
+                self.built.caches.remove(part.sequence, part.first_position)
             raise
 
     def _start(
@@ -231,7 +273,7 @@ class Stepper:
         Where that fails, the whole sequence is forgotten: no key is left at another's position.
         """
         caches = self.built.caches
-        with self._undone(sequence, 0):
+        with self._undone([StepPart((), 0, (), sequence)]):
             for index, distances in enumerate(caches.remove(sequence, begin, end)):
                 if distances is not None:
                     if places is not None:
@@ -311,25 +353,6 @@ def shift_of(built: BuiltModel, cache: int) -> Shift:
     held = [layer for layer in built.layers if layer is not None and not layer.borrowed]
     layers = [layer for layer in held if layer.cache == cache]
     return build_shift(layers, min(MAX_BATCH, built.caches.caches[cache].n_cells))
-
-
-def worst_cases(built: BuiltModel, fused_attention: bool = True) -> list[Graph]:
-    """What needs the most memory in a chat: a full batch over whole caches, first, the shift of
-    each cache, and where it sees the largest picture.
-    """
-    cells = tuple(c.n_cells for c in built.caches.caches)
-    most = bucket_of(built.n_batch)
-    n_outputs = most if built.model.whole else 1
-    _, batch = built.build(most, n_outputs, cells, fused_attention)
-    graphs = [batch, *(shift_of(built, cache).graph for cache in with_rope(built))]
-    if built.caches.encoded is not None:
-        seen = (built.caches.encoded.n_cells // TOGETHER, built.caches.encoded.n_cells)
-        graphs.append(built.build(most, 1, cells, fused_attention, encoded=seen)[1])
-    if built.tower is not None:
-        _, pictured = built.build(most, 1, cells, fused_attention, planes=built.planes)
-        _, tower = built.tower.build(built.tower.tower.worst(built.limits))
-        graphs += [pictured, tower]
-    return graphs
 
 
 def bucket_of(n: int) -> int:

@@ -16,7 +16,7 @@ from engine.models.build import BuiltModel, build_model, with_tower
 from engine.models.vision.build import has_tower
 from engine.protocol import Vision
 from engine.runner.pictures.doubts import doubts
-from engine.settings import EngineOptions
+from engine.settings import MOST_PARALLEL, EngineOptions
 from engine.weights.load import InFile
 
 NONE = "none"
@@ -71,7 +71,10 @@ def open_model(
     if options.image_tokens is not None and options.image_tokens < 1:
         raise BadSetting("image_tokens", options.image_tokens, "a number of tokens from 1 up")
     file = stack.enter_context(open_gguf(path))
-    built = build_model(file, options.ctx, n_batch, kv)
+    if not 1 <= options.parallel <= MOST_PARALLEL:
+        raise BadSetting("parallel", options.parallel, f"a number from 1 to {MOST_PARALLEL}")
+    together = (options.parallel, options.cells)
+    built = build_model(file, options.ctx, n_batch, kv, *together)
     if options.mmproj == NONE:
         return Opened(file, built)
     has_token = _vocabulary(file)

@@ -7,7 +7,8 @@ from typing import Self
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
 from engine.models.build import BuiltModel
-from engine.runner.stepper import worst_cases
+from engine.models.kept import TOGETHER
+from engine.runner.stepper import bucket_of, shift_of, with_rope
 from engine.scheduler.outline import Lowerings
 from engine.settings import EngineOptions
 from engine.weights.load import matmul_only
@@ -49,3 +50,22 @@ class ModelGraphs:
         if tower is not None:
             found |= matmul_only(tower.build(tower.tower.bucket(1))[1])
         return found
+
+
+def worst_cases(built: BuiltModel, fused_attention: bool = True) -> list[Graph]:
+    """What needs the most memory in a chat: a full batch over whole caches, first, the shift of
+    each cache, and where it sees the largest picture.
+    """
+    cells = tuple(c.n_cells for c in built.caches.caches)
+    most = bucket_of(built.n_batch)
+    n_outputs = most if built.model.whole else bucket_of(built.n_sequences)
+    _, batch = built.build(most, n_outputs, cells, fused_attention)
+    graphs = [batch, *(shift_of(built, cache).graph for cache in with_rope(built))]
+    if built.caches.encoded is not None:
+        seen = (built.caches.encoded.n_cells // TOGETHER, built.caches.encoded.n_cells)
+        graphs.append(built.build(most, n_outputs, cells, fused_attention, encoded=seen)[1])
+    if built.tower is not None:
+        _, pictured = built.build(most, n_outputs, cells, fused_attention, planes=built.planes)
+        _, tower = built.tower.build(built.tower.tower.worst(built.limits))
+        graphs += [pictured, tower]
+    return graphs

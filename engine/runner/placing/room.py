@@ -13,10 +13,13 @@ from engine.runner.placing.dry_run import DryRun
 from engine.runner.placing.shelf import WeightShelf, contents
 from engine.runner.records import records
 from engine.runner.stepper import Stepper
-from engine.scheduler.plan import Planner
+from engine.scheduler.plan import KEPT, Planner
 from engine.settings import EngineOptions
 from engine.weights.load import allocate, free
 from engine.weights.load import fill as fill_weights
+
+SERVING = 24
+"""Plans that are kept where steps are of 1 to 30 sequences, beside pieces of prompts."""
 
 StageProgress = Callable[[StageName, int, int], None]
 
@@ -109,7 +112,8 @@ class Room:
     def planner(self, dry: DryRun, placed: Mapping[Tensor, Location]) -> Planner:
         """Without arenas yet, for what lies so."""
         homes = {**placed, **{t: self.mapped[t] for t, _ in dry.mapped}}
-        return Planner(dry.backends, homes, mapped=self.mapped, pins=dry.pins)
+        kept = KEPT if dry.built.n_sequences == 1 else SERVING
+        return Planner(dry.backends, homes, kept, mapped=self.mapped, pins=dry.pins)
 
     def settle(self, placed: dict[Tensor, Location], planner: Planner) -> None:
         """Hold these from now on, and free what else was held."""

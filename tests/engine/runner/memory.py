@@ -15,11 +15,11 @@ from engine.runner.devices import open_devices
 from engine.runner.loading import cache_format
 from engine.runner.pictures.beside import open_model
 from engine.runner.placing.dry_run import DryRun
-from engine.runner.placing.graphs import ModelGraphs
+from engine.runner.placing.graphs import ModelGraphs, worst_cases
 from engine.runner.placing.placement import DecidedPlacement, place
 from engine.runner.placing.room import Room
 from engine.runner.records import pools_of
-from engine.runner.stepper import MAX_BATCH, Stepper, worst_cases
+from engine.runner.stepper import MAX_BATCH, Stepper
 from engine.settings import EngineOptions
 
 Sizes = dict[tuple[str, str, int | None], int]

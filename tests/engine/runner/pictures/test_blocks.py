@@ -15,7 +15,7 @@ from engine.protocol import Finished, Generate, Progress, Reply
 from engine.runner.api import Model
 from engine.runner.generate import generate
 from engine.runner.pictures.compose import shown
-from engine.runner.stepper import worst_cases
+from engine.runner.placing.graphs import worst_cases
 from engine.scheduler.plan import Plan
 from tests.engine.models.vision.test_goldens import KNOWN, tower_of
 from tests.engine.runner.memory import held
