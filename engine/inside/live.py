@@ -78,6 +78,15 @@ class LiveWatch(Watch):
 
         return logits
 
+    def shares(self) -> bool:
+        live = self._live()
+        return not live.record and not self.looks(live) and super().shares()
+
+    def shared(self) -> None:
+        self._now = self._live()
+        self._n += 1
+        self._end()
+
     def probes(self, live: Live) -> Probes:
         """What the next step copies out."""
         return Probes(tuple(live.probes))

@@ -21,11 +21,12 @@ def generate(
 
     Raises as `RunningAnswer`, what its request may raise at once.
     """
-    return _events(RunningAnswer(model, request, cancelled), sequence, watch)
+    watching = None if watch is None else lambda _: watch
+    return _events(RunningAnswer(model, request, cancelled, watching), sequence)
 
 
-def _events(answer: RunningAnswer, sequence: Sequenced, watch: Watch | None) -> Iterator[Reply]:
-    yield from answer.enter(sequence, watch)
+def _events(answer: RunningAnswer, sequence: Sequenced) -> Iterator[Reply]:
+    yield from answer.enter(sequence)
     while answer.reason is None:
         yield from answer.step()
     yield from answer.end()

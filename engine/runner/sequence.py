@@ -22,7 +22,7 @@ from engine.runner.pictures.items import (
     whole,
 )
 from engine.runner.pictures.viewer import Encoding, Viewer
-from engine.runner.stepper import MAX_BATCH, Extras, Logits, StartedStep, Stepper
+from engine.runner.stepper import MAX_BATCH, Extras, Logits, StartedStep, StepPart, Stepper
 from engine.scheduler.probes import NO_PROBES, Probes
 from engine.scheduler.record import UNRECORDED, Recorder
 
@@ -57,15 +57,16 @@ class Sequenced:
             yield
             return
         changes = self.stepper.built.changes(wanted)
-        self._forget_all()
+        self.clear()
         self.stepper.changes = changes
         try:
             yield
         finally:
             self.stepper.changes = UNCHANGED
-            self._forget_all()
+            self.clear()
 
-    def _forget_all(self) -> None:
+    def clear(self) -> None:
+        """Forget all of it."""
         self.items = []
         self.stepper.forget(0, sequence=self.number)
 
@@ -149,12 +150,35 @@ class Sequenced:
 
         def logits() -> Logits:
             row = _row(step())
-            self.items += part
-            if len(self.items) == self.turn or not len(self.items) % CHECKPOINT_EVERY:
-                self.keep()
+            self.computed(part)
             return row
 
         return replace(step, finish=logits)
+
+    def joining(
+        self, part: Sequence[Item], wanted: bool
+    ) -> tuple[StepPart, NDArray[np.int32] | None]:
+        """The tokens that follow, and their places, for a step with parts of other sequences; then
+        call `computed`. Logits behind the last where they are `wanted`.
+        """
+        outputs = [len(part) - 1] if wanted else []
+        step = StepPart(tokens_of(part).tolist(), len(self.items), outputs, self.number)
+        return step, None if self.viewer is None else self._places(part)
+
+    def computed(self, part: Sequence[Item]) -> None:
+        """The caches hold these items now, too."""
+        self.items += part
+        if len(self.items) == self.turn or not len(self.items) % CHECKPOINT_EVERY:
+            self.keep()
+
+    def fork(self, source: "Sequenced", n: int) -> None:
+        """Go on behind the first items of another sequence, whose cells both hold from now on; what
+        was here is forgotten. They are at most as many as `source.shared` says.
+        """
+        self.items, self.turn = [], 0
+        self.stepper.forget(0, sequence=self.number)
+        self.stepper.built.caches.share(self.number, source.number, n)
+        self.items = source.items[:n]
 
     def keep(self) -> None:
         """Be able to go back to here, where layers are recurrent."""

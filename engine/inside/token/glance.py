@@ -80,13 +80,13 @@ class Glance:
         for node, one in probed.items():
             layer = layer_of(node)
             if layer is not None and layer != last:
-                layers[layer] = one.values.reshape(-1, node.shape[0])[step.real.tokens - 1]
+                layers[layer] = one.values.reshape(-1, node.shape[0])[step.real.tokens - 1].copy()
         queries = []
         for looking in lookings(step.plan.outline.graph, model.built.layers):
             if looking.q in probed:
                 d, heads = looking.q.shape[:2]
                 values = probed[looking.q].values.reshape(-1, heads, d)
-                queries.append((looking, values[step.real.tokens - 1]))
+                queries.append((looking, values[step.real.tokens - 1].copy()))
         return cls(model, sequence, position, logits, layers, queries)
 
     def lens(self, k: int, wanted: int, shown: Callable[[int], str]) -> Lens:

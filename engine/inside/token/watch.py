@@ -64,6 +64,9 @@ class TokenWatch(LiveWatch):
 
         return logits
 
+    def shares(self) -> bool:
+        return self._glance is None and super().shares()
+
     def probes(self, live: Live) -> Probes:
         self._is_look = self._is_wanted(live) and self._budget.is_due()
         if not self._is_look:

@@ -35,6 +35,7 @@ from engine.sampling.stops import StopFilter
 MAX_LOGPROBS = 256
 CONTEXTS_AT_MOST = 10
 _WAITING = 0.02  # seconds between two looks whether a form is ready, or nobody wants it any more
+FORESEEN = 256
 
 
 class RunningAnswer:
@@ -50,10 +51,16 @@ class RunningAnswer:
     """
 
     def __init__(
-        self, model: LoadedModel, request: Generate, cancelled: Callable[[], bool]
+        self,
+        model: LoadedModel,
+        request: Generate,
+        cancelled: Callable[[], bool],
+        watching: Callable[[Sequenced], Watch] | None = None,
     ) -> None:
+        """`watching` makes what computes its parts, for a sequence."""
         _check(model, request)
         self.model, self.request, self.cancelled = model, request, cancelled
+        self._watching = watching or (lambda sequence: Watch(sequence, request.watch))
         self.sampler = Sampler(request.sampling, request.bias, model.built.n_vocab)
         self.tally = Tally()
         built = model.built
@@ -61,10 +68,9 @@ class RunningAnswer:
         self.prompt = make_prompt(*given, built.n_ctx, model.viewer)
         self.tally.tokenized = perf_counter()
         self.history = [item for item in self.prompt.items if isinstance(item, int)]
-        self.limit = request.max_tokens
-        if self.limit is None:
-            self.limit = CONTEXTS_AT_MOST * built.n_ctx
         self._ends: Container[int] = () if request.endless else model.tokenizer.eog
+        most, given_most = CONTEXTS_AT_MOST * built.n_ctx, request.max_tokens
+        self.limit = most if given_most is None else given_most
         self.pending: list[Item] = list(self.prompt.items)
         self.reason: str | None = None
         self._ending = "length"  # once nothing is pending
@@ -83,26 +89,37 @@ class RunningAnswer:
             if request.form is not None
             else None
         )
-        self._shifts_before = 0
+        self.is_new = True  # in no sequence yet
         self.sequence: Sequenced
         self.watch: Watch
 
-    def enter(self, sequence: Sequenced, watch: Watch | None = None) -> Iterator[Reply]:
-        """Be answered in a sequence, of which what it shares with the prompt is kept. `watch`
-        computes its parts.
+    def enter(self, sequence: Sequenced) -> Iterator[Reply]:
+        """Be answered in a sequence, of which what it shares with what is pending is kept. Also
+        where it goes on after it had to `leave` one.
         """
-        self.sequence, self.watch = sequence, watch or Watch(sequence, self.request.watch)
-        self._shifts_before = sequence.n_shifts
-        yield from self._formed()
+        was_new, self.is_new = self.is_new, False
+        self.sequence = sequence
+        if was_new:
+            self.watch = self._watching(sequence)
+            yield from self._formed()
+        self.watch.sequence = sequence
         if self.reason is not None:
             return
-        n = self.tally.n_cached = sequence.reuse(self.prompt.items, self._turn())
-        self.pending = list(self.prompt.items[n:])
-        self._to_read = len(self.pending)
+        n = sequence.reuse(self.pending, self._turn() if was_new else 0)
+        del self.pending[:n]
+        self._to_read = len(self.pending) - self._n_drawn
+        if not was_new:
+            return
+        self.tally.n_cached = n
         if self._begun:
             yield Piece(self.request.id, self._begun, [])
         if not self.model.tokenizer.eog.isdisjoint(self.request.prefix_tokens[-1:]):
             self.reason = "stop"
+
+    def leave(self) -> None:
+        """Be in no sequence for now: all that it held is pending again."""
+        self.pending = [*self.sequence.items, *self.pending]
+        self.sequence.clear()
 
     def step(self, most: int = MAX_BATCH) -> Iterator[Reply]:
         """One step of its own, of at most so many items."""
@@ -130,6 +147,11 @@ class RunningAnswer:
     def is_reading(self) -> bool:
         """Whether what is pending is more than the token drawn last."""
         return len(self.pending) > self._n_drawn
+
+    @property
+    def to_come(self) -> int:
+        """How many more tokens may be drawn, as far ahead as cells are promised for them."""
+        return min(self.limit - self.tally.n_generated, FORESEEN)
 
     def part(self, most: int) -> Generator[Reply, None, tuple[list[Item], Extras]]:
         """What its next step computes, and what pictures mean for it. A token that was drawn is a
@@ -204,7 +226,6 @@ class RunningAnswer:
 
     def stats(self) -> Stats:
         """What it took so far."""
-        self.tally.n_shifts = self.sequence.n_shifts - self._shifts_before
         return self.tally.stats(
             self.model.tokenizer,
             self.prompt,
@@ -254,7 +275,8 @@ class RunningAnswer:
 
     def _shift(self) -> None:
         gone, again = self.sequence.make_room(self.prompt.keep)
-        self.tally.forgot(gone, len(again))
+        if gone:
+            self.tally.forgot(gone, len(again))
         self.pending, self._to_read = again, len(again)
 
     def _encoding(self, encoding: Encoding) -> Progress:

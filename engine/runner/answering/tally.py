@@ -13,7 +13,7 @@ from engine.tokenizer import Tokenizer
 
 @dataclass
 class Tally:
-    """Moments in seconds, and counts; `begun_shifts` is what the sequence had shifted before."""
+    """Moments in seconds, and counts."""
 
     started: float = field(default_factory=perf_counter)
     tokenized: float = 0.0
@@ -29,6 +29,7 @@ class Tally:
 
     def forgot(self, gone: Sequence[Item], n_read_again: int) -> None:
         """A shift of the context dropped these, and so many are read again for it."""
+        self.n_shifts += 1
         self.n_forgotten += len(gone)
         self.n_read_again += n_read_again
         for extent in extents(gone):

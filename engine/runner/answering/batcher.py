@@ -1,0 +1,268 @@
+"""Many answers at once: each step computes everyone's token, and pieces of prompts beside."""
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.errors import Cancelled
+from engine.kvcache.causal import BITS, CausalCache
+from engine.protocol import Reply
+from engine.runner.answering.answer import RunningAnswer
+from engine.runner.answering.pace import Pace
+from engine.runner.answering.slots import Slots
+from engine.runner.loading import LoadedModel
+from engine.runner.pictures.items import Item
+from engine.runner.stepper import Extras, Logits
+
+NO_LOGITS: Logits = np.empty(0, np.float32)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """An answer has ended with an error."""
+
+    answer: RunningAnswer
+    error: Exception
+
+
+Told = Reply | Broken
+
+
+class Piecemeal(NamedTuple):
+    """What a step computes of an answer."""
+
+    answer: RunningAnswer
+    part: list[Item]
+    extras: Extras
+
+    @property
+    def is_last(self) -> bool:
+        """Whether logits are wanted behind it: nothing is pending after it."""
+        return len(self.part) == len(self.answer.pending)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it takes a step of its own: somebody looks into it, or it shows pictures."""
+        extras = self.extras
+        shows = extras.rows is not None or extras.ends is not None or bool(extras.entering)
+        return shows or not self.answer.watch.shares()
+
+
+class Batcher:
+    """The answers of a model: those in sequences, in the order they came, and those that wait.
+
+    `turn` makes one step of all that are `running`. What goes wrong in a step ends the answers in
+    it; what goes wrong with one answer's words ends that one.
+    """
+
+    def __init__(self, model: LoadedModel, slots: Slots) -> None:
+        self.model, self.slots = model, slots
+        self.waiting: list[RunningAnswer] = []
+        self.running: list[RunningAnswer] = []
+        self._line: list[RunningAnswer] = []  # those running; who reads next stands first
+        self._reader: dict[RunningAnswer, RunningAnswer | None] = {}
+        self._pace = Pace()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is no answer."""
+        return not (self.running or self.waiting)
+
+    def add(self, answer: RunningAnswer) -> None:
+        """Write this answer as soon as there is room."""
+        self.waiting.append(answer)
+
+    def turn(self) -> Iterator[Told]:
+        """What the answers tell while one step of them is made, or one each where they cannot
+        share it.
+        """
+        yield from self._end_cancelled()
+        for answer in self.running[:]:
+            if not answer.pending:
+                yield from self._safely([answer], answer.tell)
+        yield from self._end()
+        yield from self._admit()
+        yield from self._step()
+        yield from self._end()
+
+    def _end_cancelled(self) -> Iterator[Told]:
+        for answer in self.waiting[:]:
+            if answer.cancelled():
+                self.waiting.remove(answer)
+                self._reader.pop(answer, None)
+                if answer.is_new:
+                    yield Broken(answer, Cancelled("the request"))
+                else:
+                    answer.reason = "cancelled"
+                    yield from _ended(answer)
+
+    def _end(self) -> Iterator[Told]:
+        for answer in self.running[:]:
+            if answer.reason is not None:
+                self._leave(answer)
+                yield from _ended(answer)
+
+    def _leave(self, answer: RunningAnswer) -> None:
+        self.running.remove(answer)
+        self._line.remove(answer)
+        self.slots.leave(answer.sequence)
+
+    def _safely(
+        self, answers: list[RunningAnswer], tell: Callable[[], Iterator[Told]]
+    ) -> Iterator[Told]:
+        """What is told; where it fails, those of the answers have that are still running."""
+        try:
+            yield from tell()
+        except Exception as error:  # noqa: BLE001  who asked is told
+            for answer in answers:
+                if answer in self.running:
+                    self._leave(answer)
+                    yield Broken(answer, error)
+
+    def _admit(self) -> Iterator[Told]:
+        """Who waits enters a sequence, in the order they came; but for those whose prompt another
+        answer is reading.
+        """
+        for answer in self.waiting[:]:
+            if not self.slots.idle:
+                return
+            if answer not in self._reader:
+                self._reader[answer] = self.slots.reading(answer)
+            reader = self._reader[answer]
+            if reader in self.running and reader is not None and reader.is_reading:
+                continue
+            if not self._has_room(answer):
+                return
+            self.waiting.remove(answer)
+            del self._reader[answer]
+            sequence = self.slots.take(answer)
+            answer.sequence = sequence  # `enter` may fail
+            self.running.append(answer)
+            self._line.append(answer)
+            yield from self._safely([answer], partial(answer.enter, sequence))
+
+    @property
+    def _whole(self) -> list[CausalCache]:
+        """The caches that hold every token; others have room for as many sequences as there are."""
+        caches = self.model.built.caches.caches
+        return [one for one in caches if one.window is None and one.chunk is None]
+
+    def _has_room(self, answer: RunningAnswer) -> bool:
+        """Whether its prompt and some of what it will say find cells beside the others'."""
+        if not self.running:
+            return True
+        promised = sum(len(one.pending) + one.to_come for one in (*self.running, answer))
+        known = max(one.shared(answer.pending) for one in self.slots.sequences)
+        bits = sum(1 << number for number in self.slots.held)
+        return all(
+            np.count_nonzero(one.cells[:, BITS] & bits) + promised - known <= one.n_cells
+            for one in self._whole
+        )
+
+    def _make_room(self, n: int) -> bool:
+        """Find cells for so many tokens: idle prefixes go first, then the answer that came last,
+        which waits again. False where one had to.
+        """
+        while any(one.n_free < n for one in self._whole):
+            if self.slots.evict():
+                continue
+            if len(self.running) == 1:
+                break  # the step says what is missing
+            youngest = self.running[-1]
+            youngest.leave()
+            self._leave(youngest)
+            self.waiting.insert(0, youngest)
+            return False
+        return True
+
+    def _step(self) -> Iterator[Told]:
+        begun = perf_counter()
+        pieces = yield from self._pieces()
+        is_recurrent = self.model.built.caches.states.n_slots > 0
+        alone = [one for one in pieces if is_recurrent or one.is_alone]
+        together = [one for one in pieces if one not in alone]
+        n_read = sum(len(one.part) for one in pieces if one.answer.is_reading)
+        n_written = sum(not one.answer.is_reading for one in pieces)
+        if len(together) == 1:
+            alone += together
+        elif together:
+            answers = [one.answer for one in together]
+            yield from self._safely(answers, partial(self._together, together))
+        for one in alone:
+            if one.answer in self.running:
+                yield from self._safely([one.answer], partial(self._alone, one))
+        self._pace.took(n_written, n_read, perf_counter() - begun)
+
+    def _pieces(self) -> Generator[Told, None, list[Piecemeal]]:
+        """Yields how pictures are encoded; returns what the step computes: the tokens that were
+        drawn, and of prompts as much as the pace allows.
+        """
+        pieces: list[Piecemeal] = []
+        writing = [one for one in self.running if not one.is_reading]
+        left = self._pace.piece(len(writing))
+        for answer in (*writing, *(one for one in self._line if one.is_reading)):
+            if answer.is_reading and left <= 0:
+                break
+            try:
+                part, extras = yield from answer.part(left)
+            except Cancelled:
+                answer.reason = "cancelled"
+                continue
+            except Exception as error:  # noqa: BLE001  who asked is told
+                self._leave(answer)
+                yield Broken(answer, error)
+                continue
+            if answer.is_reading:
+                left -= len(part)
+                self._line.remove(answer)
+                self._line.append(answer)
+            pieces.append(Piecemeal(answer, part, extras))
+        return pieces
+
+    def _together(self, pieces: list[Piecemeal]) -> Iterator[Told]:
+        """One step of several."""
+        if not self._make_room(sum(len(one.part) for one in pieces)):
+            return
+        joined = [one.answer.sequence.joining(one.part, one.is_last) for one in pieces]
+        places = [at for _, at in joined if at is not None]
+        extras = Extras(places=np.concatenate(places, 1) if places else None)
+        finish = self.model.stepper.start_together([part for part, _ in joined], extras=extras)
+        for one in pieces:
+            if not one.answer.is_reading:
+                one.answer.watch.shared()
+        try:
+            for one in pieces:
+                yield from self._safely([one.answer], one.answer.tell)
+        finally:
+            rows = iter(finish())
+        for one in pieces:
+            row = next(rows) if one.is_last else NO_LOGITS
+            one.answer.sequence.computed(one.part)
+            yield from self._taken(one, row)
+
+    def _alone(self, one: Piecemeal) -> Iterator[Told]:
+        """A step of one."""
+        if not self._make_room(len(one.part)):
+            return
+        finish = one.answer.begin(one.part, one.extras)
+        try:
+            yield from self._safely([one.answer], one.answer.tell)
+        finally:
+            row = finish()
+        yield from self._taken(one, row)
+
+    def _taken(self, one: Piecemeal, row: Logits) -> Iterator[Told]:
+        if one.answer in self.running:
+            yield from self._safely([one.answer], partial(one.answer.take, one.part, row))
+
+
+def _ended(answer: RunningAnswer) -> Iterator[Told]:
+    """The last that an answer tells, which is in no sequence any more."""
+    try:
+        yield from answer.end()
+    except Exception as error:  # noqa: BLE001  who asked is told
+        yield Broken(answer, error)

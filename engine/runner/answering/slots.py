@@ -1,0 +1,103 @@
+"""Which sequence answers which request: prefixes that are held are reused, the oldest forgotten."""
+
+from collections.abc import Iterable, Sequence
+
+from engine.runner.answering.answer import RunningAnswer
+from engine.runner.loading import LoadedModel
+from engine.runner.pictures.items import Item
+from engine.runner.sequence import Sequenced
+
+ALIKE = 0.1
+"""The share of a prompt from which on a sequence is gone on with that begins so."""
+WORTH_WAITING = 32
+"""Items of a prompt that another answer is about to read: fewer are read twice."""
+
+
+class Slots:
+    """The sequences of a model, each of one answer at a time. One that is idle keeps its items
+    until it is needed for something else, or its cells are.
+    """
+
+    def __init__(self, model: LoadedModel) -> None:
+        self.model = model
+        numbers = range(model.built.n_sequences)
+        self.sequences = [Sequenced(model.stepper, model.viewer, number=n) for n in numbers]
+        self.held: dict[int, RunningAnswer] = {}
+        """The answer of each sequence that is not idle, by its number."""
+        self._order = list(self.sequences)  # by when they were used, the latest last
+
+    @property
+    def idle(self) -> list[Sequenced]:
+        """Sequences that nobody uses, the one used last at the end."""
+        return [one for one in self._order if one.number not in self.held]
+
+    @property
+    def latest(self) -> Sequenced:
+        """The idle sequence that was used last; where none is idle, of all."""
+        return (self.idle or self._order)[-1]
+
+    def nearest(self, items: Sequence[Item]) -> Sequenced:
+        """The sequence that holds most of what these begin with, of equal ones that used last."""
+        return max(reversed(self._order), key=lambda one: one.shared(items))
+
+    def reading(self, answer: RunningAnswer) -> RunningAnswer | None:
+        """The answer that reads what the prompt of this one begins with, too, and has not come as
+        far as to share it: it is read once.
+        """
+        items = answer.pending
+        known = max(one.shared(items) for one in self.sequences)
+        for other in self.held.values():
+            if other.is_reading:
+                coming = _alike((*other.sequence.items, *other.pending), items)
+                if coming - known >= WORTH_WAITING:
+                    return other
+        return None
+
+    def take(self, answer: RunningAnswer) -> Sequenced:
+        """An idle sequence for what is pending of an answer, which it holds until `leave`. One that
+        begins so goes on, unless it would lose more than that; else the one that was used longest
+        ago shares what any other holds.
+        """
+        items, idle = answer.pending, self.idle
+        shared = {one.number: one.shared(items) for one in self.sequences}
+        near = max(reversed(idle), key=lambda one: shared[one.number])
+        n = shared[near.number]
+        oldest = next((one for one in idle if not one.items), idle[0])
+        loses = 2 * n < len(near.items)
+        chosen = near if n > ALIKE * len(items) and not loses else oldest
+        source = max(self.sequences, key=lambda one: shared[one.number])
+        if shared[source.number] > shared[chosen.number]:
+            chosen.fork(source, shared[source.number])
+        self.held[chosen.number] = answer
+        self._used(chosen)
+        return chosen
+
+    def leave(self, sequence: Sequenced) -> None:
+        """Its answer has ended; what it holds stays for now."""
+        self.held.pop(sequence.number, None)
+        self._used(sequence)
+
+    def evict(self, spared: Iterable[Sequenced] = ()) -> bool:
+        """Forget the idle sequence that was used longest ago; False where none holds anything."""
+        kept = [one.number for one in spared]
+        for one in self.idle:
+            if one.items and one.number not in kept:
+                one.clear()
+                return True
+        return False
+
+    def only(self, sequence: Sequenced) -> None:
+        """Give all cells to one sequence; nobody answers."""
+        while self.evict([sequence]):
+            pass
+
+    def _used(self, sequence: Sequenced) -> None:
+        self._order.remove(sequence)
+        self._order.append(sequence)
+
+
+def _alike(held: Sequence[Item], wanted: Sequence[Item]) -> int:
+    """How many items they begin with are the same."""
+    pairs = enumerate(zip(held, wanted, strict=False))
+    most = min(len(held), len(wanted))
+    return next((i for i, (one, other) in pairs if one != other), most)

@@ -1,0 +1,100 @@
+"""Several answers of one model at once, in this process, and what can be checked at any moment."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.kvcache.causal import BITS, POSITION
+from engine.protocol import Finished, Generate, Piece, Reply, Sampling
+from engine.runner.answering.answer import RunningAnswer
+from engine.runner.answering.batcher import Batcher, Broken
+from engine.runner.answering.slots import Slots
+from engine.runner.api import Model
+
+GREEDY = Sampling(temperature=0)
+
+
+def asked(number: int, tokens: list[int], n: int = 8, **more: object) -> Generate:
+    """A greedy continuation of tokens, which nothing ends before its `n`."""
+    given = {"sampling": GREEDY, "max_tokens": n, "endless": True} | more
+    return Generate(number, prompt_tokens=tokens, **given)
+
+
+@dataclass
+class Many:
+    """Answers under way: what each told, by its request's number."""
+
+    model: Model
+    told: dict[int, list[Reply | Broken]] = field(default_factory=dict)
+    cancelled: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.model.loaded.built.caches.clear()
+        self.slots = Slots(self.model.loaded)
+        self.batcher = Batcher(self.model.loaded, self.slots)
+
+    def ask(self, request: Generate) -> RunningAnswer:
+        stop: Callable[[], bool] = lambda: request.id in self.cancelled  # noqa: E731
+        answer = RunningAnswer(self.model.loaded, request, stop)
+        self.told[request.id] = []
+        self.batcher.add(answer)
+        return answer
+
+    def turn(self) -> None:
+        for one in self.batcher.turn():
+            number = one.answer.request.id if isinstance(one, Broken) else one.id
+            self.told[number].append(one)
+        self.check()
+
+    def finish(self, most: int = 5000) -> None:
+        for _ in range(most):
+            if self.batcher.is_idle:
+                return
+            self.turn()
+        raise AssertionError("it does not end")
+
+    def tokens(self, number: int) -> list[int]:
+        pieces = (one for one in self.told[number] if isinstance(one, Piece))
+        return [info.token for piece in pieces for info in piece.tokens]
+
+    def end(self, number: int) -> Finished | Broken:
+        """The one end that it has, which comes last."""
+        ends = [one for one in self.told[number] if isinstance(one, Finished | Broken)]
+        assert len(ends) == 1
+        assert self.told[number][-1] is ends[0]
+        return ends[0]
+
+    def check(self) -> None:
+        """Cells and items agree: no cell belongs to nobody, and none to somebody who has not such
+        an item; who is idle is in no answer's way.
+        """
+        caches = self.model.loaded.built.caches
+        for cache in caches.caches:
+            known = sum(1 << one.number for one in self.slots.sequences)
+            assert not (cache.cells[:, BITS] & ~known).any()
+            for one in self.slots.sequences:
+                mine = (cache.cells[:, BITS] >> one.number & 1) != 0
+                places = sorted(cache.cells[mine, POSITION].tolist())
+                assert len(set(places)) == len(places)
+                last = len(one.items)
+                if cache.window is None:
+                    assert places == list(range(last))
+                else:
+                    seen = set(range(max(0, last - cache.window + 1), last))
+                    assert seen <= set(places) <= set(range(last))
+            used = np.count_nonzero(cache.cells[:, BITS])
+            assert cache.n_free == cache.n_cells - used
+        held = {answer.sequence.number: answer for answer in self.batcher.running}
+        assert held == self.slots.held
+
+
+def alone(model: Model, requests: Iterable[Generate]) -> dict[int, list[int]]:
+    """The tokens of each request, one after the other in an empty cache."""
+    found = {}
+    for request in requests:
+        one = Many(model)
+        one.ask(request)
+        one.finish()
+        found[request.id] = one.tokens(request.id)
+    return found

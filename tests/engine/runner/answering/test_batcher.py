@@ -1,0 +1,220 @@
+"""Many answers at once say what each says alone, whatever comes and goes meanwhile."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import DeviceError
+from engine.protocol import Finished, Progress
+from engine.runner.answering.batcher import Broken
+from engine.runner.answering.pace import LEAST, Pace
+from engine.runner.api import Model, load
+from engine.runner.stepper import MAX_BATCH, Stepper
+from tests.engine.models.herons import known, write_heron
+from tests.engine.runner.answering.many import Many, alone, asked
+from tests.goldens.tiny import Draws, write_tiny
+
+N, CTX = 16, 96
+IDS = Draws(17).ids(4000).tolist()
+
+
+def prompts(n: int, shared: int = 0) -> list[list[int]]:
+    """Different lengths; all begin with so many that are the same."""
+    return [IDS[:shared] + IDS[100 + 40 * i : 100 + 40 * i + 5 + 3 * i] for i in range(n)]
+
+
+@pytest.fixture(scope="module", params=["llama", "gemma3", "heron"])
+def model(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Model]:
+    """Full caches, windows of 8, recurrent states."""
+    path, options = tmp_path_factory.mktemp("many") / "model.gguf", {"kv": "f32", "device": "host"}
+    with known():
+        made = write_heron(path) if request.param == "heron" else write_tiny(path, request.param)
+        with load(made, ctx=CTX, parallel=N, cells=0, **options) as model:
+            yield model
+
+
+@pytest.mark.parametrize("shared", [0, 40])
+def test_sixteen_at_once_say_what_each_says_alone(model: Model, shared: int) -> None:
+    requests = [asked(i, ids) for i, ids in enumerate(prompts(N, shared), 1)]
+    expected = alone(model, requests)
+    many = Many(model)
+    for i, request in enumerate(requests):
+        many.ask(request)
+        if i % 5 == 4:
+            many.turn()
+    many.finish()
+    assert {i: many.tokens(i) for i in expected} == expected
+    cached = [many.end(i).stats.n_cached for i in expected]  # type: ignore[union-attr]
+    if model.loaded.built.caches.states.n_slots == 0:
+        assert sum(n >= shared for n in cached[1:]) == N - 1
+    assert all(many.end(i).reason == "length" for i in expected)  # type: ignore[union-attr]
+
+
+def test_equal_prompts_in_flight_are_read_once(model: Model) -> None:
+    ids = IDS[:80]
+    expected = alone(model, [asked(1, ids, 4)])[1]
+    many = Many(model)
+    for i in range(1, 5):
+        many.ask(asked(i, ids, 4))
+    many.finish()
+    assert [many.tokens(i) for i in range(1, 5)] == [expected] * 4
+    read = [sum(e.done == e.total for e in many.told[i] if isinstance(e, Progress)) for i in (1, 2)]
+    assert read == [1, 1]
+    if model.loaded.built.caches.states.n_slots == 0:
+        assert [many.end(i).stats.n_cached for i in range(1, 5)] == [0, 79, 79, 79]  # type: ignore[union-attr]
+
+
+def test_shifts_and_cancels_in_between(model: Model) -> None:
+    """Contexts that get full forget and go on, others end early: nobody else notices."""
+    requests = [asked(i, ids, 30 + 9 * i) for i, ids in enumerate(prompts(8), 1)]
+    expected = alone(model, requests)
+    many = Many(model)
+    for request in requests:
+        many.ask(request)
+    leavers = {2: 5, 5: 17, 7: 40}
+    for turn in range(400):
+        many.cancelled |= {number for number, when in leavers.items() if turn == when}
+        if many.batcher.is_idle:
+            break
+        many.turn()
+    for number, tokens in expected.items():
+        end = many.end(number)
+        assert isinstance(end, Finished)
+        if number in leavers:
+            assert end.reason == "cancelled"
+            said = many.tokens(number)
+            assert said == tokens[: len(said)]
+        else:
+            assert many.tokens(number) == tokens
+    assert sum(many.end(i).stats.n_shifts for i in expected) > 1  # type: ignore[union-attr]
+
+
+def test_when_cells_run_out_the_youngest_waits_and_goes_on(tmp_path: Path) -> None:
+    """Three contexts want twice the cells that there are: all end with what they say alone."""
+    path = write_tiny(tmp_path / "tiny.gguf", "llama")
+    with load(path, device="host", kv="f32", ctx=256, parallel=3, cells=256) as model:
+        requests = [asked(i, IDS[i * 60 : i * 60 + 50], 110) for i in (1, 2, 3)]
+        expected = alone(model, requests)
+        many = Many(model)
+        many.batcher._has_room = lambda answer: True  # type: ignore[method-assign]  # nobody foresees it
+        for request in requests:
+            many.ask(request)
+        waited = 0
+        while not many.batcher.is_idle:
+            many.turn()
+            waited += any(not one.is_new for one in many.batcher.waiting)
+        assert waited
+        assert {i: many.tokens(i) for i in expected} == expected
+
+
+def test_who_would_not_fit_waits_for_room(tmp_path: Path) -> None:
+    with load(
+        write_tiny(tmp_path / "t.gguf", "llama"), device="host", ctx=256, parallel=3
+    ) as model:
+        many = Many(model)
+        for i in (1, 2, 3):
+            many.ask(asked(i, IDS[i * 60 : i * 60 + 50], 70))
+        many.turn()
+        assert [len(many.batcher.running), len(many.batcher.waiting)] == [2, 1]
+        many.finish()
+        assert [len(many.tokens(i)) for i in (1, 2, 3)] == [70] * 3
+
+
+def test_a_step_that_fails_ends_those_in_it_and_nobody_else(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = [asked(i, ids, 12) for i, ids in enumerate(prompts(4), 1)]
+    expected = alone(model, requests)
+    for name in ("start_together", "finish"):
+        many = Many(model)
+        for request in requests[:3]:
+            many.ask(request)
+        for _ in range(3):
+            many.turn()
+        with monkeypatch.context() as patch:
+            _fail(patch, many.model.loaded.stepper, name)
+            many.turn()
+        assert all(isinstance(many.end(i), Broken) for i in (1, 2, 3))
+        many.ask(requests[3])
+        many.finish()
+        assert many.tokens(4) == expected[4]
+
+
+def _fail(patch: pytest.MonkeyPatch, stepper: Stepper, name: str) -> None:
+    """Steps cannot be started, or not be finished."""
+    start = stepper.start_together
+
+    def broken(*given: Any, **more: Any) -> Any:
+        if name == "start_together":
+            raise DeviceError("host", "it broke", -5)
+        step = start(*given, **more)
+        patch.setattr(step.plan, "finish", _broken)
+        return step
+
+    patch.setattr(stepper, "start_together", broken)
+
+
+def _broken(*_: object) -> None:
+    raise DeviceError("host", "it broke", -5)
+
+
+def test_one_whose_words_fail_ends_alone(model: Model) -> None:
+    requests = [asked(i, ids, 9) for i, ids in enumerate(prompts(3), 1)]
+    expected = alone(model, requests)
+    many = Many(model)
+    answers = [many.ask(request) for request in requests]
+    for _ in range(4):
+        many.turn()
+    answers[1].sampler.sample = lambda *_: 1 / 0  # type: ignore[method-assign,assignment]
+    many.finish()
+    assert isinstance(many.end(2), Broken)
+    assert [many.tokens(i) for i in (1, 3)] == [expected[i] for i in (1, 3)]
+
+
+def test_writing_goes_on_while_a_long_prompt_is_read(tmp_path: Path) -> None:
+    """A step has everyone's token: never two steps without one, and no piece beyond the pace."""
+    with load(
+        write_tiny(tmp_path / "t.gguf", "llama"), device="host", ctx=2048, parallel=2
+    ) as model:
+        many = Many(model)
+        many.ask(asked(1, IDS[:20], 60))
+        many.turn()
+        many.ask(asked(2, IDS[100:1400], 5))
+        while not many.tokens(2):
+            before = len(many.tokens(1))
+            many.turn()
+            if not isinstance(many.told[1][-1], Finished):
+                assert len(many.tokens(1)) == before + 1
+
+
+def test_two_prompts_are_read_in_turn(model: Model) -> None:
+    """A short prompt waits for one piece of a long one, not for all of it."""
+    with load(model.loaded.path, device="host", ctx=4096, parallel=2, cells=0) as large:
+        many = Many(large)
+        many.ask(asked(1, IDS[: 4 * MAX_BATCH - 100], 2))
+        many.turn()
+        many.ask(asked(2, IDS[2100:2130], 2))
+        many.turn()
+        many.turn()
+        assert many.tokens(2)
+        assert not many.tokens(1)
+
+
+def test_the_pace_follows_what_steps_take() -> None:
+    """A piece is as long as its step may be slower; and with the tokens written fills a plan."""
+    pace = Pace()
+    assert pace.piece(0) == MAX_BATCH
+    for _ in range(5):
+        pace.took(3, 0, 0.010)
+    for _ in range(30):
+        n = pace.piece(3)
+        pace.took(3, n, 0.008 + 0.0005 * n)
+    assert 10 <= pace.piece(3) <= 24  # 0.018 s
+    for _ in range(30):
+        pace.took(3, pace.piece(3), 1.0)
+    assert pace.piece(3) <= 2 * LEAST
+    assert {pace.piece(n) + n for n in range(1, 9)} <= {12, 16, 24, 9, 10, 11, 13, 14, 15}
