@@ -185,6 +185,12 @@ class CannotProbe(CutawayError):
         super().__init__(f"{problem}; {instead}")
 
 
+class SequenceBusy(Exception):
+    """A sequence that is being answered is wanted for something else. Nobody is told: what wants it
+    waits.
+    """
+
+
 class Cancelled(CutawayError):
     """Work that ended because the person asked for it."""
 

@@ -26,5 +26,6 @@ from engine.protocol.talk.embed import *
 from engine.protocol.talk.encode import *
 from engine.protocol.talk.form import *
 from engine.protocol.talk.picture import *
+from engine.protocol.talk.slots import *
 from engine.protocol.talk.tool import *
 from engine.protocol.tune import *

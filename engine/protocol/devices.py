@@ -1,6 +1,6 @@
 """The devices and drivers there are, and what came of trying them."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -28,6 +28,8 @@ class Devices(Reply, frozen=True):
 
 class ListDevices(Request[Devices], frozen=True):
     """Every device there is."""
+
+    between: ClassVar[bool] = True
 
 
 class DeviceCheck(msgspec.Struct, frozen=True):

@@ -7,11 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import BadSetting, Cancelled, UnsupportedModel
+from engine.kvcache.causal import MAX_SEQUENCES
 from engine.models.base import Output
 from engine.models.pooling import Pooling, pooling_of
 from engine.runner.loading import LoadedModel
 
 Vector = NDArray[np.float32]
+BESIDE = MAX_SEQUENCES - 1
+"""The number of the sequence that texts are computed in."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ def embed(
             vector = built.model.pooled(_pooled(model, ids, pooling, cancelled))
             yield TextEmbedding(_cut(vector, width, normalized), len(ids))
     finally:
-        model.stepper.forget(0)
+        model.stepper.forget(0, sequence=BESIDE)
 
 
 def _ids(model: LoadedModel, text: str, number: int) -> list[int]:
@@ -66,14 +69,14 @@ def _pooled(
     """[E] of a text's rows, computed in parts where no token looks ahead."""
     stepper = model.stepper
     total = np.zeros(stepper.built.width(Output.EMBEDDINGS))
-    stepper.forget(0)
+    stepper.forget(0, sequence=BESIDE)
     for start in range(0, len(ids), stepper.built.n_batch):
         if cancelled():
             raise Cancelled("embedding")
         part = ids[start : start + stepper.built.n_batch]
         wanted = _wanted(pooling, start, len(part), len(ids))
         # A step gives at least one row.
-        rows = stepper.step(part, start, wanted or [0], output=Output.EMBEDDINGS)
+        rows = stepper.step(part, start, wanted or [0], BESIDE, output=Output.EMBEDDINGS)
         total += rows[: len(wanted)].sum(0, dtype=np.float64)
     count = len(ids) if pooling is Pooling.MEAN else 1
     return (total / count).astype(np.float32)

@@ -79,7 +79,7 @@ def _time(sequence: Sequenced, tokens: list[int]) -> int:
 
 def _step(sequence: Sequenced, tokens: list[int], recorder: Recorder = UNRECORDED) -> None:
     first, outputs = len(sequence.items), [len(tokens) - 1]
-    sequence.stepper.step(tokens, first, outputs, recorder=recorder)
+    sequence.stepper.step(tokens, first, outputs, sequence.number, recorder)
     sequence.items += tokens
 
 

@@ -33,7 +33,8 @@ CHECKPOINT_EVERY = 2048
 @dataclass
 class Sequenced:
     """`items` are exactly those that the caches hold of the sequence `number`, in order of their
-    positions: tokens, and where there is a viewer rows of pictures. At its `turn` the next prompt
+    positions: tokens, and where there is a viewer rows of pictures. It `is_held` while an answer
+    uses it. At its `turn` the next prompt
     is expected to part from this one.
     """
 
@@ -43,6 +44,7 @@ class Sequenced:
     number: int = 0
     n_shifts: int = 0
     turn: int = 0
+    is_held: bool = False
 
     @property
     def n_ctx(self) -> int:

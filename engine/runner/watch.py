@@ -71,6 +71,9 @@ class Watch:
         """What is left to be told when the answer has ended."""
         return self.found()
 
+    def close(self) -> None:
+        """Give back what looking took, however the answer ended."""
+
     def found(self) -> Iterator[Reply]:
         """What was measured since the last call."""
         while self._found:

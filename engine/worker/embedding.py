@@ -10,8 +10,7 @@ from engine.worker.service import Service
 
 @answers(Embed)
 def _embed(service: Service, request: Embed) -> Embedded:
-    model, sequence = service.model
-    sequence.items.clear()
+    model, _ = service.model
     stop, found = service.asked_to_stop(request), []
     for one in embed(model, request.texts, request.width, request.normalized, stop):
         found.append(one)

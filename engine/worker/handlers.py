@@ -62,6 +62,7 @@ from engine.runner.stepper import MAX_BATCH
 from engine.worker import (  # noqa: F401  their handlers
     embedding,
     encoding,
+    listing,
     looking,
     moving,
     probing,
@@ -150,12 +151,13 @@ def _placed(
 
 @answers(Generate)
 def _generate(service: Service, request: Generate) -> Finished:
+    """Of a changed model, by itself; else see `Answering`."""
     model, sequence = service.model
     for backend in model.dry.backends:  # or builds would be told as the loading's
         backend.watch_builds(
             lambda done, total: service.send(Progress(request.id, "compile", done, total))
         )
-    watch = TokenWatch(model, sequence, request, service.looked_at(request), service.looks)
+    watch = TokenWatch(model, sequence, request, service.looked_at(request))
     try:
         with sequence.changed(request.changes):
             for reply in generate(model, sequence, request, service.asked_to_stop(request), watch):
@@ -180,8 +182,9 @@ def _render(service: Service, request: Render) -> Rendered:
 
 @answers(Perplexity)
 def _perplexity(service: Service, request: Perplexity) -> PerplexityDone:
-    model, sequence = service.model
-    sequence.items.clear()
+    model, _ = service.model
+    for sequence in service.answering.slots.sequences:
+        sequence.clear()
     stop = service.asked_to_stop(request)
     chunks = score(model.stepper, model.tokenizer, request.text, request.n_ctx, request.top_k, stop)
     for done, total, latest in chunks:

@@ -1,5 +1,6 @@
 """Answers to requests about a model's numbers."""
 
+from engine.errors import SequenceBusy
 from engine.inside.cells import cells_of
 from engine.inside.compare import compare
 from engine.inside.results import result_parts
@@ -32,6 +33,8 @@ def _cells(service: Service, request: ReadCells) -> CellsRead:
 @answers(DumpResults)
 def _dump(service: Service, request: DumpResults) -> ResultsDumped:
     model, sequence = service.model
+    if sequence.is_held:
+        raise SequenceBusy
     steps: list[DumpedStep] = []
     stop = service.asked_to_stop(request)
     probes = Probes(tuple(request.probes))

@@ -1,5 +1,5 @@
-"""The worker's loops: one request at a time, and beside them one that only plans; cancel heard at
-once, errors caught in one place.
+"""The worker's loops: steps of answers, between them one request at a time, and beside them one
+that only plans; cancel heard at once, errors caught in one place.
 """
 
 import os
@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from engine.errors import Cancelled, CutawayError, UnknownPictures
+from engine.errors import Cancelled, SequenceBusy
 from engine.memory.pools import listen
 from engine.memory.trim import keep_little
 from engine.protocol import (
     Cancel,
-    Failed,
+    Generate,
     Live,
     Look,
     MemoryEvent,
@@ -27,6 +27,7 @@ from engine.protocol import (
     Shutdown,
 )
 from engine.protocol.wire import decoder_of_requests, encode
+from engine.worker.answering import failed
 from engine.worker.handlers import HANDLERS
 from engine.worker.service import Service
 
@@ -46,6 +47,8 @@ class _Server:
         self._beside: Requests = SimpleQueue()
         self._cancelled: set[int] = set()
         self._looks: dict[int, Live] = {}
+        self._queue: deque[Request[Any] | None] = deque()
+        self._patient: set[int] = set()
         self._sending = threading.Lock()
         self._events: deque[MemoryEvent] = deque()
         listen(self._events.append)
@@ -53,18 +56,69 @@ class _Server:
     def run(self) -> None:
         service = Service(self._send, self._cancelled, self._looks)
         threading.Thread(target=self._listen, daemon=True).start()
-        threading.Thread(target=self._answer_all, args=(service, self._beside), daemon=True).start()
-        self._answer_all(service, self._requests)
+        threading.Thread(target=self._answer_beside, args=(service,), daemon=True).start()
+        while self._turn(service):
+            pass
         service.close_model()
 
-    def _answer_all(self, service: Service, requests: Requests) -> None:
-        """In the order in which they came, until `Shutdown`."""
-        while (request := requests.get()) is not None:
+    def _answer_beside(self, service: Service) -> None:
+        while (request := self._beside.get()) is not None:
             self._send(_answer(service, request))
             self._cancelled.discard(request.id)
-            if not request.beside:  # an answer may run on beside a plan
-                for number in [n for n in list(self._looks) if n <= request.id]:
-                    del self._looks[number]
+
+    def _turn(self, service: Service) -> bool:
+        """Begin the requests whose turn it is, then make one step of the answers. False when it was
+        `Shutdown`'s turn.
+        """
+        while not self._requests.empty() or not (self._queue or service.is_answering):
+            self._queue.append(self._requests.get())
+        for waiting in [one for one in self._queue if one and one.id in self._cancelled]:
+            self._queue.remove(waiting)
+            self._end(failed(waiting.id, Cancelled("the request")))
+        while self._queue and self._may_begin(service, self._queue[0]):
+            request = self._queue.popleft()
+            if request is None:
+                return False
+            self._begin(service, request)
+        if service.is_answering:
+            for number in service.answering.turn():
+                self._over(number)
+        return True
+
+    def _may_begin(self, service: Service, request: Request[Any] | None) -> bool:
+        """Whether its turn has come: what needs the model for itself waits until nobody is
+        answered.
+        """
+        if not service.is_answering:
+            return True
+        if request is None or request.id in self._patient or getattr(request, "changes", None):
+            return False
+        return request.between or isinstance(request, Generate)
+
+    def _begin(self, service: Service, request: Request[Any]) -> None:
+        if isinstance(request, Generate) and not request.changes:
+            try:
+                service.answering.add(request)
+            except Exception as error:  # noqa: BLE001  who asked is told
+                self._end(failed(request.id, error))
+            return
+        if not request.between:
+            service.make_way()
+        try:
+            self._end(_answer(service, request))
+        except SequenceBusy:  # it waits for those that are answered
+            self._patient.add(request.id)
+            self._queue.appendleft(request)
+
+    def _end(self, reply: Reply) -> None:
+        self._send(reply)
+        self._over(reply.id)
+
+    def _over(self, number: int) -> None:
+        """A request has ended: nothing is kept of it."""
+        self._cancelled.discard(number)
+        self._looks.pop(number, None)
+        self._patient.discard(number)
 
     def _listen(self) -> None:
         """Runs in a thread of its own, so that Cancel and a vanished app are heard mid-step."""
@@ -102,18 +156,14 @@ class _Server:
 
 
 def _answer(service: Service, request: Request[Any]) -> Reply:
-    """What ends a request; one that was cancelled while it waited is not begun."""
+    """What ends a request; one that was cancelled while it waited is not begun. Raises
+    `SequenceBusy` where it has to wait.
+    """
     try:
         if service.asked_to_stop(request)():
             raise Cancelled("the request")
         return HANDLERS[type(request)](service, request)
-    except UnknownPictures as error:
-        return Failed(request.id, error.kind, str(error), list(error.digests))
-    except CutawayError as error:
-        return Failed(request.id, error.kind, str(error))
-    except MemoryError:
-        text = "the system has no memory left; close programs or choose a smaller context"
-        return Failed(request.id, "NoMem", text)
-    except Exception as error:  # noqa: BLE001  a bug: told to the app, the worker lives on
-        traceback.print_exc()
-        return Failed(request.id, "Unexpected", f"unexpected {type(error).__name__}: {error}")
+    except SequenceBusy:
+        raise
+    except Exception as error:  # noqa: BLE001  who asked is told
+        return failed(request.id, error)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
 from engine.errors import BadSetting
-from engine.inside.token.budget import LookBudget
 from engine.memory.placement import Placement
 from engine.memory.trim import trim
 from engine.protocol import Generate, Live, Progress, Reply, StageName, WireMessage
@@ -15,17 +14,17 @@ from engine.runner.placing.room import StageProgress
 from engine.runner.placing.shelf import WeightShelf
 from engine.runner.sequence import Sequenced
 from engine.settings import EngineOptions
+from engine.worker.answering import Answering
 
 PROGRESS_STEPS = 200
 
 
 class Service:
-    """At most one open model with one conversation in its caches.
+    """At most one open model with its conversations.
 
     `send` tells something at once; `cancelled` holds the ids of the requests to stop, `looks` what
     answers are to tell of their inside by now. `album` has the pictures that were brought, whatever
-    model is open. `repricer` is for requests that are answered beside others. `looks` tells how
-    often answers of the open model are looked into.
+    model is open. `repricer` is for requests that are answered beside others.
     """
 
     def __init__(
@@ -38,9 +37,8 @@ class Service:
         self._looks = looks
         self.album = Album()
         self.repricer = Repricer()
-        self.looks = LookBudget()
         self._cancelled = cancelled
-        self._open: tuple[LoadedModel, Sequenced] | None = None
+        self._open: Answering | None = None
 
     @property
     def is_open(self) -> bool:
@@ -50,28 +48,39 @@ class Service:
     def placement(self, path: str, options: EngineOptions) -> Placement | None:
         """Where the open model lies, if it was opened by these; may be asked from any thread."""
         now = self._open
-        same = now is not None and (now[0].path, now[0].options) == (path, options)
-        return now[0].dry.placement if same and now is not None else None
+        same = now is not None and (now.model.path, now.model.options) == (path, options)
+        return now.model.dry.placement if same and now is not None else None
 
     @property
     def model(self) -> tuple[LoadedModel, Sequenced]:
-        """The open model with its conversation. Raises `BadSetting` where none is open."""
+        """The open model with the conversation that was used last, of those that are idle. Raises
+        `BadSetting` where none is open.
+        """
+        return self.answering.model, self.answering.slots.latest
+
+    @property
+    def answering(self) -> Answering:
+        """The answers of the open model. Raises `BadSetting` where none is open."""
         if self._open is None:
             raise BadSetting("model", None, "a loaded model; open one first")
         return self._open
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether any answer is under way."""
+        return self._open is not None and not self._open.is_idle
 
     def take(self, model: LoadedModel) -> None:
         """Have this model open, until it is closed here."""
         if model.viewer is not None:
             model.viewer.album = self.album
-        self._open = model, Sequenced(model.stepper, model.viewer)
-        self.looks = LookBudget()
+        self._open = Answering(model, self.send, self.asked_to_stop, self.looked_at)
 
     def close_model(self) -> None:
         """Give back all that the open model holds, if there is one."""
         self.repricer.release()
         if self._open is not None:
-            self._open[0].close()
+            self._open.model.close()
             self._open = None
             trim()
 
@@ -80,9 +89,14 @@ class Service:
         self.repricer.release()
         open, self._open = self._open, None
         try:
-            return WeightShelf() if open is None else open[0].close_but_weights()
+            return WeightShelf() if open is None else open.model.close_but_weights()
         finally:
             trim()
+
+    def make_way(self) -> None:
+        """Give all cells to the conversation that was used last; nobody is answered."""
+        if self._open is not None:
+            self._open.slots.only(self._open.slots.latest)
 
     def looked_at(self, request: Generate) -> Callable[[], Live]:
         """What the answer is to tell of its inside; may be called from any thread."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from engine.errors import SequenceBusy
 from engine.kvcache.causal import MAX_SEQUENCES
 from engine.runner.pictures.items import Item, PictureRow
 from engine.runner.sequence import Sequenced
@@ -28,12 +29,15 @@ def scratch(conversation: Sequenced, context: Sequence[Item]) -> Iterator[Scratc
 
     It takes free cells for what is not shared and gives them back at the end, whatever happens: the
     conversation's cells stay as they are. Where too few are free, or pictures are in the way that
-    layers look at, the conversation itself goes on with the context.
+    layers look at, the conversation itself goes on with the context. Raises `SequenceBusy` where
+    it cannot, as it is being answered.
     """
     caches = conversation.stepper.built.caches
     caches.remove(SCRATCH, 0)  # should an end have failed
     n = conversation.shared(context)
     if caches.n_free < len(context) - n or not _sees_the_same(conversation, context, n):
+        if conversation.is_held:
+            raise SequenceBusy
         conversation.reuse(context)
         yield Scratch(conversation, True)
         return

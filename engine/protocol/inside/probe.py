@@ -53,6 +53,8 @@ class DumpResults(Request[ResultsDumped], frozen=True):
     The context of the conversation is forgotten.
     """
 
+    between: ClassVar[bool] = True
+
     stage: ClassVar[StageName] = "prefill"
 
     probes: list[str]
@@ -87,3 +89,5 @@ class CellsRead(Reply, frozen=True):
 
 class ReadCells(Request[CellsRead], frozen=True):
     """Which cells of the caches are in use, by whom."""
+
+    between: ClassVar[bool] = True

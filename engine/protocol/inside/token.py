@@ -123,6 +123,8 @@ class Examine(Request[Examined], frozen=True):
     `ResultPart`. Where nothing is asked for, nothing is computed.
     """
 
+    between: ClassVar[bool] = True
+
     stage: ClassVar[StageName] = "prefill"
 
     messages: list[ChatMessage] = []

@@ -235,6 +235,8 @@ class Rendered(Reply, frozen=True):
 class Render(Request[Rendered], frozen=True):
     """What the chat template makes of messages; `tools` and `template` as in `Generate`."""
 
+    between: ClassVar[bool] = True
+
     messages: list[ChatMessage]
     tools: Tools = Tools()
     template: dict[str, Any] = {}

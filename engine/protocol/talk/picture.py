@@ -102,6 +102,8 @@ class PutPicture(Request[PictureInfo], frozen=True):
     `limits`, and kept without them.
     """
 
+    between: ClassVar[bool] = True
+
     stage: ClassVar[StageName] = "decode"
 
     data: bytes
@@ -120,6 +122,8 @@ class PlanPictures(Request[PicturePlans], frozen=True):
     `limits` are those of each, in the same order; without any none is limited. Refused where the
     open model does not see.
     """
+
+    between: ClassVar[bool] = True
 
     sizes: list[tuple[int, int]]
     limits: list[PictureLimits] = []
@@ -143,6 +147,8 @@ class PictureSeen(Reply, frozen=True):
 
 class ShowPicture(Request[PictureSeen], frozen=True):
     """Cut and resize a picture that the engine holds as for the open model's tower."""
+
+    between: ClassVar[bool] = True
 
     stage: ClassVar[StageName] = "decode"
 

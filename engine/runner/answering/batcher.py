@@ -225,8 +225,8 @@ class Batcher:
 
     def _together(self, pieces: list[Piecemeal]) -> Iterator[Told]:
         """One step of several."""
-        if not self._make_room(sum(len(one.part) for one in pieces)):
-            return
+        while not self._make_room(sum(len(one.part) for one in pieces)):
+            pieces = [one for one in pieces if one.answer in self.running]
         joined = [one.answer.sequence.joining(one.part, one.is_last) for one in pieces]
         places = [at for _, at in joined if at is not None]
         extras = Extras(places=np.concatenate(places, 1) if places else None)
@@ -246,8 +246,9 @@ class Batcher:
 
     def _alone(self, one: Piecemeal) -> Iterator[Told]:
         """A step of one."""
-        if not self._make_room(len(one.part)):
-            return
+        while not self._make_room(len(one.part)):
+            if one.answer not in self.running:
+                return
         finish = one.answer.begin(one.part, one.extras)
         try:
             yield from self._safely([one.answer], one.answer.tell)

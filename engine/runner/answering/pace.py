@@ -11,6 +11,8 @@ USUAL = 0.1
 """Seconds for such a step, as long as nobody knows what one without a piece takes."""
 LEAST, FIRST = 8, 32
 """Tokens of a piece at least, and of the first one."""
+SIZES = sorted({bucket_of(n) for n in range(1, MAX_BATCH + 1)})
+"""Of which plans are made."""
 
 
 class Pace:
@@ -28,11 +30,9 @@ class Pace:
         """
         if not n_writing:
             return MAX_BATCH
-        n = n_writing + round(self._piece)
-        size = bucket_of(n)
-        while size > n:
-            size = bucket_of(size - 1) if bucket_of(size - 1) < size else bucket_of(size * 3 // 4)
-        return max(size - n_writing, LEAST)
+        most = n_writing + max(round(self._piece), LEAST)
+        size = max(size for size in SIZES if size <= most)
+        return size - n_writing if size >= n_writing + LEAST else LEAST
 
     def took(self, n_writing: int, n_read: int, seconds: float) -> None:
         """A step of so many tokens took so long."""

@@ -69,12 +69,14 @@ class Slots:
         if shared[source.number] > shared[chosen.number]:
             chosen.fork(source, shared[source.number])
         self.held[chosen.number] = answer
+        chosen.is_held = True
         self._used(chosen)
         return chosen
 
     def leave(self, sequence: Sequenced) -> None:
         """Its answer has ended; what it holds stays for now."""
         self.held.pop(sequence.number, None)
+        sequence.is_held = False
         self._used(sequence)
 
     def evict(self, spared: Iterable[Sequenced] = ()) -> bool:

@@ -1,0 +1,140 @@
+"""The answers of the open model: many `Generate`s at once, and what their slots are told as."""
+
+import traceback
+from collections.abc import Callable
+from time import perf_counter
+
+from engine.errors import CutawayError, UnknownPictures
+from engine.inside.token.budget import LookBudget
+from engine.inside.token.watch import TokenWatch
+from engine.protocol import (
+    Failed,
+    Finished,
+    Generate,
+    Live,
+    Progress,
+    Reply,
+    SlotRow,
+    SlotTable,
+)
+from engine.runner.answering.answer import RunningAnswer
+from engine.runner.answering.batcher import Batcher, Broken
+from engine.runner.answering.slots import Slots
+from engine.runner.loading import LoadedModel
+from engine.runner.sequence import Sequenced
+
+TOLD_EVERY = 0.1
+"""Seconds between two tables of slots that are told to everybody."""
+
+
+class Answering:
+    """The answers of one model. `stops` and `looked_at` are asked of a request: whether it is to
+    stop, and what it is to tell of its inside.
+    """
+
+    def __init__(
+        self,
+        model: LoadedModel,
+        send: Callable[[Reply], None],
+        stops: Callable[[Generate], Callable[[], bool]],
+        looked_at: Callable[[Generate], Callable[[], Live]],
+    ) -> None:
+        self.model, self._send, self._stops, self._looked_at = model, send, stops, looked_at
+        self._looks = LookBudget()
+        self._answers: dict[int, RunningAnswer] = {}
+        self.slots = Slots(model)
+        self._batcher = Batcher(model, self.slots)
+        self._told, self._due = self.table(0), 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is no answer."""
+        return self._batcher.is_idle
+
+    def add(self, request: Generate) -> None:
+        """Begin an answer, as soon as there is room. Raises as `RunningAnswer`."""
+
+        def watching(sequence: Sequenced) -> TokenWatch:
+            looked_at = self._looked_at(request)
+            return TokenWatch(self.model, sequence, request, looked_at, self._looks)
+
+        answer = RunningAnswer(self.model, request, self._stops(request), watching)
+        self._answers[request.id] = answer
+        for backend in self.model.dry.backends:  # or builds would be told as the loading's
+            backend.watch_builds(self._tell_builds)
+        self._batcher.add(answer)
+
+    def turn(self) -> list[int]:
+        """One step of all that are answered. Returns the requests that have ended."""
+        ended: list[int] = []
+        try:
+            for told in self._batcher.turn():
+                if isinstance(told, Broken):
+                    ended.append(self._end(failed(told.answer.request.id, told.error)))
+                elif isinstance(told, Finished):
+                    ended.append(self._end(told))
+                else:
+                    self._send(told)
+        except Exception as error:  # noqa: BLE001  a bug: told to everybody, the worker lives on
+            ended += [self._end(failed(number, error)) for number in list(self._answers)]
+            self._batcher = Batcher(self.model, self.slots)
+            for sequence in self.slots.sequences:
+                self.slots.leave(sequence)
+                sequence.clear()
+        self._tell_slots()
+        return ended
+
+    def table(self, number: int) -> SlotTable:
+        """The slots as a message."""
+        cache = max(self.model.built.caches.caches, key=lambda one: one.n_cells, default=None)
+        return SlotTable(
+            number,
+            [self._row(sequence) for sequence in self.slots.sequences],
+            len(self._batcher.waiting),
+            cache.n_cells if cache else 0,
+            cache.n_free if cache else 0,
+        )
+
+    def _row(self, sequence: Sequenced) -> SlotRow:
+        answer, n = self.slots.held.get(sequence.number), len(sequence.items)
+        if answer is None:
+            return SlotRow(sequence.number, 0, n)
+        n_prompt, drawn = len(answer.prompt.items), answer.tally.n_generated
+        return SlotRow(sequence.number, answer.request.id, n, n_prompt, min(n, n_prompt), drawn)
+
+    def _end(self, reply: Reply) -> int:
+        answer = self._answers.pop(reply.id)
+        if not answer.is_new:
+            answer.watch.close()
+        self.model.forget_rows()
+        self._send(reply)
+        return reply.id
+
+    def _tell_builds(self, done: int, total: int) -> None:
+        for answer in self._batcher.running:
+            self._send(Progress(answer.request.id, "compile", done, total))
+
+    def _tell_slots(self) -> None:
+        """Where there are several, at most so often; and what is last."""
+        if len(self.slots.sequences) == 1:
+            return
+        now = perf_counter()
+        if now < self._due and not self.is_idle:
+            return
+        table = self.table(0)
+        if table != self._told:
+            self._told, self._due = table, now + TOLD_EVERY
+            self._send(table)
+
+
+def failed(number: int, error: BaseException) -> Failed:
+    """What ends a request that an error has ended."""
+    if isinstance(error, UnknownPictures):
+        return Failed(number, error.kind, str(error), list(error.digests))
+    if isinstance(error, CutawayError):
+        return Failed(number, error.kind, str(error))
+    if isinstance(error, MemoryError):
+        text = "the system has no memory left; close programs or choose a smaller context"
+        return Failed(number, "NoMem", text)
+    traceback.print_exception(error)  # a bug: told to the app, the worker lives on
+    return Failed(number, "Unexpected", f"unexpected {type(error).__name__}: {error}")
