@@ -26,6 +26,7 @@ from engine.runner.stepper import MAX_BATCH, Extras, Logits, StartedStep, StepPa
 from engine.scheduler.probes import NO_PROBES, Probes
 from engine.scheduler.record import UNRECORDED, Recorder
 
+ALL = 1 << 31
 CHECKPOINT_EVERY = 2048
 """Tokens from one kept state of a recurrent model to the next."""
 
@@ -34,7 +35,8 @@ CHECKPOINT_EVERY = 2048
 class Sequenced:
     """`items` are exactly those that the caches hold of the sequence `number`, in order of their
     positions: tokens, and where there is a viewer rows of pictures. It `is_held` while an answer
-    uses it. At its `turn` the next prompt
+    uses it. Behind the first `exact` items, others have seen what a shift has forgotten since: one
+    that `is_strict` shares no such items. At its `turn` the next prompt
     is expected to part from this one.
     """
 
@@ -45,6 +47,8 @@ class Sequenced:
     n_shifts: int = 0
     turn: int = 0
     is_held: bool = False
+    is_strict: bool = False
+    exact: int = ALL
 
     @property
     def n_ctx(self) -> int:
@@ -69,7 +73,7 @@ class Sequenced:
 
     def clear(self) -> None:
         """Forget all of it."""
-        self.items = []
+        self.items, self.exact = [], ALL
         self.stepper.forget(0, sequence=self.number)
 
     def shared(self, prompt: Sequence[Item]) -> int:
@@ -83,6 +87,8 @@ class Sequenced:
             if held != wanted:
                 break
             n += 1
+        if self.is_strict:
+            n = min(n, self.exact)
         before = -1
         while n != before:
             before = n
@@ -102,6 +108,8 @@ class Sequenced:
         self.items = []  # until the caches are known to hold them
         self.stepper.forget(n, sequence=self.number)
         self.items, self.turn = list(prompt[:n]), turn
+        if n <= self.exact:
+            self.exact = ALL
         return n
 
     def prefill(
@@ -177,7 +185,7 @@ class Sequenced:
         """Go on behind the first items of another sequence, whose cells both hold from now on; what
         was here is forgotten. They are at most as many as `source.shared` says.
         """
-        self.items, self.turn = [], 0
+        self.items, self.turn, self.exact = [], 0, ALL
         self.stepper.forget(0, sequence=self.number)
         self.stepper.built.caches.share(self.number, source.number, n)
         self.items = source.items[:n]
@@ -258,8 +266,9 @@ class Sequenced:
             self.stepper.forget(begin, end, self.number, end - begin - saved(gone))
         except (CutawayError, MemoryError):
             self.stepper.forget(0, sequence=self.number)
+            self.exact = ALL
             return gone, kept
-        self.items = kept
+        self.items, self.exact = kept, min(self.exact, begin)
         return gone, []
 
 

@@ -21,7 +21,10 @@ class Slots:
     def __init__(self, model: LoadedModel) -> None:
         self.model = model
         numbers = range(model.built.n_sequences)
-        self.sequences = [Sequenced(model.stepper, model.viewer, number=n) for n in numbers]
+        several = len(numbers) > 1  # of people who are not to hear of each other
+        self.sequences = [
+            Sequenced(model.stepper, model.viewer, number=n, is_strict=several) for n in numbers
+        ]
         self.held: dict[int, RunningAnswer] = {}
         """The answer of each sequence that is not idle, by its number."""
         self._order = list(self.sequences)  # by when they were used, the latest last

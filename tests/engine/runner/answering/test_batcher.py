@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gguf
 import pytest
 
 from engine.errors import DeviceError
@@ -91,6 +92,22 @@ def test_shifts_and_cancels_in_between(model: Model) -> None:
         else:
             assert many.tokens(number) == tokens
     assert sum(many.end(i).stats.n_shifts for i in expected) > 1  # type: ignore[union-attr]
+
+
+def test_nobody_goes_on_from_what_has_seen_forgotten_tokens(tmp_path: Path) -> None:
+    """After a shift what is left has seen what is gone, of somebody else: it is not shared."""
+    path = write_tiny(tmp_path / "tiny.gguf", "llama")
+    with load(path, device="host", kv="f32", ctx=CTX, parallel=2, cells=0) as model:
+        forgetting, after = asked(1, IDS[:90], 40), asked(2, IDS[:30], 6)
+        many = Many(model)
+        many.ask(forgetting)
+        many.finish()
+        (held,) = (one.items for one in many.slots.sequences if one.items)
+        follower = asked(3, [*held[:40]], 6)  # as the shifted one begins
+        many.ask(after)
+        many.ask(follower)
+        many.finish()
+        assert {i: many.tokens(i) for i in (2, 3)} == alone(model, [after, follower])
 
 
 def test_when_cells_run_out_the_youngest_waits_and_goes_on(tmp_path: Path) -> None:
