@@ -16,7 +16,7 @@ import psutil
 import app
 from app.terminal.text import note
 from engine.errors import MissingPackage, PeerFailed
-from engine.protocol import BenchTest
+from engine.protocol import BenchTest, ParallelTest
 
 NAME_OF_PEER = "llama.cpp"
 GRACE = 5.0
@@ -60,20 +60,39 @@ class PeerProcess:
 
     def run(self, test: BenchTest, threads: int, flash_attention: bool, warm_up: bool) -> int:
         """Nanoseconds of one repetition. Raises PeerFailed."""
-        request = {
+        told = self._ask(
             **(self._shown if test.n_rows else {}),
-            "n_prompt": test.n_prompt,
-            "n_gen": test.n_gen,
-            "n_depth": test.n_depth,
-            "threads": threads,
-            "flash_attention": flash_attention,
-            "warm_up": warm_up,
-        }
+            n_prompt=test.n_prompt,
+            n_gen=test.n_gen,
+            n_depth=test.n_depth,
+            threads=threads,
+            flash_attention=flash_attention,
+            warm_up=warm_up,
+        )
+        return int(told["ns"])
+
+    def run_together(
+        self, test: ParallelTest, threads: int, flash_attention: bool, warm_up: bool
+    ) -> tuple[int, int]:
+        """Nanoseconds of reading and of writing. Raises PeerFailed."""
+        told = self._ask(
+            n_prompt=test.n_prompt,
+            n_gen=test.n_gen,
+            n_depth=0,
+            n_sequences=test.n_sequences,
+            is_shared=test.is_shared,
+            threads=threads,
+            flash_attention=flash_attention,
+            warm_up=warm_up,
+        )
+        return int(told["read_ns"]), int(told["write_ns"])
+
+    def _ask(self, **request: object) -> dict[str, Any]:
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # reading tells why
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
-        return int(self._read()["ns"])
+        return self._read()
 
     def close(self) -> None:
         """Ends the process. Harmless when done twice."""

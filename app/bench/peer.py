@@ -8,11 +8,13 @@ import ctypes
 import json
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from app.bench.peer_together import PeerTogether
 
 if TYPE_CHECKING:
     from app.bench.peer_picture import PeerPicture
@@ -33,10 +35,12 @@ class Run:
     warm_up: bool
     picture: str = ""
     mmproj: str = ""
+    n_sequences: int = 0
+    is_shared: bool = False
 
     @property
     def n_ctx(self) -> int:
-        return self.n_prompt + self.n_gen + self.n_depth
+        return max(1, self.n_sequences) * (self.n_prompt + self.n_gen) + self.n_depth
 
 
 class Peer:
@@ -54,7 +58,7 @@ class Peer:
         self._n_vocab: int = lib.llama_vocab_n_tokens(vocab)
         self._bos = lib.llama_vocab_bos(vocab) if lib.llama_vocab_get_add_bos(vocab) else None
         self._context: Any = None
-        self._of: tuple[int, int, bool] | None = None
+        self._of: tuple[int, int, bool, int] | None = None
         self._filled = 0
         self._picture: PeerPicture | None = None
 
@@ -68,6 +72,14 @@ class Peer:
         if run.warm_up:
             self._timed(run)
         return self._timed(run)
+
+    def run_together(self, run: Run) -> tuple[int, int]:
+        """Nanoseconds of reading and of writing, of several sequences together."""
+        self._open(run.n_ctx, run.threads, run.flash_attention, run.n_sequences)
+        together = PeerTogether(self._lib, self._context, self._n_vocab)
+        if run.warm_up:
+            together.timed(replace(run, n_gen=min(2, run.n_gen)), self._random_ids)
+        return together.timed(run, self._random_ids)
 
     def _look(self, run: Run) -> int:
         from app.bench.peer_picture import PeerPicture
@@ -90,8 +102,9 @@ class Peer:
             self._decode(ids[i : i + 1])
         return perf_counter_ns() - start
 
-    def _open(self, n_ctx: int, threads: int, flash_attention: bool) -> None:
-        if self._of == (n_ctx, threads, flash_attention):
+    def _open(self, n_ctx: int, threads: int, flash_attention: bool, sequences: int = 1) -> None:
+        wanted = (n_ctx, threads, flash_attention, sequences)
+        if self._of == wanted:
             return
         lib = self._lib
         if self._context is not None:
@@ -99,6 +112,7 @@ class Peer:
         params = lib.llama_context_default_params()
         params.n_ctx, params.n_batch, params.n_ubatch = n_ctx, BATCH, MICRO_BATCH
         params.n_threads = params.n_threads_batch = threads
+        params.n_seq_max, params.kv_unified = sequences, sequences > 1
         params.flash_attn_type = (
             lib.LLAMA_FLASH_ATTN_TYPE_ENABLED
             if flash_attention
@@ -107,7 +121,7 @@ class Peer:
         self._context = lib.llama_init_from_model(self._model, params)
         if not self._context:
             raise ValueError(f"llama.cpp makes no context of {n_ctx} tokens")
-        self._of, self._filled = (n_ctx, threads, flash_attention), 0
+        self._of, self._filled = wanted, 0
 
     def _fill(self, depth: int) -> None:
         """Cut the cache back to its first `depth` tokens, or fill it anew where that fails."""
@@ -160,7 +174,12 @@ def main(path: str) -> None:
         peer = Peer(lib, path)
         say(versions=_versions(lib), system_info=lib.llama_print_system_info().decode().strip())
         for line in sys.stdin:
-            say(ns=peer.run(Run(**json.loads(line))))
+            run = Run(**json.loads(line))
+            if run.n_sequences:
+                read_ns, write_ns = peer.run_together(run)
+                say(read_ns=read_ns, write_ns=write_ns)
+            else:
+                say(ns=peer.run(run))
     except (ValueError, MemoryError) as error:
         say(error=str(error) or "out of memory")
 

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from app.bench.against import PeerProcess
     from app.terminal.engine import CommandEngine
     from engine.protocol import Loaded
+    from engine.settings import EngineOptions
 
 NAME = "bench"
 HELP = "measure how fast a model reads and writes"
 BATCH = 512
+OWN = ("parallel", "cells")  # options of the engine that have another meaning here
 DECODE_STEPS, PREFILL_STEPS = 16, 3
 
 
@@ -41,6 +43,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--image", type=Path, metavar="FILE", help="a picture, through the tower")
     group.add_argument("-r", type=positive, default=5, metavar="N", help="repetitions (5)")
+    group.add_argument(
+        "--parallel",
+        type=_counts,
+        metavar="N",
+        help="so many sequences together, each of -p and -n (lists: 1,2,4)",
+    )
+    group.add_argument("--shared", action="store_true", help="with --parallel: one prompt for all")
     parser.add_argument(
         "--against", choices=("llama.cpp",), help="measure it in turn with us, on the same file"
     )
@@ -49,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--trace", type=Path, metavar="FILE", help="store the profile as a Chrome trace (Perfetto)"
     )
     parser.add_argument("--json", action="store_true", help="the results, for programs")
-    add_engine_options(parser)
+    add_engine_options(parser, without=OWN)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,11 +68,13 @@ def run(args: argparse.Namespace) -> int:
     RemoteError, WorkerDied.
     """
     tests = _tests(args)
-    options = engine_options(args)
+    options = engine_options(args, without=OWN)
     if args.trace is not None and not args.trace.absolute().parent.is_dir():
         raise BadSetting("--trace", str(args.trace), "a file in a folder that exists")
     if args.against and options.kv != "f16":
         raise BadSetting("--kv", options.kv, "f16 beside --against, as the other engine has it")
+    if args.parallel:
+        return _together(args, options)
     if options.ctx is None and args.image is None:
         largest = max(t.n_prompt + t.n_gen + t.n_depth for t in tests)
         options = replace(options, ctx=largest)
@@ -104,6 +115,24 @@ def run(args: argparse.Namespace) -> int:
             result |= _profile(engine, tests, args)
     if args.json:
         print_json(result, indent=2)
+    return 0
+
+
+def _together(args: argparse.Namespace, options: "EngineOptions") -> int:
+    """Several sequences at once, each of `--parallel`."""
+    from app.bench.together import run_together
+    from app.library import resolve
+    from engine.protocol import ParallelTest
+
+    tests = [
+        ParallelTest(n_prompt, n_gen, n, args.shared)
+        for n_prompt in args.p
+        for n_gen in args.n
+        for n in args.parallel
+    ]
+    if not all(test.n_prompt and test.n_gen and test.n_sequences for test in tests):
+        raise BadSetting("--parallel", 0, "sequences, and tokens to read and to write, from 1 up")
+    run_together(resolve(args.model), options, tests, args.r, bool(args.against), args.json)
     return 0
 
 

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from engine.settings import API_KEY
 NAME = "serve"
 HELP = "answer other programs: OpenAI's, Anthropic's and Ollama's interfaces"
 PARALLEL = 4
+OWN = ("parallel",)  # an option of the engine that has another default here
 INTERRUPTED = 130
 
 
@@ -53,14 +55,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--defaults", choices=("cutaway", "openai"), default="cutaway",
         help="how tokens are drawn where a request does not say (cutaway)",
     )  # fmt: skip
-    add_engine_options(parser)
+    add_engine_options(parser, without=OWN)
 
 
 def run(args: argparse.Namespace) -> int:
     """Serves until Ctrl+C or SIGTERM. Raises BadSetting, ModelNotFound, RemoteError, WorkerDied."""
     settings = _settings(args)
     settings.check()
-    options = engine_options(args)
+    options = replace(engine_options(args, without=OWN), parallel=args.parallel)
 
     from app.commands.run import find_model
     from app.local_engine import LocalEngine

@@ -75,6 +75,44 @@ class Bench(Request[BenchDone], frozen=True):
     digest: str = ""
 
 
+class ParallelTest(msgspec.Struct, frozen=True):
+    """So many sequences read `n_prompt` tokens each, or all the same that are read once, and then
+    write `n_gen`, a token of each in a step.
+    """
+
+    n_prompt: int
+    n_gen: int
+    n_sequences: int
+    is_shared: bool = False
+
+    @property
+    def name(self) -> str:
+        """As `BenchTest`: pp128+tg128 x 8."""
+        return f"pp{self.n_prompt}+tg{self.n_gen} x {self.n_sequences}"
+
+    @property
+    def n_kv(self) -> int:
+        """Tokens in the cache at its end."""
+        n = self.n_sequences
+        return (1 if self.is_shared else n) * self.n_prompt + n * self.n_gen
+
+
+class ParallelTimed(Reply, frozen=True):
+    """Nanoseconds of reading and of writing."""
+
+    read_ns: int
+    write_ns: int
+
+
+class BenchParallel(Request[ParallelTimed], frozen=True):
+    """Time several sequences together, once. The model was opened for as many."""
+
+    stage: ClassVar[StageName] = "bench"
+
+    test: ParallelTest
+    warm_up: bool = True
+
+
 class Cost(msgspec.Struct, frozen=True):
     """What a group of launches takes in a step: the median over steps; `by` kernel, op, role or
     split. `bytes` and `flops` are what their shapes ask for.

@@ -15,6 +15,7 @@ from engine.memory.records import BackendMemory
 from engine.protocol import (
     Bench,
     BenchDone,
+    BenchParallel,
     DescribeGraph,
     DescribePlan,
     DeviceRoof,
@@ -26,6 +27,7 @@ from engine.protocol import (
     Load,
     Loaded,
     MeasureRoofs,
+    ParallelTimed,
     Perplexity,
     PerplexityDone,
     PicturePart,
@@ -42,6 +44,7 @@ from engine.protocol import (
     Unload,
     Unloaded,
 )
+from engine.runner.answering.bench import bench_together
 from engine.runner.bench import bench, bench_picture
 from engine.runner.devices import open_devices
 from engine.runner.generate import generate
@@ -220,6 +223,19 @@ def _bench(service: Service, request: Bench) -> BenchDone:
         samples.append(ns)
         service.send(Progress(request.id, "bench", len(samples), total))
     return BenchDone(request.id, samples)
+
+
+@answers(BenchParallel)
+def _bench_parallel(service: Service, request: BenchParallel) -> ParallelTimed:
+    model, _ = service.model
+    for sequence in service.answering.slots.sequences:
+        sequence.clear()
+    stop = service.asked_to_stop(request)
+    try:
+        timed = bench_together(model, request.test, request.warm_up, stop)
+    finally:
+        model.built.caches.clear()
+    return ParallelTimed(request.id, *timed)
 
 
 @answers(Profile)
