@@ -2,7 +2,7 @@
 
 import traceback
 from collections.abc import Callable
-from time import perf_counter
+from time import perf_counter, sleep
 
 from engine.errors import CutawayError, UnknownPictures
 from engine.inside.token.budget import LookBudget
@@ -23,6 +23,8 @@ from engine.runner.answering.slots import Slots
 from engine.runner.loading import LoadedModel
 from engine.runner.sequence import Sequenced
 
+WAITING = 0.005
+"""Seconds between two looks whether somebody's form is ready, where nobody else is answered."""
 TOLD_EVERY = 0.1
 """Seconds between two tables of slots that are told to everybody."""
 
@@ -82,6 +84,8 @@ class Answering:
                 self.slots.leave(sequence)
                 sequence.clear()
         self._tell_slots()
+        if not self._batcher.running and not self.is_idle:
+            sleep(WAITING)
         return ended
 
     def table(self, number: int) -> SlotTable:

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
 from engine.errors import Cancelled
 from engine.kvcache.causal import BITS, CausalCache
-from engine.protocol import Reply
+from engine.protocol import Progress, Reply
 from engine.runner.answering.answer import RunningAnswer
 from engine.runner.answering.pace import Pace
 from engine.runner.answering.slots import Slots
@@ -65,6 +66,7 @@ class Batcher:
         self.running: list[RunningAnswer] = []
         self._line: list[RunningAnswer] = []  # those running; who reads next stands first
         self._reader: dict[RunningAnswer, RunningAnswer | None] = {}
+        self._forming: WeakSet[RunningAnswer] = WeakSet()  # who was told so
         self._pace = Pace()
 
     @property
@@ -130,6 +132,8 @@ class Batcher:
         for answer in self.waiting[:]:
             if not self.slots.idle:
                 return
+            if not (yield from self._formed(answer)):
+                continue
             if answer not in self._reader:
                 self._reader[answer] = self.slots.reading(answer)
             reader = self._reader[answer]
@@ -144,6 +148,20 @@ class Batcher:
             self.running.append(answer)
             self._line.append(answer)
             yield from self._safely([answer], partial(answer.enter, sequence))
+
+    def _formed(self, answer: RunningAnswer) -> Generator[Told, None, bool]:
+        """Whether it waits no longer for what holds it to its form, which is made beside."""
+        try:
+            if answer.is_ready:
+                return True
+        except Exception as error:  # noqa: BLE001  who asked is told
+            self.waiting.remove(answer)
+            yield Broken(answer, error)
+            return False
+        if answer not in self._forming:
+            self._forming.add(answer)
+            yield Progress(answer.request.id, "form", 0, 0)
+        return False
 
     @property
     def _whole(self) -> list[CausalCache]:
