@@ -29,7 +29,7 @@ TOLD_EVERY = 0.1
 """Seconds between two tables of slots that are told to everybody."""
 
 
-class Answering:
+class AnswersAtOnce:
     """The answers of one model. `stops` and `looked_at` are asked of a request: whether it is to
     stop, and what it is to tell of its inside.
     """

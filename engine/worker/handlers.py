@@ -154,7 +154,7 @@ def _placed(
 
 @answers(Generate)
 def _generate(service: Service, request: Generate) -> Finished:
-    """Of a changed model, by itself; else see `Answering`."""
+    """Of a changed model, by itself; else see `AnswersAtOnce`."""
     model, sequence = service.model
     for backend in model.dry.backends:  # or builds would be told as the loading's
         backend.watch_builds(

@@ -14,7 +14,7 @@ from engine.runner.placing.room import StageProgress
 from engine.runner.placing.shelf import WeightShelf
 from engine.runner.sequence import Sequenced
 from engine.settings import EngineOptions
-from engine.worker.answering import Answering
+from engine.worker.answering import AnswersAtOnce
 
 PROGRESS_STEPS = 200
 
@@ -38,7 +38,7 @@ class Service:
         self.album = Album()
         self.repricer = Repricer()
         self._cancelled = cancelled
-        self._open: Answering | None = None
+        self._open: AnswersAtOnce | None = None
 
     @property
     def is_open(self) -> bool:
@@ -59,7 +59,7 @@ class Service:
         return self.answering.model, self.answering.slots.latest
 
     @property
-    def answering(self) -> Answering:
+    def answering(self) -> AnswersAtOnce:
         """The answers of the open model. Raises `BadSetting` where none is open."""
         if self._open is None:
             raise BadSetting("model", None, "a loaded model; open one first")
@@ -74,7 +74,7 @@ class Service:
         """Have this model open, until it is closed here."""
         if model.viewer is not None:
             model.viewer.album = self.album
-        self._open = Answering(model, self.send, self.asked_to_stop, self.looked_at)
+        self._open = AnswersAtOnce(model, self.send, self.asked_to_stop, self.looked_at)
 
     def close_model(self) -> None:
         """Give back all that the open model holds, if there is one."""
