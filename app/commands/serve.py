@@ -72,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
     path = find_model(args.model)
     engine = LocalEngine()
     serving = Serving(engine, settings)
+    serving.clients.hear(_log_ended)
     with _signals() as stopped, _logged():
         try:
             serving.start()
@@ -100,6 +101,17 @@ def _serve(serving: Any, keeper: Any, stopped: "_Stopped") -> int:
     print(serving.address, flush=True)
     keeper.keep(note, stopped)
     return 0
+
+
+def _log_ended(event: object) -> None:
+    """A line for each request that has ended: who, what, how long; nothing of what was said."""
+    from app.serve.clients import RequestEnded
+
+    if isinstance(event, RequestEnded):
+        row = event.row
+        tokens = f"{row.n_prompt} + {row.n_generated} tokens"
+        told = (row.client, row.path, tokens, row.seconds, row.ended)
+        logging.getLogger("server").info("%s %s: %s, %.1f s, %s", *told)
 
 
 class _Stopped:

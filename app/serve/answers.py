@@ -1,29 +1,36 @@
 """Answers under way: what a request for text becomes, for every API alike."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic
+from types import MappingProxyType
 from typing import Self
 
 from app.serve.clients import Clients, ServedRequest
 from app.serve.counts import ServedCounts
 from app.serve.gate import Entered, Gate, Inbound, Said
 from app.serve.gathered import Gathered
-from app.serve.web.refusal import Refusal, unavailable
-from engine.protocol import Finished, Generate, Piece, Stats
+from app.serve.web.refusal import PicturesGone, Refusal, unavailable
+from engine.protocol import Finished, Generate, Piece, PutPicture, Stats
 
 
 class Answers:
     """The answers to some requests of one client, as many at once as there are slots.
 
-    Used as a context: until its end no slot is given back, and behind it nothing goes on.
+    `pictures` are files by their digests, brought again where the engine has forgotten them. Used
+    as a context: until its end no slot is given back, and behind it nothing goes on.
     """
 
     def __init__(
-        self, gate: Gate, clients: Clients, who: tuple[str, str], requests: Sequence[Generate]
+        self,
+        gate: Gate,
+        clients: Clients,
+        who: tuple[str, str],
+        requests: Sequence[Generate],
+        pictures: Mapping[str, bytes] = MappingProxyType({}),
     ) -> None:
         self._gate, self._clients, self._who = gate, clients, who
-        self._requests = list(requests)
+        self._requests, self._pictures = list(requests), pictures
         self._next = deque(enumerate(self._requests))
         self._row: ServedRequest | None = None
         self._entered: Entered | None = None
@@ -58,7 +65,11 @@ class Answers:
         """
         assert self._inbound is not None
         assert self._row is not None
-        said = await self._inbound.batch()
+        try:
+            said = await self._inbound.batch()
+        except PicturesGone as gone:
+            await self._begin_anew(gone)
+            return await self.batch()
         for place, reply in said:
             if isinstance(reply, Piece):
                 self._timing.piece(self._row, place, reply)
@@ -71,6 +82,20 @@ class Answers:
                 self._reason = reply.reason
                 self._send()
         return said
+
+    async def _begin_anew(self, gone: PicturesGone) -> None:
+        """Ask once more, with the pictures; not where something was told, or for a second time."""
+        lost, self._pictures = self._pictures, {}
+        if self._timing.begun or any(digest not in lost for digest in gone.digests):
+            raise gone
+        assert self._inbound is not None
+        self._inbound.__exit__()
+        for data in lost.values():
+            await self._gate.get(PutPicture(0, data))
+        self._next = deque(enumerate(self._requests))
+        self._inbound = self._gate.ask([])
+        for _ in range(min(len(self._requests), self._gate.slots)):
+            self._send()
 
     def _send(self) -> None:
         if self._next and self._inbound is not None:
@@ -105,9 +130,11 @@ class _Timing:
         self._counts = counts
         self._last: dict[int, float] = {}
         self.ended = 0
+        self.begun = False
         self.stats: Stats | None = None
 
     def piece(self, row: ServedRequest, place: int, piece: Piece) -> None:
+        self.begun = True
         if not piece.tokens:
             return
         now = monotonic()

@@ -54,6 +54,8 @@ class ServedCounts:
     requests: dict[str, int] = field(default_factory=dict)
     refused: dict[int, int] = field(default_factory=dict)
     restarts: int = 0
+    busy_s: float = 0.0
+    slot_s: float = 0.0
     seconds_an_answer: float = 1.0
     first_token: TimeHistogram = field(default_factory=lambda: TimeHistogram(FIRST_TOKEN))
     between: TimeHistogram = field(default_factory=lambda: TimeHistogram(BETWEEN))
@@ -74,6 +76,12 @@ class ServedCounts:
         """A request for an answer is over."""
         self.requests[reason] = self.requests.get(reason, 0) + 1
 
+    def worked(self, slots: int, seconds: float) -> None:
+        """So many slots had a request for so long."""
+        if slots:
+            self.busy_s += seconds
+            self.slot_s += slots * seconds
+
     def turned_away(self, status: int) -> None:
         """A request was answered with an error."""
         self.refused[status] = self.refused.get(status, 0) + 1
@@ -81,6 +89,9 @@ class ServedCounts:
     def text(self, processing: int, deferred: int, usage: float | None) -> str:
         """All of it in Prometheus' text format; `usage` is the share of cells in use."""
         lines: list[str] = []
+        # A step makes a token for each busy slot; how many steps there were is not told.
+        busy = self.slot_s / self.busy_s if self.busy_s else 0.0
+        steps = round(self.predicted / busy) if busy else 0
         for prefix in ("cutaway", "llamacpp"):
             for name, value in (
                 ("prompt_tokens_total", self.prompt),
@@ -88,14 +99,13 @@ class ServedCounts:
                 ("prompt_seconds_total", round(self.prompt_s, 6)),
                 ("tokens_predicted_total", self.predicted),
                 ("tokens_predicted_seconds_total", round(self.predicted_s, 6)),
-                ("n_decode_total", self.predicted),
+                ("n_decode_total", steps),
             ):
                 lines += [f"# TYPE {prefix}:{name} counter", f"{prefix}:{name} {value}"]
-            busy = self.predicted and 1.0
             for name, value in (
                 ("requests_processing", processing),
                 ("requests_deferred", deferred),
-                ("n_busy_slots_per_decode", busy),
+                ("n_busy_slots_per_decode", round(busy, 3)),
             ):
                 lines += [f"# TYPE {prefix}:{name} gauge", f"{prefix}:{name} {value}"]
         lines += self._own(usage)

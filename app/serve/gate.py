@@ -40,7 +40,7 @@ class Gate:
         self._arrived: deque[Event] = deque()
         self._awake = False
         self._inboxes: dict[int, tuple[Inbound, int]] = {}
-        self._free = slots
+        self._free, self._since = slots, monotonic()
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._closing = ""
         self._held = True  # until there is a model
@@ -81,12 +81,12 @@ class Gate:
                 raise Refusal(429, text, headers={"retry-after": str(seconds)})
             await self._wait(slots)
         else:
-            self._free -= slots
+            self._take(slots)
         return Entered(self, slots)
 
     def leave(self, slots: int) -> None:
         """Give slots to those who wait."""
-        self._free += slots
+        self._take(-slots)
         self._admit()
 
     def ask(self, requests: Iterable[Request[Any]]) -> "Inbound":
@@ -166,8 +166,13 @@ class Gate:
         ):
             slots, waiter = self._waiting.popleft()
             if not waiter.done():
-                self._free -= slots
+                self._take(slots)
                 waiter.set_result(None)
+
+    def _take(self, slots: int) -> None:
+        now = monotonic()
+        self.counts.worked(self.busy, now - self._since)
+        self._free, self._since = self._free - slots, now
 
     def _pace(self) -> int:
         """Seconds until the queue has moved on by one, as fast as answers ended so far."""

@@ -16,10 +16,10 @@ MOST_PICTURES = 64  # of one request
 
 
 class AskedPictures:
-    """Brings the pictures of one request; remembers them until that is answered."""
+    """Brings the pictures of one request; in `brought` their files stay until that is answered."""
 
-    def __init__(self, gate: Gate, domains: tuple[str, ...]) -> None:
-        self._gate, self._domains = gate, domains
+    def __init__(self, gate: Gate, domains: tuple[str, ...], brought: dict[str, bytes]) -> None:
+        self._gate, self._domains, self._brought = gate, domains, brought
         self._n = 0
 
     async def from_url(self, url: str, param: str | None = None) -> PicturePart:
@@ -43,6 +43,7 @@ class AskedPictures:
             text = f"a picture is larger than {MOST_PICTURE_BYTES // MIB} MiB"
             raise Refusal(413, text, param=param)
         info: PictureInfo = await self._gate.get(PutPicture(0, data))
+        self._brought[info.digest] = data
         return PicturePart(info.digest)
 
 

@@ -62,6 +62,14 @@ class Refusal(Exception):
         return KINDS[self.status]
 
 
+class PicturesGone(Refusal):
+    """The engine no longer holds pictures that a request shows; it can be asked again with them."""
+
+    def __init__(self, failed: Failed) -> None:
+        super().__init__(500, "a picture was lost before it was looked at; ask once more")
+        self.digests = failed.pictures
+
+
 def error_value(refusal: Refusal) -> dict[str, dict[str, Any]]:
     """An error as OpenAI's and llama-server's clients read it."""
     parts = {"message": refusal.message, "type": refusal.kind}
@@ -91,6 +99,8 @@ def of_failed(failed: Failed) -> Refusal:
         name, colon, _ = failed.message.partition(": ")
         param = name if colon and name.replace("_", "").isalnum() else None
         return Refusal(400, failed.message, param=param)
+    if failed.pictures:
+        return PicturesGone(failed)
     if failed.kind in ("WorkerDied", "Cancelled"):
         log.warning("a request ended: %s", failed.message)
         return unavailable("the engine stopped and is being started again; ask once more")

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.routing import Match, Route
@@ -44,6 +44,7 @@ class HttpCall:
     parts: Mapping[str, str]
     query: Mapping[str, str]
     client: str
+    brought: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def gate(self) -> Gate:
@@ -53,11 +54,12 @@ class HttpCall:
     @property
     def pictures(self) -> AskedPictures:
         """Brings this request's pictures."""
-        return AskedPictures(self.desk.gate, self.desk.settings.fetch_images)
+        return AskedPictures(self.gate, self.desk.settings.fetch_images, self.brought)
 
     def answers(self, requests: list[Generate]) -> Answers:
         """Their answers, as a context."""
-        return Answers(self.gate, self.desk.clients, (self.client, self.path), requests)
+        who = self.client, self.path
+        return Answers(self.gate, self.desk.clients, who, requests, self.brought)
 
 
 Handler = Callable[[HttpCall], Awaitable[Reply]]

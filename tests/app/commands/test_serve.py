@@ -40,7 +40,7 @@ def serve(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def ask(url: str, **more: object) -> httpx2.Response:
-    body = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 3} | more
+    body = {"messages": [{"role": "user", "content": "the capital"}], "max_tokens": 3} | more
     return httpx2.post(f"{url}/v1/chat/completions", json=body, timeout=60)
 
 
@@ -56,6 +56,9 @@ def test_it_answers_and_ends_cleanly(tiny_path: Path, number: int) -> None:
         out, err = program.communicate(timeout=60)
         assert (program.returncode, out) == (0, "")
         assert "Traceback" not in err
+        assert "/v1/chat/completions: " in err
+        assert " + 3 tokens, " in err
+        assert "capital" not in err
         assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
 
 
