@@ -20,16 +20,14 @@
 #define LANES (VECTORS * W)
 #define TILES ((ROWS + LANES - 1) / LANES)
 #define AT_ONCE (W == 16 ? 8 : 4)  // times VECTORS sums in registers
-#define LOG2_E 1.44269504f
 
 #define EACH_VECTOR EACH(v, VECTORS)
-#define LOADV(p, v) CAT(vload, W)(v, p)
-#define STOREV(x, p, v) CAT(vstore, W)(x, v, p)
 
 // What an item has of a tile: who sees what by lane, how far the softmax is, and the sums.
 typedef struct {
   int bits[LANES], first[LANES], last[LANES];
-  int4 all;  // a span that holds all of them, or nothing where the tile is left out
+  int4 all;   // a span that holds all of them, or nothing where the tile is left out
+  int4 each;  // what is seen by each of them
   floatW top[VECTORS], total[VECTORS];
   float queries[DIM][LANES], out[DIM_V][LANES];
 } Tile;
@@ -38,6 +36,7 @@ typedef struct {
 static void begin(Tile *tile, const Attention *a, const Unit *u, int first, float factor) {
   int number = u->tile * TILES + first / LANES;
   tile->all = mixes(a, number, LANES) ? NO_SPAN : span_of_tile(a, number, LANES);
+  tile->each = (int4)(-1, INT_MIN, INT_MAX, 0);
   for (int r = 0; r < LANES; r++) {
     int2 query = query_of(a, u, first + r);
     const __global float *q = row_of_q(a, query);
@@ -46,6 +45,9 @@ static void begin(Tile *tile, const Attention *a, const Unit *u, int first, floa
     tile->bits[r] = span.x;
     tile->first[r] = span.y;
     tile->last[r] = span.z;
+    tile->each.x &= span.x;
+    tile->each.y = max(tile->each.y, span.y);
+    tile->each.z = min(tile->each.z, span.z);
   }
   for (int d = 0; d < DIM_V; d++)
     EACH_VECTOR STOREV((floatW)0, tile->out[d], v);
@@ -69,9 +71,15 @@ static void begin(Tile *tile, const Attention *a, const Unit *u, int first, floa
 BRING(bring_keys, DIM)
 BRING(bring_values, DIM_V)
 
+// Whether each query of the tile sees each cell of the block: most blocks of a long prompt.
+static int sees_all(const Tile *tile, const Cells *block) {
+  return block->n == BLOCK && block->all.x == tile->each.x && block->all.y >= tile->each.y &&
+         block->all.z <= tile->each.z;
+}
+
 // The scores of AT_ONCE cells into p, -inf where a query sees none, and into high what is higher.
 static void score(float p[BLOCK][LANES], floatW high[VECTORS], const Tile *tile,
-                  const Cells *block, float keys[BLOCK][DIM], int at, float cap) {
+                  const Cells *block, float keys[BLOCK][DIM], int at, float cap, int masked) {
   floatW sum[AT_ONCE][VECTORS];
   EACH(i, AT_ONCE) EACH_VECTOR sum[i][v] = 0;
   for (int d = 0; d < DIM; d++) {
@@ -87,9 +95,11 @@ static void score(float p[BLOCK][LANES], floatW high[VECTORS], const Tile *tile,
     EACH_VECTOR {
       floatW s = sum[i][v];
       if (cap > 0) s = cap * LOG2_E * tanh(s);
-      intW seen = (LOADV(tile->bits, v) & bits) != 0 && LOADV(tile->first, v) <= position &&
-                  LOADV(tile->last, v) >= position;
-      s = select((floatW)(-INFINITY), s, seen);
+      if (masked) {
+        intW seen = (LOADV(tile->bits, v) & bits) != 0 && LOADV(tile->first, v) <= position &&
+                    LOADV(tile->last, v) >= position;
+        s = select((floatW)(-INFINITY), s, seen);
+      }
       high[v] = select(high[v], s, s > high[v]);
       STOREV(s, p[at + i], v);
     }
@@ -104,13 +114,13 @@ static void raise(float p[BLOCK][LANES], floatW shrink[VECTORS], Tile *tile,
     floatW top = select(tile->top[v], high[v], high[v] > tile->top[v]);
     // A query that sees nothing yet has 2^(-inf - 0) everywhere.
     base[v] = select(top, (floatW)0, top == -INFINITY);
-    shrink[v] = exp2(tile->top[v] - base[v]);
+    shrink[v] = power_of_2(tile->top[v] - base[v]);
     tile->top[v] = top;
     tile->total[v] *= shrink[v];
   }
   for (int i = 0; i < n; i++) {
     EACH_VECTOR {
-      floatW e = exp2(LOADV(p[i], v) - base[v]);
+      floatW e = power_of_2(LOADV(p[i], v) - base[v]);
       tile->total[v] += e;
       STOREV(e, p[i], v);
     }
@@ -157,7 +167,9 @@ static void add(Tile *tile, const Cells *block, float keys[BLOCK][DIM], float va
   float p[BLOCK][LANES];
   floatW high[VECTORS], shrink[VECTORS];
   EACH_VECTOR high[v] = -INFINITY;
-  for (int at = 0; at < block->n; at += AT_ONCE) score(p, high, tile, block, keys, at, cap);
+  const int masked = !sees_all(tile, block);
+  for (int at = 0; at < block->n; at += AT_ONCE)
+    score(p, high, tile, block, keys, at, cap, masked);
   raise(p, shrink, tile, high, block->n);
   for (int d = 0; d < DIM_V; d += AT_ONCE) mix(tile, shrink, p, values, block->n, d);
 }

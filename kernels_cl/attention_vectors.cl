@@ -1,14 +1,14 @@
-// attention_vectors: attention (parts/attention_units.cl) by items that take vectors of 16.
+// attention_vectors: attention (parts/attention_units.cl) by items that take vectors of W.
 //
 // A group is one item. A block is the next BLOCK cells that some query of its units may see, wherever
-// they lie: for each of its units the item makes the scores of 16 cells at once, then mixes values in
-// vectors of channels. Of a unit whose queries are of several sequences only those rows are made, one
+// they lie: for each of its units the item makes the scores of W cells at once, then mixes values in
+// vectors of channels. W is what a register holds: wider ones would leave too few for the sums. Of a unit whose queries are of several sequences only those rows are made, one
 // by one, that see some of the block.
 //
 // With LANES, which is a multiple of ROWS, tiles are made that attention_tiles.cl leaves out.
 
-static float16 fold(float16 a, float16 b) {  // sums of neighbours: a's, then b's
-  return (float16)(a.even, b.even) + (float16)(a.odd, b.odd);
+static floatW fold(floatW a, floatW b) {  // sums of neighbours: a's, then b's
+  return (floatW)(a.even, b.even) + (floatW)(a.odd, b.odd);
 }
 
 // In decode memory is the limit. All heads of a cell lie together: the first group of a chunk fetches
@@ -40,25 +40,32 @@ typedef struct {
 #define SOME const Rows *rows, int from, const int n
 #define EACH_ROW EACH(r, n)
 
-// k.q of cells `at` and `at + 1` of the block for every row, folded to 16 partial sums. Two cells at
-// a time: ROWS x 2 sums fit 32 registers even where a vector takes two.
-INLINE void dot_two(float16 pair[ROWS], SOME, const Attention *a, const Cells *block, int at,
+// W elements from d on of two keys, times those of every row's query.
+INLINE void multiply(floatW sum[ROWS][2], SOME, const __global char *const key[2], int d) {
+  floatW x[2];
+  EACH(j, 2) x[j] = FETCHW(KV, key[j], d);
+  EACH_ROW {
+    floatW y = LOADV(rows->q[from + r] + d, 0);
+    EACH(j, 2) sum[r][j] += y * x[j];
+  }
+}
+
+// k.q of cells `at` and `at + 1` of the block for every row, folded to W partial sums. Two cells at a
+// time: ROWS x 2 sums. In runs of 32, which a block of numbers has: it is unpacked once.
+INLINE void dot_two(floatW pair[ROWS], SOME, const Attention *a, const Cells *block, int at,
                     const __global char *k) {
   const __global char *key[2];
-  float16 sum[ROWS][2];
+  floatW sum[ROWS][2];
   EACH(j, 2) {
     key[j] = k + block->list[at + j] * a->k2;
     EACH_ROW sum[r][j] = 0.0f;
   }
-  for (int d = 0; d + 16 <= a->dim; d += 16) {
-    float16 x[2];
-    EACH(j, 2) x[j] = FETCHW(KV, key[j], d);
-    EACH_ROW {
-      float16 y = vload16(0, rows->q[from + r] + d);
-      EACH(j, 2) sum[r][j] += y * x[j];
-    }
-  }
-  for (int d = a->dim / 16 * 16; d < a->dim; d++) {
+  const int runs = a->dim / 32;
+  for (int run = 0; run < runs; run++)
+    EACH(i, 32 / W) multiply(sum, rows, from, n, key, run * 32 + i * W);
+  int d = runs * 32;
+  for (; d + W <= a->dim; d += W) multiply(sum, rows, from, n, key, d);
+  for (; d < a->dim; d++) {
     EACH(j, 2) {
       float x = FETCH(KV, key[j], d);
       EACH_ROW sum[r][j].s0 += rows->q[from + r][d] * x;
@@ -67,82 +74,98 @@ INLINE void dot_two(float16 pair[ROWS], SOME, const Attention *a, const Cells *b
   EACH_ROW pair[r] = fold(sum[r][0], sum[r][1]);
 }
 
-// The scores of 16 cells from `start` on into p, -inf where a row sees none, and into high what is
+// The scores of W cells from `start` on into p, -inf where a row sees none, and into high what is
 // higher.
-INLINE void score(float p[ROWS][BLOCK], float16 high[ROWS], SOME, const Attention *a,
+INLINE void score(float p[ROWS][BLOCK], floatW high[ROWS], SOME, const Attention *a,
                   const Cells *block, int start, const __global char *k, Ahead *ahead) {
-  float16 pair[8][ROWS];
-  for (int i = 0; i < 8; i++) {
+  floatW part[W / 2][ROWS];
+  for (int i = 0; i < W / 2; i++) {
     fetch_pieces(ahead);
-    dot_two(pair[i], rows, from, n, a, block, start + 2 * i, k);
+    dot_two(part[i], rows, from, n, a, block, start + 2 * i, k);
   }
-  int16 bit = vload16(0, block->bits + start), position = vload16(0, block->positions + start);
   EACH_ROW {
-    float16 low = fold(fold(pair[0][r], pair[1][r]), fold(pair[2][r], pair[3][r]));
-    float16 high_half = fold(fold(pair[4][r], pair[5][r]), fold(pair[6][r], pair[7][r]));
-    float16 s = fold(low, high_half) * a->scale;
+    EACH(i, W / 4) part[i][r] = fold(part[2 * i][r], part[2 * i + 1][r]);
+    EACH(i, W / 8) part[i][r] = fold(part[2 * i][r], part[2 * i + 1][r]);
+#if W == 16
+    part[0][r] = fold(part[0][r], part[1][r]);
+#endif
+  }
+  intW bit = LOADV(block->bits + start, 0), position = LOADV(block->positions + start, 0);
+  EACH_ROW {
+    floatW s = part[0][r] * a->scale;
     if (a->cap > 0) s = a->cap * tanh(s / a->cap);
-    s = select((float16)(-INFINITY), s, seesw(rows->span[from + r], bit, position));
+    s = select((floatW)(-INFINITY), s, seesw(rows->span[from + r], bit, position));
     high[r] = select(high[r], s, s > high[r]);
-    vstore16(s, 0, p[r] + start);
+    STOREV(s, p[r] + start, 0);
   }
 }
 
 // One row's scores of n cells become exponentials; gives by what its result so far shrinks.
-static float exponentiate(float p[BLOCK], int n, float16 high, float *top, float *total) {
+static float exponentiate(float p[BLOCK], int n, floatW high, float *top, float *total) {
   float before = *top;
-  *top = fmax(before, max_of16(high));
+  *top = fmax(before, maxW(high));
   // A row that sees nothing yet has exp(-inf - 0) everywhere.
   float base = *top == -INFINITY ? 0.0f : *top;
-  float shrink = before == *top ? 1.0f : exp((float16)(before - base)).s0;
-  float16 sum = 0.0f;
-  for (int start = 0; start < n; start += 16) {
-    float16 e = exp(vload16(0, p + start) - base);
+  float shrink = before == *top ? 1.0f : power_of_2((floatW)((before - base) * LOG2_E)).s0;
+  floatW sum = 0.0f;
+  for (int start = 0; start < n; start += W) {
+    floatW e = power_of_2((LOADV(p + start, 0) - base) * LOG2_E);
     sum += e;
-    vstore16(e, 0, p + start);
+    STOREV(e, p + start, 0);
   }
-  *total = *total * shrink + sum16(sum);
+  *total = *total * shrink + sumW(sum);
   return shrink;
 }
 
-// mix_vectors_4 and mix_vectors_1: for N vectors of channels from `d` on,
-// out = out * shrink + sum over the block of p v.
+// mix_vectors_N: for N vectors of channels from `d` on, out = out * shrink + sum of p v, over the cells
+// from `begin` to `end` of the block. What is fresh starts from zero.
 #define MIX(N)                                                                                    \
   INLINE void CAT(mix_vectors_, N)(SOME, const float shrink[ROWS], const int fresh[ROWS],         \
-                                   const float p[ROWS][BLOCK], const Cells *block,                \
-                                   const __global char *v, long v2, int d) {                      \
-    float16 sum[ROWS][N];                                                                         \
+                                   const float p[ROWS][BLOCK], const Cells *block, int begin,     \
+                                   int end, const __global char *v, long v2, int d) {             \
+    floatW sum[ROWS][N];                                                                          \
     EACH_ROW EACH(j, N) {                                                                         \
-      sum[r][j] = fresh[r] ? 0.0f : vload16(j, rows->out[from + r] + d) * shrink[r];              \
+      sum[r][j] = fresh[r] ? 0.0f : LOADV(rows->out[from + r] + d, j) * shrink[r];                \
     }                                                                                             \
-    for (int i = 0; i < block->n; i++) {                                                          \
+    for (int i = begin; i < end; i++) {                                                           \
       const __global char *value = v + block->list[i] * v2;                                       \
-      float16 x[N];                                                                               \
-      EACH(j, N) x[j] = FETCHW(KV, value, d + j * 16);                                            \
+      floatW x[N];                                                                                \
+      EACH(j, N) x[j] = FETCHW(KV, value, d + j * W);                                             \
       EACH_ROW EACH(j, N) sum[r][j] += p[r][i] * x[j];                                            \
     }                                                                                             \
-    EACH_ROW EACH(j, N) vstore16(sum[r][j], j, rows->out[from + r] + d);                          \
+    EACH_ROW EACH(j, N) STOREV(sum[r][j], rows->out[from + r] + d, j);                            \
   }
-MIX(4)
+#if W == 16
+  #define MOST 4  // vectors of channels whose sums registers hold
+#else
+  #define MOST 2
+#endif
+MIX(MOST)
 MIX(1)
 
-// All channels.
-INLINE void mix_values(SOME, const float shrink[ROWS], const int fresh[ROWS],
-                       const float p[ROWS][BLOCK], const Attention *a, const Cells *block,
-                       const __global char *v) {
-  int d = 0;
-  for (; d + 64 <= a->dim_v; d += 64)
-    mix_vectors_4(rows, from, n, shrink, fresh, p, block, v, a->v2, d);
-  for (; d + 16 <= a->dim_v; d += 16)
-    mix_vectors_1(rows, from, n, shrink, fresh, p, block, v, a->v2, d);
-  for (; d < a->dim_v; d++) {
-    float sum[ROWS];
-    EACH_ROW sum[r] = fresh[r] ? 0.0f : rows->out[from + r][d] * shrink[r];
-    for (int i = 0; i < block->n; i++) {
-      float x = FETCH(KV, v + block->list[i] * a->v2, d);
-      EACH_ROW sum[r] += p[r][i] * x;
+// All channels, of 16 cells at a time: several vectors share a line of the cache, and lines of more
+// cells drive one another out of it where heads are many.
+INLINE void mix_values(SOME, float shrink[ROWS], int fresh[ROWS], const float p[ROWS][BLOCK],
+                       const Attention *a, const Cells *block, const __global char *v) {
+  for (int begin = 0; begin < block->n; begin += 16) {
+    int end = min(begin + 16, block->n), d = 0;
+    for (; d + MOST * W <= a->dim_v; d += MOST * W)
+      CAT(mix_vectors_, MOST)(rows, from, n, shrink, fresh, p, block, begin, end, v, a->v2, d);
+    for (; d + W <= a->dim_v; d += W)
+      mix_vectors_1(rows, from, n, shrink, fresh, p, block, begin, end, v, a->v2, d);
+    for (; d < a->dim_v; d++) {
+      float sum[ROWS];
+      EACH_ROW sum[r] = fresh[r] ? 0.0f : rows->out[from + r][d] * shrink[r];
+      for (int i = begin; i < end; i++) {
+        float x = FETCH(KV, v + block->list[i] * a->v2, d);
+        EACH_ROW sum[r] += p[r][i] * x;
+      }
+      EACH_ROW rows->out[from + r][d] = sum[r];
     }
-    EACH_ROW rows->out[from + r][d] = sum[r];
+    EACH_ROW {
+      shrink[r] = 1.0f;
+      fresh[r] = 0;
+    }
   }
 }
 
@@ -150,13 +173,13 @@ INLINE void mix_values(SOME, const float shrink[ROWS], const int fresh[ROWS],
 INLINE void add_to(Rows *rows, int from, const int n, const Attention *a, const Unit *u,
                    const Cells *block, Ahead *ahead) {
   float p[ROWS][BLOCK], shrink[ROWS];
-  float16 high[ROWS];
+  floatW high[ROWS];
   int fresh[ROWS];
   EACH_ROW {
     high[r] = -INFINITY;
     fresh[r] = rows->top[from + r] == -INFINITY;
   }
-  for (int start = 0; start < block->n; start += 16)
+  for (int start = 0; start < block->n; start += W)
     score(p, high, rows, from, n, a, block, start, u->k, ahead);
   EACH_ROW {
     float *top = &rows->top[from + r], *total = &rows->total[from + r];

@@ -36,6 +36,25 @@
 
 #define EACH(i, n) _Pragma("unroll") for (int i = 0; i < n; i++)
 
+#define LOADV(p, v) CAT(vload, W)(v, p)
+#define STOREV(x, p, v) CAT(vstore, W)(x, v, p)
+
+// 2^x where x <= 0, 0 below -126.5: 2^f of what is left of a whole number, by a polynomial (a minimax
+// fit, at most 8e-8 off), whose exponent the whole number is added to.
+#define LOG2_E 1.44269504f
+#define TO_WHOLE 12582912.0f  // 1.5 * 2^23: what is added to it loses its fraction
+static floatW power_of_2(floatW x) {
+  x = select(x, (floatW)-127.0f, x < -127.0f);
+  floatW whole = x + TO_WHOLE, f = x - (whole - TO_WHOLE);
+  floatW y = 0.001327647152f * f + 0.009675541331f;
+  y = y * f + 0.05550713275f;
+  y = y * f + 0.2402211972f;
+  y = y * f + 0.6931469671f;
+  y = y * f + 1.000000072f;
+  intW exponent = CAT(as_int, W)(whole) << 23;  // of the bits of TO_WHOLE none is left
+  return y * CAT(as_float, W)(exponent + 0x3f800000);
+}
+
 // The kernels take the same arguments.
 #define ATTENTION                                                                                 \
   __global char *out_buf, long out_off, __global char *x_buf, long x_off,                         \

@@ -36,9 +36,6 @@ from engine.graph.tensor import Tensor
 
 KV_NAMES = {F16: TYPE_NAMES[F16], F32: TYPE_NAMES[F32], **BLOCK_NAMES}
 
-VECTOR_WIDTH = 16
-"""The kernel for items that take vectors is written in vectors of 16."""
-
 TEAM = 64
 """Lanes of a group, at most: few enough that a head's channels keep them busy."""
 
@@ -61,7 +58,7 @@ def attention(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[L
     given = LoweredAttention.of(node)
     split = split_of(given, traits)
     team = min(TEAM, team_size(traits))
-    width = VECTOR_WIDTH if team == 1 else vector_width(traits)
+    width = lane_width(traits) if team == 1 else vector_width(traits)
     if not split.lanes:
         family = "attention_vectors" if team == 1 else "attention_lanes"
         return [_launch(family, node, split, team, {"W": width})]
