@@ -1,9 +1,11 @@
 """How families of models write thoughts and calls: marks, and what stands between them."""
 
+import re
 from dataclasses import dataclass
 
 from engine.answers import jsons, literals, markup
 from engine.answers.jsons import Body
+from engine.answers.streaming import DEEPSEEK, KIMI, MISTRAL, OBJECTS
 
 START, MESSAGE, CHANNEL = "<|start|>", "<|message|>", "<|channel|>"
 FRAME_ENDS = ("<|end|>", "<|call|>", "<|return|>", "<|eom|>", "<|eot|>")
@@ -29,6 +31,8 @@ class Calling:
     begin: str
     end: str
     body: Body
+    head: re.Pattern[str] | None = None
+    """What stands before a call's arguments, where these are a JSON object as it is told."""
 
 
 THINKING = (
@@ -41,24 +45,24 @@ THINKING = (
 )
 _BEGIN, _END = (f"<\uff5ctool\u2581calls\u2581{word}\uff5c>" for word in ("begin", "end"))
 CALLING = (
-    Calling("<tool_call>", "</tool_call>", markup.tagged),
+    Calling("<tool_call>", "</tool_call>", markup.tagged, OBJECTS),
     Calling("<seed:tool_call>", "</seed:tool_call>", markup.functions),
     Calling("<minimax:tool_call>", "</minimax:tool_call>", markup.invokes("")),
     Calling("<atem:function_calls>", "</atem:function_calls>", markup.invokes("atem:")),
-    Calling("<TOOLCALL>", "</TOOLCALL>", jsons.objects),
-    Calling("<tool_calls>", "</tool_calls>", jsons.objects),
-    Calling("<|tool_call|>", "<|/tool_call|>", jsons.objects),
-    Calling("[TOOL_CALLS]", "", jsons.mistral),
-    Calling(_BEGIN, _END, jsons.deepseek),
-    Calling("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", jsons.kimi),
-    Calling("<|START_ACTION|>", "<|END_ACTION|>", jsons.objects),
+    Calling("<TOOLCALL>", "</TOOLCALL>", jsons.objects, OBJECTS),
+    Calling("<tool_calls>", "</tool_calls>", jsons.objects, OBJECTS),
+    Calling("<|tool_call|>", "<|/tool_call|>", jsons.objects, OBJECTS),
+    Calling("[TOOL_CALLS]", "", jsons.mistral, MISTRAL),
+    Calling(_BEGIN, _END, jsons.deepseek, DEEPSEEK),
+    Calling("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", jsons.kimi, KIMI),
+    Calling("<|START_ACTION|>", "<|END_ACTION|>", jsons.objects, OBJECTS),
     Calling("<|tool_call_start|>", "<|tool_call_end|>", literals.python),
     Calling("<|python_start|>", "<|python_end|>", literals.python),
     Calling("<function_calls>", "</function_calls>", literals.python),
     Calling("<|tool_call>", "<tool_call|>", literals.gemma),
 )
-BARE = Calling("{", "", lambda body, types: jsons.objects("{" + body, types))
-"""An answer that is one JSON object, as of Llama 3."""
+BARE = Calling("{", "", lambda body, types: jsons.rows("{" + body, types), OBJECTS)
+"""An answer that is JSON objects in a row, mostly one, as of Llama 3."""
 
 
 @dataclass(frozen=True)

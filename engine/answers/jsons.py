@@ -55,6 +55,20 @@ def objects(body: str, types: Types) -> Calls:
     return calls
 
 
+def rows(body: str, types: Types) -> Calls:
+    """Such objects in a row, with nothing but white space between. Raises ValueError."""
+    calls: Calls = []
+    at, rest = 0, body.strip()
+    while at < len(rest):
+        try:
+            value, at = json.JSONDecoder().raw_decode(rest, at)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+        calls.append(_object(value))
+        at += len(rest[at:]) - len(rest[at:].lstrip())
+    return calls
+
+
 def _object(value: object) -> Call:
     if not isinstance(value, dict):
         raise ValueError("a call is no object")

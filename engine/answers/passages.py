@@ -21,7 +21,7 @@ class Call:
 @dataclass(frozen=True)
 class Passage:
     """text[start:end] of an answer: as it stands there for a thought or an answer, whose `text` it
-    is, and for a call all that makes it.
+    is, and for a call all that makes it; `number` counts an answer's calls from 0.
     """
 
     kind: Kind
@@ -29,3 +29,4 @@ class Passage:
     end: int
     text: str = ""
     call: Call | None = None
+    number: int = 0

@@ -1,13 +1,16 @@
 """Reading an answer while it is written, whatever pieces it comes in."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from engine.answers import frames
 from engine.answers.forms import ANY, BARE, CHANNEL, DROPPED, FRAME_ENDS, START, Calling, Form
 from engine.answers.frames import Frame
 from engine.answers.jsons import Calls, Types
 from engine.answers.passages import Kind, Passage
+from engine.answers.streaming import CallDelta, CallStream
 
+_FORGOTTEN = 4096  # characters that are kept at most though they are read
 _FRAME_MARKS = (*FRAME_ENDS, START, CHANNEL)
 
 
@@ -26,7 +29,8 @@ class AnswerReader:
         with which the answer begins, where the prompt has begun one.
         """
         self._form, self._types = form, types or {}
-        self.text = ""
+        self.text = ""  # from `_base` on: what is read and told is forgotten
+        self._base = 0
         self.open: Kind = "answer"
         self._parts: list[Passage] = []
         self._at = 0  # up to here all is given out
@@ -35,6 +39,10 @@ class AnswerReader:
         self._step = self._start
         self._thought_end = ""
         self._calling, self._called_at = BARE, 0
+        self._stream = CallStream(None)
+        self._fed = 0  # up to here it was given to that
+        self._deltas: list[CallDelta] = []
+        self._n_calls = 0
         self._frame = Frame("answer")
         if thought_end is not None:
             self._think(0, thought_end)
@@ -44,6 +52,13 @@ class AnswerReader:
         self.text += text
         return self._read(final=False)
 
+    def deltas(self) -> list[CallDelta]:
+        """What has come of calls that are still written, since this was asked last. Their `index`
+        counts the calls of the answer. One that turns out to be none is given out as text.
+        """
+        found, self._deltas = self._deltas, []
+        return found
+
     def finish(self) -> list[Passage]:
         """The rest, where no more comes."""
         return self._read(final=True)
@@ -51,8 +66,22 @@ class AnswerReader:
     def _read(self, final: bool) -> list[Passage]:
         while self._step(final):
             pass
+        self._forget()
         parts, self._parts = self._parts, []
         return parts
+
+    def _forget(self) -> None:
+        """Without this an answer would be copied whole for each piece of it."""
+        done = min(self._at, self._called_at if self.open == "call" else self._at)
+        if self._step == self._message:
+            done = min(done, self._frame.start)
+        if done < _FORGOTTEN:
+            return
+        self.text, self._base = self.text[done:], self._base + done
+        self._at, self._scan = self._at - done, max(0, self._scan - done)
+        self._called_at, self._fed = self._called_at - done, self._fed - done
+        frame = self._frame
+        self._frame = replace(frame, start=frame.start - done, begin=frame.begin - done)
 
     # Steps: each returns whether another one follows with what there is.
 
@@ -60,6 +89,8 @@ class AnswerReader:
         """Before anything but white space."""
         begin = self._skipped(self._at)
         rest = self.text[begin:]
+        if not rest and not final:
+            return False
         for thinking in self._form.thinking:
             if rest.startswith(thinking.begin):
                 return self._think(begin + len(thinking.begin), thinking.end)
@@ -108,11 +139,13 @@ class AnswerReader:
     def _call(self, calling: Calling, at: int) -> bool:
         self._calling, self._called_at, self._step = calling, at, self._body
         self._scan, self.open = at + len(calling.begin), "call"
+        self._follow(CallStream(calling.head), at if calling is BARE else self._scan)
         return True
 
     def _body(self, final: bool) -> bool:
         calling, begin = self._calling, self._called_at + len(self._calling.begin)
         mark = calling.end or calling.begin
+        self._scan = max(self._scan, self._followed())  # no mark stands within arguments
         end = -1 if calling is BARE else self.text.find(mark, self._scan)
         if end < 0 and not final:
             self._scan = max(self._scan, len(self.text) - len(mark) + 1)
@@ -123,6 +156,7 @@ class AnswerReader:
             self._add(calling.body(body, self._types), self._called_at, after)
             self._go_on(after, "answer")
         except (ValueError, TypeError):
+            self._n_calls += self._stream.n_begun
             self._scan, self.open = begin, "answer"  # the mark is text, and so is what follows
         self._step = self._content
         return True
@@ -134,6 +168,7 @@ class AnswerReader:
         if isinstance(frame, Frame):
             self._frame, self._step = frame, self._message
             self._go_on(frame.begin, frame.kind)
+            self._follow(CallStream(None, frame.to.removeprefix("functions.")), frame.begin)
         else:
             self._step = self._content
         return True
@@ -142,6 +177,7 @@ class AnswerReader:
         """The text of a frame."""
         frame = self._frame
         if frame.kind == "call":
+            self._followed()
             found = self._find(_FRAME_MARKS)
             if found is None and not final:
                 return False
@@ -156,8 +192,8 @@ class AnswerReader:
                 calls = frames.called(frame, self.text[frame.begin : at], self._types)
                 self._add(calls, frame.start, after)
         except (ValueError, TypeError):
-            text = self.text[frame.start : after]
-            self._parts.append(Passage("answer", frame.start, after, text))
+            self._n_calls += self._stream.n_begun
+            self._tell("answer", frame.start, after)
         self._go_on(after, "answer")
         self._step = self._between
         return True
@@ -180,7 +216,24 @@ class AnswerReader:
         self._skips, self.open = True, kind
 
     def _add(self, calls: Calls, start: int, end: int) -> None:
-        self._parts += [Passage("call", start, end, call=call) for call in calls]
+        start, end = self._base + start, self._base + end
+        for call in calls:
+            self._parts.append(Passage("call", start, end, call=call, number=self._n_calls))
+            self._n_calls += 1
+
+    def _follow(self, stream: CallStream, begin: int) -> None:
+        self._stream, self._fed = stream, begin
+
+    def _followed(self) -> int:
+        """Where the arguments end that are written so far."""
+        for delta in self._stream.push(self.text[self._fed :]):
+            self._deltas.append(replace(delta, index=self._n_calls + delta.index))
+        self._fed = len(self.text)
+        return len(self.text) - self._stream.n_unread if self._stream.follows else 0
+
+    def _tell(self, kind: Kind, start: int, end: int) -> None:
+        text = self.text[start:end]
+        self._parts.append(Passage(kind, self._base + start, self._base + end, text))
 
     def _given(self, kind: Kind, marks: Sequence[str], final: bool) -> tuple[int, str] | None:
         """Gives out text up to the next of the marks, which it returns, or what is certain."""
@@ -194,7 +247,7 @@ class AnswerReader:
         if found is not None or not final or kind == "thought":
             end = self._at + len(self.text[self._at : end].rstrip())
         if end > self._at:
-            self._parts.append(Passage(kind, self._at, end, self.text[self._at : end]))
+            self._tell(kind, self._at, end)
             self._at = end
         return found
 

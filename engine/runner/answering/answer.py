@@ -13,12 +13,12 @@ from engine.protocol import (
     Alternative,
     Finished,
     Generate,
-    Piece,
     Progress,
     Reply,
     Stats,
     TokenInfo,
 )
+from engine.runner.answering.apart import Apart, Plain
 from engine.runner.answering.guide import Guide
 from engine.runner.answering.tally import Tally
 from engine.runner.loading import LoadedModel
@@ -81,8 +81,13 @@ class RunningAnswer:
         marks = {model.tokenizer.id(mark) for mark in MARKS}
         self._text, self._stops = model.tokenizer.stream(shown=marks), StopFilter(request.stop)
         # What the prompt has begun for the answer belongs to it.
-        self._opened = "" if request.prefix or request.prefix_tokens else self.prompt.opened
+        opened = "" if request.prefix or request.prefix_tokens else self.prompt.opened
         self._begun = beyond_prefix(request, self._text, self.prompt.opened)
+        self._teller = (
+            Apart(model.template, request, self.prompt.opened, request.prefix)
+            if request.apart
+            else Plain(request, opened)
+        )
         so_far = request.prefix + self._begun
         self.guide = (
             Guide(model.form_words, request.form, self.prompt.opened, so_far)
@@ -112,7 +117,7 @@ class RunningAnswer:
             return
         self.tally.n_cached = n
         if self._begun:
-            yield Piece(self.request.id, self._begun, [])
+            yield from self._teller.push(self._begun, [])
         if not self.model.tokenizer.eog.isdisjoint(self.request.prefix_tokens[-1:]):
             self.reason = "stop"
 
@@ -186,10 +191,7 @@ class RunningAnswer:
             self.guide.saw(text)
             self.guide.prepare()
         shown = self._stops.push(text)
-        if self._opened:
-            yield Piece(self.request.id, self._opened, [])
-            self._opened = ""
-        yield Piece(self.request.id, shown, [self._info(token)])
+        yield from self._teller.push(shown, [self._info(token)])
         yield from self.watch.found()
         if self._stops.matched is not None:
             self.reason = self._cut("stop")
@@ -219,10 +221,11 @@ class RunningAnswer:
         """What is left to be told, `Finished` last."""
         assert self.reason is not None
         rest = self._stops.push(self._text.flush()) + self._stops.flush()
-        if rest:
-            yield Piece(self.request.id, rest, [])
+        yield from self._teller.finish(rest)
         yield from self.watch.rest()
-        yield Finished(self.request.id, self.reason, self.stats(), self._stops.matched)
+        yield Finished(
+            self.request.id, self._teller.reason(self.reason), self.stats(), self._stops.matched
+        )
 
     def stats(self) -> Stats:
         """What it took so far."""

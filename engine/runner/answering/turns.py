@@ -30,7 +30,7 @@ HOW = """You may call tools. They are functions, each with the JSON schema of it
 To call one, answer with nothing but a JSON object of its name and its arguments:
 {{"name": "FUNCTION", "arguments": {{"ARGUMENT": VALUE}}}}
 {several}Else answer as usual."""
-SEVERAL = "To call several, answer with a JSON list of such objects.\n"
+SEVERAL = "To call several, write one such object a line.\n"
 
 
 class AskedChat(Protocol):
@@ -103,16 +103,18 @@ def _calling(
 ) -> Turn:
     kind = tool_form(template).arguments
     if not kind:
-        made = [{"name": name, "arguments": given} for _, name, given in calls]
-        text = json.dumps(made if len(made) > 1 else made[0], ensure_ascii=False)
-        said = [turn["content"], text] if turn["content"] else [text]
+        made = [
+            json.dumps({"name": name, "arguments": given}, ensure_ascii=False)
+            for _, name, given in calls
+        ]
+        said = [turn["content"], *made] if turn["content"] else made
         return turn if isinstance(turn["content"], list) else {**turn, "content": "\n".join(said)}
-    made = []
+    shaped: list[Turn] = []
     for number, name, given in calls:
         shown = given if kind == "object" else json.dumps(given, ensure_ascii=False)
         call: Turn = {"type": "function", "function": {"name": name, "arguments": shown}}
-        made.append({"id": number, **call} if number else call)
-    return {**turn, "tool_calls": made}
+        shaped.append({"id": number, **call} if number else call)
+    return {**turn, "tool_calls": shaped}
 
 
 def _result(template: ChatTemplate, turn: Turn, call_id: str, name: str) -> Turn:

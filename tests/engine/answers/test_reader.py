@@ -1,5 +1,6 @@
 """Answers of every family, whole and in any pieces: thoughts, text and calls, and nothing lost."""
 
+import json
 import re
 from itertools import pairwise
 
@@ -106,3 +107,62 @@ def test_one_bare_object_is_a_call_only_where_the_family_writes_so() -> None:
     assert shape(read(text)[0]) == [("answer", text)]
     assert shape(read('{"a": 1}', form)[0]) == [("answer", '{"a": 1}')]
     assert form_of("") is ANY
+
+
+STREAMED = (
+    "json",
+    "two",
+    "args",
+    "list",
+    "deepseek",
+    "deepseek 3.1",
+    "kimi",
+    "cohere",
+    "harmony call",
+)
+
+
+@pytest.mark.parametrize("name", STREAMED)
+def test_arguments_are_told_while_they_are_written(name: str) -> None:
+    """Letter by letter: the name when it is certain, then the arguments as they stand there."""
+    text, _ = ANSWERS[name]
+    reader = AnswerReader()
+    told: dict[int, list[str]] = {}
+    names: dict[int, str] = {}
+    before_whole = 0
+    calls = {}
+    for letter in text:
+        parts = reader.push(letter)
+        for delta in reader.deltas():
+            names[delta.index] = names.get(delta.index, "") + delta.name
+            told.setdefault(delta.index, []).append(delta.arguments)
+        before_whole += sum(len(bits) for bits in told.values()) > 5 and not calls
+        calls |= {part.number: part.call for part in parts if part.call}
+    calls |= {part.number: part.call for part in reader.finish() if part.call}
+    assert before_whole
+    for number, bits in told.items():
+        call = calls[number]
+        assert call is not None
+        assert names[number] == call.name
+        assert json.loads("".join(bits)) == call.arguments
+        assert len(bits) > 2
+
+
+def test_a_mark_within_an_argument_ends_no_call() -> None:
+    given = {"a": 'x</tool_call>"[TOOL_CALLS]{', "b": [{"c": "\\"}]}
+    text = f'<tool_call>{{"name": "f", "arguments": {json.dumps(given)}}}</tool_call>Hi'
+    for parts in (read(text)[0], in_pieces(text, list(range(len(text))))):
+        assert shape(parts) == [Call("f", given), ("answer", "Hi")]
+
+
+@pytest.mark.parametrize("body", ["<think>", "", '<tool_call>{"name": "f", "arguments": {"a": "'])
+def test_a_long_answer_is_not_copied_for_each_piece(body: str) -> None:
+    """The text that is held stays short, where nothing of it is needed any more."""
+    reader = AnswerReader()
+    parts, longest = reader.push(body), 0
+    for _ in range(4000):
+        parts += reader.push("word ")
+        longest = max(longest, len(reader.text))
+    assert longest < 10_000 or body.startswith("<tool_call>")
+    (*_, last) = parts + reader.finish()
+    assert last.end == len(body) + 20_000 - (1 if body == "<think>" else 0)

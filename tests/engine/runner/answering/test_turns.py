@@ -79,9 +79,9 @@ def test_a_template_that_knows_no_tools() -> None:
     assert '{"name": "get_weather", "arguments": {"city": "Zürich <b>", "days": 2}}' in text
     assert '{"name": "get_weather", "result": "{\\"rain\\": true}"}' in text
     assert text.index("You have tools.") < text.index("How far ahead") < text.index("Weather in")
-    assert "JSON list" in text
+    assert "object a line" in text
     one = shown(TEMPLATES["google-gemma-2-2b-it"], tools=Tools(TOOLS.known, several=False))
-    assert "JSON list" not in one
+    assert "object a line" not in one
     none = shown(TEMPLATES["google-gemma-2-2b-it"], tools=Tools(TOOLS.known, "none"))
     assert "How far ahead" not in none
 
@@ -115,5 +115,5 @@ def test_several_results_are_one_turn_where_results_are_texts() -> None:
     chat = [ChatMessage("user", "?"), ChatMessage("assistant", "So:", calls=calls), *results]
     text = shown(TEMPLATES["google-gemma-2-2b-it"], [*chat, ChatMessage("user", "And?")], Tools())
     assert text.count("<start_of_turn>user") == 2
-    assert 'So:\n[{"name": "f", "arguments": {}}, {"name": "f", "arguments": {}}]' in text
+    assert 'So:\n{"name": "f", "arguments": {}}\n{"name": "f", "arguments": {}}' in text
     assert '"r1"}\nAnd?' in text
