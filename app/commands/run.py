@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.terminal.forms import add_form_options, form_of
 from app.terminal.options import add_engine_options, count, engine_options
 from app.terminal.text import bounded
 from engine.errors import BadSetting, CannotSee, ModelNotFound
@@ -54,6 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="shift",
         help="when the context is full: drop the oldest, cut a prompt's middle, or stop (shift)",
     )
+    add_form_options(parser)
     group = parser.add_argument_group("sampling")
     for option, kind, default, text in (
         ("--temp", float, usual.temperature, "temperature, 0 takes the likeliest token"),
@@ -161,6 +163,7 @@ def _template(args: argparse.Namespace) -> Generate:
         stop=[_utf8("--stop", text) or "" for text in args.stop],
         logprobs=args.logprobs,
         when_full=args.when_full,
+        form=form_of(args),
     )
 
 

@@ -8,7 +8,7 @@ from engine.answers.forms import ANY, BARE, CHANNEL, DROPPED, FRAME_ENDS, START,
 from engine.answers.frames import Frame
 from engine.answers.jsons import Calls, Types
 from engine.answers.passages import Kind, Passage
-from engine.answers.streaming import CallDelta, CallStream
+from engine.answers.streaming import CallStream, WrittenCall
 
 _FORGOTTEN = 4096  # characters that are kept at most though they are read
 _FRAME_MARKS = (*FRAME_ENDS, START, CHANNEL)
@@ -41,7 +41,7 @@ class AnswerReader:
         self._calling, self._called_at = BARE, 0
         self._stream = CallStream(None)
         self._fed = 0  # up to here it was given to that
-        self._deltas: list[CallDelta] = []
+        self._deltas: list[WrittenCall] = []
         self._n_calls = 0
         self._frame = Frame("answer")
         if thought_end is not None:
@@ -52,7 +52,7 @@ class AnswerReader:
         self.text += text
         return self._read(final=False)
 
-    def deltas(self) -> list[CallDelta]:
+    def deltas(self) -> list[WrittenCall]:
         """What has come of calls that are still written, since this was asked last. Their `index`
         counts the calls of the answer. One that turns out to be none is given out as text.
         """

@@ -30,7 +30,7 @@ LONGEST_HEAD = 1 << 12
 
 
 @dataclass(frozen=True)
-class CallDelta:
+class WrittenCall:
     """More of a body's call number `index`, from 0: the first has its name, and its id if one is
     written before it.
     """
@@ -59,12 +59,12 @@ class CallStream:
         """Characters behind the arguments so far."""
         return len(self._text)
 
-    def push(self, text: str) -> list[CallDelta]:
+    def push(self, text: str) -> list[WrittenCall]:
         """What is certain once `text` has come."""
         if not self.follows:
             return []
         self._text += text
-        found: list[CallDelta] = []
+        found: list[WrittenCall] = []
         while self._text:
             if not self._depth:
                 begun = self._begun()
@@ -73,10 +73,10 @@ class CallStream:
                     break
                 found.append(begun)
             taken = self._taken()
-            found.append(CallDelta(self.n_begun - 1, arguments=taken))
+            found.append(WrittenCall(self.n_begun - 1, arguments=taken))
         return found
 
-    def _begun(self) -> CallDelta | None:
+    def _begun(self) -> WrittenCall | None:
         name, number, end = self._named, "", 0
         if name:
             end = len(self._text) - len(self._text.lstrip())
@@ -92,7 +92,7 @@ class CallStream:
             end = match.end()
         self._text = self._text[end:]
         self.n_begun += 1
-        return CallDelta(self.n_begun - 1, name, number)
+        return WrittenCall(self.n_begun - 1, name, number)
 
     def _taken(self) -> str:
         """The arguments up to their end, or all there is."""

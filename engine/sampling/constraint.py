@@ -6,6 +6,7 @@ for those that end an answer, and those that a grammar names.
 
 import json
 from collections.abc import Sequence
+from copy import copy
 from threading import Lock
 
 import numpy as np
@@ -31,6 +32,9 @@ LIMITS = LLParserLimits(
     max_grammar_size=200_000,
     verbose_errors=False,
 )
+OPTIONS = "x-guidance"
+JSON_OPTIONS = {"whitespace_pattern": r"[\x20\x0A\x0D\x09]{1,32}"}
+"""White space between two marks of JSON is bounded: small models are known to go on with it."""
 _SHOWN = 300
 _TABLE = np.where(
     np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"),
@@ -119,6 +123,13 @@ class Constraint:
         except FormFailed:
             raise BadForm(_told(self._matcher.get_error()) or "nothing fits it") from None
 
+    def copy(self) -> "Constraint":
+        """Another one at the same place."""
+        other = copy(self)
+        other._matcher, other._mask = self._matcher.deep_copy(), self._mask.copy()
+        other._limit = np.empty(0, np.float32)
+        return other
+
     @property
     def is_complete(self) -> bool:
         """Whether what was taken fits the form as a whole."""
@@ -174,12 +185,17 @@ def grammar_of(form: AnswerForm) -> str:
     if (size := len(text.encode("utf-8", "replace"))) > LONGEST:
         raise BadForm(f"{size} bytes, but {LONGEST} at most")
     if isinstance(form, JsonObject):
-        return LLMatcher.grammar_from_json_schema('{"type": "object"}')
+        return _of_schema('{"type": "object"}')
     if isinstance(form, JsonSchema):
         return _of_schema(form.text)
     if isinstance(form, Grammar):
         return LLMatcher.grammar_from_lark(_lark(form))
     return LLMatcher.grammar_from_regex(form.pattern)
+
+
+def grammar_of_lark(text: str) -> str:
+    """A grammar of our own making, whose parts strangers may have given."""
+    return grammar_of(Grammar(text))
 
 
 def _of_schema(text: str) -> str:
@@ -191,10 +207,12 @@ def _of_schema(text: str) -> str:
         raise BadForm(f"the schema is no JSON: {error}") from None
     if not isinstance(schema, dict | bool):
         raise BadForm("a schema is a JSON object")
-    # Options of llguidance, of which one has it pass over what it does not know.
-    if isinstance(schema, dict) and "x-guidance" in schema:
-        raise BadForm("the schema has 'x-guidance', which is not known")
+    # Where llguidance looks for options; one has it pass over what it does not know.
+    if isinstance(schema, dict) and OPTIONS in schema:
+        raise BadForm(f"the schema has {OPTIONS!r}, which is not known here")
     try:
+        if isinstance(schema, dict):
+            schema = {**schema, OPTIONS: JSON_OPTIONS}
         return LLMatcher.grammar_from_json_schema(json.dumps(schema))
     except ValueError as error:
         raise BadForm(f"the schema cannot be read: {_told(str(error))}") from None

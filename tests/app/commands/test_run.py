@@ -318,3 +318,30 @@ def test_only_the_engine_needs_pyopencl() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_an_answer_of_a_form(tiny: str, tmp_path: Path) -> None:
+    ended = run("run", tiny, *HOST, "-p", "abcd", "--regex", "[ab]{3}c")
+    assert (ended.returncode, len(ended.stdout.strip())) == (0, 4)
+    assert set(ended.stdout.strip()) <= set("abc")
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "array", "items": {"enum": [1, 2]}, "minItems": 2, "maxItems": 3}')
+    ended = run("run", tiny, *HOST, "-p", "abcd", "--json-schema", str(schema))
+    assert set(json.loads(ended.stdout)) <= {1, 2}
+    grammar = tmp_path / "yes.gbnf"
+    grammar.write_text('root ::= "yes" | "no"')
+    ended = run("run", tiny, *HOST, "-p", "abcd", "--grammar", str(grammar))
+    assert ended.stdout.strip() in ("yes", "no")
+
+
+def test_a_form_that_cannot_be(tiny: str, tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"uniqueItems": true}')
+    ended = run("run", tiny, *HOST, "-p", "abcd", "--json-schema", str(schema))
+    assert_one_line_error(ended, "uniqueItems")
+    missing = run("run", tiny, *HOST, "-p", "abcd", "--json-schema", str(tmp_path / "none"))
+    assert_one_line_error(missing, "--json-schema")
+    schema.write_bytes(b"\xff")
+    assert_one_line_error(run("run", tiny, "-p", "a", "--grammar", str(schema)), "UTF-8")
+    schema.write_bytes(b" " * 300_000)
+    assert_one_line_error(run("run", tiny, "-p", "a", "--grammar", str(schema)), "262144")
