@@ -61,7 +61,7 @@ CALLING = (
     Calling("<function_calls>", "</function_calls>", literals.python),
     Calling("<|tool_call>", "<tool_call|>", literals.gemma),
 )
-BARE = Calling("{", "", lambda body, types: jsons.rows("{" + body, types), OBJECTS)
+BARE = Calling("{", "", lambda body, types: jsons.objects("{" + body, types), OBJECTS)
 """An answer that is JSON objects in a row, mostly one, as of Llama 3."""
 
 

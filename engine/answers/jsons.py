@@ -47,25 +47,18 @@ def named(name: str) -> str:
 
 
 def objects(body: str, types: Types) -> Calls:
-    """{"name": f, "arguments": {...}}, one or a list. Raises ValueError."""
-    value = loaded(body)
-    calls = [_object(item) for item in (value if isinstance(value, list) else [value])]
-    if not calls:
-        raise ValueError("an empty list")
-    return calls
-
-
-def rows(body: str, types: Types) -> Calls:
-    """Such objects in a row, with nothing but white space between. Raises ValueError."""
+    """{"name": f, "arguments": {...}}, one, several in a row, or a list. Raises ValueError."""
     calls: Calls = []
-    at, rest = 0, body.strip()
-    while at < len(rest):
+    rest = body.strip()
+    while rest:
         try:
-            value, at = json.JSONDecoder().raw_decode(rest, at)
+            value, end = json.JSONDecoder().raw_decode(rest)
         except RecursionError:
             raise ValueError("nested too deeply") from None
-        calls.append(_object(value))
-        at += len(rest[at:]) - len(rest[at:].lstrip())
+        calls += [_object(item) for item in (value if isinstance(value, list) else [value])]
+        rest = rest[end:].lstrip()
+    if not calls:
+        raise ValueError("no call")
     return calls
 
 

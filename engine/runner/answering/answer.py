@@ -19,7 +19,7 @@ from engine.protocol import (
     TokenInfo,
 )
 from engine.runner.answering.apart import Apart, Plain
-from engine.runner.answering.guide import Guide
+from engine.runner.answering.guide import Guide, rule_of
 from engine.runner.answering.tally import Tally
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item
@@ -88,12 +88,9 @@ class RunningAnswer:
             if request.apart
             else Plain(request, opened)
         )
+        rule = rule_of(model.tokenizer, model.template, request, self.prompt.opened)
         so_far = request.prefix + self._begun
-        self.guide = (
-            Guide(model.form_words, request.form, self.prompt.opened, so_far)
-            if request.form is not None
-            else None
-        )
+        self.guide = None if rule is None else Guide(model.form_words, rule, so_far)
         self.is_new = True  # in no sequence yet
         self.sequence: Sequenced
         self.watch: Watch

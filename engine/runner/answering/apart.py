@@ -117,7 +117,8 @@ def answer_form(template: ChatTemplate, request: Generate) -> Form:
     form = form_of(template.text)
     if not has_tools(request):
         return replace(form, calling=(), bare=False)
-    if not tool_form(template).tools:
+    must = request.tools.choice == "required" or request.tools.only != ""
+    if must or not tool_form(template).tools:
         return replace(form, bare=True)
     return form
 

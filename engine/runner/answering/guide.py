@@ -1,8 +1,13 @@
-"""What may follow in one answer: anything, or what its form allows."""
+"""What may follow in one answer: anything, what its form allows, or calls of tools."""
+
+from dataclasses import dataclass
 
 from engine.answers.forms import thought_end
-from engine.protocol import AnswerForm
+from engine.protocol import Generate
+from engine.runner.answering.call_grammar import PLAIN, calls_grammar, style_of
 from engine.runner.answering.forming import Forming
+from engine.runner.answering.tool_form import tool_form
+from engine.runner.answering.turns import has_tools
 from engine.sampling.constraint import (
     BadForm,
     Constraint,
@@ -10,23 +15,56 @@ from engine.sampling.constraint import (
     FormWords,
     Logits,
     grammar_of,
+    grammar_of_lark,
 )
-from engine.tokenizer import Tokenizer
+from engine.tokenizer import ChatTemplate, Tokenizer
+
+
+@dataclass(frozen=True)
+class AnswerRule:
+    """A grammar that holds behind a `mark` of the answer's text, or from its start where there is
+    none; `must` it hold, or may the answer do without? One may hold where the mark comes `first`.
+    """
+
+    grammar: str
+    mark: str = ""
+    must: bool = True
+    first: bool = False
+
+
+def rule_of(
+    tokenizer: Tokenizer, template: ChatTemplate, request: Generate, opened: str
+) -> AnswerRule | None:
+    """What holds an answer, whose prompt has `opened` a thought; None: nothing does. Raises
+    `BadForm`, and `BadSetting` for tools that cannot be called.
+    """
+    mark, tools = thought_end(opened), request.tools
+    if request.form is not None:
+        return AnswerRule(grammar_of(request.form), mark)
+    if not has_tools(request):
+        return None
+    style = style_of(template, tokenizer)
+    if tools.choice == "required" or tools.only:
+        return AnswerRule(grammar_of_lark(calls_grammar(style or PLAIN, tools, tokenizer)), mark)
+    if style is None and not tool_form(template).tools:
+        style = PLAIN
+    if style is None:
+        return None
+    trigger = style.trigger(template.text)
+    grammar = calls_grammar(style, tools, tokenizer, trigger)
+    return AnswerRule(grammar_of_lark(grammar), trigger, must=False, first=trigger[:1] == "{")
 
 
 class Guide:
-    """Holds an answer to a form, from its start, or behind the thought that its prompt `opened`.
-
-    It is asked about logits, then told of the token drawn, then of the text that this gave.
+    """Holds an answer to a rule. It is asked about logits, then told of the token drawn, then of
+    the text that this gave.
     """
 
-    def __init__(self, words: FormWords, form: AnswerForm, opened: str, begun: str) -> None:
-        """`begun` is what there is of the answer. Raises `BadForm`."""
-        self._tokenizer = words.tokenizer
-        grammar = grammar_of(form)
-        self._forming = Forming(words, lambda: grammar)
+    def __init__(self, words: FormWords, rule: AnswerRule, begun: str) -> None:
+        """`begun` is what there is of the answer."""
+        self._tokenizer, self._rule = words.tokenizer, rule
+        self._forming = Forming(words, lambda: rule.grammar)
         self._constraint: Constraint | None = None
-        self._thought_end = thought_end(opened)
         self._begun = begun
         self._seen = ""
 
@@ -37,9 +75,9 @@ class Guide:
     def begin(self) -> None:
         """Before the first token. Raises `BadForm`."""
         constraint = self._forming.constraint()
-        if not self._thought_end:
+        if not self._rule.mark:
             self._constraint = constraint
-        if self._begun and not self._go_on(self._begun):
+        if self._begun and not self._go_on(self._begun) and self._rule.must:
             raise BadForm("the answer so far does not fit it")
 
     @property
@@ -49,8 +87,10 @@ class Guide:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether the answer, if it ends here, does not fit its form."""
-        return self._constraint is None or not self._constraint.is_complete
+        """Whether the answer, if it ends here, is too short for its rule."""
+        if self._constraint is None:
+            return self._rule.must
+        return not self._constraint.is_complete
 
     def prepare(self) -> None:
         """Find out what may follow, while there is time. Raises `FormFailed`."""
@@ -68,19 +108,32 @@ class Guide:
 
     def saw(self, text: str) -> None:
         """The answer's text goes on so. Raises `FormFailed`."""
-        if self._constraint is None and not self._go_on(text):
+        if self._constraint is None and not self._go_on(text) and self._rule.must:
             raise FormFailed("what follows the thought does not fit")
 
     def _go_on(self, text: str) -> bool:
-        """Whether a text that comes by itself may follow."""
-        if self._constraint is None:
+        """Whether a text that comes by itself may follow; of one that may not, nothing is held."""
+        constraint, mark = self._constraint, self._rule.mark
+        if constraint is None:
             self._seen += text
-            _, mark, text = self._seen.partition(self._thought_end)
-            if not mark:
-                self._seen = self._seen[-len(self._thought_end) :]
+            if self._rule.first and not _begins(self._seen.lstrip(), mark):
                 return True
-            self._constraint, text = self._forming.constraint(), text.lstrip()
-        return self._constraint.take_text(_plain(self._tokenizer, text)) if text else True
+            _, found, text = self._seen.partition(mark)
+            if not found:
+                self._seen = self._seen if self._rule.first else self._seen[-len(mark) :]
+                return True
+            self._seen = ""
+            constraint = self._forming.constraint().copy()
+            text = text.lstrip() if self._rule.must else text
+        if text and not constraint.take_text(_plain(self._tokenizer, text)):
+            return False
+        self._constraint = constraint
+        return True
+
+
+def _begins(text: str, mark: str) -> bool:
+    """Whether one of them begins with the other."""
+    return text.startswith(mark) or mark.startswith(text)
 
 
 def _plain(tokenizer: Tokenizer, text: str) -> list[int]:
