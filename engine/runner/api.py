@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from engine.errors import CannotSee
 from engine.images.decode import from_array, from_image
-from engine.protocol import ChatMessage, Generate, PicturePart, Piece, Sampling, TextPart
+from engine.protocol import (
+    AnswerForm,
+    ChatMessage,
+    Generate,
+    PicturePart,
+    Piece,
+    Sampling,
+    TextPart,
+)
 from engine.runner.dump import ProbedStep, dump
 from engine.runner.embed import embed
 from engine.runner.generate import generate
@@ -42,8 +50,10 @@ class Model:
         stop: Sequence[str] = (),
         sampling: Sampling | None = None,
         images: Sequence[Image] = (),
+        form: AnswerForm | None = None,
     ) -> Iterator[str]:
-        """Text of an answer as it comes: `prompt` is a text to continue, or chat messages.
+        """Text of an answer as it comes, held to a `form` where one is given: `prompt` is a text to
+        continue, or chat messages.
 
         Images stand before what the last message says; with them a text is a message too. Raises
         `CannotSee` where nothing makes the model see, `BadPicture`, and as `runner.generate`.
@@ -56,6 +66,7 @@ class Model:
             sampling=sampling or Sampling(),
             max_tokens=max_tokens,
             stop=list(stop),
+            form=form,
         )
         for event in generate(self.loaded, self.conversation, request, lambda: False):
             if isinstance(event, Piece) and event.text:

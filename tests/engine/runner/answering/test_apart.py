@@ -129,6 +129,9 @@ def test_a_form_begins_behind_the_thought_that_the_prompt_began(hermes: Model) -
     bias = {hermes.loaded.tokenizer.id("x"): 50.0}
     short = told(hermes, "{}", template={"think": True}, bias=bias, max_tokens=6)
     assert (text_of(short, "thought"), text_of(short, "answer")) == ("x" * 6, "")
+    stopped = told(hermes, "{}", template={"think": True}, bias=bias, stop=["xxx"])
+    assert isinstance(stopped[-1], Finished)
+    assert stopped[-1].reason == "length"
     ended = told(hermes, "{}", template={"think": True}, prefix="<think>\nHm.</think>")
     assert text_of(ended, "answer") == "{}"
     assert isinstance(ended[-1], Finished)

@@ -263,3 +263,7 @@ def test_without_an_end_there_are_no_forms(model: Model, monkeypatch: pytest.Mon
     monkeypatch.setattr(model.loaded.tokenizer, "eog", frozenset())
     with pytest.raises(BadForm, match="no token that ends"):
         FormWords(model.loaded.tokenizer).made()
+
+
+def test_the_python_interface_takes_forms(model: Model) -> None:
+    assert "".join(model.generate("abcd", form=Regex("abc"), max_tokens=9)) == "abc"
