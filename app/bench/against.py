@@ -25,17 +25,18 @@ MUCH = 10.0
 
 
 class PeerProcess:
-    """A running `app.bench.peer`. `about` is what it says of itself.
+    """A running `app.bench.peer`. `about` is what it says of itself; with a context of `n_ctx`
+    tokens to be made at once also how long opening took, and what it took.
 
     Raises MissingPackage, PeerFailed.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, n_ctx: int | None = None) -> None:
         self._shown: dict[str, str] = {}
         root = str(Path(app.__file__).parent.parent)
         found = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "app.bench.peer", str(path)],
+            [sys.executable, "-m", "app.bench.peer", str(path), *([str(n_ctx)] if n_ctx else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

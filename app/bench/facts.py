@@ -26,7 +26,7 @@ def facts_of(engine: CommandEngine, loaded: Loaded) -> dict[str, Any]:
         "backends": f"OpenCL {loaded.device}" if devices else loaded.device,
         "device_name": loaded.device_name,
         "driver": devices[0].driver if devices else "",
-        **_model(loaded),
+        **model_facts(loaded),
         "n_threads": options.threads or units,
         "type_k": options.kv,
         "type_v": options.kv,
@@ -60,7 +60,8 @@ def _deviation(samples: list[int] | list[float]) -> float:
     return stdev(samples) if len(samples) > 1 else 0.0
 
 
-def _model(loaded: Loaded) -> dict[str, Any]:
+def model_facts(loaded: Loaded) -> dict[str, Any]:
+    """Name, kind and size of the model."""
     with open_gguf(loaded.path) as file:
         tensors = file.tensors.values()
         size, params = sum(t.nbytes for t in tensors), sum(t.elements for t in tensors)

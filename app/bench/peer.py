@@ -13,6 +13,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 
 from app.bench.peer_together import PeerTogether
 
@@ -68,14 +69,14 @@ class Peer:
         """
         if run.picture:
             return self._look(run)
-        self._open(run.n_ctx, run.threads, run.flash_attention)
+        self.open(run.n_ctx, run.threads, run.flash_attention)
         if run.warm_up:
             self._timed(run)
         return self._timed(run)
 
     def run_together(self, run: Run) -> tuple[int, int]:
         """Nanoseconds of reading and of writing, of several sequences together."""
-        self._open(run.n_ctx, run.threads, run.flash_attention, run.n_sequences)
+        self.open(run.n_ctx, run.threads, run.flash_attention, run.n_sequences)
         together = PeerTogether(self._lib, self._context, self._n_vocab)
         if run.warm_up:
             together.timed(replace(run, n_gen=min(2, run.n_gen)), self._random_ids)
@@ -102,7 +103,8 @@ class Peer:
             self._decode(ids[i : i + 1])
         return perf_counter_ns() - start
 
-    def _open(self, n_ctx: int, threads: int, flash_attention: bool, sequences: int = 1) -> None:
+    def open(self, n_ctx: int, threads: int, flash_attention: bool, sequences: int = 1) -> None:
+        """A context of that kind, unless there is one."""
         wanted = (n_ctx, threads, flash_attention, sequences)
         if self._of == wanted:
             return
@@ -155,8 +157,12 @@ class Peer:
         return ids
 
 
-def main(path: str) -> None:
-    """Answer until stdin ends. What goes wrong is told in a line with `error`, and ends it."""
+def main(path: str, n_ctx: str = "") -> None:
+    """Answer until stdin ends. What goes wrong is told in a line with `error`, and ends it.
+
+    With `n_ctx` the first line also has the nanoseconds that the model and a context of so many
+    tokens took, and the bytes that the process grew by.
+    """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a C library prints is not an answer
 
@@ -171,8 +177,14 @@ def main(path: str) -> None:
     try:
         silence = lib.llama_log_callback(lambda level, text, data: None)
         lib.llama_log_set(silence, ctypes.c_void_p(0))
+        before, start = _resident(), perf_counter_ns()
         peer = Peer(lib, path)
-        say(versions=_versions(lib), system_info=lib.llama_print_system_info().decode().strip())
+        facts: dict[str, object] = {"versions": _versions(lib)}
+        facts["system_info"] = lib.llama_print_system_info().decode().strip()
+        if n_ctx:
+            peer.open(int(n_ctx), os.cpu_count() or 1, flash_attention=True)
+            facts |= {"ns": perf_counter_ns() - start, "grown": _resident() - before}
+        say(**facts)
         for line in sys.stdin:
             run = Run(**json.loads(line))
             if run.n_sequences:
@@ -182,6 +194,11 @@ def main(path: str) -> None:
                 say(ns=peer.run(run))
     except (ValueError, MemoryError) as error:
         say(error=str(error) or "out of memory")
+
+
+def _resident() -> int:
+    """Bytes of this process in memory."""
+    return psutil.Process().memory_info().rss
 
 
 def _versions(lib: Any) -> dict[str, str]:
@@ -199,4 +216,4 @@ def _versions(lib: Any) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -40,6 +40,28 @@ def row(test: dict[str, Any]) -> str:
     return _line(cells)
 
 
+def load_lines(load: dict[str, Any]) -> Iterator[str]:
+    """How long opening takes, and what it adds to memory, as in the JSON."""
+    size, times = load["file_size"], load["samples_ns"]
+    yield (
+        f"{load['model_type']}, {size / MIB:.0f} MiB on {load['backends']}: opened in "
+        f"{load['median_ns'] / 1e9:.2f} s ({min(times) / 1e9:.2f} to {max(times) / 1e9:.2f}), "
+        f"{load['s_per_gb']:.2f} s per GB"
+    )
+    parts = ", ".join(f"{name} {n / MIB:.0f} MiB" for name, n in load["memory"].items())
+    weights = load["memory"].get("weights", 0)
+    yield f"  memory: {parts}; weights are {weights / size:.3f} of the file"
+    yield f"  the process grew by {load['grown'] / MIB:.0f} MiB, {load['grown'] / size:.3f} of it"
+    if "ratio" in load:
+        theirs = load["theirs_ns"]
+        yield (
+            f"  llama.cpp {load['theirs_median_ns'] / 1e9:.2f} s "
+            f"({min(theirs) / 1e9:.2f} to {max(theirs) / 1e9:.2f}), grew by "
+            f"{load['theirs_grown'] / MIB:.0f} MiB; ratio {load['ratio']:.3f} "
+            f"({min(load['ratios']):.2f} to {max(load['ratios']):.2f})"
+        )
+
+
 def profile_lines(profile: StepProfile, roof: tuple[float, float]) -> Iterator[str]:
     """A step's parts, its launches by kernel, operation, tensor and split, and its copies."""
     step = profile.step_ns

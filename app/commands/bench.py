@@ -53,6 +53,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against", choices=("llama.cpp",), help="measure it in turn with us, on the same file"
     )
+    parser.add_argument(
+        "--load", action="store_true", help="measure opening instead, each in a fresh process"
+    )
     parser.add_argument("--profile", action="store_true", help="show where a step's time goes")
     parser.add_argument(
         "--trace", type=Path, metavar="FILE", help="store the profile as a Chrome trace (Perfetto)"
@@ -62,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints each test as it is done, then the profile.
+    """Prints each test as it is done, then the profile; or how long opening takes.
 
     Raises BadSetting, BadPicture, CannotSee, ModelNotFound, MissingPackage, PeerFailed,
     RemoteError, WorkerDied.
@@ -78,6 +81,9 @@ def run(args: argparse.Namespace) -> int:
     if options.ctx is None and args.image is None:
         largest = max(t.n_prompt + t.n_gen + t.n_depth for t in tests)
         options = replace(options, ctx=largest)
+
+    if args.load:
+        return _loads(args, options)
 
     from app.bench.facts import facts_of
     from app.bench.tables import head, row
@@ -133,6 +139,22 @@ def _together(args: argparse.Namespace, options: "EngineOptions") -> int:
     if not all(test.n_prompt and test.n_gen and test.n_sequences for test in tests):
         raise BadSetting("--parallel", 0, "sequences, and tokens to read and to write, from 1 up")
     run_together(resolve(args.model), options, tests, args.r, bool(args.against), args.json)
+    return 0
+
+
+def _loads(args: argparse.Namespace, options: "EngineOptions") -> int:
+    from app.bench.facts import model_facts
+    from app.bench.loads import compare_loads
+    from app.bench.tables import load_lines
+    from app.library import resolve
+
+    loaded, compared = compare_loads(resolve(args.model), options, args.r, bool(args.against))
+    facts = {"backends": loaded.device, "n_ctx": loaded.n_ctx, **model_facts(loaded)}
+    result = facts | compared.as_json()
+    if args.json:
+        print_json(result, indent=2)
+    else:
+        print("\n".join(load_lines(result)))
     return 0
 
 

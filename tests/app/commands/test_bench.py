@@ -12,6 +12,8 @@ import pytest
 from gguf import GGMLQuantizationType as Kind
 from PIL import Image
 
+from app.bench.loads import LoadComparison, TimedLoad
+from app.bench.tables import load_lines
 from tests.goldens.vision.families import write_pair
 from tests.program import ROOT, RUN, assert_one_line_error, engine_of, run
 
@@ -160,6 +162,27 @@ def test_bad_requests(
     assert error.startswith("cutaway: error: ")
     for part in parts:
         assert part in error
+
+
+def test_how_long_opening_takes(tiny: str) -> None:
+    load = bench(tiny, *HOST, "--load", "-r", "1")
+    assert load["model_filename"] == tiny
+    assert load["file_size"] == Path(tiny).stat().st_size
+    assert load["samples_ns"] == [load["median_ns"]]
+    assert load["s_per_gb"] == pytest.approx(load["median_ns"] / load["file_size"])
+    assert load["memory"]["mapped"] > 0
+    assert set(load["memory"]) <= {"mapped", "cache", "graph", "input", "staging"}
+    assert "ratio" not in load
+
+
+def test_loads_are_compared_by_their_medians() -> None:
+    ours = [TimedLoad(ns, 5, {"weights": 90}) for ns in (100, 300, 200)]
+    found = LoadComparison(100, ours, [TimedLoad(ns, 7) for ns in (400, 900, 600)]).as_json()
+    assert (found["median_ns"], found["theirs_median_ns"], found["ratio"]) == (200, 600, 3.0)
+    assert (found["ratios"], found["s_per_gb"]) == ([4.0, 3.0, 3.0], 2.0)
+    assert (found["grown"], found["theirs_grown"], found["memory"]) == (5, 7, {"weights": 90})
+    (first, *_) = load_lines(found | {"model_type": "m", "backends": "b"})
+    assert "2.00 s per GB" in first
 
 
 def test_without_llama_cpp(tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
