@@ -99,8 +99,10 @@ class ServerAddress(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """Percent signs keep slashes, which are common in models' names."""
-        return Path(f"{SCHEME}{quote(self.connection, safe='')}", quote(self.model, safe=""))
+        """Percent signs keep slashes, which are common in models' names, and a name of dots."""
+        model = quote(self.model, safe="")
+        last = model if model.strip(".") else model.replace(".", "%2E")
+        return Path(f"{SCHEME}{quote(self.connection, safe='')}", last)
 
     @property
     def title(self) -> str:

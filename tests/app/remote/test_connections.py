@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.remote.connection import Connection, ServerAddress, address_of
@@ -58,6 +58,7 @@ def test_what_cannot_be_an_address(fields: dict[str, Any]) -> None:
     assert "secret" not in str(caught.value)
 
 
+@example("work", ".")
 @given(st.text(min_size=1, max_size=60), st.text(min_size=1, max_size=80))
 def test_an_address_is_a_path_and_back(name: str, model: str) -> None:
     address = ServerAddress(name, model)
