@@ -37,6 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--api-key-file", metavar="FILE", help="the key, in a file only you may read"
     )
     group.add_argument("--alias", default="", metavar="A,B", help="names to answer to instead")
+    group.add_argument(
+        "--models", default="", metavar="A,B", help="models that are opened when asked for"
+    )
     group.add_argument("--any-model", action="store_true", help="answer to every name")
     group.add_argument(
         "--parallel", type=positive, default=PARALLEL, metavar="N",
@@ -69,15 +72,16 @@ def run(args: argparse.Namespace) -> int:
     from app.serve.keeper import Keeper
     from app.serve.server import Serving
 
-    path = find_model(args.model)
+    named = ([args.model] if args.model or not args.models else []) + [*_listed(args.models)]
+    paths = {_name(name, path): path for name in named for path in [find_model(name)]}
+    settings = replace(settings, models=tuple(paths) if len(paths) > 1 else ())
     engine = LocalEngine()
     serving = Serving(engine, settings)
     serving.clients.hear(_log_ended)
     with _signals() as stopped, _logged():
         try:
             serving.start()
-            name = _name(args.model, path)
-            return _serve(serving, Keeper(engine, serving, path, name, options), stopped)
+            return _serve(serving, Keeper(engine, serving, paths, options), stopped)
         finally:
             serving.stop(0 if stopped.twice else 5)
             engine.close()

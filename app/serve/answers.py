@@ -1,7 +1,7 @@
 """Answers under way: what a request for text becomes, for every API alike."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from types import MappingProxyType
 from typing import Self
@@ -37,6 +37,7 @@ class Answers:
         self._inbound: Inbound | None = None
         self._timing = _Timing(gate.counts)
         self._reason = "gone"
+        self.check: Callable[[], object] = lambda: None  # raises where the model is another by now
 
     async def __aenter__(self) -> Self:
         first = self._requests[0]
@@ -44,6 +45,7 @@ class Answers:
         try:
             slots = min(len(self._requests), self._gate.slots)
             self._entered = await self._gate.enter(slots)
+            self.check()
             self._inbound = self._gate.ask([])
             for _ in range(slots):
                 self._send()

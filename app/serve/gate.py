@@ -15,7 +15,7 @@ import msgspec
 from app.engine import Engine, Event
 from app.serve.counts import ServedCounts
 from app.serve.web.refusal import Refusal, of_failed, unavailable
-from engine.protocol import Failed, Generate, R, Reply, Request
+from engine.protocol import Failed, Generate, R, Reply, Request, SlotTable
 
 QUEUE_SECONDS = 600.0
 DIRECT_AT_MOST = 64  # small questions on their way: tokens of a text, a template
@@ -42,6 +42,7 @@ class Gate:
         self._inboxes: dict[int, tuple[Inbound, int]] = {}
         self._free, self._since = slots, monotonic()
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self.table: SlotTable | None = None  # as the engine told it last
         self._closing = ""
         self._held = True  # until there is a model
         self._on_event = on_event

@@ -1,10 +1,11 @@
 """The one who opens the model that is served, and brings it back once where its engine died."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
-from time import monotonic
+from time import monotonic, sleep
 
 from app.engine import Died, Engine, Event
 from app.serve.server import Serving
@@ -19,28 +20,43 @@ TICK = 0.1
 Told = Callable[[Progress], None]
 
 
+@dataclass(frozen=True)
+class WantedModel:
+    """Somebody asks for another of the models."""
+
+    name: str
+
+
 class Keeper:
-    """Keeps `path` open in an engine for a server, by the name that people call it."""
+    """Keeps one of some models open in an engine for a server, the first of `paths` to begin with:
+    files by the names that people call them.
+    """
 
     def __init__(
-        self, engine: Engine, serving: Serving, path: Path, name: str, options: EngineOptions
+        self, engine: Engine, serving: Serving, paths: Mapping[str, Path], options: EngineOptions
     ) -> None:
-        self._serving, self._path, self._name, self._options = serving, path, name, options
-        self._events: Queue[Event] = Queue()
+        self._serving, self._paths, self._options = serving, paths, options
+        self._name = next(iter(paths))
+        self._events: Queue[Event | WantedModel] = Queue()
         self._client = engine.join(self._events.put)
         self._died = -TWICE
+        serving.want = lambda name: self._events.put(WantedModel(name))
 
     def load(self, told: Told, stopped: Callable[[], bool]) -> Loaded:
         """Open the model and have it served. Raises `RemoteError`, `Cancelled` once `stopped`."""
-        reading = self._client.ask(ReadFile(0, str(self._path)))
-        loading = self._client.ask(Load(0, str(self._path), self._options, embeds=True))
+        path = str(self._paths[self._name])
+        reading = self._client.ask(ReadFile(0, path))
+        loading = self._client.ask(Load(0, path, self._options, embeds=True))
         file: FileContent | None = None
         loaded: Loaded | None = None
         while loaded is None or (file is None and reading):
             if stopped():
                 raise Cancelled("loading")
             event = self._next()
-            if isinstance(event, Progress) and event.id == loading:
+            if isinstance(event, WantedModel):
+                self._events.put(event)  # later: this one comes first
+                sleep(TICK)
+            elif isinstance(event, Progress) and event.id == loading:
                 told(event)
             elif isinstance(event, FileContent):
                 file = event
@@ -59,31 +75,53 @@ class Keeper:
             event = self._next()
             if isinstance(event, Died):
                 note(str(event.error))
-                self._restart(str(event.error), note, stopped)
+                self._restart(note, stopped)
+            elif isinstance(event, WantedModel):
+                self._switch(event.name, note, stopped)
 
     def close(self) -> None:
         """Look no longer."""
         self._client.leave()
 
-    def _restart(self, why: str, note: Callable[[str], None], stopped: Callable[[], bool]) -> None:
+    def _switch(self, name: str, note: Callable[[str], None], stopped: Callable[[], bool]) -> None:
+        """Open another once those have been answered who asked for this one; or this one again."""
+        while not self._serving.idle and not stopped():
+            sleep(TICK)
+        before, self._name = self._name, name
+        self._serving.shut()
+        try:
+            self.load(lambda progress: None, stopped)
+            return
+        except Cancelled:
+            return
+        except RemoteError as error:
+            note(f"{name}: {error}")
+        self._serving.broken(name)
+        self._name = before
+        self._open_again(note, stopped)
+
+    def _restart(self, note: Callable[[str], None], stopped: Callable[[], bool]) -> None:
         now = monotonic()
         if now - self._died < TWICE:
             note("it stopped twice within a minute, so it stays down; start the server again")
-            self._serving.shut("down", f"{why}; twice within a minute")
+            self._serving.shut("down", "it stopped twice within a minute")
             return
         self._died = now
         self._serving.counts.restarts += 1
         note("starting it again")
+        self._open_again(note, stopped)
+
+    def _open_again(self, note: Callable[[str], None], stopped: Callable[[], bool]) -> None:
         try:
             self.load(lambda progress: None, stopped)
-            note("it answers again")
+            note(f"{self._name} answers again")
         except Cancelled:
             return
         except RemoteError as error:
             note(str(error))
             self._serving.shut("down", "the model could not be opened again")
 
-    def _next(self) -> Event | None:
+    def _next(self) -> Event | WantedModel | None:
         try:
             return self._events.get(timeout=TICK)
         except Empty:

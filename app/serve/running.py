@@ -20,6 +20,7 @@ from app.serve.settings import ServeSettings
 from app.serve.web.connections import KEPT_SECONDS, BoundedProtocol
 from app.serve.web.guard import MOST_HEADERS, Guard
 from app.serve.web.site import ServingDesk, Site
+from engine.protocol import SlotTable
 
 ENDS = "the server is shutting down"
 LOOK = 0.05  # seconds between looks at whether all has ended
@@ -35,8 +36,9 @@ class Running:
         clients: Clients,
         counts: ServedCounts,
         port: int,
+        want: Callable[[str], None],
     ) -> None:
-        self.shelf = Shelf(settings.any_model)
+        self.shelf = Shelf(settings.any_model, settings.models, want)
         self.gate = Gate(engine, settings.slots, settings.queue, counts, self._hear)
         desk = ServingDesk(self.gate, self.shelf, clients, settings)
         self._clients = clients
@@ -89,6 +91,8 @@ class Running:
     def _hear(self, event: Event) -> None:
         if isinstance(event, Died):  # told before the requests of that engine fail
             self.shut("loading", "")
+        elif isinstance(event, SlotTable):
+            self.gate.table = event
 
     async def _stop(self, patience: float, telling: float) -> None:
         self.gate.close_door(ENDS)

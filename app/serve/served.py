@@ -1,6 +1,7 @@
 """The model that is served: its names, what is known of it, and whether it can be asked now."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,6 +9,7 @@ from app.serve.web.refusal import Refusal, unavailable
 from engine.protocol import FileContent, Loaded
 
 State = Literal["loading", "ready", "down"]
+SWITCH_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,10 @@ class OpenModel:
         """What it calls itself."""
         return self.names[0]
 
+    def goes_by(self, name: str) -> bool:
+        """Whether somebody may mean it by this."""
+        return plain(name) in map(plain, self.names)
+
     def meta(self, key: str) -> str:
         """A value of the file's metadata as text; "" where there is none."""
         rows = self.file.metadata if self.file is not None else ()
@@ -31,21 +37,39 @@ class OpenModel:
 
 
 class Shelf:
-    """Which model can be asked. Changed and read in the server's loop alone."""
+    """Which model can be asked, and which could be in its place: `models`, by their names. `want`
+    is told of one that somebody asks for. Changed and read in the server's loop alone.
+    """
 
-    def __init__(self, any_model: bool = False) -> None:
+    def __init__(
+        self,
+        any_model: bool = False,
+        models: Sequence[str] = (),
+        want: Callable[[str], None] = lambda name: None,
+    ) -> None:
         self.state: State = "loading"
         self.reason = ""
         self.model: OpenModel | None = None
-        self._any = any_model
+        self._any, self._models, self._want = any_model, tuple(models), want
+        self._pending: str | None = None
+        self._broken: set[str] = set()
+        self._changed = asyncio.Event()
+
+    @property
+    def others(self) -> list[str]:
+        """The names of models that could be opened in place of this one."""
+        return [name for name in self._models if not (self.model and self.model.goes_by(name))]
 
     def put(self, model: OpenModel) -> None:
         """This one answers from now on."""
         self.model, self.state, self.reason = model, "ready", ""
+        self._change()
 
     def take(self, state: State, reason: str = "") -> None:
         """None answers."""
         self.state, self.reason = state, reason
+        if state == "down":
+            self._change()
 
     @property
     def ready(self) -> OpenModel:
@@ -56,12 +80,51 @@ class Shelf:
             raise unavailable(f"the engine is down: {self.reason}", seconds=60)
         raise unavailable("Loading model")
 
-    def named(self, name: str | None) -> OpenModel:
-        """The model of a name, None being the one there is. Raises `Refusal`."""
+    def check(self) -> None:
+        """Raise `Refusal` where no model can be asked."""
+        assert self.ready is not None
+
+    async def asked(self, name: str | None) -> OpenModel:
+        """The model of a name, None being the one there is; one of the others is opened first, and
+        who asks for this one meanwhile waits until that has had its turn. Raises `Refusal`.
+        """
+        wanted = next(
+            (m for m in self._models if name is not None and plain(m) == plain(name)), None
+        )
+        if wanted is None:
+            return self._named(name)
+        try:
+            async with asyncio.timeout(SWITCH_SECONDS):
+                while self._pending is not None or not self.ready.goes_by(wanted):
+                    if wanted in self._broken:
+                        raise unavailable(f"{wanted} could not be opened", seconds=60)
+                    if self._pending is None:
+                        self._pending = wanted
+                        self._want(wanted)
+                    await self._changed.wait()
+        except TimeoutError:
+            raise unavailable(f"{wanted} could not be opened in time") from None
+        return self.ready
+
+    def broken(self, name: str) -> None:
+        """One of the others could not be opened, and is not tried again."""
+        self._broken.add(name)
+
+    def still(self, model: OpenModel) -> None:
+        """Raise `Refusal` where another has taken this one's place."""
+        if self.model is not model:
+            raise unavailable("the model was changed meanwhile; ask once more")
+
+    def _named(self, name: str | None) -> OpenModel:
         model = self.ready
-        if name is None or self._any or plain(name) in map(plain, model.names):
+        if name is None or self._any or model.goes_by(name):
             return model
-        raise no_model(name, model.names)
+        raise no_model(name, [*model.names, *self.others])
+
+    def _change(self) -> None:
+        self._pending = None
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 def plain(name: str) -> str:

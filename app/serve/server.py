@@ -32,6 +32,7 @@ class Serving:
         settings.check()
         self.engine, self.settings = engine, settings
         self.clients, self.counts = Clients(), ServedCounts()
+        self.want: Callable[[str], None] = lambda name: None  # whoever opens other models sets this
         self._sockets: list[socket.socket] = []
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -78,6 +79,16 @@ class Serving:
         """No model answers from now on."""
         self._call(lambda running: running.shut(state, reason))
 
+    def broken(self, name: str) -> None:
+        """One of the settings' models cannot be opened."""
+        self._call(lambda running: running.shelf.broken(name))
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody is answered, and nobody waits for a slot."""
+        running = self._running
+        return running is None or not (running.gate.busy or running.gate.waiting)
+
     def stop(self, patience: float = PATIENCE) -> None:
         """Take no more requests, let answers go on for so many seconds, tell the others that it is
         over, and end. Harmless when done twice.
@@ -111,7 +122,9 @@ class Serving:
                 self._loop = asyncio.get_running_loop()
                 port = int(self.address.rpartition(":")[2])
                 told = self.clients, self.counts
-                self._running = make(self.engine, self.settings, *told, port)
+                self._running = make(
+                    self.engine, self.settings, *told, port, lambda n: self.want(n)
+                )
             except Exception as error:  # noqa: BLE001  told by `start`
                 self._failure = error
                 self._ready.set()

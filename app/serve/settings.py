@@ -18,7 +18,8 @@ class ServeSettings:
     """How to serve; `host` "" is loopback, both of IPv4 and IPv6, and `port` 0 is any free one.
 
     With a `key`, whoever asks must have it. `aliases` are the names that the model goes by instead
-    of its own, `any_model` has it answer for every name. `allowed_hosts` and `allow_origins` are
+    of its own, `any_model` has it answer for every name; of `models` it is the one
+    that is asked for. `allowed_hosts` and `allow_origins` are
     accepted besides loopback, pictures fetched from the domains of `fetch_images` alone. `slots`
     requests are answered at once and `queue` more may wait.
     """
@@ -30,6 +31,7 @@ class ServeSettings:
     queue: int = QUEUE
     aliases: tuple[str, ...] = ()
     any_model: bool = False
+    models: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     allow_origins: tuple[str, ...] = ()
     fetch_images: tuple[str, ...] = ()

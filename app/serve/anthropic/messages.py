@@ -22,7 +22,7 @@ PING = event({"type": "ping"})
 async def messages(call: HttpCall) -> Reply:
     """Answer a chat."""
     body = decoded(call.body, bodies.MessagesBody)
-    model = call.desk.shelf.named(body.model)
+    model = await call.model(body.model)
     request = await _request(call, body)
     number = f"msg_{secrets.token_hex(12)}"
     if body.stream:
@@ -35,7 +35,7 @@ async def messages(call: HttpCall) -> Reply:
 async def count_tokens(call: HttpCall) -> Reply:
     """How many tokens a chat has."""
     body = decoded(call.body, bodies.CountBody)
-    call.desk.shelf.named(body.model)
+    await call.model(body.model)
     chat = await bodies.chat(body, call.pictures)
     request = Render(0, chat, bodies.tools(body), bodies.template(body))
     return json({"input_tokens": (await call.gate.get(request)).n_tokens})

@@ -22,7 +22,7 @@ class CompletionBody(asked.TextRequest):
 async def completion(call: HttpCall) -> Reply:
     """Go on with one text."""
     body = decoded(call.body, CompletionBody)
-    model = call.desk.shelf.named(body.model)
+    model = await call.model(body.model)
     text = isinstance(body.prompt, str)
     most = body.max_tokens if body.n_predict is None else body.n_predict
     request = Generate(

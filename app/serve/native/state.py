@@ -5,6 +5,7 @@ from typing import Any
 from app.serve.web.refusal import Refusal, unavailable
 from app.serve.web.site import HttpCall
 from app.serve.web.stream import Reply, Whole, json
+from engine.protocol import ListSlots
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -12,7 +13,7 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 async def health(call: HttpCall) -> Reply:
     """Whether a model can be asked."""
     shelf = call.desk.shelf
-    assert shelf.ready  # or it refuses
+    shelf.check()
     return json({"status": "ok"})
 
 
@@ -21,7 +22,9 @@ async def metrics(call: HttpCall) -> Reply:
     if not call.desk.settings.metrics:
         raise Refusal(404, "metrics are told by a server that was started with --metrics")
     gate = call.gate
-    text = gate.counts.text(gate.busy, gate.waiting, None)
+    table = gate.table
+    usage = 1 - table.n_free / max(1, table.n_cells) if table is not None else None
+    text = gate.counts.text(gate.busy, gate.waiting, usage)
     return Whole(text.encode(), PROMETHEUS)
 
 
@@ -48,8 +51,18 @@ async def slots(call: HttpCall) -> Reply:
     n_ctx = call.desk.shelf.ready.loaded.n_ctx
     if call.query.get("fail_on_no_slot") == "1" and gate.busy >= gate.slots:
         raise unavailable("no slot is free")
+    table = await gate.get(ListSlots(0))
     rows: list[dict[str, Any]] = [
-        {"id": i, "n_ctx": n_ctx, "is_processing": i < gate.busy} for i in range(gate.slots)
+        {
+            "id": row.number,
+            "n_ctx": n_ctx,
+            "is_processing": row.request > 0,
+            "n_tokens": row.n_tokens,
+            "n_prompt": row.n_prompt,
+            "n_read": row.n_read,
+            "n_generated": row.n_generated,
+        }
+        for row in table.slots
     ]
     return json(rows)
 

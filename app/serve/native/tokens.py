@@ -41,7 +41,7 @@ class TemplateBody(Struct):
 async def tokenize(call: HttpCall) -> Reply:
     """A text as tokens, with their texts where these are wanted; half a character as bytes."""
     body = decoded(call.body, TokenizeBody)
-    assert call.desk.shelf.ready
+    call.desk.shelf.check()
     request = EncodeText(0, body.content, body.add_special, body.parse_special)
     found = await call.gate.get(request)
     if not body.with_pieces:
@@ -53,14 +53,14 @@ async def tokenize(call: HttpCall) -> Reply:
 async def detokenize(call: HttpCall) -> Reply:
     """Tokens as a text."""
     body = decoded(call.body, DetokenizeBody)
-    assert call.desk.shelf.ready
+    call.desk.shelf.check()
     return json({"content": (await call.gate.get(DecodeTokens(0, body.tokens))).text})
 
 
 async def apply_template(call: HttpCall) -> Reply:
     """A chat as the model reads it."""
     body = decoded(call.body, TemplateBody)
-    assert call.desk.shelf.ready
+    call.desk.shelf.check()
     messages = [ChatMessage(one.role, _content(one.content)) for one in body.messages]
     return json({"prompt": (await call.gate.get(Render(0, messages))).text})
 

@@ -6,9 +6,9 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from app.serve.pictures import AskedPictures
+from app.serve.served import OpenModel
 from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
-from app.serve.web.site import HttpCall
 from engine.protocol import (
     AnswerForm,
     ChatMessage,
@@ -112,10 +112,10 @@ class GenerateAsked(TextAsked, kw_only=True):
     raw: bool | None = None
 
 
-def asked_for(call: HttpCall, body: TextAsked) -> Generate:
+def asked_for(model: OpenModel, body: TextAsked) -> Generate:
     """All of a request but its words. Raises `Refusal`."""
     knobs = body.options or Knobs()
-    n_ctx = call.desk.shelf.named(body.model).loaded.n_ctx
+    n_ctx = model.loaded.n_ctx
     if knobs.num_ctx is not None and knobs.num_ctx > n_ctx:
         raise Refusal(400, f"num_ctx: {knobs.num_ctx} is more than the context, {n_ctx} tokens")
     stops = [knobs.stop] if isinstance(knobs.stop, str) else knobs.stop or []

@@ -55,7 +55,7 @@ async def running(call: HttpCall) -> Reply:
 async def show(call: HttpCall) -> Reply:
     """What is known of a model."""
     body = decoded(call.body, ShowBody)
-    model = call.desk.shelf.named(body.model or body.name or None)
+    model = await call.model(body.model or body.name or None)
     loaded = model.loaded
     info: dict[str, Any] = {
         "general.architecture": loaded.architecture,
@@ -83,7 +83,7 @@ async def show(call: HttpCall) -> Reply:
 async def embed(call: HttpCall) -> Reply:
     """Texts as vectors of length 1."""
     body = decoded(call.body, VectorsBody)
-    call.desk.shelf.named(body.model)
+    await call.model(body.model)
     texts = [body.input] if isinstance(body.input, str) else body.input
     began = monotonic_ns()
     found, counts = await vectors(
@@ -103,7 +103,7 @@ async def embed(call: HttpCall) -> Reply:
 async def embedding(call: HttpCall) -> Reply:
     """One text as a vector."""
     body = decoded(call.body, VectorsBody)
-    call.desk.shelf.named(body.model)
+    await call.model(body.model)
     found, _ = await vectors(call, [body.prompt], None)
     return json({"embedding": found[0].tolist()})
 

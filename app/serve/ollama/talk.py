@@ -77,8 +77,8 @@ class TalkTelling:
 async def chat(call: HttpCall) -> Reply:
     """Answer a chat; one without messages only asks whether the model is there."""
     body = decoded(call.body, bodies.ChatAsked)
-    request = bodies.asked_for(call, body)
-    telling = _telling(call, body, _chat_fields)
+    request = bodies.asked_for(await call.model(body.model), body)
+    telling = _telling(body, _chat_fields)
     if not body.messages:
         return json(telling.line() | {"done": True, "done_reason": "load"})
     messages = await bodies.chat(body, call.pictures)
@@ -96,8 +96,8 @@ async def generate(call: HttpCall) -> Reply:
     body = decoded(call.body, bodies.GenerateAsked)
     if body.suffix:
         raise Refusal(400, "suffix: filling in is not possible")
-    request = bodies.asked_for(call, body)
-    telling = _telling(call, body, _generate_fields)
+    request = bodies.asked_for(await call.model(body.model), body)
+    telling = _telling(body, _generate_fields)
     if not body.prompt and not body.images:
         return json(telling.line() | {"done": True, "done_reason": "load"})
     if body.raw:
@@ -110,8 +110,7 @@ async def generate(call: HttpCall) -> Reply:
     return await _answered(call, body, request, telling)
 
 
-def _telling(call: HttpCall, body: bodies.TextAsked, wrap: Wrap) -> TalkTelling:
-    call.desk.shelf.named(body.model)
+def _telling(body: bodies.TextAsked, wrap: Wrap) -> TalkTelling:
     top = body.top_logprobs or 0
     return TalkTelling(body.model, monotonic_ns(), wrap, bool(body.logprobs), top)
 

@@ -63,7 +63,7 @@ class Telling:
 async def chat(call: HttpCall) -> Reply:
     """Answer a chat."""
     body = decoded(call.body, ChatBody)
-    model = call.desk.shelf.named(body.model)
+    model = await call.model(body.model)
     n = asked.n_choices(body, call.gate.slots)
     request = await _request(call, body)
     wants_usage = bool(body.stream_options and body.stream_options.include_usage)

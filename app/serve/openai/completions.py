@@ -62,7 +62,7 @@ class TextTelling:
 async def completions(call: HttpCall) -> Reply:
     """Go on with texts."""
     body = decoded(call.body, TextBody)
-    model = call.desk.shelf.named(body.model)
+    model = await call.model(body.model)
     if body.suffix:
         raise Refusal(400, "suffix: filling in is not possible", param="suffix")
     if (body.best_of or 1) > (body.n or 1):

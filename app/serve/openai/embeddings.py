@@ -28,7 +28,7 @@ class EmbedBody(Struct):
 async def embeddings(call: HttpCall) -> Reply:
     """Texts as vectors of length 1."""
     body = decoded(call.body, EmbedBody)
-    model = call.desk.shelf.named(body.model)
+    model = await call.model(body.model)
     texts = await _texts(call, body.input)
     found, counts = await vectors(call, texts, body.dimensions)
     wrap = _base64 if body.encoding_format == "base64" else _numbers

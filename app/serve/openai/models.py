@@ -11,6 +11,7 @@ async def models(call: HttpCall) -> Reply:
     """What can be asked for."""
     model = call.desk.shelf.ready
     rows = [described(model, name, call.gate.slots) for name in model.names]
+    rows += [_known(name, model.created) for name in call.desk.shelf.others]
     ends = {"has_more": False, "first_id": rows[0]["id"], "last_id": rows[-1]["id"]}
     return json({"object": "list", "data": rows} | ends)
 
@@ -21,7 +22,10 @@ async def model(call: HttpCall) -> Reply:
     for one in found.names:
         if plain(one) == plain(name):
             return json(described(found, one, call.gate.slots))
-    raise no_model(name, found.names)
+    for one in call.desk.shelf.others:
+        if plain(one) == plain(name):
+            return json(_known(one, found.created))
+    raise no_model(name, [*found.names, *call.desk.shelf.others])
 
 
 def described(model: OpenModel, name: str, slots: int) -> dict[str, Any]:
@@ -34,17 +38,20 @@ def described(model: OpenModel, name: str, slots: int) -> dict[str, Any]:
     }
     if file is not None:
         meta |= {"n_params": file.parameters, "size": file.size}
+    known = _known(name, model.created) | {"display_name": loaded.name}
+    return known | {"max_model_len": loaded.n_ctx, "n_parallel": slots, "meta": meta}
+
+
+def _known(name: str, created: int) -> dict[str, Any]:
+    """A model that need not be open."""
     return {
         "id": name,
         "object": "model",
-        "created": model.created,
+        "created": created,
         "owned_by": "cutaway",
-        "max_model_len": loaded.n_ctx,
-        "n_parallel": slots,
-        "meta": meta,
         "type": "model",
-        "display_name": loaded.name,
-        "created_at": _moment(model.created),
+        "display_name": name,
+        "created_at": _moment(created),
     }
 
 

@@ -13,7 +13,7 @@ from app.serve.answers import Answers
 from app.serve.clients import Clients
 from app.serve.gate import Gate
 from app.serve.pictures import AskedPictures
-from app.serve.served import Shelf
+from app.serve.served import OpenModel, Shelf
 from app.serve.settings import ServeSettings
 from app.serve.web.guard import Guard, Receive, Scope
 from app.serve.web.refusal import Refusal, a_bug
@@ -45,6 +45,7 @@ class HttpCall:
     query: Mapping[str, str]
     client: str
     brought: dict[str, bytes] = field(default_factory=dict)
+    asked: list[OpenModel] = field(default_factory=list)
 
     @property
     def gate(self) -> Gate:
@@ -56,10 +57,21 @@ class HttpCall:
         """Brings this request's pictures."""
         return AskedPictures(self.gate, self.desk.settings.fetch_images, self.brought)
 
+    async def model(self, name: str | None) -> OpenModel:
+        """The model that is asked for. Raises `Refusal`."""
+        self.asked.append(await self.desk.shelf.asked(name))
+        return self.asked[-1]
+
     def answers(self, requests: list[Generate]) -> Answers:
         """Their answers, as a context."""
         who = self.client, self.path
-        return Answers(self.gate, self.desk.clients, who, requests, self.brought)
+        made = Answers(self.gate, self.desk.clients, who, requests, self.brought)
+        made.check = self._check
+        return made
+
+    def _check(self) -> None:
+        for model in self.asked:
+            self.desk.shelf.still(model)
 
 
 Handler = Callable[[HttpCall], Awaitable[Reply]]

@@ -16,7 +16,7 @@ from app.serve.server import Serving
 from app.serve.settings import ServeSettings
 from engine.settings import EngineOptions
 
-HOST = EngineOptions(device="host", ctx=256)
+HOST = EngineOptions(device="host", ctx=256, parallel=4)
 PATIENCE = 120.0
 
 
@@ -80,7 +80,7 @@ def served(path: Path, options: EngineOptions = HOST, **settings: Any) -> Iterat
     """A server with a model open; it ends with the block."""
     engine = LocalEngine()
     serving = Serving(engine, ServeSettings(port=0, **{"slots": 4, "metrics": True} | settings))
-    keeper = Keeper(engine, serving, path, "tiny", options)
+    keeper = Keeper(engine, serving, {"tiny": path}, options)
     try:
         serving.start()
         keeper.load(lambda progress: None, lambda: False)

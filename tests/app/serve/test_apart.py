@@ -128,6 +128,9 @@ def test_anthropic(ask: Ask, serving: Serving, stream: bool) -> None:
         with client.messages.stream(**more) as events:
             return events.get_final_message()
 
+    raw, _ = ask(lambda: list(client.messages.create(**more, stream=True)))
+    deltas = [one.delta.type for one in raw if one.type == "content_block_delta"]
+    assert deltas[:4] == ["thinking_delta", "thinking_delta", "signature_delta", "text_delta"]
     told, request = ask(streamed if stream else lambda: client.messages.create(**more))
     thought, text, first, second = told.content
     assert (thought.type, thought.thinking, thought.signature) == ("thinking", "Let me think", "")

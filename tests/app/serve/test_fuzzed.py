@@ -144,6 +144,10 @@ def test_bytes_of_any_kind(tiny: Served, path: str) -> None:
     ]
     bodies += [b'{"messages": [{"role": "user", "content": "\\ud800"}]}', b'{"temperature": NaN}']
     kind = {"content-type": "application/json"}
+    deep = b'{"a":' * 5000 + b"1" + b"}" * 5000  # in fields of any value only the depth is wrong
+    for field in (b"chat_template_kwargs", b"format"):
+        body = whole[:-1] + b', "' + field + b'": ' + deep + b"}"
+        refused_rightly(path, httpx2.post(tiny.url + path, content=body, headers=kind))
     with httpx2.Client(base_url=tiny.url, timeout=60) as client:
         for body in bodies:
             answer = client.post(path, content=body, headers=kind)

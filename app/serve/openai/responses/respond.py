@@ -17,7 +17,7 @@ from engine.protocol import Generate, Sampling
 async def responses(call: HttpCall) -> Reply:
     """Answer, without a memory of earlier responses."""
     body = decoded(call.body, bodies.ResponseBody)
-    model = call.desk.shelf.named(body.model)
+    model = await call.model(body.model)
     if body.previous_response_id:
         text = "previous_response_id: responses are not kept; send the whole conversation"
         raise Refusal(400, text, param="previous_response_id")
