@@ -1,0 +1,80 @@
+"""What monitors and llama-server's clients ask: state, tokens, templates, plain completions."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.gguf import open_gguf
+from engine.tokenizer import Tokenizer, load_tokenizer
+from tests.app.serve.running import Served, events
+
+TEXT = "the hat on é \U0001f600"
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_path: Path) -> Tokenizer:
+    with open_gguf(tiny_path) as file:
+        return load_tokenizer(file.metadata)
+
+
+def test_state(tiny: Served, tiny_path: Path) -> None:
+    assert tiny.get("/health").json() == {"status": "ok"}
+    props = tiny.get("/props").json()
+    assert props["total_slots"] == 4
+    assert props["default_generation_settings"] == {"n_ctx": 256}
+    assert props["model_path"] == tiny_path.name
+    assert props["modalities"] == {"vision": False, "audio": False}
+    slots = tiny.get("/slots").json()
+    assert [slot["id"] for slot in slots] == [0, 1, 2, 3]
+    assert not any(slot["is_processing"] for slot in slots)
+    assert str(tiny_path.parent) not in tiny.get("/props").text + tiny.get("/v1/models").text
+
+
+def test_metrics_are_prometheus(tiny: Served) -> None:
+    answer = tiny.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    names = set()
+    for line in answer.text.splitlines():
+        if not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            float(value)
+            names.add(name.partition("{")[0])
+    for name in ("prompt_tokens_total", "tokens_predicted_total", "requests_processing"):
+        assert {f"cutaway:{name}", f"llamacpp:{name}"} <= names
+    assert "cutaway:time_to_first_token_seconds_bucket" in names
+
+
+def test_tokens(tiny: Served, tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode(TEXT, add_special=False)
+    assert tiny.post("/tokenize", {"content": TEXT}).json() == {"tokens": ids}
+    special = tiny.post("/tokenize", {"content": TEXT, "add_special": True}).json()
+    assert special == {"tokens": tokenizer.encode(TEXT)}
+    pieces = tiny.post("/tokenize", {"content": TEXT, "with_pieces": True}).json()["tokens"]
+    data = [p["piece"] for p in pieces]
+    whole = b"".join(p.encode() if isinstance(p, str) else bytes(p) for p in data)
+    assert whole.decode() == TEXT
+    assert any(isinstance(p, list) for p in data)  # half a character is told as bytes
+    assert tiny.post("/detokenize", {"tokens": ids}).json() == {"content": TEXT}
+    refused = tiny.post("/detokenize", {"tokens": [10**6]})
+    assert refused.status_code == 400
+
+
+def test_templates(tiny: Served) -> None:
+    chat = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi"}]
+    told = tiny.post("/apply-template", {"messages": chat}).json()
+    assert told["prompt"].startswith("<|im_start|>system\nbe brief<|im_end|>\n<|im_start|>user\nhi")
+    assert told["prompt"].endswith("<|im_start|>assistant\n")
+    assert tiny.post("/apply-template", {"messages": []}).status_code == 400
+
+
+def test_completion(tiny: Served) -> None:
+    body = {"prompt": "the hat", "n_predict": 6, "temperature": 0}
+    told = tiny.post("/completion", body).json()
+    assert told["stop_type"] == "limit"
+    assert told["tokens_predicted"] == len(told["tokens"]) == 6
+    frames = events(tiny.stream("/completion", body))
+    assert "".join(frame["content"] for frame in frames) == told["content"]
+    assert [frame["stop"] for frame in frames] == [False] * (len(frames) - 1) + [True]
+    assert frames[-1]["timings"]["predicted_n"] == 6
+    same = tiny.post("/v1/completions", body | {"max_tokens": 6}).json()
+    assert same["choices"][0]["text"] == told["content"]
