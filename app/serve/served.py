@@ -111,8 +111,8 @@ class Shelf:
         self._broken.add(name)
 
     def still(self, model: OpenModel) -> None:
-        """Raise `Refusal` where another has taken this one's place."""
-        if self.model is not model:
+        """Raise `Refusal` where another is in this one's place; it may itself have come back."""
+        if self.model is None or self.model.names != model.names:
             raise unavailable("the model was changed meanwhile; ask once more")
 
     def _named(self, name: str | None) -> OpenModel:
