@@ -18,6 +18,7 @@ from app.state.models.downloads import Downloads
 from app.state.models.library import LibraryState
 from app.state.models.model import ModelState
 from app.state.models.servers import ServersState
+from app.state.models.serving import ServingState
 from app.state.preferences import PreferencesState
 from app.state.problem import Problem
 from app.state.profile.profile import ProfileState
@@ -91,8 +92,10 @@ class Workbench(QObject):
         )
         self.report = ReportState(self)
         self.downloads = Downloads(lambda: self.preferences.models_folder, self)
-        self.servers = ServersState(self.client, self.preferences, keys or Keys(), self)
+        keys = keys or Keys()
+        self.servers = ServersState(self.client, self.preferences, keys, self)
         self.file = ModelState(self.client, self)
+        self.serving = ServingState(engine, self.session, self.file, keys, self)
         self.selection = Selection(self)
         self.trial = TrialState(self.client, self.session, self.chat, self)
         self.token = TokenState(
@@ -179,6 +182,7 @@ class Workbench(QObject):
         if self._closed:
             return
         self._closed = True
+        self.serving.close()
         self.chat.close()
         self.file.close()
         self.tensors.close()

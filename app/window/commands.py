@@ -60,6 +60,13 @@ COMMANDS: tuple[Command[Desk], ...] = (
         icon="link",
     ),
     Command(
+        id="model.serve",
+        title="Serve the model to other programs…",
+        run=lambda w: w.sheets.show_serving(),
+        menu="Model",
+        icon="upload",
+    ),
+    Command(
         id="model.file",
         title="About the model: metadata, tensors, tokenizer…",
         run=lambda w: w.sheets.show_file(),

@@ -126,6 +126,7 @@ class MainWindow(QMainWindow, Refuge):
         self.inspector.tensors_wanted.connect(self.sheets.show_tensors)
         self.sheets.file.tensors.picture_wanted.connect(self._show_picture)
         self.drawer.running.probes_wanted.connect(self._show_probes)
+        self.drawer.running.serving_wanted.connect(lambda: self.commands.run("model.serve"))
         self.sheets.chooser.wants_fetch.connect(self.opener.get)
         self.opener.file_chosen.connect(self.sheets.dismiss_chooser)
         self.drops.model_dropped.connect(self._model_dropped)

@@ -11,6 +11,7 @@ from app.state.talk.message import Picture
 from app.state.workbench import Workbench
 from app.views.models.chooser import Chooser
 from app.views.models.model import ModelView
+from app.views.models.serving import ServingView
 from app.views.models.terms import TermsView
 from app.views.preferences import PreferencesView
 from app.views.report import ReportView
@@ -53,6 +54,9 @@ class Sheets(QObject):
         self._chooser = Sheet(parent, self.chooser, 960, 640)
         self._terms = Sheet(parent, self.terms, 480)
         self._preferences = Sheet(parent, self.preferences, 560)
+        self.serving = ServingView(bench)
+        self._serving = Sheet(parent, self.serving, 760, 680)
+        self.serving.done.connect(self._serving.dismiss)
         self._report = Sheet(parent, self.report, 640, 560)
         self.report.done.connect(self._report.dismiss)
         self._palette = Sheet(parent, self.palette, 560, 440)
@@ -75,6 +79,7 @@ class Sheets(QObject):
             self._trial,
             self._preferences,
             self._report,
+            self._serving,
             self._chooser,
             self._file,
         )
@@ -105,6 +110,10 @@ class Sheets(QObject):
     def show_preferences(self) -> None:
         self.preferences.refresh()
         self._preferences.open()
+
+    def show_serving(self) -> None:
+        """The switch that has the open model answer other programs."""
+        self._serving.open()
 
     def show_report(self) -> None:
         """The form for a report on the devices, or how far one is."""

@@ -1,4 +1,4 @@
-"""What runs beside the talk, wherever one looks: a recording, pinned probes."""
+"""What runs beside the talk, wherever one looks: a recording, pinned probes, serving others."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QWidget
@@ -15,10 +15,13 @@ class RunningLine(QWidget):
     """A word for each thing that runs; a click leads to its view. Empty where nothing does."""
 
     probes_wanted = Signal()
+    serving_wanted = Signal()
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
-        self._profile, self._probes = bench.profile, bench.probes
+        self._profile, self._probes, self._serving = bench.profile, bench.probes, bench.serving
+        self.serving = Button("serving ●", self.serving_wanted.emit, "link", name="Serving")
+        set_tip(self.serving, "Other programs can ask the open model: see who does")
         self.recording = Button(
             "recording ●", lambda: bench.selection.show_in("profile"), "link", name="Recording"
         )
@@ -27,10 +30,12 @@ class RunningLine(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(GRID)
+        row.addWidget(self.serving)
         row.addWidget(self.probing)
         row.addWidget(self.recording)
         self._profile.changed.connect(self.refresh)
         self._probes.changed.connect(self.refresh)
+        self._serving.changed.connect(self.refresh)
         self.refresh()
 
     def refresh(self) -> None:
@@ -42,3 +47,4 @@ class RunningLine(QWidget):
         set_tip(self.probing, f"Results named {pattern} are told while its view is shown")
         self.probing.setVisible(probes.pinned)
         self.recording.setVisible(self._profile.recording)
+        self.serving.setVisible(self._serving.is_on)

@@ -5,8 +5,11 @@ from typing import Any
 from app.engine import Abilities
 from app.remote.connection import Connection
 from app.remote.messages import OpenServer, ProbeServer, ServedModel
+from app.serve.server import Serving
+from app.serve.settings import ServeSettings
+from app.state.models.serving import ServedText
 from app.window.main_window import MainWindow
-from engine.protocol import Failed, Loaded
+from engine.protocol import ChatMessage, Failed, Generate, Loaded
 from tests.app.helpers.scripted import ScriptedEngine
 
 AWAY = Abilities(
@@ -18,6 +21,7 @@ AWAY = Abilities(
     ids=False,
     where="work",
 )
+ASKED = Generate(0, messages=[ChatMessage("user", "What is the capital of France?")])
 WORK = Connection("work", "https://gpu.example.org:8000/v1")
 HOME = Connection("home", "http://192.168.1.7:8085")
 MODELS = [ServedModel("Qwen/Qwen3-32B", 32768), ServedModel("google/gemma-3-27b-it", 8192, True)]
@@ -73,4 +77,23 @@ def on_server(window: MainWindow) -> None:
     window.panes.show_tab("memory")
 
 
-SCENES = (servers, server_form, on_server)
+def serving(window: MainWindow) -> None:
+    """The switch turned on, with two who ask."""
+    engine, state = _engine(window), window.bench.serving
+    window.bench.open_model("/models/SmolLM2-135M-Instruct.Q4_1.gguf")
+    engine.load_done()
+    shown = Serving(engine, ServeSettings())
+    one = shown.clients.began("127.0.0.1 openai-python", "/v1/chat/completions", ASKED, 1)
+    one.n_generated, one.first, one.last = 812, 0.0, 5.7
+    shown.clients.ended(one, "stop", None)
+    other = shown.clients.began("127.0.0.1 curl", "/api/chat", ASKED, 1)
+    other.n_generated, other.first, other.last = 41, 0.0, 0.3
+    state._serving, state.address = shown, "http://192.168.1.5:8085"
+    state.key = "mDq0cYb3J5rUQ2kX8nT1vW7z"
+    state.texts[other.number] = ServedText(ASKED.messages, "The capital of France is")
+    state.changed.emit()
+    window.sheets.show_serving()
+    window.sheets.serving.table.choose(0)
+
+
+SCENES = (serving, servers, server_form, on_server)

@@ -1,0 +1,215 @@
+"""The switch that has the open model answer other programs, and who is using it."""
+
+import time
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QFormLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QPlainTextEdit,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.serve.clients import ServedRequest
+from app.serve.settings import PORT
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.theme.tokens import GRID, PADDING
+from app.widgets.basics import Button, IconButton, divider, label, scrolled
+from app.widgets.lists.rows import Column, TableRows
+from app.widgets.lists.table import Table
+from app.widgets.numbers import grouped
+from app.words import UNKNOWN
+
+ABOUT = (
+    "Editors, scripts and web interfaces can ask the model that is open here, by OpenAI's,"
+    " Anthropic's and Ollama's interfaces. Only this machine can, unless you choose otherwise."
+)
+REFRESH_MS = 250
+TABLE, TEXT = 160, 120  # pixels at normal text, at least
+ENDS = {"": "answering", "stop": "done", "length": "maximum length", "gone": "left"}
+
+COLUMNS = (
+    Column[ServedRequest]("Who", lambda r: r.client),
+    Column[ServedRequest]("Asked", lambda r: r.path, quiet=True),
+    Column[ServedRequest](
+        "At", lambda r: time.strftime("%H:%M:%S", time.localtime(r.at)), lambda r: r.at, right=True
+    ),
+    Column[ServedRequest](
+        "Tokens", lambda r: grouped(r.n_generated), lambda r: r.n_generated, right=True
+    ),
+    Column[ServedRequest](
+        "t/s", lambda r: f"{r.rate:.0f}" if r.rate else UNKNOWN, lambda r: r.rate, right=True
+    ),
+    Column[ServedRequest]("State", lambda r: ENDS.get(r.ended, r.ended), whole=True),
+)
+
+
+class ServingView(QWidget):
+    """Shows `bench.serving`."""
+
+    done = Signal()
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self.setAccessibleName("Serve the model")
+        self._bench, self._state = bench, bench.serving
+        self.switch = Button("Start serving", self._switch, "primary")
+        self.port = QSpinBox()
+        self.port.setRange(0, 65535)
+        self.port.setValue(PORT)
+        self.port.setAccessibleName("Port; 0 picks one that is free")
+        self.shared = QCheckBox("Other machines may ask too, with the key")
+        self.shared.setAccessibleName(self.shared.text())
+        self._says = label(wrap=True)
+        self._problem = label(tone="bad", wrap=True)
+        self.address = _CopiedText("address")
+        self.key = _CopiedText("key")
+        self.table = Table(TableRows(COLUMNS, self), "Requests", stretch=(0,))
+        self.text = QPlainTextEdit()
+        self.text.setReadOnly(True)
+        self.text.setTabChangesFocus(True)
+        self.text.setAccessibleName("What the chosen request asked, and its answer")
+        self.text.setPlaceholderText("Choose a request to read what was asked and answered.")
+        self._row: ServedRequest | None = None
+        self.table.chosen.connect(self._choose)
+        self._soon = QTimer(self, interval=REFRESH_MS)
+        self._soon.timeout.connect(self._show_rows)
+        self._lay_out()
+        self.setFocusProxy(self.switch)
+        self._state.changed.connect(self.refresh)
+        self._state.asked.connect(self._show_text)
+        bench.session.changed.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show whether it is on, and why not."""
+        state, session = self._state, self._bench.session
+        away = session.connection is not None
+        here = session.model is not None and not away
+        self.switch.set_text("Stop serving" if state.is_on else "Start serving")
+        self.switch.setEnabled(not state.busy and (state.is_on or here))
+        for chosen in (self.port, self.shared):
+            chosen.setEnabled(not state.is_on and not state.busy)
+        if state.is_on and here:
+            text = f"{session.model_title} answers at this address."
+        elif state.is_on:
+            text = "It listens; no model is open here, so those who ask are told to come again."
+        elif state.busy:
+            text = "One moment …"
+        elif away:
+            text = "The model is on a server already: others can ask that one."
+        else:
+            text = "Nobody else can ask." if here else "Open a model first: it is what is served."
+        self._says.setText(text)
+        self._problem.setText(state.problem)
+        self._problem.setVisible(bool(state.problem))
+        self.address.show_text(f"{state.address}/v1" if state.address else "")
+        self.key.show_text(state.key)
+        self._show_rows()
+
+    def _switch(self) -> None:
+        if self._state.is_on:
+            self._state.stop()
+        else:
+            self._state.start(self.port.value(), self.shared.isChecked())
+
+    def _show_rows(self) -> None:
+        if self.isVisible():
+            self.table.rows.show_rows(self._state.rows)
+            self._show_text()
+
+    def _choose(self, row: ServedRequest | None) -> None:
+        self._row = row
+        self._show_text()
+
+    def _show_text(self) -> None:
+        """The conversation of the chosen request, read only."""
+        row = self._row
+        kept = self._state.texts.get(row.number) if row is not None else None
+        said = []
+        if kept is not None:
+            said = [f"{message.role}: {message.text}" for message in kept.asked]
+            said.append(f"assistant: {kept.answer}")
+        elif row is not None:
+            said = ["Only the latest requests can be read; this one is gone."]
+        text = "\n\n".join(said)
+        if text != self.text.toPlainText():
+            self.text.setPlainText(text)
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.setContentsMargins(PADDING, GRID, GRID, GRID)
+        head.addWidget(label("Serve the model", size="strong"), 1)
+        head.addWidget(IconButton("close", "Close serving", self.done.emit, 16))
+        form = QFormLayout()
+        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
+        form.setHorizontalSpacing(2 * GRID)
+        form.setVerticalSpacing(GRID)
+        form.addRow(label("Port", "quiet"), self.port)
+        form.addRow(self.shared)
+        line = QHBoxLayout()
+        line.setSpacing(2 * GRID)
+        line.addWidget(self.switch, 0, Qt.AlignmentFlag.AlignTop)
+        line.addWidget(self._says, 1)
+        self.table.setMinimumHeight(fonts.px(TABLE))
+        self.text.setMinimumHeight(fonts.px(TEXT))
+        body = QWidget()
+        inside = QVBoxLayout(body)
+        inside.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        inside.setSpacing(GRID)
+        inside.addWidget(label(ABOUT, "quiet", wrap=True))
+        inside.addLayout(form)
+        inside.addLayout(line)
+        for part in (self._problem, self.address, self.key, divider()):
+            inside.addWidget(part)
+        inside.addWidget(self.table, 3)
+        inside.addWidget(self.text, 2)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(head)
+        column.addWidget(divider())
+        column.addWidget(scrolled(body), 1)
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        super().showEvent(event)
+        self._soon.start()
+        self.refresh()
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
+        super().hideEvent(event)
+        self._soon.stop()
+
+
+class _CopiedText(QWidget):
+    """A line of text with a button that copies it; nothing where it is empty."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self._what = what
+        self.text = QLineEdit()  # what is too long is scrolled
+        self.text.setReadOnly(True)
+        self.copy = Button("Copy", self._copy, picture="copy", name=f"Copy the {what}")
+        row = QHBoxLayout()
+        row.addWidget(label(what.capitalize(), "quiet"), 1)
+        row.addWidget(self.copy)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(4)
+        column.addLayout(row)
+        column.addWidget(self.text)
+
+    def show_text(self, text: str) -> None:
+        self.text.setText(text)
+        self.text.setCursorPosition(0)
+        self.text.setAccessibleName(f"{self._what.capitalize()} of the server")
+        self.setVisible(bool(text))
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self.text.text())
