@@ -227,3 +227,14 @@ def test_usage_without_choices_ends_nothing(opened: Asker, server: ChatServer) -
     server.answers = [Said([USAGE, delta("A"), delta(finish="stop"), DONE])]
     assert isinstance(opened.chat(), Finished)
     assert opened.text == "A"
+
+
+def test_what_a_server_repeats_is_left_out(asker: Asker, server: ChatServer) -> None:
+    """llama-server begins with the answer's beginning again, in one frame or several."""
+    models = {"data": [{"id": "tiny", "owned_by": "llamacpp"}]}
+    server.pages["/v1/models"] = page(models)
+    asker.open(server)
+    for frames in (["Oh, so", " it is"], ["Oh,", " ", "so it is"], ["so it is"], ["Oh"]):
+        server.answers = [Said([*map(delta, frames), delta(finish="stop"), DONE])]
+        assert isinstance(asker.chat(prefix="Oh, "), Finished)
+        assert asker.text == ("Oh" if frames == ["Oh"] else "so it is")
