@@ -81,8 +81,8 @@ def test_two_devices(tmp_path: Path) -> None:
 
 FAULTS = {
     "norm": (
-        ", part) / n0 + eps)",
-        ", part) / (n0 + 9) + eps)",
+        "0.0f, part) / n0 + eps)",
+        "0.0f, part) / (n0 + 9) + eps)",
         "prefill",
         "Qcur-0",
         "norm_chain",

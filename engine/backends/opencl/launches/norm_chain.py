@@ -1,6 +1,6 @@
 """Launches of the norms that lowering chained with sums and with what makes panels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
@@ -20,10 +20,8 @@ from engine.backends.opencl.launches.sizes import (
     vector_width,
 )
 from engine.gguf.formats import F32
-from engine.graph.lowered import NormChain, NormKind
+from engine.graph.lowered import NormChain
 from engine.graph.tensor import Tensor
-
-KINDS: Mapping[NormKind, int] = {"none": 0, "rms": 1, "layer": 2}
 
 
 def supports_norm_chain(given: NormChain) -> bool:
@@ -51,13 +49,13 @@ def norm_chain(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         **row_shape(x.shape),
         **strides("x", x.strides[1:], 1),
         **strides("r", (added or x).strides[1:], 1),
-        **ints(first=given.writes, quantizes=panels is not None),
-        **ints(norm1=KINDS[given.norm1], norm2=KINDS[given.norm2]),
         **ints(has_w1=given.weight1 is not None, has_b1=given.bias1 is not None),
         **ints(adds=added is not None),
         **ints(has_w2=given.weight2 is not None, has_b2=given.bias2 is not None),
         **ints(panel=panels.rows if panels else 0, per_group=per_group),
         **floats(eps1=given.eps1, eps2=given.eps2),
     }
-    defines: Defines = {"W": vector_width(traits), "LOCAL": team, **panel_defines(panels)}
+    norms: Defines = {"FIRST": int(given.writes), "PANELS": int(panels is not None)}
+    norms = {**norms, "NORM1": given.norm1, "NORM2": given.norm2}
+    defines = {"W": vector_width(traits), "LOCAL": team, **norms, **panel_defines(panels)}
     return [Launch("norm_chain", "norm_chain", args, size, local, defines)]
