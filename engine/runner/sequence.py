@@ -165,6 +165,18 @@ class Sequenced:
 
         return replace(step, finish=logits)
 
+    def begin_all(self, part: Sequence[Item], extras: Extras) -> Callable[[], Logits]:
+        """As `begin`, for the logits [t, V] behind all t items, at most `Stepper.most_outputs`."""
+        tokens, outputs = tokens_of(part).tolist(), range(len(part))
+        step = self.stepper.start(tokens, len(self.items), outputs, self.number, extras=extras)
+
+        def logits() -> Logits:
+            rows = step()
+            self.computed(part)
+            return rows
+
+        return logits
+
     def joining(
         self, part: Sequence[Item], wanted: bool
     ) -> tuple[StepPart, NDArray[np.int32] | None]:

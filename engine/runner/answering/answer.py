@@ -10,9 +10,9 @@ from engine.errors import BadSetting, Cancelled, GivesNoText
 from engine.models.base import Output
 from engine.progress import telling
 from engine.protocol import (
-    Alternative,
     Finished,
     Generate,
+    Piece,
     Progress,
     Reply,
     Stats,
@@ -20,6 +20,7 @@ from engine.protocol import (
 )
 from engine.runner.answering.apart import Apart, Plain
 from engine.runner.answering.guide import Guide, rule_of
+from engine.runner.answering.infos import PromptInfos, token_info
 from engine.runner.answering.tally import Tally
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item
@@ -28,7 +29,6 @@ from engine.runner.prompt import answer_opening, beyond_prefix, make_prompt
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH, TEXT, Extras, Logits
 from engine.runner.watch import Watch
-from engine.sampling.cuts import log_softmax, top_k
 from engine.sampling.sampler import Sampler
 from engine.sampling.stops import StopFilter
 
@@ -91,6 +91,7 @@ class RunningAnswer:
         rule = rule_of(model.tokenizer, model.template, request, self.prompt.opened)
         so_far = request.prefix + self._begun
         self.guide = None if rule is None else Guide(model.form_words, rule, so_far)
+        self._prompt_infos: PromptInfos | None = None
         self.is_new = True  # in no sequence yet
         self.sequence: Sequenced
         self.watch: Watch
@@ -107,6 +108,9 @@ class RunningAnswer:
         self.watch.sequence = sequence
         if self.reason is not None:
             return
+        self._prompt_infos = self._asked_infos()
+        if self._prompt_infos is not None:
+            sequence.clear()  # all logits are wanted
         n = sequence.reuse(self.pending, self._turn() if was_new else 0)
         del self.pending[:n]
         self._to_read = len(self.pending) - self._n_drawn
@@ -151,6 +155,11 @@ class RunningAnswer:
         return len(self.pending) > self._n_drawn
 
     @property
+    def is_alone(self) -> bool:
+        """Whether its next step is to be its own: somebody looks into it, or wants all logits."""
+        return self._prompt_infos is not None or not self.watch.shares()
+
+    @property
     def to_come(self) -> int:
         """How many more tokens may be drawn, as far ahead as cells are promised for them."""
         return min(self.limit - self.tally.n_generated, FORESEEN)
@@ -163,6 +172,8 @@ class RunningAnswer:
             return self.pending[:], TEXT
         if self.cancelled():
             raise Cancelled("reading the prompt")
+        if self._prompt_infos is not None:
+            most = min(most, self.model.stepper.most_outputs)
         read = self.pending[: len(self.pending) - self._n_drawn]
         part = self.sequence.part(read, most)
         extras = self.sequence.extras(part, self.cancelled)
@@ -171,6 +182,8 @@ class RunningAnswer:
     def begin(self, part: list[Item], extras: Extras) -> Callable[[], Logits]:
         """Start a step of its own; call what is returned for the logits [V] behind it."""
         (*_, last) = part
+        if self._prompt_infos is not None:
+            return self._begin_told(self._prompt_infos, part, extras)
         if self.is_reading or not isinstance(last, int):
             return self.watch.read(part, extras)
         return self.watch.start(last)
@@ -207,6 +220,9 @@ class RunningAnswer:
         if self.pending or self.reason is not None:
             return
         self.tally.prefilled = self.tally.prefilled or perf_counter()
+        if self._prompt_infos is not None:
+            yield Piece(self.request.id, "", self._prompt_infos.infos)
+            self._prompt_infos = None
         if not was_reading and self.cancelled():
             self.reason = "cancelled"
         elif self.tally.n_generated == self.limit:  # nothing was asked for
@@ -234,6 +250,26 @@ class RunningAnswer:
             self.request.changes,
             self.model.built.caches.states.n_slots > 0,
         )
+
+    def _asked_infos(self) -> PromptInfos | None:
+        """What the prompt's tokens are told in, until they are."""
+        n_top = self.request.prompt_logprobs
+        if n_top is None or self._n_drawn:
+            return None
+        return PromptInfos(self.model.tokenizer, self.prompt.items, n_top)
+
+    def _begin_told(
+        self, infos: PromptInfos, part: list[Item], extras: Extras
+    ) -> Callable[[], Logits]:
+        finish = self.sequence.begin_all(part, extras)
+
+        def last() -> Logits:
+            rows = finish()
+            infos.add(rows)
+            row: Logits = rows[-1]
+            return row
+
+        return last
 
     def _draw(self, row: Logits) -> None:
         self._logits = row
@@ -307,14 +343,7 @@ class RunningAnswer:
     def _info(self, token: int) -> TokenInfo:
         if not self.request.logprobs:
             return TokenInfo(token)
-        best = top_k(self._logits, min(self.request.logprobs, self._logits.size)).ids
-        logp = log_softmax(self._logits, np.append(best, token))
-        shown, half = self.model.tokenizer.shown, self.model.tokenizer.half
-        top = [
-            Alternative(i, shown(i), p, half(i))
-            for i, p in zip(best.tolist(), logp.tolist(), strict=False)
-        ]
-        return TokenInfo(token, float(logp[-1]), shown(token), top, half(token))
+        return token_info(self.model.tokenizer, self._logits, token, self.request.logprobs)
 
 
 def _check(model: LoadedModel, request: Generate) -> None:
@@ -323,5 +352,8 @@ def _check(model: LoadedModel, request: Generate) -> None:
         raise GivesNoText(model.built.arch)
     if not 0 <= request.logprobs <= MAX_LOGPROBS:
         raise BadSetting("logprobs", request.logprobs, f"a number from 0 to {MAX_LOGPROBS}")
+    if not 0 <= (request.prompt_logprobs or 0) <= MAX_LOGPROBS:
+        value = request.prompt_logprobs
+        raise BadSetting("prompt_logprobs", value, f"a number from 0 to {MAX_LOGPROBS}")
     if request.max_tokens is not None and request.max_tokens < 0:
         raise BadSetting("max_tokens", request.max_tokens, "0 or more")

@@ -47,10 +47,10 @@ class Piecemeal(NamedTuple):
 
     @property
     def is_alone(self) -> bool:
-        """Whether it takes a step of its own: somebody looks into it, or it shows pictures."""
+        """Whether it takes a step of its own, as where it shows pictures."""
         extras = self.extras
         shows = extras.rows is not None or extras.ends is not None or bool(extras.entering)
-        return shows or not self.answer.watch.shares()
+        return shows or self.answer.is_alone
 
 
 class Batcher:
