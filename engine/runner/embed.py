@@ -11,6 +11,7 @@ from engine.kvcache.causal import MAX_SEQUENCES
 from engine.models.base import Output
 from engine.models.pooling import Pooling, pooling_of
 from engine.runner.loading import LoadedModel
+from engine.runner.stepper import StepPart
 
 Vector = NDArray[np.float32]
 BESIDE = MAX_SEQUENCES - 1
@@ -45,9 +46,13 @@ def embed(
         raise UnsupportedModel("pooling", "rank (of a reranker)", ("mean", "cls", "last"))
     encoded = [_ids(model, text, number) for number, text in enumerate(texts, 1)]
     try:
-        for ids in encoded:
-            vector = built.model.pooled(_pooled(model, ids, pooling, cancelled))
-            yield TextEmbedding(_cut(vector, width, normalized), len(ids))
+        for group in _groups(model, encoded):
+            if len(group) == 1:
+                vectors = [_pooled(model, group[0], pooling, cancelled)]
+            else:
+                vectors = _together(model, group, pooling, cancelled)
+            for ids, vector in zip(group, vectors, strict=True):
+                yield TextEmbedding(_cut(built.model.pooled(vector), width, normalized), len(ids))
     finally:
         model.stepper.forget(0, sequence=BESIDE)
 
@@ -61,6 +66,47 @@ def _ids(model: LoadedModel, text: str, number: int) -> list[int]:
         expected = f"at most {most} tokens; split it, or give more context with --ctx"
         raise BadSetting(f"text {number}", f"{len(ids)} tokens", expected)
     return ids
+
+
+def _groups(model: LoadedModel, encoded: Sequence[list[int]]) -> Iterator[list[list[int]]]:
+    """Texts that follow one another and fit one step, each as a sequence that nobody else has."""
+    built = model.built
+    most = 1 if built.model.whole or built.caches.states.n_slots else BESIDE - built.n_sequences
+    group: list[list[int]] = []
+    for ids in encoded:
+        if group and (len(group) == most or sum(map(len, (*group, ids))) > built.n_batch):
+            yield group
+            group = []
+        group.append(ids)
+    if group:
+        yield group
+
+
+def _together(
+    model: LoadedModel,
+    texts: Sequence[list[int]],
+    pooling: Pooling,
+    cancelled: Callable[[], bool],
+) -> list[Vector]:
+    """[E] of each text, all in one step; the caches hold nothing of them afterwards."""
+    if cancelled():
+        raise Cancelled("embedding")
+    stepper, first = model.stepper, model.built.n_sequences
+    wanted = [list(_wanted(pooling, 0, len(ids), len(ids))) for ids in texts]
+    parts = [
+        StepPart(ids, 0, outputs, first + i)
+        for i, (ids, outputs) in enumerate(zip(texts, wanted, strict=True))
+    ]
+    try:
+        rows = stepper.start_together(parts, output=Output.EMBEDDINGS)()
+    finally:
+        for part in parts:
+            stepper.forget(0, sequence=part.sequence)
+    starts = np.cumsum([0, *map(len, wanted)]).tolist()
+    return [
+        rows[begin:end].mean(0, dtype=np.float64).astype(np.float32)
+        for begin, end in zip(starts, starts[1:], strict=False)
+    ]
 
 
 def _pooled(

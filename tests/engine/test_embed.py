@@ -107,7 +107,7 @@ def test_a_conversation_is_forgotten_and_goes_on(tiny_path: Path) -> None:
     with load(tiny_path, device="host") as model:
         answer(model)
         again = model.embed([TEXT, TEXT])
-        assert np.array_equal(again[0], again[1])
+        np.testing.assert_allclose(again[0], again[1], atol=1e-4)  # two sequences of a step
         assert model.conversation.items == []
         assert answer(model)
 
