@@ -10,12 +10,12 @@ from engine.protocol import Live
 
 
 class LiveWanted(QObject):
-    """`value` goes with each answer that is asked for; a change reaches the one under way."""
+    """`value` goes with each answer that is asked for; a change reaches those under way."""
 
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._client = client
-        self._running: int | None = None
+        self._running: list[int] = []
         self.value = Live()
 
     def want(self, **fields: Any) -> None:
@@ -23,13 +23,13 @@ class LiveWanted(QObject):
         wanted = msgspec.structs.replace(self.value, **fields)
         if wanted != self.value:
             self.value = wanted
-            if self._running is not None:
-                self._client.look(self._running, wanted)
+            for request_id in self._running:
+                self._client.look(request_id, wanted)
 
     def begun(self, request_id: int) -> None:
         """The answer with this request is under way."""
-        self._running = request_id
+        self._running.append(request_id)
 
-    def ended(self) -> None:
-        """No answer is under way."""
-        self._running = None
+    def ended(self, request_id: int | None) -> None:
+        """It is not any more."""
+        self._running = [one for one in self._running if one != request_id]

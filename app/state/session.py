@@ -28,6 +28,7 @@ from engine.settings import EngineOptions
 
 SMALLEST_CTX = 512
 UNKNOWN_CTX = 4096  # halved when a model that never opened is to take less
+AT_ONCE = 2  # chats that are answered at once
 HISTORY = 60  # measured rates that are kept
 RATE_EVERY = 1.0  # seconds over which a rate is measured
 
@@ -107,7 +108,7 @@ class Session(QObject):
         self._check: Callable[[], object] | None = None  # ends the check that runs
         self._n_ctx: int | None = None  # of the model at `path` when it was open last
         self._load_id: int | None = None
-        self._answer_id: int | None = None
+        self._answers: list[int] = []  # requests; of the last one speeds are told
         self._asked = self._stage_began = self._counted_at = 0.0
         self._counted = 0
         client.progress.connect(self._on_progress)
@@ -136,7 +137,7 @@ class Session(QObject):
 
     def open(self, path: str | Path, options: EngineOptions | None = None) -> None:
         """Load a model in place of the one before, which stays where the file is broken."""
-        self._open(Wanted(Path(path), options or EngineOptions()))
+        self._open(Wanted(Path(path), options or EngineOptions(parallel=AT_ONCE)))
 
     def open_server(self, connection: Connection, model: str) -> None:
         """Chat with a model of a server instead; the one before stays where that does not answer,
@@ -184,8 +185,7 @@ class Session(QObject):
         assert self._kept is not None
         self._take(self._kept)
         self._kept = self._check = None
-        answering = self._answer_id is not None
-        self._set("answering" if answering else "ready")
+        self._set("answering" if self._answers else "ready")
 
     def _forget_check(self) -> None:
         if self._check is not None and self._kept is not None:
@@ -230,7 +230,8 @@ class Session(QObject):
         if less:
             known = self._n_ctx or self.options.ctx or UNKNOWN_CTX
             self.options = replace(self.options, ctx=max(SMALLEST_CTX, known // 2))
-        self._load_id = self._answer_id = self.model = None
+        self._load_id = self.model = None
+        self._answers.clear()
         self.client.restart()
         if self._now is not None:
             self._load(self._now)
@@ -255,7 +256,7 @@ class Session(QObject):
 
     def begin_answer(self, request_id: int) -> None:
         """Called by who asked the client for an answer."""
-        self._answer_id = request_id
+        self._answers.append(request_id)
         self._asked = self._counted_at = monotonic()
         self._counted = 0
         self.vitals = AnswerSpeed()
@@ -281,7 +282,7 @@ class Session(QObject):
             self.past_stages.append(PastStage(now.name, monotonic() - self._stage_began))
 
     def _on_progress(self, progress: Progress) -> None:
-        if progress.id not in (self._load_id, self._answer_id):
+        if progress.id not in (self._load_id, *self._answers[-1:]):
             return
         now = monotonic()
         if self.stage is None or self.stage.name != progress.stage:
@@ -319,7 +320,7 @@ class Session(QObject):
         log.info("no model is open")
 
     def _on_pieces(self, request_id: int, pieces: Sequence[Piece]) -> None:
-        if request_id != self._answer_id:
+        if request_id not in self._answers[-1:]:
             return
         now, vitals = monotonic(), self.vitals
         told = sum(len(piece.tokens) for piece in pieces)
@@ -343,9 +344,8 @@ class Session(QObject):
         self.vitals_changed.emit()
 
     def _on_finished(self, finished: Finished) -> None:
-        if finished.id != self._answer_id:
+        if not self._is_over(finished.id):
             return
-        self._answer_id = None
         stats = finished.stats
         self.vitals = AnswerSpeed(
             stats.decode_rate or None,
@@ -362,14 +362,20 @@ class Session(QObject):
             stats.n_generated,
             stats.decode_rate,
         )
-        if self.status == "answering":
+        if self.status == "answering" and not self._answers:
             self._set("ready")
 
+    def _is_over(self, request_id: int) -> bool:
+        """Whether that was an answer, of which none is expected any more."""
+        if request_id not in self._answers:
+            return False
+        self._answers.remove(request_id)
+        return True
+
     def _on_failed(self, failed: Failed) -> None:
-        if failed.id == self._answer_id:
-            self._answer_id = None
+        if self._is_over(failed.id):
             log.error("%s", failed.message)
-            if self.status == "answering":
+            if self.status == "answering" and not self._answers:
                 self._set("ready")
         elif failed.id == self._load_id:
             self._load_id = None
@@ -386,7 +392,8 @@ class Session(QObject):
     def _on_died(self, error: CutawayError) -> None:
         log.error("%s", error)
         self._forget_check()
-        self._load_id = self._answer_id = self.model = None
+        self._load_id = self.model = None
+        self._answers.clear()
         self.vitals = AnswerSpeed()
         self.vitals_changed.emit()
         self.error = Problem(error.kind, str(error), "restart")

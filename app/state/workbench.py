@@ -24,7 +24,7 @@ from app.state.problem import Problem
 from app.state.profile.profile import ProfileState
 from app.state.report import ReportState
 from app.state.selection import BadLink, Selection, selected_of
-from app.state.session import Session
+from app.state.session import AT_ONCE, Session
 from app.state.talk.chat import ChatState
 from app.state.talk.chats import ChatList, ChatRow
 from app.state.talk.disk.database import StoreError
@@ -133,7 +133,7 @@ class Workbench(QObject):
         chosen = self.preferences.of_model(str(path))
         kept = {name: getattr(chosen, name) for name in KEPT}
         kept["ctx"] = chosen.ctx or self.preferences.value.default_ctx
-        return EngineOptions(**kept)
+        return EngineOptions(parallel=AT_ONCE, **kept)
 
     def open_model(self, path: str | Path, options: EngineOptions | None = None) -> None:
         """Load a model, with what was chosen for it before or with `options`, which it keeps; or

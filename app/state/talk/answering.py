@@ -1,6 +1,7 @@
-"""The answer under way: asked of the engine, taken in as it comes, saved, ended by whatever."""
+"""Answers under way: asked of the engine, taken in as they come, saved, ended by whatever."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 from PySide6.QtCore import QObject, Signal
@@ -16,10 +17,28 @@ from engine.errors import CutawayError
 from engine.protocol import Failed, Finished, Generate, Piece
 
 
-class Answering(QObject):
-    """At most one answer at a time. One that is begun while the model loads waits for it."""
+@dataclass
+class _Asked:
+    """An answer, what is asked for it, of the engine's digests of pictures by their hashes, and
+    whether that was done again for pictures which the engine had lost.
+    """
 
-    busy_changed = Signal(bool)
+    answer: Answer
+    request: Callable[[Mapping[str, str]], Generate]
+    again: bool = False
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """Those that the answer is about."""
+        return [picture for message in self.answer.asked for picture in message.pictures]
+
+
+class Answering(QObject):
+    """At most one answer of a chat at a time, of several chats at once. One that is begun while the
+    model loads waits for it.
+    """
+
+    busy_changed = Signal()  # an answer has begun or ended
     appended = Signal(object, int)  # Answer, index of its first new token; at most once a frame
     ended = Signal(object)  # Answer, saved
     problem = Signal(object)  # Problem: it could not be saved
@@ -33,10 +52,8 @@ class Answering(QObject):
     ) -> None:
         super().__init__(parent)
         self._store, self._session, self._brought = store, session, brought
-        self._request: Callable[[Mapping[str, str]], Generate] = lambda digests: Generate(0)
-        self._asked_again = False
+        self._asked: list[_Asked] = []
         self.live = LiveWanted(session.client, self)
-        self.current: Answer | None = None
         self.latest: Message | None = None  # the one under way or the one before
         session.changed.connect(self._on_session)
         brought.changed.connect(self._on_brought)
@@ -51,76 +68,88 @@ class Answering(QObject):
         """Whether a model is open, will be, or can be brought back after a crash."""
         session = self._session
         back = session.status == "died" and session.path is not None
-        return back or session.status in ("ready", "loading")
+        return back or session.status in ("ready", "loading", "answering")
 
     def begin(self, answer: Answer, request: Callable[[Mapping[str, str]], Generate]) -> None:
         """Ask for an answer; where the engine has died, restart it first. `request` makes what is
         asked, of the engine's digests of pictures by their hashes.
         """
-        self.current, self._request, self._asked_again = answer, request, False
+        asked = _Asked(answer, request)
+        self._asked.append(asked)
         self.latest = answer.message
-        self._brought.try_again(self._pictures)
+        self._brought.try_again(asked.pictures)
         self._session.expect_answer()
-        self.busy_changed.emit(True)
+        self.busy_changed.emit()
         if self._session.status == "died":
             self._session.restart()
         self._on_session()
 
-    def stop(self) -> None:
-        """End the answer; what there is of it stays."""
-        if self.current is None:
-            return
-        if self.current.request_id is None:
-            self._end("cancelled")
-        else:
-            self._session.client.cancel(self.current.request_id)
-
-    def close(self) -> None:
-        """Save the answer as far as it came."""
-        if self.current is not None:
-            self._end("cancelled")
-
-    def _on_session(self) -> None:
-        answer, session = self.current, self._session
-        if answer is None or answer.request_id is not None:
-            return
-        if session.status == "ready":
-            self._bring_and_ask(answer)
-        elif session.status in ("failed", "died"):
-            self._end("failed", session.error.text if session.error else "")
-        elif session.status == "idle":
-            self._end("cancelled")
-
-    def _on_brought(self) -> None:
-        if self._session.status == "ready":
-            self._on_session()
+    def of(self, chat: int | None) -> Answer | None:
+        """The answer of a chat that is under way."""
+        mine = (one.answer for one in self._asked if one.answer.message.chat == chat)
+        return next(mine, None)
 
     @property
-    def _pictures(self) -> list[Picture]:
-        """Those that the answer is about."""
-        asked = self.current.asked if self.current is not None else []
-        return [picture for message in asked for picture in message.pictures]
+    def newest(self) -> Answer | None:
+        """Of those under way the one that began last."""
+        return self._asked[-1].answer if self._asked else None
 
-    def _bring_and_ask(self, answer: Answer) -> None:
+    def stop(self, answer: Answer) -> None:
+        """End an answer; what there is of it stays."""
+        asked = next((one for one in self._asked if one.answer is answer), None)
+        if asked is None:
+            return
+        if answer.request_id is None:
+            self._end(asked, "cancelled")
+        else:
+            self._session.client.cancel(answer.request_id)
+
+    def close(self) -> None:
+        """Save the answers as far as they came."""
+        for asked in self._asked[:]:
+            self._end(asked, "cancelled")
+
+    def _on_session(self) -> None:
+        session = self._session
+        for asked in [one for one in self._asked if one.answer.request_id is None]:
+            if asked not in self._asked:
+                continue  # the one before has ended it
+            if session.status in ("ready", "answering"):
+                self._bring_and_ask(asked)
+            elif session.status in ("failed", "died"):
+                self._end(asked, "failed", session.error.text if session.error else "")
+            elif session.status == "idle":
+                self._end(asked, "cancelled")
+
+    def _on_brought(self) -> None:
+        if self._session.status in ("ready", "answering"):
+            self._on_session()
+
+    def _bring_and_ask(self, asked: _Asked) -> None:
         """Ask once the engine holds all pictures; `changed` of these comes back here."""
-        pictures = self._pictures
+        pictures, answer = asked.pictures, asked.answer
         problem = next(filter(None, map(self._brought.problem, pictures)), "")
         if problem:
-            self._end("failed", problem)
+            self._end(asked, "failed", problem)
         elif not self._brought.bring(pictures):
             self._session.show_stage("decode")
         else:
             answer.message.model = self._session.model_name
-            request = self._request(self._brought.digests(answer.asked))
+            request = asked.request(self._brought.digests(answer.asked))
             request = msgspec.structs.replace(request, live=self.live.value)
             answer.request_id = self._session.client.generate(request)
             self.live.begun(answer.request_id)
             self._session.begin_answer(answer.request_id)
 
+    def _by_request(self, request_id: int) -> _Asked | None:
+        mine = (one for one in self._asked if one.answer.request_id == request_id)
+        return next(mine, None)
+
     def _on_pieces(self, request_id: int, pieces: Sequence[Piece]) -> None:
-        answer = self.current
-        if answer is None or request_id != answer.request_id:
+        asked = self._by_request(request_id)
+        if asked is None:
             return
+        answer = asked.answer
         first = answer.take(pieces)
         try:
             answer.save_sometimes(self._store)
@@ -129,36 +158,42 @@ class Answering(QObject):
         self.appended.emit(answer, first)
 
     def _on_finished(self, finished: Finished) -> None:
-        if self.current is not None and finished.id == self.current.request_id:
-            self.current.count(finished.stats)
-            self._end(finished.reason)
+        asked = self._by_request(finished.id)
+        if asked is not None:
+            asked.answer.count(finished.stats)
+            self._end(asked, finished.reason)
 
     def _on_failed(self, failed: Failed) -> None:
-        if self.current is None or failed.id != self.current.request_id:
+        asked = self._by_request(failed.id)
+        if asked is None:
             return
-        if failed.pictures and not self._asked_again:
-            self._asked_again, self.current.request_id = True, None
+        if failed.pictures and not asked.again:
+            asked.again, asked.answer.request_id = True, None
             self._brought.lost(failed.pictures)
             self._on_session()
         else:
             cancelled = failed.kind == "Cancelled"  # before it was begun
-            self._end("cancelled" if cancelled else "failed", "" if cancelled else failed.message)
+            finish = "cancelled" if cancelled else "failed"
+            self._end(asked, finish, "" if cancelled else failed.message)
 
     def _on_died(self, error: CutawayError) -> None:
-        if self.current is not None and self.current.request_id is not None:
-            self._end("died", str(error))
+        self._end_all("died", str(error))
 
     def _on_restarted(self) -> None:
-        if self.current is not None and self.current.request_id is not None:
-            self._end("cancelled")
+        self._end_all("cancelled")
 
-    def _end(self, finish: str, problem: str = "") -> None:
-        answer, self.current = self.current, None
-        assert answer is not None
-        self.live.ended()
+    def _end_all(self, finish: str, problem: str = "") -> None:
+        """Of those that the engine was asked for."""
+        for asked in [one for one in self._asked if one.answer.request_id is not None]:
+            self._end(asked, finish, problem)
+
+    def _end(self, asked: _Asked, finish: str, problem: str = "") -> None:
+        answer = asked.answer
+        self._asked.remove(asked)
+        self.live.ended(answer.request_id)
         try:
             answer.end(self._store, finish, problem)
         except StoreError as error:
             self.problem.emit(Problem(error.kind, str(error)))
-        self.busy_changed.emit(False)
+        self.busy_changed.emit()
         self.ended.emit(answer)

@@ -64,7 +64,7 @@ class ChatState(QObject):
         self._answering = Answering(store, session, self.brought, self)
         self._answering.appended.connect(self._on_appended)
         self._answering.ended.connect(self._on_ended)
-        self._answering.busy_changed.connect(self.busy_changed)
+        self._answering.busy_changed.connect(lambda: self.busy_changed.emit(self.busy))
         self._answering.problem.connect(self.problem)
         session.changed.connect(self._take_usual)
         self.open(None)
@@ -81,8 +81,12 @@ class ChatState(QObject):
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is being written, in this chat or another."""
-        return self._answering.current is not None
+        """Whether an answer is being written in this chat."""
+        return self._running is not None
+
+    @property
+    def _running(self) -> Answer | None:
+        return self._answering.of(self.chat_id) if self.chat_id is not None else None
 
     @property
     def latest(self) -> Message | None:
@@ -96,13 +100,13 @@ class ChatState(QObject):
 
     @property
     def answer(self) -> Answer | None:
-        """The answer under way, maybe of another chat."""
-        return self._answering.current
+        """The answer under way of this chat, else the one of another that began last."""
+        return self._running or self._answering.newest
 
     @property
     def answering(self) -> int | None:
         """The row of the answer under way, None if it is not in the path shown."""
-        running = self._answering.current
+        running = self._running
         return self._thread.row(running.message) if running is not None else None
 
     @property
@@ -122,8 +126,9 @@ class ChatState(QObject):
         except StoreError as error:
             self.problem.emit(Problem(error.kind, str(error)))
             return
-        running = self._answering.current
-        if chat is not None and running is not None and running.message.chat == chat.id:
+        was_busy = self.busy
+        running = self._answering.of(chat.id) if chat is not None else None
+        if running is not None:
             tree = running.tree
         self._thread = Thread(self._store, chat.id if chat is not None else None, tree)
         self.details.take(chat)
@@ -132,6 +137,8 @@ class ChatState(QObject):
         self.details.changed.emit()
         self.details.draft_changed.emit(self.details.draft)
         self.path_changed.emit(0)
+        if self.busy != was_busy:
+            self.busy_changed.emit(self.busy)
         self.opened.emit()
 
     def open_at(self, chat_id: int, message_id: int | None, words: list[str]) -> None:
@@ -153,7 +160,8 @@ class ChatState(QObject):
 
     def stop(self) -> None:
         """End the answer under way; what there is of it stays."""
-        self._answering.stop()
+        if (running := self._running) is not None:
+            self._answering.stop(running)
 
     def regenerate(self, row: int) -> bool:
         """Another answer beside the one at `row`, or an answer to the question there."""
@@ -233,7 +241,7 @@ class ChatState(QObject):
 
     def tokens_of(self, message: Message) -> Tokens:
         """The tokens of an answer of this chat, read when first asked for."""
-        running = self._answering.current
+        running = self._running
         if running is not None and running.message is message:
             return running.tokens
         try:
@@ -249,7 +257,7 @@ class ChatState(QObject):
             self.stored.emit()
 
     def close(self) -> None:
-        """Save everything; the answer under way ends here."""
+        """Save everything; answers under way end here."""
         self.details.save_draft()
         self._answering.close()
 

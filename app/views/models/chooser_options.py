@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 from app.library import Stored
 from app.state.memory.cells import cells
 from app.state.memory.sums import pools
+from app.state.session import AT_ONCE
 from app.state.workbench import Workbench
 from app.theme.icons import pixmap
 from app.theme.theme import tokens
@@ -136,6 +137,7 @@ class OptionsView(QWidget):
             place=self.devices.place.text().strip(),
             ctx=self.context.currentData(),
             kv=self.cache.currentData(),
+            parallel=AT_ONCE,
         )
 
     def _fill(self) -> None:
