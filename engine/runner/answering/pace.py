@@ -5,11 +5,11 @@ from statistics import median
 
 from engine.runner.stepper import MAX_BATCH, bucket_of
 
-SLOWER = 1.8
+SLOWER = 1.7
 """How much longer a step may take that reads a piece of a prompt beside writing."""
 USUAL = 0.1
 """Seconds for such a step, as long as nobody knows what one without a piece takes."""
-LEAST, FIRST = 8, 32
+LEAST, FIRST = 3, 32
 """Tokens of a piece at least, and of the first one."""
 SIZES = sorted({bucket_of(n) for n in range(1, MAX_BATCH + 1)})
 """Of which plans are made."""
@@ -30,9 +30,9 @@ class Pace:
         """
         if not n_writing:
             return MAX_BATCH
-        most = n_writing + max(round(self._piece), LEAST)
-        size = max(size for size in SIZES if size <= most)
-        return size - n_writing if size >= n_writing + LEAST else LEAST
+        most = n_writing + round(self._piece)
+        sizes = [size for size in SIZES if size >= n_writing + LEAST]
+        return max((size for size in sizes if size <= most), default=sizes[0]) - n_writing
 
     def took(self, n_writing: int, n_read: int, seconds: float) -> None:
         """A step of so many tokens took so long."""
