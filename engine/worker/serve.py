@@ -74,7 +74,7 @@ class _Server:
             self._queue.append(self._requests.get())
         for waiting in [one for one in self._queue if one and one.id in self._cancelled]:
             self._queue.remove(waiting)
-            self._end(failed(waiting.id, Cancelled("the request")))
+            self._end(service, failed(waiting.id, Cancelled("the request")))
         while self._queue and self._may_begin(service, self._queue[0]):
             request = self._queue.popleft()
             if request is None:
@@ -82,7 +82,7 @@ class _Server:
             self._begin(service, request)
         if service.is_answering:
             for number in service.answering.turn():
-                self._over(number)
+                self._over(service, number)
         return True
 
     def _may_begin(self, service: Service, request: Request[Any] | None) -> bool:
@@ -100,25 +100,28 @@ class _Server:
             try:
                 service.answering.add(request)
             except Exception as error:  # noqa: BLE001  who asked is told
-                self._end(failed(request.id, error))
+                self._end(service, failed(request.id, error))
             return
         if not request.between:
             service.make_way()
         try:
-            self._end(_answer(service, request))
+            self._end(service, _answer(service, request))
         except SequenceBusy:  # it waits for those that are answered
             self._patient.add(request.id)
             self._queue.appendleft(request)
 
-    def _end(self, reply: Reply) -> None:
+    def _end(self, service: Service, reply: Reply) -> None:
         self._send(reply)
-        self._over(reply.id)
+        self._over(service, reply.id)
 
-    def _over(self, number: int) -> None:
+    def _over(self, service: Service, number: int) -> None:
         """A request has ended: nothing is kept of it."""
         self._cancelled.discard(number)
-        self._looks.pop(number, None)
         self._patient.discard(number)
+        self._looks.pop(number, None)
+        if not service.is_answering:
+            for late in [one for one in list(self._looks) if one < number]:
+                del self._looks[late]
 
     def _listen(self) -> None:
         """Runs in a thread of its own, so that Cancel and a vanished app are heard mid-step."""

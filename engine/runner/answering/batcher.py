@@ -102,6 +102,10 @@ class Batcher:
                     answer.reason = "cancelled"
                     yield from _ended(answer)
 
+        for answer in self.running:
+            if answer.is_reading and answer.cancelled():
+                answer.reason = "cancelled"
+
     def _end(self) -> Iterator[Told]:
         for answer in self.running[:]:
             if answer.reason is not None:
