@@ -11,6 +11,7 @@ from engine.protocol import (
     BenchDone,
     BenchTest,
     Cancel,
+    Change,
     DumpResults,
     Examine,
     Examined,
@@ -21,6 +22,7 @@ from engine.protocol import (
     Live,
     Load,
     Loaded,
+    Look,
     Piece,
     ProbedTokens,
     Render,
@@ -174,6 +176,39 @@ def test_one_is_looked_into_beside_another(worker: Worker) -> None:
     assert counts == 19  # the last token is read by nobody
     said = [one.text for one in heard if isinstance(one, Piece) and one.id == other]
     assert "".join(said) == "".join(one.text for one in alone if isinstance(one, Piece))
+
+
+def test_a_look_from_the_middle_on_counts_the_tokens_before(worker: Worker) -> None:
+    """Those that were computed in steps with others, too."""
+    heard: list[Reply] = []
+    other, seen = ask(worker, "one thing"), ask(worker, "the other", 400)
+    while pieces(heard, seen) < 10:
+        heard.append(worker.receive(60) or pytest.fail("silence"))
+    worker.send(Look(seen, Live(probes=["l_out-1"])))
+    hear(worker, seen, heard)
+    told = [one for one in heard if isinstance(one, ProbedTokens)]
+    assert told[0].first >= 9
+    last = told[-1]
+    assert last.first + len(last.rms) // 4 // len(last.rows) == 399  # the last is read by nobody
+    worker.send(Cancel(other))
+    hear(worker, other, heard)
+
+
+def test_a_changed_model_answers_by_itself(worker: Worker) -> None:
+    """It waits until nobody is answered, and later ones wait for it."""
+    heard: list[Reply] = []
+    first = ask(worker, "the other", 40)
+    changed = ask(worker, "the other", 5, changes=[Change(1, factor=0.0)])
+    last = ask(worker, "the other", 5)
+    for number in (first, changed, last):
+        hear(worker, number, heard)
+    assert [one.id for one in heard if isinstance(one, Finished)] == [first, changed, last]
+    said = {
+        number: "".join(one.text for one in heard if isinstance(one, Piece) and one.id == number)
+        for number in (first, changed, last)
+    }
+    assert said[first].startswith(said[last][:-1])
+    assert said[changed] != said[last]
 
 
 def test_random_clients(worker: Worker) -> None:
