@@ -94,10 +94,10 @@ class Answering(QObject):
         """Of those under way the one that began last."""
         return self._asked[-1].answer if self._asked else None
 
-    def stop(self, answer: Answer) -> None:
+    def stop(self, answer: Answer | None) -> None:
         """End an answer; what there is of it stays."""
         asked = next((one for one in self._asked if one.answer is answer), None)
-        if asked is None:
+        if asked is None or answer is None:
             return
         if answer.request_id is None:
             self._end(asked, "cancelled")

@@ -86,7 +86,7 @@ class ChatState(QObject):
 
     @property
     def _running(self) -> Answer | None:
-        return self._answering.of(self.chat_id) if self.chat_id is not None else None
+        return self._answering.of(self.chat_id)
 
     @property
     def latest(self) -> Message | None:
@@ -106,8 +106,7 @@ class ChatState(QObject):
     @property
     def answering(self) -> int | None:
         """The row of the answer under way, None if it is not in the path shown."""
-        running = self._running
-        return self._thread.row(running.message) if running is not None else None
+        return None if self._running is None else self._thread.row(self._running.message)
 
     @property
     def context(self) -> ContextUse:
@@ -126,7 +125,6 @@ class ChatState(QObject):
         except StoreError as error:
             self.problem.emit(Problem(error.kind, str(error)))
             return
-        was_busy = self.busy
         running = self._answering.of(chat.id) if chat is not None else None
         if running is not None:
             tree = running.tree
@@ -137,8 +135,7 @@ class ChatState(QObject):
         self.details.changed.emit()
         self.details.draft_changed.emit(self.details.draft)
         self.path_changed.emit(0)
-        if self.busy != was_busy:
-            self.busy_changed.emit(self.busy)
+        self.busy_changed.emit(self.busy)
         self.opened.emit()
 
     def open_at(self, chat_id: int, message_id: int | None, words: list[str]) -> None:
@@ -160,8 +157,7 @@ class ChatState(QObject):
 
     def stop(self) -> None:
         """End the answer under way; what there is of it stays."""
-        if (running := self._running) is not None:
-            self._answering.stop(running)
+        self._answering.stop(self._running)
 
     def regenerate(self, row: int) -> bool:
         """Another answer beside the one at `row`, or an answer to the question there."""
@@ -241,9 +237,8 @@ class ChatState(QObject):
 
     def tokens_of(self, message: Message) -> Tokens:
         """The tokens of an answer of this chat, read when first asked for."""
-        running = self._running
-        if running is not None and running.message is message:
-            return running.tokens
+        if self._running is not None and self._running.message is message:
+            return self._running.tokens
         try:
             return self._thread.tokens(message)
         except StoreError as error:
@@ -263,8 +258,7 @@ class ChatState(QObject):
 
     def _is_free(self) -> bool:
         if self.busy:
-            text = "an answer is being written; stop it first"
-            self.problem.emit(Problem("Busy", text, "stop"))
+            self.problem.emit(Problem("Busy", "an answer is being written; stop it first", "stop"))
         return not self.busy
 
     def _may_ask(self) -> bool:
