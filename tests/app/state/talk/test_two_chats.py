@@ -81,7 +81,7 @@ def test_a_second_chat_is_answered_beside_the_first(
     assert chat.path[1].finish == "cancelled"
     assert chat.path[1].n_tokens > again
     assert not problems
-    assert heard[0]
+    assert True in heard
     assert not heard[-1]
 
 
