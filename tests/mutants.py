@@ -35,6 +35,20 @@ class Mutant(NamedTuple):
 
 OTHERS = (
     Mutant(
+        "kernel: rows that the last tile lacks are left as they were",
+        "kernels_cl/pack.cl",
+        "        clear_row(out +",
+        "        if (0) clear_row(out +",
+        "tests/kernels/test_pack.py",
+    ),
+    Mutant(
+        "weights of a file that was written since are taken over",
+        "engine/gguf/splits.py",
+        "told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns",
+        "0, 0, 0, 0",
+        "tests/engine/runner/placing/test_shelf.py",
+    ),
+    Mutant(
         "kernel: RMS norm without its epsilon",
         "kernels_cl/norm.cl",
         "find_rms_norm factor = 1.0f / sqrt(SQUARES(0.0f) / n0 + eps);",

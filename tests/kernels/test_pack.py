@@ -1,15 +1,19 @@
 """Row tiles made by kernels are, bit by bit, those that NumPy makes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
+import pytest
 
 from engine.backends.base import Bytes, Component, Location, Owner, Upload
+from engine.backends.opencl import packing
 from engine.backends.opencl.backend import OpenCLBackend
+from engine.backends.opencl.packing import BlockSource, InPlace, Packer, Staged
 from engine.backends.opencl.tiles import layouts
 from engine.backends.opencl.tiles.schemes import SCHEMES
-from engine.gguf.formats import Format
+from engine.errors import DeviceError
+from engine.gguf.formats import F32, Q4_K, Format
 from engine.graph.tensor import Shape
 
 FORMATS = list(SCHEMES)
@@ -60,3 +64,52 @@ def test_tiles_are_those_of_numpy(either: OpenCLBackend) -> None:
                 sizes = list(either.upload([Upload(at, fmt, shape, blocks)]))
                 assert sum(sizes) == blocks.size, fmt
                 check(at, expected(fmt, shape, blocks))
+
+
+def packer(backend: OpenCLBackend, make: Callable[..., BlockSource]) -> Packer:
+    """One that takes a tile at a time."""
+    source = make(backend.queue, backend.buffer_type(F32, (1, 1, 1, 1)))
+    source.piece = 1
+    return Packer(source, backend.prepare, backend.info.traits)
+
+
+@pytest.mark.parametrize("fmt", [Q4_K, F32], ids=str)
+def test_two_stages_take_turns(
+    either: OpenCLBackend, fmt: Format, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for a device with memory of its own; a tile that is larger than a stage makes it grow."""
+    monkeypatch.setattr(packing, "STAGED", 4096)
+    shape = (512, 7 * 32 + 5, 1, 1)
+    blocks = random_bytes(fmt, shape)
+    with poisoned(either, fmt, shape) as at:
+        sizes = list(packer(either, Staged).upload([Upload(at, fmt, shape, blocks)]))
+        assert (len(sizes), sum(sizes)) == (8, blocks.size)
+        check(at, expected(fmt, shape, blocks))
+
+
+def test_a_driver_that_takes_no_mapped_pages_gets_copies(
+    backend: OpenCLBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> Location:
+        raise DeviceError(backend.name, "takes no pages of a file")
+
+    monkeypatch.setattr(packing, "in_place", refuse)
+    shape = (256, 70, 1, 1)
+    blocks = random_bytes(Q4_K, shape)
+    with poisoned(backend, Q4_K, shape) as at:
+        assert len(list(packer(backend, InPlace).upload([Upload(at, Q4_K, shape, blocks)]))) == 3
+        check(at, expected(Q4_K, shape, blocks))
+
+
+def test_a_pass_that_is_closed_packs_no_more(backend: OpenCLBackend) -> None:
+    """What is under way is waited for: two pieces, of which none is half done."""
+    shape = (256, 32 * 8, 1, 1)
+    blocks = random_bytes(Q4_K, shape)
+    tiles = expected(Q4_K, shape, blocks)
+    with poisoned(backend, Q4_K, shape) as at:
+        upload = packer(backend, InPlace).upload([Upload(at, Q4_K, shape, blocks)])
+        next(upload)
+        upload.close()
+        done = at.buffer.read(GUARD, tiles.size).reshape(8, -1)
+        np.testing.assert_array_equal(done[:2], tiles.reshape(8, -1)[:2])
+        assert (done[2:] == POISON).all()
