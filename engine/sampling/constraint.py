@@ -198,6 +198,15 @@ def grammar_of_lark(text: str) -> str:
     return grammar_of(Grammar(text))
 
 
+def problem_of(form: AnswerForm) -> str:
+    """Why a form cannot be answered in, as far as no vocabulary says; "" where nothing is wrong."""
+    try:
+        grammar = grammar_of(form)
+    except BadForm as error:
+        return error.problem
+    return _told(LLMatcher.validate_grammar(grammar, None, limits=LIMITS))
+
+
 def _of_schema(text: str) -> str:
     try:
         schema = json.loads(text)

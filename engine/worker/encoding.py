@@ -1,7 +1,15 @@
-"""Answers about texts as tokens: they wait for no answer that is being written."""
+"""Answers about texts as tokens, and forms: they wait for no answer that is being written."""
 
 from engine.errors import BadSetting
-from engine.protocol import DecodedText, DecodeTokens, EncodedText, EncodeText
+from engine.protocol import (
+    CheckForm,
+    DecodedText,
+    DecodeTokens,
+    EncodedText,
+    EncodeText,
+    FormChecked,
+)
+from engine.sampling.constraint import problem_of
 from engine.worker.answers import answers
 from engine.worker.service import Service
 
@@ -20,3 +28,8 @@ def _decode(service: Service, request: DecodeTokens) -> DecodedText:
         if not 0 <= token < tokenizer.size:
             raise BadSetting("tokens", token, f"ids from 0 to {tokenizer.size - 1}")
     return DecodedText(request.id, tokenizer.decode(request.tokens, special=True))
+
+
+@answers(CheckForm)
+def _check(service: Service, request: CheckForm) -> FormChecked:
+    return FormChecked(request.id, problem_of(request.form))

@@ -11,6 +11,7 @@ from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
 from engine.protocol import (
+    AnswerForm,
     Change,
     ChatMessage,
     Generate,
@@ -69,6 +70,7 @@ class Answer:
         sampling: Sampling,
         limits: AnswerLimits = NONE,
         digests: Mapping[str, str] = NOTHING_BROUGHT,
+        form: AnswerForm | None = None,
     ) -> Generate:
         """What to ask the engine, which calls pictures by `digests`."""
         return Generate(
@@ -83,6 +85,7 @@ class Answer:
             prefix=self.message.text,
             prefix_tokens=self.tokens.ids if self._by_ids else [],
             changes=self.changes,
+            form=form,
         )
 
     def take(self, pieces: Sequence[Piece]) -> int:

@@ -286,7 +286,9 @@ class ChatState(QObject):
         details.draft = text  # kept where what follows fails
         pictures = self.attached.pictures
         if begins:
-            question = self._thread.begin(text, details.system, details.sampling, pictures)
+            question = self._thread.begin(
+                text, details.system, details.sampling, pictures, details.form
+            )
             details.title = title_of(text, pictures)
             details.changed.emit()
         else:
@@ -351,7 +353,7 @@ class ChatState(QObject):
     def _begin(self, answer: Answer) -> None:
         self._thread.keep_tokens(answer.message, None)
         now = self.details
-        request = partial(answer.request, now.system, now.sampling, now.limits)
+        request = partial(answer.request, now.system, now.sampling, now.limits, form=now.form)
         self._answering.begin(answer, request)
         self.stored.emit()
 

@@ -1,4 +1,4 @@
-"""What a chat has beside its messages: title, system prompt, sampling, limits, and the draft."""
+"""What a chat has beside its messages: title, system prompt, sampling, form, limits, draft."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,14 +9,14 @@ from app.state.limits import AnswerLimits
 from app.state.preferences import PreferencesState
 from app.state.session import Session
 from app.state.talk.disk.store import UNTITLED, ChatRow
-from engine.protocol import Sampling
+from engine.protocol import AnswerForm, Sampling
 
 DRAFT_MS = 500
 
 
 class Details(QObject):
     """Those of the chat that is open. The system prompt and the sampling set here are also the
-    usual ones of the model; the limits are those of all chats with it.
+    usual ones of the model; the limits are those of all chats with it, the form is the chat's own.
 
     `write` stores fields of the chat and returns False where there is no chat yet.
     """
@@ -34,6 +34,7 @@ class Details(QObject):
         super().__init__(parent)
         self._session, self._preferences, self._write = session, preferences, write
         self.system, self.sampling = "", Sampling()
+        self.form: AnswerForm | None = None
         self.take(None)  # with what was being typed when the program ended
         self._draft_timer = QTimer(self, singleShot=True, interval=DRAFT_MS)
         self._draft_timer.timeout.connect(self.save_draft)
@@ -45,6 +46,7 @@ class Details(QObject):
         else:
             self.title, self.draft = chat.title, chat.draft
             self.system, self.sampling = chat.system, chat.sampling
+        self.form = None if chat is None else chat.form
 
     def take_usual(self) -> None:
         """The system prompt and the sampling that are usual for the model."""
@@ -67,6 +69,12 @@ class Details(QObject):
         """How answers are drawn from now on."""
         self.sampling = sampling
         self._save(sampling=sampling)
+
+    def set_form(self, form: AnswerForm | None) -> None:
+        """What the chat's answers must be like from now on."""
+        self.form = form
+        self._write(form=form)
+        self.changed.emit()
 
     @property
     def limits(self) -> AnswerLimits:

@@ -9,7 +9,7 @@ from app.state.talk.message import Message, Picture, Role, title_of
 from app.state.talk.removed import Removed, put_back, take_out
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
-from engine.protocol import Sampling
+from engine.protocol import AnswerForm, Sampling
 
 
 class Thread:
@@ -26,11 +26,16 @@ class Thread:
         self._removed: Removed | None = None
 
     def begin(
-        self, text: str, system: str, sampling: Sampling, pictures: tuple[Picture, ...] = ()
+        self,
+        text: str,
+        system: str,
+        sampling: Sampling,
+        pictures: tuple[Picture, ...] = (),
+        form: AnswerForm | None = None,
     ) -> Message:
         """Keep the chat from here on, with its first question, which also gives its title."""
         with self._store.together():
-            chat_id = self._store.create(title_of(text, pictures), system, sampling)
+            chat_id = self._store.create(title_of(text, pictures), system, sampling, form=form)
             question = Message(
                 0, chat_id, None, "user", text, created=time.time(), pictures=pictures
             )

@@ -23,6 +23,7 @@ from app.state.presets import BUILT_IN, Preset
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
+from app.views.talk.answer_form import AnswerFormChoice
 from app.views.talk.limits import LimitsForm
 from app.widgets.basics import Button, IconButton, label, surface
 from app.widgets.controls.number_slider import NAME, NumberSlider
@@ -62,6 +63,8 @@ def in_words(bench: Workbench) -> str:
         words.append(f"seed {drawn.seed}")
     if bench.chat.details.system:
         words.append("system prompt")
+    if bench.chat.details.form:
+        words.append("in a form")
     return "  ·  ".join(words)
 
 
@@ -110,6 +113,7 @@ class SamplingPopover(QFrame):
         self.seed.setAccessibleName("Seed")
         self.seed.setPlaceholderText("random")
         self.seed.editingFinished.connect(self._seed_entered)
+        self.form = AnswerFormChoice(bench)
         self.limits = LimitsForm(bench)
         self._lay_out()
         bench.chat.details.changed.connect(self._fill)
@@ -148,6 +152,7 @@ class SamplingPopover(QFrame):
     def hideEvent(self, event: object) -> None:  # noqa: N802
         self._save_system()
         self.limits.save()
+        self.form.save()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         if event.key() == Qt.Key.Key_Escape:
@@ -186,6 +191,7 @@ class SamplingPopover(QFrame):
         seeds.addWidget(self.seed, 1)
         seeds.addWidget(Button("Random", lambda: self._set(seed=None), name="Random seed"))
         column.addLayout(seeds)
+        column.addWidget(self.form)
         column.addWidget(self.limits)
         self._scroll.setWidget(self._inside)
 

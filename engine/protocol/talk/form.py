@@ -1,8 +1,10 @@
 """What an answer must be like: each token that would break it is left out of the draw."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
+
+from engine.protocol.message import Reply, Request
 
 
 class JsonObject(msgspec.Struct, frozen=True, tag="json"):
@@ -29,3 +31,17 @@ class Grammar(msgspec.Struct, frozen=True, tag="grammar"):
 
 
 AnswerForm = JsonObject | JsonSchema | Regex | Grammar
+
+
+class FormChecked(Reply, frozen=True):
+    """Why a form cannot be answered in, in a sentence; empty where it can."""
+
+    problem: str
+
+
+class CheckForm(Request[FormChecked], frozen=True):
+    """Whether a form is one that an answer can be held to, whatever model is open."""
+
+    beside: ClassVar[bool] = True
+
+    form: AnswerForm

@@ -19,7 +19,7 @@ from app.state.talk.disk.packed_pictures import check_named
 from app.state.talk.message import Picture, Role
 from app.state.talk.tokens import TokenData, Tokens
 from engine.errors import CutawayError
-from engine.protocol import PictureLimits, Sampling, Stats
+from engine.protocol import AnswerForm, PictureLimits, Sampling, Stats
 
 VERSION = 2
 LARGEST = 256 << 20  # bytes of a file that is taken in
@@ -84,6 +84,7 @@ class ChatFile(msgspec.Struct):
     title: Name = ""
     system: Text = ""
     sampling: Sampling = Sampling()
+    form: AnswerForm | None = None
     messages: list[msgspec.Raw] = []
     pictures: dict[str, msgspec.Raw] = {}
 

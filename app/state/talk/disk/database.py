@@ -44,6 +44,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE pictures ADD COLUMN most INTEGER",
         "ALTER TABLE pictures ADD COLUMN one_view INTEGER NOT NULL DEFAULT 0",
     ),
+    # what answers must be like, as JSON; empty: anything
+    ("ALTER TABLE chats ADD COLUMN form TEXT NOT NULL DEFAULT ''",),
 )
 VERSION = len(MIGRATIONS)
 

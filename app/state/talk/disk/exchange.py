@@ -152,7 +152,7 @@ def _file(store: ChatStore, chat_id: int) -> tuple[ChatFile, list[ChatFileMessag
             )
         )
     title = chat.title[:LONGEST_NAME]
-    return ChatFile("cutaway-chat", VERSION, title, chat.system, chat.sampling), messages
+    return ChatFile("cutaway-chat", VERSION, title, chat.system, chat.sampling, chat.form), messages
 
 
 def _insert(
@@ -166,7 +166,7 @@ def _insert(
     store. Each transaction is short: the window writes beside it.
     """
     title = " ".join(file.title.split()) or UNTITLED
-    chat_id = store.create(title, file.system, file.sampling, hidden=True)
+    chat_id = store.create(title, file.system, file.sampling, hidden=True, form=file.form)
     new: list[Message] = []
     for batch in _batches(messages):
         report(len(new), len(messages))

@@ -19,7 +19,7 @@ from app.state.talk.message import Message, Picture
 from app.state.talk.tokens import TokenData, Tokens
 from app.state.talk.tree import Tree
 from engine.errors import CutawayError
-from engine.protocol import Sampling, Stats
+from engine.protocol import AnswerForm, Sampling, Stats
 
 UNTITLED = "New chat"
 SNIPPET = 60  # characters around what was found
@@ -62,6 +62,7 @@ class ChatRow:
     system: str = ""
     sampling: Sampling = field(default_factory=Sampling)
     draft: str = ""
+    form: AnswerForm | None = None
     snippet: str = ""
     hit: int | None = None
 
@@ -142,26 +143,32 @@ class ChatStore:
         system: str = "",
         sampling: Sampling | None = None,
         hidden: bool = False,
+        form: AnswerForm | None = None,
     ) -> int:
         """A new chat; its id. A hidden one counts as deleted until `undelete`."""
         now = time.time()
         with self._db.transaction():
             chat_id = self._insert(
                 "INSERT INTO chats (title, created, changed, model, system, sampling, draft,"
-                " deleted) VALUES (?, ?, ?, '', ?, ?, '', ?)",
-                (title, now, now, system, _json(sampling or Sampling()), now if hidden else None),
+                " deleted, form) VALUES (?, ?, ?, '', ?, ?, '', ?, ?)",
+                (
+                    *(title, now, now, system, _json(sampling or Sampling())),
+                    *(now if hidden else None, _json(form) if form else ""),
+                ),
             )
         if hidden:
             self._deleted.append(chat_id)
         return chat_id
 
     def update(self, chat_id: int, touch: bool = True, **fields: Any) -> None:
-        """Change title, model, system, sampling, draft; `touch` moves the chat to the top."""
+        """Change title, model, system, sampling, form, draft; `touch` moves the chat to the top."""
         if touch:
             fields["changed"] = time.time()
         with self._db.transaction():
             if "sampling" in fields:
                 fields["sampling"] = _json(fields["sampling"])
+            if "form" in fields:
+                fields["form"] = _json(fields["form"]) if fields["form"] else ""
             self._set("chats", chat_id, fields)
 
     def delete(self, chat_id: int) -> None:
@@ -351,6 +358,10 @@ def _chat(row: sqlite3.Row, snippet: str = "", hit: int | None = None) -> ChatRo
         sampling = msgspec.json.decode(row["sampling"], type=Sampling)
     except msgspec.MsgspecError:
         sampling = Sampling()
+    try:
+        form = msgspec.json.decode(row["form"], type=AnswerForm) if row["form"] else None
+    except msgspec.MsgspecError:
+        form = None
     return ChatRow(
         row["id"],
         row["title"],
@@ -360,6 +371,7 @@ def _chat(row: sqlite3.Row, snippet: str = "", hit: int | None = None) -> ChatRo
         row["system"],
         sampling,
         row["draft"],
+        form,
         snippet,
         hit,
     )

@@ -1,0 +1,161 @@
+"""What a chat's answers are to be like: text, JSON, JSON by a schema, or by an expression."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtWidgets import QComboBox, QFormLayout, QPlainTextEdit, QWidget
+
+from app.client import Latest
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.theme.tokens import GRID
+from app.widgets.basics import label
+from app.widgets.controls.number_slider import NAME
+from app.widgets.tips import plain_tip, set_tip
+from engine.protocol import (
+    AnswerForm,
+    CheckForm,
+    Failed,
+    FormChecked,
+    JsonObject,
+    JsonSchema,
+    Regex,
+)
+
+Kind = Literal["text", "json", "schema", "regex"]
+KINDS: dict[Kind, tuple[str, str]] = {
+    "text": ("Text", "Answers are whatever the model says"),
+    "json": ("JSON", "Every answer is a JSON object"),
+    "schema": ("JSON by a schema", "Every answer is JSON that fits the schema below"),
+    "regex": ("Regular expression", "Every answer is a text that the expression matches whole"),
+}
+WRITTEN: dict[Kind, Callable[[str], AnswerForm]] = {"schema": JsonSchema, "regex": Regex}
+CHECK_MS = 400
+FITS = "Answers will fit it"
+
+
+class AnswerFormChoice(QWidget):
+    """Kept with the chat; every change holds from the next answer on. What is written is checked
+    while it is written, by the engine.
+    """
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._details, self._checked = bench.chat.details, Latest(bench.client)
+        self.kind = QComboBox()
+        self.kind.setAccessibleName("Answer as")
+        self.kind.view().setAccessibleName("Answer as")
+        for key, (words, hint) in KINDS.items():
+            self.kind.addItem(words, key)
+            self.kind.setItemData(
+                self.kind.count() - 1, plain_tip(hint), Qt.ItemDataRole.ToolTipRole
+            )
+        self.kind.activated.connect(self._choose)
+        self.text = QPlainTextEdit()
+        self.text.setFont(fonts.mono())
+        self.text.setTabChangesFocus(True)
+        self.text.setFixedHeight(fonts.px(88))
+        self.text.textChanged.connect(self._typed)
+        self.problem = label("", tone="quiet", wrap=True)
+        self._soon = QTimer(self, singleShot=True, interval=CHECK_MS)
+        self._soon.timeout.connect(self.save)
+        form = QFormLayout(self)
+        form.setContentsMargins(0, 0, 0, 0)
+        form.setSpacing(GRID)
+        named = label("Answer as")
+        named.setFixedWidth(fonts.px(NAME))
+        named.setBuddy(self.kind)
+        form.addRow(named, self.kind)
+        form.addRow(self.text)
+        form.addRow(self.problem)
+        self._details.changed.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show what the chat has."""
+        if self._soon.isActive():
+            return
+        form = self._details.form
+        kind = _kind(form)
+        if form is not None or self._chosen not in WRITTEN:
+            self.kind.setCurrentIndex(self.kind.findData(kind))
+        written = _text(form)
+        if kind in WRITTEN and self.text.toPlainText() != written:
+            self.text.blockSignals(True)
+            self.text.setPlainText(written)
+            self.text.blockSignals(False)
+            self._check()
+        self._show_kind()
+
+    def save(self) -> None:
+        """Keep what is written now, and have it checked."""
+        self._soon.stop()
+        kind, text = self._chosen, self.text.toPlainText()
+        form: AnswerForm | None = JsonObject() if kind == "json" else None
+        if kind in WRITTEN and text.strip():
+            form = WRITTEN[kind](text)
+        if form != self._details.form:
+            self._details.set_form(form)
+        self._check()
+
+    @property
+    def _chosen(self) -> Kind:
+        kind: Kind = self.kind.currentData()
+        return kind
+
+    def _choose(self) -> None:
+        self.text.blockSignals(True)
+        self.text.clear()
+        self.text.blockSignals(False)
+        self.save()
+        self._show_kind()
+        if self._chosen in WRITTEN:
+            self.text.setFocus()
+
+    def _show_kind(self) -> None:
+        kind = self._chosen
+        set_tip(self.kind, KINDS[kind][1])
+        self.kind.setAccessibleDescription(KINDS[kind][1])
+        is_written = kind in WRITTEN
+        what = "Regular expression" if kind == "regex" else "JSON schema"
+        self.text.setAccessibleName(what)
+        example = "[0-9]{4}-[0-9]{2}" if kind == "regex" else '{"type": "object", …}'
+        self.text.setPlaceholderText(f"For instance {example}")
+        self.text.setVisible(is_written)
+        self.problem.setVisible(is_written)
+
+    def _typed(self) -> None:
+        self._soon.start()
+
+    def _check(self) -> None:
+        kind, text = self._chosen, self.text.toPlainText()
+        if kind not in WRITTEN or not text.strip():
+            self._checked.forget()
+            self._say("Nothing is written yet: answers are text" if kind in WRITTEN else "")
+            return
+        self._checked.ask(CheckForm(0, WRITTEN[kind](text)), self._on_checked, self._on_failed)
+
+    def _on_checked(self, checked: FormChecked) -> None:
+        problem = checked.problem
+        self._say(f"{problem[:1].upper()}{problem[1:]}" if problem else FITS)
+
+    def _on_failed(self, failed: Failed) -> None:
+        self._say("")
+
+    def _say(self, words: str) -> None:
+        self.problem.setText(words)
+
+
+def _kind(form: AnswerForm | None) -> Kind:
+    if isinstance(form, JsonObject):
+        return "json"
+    return (
+        "schema" if isinstance(form, JsonSchema) else "regex" if isinstance(form, Regex) else "text"
+    )
+
+
+def _text(form: AnswerForm | None) -> str:
+    if isinstance(form, JsonSchema):
+        return form.text
+    return form.pattern if isinstance(form, Regex) else ""
