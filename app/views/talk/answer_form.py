@@ -70,6 +70,7 @@ class AnswerFormChoice(QWidget):
         form.addRow(self.text)
         form.addRow(self.problem)
         self._details.changed.connect(self.refresh)
+        self._details.draft_changed.connect(self._follow)
         self.refresh()
 
     def refresh(self) -> None:
@@ -87,6 +88,14 @@ class AnswerFormChoice(QWidget):
             self.text.blockSignals(False)
             self._check()
         self._show_kind()
+
+    def _follow(self) -> None:
+        """Another chat is open: what was chosen without a word written was of the one before."""
+        if self._details.form is None:
+            self._soon.stop()
+            self.kind.setCurrentIndex(self.kind.findData("text"))
+            self._show_kind()
+        self.refresh()
 
     def save(self) -> None:
         """Keep what is written now, and have it checked."""

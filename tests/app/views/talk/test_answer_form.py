@@ -73,7 +73,7 @@ def test_it_is_kept_with_its_chat_and_asked_for(talk: Talk, engine: ScriptedEngi
     assert asked.form == Regex("yes|no")
     first = chat.chat_id
     chat.stop()
-    chat.new()
+    chat.open(None)
     assert chat.details.form is None
     assert view.kind.currentText() == "Text"
     chat.open(first)
