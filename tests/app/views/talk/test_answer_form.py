@@ -1,5 +1,8 @@
 """What answers are to be like: chosen, checked while it is written, kept with the chat."""
 
+import os
+
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -16,6 +19,7 @@ from engine.protocol import (
 )
 from engine.worker.handlers import HANDLERS
 from tests.app.helpers.gui import Talk
+from tests.app.helpers.painted import faults, overlapping
 from tests.app.helpers.scripted import ScriptedEngine
 
 
@@ -96,3 +100,21 @@ def test_what_the_engine_says_of_forms() -> None:
     assert "look-around" in problem(Regex("(?=a)"))
     for form in (Regex("(" * 300_000), JsonSchema("{"), Regex("(?=a)")):
         assert "\n" not in problem(form)
+
+
+def test_it_is_legible_in_its_place(talk: Talk, engine: ScriptedEngine) -> None:
+    QTest.mouseClick(talk.composer.sampling, Qt.MouseButton.LeftButton)
+    popover = talk.composer._popover
+    assert popover is not None
+    choose(popover.form, "schema")
+    write(popover.form, '{"type": "object", "properties": {"name": {"type": "string"}}}')
+    long = "These keywords of the schema are not known here: " + "unevaluatedProperties " * 6
+    engine.say(FormChecked(engine.last_of(CheckForm).id, long))
+    for scale in (0.75, 1.0, 2.0):
+        talk.bench.preferences.update(font_scale=scale)
+        popover.show_above(talk.composer)
+        QTest.qWait(50)
+        assert [*faults(popover), *overlapping(popover)] == []
+    if shots := os.environ.get("CUTAWAY_FORM_SHOT"):
+        popover.grab().save(shots)
+    popover.hide()
