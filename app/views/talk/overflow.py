@@ -4,7 +4,7 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
-from app.views.talk.limits import WhenFullChoice
+from app.views.talk.settings.limits import WhenFullChoice
 from app.widgets.basics import label, set_tone
 from app.widgets.numbers import grouped
 

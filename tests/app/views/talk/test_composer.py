@@ -19,8 +19,8 @@ from app.state.talk.message import Message
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
 from app.views.talk.composer import Composer
-from app.views.talk.limits import stops_of
 from app.views.talk.sampling import SamplingPopover
+from app.views.talk.settings.limits import stops_of
 from app.widgets.pictures.loader import PictureLoader
 from engine.gguf.reader import open_gguf
 from engine.protocol import Cancel, Generate, Load, Sampling

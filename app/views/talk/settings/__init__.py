@@ -1,0 +1,1 @@
+"""What is set beside the composer, but for how tokens are drawn."""
