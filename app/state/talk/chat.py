@@ -286,9 +286,7 @@ class ChatState(QObject):
         details.draft = text  # kept where what follows fails
         pictures = self.attached.pictures
         if begins:
-            question = self._thread.begin(
-                text, details.system, details.sampling, pictures, details.form
-            )
+            question = self._thread.begin(text, *details.settings, pictures)
             details.title = title_of(text, pictures)
             details.changed.emit()
         else:

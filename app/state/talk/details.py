@@ -54,6 +54,11 @@ class Details(QObject):
         self.system, self.sampling = usual.system or "", usual.sampling or Sampling()
         self.changed.emit()
 
+    @property
+    def settings(self) -> tuple[str, Sampling, AnswerForm | None]:
+        """What a chat begins with."""
+        return self.system, self.sampling, self.form
+
     def set_title(self, title: str) -> None:
         """Rename the chat."""
         self.title = title

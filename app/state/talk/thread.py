@@ -30,8 +30,8 @@ class Thread:
         text: str,
         system: str,
         sampling: Sampling,
-        pictures: tuple[Picture, ...] = (),
         form: AnswerForm | None = None,
+        pictures: tuple[Picture, ...] = (),
     ) -> Message:
         """Keep the chat from here on, with its first question, which also gives its title."""
         with self._store.together():

@@ -2,11 +2,9 @@
 
 import logging
 import re
-import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +13,13 @@ import msgspec
 from app.state.talk.disk.database import CANDIDATES, Database, StoreError
 from app.state.talk.disk.picture_files import PictureFiles
 from app.state.talk.disk.picture_rows import PictureRows
-from app.state.talk.message import Message, Picture
+from app.state.talk.disk.rows import UNTITLED, ChatRow, chat_of, message_of
+from app.state.talk.message import Message
 from app.state.talk.tokens import TokenData, Tokens
 from app.state.talk.tree import Tree
 from engine.errors import CutawayError
-from engine.protocol import AnswerForm, Sampling, Stats
+from engine.protocol import AnswerForm, Sampling
 
-UNTITLED = "New chat"
 SNIPPET = 60  # characters around what was found
 SHORTEST = 3  # letters of a word that the index knows
 PURGE_AFTER = 24 * 3600.0  # seconds that a deleted chat outlives the program, should it crash
@@ -34,7 +32,7 @@ BELOW = """WITH RECURSIVE below (id) AS (SELECT ? UNION ALL
     SELECT m.id FROM messages m JOIN below b ON m.parent = b.id)
     SELECT id FROM below ORDER BY id DESC"""
 
-__all__ = ["ChatGone", "ChatRow", "ChatStore", "StoreError"]
+__all__ = ["UNTITLED", "ChatGone", "ChatRow", "ChatStore", "StoreError"]
 
 log = logging.getLogger("chats")
 
@@ -44,27 +42,6 @@ class ChatGone(StoreError):
 
     def __init__(self) -> None:
         CutawayError.__init__(self, "this chat was deleted in another window")
-
-
-@dataclass(frozen=True)
-class ChatRow:
-    """A chat without its messages; `snippet` is the text around what was searched for, `hit` the
-    message that has it.
-
-    Times are seconds since the epoch; `model` is the file of the last answer.
-    """
-
-    id: int
-    title: str = UNTITLED
-    created: float = 0.0
-    changed: float = 0.0
-    model: str = ""
-    system: str = ""
-    sampling: Sampling = field(default_factory=Sampling)
-    draft: str = ""
-    form: AnswerForm | None = None
-    snippet: str = ""
-    hit: int | None = None
 
 
 class ChatStore:
@@ -114,19 +91,19 @@ class ChatStore:
         rows = self._db.read("SELECT * FROM chats WHERE deleted IS NULL ORDER BY changed DESC, id")
         words = [word for word in query.casefold().split() if word]
         if not words:
-            return [_chat(row) for row in rows]
+            return [chat_of(row) for row in rows]
         snippets = self._find(words)
         chats = []
         for row in rows:
             named = all(word in row["title"].casefold() for word in words)
             if named or row["id"] in snippets:
-                chats.append(_chat(row, *snippets.get(row["id"], ("", None))))
+                chats.append(chat_of(row, *snippets.get(row["id"], ("", None))))
         return chats
 
     def chat(self, chat_id: int) -> ChatRow | None:
         """One chat, None if there is none of that id."""
         rows = self._db.read("SELECT * FROM chats WHERE id = ? AND deleted IS NULL", chat_id)
-        return _chat(rows[0]) if rows else None
+        return chat_of(rows[0]) if rows else None
 
     def chat_of(self, message_id: int) -> int | None:
         """The chat that has a message; None if there is no such message any more."""
@@ -189,7 +166,7 @@ class ChatStore:
             if head is not None:
                 chosen[None] = head
         pictures = self.pictures.of_chat(chat_id)
-        return Tree([_message(row, pictures.get(row["id"], ())) for row in rows], chosen)
+        return Tree([message_of(row, pictures.get(row["id"], ())) for row in rows], chosen)
 
     def add(self, message: Message) -> None:
         """Write a new message as the chosen one of its parent, and set its `id`; the chat moves
@@ -350,51 +327,6 @@ def _insertion(message: Message) -> tuple[str, tuple[object, ...]]:
             _json(message.stats) if message.stats else None,
             message.n_tokens,
         ),
-    )
-
-
-def _chat(row: sqlite3.Row, snippet: str = "", hit: int | None = None) -> ChatRow:
-    try:
-        sampling = msgspec.json.decode(row["sampling"], type=Sampling)
-    except msgspec.MsgspecError:
-        sampling = Sampling()
-    try:
-        form = msgspec.json.decode(row["form"], type=AnswerForm) if row["form"] else None
-    except msgspec.MsgspecError:
-        form = None
-    return ChatRow(
-        row["id"],
-        row["title"],
-        row["created"],
-        row["changed"],
-        row["model"],
-        row["system"],
-        sampling,
-        row["draft"],
-        form,
-        snippet,
-        hit,
-    )
-
-
-def _message(row: sqlite3.Row, pictures: tuple[Picture, ...]) -> Message:
-    try:
-        stats = msgspec.json.decode(row["stats"], type=Stats) if row["stats"] else None
-    except msgspec.MsgspecError:  # of another version
-        stats = None
-    return Message(
-        row["id"],
-        row["chat"],
-        row["parent"],
-        row["role"],
-        row["text"],
-        row["created"],
-        row["model"],
-        row["finish"],
-        row["problem"],
-        stats,
-        row["n_tokens"],
-        pictures=pictures,
     )
 
 

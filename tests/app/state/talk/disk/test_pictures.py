@@ -33,7 +33,7 @@ def ask(store: ChatStore, *data: bytes, text: str = "what is it?") -> tuple[Thre
     for number, one in enumerate(data):
         store.pictures.add_to_draft(None, one, f"{number}.png")
     thread = Thread(store)
-    question = thread.begin(text, "", Sampling(), store.pictures.of_draft(None))
+    question = thread.begin(text, "", Sampling(), None, store.pictures.of_draft(None))
     thread.follow()
     return thread, question
 
