@@ -77,6 +77,13 @@ OTHERS = (
         "tests/kernels/test_attention.py",
     ),
     Mutant(
+        "kernel: a block of cells mixes pages of several sequences",
+        "kernels_cl/parts/attention_cells.cl",
+        "    if (page.w && n && page.x != block->all.x) break;\n",
+        "",
+        "tests/kernels/test_attention_sequences.py",
+    ),
+    Mutant(
         "kernel: a recurrence steps over padding",
         "kernels_cl/recurrence_vectors.cl",
         "    if (t < all.n) {",

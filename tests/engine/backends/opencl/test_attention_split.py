@@ -7,12 +7,14 @@ import pytest
 from engine.backends.opencl.attention_split import SHARES, AttentionSplit, split_of, split_of_mixed
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.lowering.helpers import split_attention
+from engine.backends.opencl.source import source
 from engine.gguf.formats import F16, F32, I32
 from engine.graph import ops
 from engine.graph.lowered import AttentionMerge
 from engine.graph.op import Op
 from engine.graph.ops.attention import FusedAttention
 from engine.graph.tensor import Role, Tensor, leaf
+from engine.kvcache.causal import PAGE
 
 
 def traits_of(is_cpu: bool, compute_units: int) -> DeviceTraits:
@@ -88,6 +90,10 @@ def test_what_tiles_of_lanes_leave_out_is_cut_at_their_borders(heads: tuple[int,
         assert rest.rows * rest.tiles_each == rest.lanes == lanes.lanes
         assert rest.rows * (rest.tiles - 1) < n_tokens * heads[0] // heads[1]
         assert rest.groups(heads[1]) == -(-rest.tiles // rest.tiles_each) * heads[1]
+
+
+def test_a_page_of_the_cache_is_what_kernels_pass_over() -> None:
+    assert f"#define BLOCK {PAGE} " in source("attention_vectors")
 
 
 def test_shares_and_merge_stand_for_the_node() -> None:
