@@ -43,7 +43,15 @@ def ring() -> Ring:
 
 
 @pytest.fixture
-def bench(qapp: object, tmp_path: Path, local: ScriptedEngine, ring: Ring) -> Iterator[Workbench]:
+def loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine may be connected to, until the bench is closed: a server may just be asked."""
+    monkeypatch.setenv("CUTAWAY_TEST_HOSTS", "127.0.0.1")
+
+
+@pytest.fixture
+def bench(
+    qapp: object, tmp_path: Path, local: ScriptedEngine, ring: Ring, loopback: None
+) -> Iterator[Workbench]:
     """All state, with servers for real and this machine's engine scripted."""
     keys = Keys(ring)
     engine = Engines(local, RemoteEngine(keys))
@@ -56,7 +64,6 @@ def bench(qapp: object, tmp_path: Path, local: ScriptedEngine, ring: Ring) -> It
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setenv("CUTAWAY_TEST_HOSTS", "127.0.0.1")
     monkeypatch.setattr("app.remote.asking.WAITS", (0.01, 0.02))
     with chat_server() as running:
         running.pages["/v1/models"] = page(

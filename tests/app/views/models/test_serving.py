@@ -119,6 +119,7 @@ def test_others_need_the_key(served: MainWindow, qtbot: QtBot, ring: Ring) -> No
     assert state.key == key
 
 
+@pytest.mark.full
 def test_a_port_that_is_taken_is_said(served: MainWindow, qtbot: QtBot) -> None:
     state = served.bench.serving
     state.start(0)
