@@ -5,6 +5,7 @@ compiler's version, and is not compiled again.
 """
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from hashlib import sha256
 import pytest
 
 from engine.backends.opencl.launch import DeviceTraits
-from engine.backends.opencl.launches.sizes import BLOCK_WIDTH, ROW_NAMES
+from engine.backends.opencl.launches.sizes import BLOCK_WIDTH, ROW_NAMES, vector_width
 from engine.backends.opencl.packing import pack
 from engine.backends.opencl.source import OPTIONS, families, source
 from engine.backends.opencl.tiles.schemes import SCHEMES
@@ -28,6 +29,14 @@ TARGETS = {
     "nvptx64": (),
     "amdgcn-amd-amdhsa": ("-mcpu=gfx906", "-nogpulib"),
 }
+# Processors without a driver here, down to their instructions; how wide vectors are passed is no
+# matter where all is inlined.
+CPU_TARGETS = {
+    "aarch64-linux-gnu": ("-Wno-psabi",),
+    "x86_64-linux-gnu": ("-march=x86-64-v2", "-Wno-psabi"),
+}
+# The vectors that items take where a device says that its own hold four numbers.
+NARROW = DeviceTraits(True, 2, 4096, 32768, vector_ints=4)
 OPERATIONS = {
     "arithmetic": "add sub mul div",
     "unary": "scale_of softcap_of clamp_of sqr_of sqrt_of sin_of cos_of exp_of softplus_of",
@@ -66,9 +75,20 @@ def compiled(clang: tuple[str, str]) -> Compile:
     passed = cache_folder() / "clang"
     passed.mkdir(parents=True, exist_ok=True)
 
+    def instructions(text: str, target: str) -> None:
+        """What is left is made, kernels being functions like others there."""
+        words = [program, *("-x", "ir", f"--target={target}", "-O1", "-S", "-o", "-", "-")]
+        text = re.sub(r"\bspir_(kernel|func) ", "", text)
+        done = subprocess.run(
+            words, input=text, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert ".globl" in done.stdout
+
     def compile(family: str, target: str, *defines: str) -> None:
+        own = TARGETS[target] if target in TARGETS else CPU_TARGETS[target]
         words = [
-            *("-x", "cl", *OPTIONS, f"--target={target}", *TARGETS[target]),
+            *("-x", "cl", *OPTIONS, f"--target={target}", *own),
             *("-Xclang", "-finclude-default-header", "-Xclang", "-cl-ext=+cl_khr_fp16"),
             *("-Wall", "-Wno-unused-function", *defines),
             *("-O1", "-S", "-emit-llvm", "-o", "-", "-"),
@@ -84,6 +104,8 @@ def compiled(clang: tuple[str, str]) -> Compile:
         assert done.returncode == 0, done.stderr
         assert not done.stderr
         assert "define" in done.stdout
+        if target in CPU_TARGETS:
+            instructions(done.stdout, target)
         case.write_text(stamp)
 
     return compile
@@ -97,6 +119,15 @@ def test_clang_takes_it_without_a_warning(
 ) -> None:
     if OTHER_KIND.get(family) != device and (device == "gpu" or target == ANY):
         compiled(family, target, *DEVICES[device])
+
+
+@pytest.mark.parametrize("target", CPU_TARGETS)
+@pytest.mark.parametrize("family", families())
+def test_clang_makes_instructions_of_other_processors(
+    compiled: Compile, family: str, target: str
+) -> None:
+    if OTHER_KIND.get(family) != "cpu":
+        compiled(family, target, f"-DW={vector_width(NARROW)}", "-DLOCAL=1")
 
 
 @pytest.mark.parametrize("target", TARGETS)
