@@ -11,7 +11,7 @@ from app.serve.counts import ServedCounts
 from app.serve.gate import Entered, Gate, Inbound, Said
 from app.serve.gathered import Gathered
 from app.serve.web.refusal import PicturesGone, Refusal, unavailable
-from engine.protocol import Finished, Generate, Piece, PutPicture, Stats
+from engine.protocol import Finished, Generate, Piece, Progress, PutPicture, Reply, Stats
 
 
 class Answers:
@@ -69,9 +69,12 @@ class Answers:
         assert self._row is not None
         try:
             said = await self._inbound.batch()
+            while said and not (told := [one for one in said if not _before(one[1])]):
+                said = await self._inbound.batch()
         except PicturesGone as gone:
             await self._begin_anew(gone)
             return await self.batch()
+        said = told if said else []
         for place, reply in said:
             if isinstance(reply, Piece):
                 self._timing.piece(self._row, place, reply)
@@ -123,6 +126,11 @@ async def all_of(answers: Answers, n: int) -> list[Gathered]:
             for place, reply in said:
                 made[place].hear(reply)
     return made
+
+
+def _before(reply: Reply) -> bool:
+    """Whether it tells of what is done before an answer is admitted: that may yet be refused."""
+    return isinstance(reply, Progress) and reply.stage == "form"
 
 
 class _Timing:

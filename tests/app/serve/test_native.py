@@ -67,6 +67,25 @@ def test_templates(tiny: Served) -> None:
     assert tiny.post("/apply-template", {"messages": []}).status_code == 400
 
 
+def test_an_echo_with_probabilities(tiny: Served) -> None:
+    """What evaluation harnesses ask: how likely each token of a text is, and nothing more."""
+    ask = {"prompt": "the hat", "echo": True, "logprobs": 2, "temperature": 0}
+    for most in (0, 3):
+        choice = tiny.post("/v1/completions", ask | {"max_tokens": most}).json()["choices"][0]
+        told = choice["logprobs"]
+        assert choice["text"].startswith("the hat")
+        assert len({len(values) for values in told.values()}) == 1
+        assert told["token_logprobs"][0] is None
+        assert told["top_logprobs"][0] is None
+        assert all(value < 0 for value in told["token_logprobs"][1:])
+        n_prompt = len(tiny.post("/tokenize", {"content": "the hat", "add_special": True}).json()["tokens"])
+        assert len(told["tokens"]) == n_prompt + most
+        streamed = events(tiny.stream("/v1/completions", ask | {"max_tokens": most}))[:-1]
+        assert "".join(c["choices"][0]["text"] for c in streamed) == choice["text"]
+        chunks = [c["choices"][0]["logprobs"] for c in streamed if c["choices"][0]["logprobs"]]
+        assert [t for c in chunks for t in c["tokens"]] == told["tokens"]
+
+
 def test_completion(tiny: Served) -> None:
     body = {"prompt": "the hat", "n_predict": 6, "temperature": 0}
     told = tiny.post("/completion", body).json()
