@@ -78,7 +78,9 @@ def test_an_echo_with_probabilities(tiny: Served) -> None:
         assert told["token_logprobs"][0] is None
         assert told["top_logprobs"][0] is None
         assert all(value < 0 for value in told["token_logprobs"][1:])
-        n_prompt = len(tiny.post("/tokenize", {"content": "the hat", "add_special": True}).json()["tokens"])
+        n_prompt = len(
+            tiny.post("/tokenize", {"content": "the hat", "add_special": True}).json()["tokens"]
+        )
         assert len(told["tokens"]) == n_prompt + most
         streamed = events(tiny.stream("/v1/completions", ask | {"max_tokens": most}))[:-1]
         assert "".join(c["choices"][0]["text"] for c in streamed) == choice["text"]
