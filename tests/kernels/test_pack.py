@@ -9,6 +9,7 @@ import pytest
 from engine.backends.base import Bytes, Component, Location, Owner, Upload
 from engine.backends.opencl import packing
 from engine.backends.opencl.backend import OpenCLBackend
+from engine.backends.opencl.buffers import OpenCLEvent
 from engine.backends.opencl.packing import BlockSource, InPlace, Packer, Staged
 from engine.backends.opencl.tiles import layouts
 from engine.backends.opencl.tiles.schemes import SCHEMES
@@ -73,6 +74,16 @@ def packer(backend: OpenCLBackend, make: Callable[..., BlockSource]) -> Packer:
     return Packer(source, backend.prepare, backend.info.traits)
 
 
+def test_a_stage_is_used_again_for_the_piece_after_the_next(backend: OpenCLBackend) -> None:
+    """And one that is too small for its next piece is not."""
+    stages = Staged(backend.queue, backend.buffer_type(F32, (1, 1, 1, 1)))
+    sizes = (packing.STAGED, 100, 200, 50, packing.STAGED + 1)
+    places = [stages.bring(np.zeros(size, np.uint8)).buffer for size in sizes]
+    backend.synchronize()
+    assert places[0] is places[2] is not places[1] is places[3]
+    assert places[4].size > places[0].size
+
+
 @pytest.mark.parametrize("fmt", [Q4_K, F32], ids=str)
 def test_two_stages_take_turns(
     either: OpenCLBackend, fmt: Format, monkeypatch: pytest.MonkeyPatch
@@ -101,7 +112,9 @@ def test_a_driver_that_takes_no_mapped_pages_gets_copies(
         check(at, expected(Q4_K, shape, blocks))
 
 
-def test_a_pass_that_is_closed_packs_no_more(backend: OpenCLBackend) -> None:
+def test_a_pass_that_is_closed_packs_no_more(
+    backend: OpenCLBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is under way is waited for: two pieces, of which none is half done."""
     shape = (256, 32 * 8, 1, 1)
     blocks = random_bytes(Q4_K, shape)
@@ -109,7 +122,10 @@ def test_a_pass_that_is_closed_packs_no_more(backend: OpenCLBackend) -> None:
     with poisoned(backend, Q4_K, shape) as at:
         upload = packer(backend, InPlace).upload([Upload(at, Q4_K, shape, blocks)])
         next(upload)
+        waits, wait = [], OpenCLEvent.wait
+        monkeypatch.setattr(OpenCLEvent, "wait", lambda e: (waits.append(e), wait(e))[1])
         upload.close()
+        assert len(waits) == 1
         done = at.buffer.read(GUARD, tiles.size).reshape(8, -1)
         np.testing.assert_array_equal(done[:2], tiles.reshape(8, -1)[:2])
         assert (done[2:] == POISON).all()
