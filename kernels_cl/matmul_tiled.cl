@@ -23,6 +23,28 @@ static void make_rows(float sums[CHUNK][ROWS], const __global char *a, int lane,
 }
 #endif
 
+#ifdef SHARED
+// Sums of a row with the panels first, first + TEAM ... of x, of which there are `all`: each record is
+// brought once for all items of the group.
+static void add_shared(floats acc[PANELS][PANEL][VECTORS], __local uint4 *record,
+                       const __global char *a, const __global char *x, int records, int first,
+                       int all) {
+  int lane = get_local_id(0), item = get_local_id(1) * TILE + lane;
+  for (int k = 0; k < PANELS; k++) clear(acc[k]);
+  for (int r = 0; r < records; r++, a += RECORD) {
+    for (int i = item; i < RECORD / 16; i += TILE * TEAM)
+      record[i] = ((const __global uint4 *)a)[i];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int k = 0; k < PANELS; k++) {
+      long panel = min(first + k * TEAM, all - 1);
+      add_record(acc[k], (const __local char *)record, lane,
+                 x + panel * records * BLOCKS * PANEL * X_BYTES, r * BLOCKS);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);  // the next record may come
+  }
+}
+#endif
+
 #ifndef ACT
 
 // One launch makes up to three products of the same x: q, k and v, or gate and up. Their tiles are
@@ -82,6 +104,26 @@ void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m
     for (int v = 0; v < ROWS / LANES; v++)
       store(y, part.bias, factor, added, BY_LANE(vload)(v, sums[column - start * PANEL]),
             part.row + v * LANES, part.m);
+  }
+}
+#elif defined(SHARED)
+// For lanes and many columns. A group is TILE x TEAM items and makes a tile's rows of CHUNK columns:
+// item (row, t) those of the panels t, t + TEAM ... of them.
+__kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m2,
+                     int records, int n, int panels, long step, float factor) {
+  __local uint4 record[RECORD / 16];
+  Part part = part_of(get_group_id(0), TILE, PART(0, ADDED), PART(1, 0), PART(2, 0));
+  int row = part.row + get_local_id(0), first = get_group_id(2) * TEAM * PANELS + get_local_id(1);
+  const __global char *a = part.a + (long)(part.row / TILE) * records * RECORD;
+  floats acc[PANELS][PANEL][VECTORS];
+  add_shared(acc, record, a, x_buf + x_off, records, first, (n + PANEL - 1) / PANEL);
+  for (int c = 0; c < PANELS * PANEL; c++) {
+    int column = (first + c / PANEL * TEAM) * PANEL + c % PANEL;
+    if (row < part.m && column < n) {
+      const __global float *added = added_at(part, column, step);
+      float sum = (acc[c / PANEL][c % PANEL][0] + (part.bias ? part.bias[row] : 0)) * factor;
+      ((__global float *)part.y)[(long)column * part.m + row] = added ? sum + added[row] : sum;
+    }
   }
 }
 #else

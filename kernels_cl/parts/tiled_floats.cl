@@ -5,12 +5,12 @@
   #define RECORD (32 * TILE * SIZE(FLOATS))
 
   #define LANES_AT(p, i, lane) CAT(lanes_, FLOATS)(p, i, lane)
-  #define lanes_f32(p, i, lane) LOAD_LANES((const __global float *)(p) + (i) * TILE + (lane))
+  #define lanes_f32(p, i, lane) LOAD_LANES((const RECORDS_IN float *)(p) + (i) * TILE + (lane))
   #define lanes_f16(p, i, lane) HALF_AT(p, i, lane)
   #define lanes_bf16(p, i, lane) BF16_AT(p, i, lane)
 
 // Add one record: `a` is its start, x its rows from block b on.
-static void add_record(floats acc[PANEL][VECTORS], const __global char *a, int lane, Columns x,
+static void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane, Columns x,
                        int b) {
   fetch_ahead(a, RECORD);
   for (int from = 0; from < 32; from += 4) {

@@ -28,11 +28,14 @@
 #ifndef CHUNK
   #define CHUNK PANEL // most rows of x that an item makes, one panel after the other
 #endif
+#ifndef PANELS
+  #define PANELS 1   // panels that an item makes where records are SHARED
+#endif
 #ifndef TILES
   #define TILES 1    // tiles that an item of `gated` makes, where items are not lanes
 #endif
 #ifndef TEAM
-  #define TEAM 1     // items that share a row's records
+  #define TEAM 1     // items that share a row's records; where SHARED, that share them for more columns
 #endif
 // ACT: silu or one of the gelus, by its macro in common.cl; defined for `gated`, which stands alone then.
 
@@ -75,10 +78,17 @@
 typedef BY_LANE(int) ints;
 typedef BY_LANE(float) floats;
 
+// Where records are read: in memory, or where a group has brought them (SHARED, of lanes).
+#ifdef SHARED
+  #define RECORDS_IN __local
+#else
+  #define RECORDS_IN __global
+#endif
+
 // Number i of every lane's row, in a run of them: a half, or the upper half of a float.
-#define HALF_AT(p, i, lane) LOAD_HALVES((const __global half *)(p) + (i) * TILE + (lane))
+#define HALF_AT(p, i, lane) LOAD_HALVES((const RECORDS_IN half *)(p) + (i) * TILE + (lane))
 #define UPPER(p) BY_LANE(as_float)(BY_LANE(convert_uint)(LOAD_LANES(p)) << 16)
-#define BF16_AT(p, i, lane) UPPER((const __global ushort *)(p) + (i) * TILE + (lane))
+#define BF16_AT(p, i, lane) UPPER((const RECORDS_IN ushort *)(p) + (i) * TILE + (lane))
 
 // Block b of row i of x: PANEL rows lie together block by block; or each somewhere else, and x is
 // where.
@@ -92,8 +102,8 @@ typedef const __global char *Columns;
 
 // With few rows of x memory is the limit: fetch what is needed some microseconds later. Unrolled, as
 // Clang takes vectors of halves apart that are loaded before a loop and used behind it.
-static void fetch_ahead(const __global char *a, int bytes) {
-#ifdef AHEAD
+static void fetch_ahead(const RECORDS_IN char *a, int bytes) {
+#if defined(AHEAD) && !defined(SHARED)
   #pragma unroll
   for (int i = 0; i < bytes; i += 64) fetch(a + AHEAD + i, 64);
 #endif

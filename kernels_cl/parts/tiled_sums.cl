@@ -70,8 +70,8 @@ static ints madd(pairs a, pairs b) {
   #define SCALAR_AT HALF_AT
 #endif
 typedef bits words __attribute__((aligned(4)));  // of PoCL's vload16 come three loads
-static bits word_at(const __global char *p, int i, int lane) {
-  return *(const __global words *)((const __global uint *)p + i * TILE + lane);
+static bits word_at(const RECORDS_IN char *p, int i, int lane) {
+  return *(const RECORDS_IN words *)((const RECORDS_IN uint *)p + i * TILE + lane);
 }
 
 // Pair t of a word (layouts.py), its number among the block's 16, and its further bits.
@@ -121,7 +121,7 @@ __constant short table[16] = {TABLE};
 #endif
 
 // Add one block of 32: `a` is its words, d and m its scales, x its PANEL rows at block b.
-static void add_block(floats acc[PANEL][VECTORS], const __global char *a, int lane,
+static void add_block(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane,
                       const floats d[VECTORS][SUMS], const floats m[VECTORS][SUMS], Columns x,
                       int b) {
   ints sums[PANEL][VECTORS][SUMS];
@@ -195,10 +195,10 @@ static void add_block(floats acc[PANEL][VECTORS], const __global char *a, int la
 #endif
 #define AS_FLOATS(bytes) BY_LANE(convert_float)(bytes)
 #define BYTES(type, v, s) \
-  LOAD_LANES((const __global type *)block + (s) * TILE + lane + (v) * LANES)
+  LOAD_LANES((const RECORDS_IN type *)block + (s) * TILE + lane + (v) * LANES)
 
 // Add one record: `a` is its start, x its PANEL rows, of which it meets the blocks from b on.
-static void add_record(floats acc[PANEL][VECTORS], const __global char *a, int lane, Columns x,
+static void add_record(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int lane, Columns x,
                        int b) {
   floats d[VECTORS], m[VECTORS];
 #pragma unroll
@@ -207,7 +207,7 @@ static void add_record(floats acc[PANEL][VECTORS], const __global char *a, int l
     m[v] = HALVES == 2 ? SCALAR_AT(a, HALVES - 1, lane + v * LANES) : (floats)0;
   }
   for (int k = 0; k < BLOCKS; k++) {
-    const __global char *block = a + HEAD + k * BLOCK;
+    const RECORDS_IN char *block = a + HEAD + k * BLOCK;
     fetch_ahead(block, RECORD / BLOCKS);
     floats block_d[VECTORS][SUMS], block_m[VECTORS][SUMS];
 #pragma unroll

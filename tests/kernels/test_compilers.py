@@ -169,9 +169,11 @@ def test_clang_takes_the_tiles_of_every_format(compiled: Compile, fmt: Format, t
     lanes = ["-DROWS=1", "-DLANES=1", "-DTEAM=8"]
     compiled("matmul_tiled", target, *defines, *lanes, "-DPANEL=1", "-DACT=SILU")
     compiled("matmul_experts", target, *defines, *lanes, "-DPANEL=4")
+    shared = ["-DROWS=1", "-DLANES=1", "-DTEAM=8", "-DPANEL=4", "-DSHARED=1", "-DPANELS=2"]
+    compiled("matmul_tiled", target, *defines, *shared)
     if target == ANY:
         vectors = ["-DROWS=32", "-DVECTORS=2", "-DPANEL=4", "-DCHUNK=64"]
-        staged = ["-DSTAGED=1"] if scheme.stages(panels=2) else []
+        staged = ["-DSTAGED=1"] if scheme.stages(panels=2, many_registers=False) else []
         compiled("matmul_tiled", target, *defines, *vectors, *staged)
 
 

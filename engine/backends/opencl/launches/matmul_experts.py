@@ -49,7 +49,8 @@ def matmul_experts(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Seque
     a, x, ids = given.a, Quantize.of(given.x).x, given.ids
     m, used, tokens, _ = node.shape
     grouped = ids.op is Op.GROUP_IDS
-    panel = panel_rows(tokens * used, traits) if grouped else 1
+    usual = tokens * used // a.shape[2]  # pairs of an expert; some have many more
+    panel = panel_rows(max(2, 2 * usual), traits) if grouped else 1
     groups = a.shape[2] + 1 if grouped else tokens * used
     args: Args = {
         "y": node,

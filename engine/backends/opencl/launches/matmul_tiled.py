@@ -24,6 +24,9 @@ LEAST_ROWS = 8
 # Most rows of x with which a product of items with vectors still waits for its weights.
 WAITING_ROWS = 16
 
+SHARED_ROWS = 64
+"""Rows of x for which lanes bring a weight into local memory once."""
+
 # Items that a core is left with where one makes several tiles.
 _ITEMS_OF_CORE = 3
 
@@ -90,7 +93,7 @@ def _products(
     m0, m1, m2 = (0 if a is None else a.shape[1] for a in (given.a, given.a1, given.a2))
     rows, x = [a.shape[1] for a in given.weights], Quantize.of(given.x)
     item = rows_of_item(sum(rows), x.panels.rows, traits, x.n_rows)
-    grid = _grid(given.a.fmt, rows, given.x, item, traits)
+    grid = _grid(given.a.fmt, rows, given.x, item, traits, may_share=True)
     step = 0 if added is None or added.dims == (m0,) else added.strides[1]
     args: Args = {
         "y0": node,
@@ -132,20 +135,35 @@ class _Grid(NamedTuple):
     defines: dict[str, int | str]
 
 
-def _grid(fmt: Format, rows: Sequence[int], x: Tensor, item: int, traits: DeviceTraits) -> _Grid:
-    """Items over products of so many rows each; with vectors one makes `item` rows of them."""
+def _grid(
+    fmt: Format,
+    rows: Sequence[int],
+    x: Tensor,
+    item: int,
+    traits: DeviceTraits,
+    may_share: bool = False,
+) -> _Grid:
+    """Items over products of so many rows each; with vectors one makes `item` rows of them, lanes
+    may share records in local memory.
+    """
     panel, panels = Quantize.of(x).panels.rows, x.shape[1]
     defines = tile_defines(fmt, x, panel, traits)
     if traits.items_take_vectors:
         most = 1 if panels == 1 else traits.tuned.chunk // panel
         groups, items = -(-panels // most), sum(-(-m // item) for m in rows)
         defines |= {"CHUNK": most * panel, **vector_defines(min(item, TILE), panel, traits)}
-        if panel > 1 and SCHEMES[fmt].stages(panels):
+        if panel > 1 and SCHEMES[fmt].stages(panels, has_wide_vectors(traits)):
             defines["STAGED"] = 1
         return _Grid(-(-panels // groups), (items, groups), (1, 1), defines)
     team, tiles = team_of_lanes(traits), sum(-(-m // TILE) for m in rows)
-    size, local = (tiles * TILE, team, panels), (TILE, team, 1)
-    return _Grid(1, size, local, defines | lane_defines(team))
+    defines |= lane_defines(team)
+    groups = panels
+    each = -(-SHARED_ROWS // (panel * team))
+    fits = SCHEMES[fmt].record_bytes <= traits.local_memory
+    if may_share and fits and Quantize.of(x).n_rows > SHARED_ROWS // 2:
+        groups = -(-panels // (each * team))
+        defines |= {"SHARED": 1, "PANELS": each}
+    return _Grid(1, (tiles * TILE, team, groups), (TILE, team, 1), defines)
 
 
 def tile_defines(fmt: Format, x: Tensor, panel: int, traits: DeviceTraits) -> dict[str, int | str]:

@@ -68,11 +68,13 @@ class Scheme:
         """Elements of a row in a record."""
         return BLOCK * self.blocks
 
-    def stages(self, panels: int) -> bool:
-        """Whether it pays to unpack weights first (tiled_stage.cl), for so many panels of x: for
-        several, or where unpacking takes long. It can where one sum of 32 products will do.
+    def stages(self, panels: int, many_registers: bool) -> bool:
+        """Whether it pays to unpack weights first (tiled_stage.cl), for so many panels of x: where
+        that takes long, and for several panels, unless registers keep what is unpacked at once. It
+        can where one sum of 32 products will do.
         """
-        return (self.sums == 1 or self.scales > 0) and (panels > 1 or self.high > 0)
+        pays = panels > 1 and (self.scales > 0 or not many_registers)
+        return (self.sums == 1 or self.scales > 0) and (pays or self.high > 0)
 
     @property
     def head_bytes(self) -> int:
@@ -136,7 +138,7 @@ class FloatScheme:
     repacked: ClassVar[bool] = False
     elements: ClassVar[int] = BLOCK
 
-    def stages(self, panels: int) -> bool:
+    def stages(self, panels: int, many_registers: bool) -> bool:
         """Never: there is nothing to unpack."""
         return False
 

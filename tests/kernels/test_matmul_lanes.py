@@ -1,0 +1,99 @@
+"""Products of many columns where items are lanes: a group brings each record of a weight once."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from engine.backends.base import BufferType
+from engine.backends.opencl.backend import OpenCLBackend
+from engine.backends.opencl.drivers.device import Device, open_device
+from engine.backends.opencl.launch import DeviceTraits, Launch
+from engine.backends.opencl.launches.matmul_tiled import SHARED_ROWS, matmul_tiled
+from engine.backends.opencl.lowering.lower import lower
+from engine.backends.opencl.tiles.layouts import TILED, nbytes
+from engine.backends.opencl.tiles.schemes import SCHEMES
+from engine.backends.opencl.tuned import default
+from engine.gguf.formats import BF16, F16, F32, Q4_0, Q4_K, Q6_K, Format
+from engine.graph import ops
+from engine.graph.op import Op
+from engine.graph.tensor import Role, Tensor, leaf
+from tests.kernels.blocks import exact, random_blocks
+from tests.kernels.harness import nmse, product_error, run
+from tests.kernels.values import Operands
+
+KIND = BufferType("gpu:0", TILED, 128, 1 << 40)
+GPU = DeviceTraits(False, 40, 1024, 1 << 15)
+
+
+@pytest.fixture(params=[(4, 8), (8, 16), (8, 2)])
+def lanes(backend: OpenCLBackend, request: pytest.FixtureRequest) -> Iterator[OpenCLBackend]:
+    """`backend` as a GPU with these numbers of columns a panel and items a team."""
+    panel, team = request.param
+    tuned = structs.replace(default(), lane_panel=panel, lane_team=team)
+    traits = replace(backend.info.traits, is_cpu=False, tuned=tuned)
+    opened = OpenCLBackend(
+        Device(replace(backend.info, traits=traits), open_device(backend.name).handle)
+    )
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("fmt", [Q4_0, Q4_K, Q6_K], ids=str)
+@pytest.mark.parametrize("n", [33, 70, 130])
+def test_products(lanes: OpenCLBackend, fmt: Format, n: int) -> None:
+    """Against float64; the last panel and the last tile are not full."""
+    made = Operands(n)
+    blocks = random_blocks(made.rng, fmt, 75, 768)
+    w, x = leaf("w", fmt, (768, 75), Role.WEIGHT), made.make(F32, 768, n)
+    made.values[w] = blocks
+    got = run(lanes, ops.matmul(w, x), made.values, matmul_only=True)
+    assert product_error(got, made.exact(x), exact(blocks, fmt)) < 1e-6
+
+
+def test_products_of_floats(lanes: OpenCLBackend) -> None:
+    made = Operands()
+    w, x = made.make(F16, 96, 40, role=Role.WEIGHT), made.make(F32, 96, 70)
+    got = run(lanes, ops.matmul(w, x), made.values, matmul_only=True)
+    want = made.exact(x) @ made.values[w].reshape(40, 96).astype(np.float64).T
+    assert nmse(got, want) < 1e-11
+
+
+def launches(fmt: Format, n: int, traits: DeviceTraits) -> list[Launch]:
+    """Of a product, as a GPU starts it."""
+    w, x = leaf("w", fmt, (1024, 2048), Role.WEIGHT), leaf("x", F32, (1024, n), Role.INPUT)
+
+    def type_of(tensor: Tensor) -> BufferType | None:
+        return KIND if tensor is w else None
+
+    nodes = lower([ops.matmul(w, x)], type_of, traits)
+    (product,) = (node for node in nodes if node.op is Op.MATMUL_TILED)
+    return list(matmul_tiled(product, type_of, traits))
+
+
+@pytest.mark.parametrize("fmt", [Q4_0, Q4_K, Q6_K, BF16], ids=str)
+@pytest.mark.parametrize("n", [33, 64, 65, 512])
+@pytest.mark.parametrize("group", [64, 256, 1024])
+@pytest.mark.parametrize("panel", [4, 8])
+def test_each_byte_is_fetched_once_for_64_columns(
+    fmt: Format, n: int, group: int, panel: int
+) -> None:
+    """A group reads the records of its tile, each once: whatever else reads them would have to take
+    __global pointers, which add_record does not there.
+    """
+    tuned = structs.replace(default(), lane_panel=panel, lane_team=16)
+    (launch,) = launches(fmt, n, replace(GPU, max_work_group=group, tuned=tuned))
+    assert launch.local_size is not None
+    groups = np.prod([a // b for a, b in zip(launch.global_size, launch.local_size, strict=True)])
+    fetched = int(groups) * (1024 // SCHEMES[fmt].elements) * SCHEMES[fmt].record_bytes
+    assert launch.defines["SHARED"] == 1
+    assert fetched <= -(-n // SHARED_ROWS) * nbytes(TILED, fmt, (1024, 2048, 1, 1))
+
+
+def test_few_columns_and_small_memories_take_the_other_kernel() -> None:
+    """Teams that share a row's records: more items for few columns, less local memory."""
+    assert "SHARED" not in launches(Q4_K, 32, GPU)[0].defines
+    assert "SHARED" not in launches(Q4_K, 512, replace(GPU, local_memory=1024))[0].defines
+    assert "SHARED" in launches(Q4_K, 512, GPU)[0].defines
