@@ -18,6 +18,10 @@ from engine.settings import EngineOptions
 
 HOST = EngineOptions(device="host", ctx=256, parallel=4)
 PATIENCE = 120.0
+# Reading the certificates of the web, for each request, would be most of what the tests take.
+HTTP = httpx2.Client(
+    timeout=PATIENCE, verify=False, limits=httpx2.Limits(max_keepalive_connections=0)
+)
 
 
 @dataclass
@@ -39,10 +43,10 @@ class Served:
         return host, int(port)
 
     def get(self, path: str, **options: Any) -> httpx2.Response:
-        return httpx2.get(self.url + path, timeout=PATIENCE, **options)
+        return HTTP.get(self.url + path, **options)
 
     def post(self, path: str, body: Any, **options: Any) -> httpx2.Response:
-        return httpx2.post(self.url + path, json=body, timeout=PATIENCE, **options)
+        return HTTP.post(self.url + path, json=body, **options)
 
     def stream(self, path: str, body: Any) -> str:
         """All bytes of a stream, as text."""

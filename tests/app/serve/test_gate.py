@@ -17,7 +17,7 @@ from app.serve.settings import ServeSettings
 from engine.errors import WorkerDied
 from engine.protocol import Cancel, Generate, Loaded
 from tests.app.helpers.scripted import ScriptedEngine
-from tests.app.serve.running import events, served
+from tests.app.serve.running import HTTP, events, served
 
 CHAT = "/v1/chat/completions"
 BODY = {"messages": [{"role": "user", "content": "hi"}]}
@@ -38,7 +38,7 @@ class Asking(threading.Thread):
         asyncio.run(self._ask())
 
     async def _ask(self) -> None:
-        async with httpx2.AsyncClient(timeout=60) as client:
+        async with httpx2.AsyncClient(timeout=60, verify=False) as client:
             asking = asyncio.create_task(client.post(self._url + CHAT, json=self._body))
             while not asking.done():
                 if self.leave.is_set():
@@ -80,9 +80,7 @@ def until(engine: ScriptedEngine, kind: type, n: int) -> list[object]:
 
 def wait_for(serving: Serving, waiting: int) -> None:
     deadline = time.monotonic() + 60
-    while (
-        f"cutaway:requests_deferred {waiting}" not in httpx2.get(f"{serving.address}/metrics").text
-    ):
+    while f"cutaway:requests_deferred {waiting}" not in HTTP.get(f"{serving.address}/metrics").text:
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
@@ -152,7 +150,7 @@ def test_an_engine_that_dies_in_the_middle(engine: ScriptedEngine, serving: Serv
     assert frames[-1]["choices"][0]["delta"] == {"content": "half"}
     assert last["error"]["type"] == "unavailable_error"
     assert "[DONE]" not in streamed.told().text
-    assert httpx2.get(f"{serving.address}/health").status_code == 503
+    assert HTTP.get(f"{serving.address}/health").status_code == 503
     assert Asking(serving.address).told().headers["retry-after"] == "2"
     assert len([one for one in engine.asked if isinstance(one, Generate)]) == 2
     serving.open("tiny", LOADED)  # who waited has not been told of any of that

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from engine.units import MIB
-from tests.app.serve.running import Served, served
+from tests.app.serve.running import HTTP, Served, served
 from tests.program import ROOT, RUN
 
 PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/messages", "/api/chat", "/completion")
@@ -104,13 +104,13 @@ async def load(url: str, clients: int, requests: int) -> Outcome:
         for number in numbers:
             await one(client, number, outcome)
 
-    async with httpx2.AsyncClient(base_url=url, timeout=300, limits=limits) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=300, limits=limits, verify=False) as client:
         await asyncio.gather(*(person() for _ in range(clients)))
     return outcome
 
 
 def counts(url: str) -> dict[str, float]:
-    text = httpx2.get(f"{url}/metrics").text
+    text = HTTP.get(f"{url}/metrics").text
     return {
         name: float(value)
         for line in text.splitlines()
