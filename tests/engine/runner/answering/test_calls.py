@@ -17,6 +17,7 @@ from engine.runner.generate import generate
 from engine.runner.sequence import Sequenced
 from engine.sampling.constraint import BadForm
 from engine.tokenizer import ChatTemplate
+from engine.tokenizer.vocab import _EOG_TEXTS
 from tests.engine.runner.answering.test_apart import HERMES, model_of
 
 FOLDER = Path(__file__).parents[3] / "goldens"
@@ -125,14 +126,15 @@ def test_what_cannot_be_called_is_refused(model: Model) -> None:
     called(model, Tools(odd), max_tokens=2)  # may be called: the rest of the schema holds
 
 
-def test_styles_of_families() -> None:
+def test_styles_of_families(monkeypatch: pytest.MonkeyPatch) -> None:
     """Derived from templates; what is derived is read as the call that it is."""
+    monkeypatch.setattr("engine.tokenizer.renderer.RENDER_LIMIT", 60.0)  # a machine of any speed
 
     class Words:
-        eog = ()
+        eog = range(len(_EOG_TEXTS))
 
         def text(self, token: int) -> str:
-            return ""
+            return _EOG_TEXTS[token]
 
     found = {}
     for name, text in TEMPLATES.items():
@@ -146,7 +148,7 @@ def test_styles_of_families() -> None:
         calls = [part.call for part in read(said, form_of(text))[0]]
         assert [c.name for c in calls if c] == (["f", "now"] if rest else ["f"]), said
         assert style.trigger(text) in style.before
-    assert len(found) >= 21, sorted(found)
+    assert len(found) >= 26, sorted(found)
     assert found["Qwen-Qwen3-0.6B"].separator == '}\n</tool_call>\n<tool_call>\n{"name": "'
     assert {"openai-gpt-oss-120b", "meta-llama-Llama-3.1-8B-Instruct"} <= found.keys()
     assert "<tool_call>" in MARKS
