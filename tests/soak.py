@@ -156,7 +156,7 @@ class Soak:
         self.n_tokens += told.stats.n_generated
 
     def _look(self) -> None:
-        engine = psutil.Process(self._bench.engine.pid)
+        engine = psutil.Process(self._bench.engine.local.pid)
         self.samples.append(
             Sample(
                 perf_counter() - self._began,

@@ -41,7 +41,7 @@ def measure(device: str, rows: list[SpeedRow], tell: Tell, stop: Callable[[], bo
         try:
             with tempfile.TemporaryDirectory(prefix="report-", dir=_folder()) as folder:
                 told("writing the file", 0.0)
-                path = Path(folder) / f"{shape.name.replace(' ', '-')}.gguf"
+                path = Path(folder) / f"{shape.name.replace(' ', '_')}.gguf"
                 _write(path, shape)
                 _measure(device, path, row, told, stop)
         except Cancelled:

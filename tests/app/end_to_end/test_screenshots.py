@@ -75,7 +75,7 @@ def test_empty_and_loading(
 
     def hold() -> None:
         """Stop the engine in the middle, so that it can be looked at."""
-        stage, pid = session.stage, person.bench.engine.pid
+        stage, pid = session.stage, person.bench.engine.local.pid
         if not stopped and pid is not None and stage is not None and stage.done > stage.total / 4:
             stopped.append(pid)
             os.kill(pid, signal.SIGSTOP)
@@ -115,7 +115,7 @@ def test_talk(person: Person, folder: Path, expected: list[str]) -> None:
     ask(person, QUESTION)
     end(person)
     ask(person, MORE)
-    pid = person.bench.engine.pid
+    pid = person.bench.engine.local.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     person.look(300)

@@ -246,7 +246,7 @@ def test_kill_the_worker_in_mid_answer(person: Person, expected: list[str]) -> N
     begin_endless(person)
     bench = person.bench
     question = bench.chat.path[0].text
-    pid = bench.engine.pid
+    pid = bench.engine.local.pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     person.wait(lambda: bench.session.status == "died")
@@ -264,7 +264,7 @@ def test_kill_the_worker_in_mid_answer(person: Person, expected: list[str]) -> N
     assert not person.banners()
     assert texts(person) == kept
     assert ask_to_end(person, "Are you back?")
-    assert bench.engine.pid != pid
+    assert bench.engine.local.pid != pid
 
 
 def test_after_a_death_one_click_starts_again_with_less(
@@ -273,8 +273,8 @@ def test_after_a_death_one_click_starts_again_with_less(
     expected.append("killed (signal 9)")
     bench = person.bench
     before = bench.session.model.n_ctx
-    assert bench.engine.pid is not None
-    os.kill(bench.engine.pid, signal.SIGKILL)
+    assert bench.engine.local.pid is not None
+    os.kill(bench.engine.local.pid, signal.SIGKILL)
     person.wait(lambda: bench.session.status == "died")
     person.look()
     person.click("Restart with half the context")

@@ -52,7 +52,7 @@ def test_load_answer_die_and_come_back(bench: Workbench, until: Until, smollm2_p
     assert (session.model.n_ctx, session.path) == (1024, smollm2_path)
     assert session.model_name == smollm2_path.stem
     assert (stages[0], stages[-1]) == ("load", "")
-    assert bench.options_for(smollm2_path) == EngineOptions(ctx=1024)
+    assert bench.options_for(smollm2_path) == EngineOptions(ctx=1024, parallel=2)
     assert bench.preferences.value.last_model == str(smollm2_path)
     assert bench.memory.held is not None
 

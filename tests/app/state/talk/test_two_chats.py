@@ -23,8 +23,8 @@ def tiny_bench(
     """With a model whose answers end only when they are stopped."""
     request = Answer.request
 
-    def endless(self: Answer, *given: Any) -> Generate:
-        return msgspec.structs.replace(request(self, *given), endless=True)
+    def endless(self: Answer, *given: Any, **named: Any) -> Generate:
+        return msgspec.structs.replace(request(self, *given, **named), endless=True)
 
     monkeypatch.setattr(Answer, "request", endless)
     length = {"llama.context_length": (1 << 14, gguf.GGUFValueType.UINT32)}
