@@ -1,7 +1,8 @@
 """Row tiles made by kernels are, bit by bit, those that NumPy makes."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,12 +11,16 @@ from engine.backends.base import Bytes, Component, Location, Owner, Upload
 from engine.backends.opencl import packing
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.buffers import OpenCLEvent
+from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.packing import BlockSource, InPlace, Packer, Staged
 from engine.backends.opencl.tiles import layouts
 from engine.backends.opencl.tiles.schemes import SCHEMES
 from engine.errors import DeviceError
 from engine.gguf.formats import F32, Q4_K, Format
-from engine.graph.tensor import Shape
+from engine.gguf.reader import open_gguf
+from engine.graph.tensor import Role, Shape, leaf
+from engine.weights.load import InFile, fill
+from tests.gguf_files import WIDE_FIELDS, Blocks, Draft
 
 FORMATS = list(SCHEMES)
 GUARD = 256
@@ -129,3 +134,39 @@ def test_a_pass_that_is_closed_packs_no_more(
         done = at.buffer.read(GUARD, tiles.size).reshape(8, -1)
         np.testing.assert_array_equal(done[:2], tiles.reshape(8, -1)[:2])
         assert (done[2:] == POISON).all()
+
+
+def test_a_big_endian_file_is_packed_as_the_little_endian_one(
+    either: OpenCLBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even by a device so slow that it starts when it is waited for: each tensor's swapped copy is
+    there until then, though the next ones were made meanwhile.
+    """
+    shape, rng = (256 * 4, 32, 1, 1), np.random.default_rng(2)
+    weights = [leaf(f"w{i}", Q4_K, shape, Role.WEIGHT) for i in range(6)]
+    blocks = [rng.integers(0, 256, (32, Q4_K.row_bytes(shape[0])), np.uint8) for _ in weights]
+    wide = WIDE_FIELDS["Q4_K"]
+    draft = Draft(order=">")
+    for weight, data in zip(weights, blocks, strict=True):
+        stored = Blocks(Q4_K.id, shape[:2], data.tobytes(), wide, Q4_K.bytes)
+        draft.tensors[weight.name] = stored
+
+    gate, wait = cl.UserEvent(either.queue.context), OpenCLEvent.wait
+    opened: list[int] = []
+
+    def open_first(event: OpenCLEvent) -> None:
+        if not opened:
+            gate.set_status(cl.command_execution_status.COMPLETE)
+            opened.append(1)
+        wait(event)
+
+    monkeypatch.setattr(OpenCLEvent, "wait", open_first)
+    with ExitStack() as stack:
+        places = {w: stack.enter_context(poisoned(either, Q4_K, shape)) for w in weights}
+        file = stack.enter_context(open_gguf(draft.write(tmp_path / "big.gguf")))
+        cl.enqueue_barrier(either.queue, wait_for=[gate])
+        assert sum(fill(places, lambda _: either, lambda w: InFile(file, w.name))) == sum(
+            data.size for data in blocks
+        )
+        for weight, data in zip(weights, blocks, strict=True):
+            check(places[weight], expected(Q4_K, shape, data))

@@ -135,7 +135,9 @@ class Packer:
 
     def __init__(self, source: BlockSource, prepare: Prepare, traits: DeviceTraits) -> None:
         self._source, self._prepare, self._traits = source, prepare, traits
-        self._under_way: deque[tuple[int, Event, Commands]] = deque()
+        # Blocks are kept until they are packed: kernels may read them where they lie, and those of
+        # a big-endian file are a swapped copy that nobody else holds.
+        self._under_way: deque[tuple[Bytes, Event, Commands]] = deque()
 
     def upload(self, weights: Iterable[Upload]) -> Generator[int, None, None]:
         """As `Backend.upload`."""
@@ -176,10 +178,10 @@ class Packer:
             launch = pack(out, source, fmt, k, self._traits)
             commands = self._prepare([(out, launch)], places.__getitem__)
             commands.run()
-            self._under_way.append((data.size, to.buffer.mark(), commands))
+            self._under_way.append((data, to.buffer.mark(), commands))
 
     def _finish(self) -> int:
         """Wait for the oldest piece; how many bytes it was."""
-        size, event, _ = self._under_way.popleft()
+        data, event, _ = self._under_way.popleft()
         event.wait()
-        return size
+        return data.size
