@@ -197,8 +197,11 @@ def test_a_load_that_waits_its_turn_does_not_hang(
 def test_a_death_ends_every_request(engine: LocalEngine, tiny_path: Path) -> None:
     window, server = Person(engine), Person(engine)
     window.ends(window.client.ask(Load(0, str(tiny_path), HOST)))
-    ids = [window.client.ask(FOREVER), server.client.ask(ListDevices(0))]
+    answered = window.client.ask(FOREVER)
     window.until(lambda event: isinstance(event, Piece))
+    listed = server.client.ask(ListDevices(0))  # between two steps of the answer
+    server.until(lambda event: isinstance(event, Devices))
+    ids = [answered, server.client.ask(Load(0, str(tiny_path), HOST))]  # it waits for the answer
     assert engine.pid is not None
     os.kill(engine.pid, signal.SIGKILL)
     for person, number in zip((window, server), ids, strict=True):
@@ -206,6 +209,7 @@ def test_a_death_ends_every_request(engine: LocalEngine, tiny_path: Path) -> Non
         assert isinstance(died, Died)
         assert isinstance(died.error, WorkerDied)
         assert person.ends(number).kind == "WorkerDied"
+    assert not any(isinstance(e, Failed) and e.id == listed for e in server.all())  # it had ended
     assert engine.pid is None
     assert isinstance(window.ends(window.client.ask(Load(0, str(tiny_path), HOST))), Loaded)
 
