@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.state.talk.disk.store import ChatStore
+from app.state.talk.tokens import Tokens
 from app.state.workbench import Workbench
 from engine.protocol import Sampling
 from tests.app.state.conftest import Until
@@ -30,6 +31,10 @@ def ask(bench: Workbench, until: Until, text: str = "Say one word.", tokens: int
 
 def texts(bench: Workbench) -> list[str]:
     return [message.text for message in bench.chat.path]
+
+
+def logprobs_of(tokens: Tokens) -> list[float | None]:
+    return [tokens[n].logprob for n in range(len(tokens))]
 
 
 def kept(bench: Workbench) -> list[str]:
@@ -128,7 +133,11 @@ def test_stopped_and_continued_is_as_never_stopped(chat_bench: Workbench, until:
     chat = chat_bench.chat
     assert chat.send("Write a sentence about the sea.")
     until(lambda: not chat.busy)
-    whole, ids = chat.path[1].text, chat.tokens(1).ids
+    chat.regenerate(
+        1
+    )  # the prompt's last token on its own, as below: other kernels round otherwise
+    until(lambda: not chat.busy)
+    whole, ids, logprobs = chat.path[1].text, chat.tokens(1).ids, logprobs_of(chat.tokens(1))
     assert len(ids) > 8
     chat.regenerate(1)
     until(lambda: chat.path[1].n_tokens >= 3)
@@ -137,15 +146,16 @@ def test_stopped_and_continued_is_as_never_stopped(chat_bench: Workbench, until:
     assert chat.path[1].finish == "cancelled"
     assert 3 <= chat.path[1].n_tokens < len(ids)
     assert chat.continue_answer(1)
-    assert chat.path[1].siblings == 2  # in its place
+    assert chat.path[1].siblings == 3  # in its place
     until(lambda: not chat.busy)
     assert (chat.path[1].text, chat.tokens(1).ids) == (whole, ids)
+    assert logprobs_of(chat.tokens(1)) == logprobs  # to the bit: the same cells, the same kernels
     assert chat.path[1].stats is not None
     assert chat.path[1].stats.n_cached > 0
 
     ask(chat_bench, until, "More.")
     assert chat.continue_answer(1)  # something follows: a copy goes on
-    assert (len(chat.path), chat.path[1].siblings) == (2, 3)
+    assert (len(chat.path), chat.path[1].siblings) == (2, 4)
     until(lambda: not chat.busy)
     assert chat.path[1].text.startswith(whole)
     assert kept(chat_bench) == texts(chat_bench)
