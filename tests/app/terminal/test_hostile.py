@@ -91,7 +91,7 @@ def test_tables_and_json(good: Path, capsys: pytest.CaptureFixture[str], text: s
         ("inspect", model, "--tensor", "output_norm.weight"),
         ("tokenize", model, "--text", EVIL),
         ("plan", model, *HOST, "--ctx", "64", "--nodes"),
-        ("run", model, "-p", EVIL, *HOST, "--max-tokens", "2", "--logprobs", "2"),
+        ("run", model, "-p", EVIL, *HOST, "--temp", "0", "--max-tokens", "2", "--logprobs", "2"),
         ("perplexity", model, text, *HOST, "--ctx", "32"),
         ("bench", model, "-p", "4", "-n", "2", "-r", "1", *HOST),
     ):
