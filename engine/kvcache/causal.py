@@ -212,6 +212,9 @@ class CausalCache:
 
 def parts_of(owners: Ints) -> Iterator[tuple[int, int, int]]:
     """(sequence, begin, end) of each run of one sequence."""
+    if len(owners) == 1:  # a token of an answer alone: the usual case, and quick
+        yield int(owners[0]), 0, 1
+        return
     cuts = np.flatnonzero(np.diff(owners, prepend=-1)).tolist()
     for begin, end in zip(cuts, [*cuts[1:], len(owners)], strict=True):
         yield int(owners[begin]), begin, end
