@@ -1,9 +1,7 @@
 """POST /v1/chat/completions."""
 
-import secrets
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from time import time
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -13,7 +11,8 @@ from app.serve.answers import all_of
 from app.serve.gate import choices
 from app.serve.gathered import Gathered
 from app.serve.openai.messages import ChosenTool, SaidMessage, ToolGiven, begun, messages, tools
-from app.serve.told import FINGERPRINT, FINISH, logprobs, timings, usage
+from app.serve.openai.telling import FramesTelling
+from app.serve.told import FINISH, logprobs, timings, usage
 from app.serve.web.body import decoded
 from app.serve.web.refusal import Refusal
 from app.serve.web.site import HttpCall
@@ -38,26 +37,13 @@ class ChatBody(asked.TextRequest):
 
 
 @dataclass
-class Telling:
-    """How one request is answered: what every frame has, and what was asked for."""
+class Telling(FramesTelling):
+    """How a chat is answered."""
 
-    model: str
+    prefix = "chatcmpl-"
+
     n: int
-    top: int | None  # alternatives a token; None: no log-probabilities
-    usage: bool
     kind: str = "chat.completion"
-    id: str = field(default_factory=lambda: f"chatcmpl-{secrets.token_hex(12)}")
-    created: int = field(default_factory=lambda: int(time()))
-
-    @property
-    def head(self) -> dict[str, Any]:
-        """What every frame begins with."""
-        return {
-            "id": self.id,
-            "created": self.created,
-            "model": self.model,
-            "system_fingerprint": FINGERPRINT,
-        }
 
 
 async def chat(call: HttpCall) -> Reply:
@@ -67,7 +53,7 @@ async def chat(call: HttpCall) -> Reply:
     n = asked.n_choices(body, call.gate.slots)
     request = await _request(call, body)
     wants_usage = bool(body.stream_options and body.stream_options.include_usage)
-    telling = Telling(model.name, n, _top(body), wants_usage)
+    telling = Telling(model.name, _top(body), wants_usage, n)
     if body.stream:
         return FrameStream(_frames(call, choices(request, n), telling), error_event)
     return json(await _whole(call, choices(request, n), telling))

@@ -1,10 +1,8 @@
 """POST /v1/completions: texts gone on with, as editors and evaluation harnesses ask."""
 
-import secrets
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
-from time import time
 from typing import Annotated, Any
 
 import msgspec
@@ -14,7 +12,8 @@ from app.serve import asked
 from app.serve.answers import all_of
 from app.serve.gate import choices
 from app.serve.gathered import Gathered
-from app.serve.told import FINGERPRINT, FINISH, text_bytes, timings, usage
+from app.serve.openai.telling import FramesTelling
+from app.serve.told import FINISH, text_bytes, timings, usage
 from app.serve.web.body import decoded
 from app.serve.web.refusal import Refusal
 from app.serve.web.site import HttpCall
@@ -37,26 +36,16 @@ class TextBody(asked.TextRequest):
 
 
 @dataclass
-class TextTelling:
-    """How one request is answered: what every frame has, and what was asked for."""
+class TextTelling(FramesTelling):
+    """How texts are gone on with."""
 
-    model: str
-    top: int | None
-    usage: bool
+    prefix = "cmpl-"
+
     echoes: list[str]  # what each choice begins with
-    id: str = field(default_factory=lambda: f"cmpl-{secrets.token_hex(12)}")
-    created: int = field(default_factory=lambda: int(time()))
 
     @property
     def head(self) -> dict[str, Any]:
-        """What every frame begins with."""
-        return {
-            "id": self.id,
-            "created": self.created,
-            "model": self.model,
-            "system_fingerprint": FINGERPRINT,
-            "object": "text_completion",
-        }
+        return {**super().head, "object": "text_completion"}
 
 
 async def completions(call: HttpCall) -> Reply:

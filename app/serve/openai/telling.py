@@ -1,0 +1,31 @@
+"""What every frame of an answer begins with, in a chat as in a text."""
+
+import secrets
+from dataclasses import dataclass, field
+from time import time
+from typing import Any, ClassVar
+
+from app.serve.told import FINGERPRINT
+
+
+@dataclass
+class FramesTelling:
+    """How one request is answered: what every frame has, and what was asked for."""
+
+    prefix: ClassVar[str]
+
+    model: str
+    top: int | None  # alternatives a token; None: no log-probabilities
+    usage: bool
+    code: str = field(default_factory=lambda: secrets.token_hex(12), init=False)
+    created: int = field(default_factory=lambda: int(time()), init=False)
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """What every frame begins with."""
+        return {
+            "id": self.prefix + self.code,
+            "created": self.created,
+            "model": self.model,
+            "system_fingerprint": FINGERPRINT,
+        }
