@@ -5,7 +5,7 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -78,12 +78,12 @@ def run(args: argparse.Namespace) -> int:
     engine = LocalEngine()
     serving = Serving(engine, settings)
     serving.clients.hear(_log_ended)
-    with _signals() as stopped, _logged():
+    with _signals(serving.hurry) as stopped, _logged():
         try:
             serving.start()
             return _serve(serving, Keeper(engine, serving, paths, options), stopped)
         finally:
-            serving.stop(0 if stopped.twice else 5)
+            serving.stop()
             engine.close()
 
 
@@ -119,25 +119,28 @@ def _log_ended(event: object) -> None:
 
 
 class _Stopped:
-    """Whether Ctrl+C or SIGTERM was heard; `twice` where somebody is in a hurry."""
+    """Whether Ctrl+C or SIGTERM was heard. The second calls `hurry`, the third interrupts."""
 
-    def __init__(self) -> None:
+    def __init__(self, hurry: Callable[[], None]) -> None:
         self._event = threading.Event()
-        self.twice = False
+        self._hurry = hurry
+        self._heard = 0
 
     def __call__(self) -> bool:
         return self._event.is_set()
 
     def hear(self, number: int, frame: object) -> None:
-        self.twice = self._event.is_set()
+        self._heard += 1
         self._event.set()
-        if self.twice:
+        if self._heard == 2:
+            self._hurry()
+        elif self._heard > 2:
             raise KeyboardInterrupt
 
 
 @contextmanager
-def _signals() -> Iterator[_Stopped]:
-    stopped = _Stopped()
+def _signals(hurry: Callable[[], None]) -> Iterator[_Stopped]:
+    stopped = _Stopped(hurry)
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, stopped.hear) for number in numbers]
     try:

@@ -59,6 +59,7 @@ class Running:
         )
         self._server = uvicorn.Server(config)
         self._stopping: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
 
     async def serve(self, sockets: list[socket.socket], begun: Callable[[], None]) -> None:
         """Answer until `stop`."""
@@ -88,6 +89,10 @@ class Running:
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop(patience, telling))
 
+    def hurry(self) -> None:
+        """Wait no longer for answers that go on."""
+        self._hurry.set()
+
     def _hear(self, event: Event) -> None:
         if isinstance(event, Died):  # told before the requests of that engine fail
             self.shut("loading", "")
@@ -96,13 +101,13 @@ class Running:
 
     async def _stop(self, patience: float, telling: float) -> None:
         self.gate.close_door(ENDS)
-        await self._quiet(patience)
+        await self._quiet(patience, self._hurry)
         self.gate.end_all(ENDS)
-        await self._quiet(telling)
+        await self._quiet(telling, asyncio.Event())
         self._server.should_exit = True
 
-    async def _quiet(self, seconds: float) -> None:
+    async def _quiet(self, seconds: float, enough: asyncio.Event) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self._clients.now:
+                while self._clients.now and not enough.is_set():
                     await asyncio.sleep(LOOK)

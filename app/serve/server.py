@@ -1,6 +1,7 @@
 """The server in a thread: the same for `cutaway serve` and for the window."""
 
 import asyncio
+import contextlib
 import socket
 import threading
 import time
@@ -18,7 +19,7 @@ from engine.protocol import FileContent, Loaded
 BACKLOG = 128
 PATIENCE = 5.0  # seconds that answers may go on once the server is to stop
 LOOK = 0.1
-TELLING = 2.0  # seconds in which those that still go on are told
+TELLING = 30.0  # seconds in which those that still go on are told; a slow reader has much to read
 
 
 class Serving:
@@ -93,11 +94,19 @@ class Serving:
         """Take no more requests, let answers go on for so many seconds, tell the others that it is
         over, and end. Harmless when done twice.
         """
-        if self._thread is None:
+        thread = self._thread
+        if thread is None:
             return
         self._call(lambda running: running.stop(patience, TELLING))
-        self._thread.join()
+        thread.join()
         self._thread = None
+
+    def hurry(self) -> None:
+        """End answers that `stop` lets go on, now; a signal's handler may call it."""
+        loop, running = self._loop, self._running
+        if loop is not None and running is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended
+                loop.call_soon_threadsafe(running.hurry)
 
     def _call(self, do: Callable[[Any], Any]) -> None:
         """Have it done in the server's loop, and wait for that; nothing where that has ended."""
