@@ -163,9 +163,7 @@ MOST_MODULES = 16
 TABLES = {
     "kernels_cl": "a family of kernels each",
     "tests/kernels": "a family of kernels each",
-    "engine/backends/host": "a family of operations each",
     "engine/backends/opencl/launches": "a family of launches each",
-    "engine/selftest": "the cases of a family each",
     "engine/models/text": "an architecture each",
     "app/commands": "a command each",
     "tests/app/commands": "a command each",

@@ -4,17 +4,17 @@ import re
 from collections.abc import Iterator
 
 from engine.errors import BadSetting
-from engine.selftest.attending import attending
 from engine.selftest.case import Case
-from engine.selftest.elementwise import elementwise
-from engine.selftest.fused import fused
-from engine.selftest.moves import moves
-from engine.selftest.planes import planes
-from engine.selftest.products import products
-from engine.selftest.recurring import recurring
-from engine.selftest.reducing import reducing
-from engine.selftest.routing import routing
-from engine.selftest.shaping import shaping
+from engine.selftest.cases.attending import attending
+from engine.selftest.cases.elementwise import elementwise
+from engine.selftest.cases.fused import fused
+from engine.selftest.cases.moves import moves
+from engine.selftest.cases.planes import planes
+from engine.selftest.cases.products import products
+from engine.selftest.cases.recurring import recurring
+from engine.selftest.cases.reducing import reducing
+from engine.selftest.cases.routing import routing
+from engine.selftest.cases.shaping import shaping
 
 
 def table() -> Iterator[Case]:

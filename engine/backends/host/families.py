@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from engine.backends.host import (
+from engine.backends.host.operations import (
     activation,
     arithmetic,
     attention,

@@ -5,8 +5,8 @@ from math import exp, tanh
 import numpy as np
 import pytest
 
-from engine.backends.host import attention
 from engine.backends.host.backend import HostBackend
+from engine.backends.host.operations import attention
 from engine.gguf.formats import BF16, F16, F32, I32
 from engine.graph import ops
 from engine.graph.tensor import Role, leaf

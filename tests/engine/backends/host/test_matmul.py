@@ -4,8 +4,8 @@ import gguf
 import numpy as np
 import pytest
 
-from engine.backends.host import matmul
 from engine.backends.host.backend import HostBackend
+from engine.backends.host.operations import matmul
 from engine.gguf.formats import BF16, F16, F32, Format, by_name
 from engine.graph import ops
 from engine.graph.tensor import Role, leaf

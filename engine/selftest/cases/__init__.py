@@ -1,0 +1,1 @@
+"""What is checked: the cases of a family of operations each."""
