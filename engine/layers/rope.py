@@ -167,9 +167,9 @@ def _rows(params: RopeParams, positions: Ints) -> NDArray[np.float32]:
         return _block(params, block)[row : row + 1]
     blocks = positions // _BLOCK
     rows = np.empty((len(positions), params.n_rot), np.float32)
-    for block in np.unique(blocks):
+    for block in set(blocks.tolist()):
         there = blocks == block
-        rows[there] = _block(params, int(block))[positions[there] % _BLOCK]
+        rows[there] = _block(params, block)[positions[there] % _BLOCK]
     return rows
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from tests.app.helpers.no_network import refused
+from tests.app.helpers.no_network import refused, refusing
 from tests.app.helpers.server import Server, serve
 
-__all__ = ["refused"]
+__all__ = ["refused", "refusing"]
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 

@@ -12,6 +12,7 @@ from engine.inside.token.library import look
 from engine.runner import load
 from tests.engine.runner.pictures.seeing import noise
 from tests.goldens.vision.families import write_pair
+from tests.in_process import run_here
 from tests.program import assert_one_line_error, run
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -28,9 +29,8 @@ def test_json_is_what_the_library_finds(tiny_path: Path) -> None:
     entropy = np.frombuffer(found.entropy, "<f4").reshape(3, -1)
     np.testing.assert_allclose(chosen(found, None, None), mean)
     np.testing.assert_allclose(chosen(found, 1, None), row.mean(0), atol=1e-7)
-    ended = run(
-        "attend", str(tiny_path), "-p", TEXT, "--layer", "1", "--head", "2", *HOST, "--json"
-    )
+    chosen_words = ("--layer", "1", "--head", "2", "--json")
+    ended = run("attend", str(tiny_path), "-p", TEXT, *chosen_words, *HOST)
     assert ended.returncode == 0, ended
     told = json.loads(ended.stdout)
     np.testing.assert_allclose(told["attention"], row[2], atol=1e-6)
@@ -87,5 +87,5 @@ def test_what_cannot_be(tiny_path: Path) -> None:
         (("--layer", "1", "--head", "4"), "0 to 3"),
         (("--layer", "3"), "layers from 0 to 2"),
     ):
-        ended = run("attend", str(tiny_path), "-p", TEXT, *words, *HOST)
+        ended = run_here("attend", str(tiny_path), "-p", TEXT, *words, *HOST)
         assert_one_line_error(ended, message)

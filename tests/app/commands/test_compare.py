@@ -8,6 +8,7 @@ import pytest
 from app.cli import main
 from app.terminal.compared import text_lines
 from engine.protocol import Compare, Compared, ComparedResult, PairedResult, TextsCompared
+from tests.in_process import run_here
 from tests.program import assert_one_line_error, run
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -16,12 +17,12 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 @pytest.mark.device
 def test_two_devices_one_after_the_other(tiny_path: Path) -> None:
     words = ("compare", str(tiny_path), "--device", "intel:0", "--device", "host", "--ctx", "64")
-    printed = run(*words)
+    printed = run_here(*words)
     assert printed.returncode == 0, printed
     lines = printed.stdout.splitlines()
     assert [line.split(":")[0] for line in lines[::2]] == ["intel", "host"]
     assert all("none deviates from the host" in line for line in lines[1::2])
-    told = json.loads(run(*words, "--json").stdout)
+    told = json.loads(run_here(*words, "--json").stdout)
     assert list(told) == ["intel:0", "host"]
     on_host, on_intel = ({r["name"]: r for r in told[d]["rows"]} for d in ("host", "intel:0"))
     assert all(row["error"] == 0 for row in on_host.values())
@@ -30,7 +31,7 @@ def test_two_devices_one_after_the_other(tiny_path: Path) -> None:
 
 
 def test_every_result_in_a_table(tiny_path: Path) -> None:
-    printed = run("compare", str(tiny_path), "--device", "host", "--ctx", "64", "--all")
+    printed = run_here("compare", str(tiny_path), "--device", "host", "--ctx", "64", "--all")
     rows = [line.split() for line in printed.stdout.splitlines()]
     assert ["prefill", "cache_k_l0"] in [row[:2] for row in rows]
     assert ["decode", "result_output"] in [row[:2] for row in rows]
@@ -92,5 +93,5 @@ def test_two_texts_against_each_other(tiny_path: Path, capsys: pytest.CaptureFix
 
 
 def test_nothing_to_compare_with(tiny_path: Path) -> None:
-    ended = run("compare", str(tiny_path), "--device", "host", "-p", "a hat", "--against", "")
+    ended = run_here("compare", str(tiny_path), "--device", "host", "-p", "a hat", "--against", "")
     assert_one_line_error(ended, "at least one token")

@@ -14,6 +14,7 @@ from engine.runner import load
 from engine.scheduler import probed
 from engine.tokenizer import load_tokenizer
 from tests.goldens.tiny import write_tiny
+from tests.in_process import run_here
 from tests.program import assert_one_line_error, run
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -57,7 +58,7 @@ def test_text_json_and_arrays_are_the_same(
     assert {key: text for key, (_, text) in shown.items()} == {
         key: dump(values) for key, values in stored.items()
     }
-    told = json.loads(run(*words, "--json", "--threshold", "100").stdout)
+    told = json.loads(run_here(*words, "--json", "--threshold", "100").stdout)
     assert [step["tokens"] for step in told["steps"]][0] == by_hand["ids"].tolist()
     assert "".join(step["text"] for step in told["steps"][:1]).endswith("hat on")
     assert [one["key"] for one in told["tensors"]] == list(stored)
@@ -106,15 +107,15 @@ def test_refusals(tiny_path: Path, tmp_path: Path) -> None:
     def refused(*words: str) -> tuple[str, ...]:
         return ("dump", str(tiny_path), *words, *HOST)
 
-    ended = run(*refused("--tensors", "l_out", "-p", TEXT))
+    ended = run_here(*refused("--tensors", "l_out", "-p", TEXT))
     assert_one_line_error(ended, "tensors", "'l_out'", "l_out-N", "Qcur-N")
-    assert_one_line_error(run(*refused("--tensors", "l_out-0")), "'l_out-0'", "-p TEXT")
-    assert_one_line_error(run(*refused("--tensors", "(", "-p", TEXT)), "regular expression")
+    assert_one_line_error(run_here(*refused("--tensors", "l_out-0")), "'l_out-0'", "-p TEXT")
+    assert_one_line_error(run_here(*refused("--tensors", "(", "-p", TEXT)), "regular expression")
     missing = str(tmp_path / "no" / "x.npz")
-    assert_one_line_error(run(*refused("--tensors", ".*", "--out", missing)), "--out")
+    assert_one_line_error(run_here(*refused("--tensors", ".*", "--out", missing)), "--out")
     long = ("--tensors", "embd", "-p", TEXT, "--steps", "64")
-    assert_one_line_error(run(*refused(*long)), "64", "context of 64")
-    assert_one_line_error(run(*refused("--tensors", "embd", "--steps", "1")), "-p")
+    assert_one_line_error(run_here(*refused(*long)), "64", "context of 64")
+    assert_one_line_error(run_here(*refused("--tensors", "embd", "--steps", "1")), "-p")
 
 
 def test_numbers_that_are_none(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_numbers_that_are_none(tmp_path: Path) -> None:
     data[at : at + 12] = np.array([np.nan, np.inf, -np.inf], "<f4").tobytes()
     path.write_bytes(data)
     words = ("dump", str(path), "--tensors", "output_norm.weight")
-    assert run(*words).stdout.splitlines()[1].startswith("[ NaN,  +Inf, -Inf,")
-    (told,) = json.loads(run(*words, "--json").stdout)["tensors"]
+    assert run_here(*words).stdout.splitlines()[1].startswith("[ NaN,  +Inf, -Inf,")
+    (told,) = json.loads(run_here(*words, "--json").stdout)["tensors"]
     assert (told["nan"], told["inf"], told["values"][:3]) == (1, 2, [None] * 3)
     assert told["max"] == pytest.approx(np.frombuffer(data[at + 12 : at + 256], "<f4").max())

@@ -9,7 +9,8 @@ from PIL import Image
 
 from tests.engine.runner.pictures.seeing import noise
 from tests.goldens.vision.families import write_pair
-from tests.program import Terminal, assert_one_line_error, run
+from tests.in_process import run_here
+from tests.program import Terminal, assert_one_line_error
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 HOST = ("--device", "host", "--temp", "0", "--max-tokens", "3")
@@ -28,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_an_answer_about_two_pictures_tells_of_each(folder: Path) -> None:
     images = ("--image", str(folder / "a.png"), "--image", str(folder / "b.webp"))
-    ended = run("run", str(folder / "gemma3.gguf"), "-p", "what", *images, *HOST, "--json")
+    ended = run_here("run", str(folder / "gemma3.gguf"), "-p", "what", *images, *HOST, "--json")
     assert ended.returncode == 0, ended.stderr
     stats = json.loads(ended.stdout)["stats"]
     first, second = stats["pictures"]
@@ -41,11 +42,13 @@ def test_an_answer_about_two_pictures_tells_of_each(folder: Path) -> None:
 
 def test_a_model_without_its_projector_says_what_is_missing(folder: Path) -> None:
     image = ("--image", str(folder / "a.png"))
-    blind = run("run", str(folder / "gemma3.gguf"), "-p", "what", *image, "--mmproj", "none", *HOST)
+    blind = run_here(
+        "run", str(folder / "gemma3.gguf"), "-p", "what", *image, "--mmproj", "none", *HOST
+    )
     assert_one_line_error(blind)
     assert "--mmproj" in blind.stderr
     missing = ("--image", str(folder / "none.png"))
-    ended = run("run", str(folder / "gemma3.gguf"), "-p", "what", *missing, *HOST)
+    ended = run_here("run", str(folder / "gemma3.gguf"), "-p", "what", *missing, *HOST)
     assert_one_line_error(ended)
     assert "none.png" in ended.stderr
 

@@ -14,6 +14,7 @@ from engine.runner import load
 from engine.tokenizer import Tokenizer
 from tests.engine.runner.pictures.seeing import noise
 from tests.goldens.vision.families import write_pair
+from tests.in_process import run_here
 from tests.program import assert_one_line_error, run
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -22,7 +23,7 @@ TEXT = "the hat on"
 
 
 def ask(*words: str) -> dict:
-    ended = run("lens", *words, *HOST, "--json")
+    ended = run_here("lens", *words, *HOST, "--json")
     assert ended.returncode == 0, ended
     found: dict = json.loads(ended.stdout)
     return found
@@ -87,6 +88,6 @@ def test_a_chat_with_a_picture(tmp_path: Path) -> None:
 def test_what_cannot_be(tiny_path: Path) -> None:
     refused = run("lens", str(tiny_path), "-p", TEXT, "--at", "99", *HOST)
     assert_one_line_error(refused, "at: 99", "from 1 to")
-    assert run("lens", str(tiny_path)).returncode == 2
-    blind = run("lens", str(tiny_path), "-p", TEXT, "--image", "none.png", *HOST)
+    assert run_here("lens", str(tiny_path)).returncode == 2
+    blind = run_here("lens", str(tiny_path), "-p", TEXT, "--image", "none.png", *HOST)
     assert_one_line_error(blind, "reads text only")

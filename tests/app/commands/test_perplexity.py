@@ -10,6 +10,7 @@ import pytest
 from engine.gguf import open_gguf
 from engine.runner import load
 from engine.tokenizer import load_tokenizer
+from tests.in_process import run_here
 from tests.program import assert_one_line_error, run
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -58,7 +59,7 @@ def test_the_convention(
     nll, n = expected["nll"], len(expected["nll"])
     out = tmp_path / "stored"
     words = (str(path), str(text), *HOST, "--ctx", str(CTX), "--top-k", str(K))
-    ended = run("perplexity", *words, "--out", str(out))
+    ended = run_here("perplexity", *words, "--out", str(out))
     assert (ended.returncode, ended.stderr.count("\n")) == (0, int("base" in name))
     estimates, final = ended.stdout.splitlines()
     assert final.startswith("PPL = ")
@@ -96,11 +97,11 @@ def test_what_cannot_be_scored(tiny_path: Path, text: Path, tmp_path: Path) -> N
     words = ("perplexity", str(tiny_path))
     short = tmp_path / "short.txt"
     short.write_text("the")
-    assert_one_line_error(run(*words, str(short), *HOST, "--ctx", "64"), "chunk of 64 tokens")
+    assert_one_line_error(run_here(*words, str(short), *HOST, "--ctx", "64"), "chunk of 64 tokens")
     short.write_bytes(b"caf\xe9")
-    assert_one_line_error(run(*words, str(short)), "short.txt", "UTF-8", "byte 3")
-    assert_one_line_error(run(*words, str(tmp_path / "none.txt")), "none.txt")
-    endless = run(*words, "/dev/zero")
+    assert_one_line_error(run_here(*words, str(short)), "short.txt", "UTF-8", "byte 3")
+    assert_one_line_error(run_here(*words, str(tmp_path / "none.txt")), "none.txt")
+    endless = run_here(*words, "/dev/zero")
     assert_one_line_error(endless, "TEXTFILE: '/dev/zero'", "at most 64 MiB")
     nowhere = str(tmp_path / "nowhere" / "x.npz")
-    assert_one_line_error(run(*words, str(text), "--out", nowhere), "--out", "nowhere")
+    assert_one_line_error(run_here(*words, str(text), "--out", nowhere), "--out", "nowhere")

@@ -15,6 +15,7 @@ from tests.engine.models.text.files import write
 from tests.engine.models.text.rows import ROWS
 from tests.engine.runner.memory import two_devices
 from tests.goldens.seventy import LAYERS, E, V, write_seventy
+from tests.in_process import run_here
 from tests.program import assert_one_line_error, run
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("nothing_left")]
@@ -22,7 +23,7 @@ MIB = 1 << 20
 
 
 def plan(path: Path, *words: str) -> dict[str, Any]:
-    ended = run("plan", str(path), "--json", *words)
+    ended = run_here("plan", str(path), "--json", *words)
     assert ended.returncode == 0, ended
     found = json.loads(ended.stdout)
     assert isinstance(found, dict)
@@ -59,12 +60,12 @@ def test_splits_and_what_crosses_between_devices(tiny_path: Path) -> None:
 
 
 def test_nodes_in_the_format_of_ggml(tiny_path: Path) -> None:
-    text = run("plan", str(tiny_path), "--nodes", "--ctx", "64").stdout
+    text = run_here("plan", str(tiny_path), "--nodes", "--ctx", "64").stdout
     assert "## SPLIT #0: " in text
     (line,) = [line for line in text.splitlines() if "               Qcur-0 (" in line[:60]][:1]
     assert line.startswith("node #")
     assert "1.wgt0]" in line
-    assert "## SPLIT" not in run("plan", str(tiny_path), "--ctx", "64").stdout
+    assert "## SPLIT" not in run_here("plan", str(tiny_path), "--ctx", "64").stdout
 
 
 def test_for_people(tiny_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_by_how_much_it_does_not_fit(tiny_path: Path) -> None:
     ],
 )
 def test_wrong_words_are_one_line(tiny_path: Path, words: tuple[str, ...], said: str) -> None:
-    assert_one_line_error(run("plan", str(tiny_path), *words), said)
+    assert_one_line_error(run_here("plan", str(tiny_path), *words), said)
 
 
 def processor_time(path: Path) -> float:
@@ -170,6 +171,6 @@ def test_the_rule_and_the_predicted_speed(
     speed = planned["speed"]
     assert speed["tokens_per_s"] > 0
     assert set(speed["devices"]) == {one, two}
-    said = run("plan", str(tiny_path), *words)
+    said = run_here("plan", str(tiny_path), *words)
     assert f"about {speed['tokens_per_s']:.0f} tokens per second" in said.stdout
     assert f"--place {words[-1]}" in said.stdout

@@ -52,17 +52,23 @@ def _refuse(event: str, args: tuple[Any, ...]) -> None:
 sys.addaudithook(_refuse)  # stays for good, so it is switched
 
 
+@pytest.fixture(scope="session")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose programs refuse; one for all tests, so that an engine may serve several."""
+    folder = tmp_path_factory.mktemp("no-network")
+    (folder / "sitecustomize.py").write_text(f"{HOOK}sys.addaudithook(refuse)\n")
+    (folder / "tried").touch()
+    return folder
+
+
 @pytest.fixture(autouse=True)
-def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def refused(refusing: Path) -> Iterator[Path]:
     """Refuses in this process and its children, but for hosts named in CUTAWAY_TEST_HOSTS, which
     a test with a server of its own sets. The path is of the file of what was tried, a line each.
     """
-    folder = tmp_path_factory.mktemp("no-network")
-    (folder / "sitecustomize.py").write_text(f"{HOOK}sys.addaudithook(refuse)\n")
-    tried = folder / "tried"
-    tried.touch()
+    tried = refusing / "tried"
     with pytest.MonkeyPatch.context() as patch:
-        path = os.pathsep.join(p for p in (str(folder), os.environ.get("PYTHONPATH", "")) if p)
+        path = os.pathsep.join(p for p in (str(refusing), os.environ.get("PYTHONPATH", "")) if p)
         patch.setenv("PYTHONPATH", path)
         patch.setenv("CUTAWAY_TEST_REFUSED", str(tried))
         patch.delenv("CUTAWAY_TEST_HOSTS", raising=False)
@@ -70,4 +76,5 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield tried
         _refusals.on = False
     lines = [json.loads(line) for line in tried.read_text().splitlines()]
+    tried.write_text("")
     assert not lines, f"connections were tried: {lines}"
