@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -65,10 +64,7 @@ def _step(built: BuiltModel, n_tokens: int, n_cells: int) -> Step:
     more = bucket_of(n_tokens) - n_tokens
     positions = np.arange(n_cells - n_tokens, n_cells, dtype=np.int32)
     empty = [CausalCache(c.n_cells, c.window, c.chunk) for c in built.caches.caches]
-    steps = tuple(
-        replace(s, ids=np.pad(s.ids, (0, more)), spans=np.pad(s.spans, ((0, more), (0, 0))))
-        for s in (cache.start(positions, 0) for cache in empty)
-    )
+    steps = tuple(cache.start(positions, 0).padded(n_tokens + more) for cache in empty)
     outputs = np.array([n_tokens - 1], np.int32)
     tokens = np.zeros(n_tokens + more, np.int32)
     states = StateStep(0, 1, n_cells - n_tokens, n_tokens)

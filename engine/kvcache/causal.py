@@ -6,7 +6,7 @@ does not lie scattered among others; then any cell that is free.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from engine.errors import ContextFull, NotSupported
 
 Ints = NDArray[np.int32]
+Cells = Ints | range
+"""Numbers of cells; those of one page that follow each other are a range, which takes no NumPy."""
 BITS, POSITION = 0, 1
 PAGE = 64
 """Cells of one page: a free one is taken by one sequence."""
@@ -21,8 +23,7 @@ MAX_SEQUENCES = 31
 """Bits of a cell, its sign left alone."""
 
 
-@dataclass(frozen=True)
-class CacheStep:
+class CacheStep(NamedTuple):
     """What one step writes and sees: `ids` [T] cells written, `spans` [T, 4] as attention wants
     them, `cells` [C, 2] (bits, position) of the whole cache, `n_kv` cells in use from the start.
     """
@@ -31,6 +32,15 @@ class CacheStep:
     spans: Ints
     cells: Ints
     n_kv: int
+
+    def padded(self, n: int) -> "CacheStep":
+        """With tokens behind, n in all, that are written nowhere and see nothing."""
+        if len(self.ids) == n:
+            return self
+        ids, spans = np.full(n, -1, np.int32), np.zeros((n, 4), np.int32)
+        ids[: len(self.ids)] = self.ids
+        spans[: len(self.spans)] = self.spans
+        return self._replace(ids=ids, spans=spans)
 
 
 class CausalCache:
@@ -61,7 +71,7 @@ class CausalCache:
         up to the end of a group whose members all see each other, all of it in this step.
         """
         n = len(positions)
-        owners: Ints = np.broadcast_to(np.asarray(sequences, np.int32), n)
+        owners = owners_of(sequences, n)
         parts = list(parts_of(owners))
         if self.n_free < n and (self.window or self.chunk):
             self._slide({sequence: int(positions[begin]) for sequence, begin, _ in parts})
@@ -69,15 +79,27 @@ class CausalCache:
             raise ContextFull(n, self.n_free, f"free of {self.n_cells} cells of the KV cache")
         ids = np.empty(n, np.int32)
         for sequence, begin, end in parts:
-            mine = ids[begin:end] = self._free_cells(sequence, end - begin)
-            # First the positions: `remove` finds cells with a bit by these.
-            self.cells[mine, POSITION] = positions[begin:end]
-            self.cells[mine, BITS] = 1 << sequence
-            np.add.at(self._used, mine // PAGE, 1)
-            self._n_used += end - begin
-            self._tails[sequence] = int(mine[-1]) + 1
-        self.n_kv = max(self.n_kv, int(ids.max()) + 1)
+            mine = self._free_cells(sequence, end - begin)
+            ids[begin:end] = mine
+            self._take(mine, positions[begin:end], sequence)
         return CacheStep(ids, self._spans(positions, owners, ends), self.cells, self.n_kv)
+
+    def _take(self, cells: Cells, positions: Ints, sequence: int) -> None:
+        """Write a sequence's next positions into free cells."""
+        if isinstance(cells, range):  # of one page
+            at: Ints | slice = slice(cells.start, cells.stop)
+            self._used[cells.start // PAGE] += len(cells)
+            highest = cells[-1]
+        else:
+            at = cells
+            np.add.at(self._used, cells // PAGE, 1)
+            highest = int(cells.max())
+        # First the positions: `remove` finds cells with a bit by these.
+        self.cells[at, POSITION] = positions
+        self.cells[at, BITS] = 1 << sequence
+        self._n_used += len(cells)
+        self._tails[sequence] = int(cells[-1]) + 1
+        self.n_kv = max(self.n_kv, highest + 1)
 
     def remove(self, sequence: int, begin: int, end: int | None = None) -> Ints | None:
         """Forget the positions from `begin` up to `end` (None: all that follow).
@@ -134,15 +156,15 @@ class CausalCache:
         self._used[:] = 0
         self._tails.clear()
 
-    def _free_cells(self, sequence: int, n: int) -> Ints:
+    def _free_cells(self, sequence: int, n: int) -> Cells:
         """The cells that a sequence takes next, of which there are enough: what is left of its
         page, then whole pages, then any, of its own pages first.
         """
         tail = self._tail(sequence)
         page = self.cells[tail : -(-tail // PAGE) * PAGE, BITS]
+        if n <= len(page) and not np.count_nonzero(page[:n]):
+            return range(tail, tail + n)
         n_rest = len(page) if not page.any() else int((page != 0).argmax())
-        if n_rest >= n:
-            return np.arange(tail, tail + n, dtype=np.int32)
         pages = np.flatnonzero(self._used == 0)[: -(-(n - n_rest) // PAGE)].astype(np.int32)
         whole = (pages[:, None] * PAGE + np.arange(PAGE, dtype=np.int32)).reshape(-1)
         rest = np.arange(tail, tail + n_rest, dtype=np.int32)
@@ -205,9 +227,15 @@ class CausalCache:
     def _spans(self, positions: Ints, owners: Ints, ends: Ints | None) -> Ints:
         spans = np.zeros((len(positions), 4), np.int32)
         spans[:, 0] = 1 << owners
-        spans[:, 1] = self._first(positions)
+        if self.window is not None or self.chunk is not None:
+            spans[:, 1] = self._first(positions)
         spans[:, 2] = positions if ends is None else ends
         return spans
+
+
+def owners_of(sequences: Ints | int, n: int) -> Ints:
+    """Each token's sequence [n], where one may be all tokens'."""
+    return np.full(n, sequences, np.int32) if isinstance(sequences, int) else sequences
 
 
 def parts_of(owners: Ints) -> Iterator[tuple[int, int, int]]:

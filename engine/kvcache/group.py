@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from engine.kvcache.causal import CacheStep, CausalCache, Ints, parts_of
+from engine.kvcache.causal import CacheStep, CausalCache, Ints, owners_of, parts_of
 from engine.kvcache.encoded import EncodedCache
 from engine.kvcache.states import StateCache
 
@@ -33,7 +31,7 @@ class CacheGroup:
         try:
             return [cache.start(positions, sequences, ends) for cache in self.caches]
         except BaseException:
-            owners = np.broadcast_to(np.asarray(sequences, np.int32), len(positions))
+            owners = owners_of(sequences, len(positions))
             for sequence, begin, _ in parts_of(owners):
                 self.remove(sequence, int(positions[begin]))
             raise

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,7 @@ from engine.layers.spec import Temperature
 Array = NDArray[np.generic]
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """What one step computes, padded to its plan's bucket: tokens and positions 0, ids and
     outputs -1, spans without a bit.
 
@@ -40,7 +40,7 @@ class Step:
     places: NDArray[np.int32] | None = None  # [4, T]: time, height, width and a fourth
     encoded: EncodedStep | None = None
     states: StateStep | None = None
-    count: int = 0  # of the tokens, how many are real
+    n_real: int = 0  # of the tokens
 
 
 Fill = Callable[[Step], Array]
@@ -281,14 +281,14 @@ class Pass:
         n = self.n_tokens
 
         def spans(s: Step) -> Array:
-            return around(s.count, n, reach)
+            return around(s.n_real, n, reach)
 
         def cells(s: Step) -> Array:
             return np.stack([np.ones(n, np.int32), np.arange(n, dtype=np.int32)], 1)
 
         seen = self._input(f"inp_reach_{reach}", I32, (4, n), spans)
         held = self._input("inp_cells_all", I32, (2, n), cells)
-        n_kv = self._input("inp_n_kv_all", I32, (1,), lambda s: np.array([s.count], np.int32))
+        n_kv = self._input("inp_n_kv_all", I32, (1,), lambda s: np.array([s.n_real], np.int32))
         mixed = ops.attention(q, k, v, seen, held, n_kv, scale=scale)
         return mixed.reshape(mixed.shape[0] * mixed.shape[1], n)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,15 @@ from engine.runner.pictures.items import (
     whole,
 )
 from engine.runner.pictures.viewer import Encoding, Viewer
-from engine.runner.stepper import MAX_BATCH, Extras, Logits, StartedStep, StepPart, Stepper
+from engine.runner.stepper import (
+    MAX_BATCH,
+    TEXT,
+    Extras,
+    Logits,
+    StartedStep,
+    StepPart,
+    Stepper,
+)
 from engine.scheduler.probes import NO_PROBES, Probes
 from engine.scheduler.record import UNRECORDED, Recorder
 
@@ -154,7 +162,7 @@ class Sequenced:
         """Start computing the items that follow, with what `extras` gave for them. What is returned
         waits for the logits [V] after the last and records the items; call it before anything else.
         """
-        tokens, outputs = tokens_of(part).tolist(), [len(part) - 1]
+        tokens, outputs = tokens_of(part), [len(part) - 1]
         first = len(self.items)
         step = self.stepper.start(tokens, first, outputs, self.number, recorder, extras, probes)
 
@@ -163,11 +171,11 @@ class Sequenced:
             self.computed(part)
             return row
 
-        return replace(step, finish=logits)
+        return StartedStep(logits, step.plan, step.axes, step.real)
 
     def begin_all(self, part: Sequence[Item], extras: Extras) -> Callable[[], Logits]:
         """As `begin`, for the logits [t, V] behind all t items, at most `Stepper.most_outputs`."""
-        tokens, outputs = tokens_of(part).tolist(), range(len(part))
+        tokens, outputs = tokens_of(part), range(len(part))
         step = self.stepper.start(tokens, len(self.items), outputs, self.number, extras=extras)
 
         def logits() -> Logits:
@@ -184,7 +192,7 @@ class Sequenced:
         call `computed`. Logits behind the last where they are `wanted`.
         """
         outputs = [len(part) - 1] if wanted else []
-        step = StepPart(tokens_of(part).tolist(), len(self.items), outputs, self.number)
+        step = StepPart(tokens_of(part), len(self.items), outputs, self.number)
         return step, None if self.viewer is None else self._places(part)
 
     def computed(self, part: Sequence[Item]) -> None:
@@ -224,7 +232,7 @@ class Sequenced:
         if self.viewer is None:
             if any(runs(part)):
                 raise CannotSee
-            return Extras()
+            return TEXT
         rows = yield from self.viewer.rows(part, cancelled)
         entering = yield from self.viewer.entering(part, len(self.items), cancelled)
         return Extras(rows, self._places(part), ends(part, len(self.items)), entering)
@@ -245,7 +253,8 @@ class Sequenced:
     ) -> StartedStep:
         """As `begin`, of one token."""
         at = None if self.viewer is None else self._places([token])
-        return self.begin([token], Extras(places=at), recorder, probes)
+        extras = TEXT if at is None else Extras(places=at)
+        return self.begin([token], extras, recorder, probes)
 
     def shift(self, keep: int, cancelled: Callable[[], bool]) -> list[Item]:
         """As `make_room`, and what stays is computed again at once. Raises also `Cancelled`."""

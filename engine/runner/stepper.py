@@ -1,9 +1,8 @@
 """Runs steps of one model: pads to buckets, picks the plan, returns logits."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,8 +49,7 @@ TEXT = Extras()
 """Nothing but tokens, each at the place of its position."""
 
 
-@dataclass(frozen=True)
-class StepPart:
+class StepPart(NamedTuple):
     """What a step computes of one sequence: tokens at consecutive positions. `outputs` are the
     indices of those behind which rows are wanted.
     """
@@ -148,31 +146,30 @@ class Stepper:
         Raises `NotSupported` for several where a state is carried from token to token.
         """
         output = output or self.built.output
-        counts = [len(part.tokens) for part in parts]
-        starts = np.cumsum([0, *counts]).tolist()
-        places = [np.arange(p.first_position, p.first_position + len(p.tokens)) for p in parts]
-        positions = np.concatenate(places).astype(np.int32)
-        owners = np.repeat(np.array([part.sequence for part in parts], np.int32), counts)
-        tokens = [token for part in parts for token in part.tokens]
-        outputs = [
-            start + i for part, start in zip(parts, starts, strict=False) for i in part.outputs
-        ]
-        with self._undone(parts):
-            steps = self.built.caches.start(positions, owners, extras.ends)
-            encoded = self._encoded(positions, extras.entering)
+        joined = _join(parts)
+        try:
+            steps = self.built.caches.start(joined.positions, joined.owners, extras.ends)
+            encoded = self._encoded(joined.positions, extras.entering)
             states = self._states(parts)
             plan, axes = self._start(
-                tokens, positions, outputs, steps, recorder, extras, encoded, states, probes, output
+                joined, steps, recorder, extras, encoded, states, probes, output
             )
+        except BaseException:
+            self._undo(parts)
+            raise
+        n_outputs = len(joined.outputs)
 
         def finish() -> Logits:
-            with self._undone(parts):
+            try:
                 (logits,) = plan.finish(recorder)
                 self.built.caches.states.done(states, parts[0].sequence)
-            rows = logits.reshape(-1, self.built.width(output))[: len(outputs)]
+            except BaseException:
+                self._undo(parts)
+                raise
+            rows = logits.reshape(-1, self.built.width(output))[:n_outputs]
             return rows.astype(np.float32, copy=False)
 
-        real = Counts(len(tokens), len(outputs), tuple(step.n_kv for step in steps))
+        real = Counts(len(joined.tokens), n_outputs, tuple([step.n_kv for step in steps]))
         return StartedStep(finish, plan, axes, real)
 
     def _states(self, parts: Sequence[StepPart]) -> StateStep | None:
@@ -185,21 +182,14 @@ class Stepper:
         """Free what probes took; harmless where there were none."""
         self.planner.end_probes()
 
-    @contextmanager
-    def _undone(self, parts: Sequence[StepPart]) -> Iterator[None]:
-        """On any exception, remove the parts' positions, and those behind them, from the caches."""
-        try:
-            yield
-        except BaseException:
-            for part in parts:
-                self.built.caches.remove(part.sequence, part.first_position)
-            raise
+    def _undo(self, parts: Sequence[StepPart]) -> None:
+        """Remove the parts' positions, and those behind them, from the caches."""
+        for part in parts:
+            self.built.caches.remove(part.sequence, part.first_position)
 
     def _start(
         self,
-        tokens: Sequence[int],
-        positions: Ints,
-        outputs: Sequence[int],
+        joined: "_Joined",
         steps: Sequence[CacheStep],
         recorder: Recorder,
         extras: Extras,
@@ -208,23 +198,24 @@ class Stepper:
         probes: Probes,
         output: Output,
     ) -> tuple[Plan, Axes]:
-        bucket, n_outputs = bucket_of(len(tokens)), bucket_of(len(outputs))
-        if n_outputs == bucket and list(outputs) != list(range(len(tokens))):
+        n_tokens, outputs = len(joined.tokens), joined.outputs
+        bucket, n_outputs = bucket_of(n_tokens), bucket_of(len(outputs))
+        if n_outputs == bucket and outputs != list(range(n_tokens)):
             n_outputs = bucket_of(bucket + 1)  # as many outputs as tokens are all of them, in order
         cells = self.built.buckets([s.n_kv for s in steps])
         planes = 0 if extras.rows is None else self.built.planes
         seen = None if encoded is None else (len(encoded.ids), len(encoded.cells))
         plan, p, axes = self._plan(bucket, n_outputs, cells, planes, seen, probes, output)
         step = Step(
-            _padded(np.asarray(tokens, np.int32), bucket, 0),
-            _padded(positions, bucket, 0),
-            _padded(np.asarray(outputs, np.int32), n_outputs, -1),
-            tuple(_padded_step(s, bucket) for s in steps),
+            _padded(joined.tokens, bucket, 0),
+            _padded(joined.positions, bucket, 0),
+            _padded(np.array(outputs, np.int32), n_outputs, -1),
+            tuple([s.padded(bucket) for s in steps]),
             None if extras.rows is None else _longer(extras.rows, bucket, 0),
             None if extras.places is None else _longer(extras.places, bucket, 1),
             encoded and replace(encoded, spans=_longer(encoded.spans, bucket, 0)),
             states,
-            len(tokens),
+            n_tokens,
         )
         inputs = p.fill(step)
         recorder.done("prepare")
@@ -273,12 +264,15 @@ class Stepper:
         Where that fails, the whole sequence is forgotten: no key is left at another's position.
         """
         caches = self.built.caches
-        with self._undone([StepPart((), 0, (), sequence)]):
+        try:
             for index, distances in enumerate(caches.remove(sequence, begin, end)):
                 if distances is not None:
                     if places is not None:
                         distances = np.where(distances, -places, 0).astype(np.int32)
                     self._turn(index, distances)
+        except BaseException:
+            caches.remove(sequence, 0)
+            raise
 
     def warm_up(self) -> None:
         """Build and run what a short prompt and an answer need, so that the first one is quick."""
@@ -361,7 +355,38 @@ def bucket_of(n: int) -> int:
     return power // 4 * 3 if power >= 4 and n <= power // 4 * 3 else power
 
 
+class _Joined(NamedTuple):
+    """All parts of a step: tokens, positions and sequences [T], and the indices of what is wanted.
+
+    Of single numbers NumPy would take longer than of lists.
+    """
+
+    tokens: Ints
+    positions: Ints
+    owners: Ints
+    outputs: list[int]
+
+
+def _join(parts: Sequence[StepPart]) -> _Joined:
+    tokens: list[int] = []
+    positions: list[int] = []
+    owners: list[int] = []
+    outputs: list[int] = []
+    for part in parts:
+        outputs += [len(tokens) + i for i in part.outputs]
+        tokens += part.tokens
+        n = len(part.tokens)
+        positions += range(part.first_position, part.first_position + n)
+        owners += [part.sequence] * n
+    kind = np.int32
+    return _Joined(
+        np.array(tokens, kind), np.array(positions, kind), np.array(owners, kind), outputs
+    )
+
+
 def _padded(values: Ints, size: int, filler: int) -> Ints:
+    if len(values) == size:
+        return values
     out = np.full(size, filler, np.int32)
     out[: len(values)] = values
     return out
@@ -371,9 +396,3 @@ def _longer(values: NDArray[Number], size: int, axis: int) -> NDArray[Number]:
     """With zeros behind the last along an axis."""
     missing = [(0, size - n if i == axis else 0) for i, n in enumerate(values.shape)]
     return np.pad(values, missing)
-
-
-def _padded_step(step: CacheStep, size: int) -> CacheStep:
-    spans = np.zeros((size, 4), np.int32)
-    spans[: len(step.spans)] = step.spans
-    return replace(step, ids=_padded(step.ids, size, -1), spans=spans)

@@ -65,6 +65,7 @@ class Plan:
         self._homes = {
             node.storage: part.split.backend for part in made.splits for node in part.nodes
         }
+        self._outputs = [(t, self._found(t), t.nbytes) for t in made.graph.outputs]
 
     def run(self, inputs: Values, recorder: Recorder = UNRECORDED) -> list[NDArray[np.generic]]:
         """Fill the inputs, run every split in order, and read the outputs (reversed shapes)."""
@@ -129,7 +130,7 @@ class Plan:
 
     def finish(self, recorder: Recorder = UNRECORDED) -> list[NDArray[np.generic]]:
         """The outputs (reversed shapes) of what was started."""
-        outputs = [self.read(t) for t in self.outline.graph.outputs]
+        outputs = [as_array(at.buffer.read(at.offset, size), t) for t, at, size in self._outputs]
         self._settle()
         recorder.done("outputs")
         return outputs
@@ -145,9 +146,13 @@ class Plan:
 
     def read(self, tensor: Tensor) -> NDArray[np.generic]:
         """The values of an output, or of anything whose bytes are still there, after a run."""
+        at = self._found(tensor)
+        return as_array(at.buffer.read(at.offset, tensor.nbytes), tensor)
+
+    def _found(self, tensor: Tensor) -> Location:
+        """Where its first byte lies."""
         at = self._where(self._homes[tensor.storage])(tensor)
-        data = at.buffer.read(at.offset + tensor.offset, tensor.nbytes)
-        return as_array(data, tensor)
+        return Location(at.buffer, at.offset + tensor.offset)
 
     def _settle(self) -> None:
         """Wait until no device is reading host memory."""

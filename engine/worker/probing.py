@@ -45,7 +45,7 @@ def _dump(service: Service, request: DumpResults) -> ResultsDumped:
             continue
         for part in result_parts(request.id, len(steps), step.results):
             service.send(part)
-        tokens = tokens_of(step.items).tolist()
+        tokens = tokens_of(step.items)
         text = model.tokenizer.stream()
         read = [text.push(token) for token in tokens if token >= 0]
         steps.append(DumpedStep(step.first, tokens, "".join(read) + text.flush()))

@@ -70,10 +70,9 @@ class PictureRow(NamedTuple):
 Item = int | PictureRow
 
 
-def tokens_of(items: Sequence[Item]) -> Ints:
-    """The ids [T], -1 where a row stands."""
-    ids = (item if isinstance(item, int) else item.picture.token for item in items)
-    return np.fromiter(ids, np.int32, len(items))
+def tokens_of(items: Sequence[Item]) -> list[int]:
+    """The ids, -1 where a row stands."""
+    return [item if isinstance(item, int) else item.picture.token for item in items]
 
 
 class RowRun(NamedTuple):
