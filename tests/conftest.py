@@ -16,6 +16,7 @@ from engine.errors import ModelNotFound
 from tests.goldens.tiny import write_tiny
 from tests.line.again import mark_again
 from tests.line.alone import is_alone, pytest_runtest_protocol
+from tests.line.shares import import_share
 from tests.line.smoke import mark_smoke
 from tests.program import MARK, still_there
 
@@ -33,6 +34,10 @@ LONGEST = (
 def pytest_xdist_auto_num_workers() -> int:
     """One more than cores: a third of the time tests wait, for a process, a window, a timer."""
     return len(os.sched_getaffinity(0)) + 1
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    import_share(session.config)
 
 
 @pytest.hookimpl(tryfirst=True)  # before marks are looked at

@@ -75,7 +75,10 @@ NOT_SMOKE = ("model_file", "full", "alone", "other_driver")
 def mark_smoke(items: list[pytest.Item]) -> None:
     """Marks what the list names, and takes the mark from what the tier does without."""
     for item in items:
-        if item.nodeid.startswith(SMOKE):
-            item.add_marker("smoke")
+        named = item.nodeid.startswith(SMOKE)
+        if not named and item.get_closest_marker("smoke") is None:
+            continue
         if any(item.get_closest_marker(name) for name in NOT_SMOKE):
             item.own_markers = [mark for mark in item.own_markers if mark.name != "smoke"]
+        elif named:
+            item.add_marker("smoke")
