@@ -8,8 +8,10 @@ from typing import Self
 
 from app.serve.clients import Clients, ServedRequest
 from app.serve.counts import ServedCounts
-from app.serve.gate import Entered, Gate, Inbound, Said
+from app.serve.gate import Gate
 from app.serve.gathered import Gathered
+from app.serve.inbound import Inbound, Said
+from app.serve.turns import Turn
 from app.serve.web.refusal import PicturesGone, Refusal, unavailable
 from engine.protocol import Finished, Generate, Piece, Progress, PutPicture, Reply, Stats
 
@@ -18,7 +20,8 @@ class Answers:
     """The answers to some requests of one client, as many at once as there are slots.
 
     `pictures` are files by their digests, brought again where the engine has forgotten them. Used
-    as a context: until its end no slot is given back, and behind it nothing goes on.
+    as a context, behind which nothing goes on. A slot is given back once the engine has nothing
+    more to do in it, however slowly its answer is read.
     """
 
     def __init__(
@@ -33,7 +36,7 @@ class Answers:
         self._requests, self._pictures = list(requests), pictures
         self._next = deque(enumerate(self._requests))
         self._row: ServedRequest | None = None
-        self._entered: Entered | None = None
+        self._turn: Turn | None = None
         self._inbound: Inbound | None = None
         self._timing = _Timing(gate.counts)
         self._reason = "gone"
@@ -43,12 +46,10 @@ class Answers:
         first = self._requests[0]
         self._row = self._clients.began(*self._who, first, len(self._requests))
         try:
-            slots = min(len(self._requests), self._gate.slots)
-            self._entered = await self._gate.enter(slots)
+            slots = min(len(self._requests), self._gate.turns.slots)
+            self._turn = await self._gate.turns.enter(slots)
             self.check()
-            self._inbound = self._gate.ask([])
-            for _ in range(slots):
-                self._send()
+            self._begin(slots)
         except BaseException as error:
             self._end("error" if isinstance(error, Refusal) else "gone")
             raise
@@ -85,7 +86,6 @@ class Answers:
                     raise unavailable("the answer was stopped from the server's side")
                 self._timing.finish(self._row, place, reply)
                 self._reason = reply.reason
-                self._send()
         return said
 
     async def _begin_anew(self, gone: PicturesGone) -> None:
@@ -98,20 +98,36 @@ class Answers:
         for data in lost.values():
             await self._gate.get(PutPicture(0, data))
         self._next = deque(enumerate(self._requests))
-        self._inbound = self._gate.ask([])
-        for _ in range(min(len(self._requests), self._gate.slots)):
-            self._send()
+        assert self._turn is not None
+        self._begin(self._turn.slots)
 
-    def _send(self) -> None:
-        if self._next and self._inbound is not None:
-            place, request = self._next.popleft()
-            self._inbound.add(request, place)
+    def _begin(self, slots: int) -> None:
+        self._inbound = self._gate.ask([], self._over)
+        for _ in range(slots):
+            self._inbound.add(*self._following())
+
+    def _over(self, end: Reply | Refusal) -> None:
+        """One of them has ended in the engine, or all have: who waits is let in."""
+        assert self._inbound is not None
+        assert self._turn is not None
+        if isinstance(end, PicturesGone):
+            return  # they may begin anew
+        if isinstance(end, Refusal):
+            self._turn.give(self._turn.slots)
+        elif self._next and not (isinstance(end, Finished) and end.reason == "cancelled"):
+            self._inbound.add(*self._following())
+        else:
+            self._turn.give(1)
+
+    def _following(self) -> tuple[Generate, int]:
+        place, request = self._next.popleft()
+        return request, place
 
     def _end(self, reason: str) -> None:
         if self._inbound is not None:
             self._inbound.__exit__()
-        if self._entered is not None:
-            self._entered.__exit__()
+        if self._turn is not None:
+            self._turn.__exit__()
         if self._row is not None:
             if reason in ("error", "gone"):
                 self._gate.counts.ended(reason)
@@ -162,4 +178,4 @@ class _Timing:
         row.n_prompt = max(row.n_prompt, finished.stats.n_prompt)
         if place == 0:
             self.stats = finished.stats
-        self._counts.finished(finished.stats, finished.reason, monotonic() - row.began)
+        self._counts.finished(finished.reason, monotonic() - row.began)

@@ -61,13 +61,16 @@ class ServedCounts:
     between: TimeHistogram = field(default_factory=lambda: TimeHistogram(BETWEEN))
     whole: TimeHistogram = field(default_factory=lambda: TimeHistogram(WHOLE))
 
-    def finished(self, stats: Stats, reason: str, seconds: float) -> None:
-        """An answer has ended, so many seconds after it was asked for."""
+    def made(self, stats: Stats) -> None:
+        """What the engine did for an answer, whether or not somebody waited for its end."""
         self.prompt += stats.n_prompt - stats.n_cached
         self.cached += stats.n_cached
         self.prompt_s += stats.prefill_s
         self.predicted += stats.n_generated
         self.predicted_s += stats.decode_s
+
+    def finished(self, reason: str, seconds: float) -> None:
+        """An answer was told to its end, so many seconds after it was asked for."""
         self.whole.add(seconds)
         self.seconds_an_answer += OLD * (seconds - self.seconds_an_answer)
         self.ended(reason)

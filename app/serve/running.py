@@ -17,6 +17,7 @@ from app.serve.ollama.routes import OLLAMA
 from app.serve.openai.routes import OPENAI
 from app.serve.served import OpenModel, Shelf, State
 from app.serve.settings import ServeSettings
+from app.serve.turns import Turns
 from app.serve.web.connections import KEPT_SECONDS, BoundedProtocol
 from app.serve.web.guard import MOST_HEADERS, Guard
 from app.serve.web.site import ServingDesk, Site
@@ -39,7 +40,8 @@ class Running:
         want: Callable[[str], None],
     ) -> None:
         self.shelf = Shelf(settings.any_model, settings.models, want)
-        self.gate = Gate(engine, settings.slots, settings.queue, counts, self._hear)
+        self.turns = Turns(settings.slots, settings.queue, counts)
+        self.gate = Gate(engine, self.turns, counts, self._hear)
         desk = ServingDesk(self.gate, self.shelf, clients, settings)
         self._clients = clients
         site = Site(desk, Guard(settings, port), (OPENAI, ANTHROPIC, OLLAMA, NATIVE))
@@ -75,14 +77,14 @@ class Running:
     def open(self, model: OpenModel) -> None:
         """This one answers from now on, those first that waited for it."""
         self.shelf.put(model)
-        self.gate.resume()
+        self.turns.resume()
 
     def shut(self, state: State, reason: str) -> None:
         """None answers; those who wait go on waiting, unless it is `down`."""
         self.shelf.take(state, reason)
-        self.gate.hold()
+        self.turns.hold()
         if state == "down":
-            self.gate.refuse_waiting(f"the engine is down: {reason}")
+            self.turns.refuse_waiting(f"the engine is down: {reason}")
 
     def stop(self, patience: float, telling: float) -> None:
         """End, in the order that `Serving.stop` says."""
@@ -100,7 +102,7 @@ class Running:
             self.gate.table = event
 
     async def _stop(self, patience: float, telling: float) -> None:
-        self.gate.close_door(ENDS)
+        self.turns.close_door(ENDS)
         await self._quiet(patience, self._hurry)
         self.gate.end_all(ENDS)
         await self._quiet(telling, asyncio.Event())

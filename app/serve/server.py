@@ -88,7 +88,7 @@ class Serving:
     def idle(self) -> bool:
         """Whether nobody is answered, and nobody waits for a slot."""
         running = self._running
-        return running is None or not (running.gate.busy or running.gate.waiting)
+        return running is None or not (running.turns.busy or running.turns.waiting)
 
     def stop(self, patience: float = PATIENCE) -> None:
         """Take no more requests, let answers go on for so many seconds, tell the others that it is

@@ -21,7 +21,7 @@ async def vectors(
     if not texts:
         return np.empty((0, 0), np.float32), []
     try:
-        with await call.gate.enter(1):
+        with await call.gate.turns.enter(1):
             found: Any = await call.gate.get(Embed(0, texts, width))
     except Refusal as refusal:
         if refusal.status != 400:

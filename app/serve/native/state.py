@@ -24,7 +24,7 @@ async def metrics(call: HttpCall) -> Reply:
     gate = call.gate
     table = gate.table
     usage = 1 - table.n_free / max(1, table.n_cells) if table is not None else None
-    text = gate.counts.text(gate.busy, gate.waiting, usage)
+    text = gate.counts.text(gate.turns.busy, gate.turns.waiting, usage)
     return Whole(text.encode(), PROMETHEUS)
 
 
@@ -34,7 +34,7 @@ async def props(call: HttpCall) -> Reply:
     loaded = model.loaded
     return json(
         {
-            "total_slots": call.gate.slots,
+            "total_slots": call.gate.turns.slots,
             "default_generation_settings": {"n_ctx": loaded.n_ctx},
             "model_alias": model.name,
             "model_path": _file_name(loaded.path),
@@ -49,7 +49,7 @@ async def slots(call: HttpCall) -> Reply:
     """Who is answered now, without a word of what is asked; 503 where one was asked for."""
     gate = call.gate
     n_ctx = call.desk.shelf.ready.loaded.n_ctx
-    if call.query.get("fail_on_no_slot") == "1" and gate.busy >= gate.slots:
+    if call.query.get("fail_on_no_slot") == "1" and gate.turns.busy >= gate.turns.slots:
         raise unavailable("no slot is free")
     table = await gate.get(ListSlots(0))
     rows: list[dict[str, Any]] = [

@@ -50,7 +50,7 @@ async def chat(call: HttpCall) -> Reply:
     """Answer a chat."""
     body = decoded(call.body, ChatBody)
     model = await call.model(body.model)
-    n = asked.n_choices(body, call.gate.slots)
+    n = asked.n_choices(body, call.gate.turns.slots)
     request = await _request(call, body)
     wants_usage = bool(body.stream_options and body.stream_options.include_usage)
     telling = Telling(model.name, _top(body), wants_usage, n)

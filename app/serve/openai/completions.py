@@ -56,7 +56,7 @@ async def completions(call: HttpCall) -> Reply:
         raise Refusal(400, "suffix: filling in is not possible", param="suffix")
     if (body.best_of or 1) > (body.n or 1):
         raise Refusal(400, "best_of: choosing among answers is not possible", param="best_of")
-    n = asked.n_choices(body, call.gate.slots)
+    n = asked.n_choices(body, call.gate.turns.slots)
     prompts = _prompts(body.prompt)
     requests = [one for prompt in prompts for one in choices(_request(call, body, prompt), n)]
     wants_usage = bool(body.stream_options and body.stream_options.include_usage)

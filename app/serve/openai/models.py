@@ -10,7 +10,7 @@ from app.serve.web.stream import Reply, json
 async def models(call: HttpCall) -> Reply:
     """What can be asked for."""
     model = call.desk.shelf.ready
-    rows = [described(model, name, call.gate.slots) for name in model.names]
+    rows = [described(model, name, call.gate.turns.slots) for name in model.names]
     rows += [_known(name, model.created) for name in call.desk.shelf.others]
     ends = {"has_more": False, "first_id": rows[0]["id"], "last_id": rows[-1]["id"]}
     return json({"object": "list", "data": rows} | ends)
@@ -21,7 +21,7 @@ async def model(call: HttpCall) -> Reply:
     found, name = call.desk.shelf.ready, call.parts["name"]
     for one in found.names:
         if plain(one) == plain(name):
-            return json(described(found, one, call.gate.slots))
+            return json(described(found, one, call.gate.turns.slots))
     for one in call.desk.shelf.others:
         if plain(one) == plain(name):
             return json(_known(one, found.created))

@@ -15,7 +15,7 @@ from app.engine import Engine
 from app.serve.server import Serving
 from app.serve.settings import ServeSettings
 from engine.errors import WorkerDied
-from engine.protocol import Cancel, Generate, Loaded
+from engine.protocol import Cancel, Finished, Generate, Loaded, Piece, Stats, TokenInfo
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.serve.running import HTTP, events, served
 
@@ -86,8 +86,6 @@ def wait_for(serving: Serving, waiting: int) -> None:
 
 
 def end(engine: ScriptedEngine, request: object, text: str) -> None:
-    from engine.protocol import Finished, Piece, Stats, TokenInfo
-
     assert isinstance(request, Generate)
     stats = Stats(5, 0, 1, 0.001, 0.01, 0.01, 0.01, 7, 6)
     number = request.id
@@ -127,9 +125,14 @@ def test_who_leaves_frees_a_slot_or_a_place(engine: ScriptedEngine, serving: Ser
         one.leave.set()
     assert {one.id for one in until(engine, Cancel, 2)} == {one.id for one in running}
     (last,) = until(engine, Generate, 3)[2:]
+    for one in running:  # what was made for them all the same is counted
+        assert isinstance(one, Generate)
+        engine.say(Finished(one.id, "cancelled", Stats(5, 2, 3, 0.001, 0.01, 0.01, 0.01, 7, 6)))
     end(engine, last, "hello")
     assert waiting[1].told().json()["choices"][0]["message"]["content"] == "hello"
     assert serving.counts.requests == {"gone": 3, "stop": 1}
+    counts = serving.counts
+    assert (counts.predicted, counts.prompt, counts.cached) == (3 + 3 + 1, 3 + 3 + 5, 2 + 2)
     assert serving.clients.now == []
 
 
@@ -138,8 +141,6 @@ def test_an_engine_that_dies_in_the_middle(engine: ScriptedEngine, serving: Serv
     until(engine, Generate, 2)
     later = Asking(serving.address)
     wait_for(serving, 1)
-    from engine.protocol import Piece, TokenInfo
-
     for request in [one for one in engine.asked if isinstance(one, Generate)]:
         engine.say(Piece(request.id, "half", [TokenInfo(5)]))
     engine.die(WorkerDied(-9, "it was killed in /somewhere/private.gguf"))
@@ -175,8 +176,6 @@ def test_silence_is_filled(
 
 
 def test_pieces_that_wait_are_one_write(engine: ScriptedEngine, serving: Serving) -> None:
-    from engine.protocol import Piece, TokenInfo
-
     asking = Asking(serving.address, stream=True)
     (request,) = until(engine, Generate, 1)
     assert isinstance(request, Generate)

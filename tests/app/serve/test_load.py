@@ -18,6 +18,8 @@ import msgspec
 import psutil
 import pytest
 
+from app.engine import Event
+from engine.protocol import Finished
 from engine.units import MIB
 from tests.app.serve.running import HTTP, Served, served
 from tests.program import ROOT, RUN
@@ -31,7 +33,8 @@ class Outcome:
     """What became of all requests."""
 
     ended: Counter[str] = field(default_factory=Counter)
-    tokens: int = 0
+    prompt: int = 0  # tokens, of those that were answered
+    made: int = 0
     ids: set[str] = field(default_factory=set)
 
 
@@ -39,17 +42,20 @@ def body_of(path: str, number: int, stream: bool) -> dict[str, Any]:
     words = f"request {number} " * (1 + number % 5)
     size = 2 + number % 7
     if path in ("/v1/completions", "/completion"):
-        return {"prompt": words, "max_tokens": size, "stream": stream, "seed": number}
+        more = {"stream_options": {"include_usage": True}} if path == "/v1/completions" else {}
+        return {"prompt": words, "max_tokens": size, "stream": stream, "seed": number} | more
     chat: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": words}]}
     if path == "/api/chat":
         return chat | {"stream": stream, "options": {"num_predict": size}}
+    if path == "/v1/chat/completions":
+        chat["stream_options"] = {"include_usage": True}
     return chat | {"max_tokens": size, "stream": stream}
 
 
-async def one(client: httpx2.AsyncClient, number: int, outcome: Outcome) -> None:
-    """One request; a tenth leave in the middle or before anything came."""
+async def one(client: httpx2.AsyncClient, number: int, outcome: Outcome, leave: bool) -> None:
+    """One request; where some `leave`, a tenth does in the middle or before anything came."""
     path, stream = PATHS[number % len(PATHS)], number % 3 > 0
-    leaves = number % 10 == 3
+    leaves = leave and number % 10 == 3
     body = body_of(path, number, stream)
     if leaves:
         asking = asyncio.create_task(client.post(path, json=body))
@@ -68,6 +74,8 @@ async def one(client: httpx2.AsyncClient, number: int, outcome: Outcome) -> None
 def check(answer: httpx2.Response, path: str, stream: bool, outcome: Outcome) -> None:
     """It is whole, and ends once."""
     text = answer.text
+    told_of = (prompt_tokens(text), most(MADE, text))
+    outcome.prompt, outcome.made = outcome.prompt + told_of[0], outcome.made + told_of[1]
     assert answer.status_code == 200, text
     assert '"error"' not in text
     if not stream:
@@ -95,14 +103,31 @@ def check(answer: httpx2.Response, path: str, stream: bool, outcome: Outcome) ->
         outcome.ids.add(found)
 
 
-async def load(url: str, clients: int, requests: int) -> Outcome:
+PROMPT = ("prompt_tokens", "prompt_eval_count", "tokens_evaluated", "input_tokens")
+MADE = ("completion_tokens", "eval_count", "tokens_predicted", "output_tokens")
+
+
+def most(names: tuple[str, ...], text: str) -> int:
+    """The largest count that an answer, or a frame of it, tells under one of these names."""
+    return max(int(n) for n in re.findall(rf'"(?:{"|".join(names)})":(\d+)', text))
+
+
+def prompt_tokens(text: str) -> int:
+    """A prompt's tokens; Anthropic's form leaves those out that were cached."""
+    cached = re.findall(r'"cache_read_input_tokens":(\d+)', text)
+    if not cached:
+        return most(PROMPT, text)
+    return int(re.findall(r'"input_tokens":(\d+)', text)[-1]) + int(cached[-1])
+
+
+async def load(url: str, clients: int, requests: int, leave: bool = True) -> Outcome:
     """All requests, by so many clients at once."""
     outcome, numbers = Outcome(), iter(range(requests))
     limits = httpx2.Limits(max_connections=clients, max_keepalive_connections=clients)
 
     async def person() -> None:
         for number in numbers:
-            await one(client, number, outcome)
+            await one(client, number, outcome, leave)
 
     async with httpx2.AsyncClient(base_url=url, timeout=300, limits=limits, verify=False) as client:
         await asyncio.gather(*(person() for _ in range(clients)))
@@ -147,21 +172,56 @@ def adds_up(found: dict[str, float], before: dict[str, float], outcome: Outcome,
     assert reasons.get('cutaway:requests_total{reason="error"}', 0) == 0
 
 
+def tokens_add_up(found: dict[str, float], before: dict[str, float], outcome: Outcome) -> None:
+    """Where nobody left, what all were told is what the server counted."""
+    grown = {name: value - before[name] for name, value in found.items() if name in before}
+    prompt = grown["cutaway:prompt_tokens_total"] + grown["cutaway:prompt_tokens_cached_total"]
+    assert (prompt, grown["cutaway:tokens_predicted_total"]) == (outcome.prompt, outcome.made)
+    assert grown["llamacpp:tokens_predicted_total"] == outcome.made
+
+
 def test_a_few(tiny_path: Path) -> None:
     with served(tiny_path, queue=200) as running:
+        told = ends_of(running)
         before = counts(running.url)
-        outcome = asyncio.run(load(running.url, 20, 80))
-        found = asyncio.run(settled(running.url))
-        adds_up(found, before, outcome, 80)
-        assert running.serving.clients.now == []
-        assert_nothing_is_kept(running)
+        outcome = asyncio.run(load(running.url, 20, 60))
+        asyncio.run(quiet(running))
+        found = counts(running.url)
+        adds_up(found, before, outcome, 60)
+        # Also what was made for those who left: as the engine told it.
+        made = found["cutaway:tokens_predicted_total"] - before["cutaway:tokens_predicted_total"]
+        assert made == sum(end.stats.n_generated for end in told) >= outcome.made
+        outcome = asyncio.run(load(running.url, 20, 20, leave=False))
+        asyncio.run(quiet(running))
+        tokens_add_up(counts(running.url), found, outcome)
 
 
-def assert_nothing_is_kept(running: Served) -> None:
-    gate = running.serving._running.gate
-    assert gate.busy == gate.waiting == 0
-    assert gate._inboxes == {}
-    assert running.engine._asked == {}
+def ends_of(running: Served) -> list[Finished]:
+    """The ends of answers, as the engine tells them from now on."""
+    told: list[Finished] = []
+    tell = running.engine.tell
+
+    def heard(event: Event) -> None:
+        if isinstance(event, Finished):
+            told.append(event)
+        tell(event)
+
+    running.engine.tell = heard  # type: ignore[method-assign]
+    return told
+
+
+async def quiet(running: Served) -> None:
+    """Until nothing is under way, and nothing is kept of what was."""
+    turns, gate = running.serving._running.turns, running.serving._running.gate
+    async with asyncio.timeout(60):
+        while (
+            turns.busy
+            or turns.waiting
+            or gate._inboxes
+            or running.serving.clients.now
+            or running.engine._asked
+        ):
+            await asyncio.sleep(0.02)
 
 
 @pytest.mark.full
@@ -187,6 +247,8 @@ def test_two_thousand(tiny_path: Path) -> None:
             grown = [p.memory_info().rss - m for p, m in zip(both, memory, strict=True)]
             print(f"ended {dict(outcome.ended)}, grown by {[g / MIB for g in grown]} MiB")
             adds_up(found, before, outcome, 2000)
+            outcome_of_all = asyncio.run(load(url, 200, 500, leave=False))
+            tokens_add_up(asyncio.run(settled(url)), found, outcome_of_all)
             assert outcome.ended["answered"] == 1800
             assert max(grown) < MOST_GROWTH
         finally:

@@ -9,6 +9,7 @@ import time
 import pytest
 from PIL import Image
 
+from app.serve.inbound import MOST_WAITING
 from app.serve.server import Serving
 from app.serve.settings import ServeSettings
 from app.serve.web import stream
@@ -23,6 +24,7 @@ from engine.protocol import (
     TokenInfo,
 )
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.serve.running import rest_of
 from tests.app.serve.test_gate import LOADED, Asking, end, until
 
 
@@ -39,11 +41,11 @@ def test_a_reader_who_takes_nothing_is_left(
     serving.start()
     serving.open("tiny", LOADED)
     try:
-        host, _, port = serving.address.removeprefix("http://").rpartition(":")
+        host, port = place_of(serving)
         body = b'{"stream": true, "messages": [{"role": "user", "content": "hi"}]}'
         head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost:{port}\r\n"
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        with socket.create_connection((host, int(port))) as reader:
+        with socket.create_connection((host, port)) as reader:
             reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             reader.sendall(head.encode() + body)
             (request,) = until(engine, Generate, 1)
@@ -57,6 +59,58 @@ def test_a_reader_who_takes_nothing_is_left(
         assert serving.counts.requests == {"gone": 1}
     finally:
         serving.stop(0)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_reader_who_stops_reading_holds_nobody(engine: ScriptedEngine, ends: bool) -> None:
+    """Its slot is another's at once, though it may come back within a minute: then it gets what
+    was kept for it, which is bounded, and the answer's end or why it has none.
+    """
+    serving = Serving(engine, ServeSettings(port=0))
+    serving.start()
+    serving.open("tiny", LOADED)
+    try:
+        body = b'{"stream": true, "messages": [{"role": "user", "content": "hi"}]}'
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {serving.address[7:]}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        with socket.create_connection(place_of(serving)) as reader:
+            reader.sendall(head.encode() + b"Connection: close\r\n\r\n" + body)
+            (request,) = until(engine, Generate, 1)
+            assert isinstance(request, Generate)
+            piece, told = Piece(request.id, "x" * 20_000, [TokenInfo(1)]), 0
+            while not any(isinstance(one, Cancel) for one in engine.asked):
+                assert told < 4 * MOST_WAITING
+                engine.say(*[piece] * 50)
+                told += 50
+                time.sleep(0.01)
+                if ends and told == 900:
+                    end(engine, request, "the end")
+                    break
+            other = Asking(serving.address)
+            *_, second = until(engine, Generate, 2)
+            end(engine, second, "hello")
+            assert other.told().json()["choices"][0]["message"]["content"] == "hello"
+            text = rest_of(reader).decode()
+        pieces = text.count('{"content":"xxx')
+        if ends:
+            assert pieces == 900
+            assert "data: [DONE]\n\n" in text
+        else:
+            assert MOST_WAITING < pieces < told
+            assert "1,024 parts of it wait to be read" in text
+            assert "[DONE]" not in text
+        reasons = {"stop": 2} if ends else {"error": 1, "stop": 1}
+        deadline = time.monotonic() + 60
+        while serving.counts.requests != reasons:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        serving.stop(0)
+
+
+def place_of(serving: Serving) -> tuple[str, int]:
+    host, _, port = serving.address.removeprefix("http://").rpartition(":")
+    return host, int(port)
 
 
 def test_pictures_that_were_forgotten_are_brought_again(engine: ScriptedEngine) -> None:
