@@ -219,12 +219,14 @@ class ContextFull(CutawayError):
 
 
 class CannotSee(CutawayError):
-    """A picture for a model that reads text only."""
+    """A picture for a model that reads text only, on this machine or on a `server`."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: str = "") -> None:
         super().__init__(
-            "the open model reads text only; where there is a file that makes it see (mmproj), put"
-            " it into the model's folder or name it with --mmproj"
+            f"the model on the server {server} reads text only; choose one that reads pictures"
+            if server
+            else "the open model reads text only; where there is a file that makes it see (mmproj),"
+            " put it into the model's folder or name it with --mmproj"
         )
 
 

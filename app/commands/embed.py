@@ -3,13 +3,18 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from app.terminal.options import add_engine_options, engine_options, positive
+from app.terminal.options import add_engine_options, add_server_options, engine_options, positive
 from app.terminal.table import table
 from app.terminal.text import bounded, print_json
+from app.words import UNKNOWN
 from engine.errors import BadSetting
 from engine.protocol import Embed, Embedded, Loaded
+from engine.settings import EngineOptions
+
+if TYPE_CHECKING:
+    from app.terminal.engine import CommandEngine
 
 NAME = "embed"
 HELP = "give the embeddings of texts"
@@ -18,7 +23,9 @@ SHOWN = 4  # numbers of each, for people
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds this command's arguments."""
-    parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
+    parser.add_argument(
+        "model", metavar="MODEL", nargs="?", help="path, stored name or org/repo[:quant]"
+    )
     parser.add_argument(
         "--text",
         metavar="T",
@@ -31,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--raw", action="store_true", help="leave lengths as the model gives them")
     parser.add_argument("--out", type=Path, metavar="X.npy", help="store f32 [texts, width]")
     parser.add_argument("--json", action="store_true", help="all numbers, for programs")
+    add_server_options(parser)
     add_engine_options(parser)
 
 
@@ -40,12 +48,9 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None and not args.out.absolute().parent.is_dir():
         raise BadSetting("--out", str(args.out), "a file in a folder that exists")
 
-    from app.library import resolve
-    from app.terminal.engine import CommandEngine
-
-    with CommandEngine(resolve(args.model), options, embeds=True) as engine:
+    with _engine(args, options) as engine:
         loaded = engine.start()
-        request = Embed(engine.worker.new_id(), texts, args.width, not args.raw)
+        request = Embed(engine.new_id(), texts, args.width, not args.raw)
         found = engine.get(request)
     if args.out is not None:
         _store(found, args.out)
@@ -54,6 +59,21 @@ def run(args: argparse.Namespace) -> int:
     elif args.out is None:
         _print(found, texts)
     return 0
+
+
+def _engine(args: argparse.Namespace, options: EngineOptions) -> "CommandEngine":
+    """This machine's engine, or a server."""
+    from app.terminal.server import server_named
+
+    server = server_named(args, options, embeds=True)
+    if server is not None:
+        return server
+    if args.model is None:
+        raise BadSetting("MODEL", "", "a model's path or name, or --server URL")
+    from app.library import resolve
+    from app.terminal.engine import CommandEngine
+
+    return CommandEngine(resolve(args.model), options, embeds=True)
 
 
 def _texts(given: list[str] | None) -> list[str]:
@@ -93,7 +113,7 @@ def _told(loaded: Loaded, found: Embedded, texts: list[str]) -> dict[str, Any]:
         "model": loaded.name,
         "device": loaded.device,
         "width": found.width,
-        "embeddings": [{"text": t, "tokens": n, "embedding": row} for t, n, row in each],
+        "embeddings": [{"text": t, "tokens": n or None, "embedding": row} for t, n, row in each],
     }
 
 
@@ -103,11 +123,20 @@ def _print(found: Embedded, texts: list[str]) -> None:
     near = [_cosine(rows[0], row) for row in rows]
     each = zip(texts, found.n_tokens, near, rows, strict=True)
     lines = [
-        [repr(text), str(n), f"{cosine:.3f}", " ".join(f"{x:+.4f}" for x in row[:SHOWN]) + " …"]
+        [
+            repr(text),
+            str(n or UNKNOWN),
+            f"{cosine:.3f}",
+            " ".join(f"{x:+.4f}" for x in row[:SHOWN]) + " …",
+        ]
         for text, n, cosine, row in each
     ]
     titles = ["text", "tokens", "like the first", f"{found.width} numbers"]
     print(*table([titles, *lines], left=(0, 3)), sep="\n")
+
+
+def _begins(row: list[float]) -> str:
+    return " ".join(f"{x:+.4f}" for x in row[:SHOWN]) + " …"
 
 
 def _cosine(a: list[float], b: list[float]) -> float:

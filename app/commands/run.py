@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.terminal.forms import add_form_options, form_of
-from app.terminal.options import add_engine_options, count, engine_options
+from app.terminal.options import add_engine_options, add_server_options, count, engine_options
 from app.terminal.text import bounded
-from engine.errors import BadSetting, CannotSee, ModelNotFound
+from engine.errors import BadSetting, ModelNotFound
 from engine.protocol import ChatMessage, Generate, Sampling
-from engine.settings import API_KEY, EngineOptions
+from engine.settings import EngineOptions
 from engine.units import MIB
 
 if TYPE_CHECKING:
@@ -75,17 +75,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="equal seeds draw equally (random); the same command says the same again",
     )
-    group = parser.add_argument_group("a server elsewhere")
-    group.add_argument(
-        "--server", metavar="URL", help="ask a model of this server (OpenAI's interface)"
-    )
-    group.add_argument(
-        "--model", dest="served", metavar="M", help="which model, where the server has several"
-    )
-    group.add_argument("--api-key", metavar="KEY", help="the server's key (CUTAWAY_API_KEY)")
-    group.add_argument(
-        "--key-in-clear", action="store_true", help="send the key though others could read it"
-    )
+    add_server_options(parser)
     add_engine_options(parser)
 
 
@@ -99,13 +89,13 @@ def run(args: argparse.Namespace) -> int:
 
     from app.terminal.answer import answer, as_json, logprob_table, tell
     from app.terminal.chat import Chat
-    from app.terminal.pictures import BroughtPictures, described, question
+    from app.terminal.pictures import BroughtPictures, check_sees, described, question
     from app.terminal.text import aside, print_json, whole
 
     with _engine(args, options) as engine:
         loaded = engine.start()
-        if args.image and loaded.vision is None:
-            raise CannotSee
+        if args.image:
+            check_sees(loaded)
         if prompt is None:
             chat = Chat(engine, loaded, template, system)
             chat.waiting = [chat.pictures.bring(path) for path in args.image]
@@ -128,20 +118,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _engine(args: argparse.Namespace, options: EngineOptions) -> "CommandEngine":
     """This machine's engine, or a server."""
-    if args.server is None:
-        if args.served or args.key_in_clear:
-            raise BadSetting("--model", args.served, "it with --server URL; else name the model")
-        from app.terminal.engine import CommandEngine
+    from app.terminal.server import server_named
 
-        return CommandEngine(find_model(args.model), options)
-    if options != EngineOptions():
-        what = "no options of this machine's engine, such as --device or --ctx"
-        raise BadSetting("--server", args.server, what)
-    from app.terminal.server import ServerEngine, connection
+    server = server_named(args, options)
+    if server is not None:
+        return server
+    from app.terminal.engine import CommandEngine
 
-    key = args.api_key if args.api_key is not None else API_KEY.get()
-    to = connection(args.server, key, args.key_in_clear)
-    return ServerEngine(to, args.served or args.model, key)
+    return CommandEngine(find_model(args.model), options)
 
 
 def _template(args: argparse.Namespace) -> Generate:

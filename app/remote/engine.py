@@ -15,6 +15,7 @@ from PIL import Image
 from app.engine import Abilities, Engine, Restarted
 from app.remote.asking import OpenedModel, RemoteAnswer, unknown_seed
 from app.remote.connection import Connection
+from app.remote.embedding import embedded
 from app.remote.keys import Keys
 from app.remote.link import SILENCE, ServerLink
 from app.remote.messages import KINDS, OpenServer, ProbeServer, ServedModel, ServerProbed
@@ -22,6 +23,7 @@ from app.remote.probe import ServerFacts, ask_model, probe
 from app.remote.problems import ServerFailed
 from engine.errors import BadPicture, Cancelled, CutawayError, UnknownPictures
 from engine.protocol import (
+    Embed,
     Failed,
     Generate,
     Loaded,
@@ -61,6 +63,7 @@ class RemoteEngine(Engine):
             OpenServer: self._open,
             Generate: self._generate,
             PutPicture: self._put,
+            Embed: self._embed,
             Unload: self._unload,
         }
 
@@ -177,7 +180,7 @@ class RemoteEngine(Engine):
         try:
             facts = await probe(link)
             model = await ask_model(link, facts, _found(asked, facts))
-            if not model.writes:
+            if asked.writes and not model.writes:
                 raise ServerFailed(link.to.name, f"{model.id!r} gives embeddings, no answers")
         except BaseException:
             await link.__aexit__(None, None, None)
@@ -195,15 +198,21 @@ class RemoteEngine(Engine):
         )  # fmt: skip
 
     async def _generate(self, asked: Generate) -> Reply:
-        opened = self._opened
-        if opened is None:
-            raise ServerFailed(self._where or "–", "none is open; choose a model of a server")
+        opened = self._model()
         wanted = [p.digest for message in asked.messages for p in message.pictures]
         missing = [digest for digest in wanted if digest not in self._pictures]
         if missing:
             raise UnknownPictures(missing)
         seed = unknown_seed(asked, lambda: getrandbits(32))
         return await RemoteAnswer(opened, asked, seed, self._pictures, self.tell).run()
+
+    async def _embed(self, asked: Embed) -> Reply:
+        return await embedded(self._model(), asked)
+
+    def _model(self) -> OpenedModel:
+        if self._opened is None:
+            raise ServerFailed(self._where or "–", "none is open; choose a model of a server")
+        return self._opened
 
     async def _put(self, asked: PutPicture) -> PictureInfo:
         width, height = await asyncio.to_thread(_size, asked.data)

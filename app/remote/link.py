@@ -89,6 +89,10 @@ class ServerLink:
                 url = there
         raise ServerFailed(self.to.name, "it sends on from one address to the next, in a circle")
 
+    async def content(self, answer: httpx2.Response) -> bytes:
+        """All of a body, or its first MOST_BODY bytes."""
+        return await _read(answer, MOST_BODY)
+
     async def error(self, answer: httpx2.Response) -> bytes:
         """The beginning of a body that tells an error."""
         return await _read(answer, MOST_ERROR)

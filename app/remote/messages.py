@@ -49,8 +49,11 @@ class ProbeServer(Request[ServerProbed], frozen=True):
 
 
 class OpenServer(Request[Loaded], frozen=True):
-    """Chat with a model of a server from now on; the server is asked whether it is there."""
+    """Ask a model of a server from now on; the server is asked whether it is there. Without
+    `writes` it may be one that gives embeddings alone.
+    """
 
     connection: Connection
     model: str
     path: str
+    writes: bool = True

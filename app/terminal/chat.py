@@ -10,9 +10,9 @@ import msgspec
 
 from app.terminal.answer import answer, logprob_table, tell
 from app.terminal.engine import CommandEngine
-from app.terminal.pictures import BroughtPictures, described, question
+from app.terminal.pictures import BroughtPictures, check_sees, described, question
 from app.terminal.text import aside, note, whole
-from engine.errors import CannotSee, CutawayError, WorkerDied
+from engine.errors import CutawayError, WorkerDied
 from engine.protocol import ChatMessage, Generate, Loaded, PictureInfo
 
 PROMPT = "> "
@@ -86,9 +86,8 @@ class Chat:
     def _show(self, path: str) -> None:
         if not path:
             note("/image needs the path of a picture")
-        elif self.loaded.vision is None:
-            raise CannotSee
         else:
+            check_sees(self.loaded)
             info = self.pictures.bring(Path(path).expanduser())
             self.waiting.append(info)
             aside(f"picture {described(info)}; it goes with your next message")

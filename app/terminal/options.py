@@ -22,6 +22,21 @@ def add_engine_options(parser: argparse.ArgumentParser, without: Collection[str]
         )
 
 
+def add_server_options(parser: argparse.ArgumentParser) -> None:
+    """The options that name a server."""
+    group = parser.add_argument_group("a server elsewhere")
+    group.add_argument(
+        "--server", metavar="URL", help="ask a model of this server (OpenAI's interface)"
+    )
+    group.add_argument(
+        "--model", dest="served", metavar="M", help="which model, where the server has several"
+    )
+    group.add_argument("--api-key", metavar="KEY", help="the server's key (CUTAWAY_API_KEY)")
+    group.add_argument(
+        "--key-in-clear", action="store_true", help="send the key though others could read it"
+    )
+
+
 def engine_options(args: argparse.Namespace, without: Collection[str] = ()) -> EngineOptions:
     """The group's values, of those that were added. Raises BadSetting."""
     values: dict[str, Any] = {}

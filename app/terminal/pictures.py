@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from app.remote.connection import address_of
 from app.terminal.engine import CommandEngine
 from app.terminal.text import aside
 from engine.errors import BadPicture, CannotSee
@@ -64,13 +65,20 @@ def asked_about(
 
     Raises CannotSee, BadPicture, RemoteError, WorkerDied.
     """
-    if files and loaded.vision is None:
-        raise CannotSee
+    if files:
+        check_sees(loaded)
     brought = BroughtPictures(engine)
     shown = [brought.bring(file) for file in files]
     for info in shown:
         aside(f"picture {described(info)}")
     return ([question(text, shown)], None) if chat or shown else ([], text)
+
+
+def check_sees(loaded: Loaded) -> None:
+    """Raise CannotSee for a model that reads text only."""
+    if loaded.vision is None:
+        address = address_of(loaded.path)
+        raise CannotSee(address.connection if address is not None else "")
 
 
 def described(info: PictureInfo) -> str:

@@ -1,5 +1,6 @@
 """A server elsewhere in place of an engine of one's own, for `cutaway run --server`."""
 
+import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import Empty, Queue
@@ -17,16 +18,18 @@ from app.terminal.engine import TICK, CommandEngine
 from app.terminal.text import confirm, interactive, note
 from engine.errors import BadSetting
 from engine.protocol import Failed, Loaded, Progress, Reply, Request
-from engine.settings import EngineOptions
+from engine.settings import API_KEY, EngineOptions
 from engine.worker import RemoteError
 
 
 class ServerEngine(CommandEngine):
-    """A model of a server, from `start` to `close`. Without a name it is the only one there is."""
+    """A model of a server, from `start` to `close`. Without a name it is the only one there is.
+    Where it is to give embeddings, it need not write.
+    """
 
-    def __init__(self, to: Connection, model: str | None, key: str) -> None:
+    def __init__(self, to: Connection, model: str | None, key: str, embeds: bool = False) -> None:
         super().__init__(Path(to.url), EngineOptions())
-        self._to, self._model = to, model
+        self._to, self._model, self._writes = to, model, not embeds
         self._keys = Keys()
         if key:
             self._keys.type_in(to, key)
@@ -42,7 +45,7 @@ class ServerEngine(CommandEngine):
         self._client = self._engine.join(self._events.put)
         model = self._model or self._only_model()
         path = str(ServerAddress(self._to.name, model).path)
-        loaded = self.get(OpenServer(self.new_id(), self._to, model, path))
+        loaded = self.get(OpenServer(self.new_id(), self._to, model, path, self._writes))
         return msgspec.structs.replace(loaded, device_name="")
 
     def new_id(self) -> int:
@@ -56,7 +59,7 @@ class ServerEngine(CommandEngine):
 
     def _only_model(self) -> str:
         told = self.get(ProbeServer(self.new_id(), self._to))
-        models = [model.id for model in told.models if model.writes]
+        models = [model.id for model in told.models if model.writes or not self._writes]
         if len(models) == 1:
             return models[0]
         there = (
@@ -87,6 +90,24 @@ class ServerEngine(CommandEngine):
             yield event
             if isinstance(event, request.ends):
                 return
+
+
+def server_named(
+    args: argparse.Namespace, options: EngineOptions, embeds: bool = False
+) -> ServerEngine | None:
+    """The server that is named, None for this machine. Raises BadSetting for what goes with the
+    other of them alone.
+    """
+    if args.server is None:
+        if args.served or args.key_in_clear:
+            raise BadSetting("--model", args.served, "it with --server URL; else name the model")
+        return None
+    if options != EngineOptions():
+        what = "no options of this machine's engine, such as --device or --ctx"
+        raise BadSetting("--server", args.server, what)
+    key = args.api_key if args.api_key is not None else API_KEY.get()
+    to = connection(args.server, key, args.key_in_clear)
+    return ServerEngine(to, args.served or args.model, key, embeds)
 
 
 def connection(url: str, key: str, in_clear: bool) -> Connection:

@@ -1,0 +1,80 @@
+"""Embeddings of a server: `/embeddings` of the OpenAI interface."""
+
+import httpx2
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from app.remote.asking import UNREADABLE, OpenedModel
+from app.remote.link import MOST_BODY
+from app.remote.problems import ServerFailed, no_interface, refused, unreachable
+from engine.errors import BadSetting, NotSupported
+from engine.protocol import Embed, Embedded
+
+AT_ONCE = 64  # texts of one question
+
+
+class ServedVector(msgspec.Struct, frozen=True):
+    """The embedding of the text at `index`."""
+
+    index: int
+    embedding: list[float]
+
+
+class ServedVectors(msgspec.Struct, frozen=True):
+    """What a server answers."""
+
+    data: list[ServedVector]
+
+
+_read = msgspec.json.Decoder(ServedVectors).decode
+
+
+async def embedded(opened: OpenedModel, asked: Embed) -> Embedded:
+    """Vectors of length 1, cut here where only the first numbers are wanted. How many tokens each
+    text has no server tells, so that is 0. Raises ServerFailed, BadSetting, NotSupported.
+    """
+    if not asked.normalized:
+        raise NotSupported("lengths as the model gives them (--raw), on a server: that")
+    rows = [await _some(opened, some) for some in _parts(asked.texts)]
+    if len({row.shape[1] for row in rows}) != 1:
+        raise ServerFailed(opened.link.to.name, "its embeddings differ in length")
+    vectors = np.concatenate(rows)
+    width = vectors.shape[1] if asked.width is None else asked.width
+    if not 1 <= width <= vectors.shape[1]:
+        raise BadSetting("width", width, f"a number from 1 to {vectors.shape[1]}")
+    vectors = vectors[:, :width]
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = vectors / np.where(lengths > 0, lengths, 1)
+    return Embedded(asked.id, width, vectors.astype("<f4").tobytes(), [0] * len(vectors))
+
+
+def _parts(texts: list[str]) -> list[list[str]]:
+    return [texts[at : at + AT_ONCE] for at in range(0, len(texts), AT_ONCE)]
+
+
+async def _some(opened: OpenedModel, texts: list[str]) -> NDArray[np.float64]:
+    """[texts, numbers each]."""
+    link, name = opened.link, opened.link.to.name
+    body = {"model": opened.model.id, "input": texts, "encoding_format": "float"}
+    try:
+        async with link.send("POST", f"{link.to.api}/embeddings", body) as answer:
+            if answer.status_code != 200:
+                content = await link.error(answer)
+                raise refused(
+                    link.to, answer.status_code, answer.headers, content, link.key,
+                    opened.model.id, opened.others,
+                )  # fmt: skip
+            content = await link.content(answer)
+    except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, OSError) as error:
+        raise unreachable(link.to, error) from error
+    try:
+        found = {vector.index: vector.embedding for vector in _read(content).data}
+    except UNREADABLE:
+        if len(content) >= MOST_BODY:
+            raise ServerFailed(name, "its embeddings are larger than 16 MiB") from None
+        raise no_interface(link.to, answer.headers) from None
+    widths = {len(row) for row in found.values()}
+    if found.keys() != set(range(len(texts))) or len(widths) != 1 or 0 in widths:
+        raise ServerFailed(name, f"it did not give one embedding for each of {len(texts)} texts")
+    return np.array([found[index] for index in range(len(texts))], np.float64)
