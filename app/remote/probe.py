@@ -46,7 +46,7 @@ async def probe(link: ServerLink) -> ServerFacts:
         raise ServerFailed(link.to.name, "it answers, but lists no models: /models has no data")
     kind = next((OWNERS[o] for row in rows if (o := str(row.get("owned_by"))) in OWNERS), None)
     kind, version, told = await _ask_itself(link, kind)
-    models = [_model(row, kind, told) for row in rows[:MOST_MODELS]]
+    models = [_model(row, kind, told, only=len(rows) == 1) for row in rows[:MOST_MODELS]]
     return ServerFacts(kind, version, models, seconds)
 
 
@@ -94,12 +94,14 @@ async def _ask_itself(
     return kind or "openai", "", {}
 
 
-def _model(row: dict[str, Any], kind: ServerKind, told: dict[str, Any]) -> ServedModel:
-    """A model of the list, with what the server's own interface adds."""
+def _model(row: dict[str, Any], kind: ServerKind, told: dict[str, Any], only: bool) -> ServedModel:
+    """A model of the list, with what the server's own interface adds: that of llama-server
+    and Cutaway is about the open one, which alone has `meta` where it is not the `only` one.
+    """
     meta = _dict(row.get("meta"))
     n_ctx = _count(meta.get("n_ctx")) or _count(row.get("max_model_len"))
     sees, writes = None, True
-    if kind in ("llama-server", "cutaway"):
+    if kind in ("llama-server", "cutaway") and (meta or only):
         settings = _dict(told.get("default_generation_settings"))
         n_ctx = _count(settings.get("n_ctx")) or n_ctx
         sees = _dict(told.get("modalities")).get("vision")

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.fetch import bundled
 from app.headers import read_header
+from app.remote.connection import address_of
 from app.state.workbench import Workbench
 from app.widgets.overlays.banner import Banner
 from app.widgets.pictures.given import SUFFIXES, expand
@@ -109,8 +110,16 @@ class GivenPictures(QObject):
             )
             self._notices.show_banner(DROP, banner)
             return
+        server = address_of(session.path) if session.path is not None else None
         beside = self._beside
-        if beside is None:
+        if server is not None:
+            text = (
+                f"{session.model_title} on the server {server.connection} cannot see pictures."
+                f"{not_added}"
+            )
+            act = self._command("model.open")
+            self._notices.show_banner(DROP, Banner("warn", text, "Choose a model", act))
+        elif beside is None:
             text = (
                 f"{session.model_title} cannot see pictures: no vision file is loaded.{not_added}"
             )

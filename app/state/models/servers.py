@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from app.client import EngineClient
 from app.remote.connection import Connection, ServerAddress, address_of
 from app.remote.keys import Keys
-from app.remote.messages import KINDS, ProbeServer, ServerProbed
+from app.remote.messages import KINDS, ProbeServer, ServedModel, ServerProbed
 from app.state.preferences import PreferencesState
 from app.work import Work
 from engine.protocol import Failed
@@ -30,6 +30,11 @@ class ServerState:
     def models(self) -> list[str]:
         """What can be chatted with."""
         return [model.id for model in self.told.models if model.writes] if self.told else []
+
+    def model(self, id: str) -> ServedModel | None:
+        """What it tells of one of its models."""
+        models = self.told.models if self.told is not None else []
+        return next((model for model in models if model.id == id), None)
 
     @property
     def kind(self) -> str:

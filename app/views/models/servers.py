@@ -5,6 +5,7 @@ from collections.abc import Callable
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
+from app.remote.messages import ServedModel
 from app.state.models.servers import ServerState
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
@@ -98,6 +99,8 @@ class ServerLine(QWidget):
         self.models.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         )
+        self.models.currentTextChanged.connect(self._show_facts)
+        self.facts = label(tone="quiet", size="small", wrap=True)
         self.chat = Button(
             "Chat", lambda: chat(name, self.models.currentText()), name=f"Chat with {name}"
         )
@@ -123,6 +126,7 @@ class ServerLine(QWidget):
         column.addWidget(self._title)
         column.addWidget(self.says)
         column.addLayout(choice)
+        column.addWidget(self.facts)
         column.addLayout(links)
 
     def show_server(self, server: ServerState) -> None:
@@ -137,13 +141,29 @@ class ServerLine(QWidget):
             self.models.clear()
             self.models.addItems(server.models)
             self.models.setCurrentText(chosen)
+        self._show_facts()
         self.models.setVisible(bool(server.models))
         self.chat.setVisible(bool(server.models))
         self.ask.setEnabled(not server.asking)
 
+    def _show_facts(self) -> None:
+        """What is known of the model that is chosen."""
+        chosen = self.models.currentText()
+        model = self._server.model(chosen) if self._server is not None else None
+        self.facts.setText(_facts(model) if model is not None else "")
+        self.facts.setVisible(bool(self.facts.text()))
+
     def _edit(self, edit: Callable[[ServerState], None]) -> None:
         if self._server is not None:
             edit(self._server)
+
+
+def _facts(model: ServedModel) -> str:
+    """Its context, and whether it reads pictures; nothing where the server does not tell."""
+    parts = [f"{grouped(model.n_ctx)} tokens of context"] if model.n_ctx is not None else []
+    if model.sees is not None:
+        parts.append("reads pictures" if model.sees else "reads text only")
+    return "  ·  ".join(parts)
 
 
 def _words(server: ServerState) -> str:
