@@ -8,10 +8,10 @@ from typing import Self
 
 from app.serve.clients import Clients, ServedRequest
 from app.serve.counts import ServedCounts
-from app.serve.gate import Gate
+from app.serve.flow.gate import Gate
+from app.serve.flow.inbound import Inbound, Said
+from app.serve.flow.turns import HeldSlots
 from app.serve.gathered import Gathered
-from app.serve.inbound import Inbound, Said
-from app.serve.turns import Turn
 from app.serve.web.refusal import PicturesGone, Refusal, unavailable
 from engine.protocol import Finished, Generate, Piece, Progress, PutPicture, Reply, Stats
 
@@ -36,7 +36,7 @@ class Answers:
         self._requests, self._pictures = list(requests), pictures
         self._next = deque(enumerate(self._requests))
         self._row: ServedRequest | None = None
-        self._turn: Turn | None = None
+        self._turn: HeldSlots | None = None
         self._inbound: Inbound | None = None
         self._timing = _Timing(gate.counts)
         self._reason = "gone"

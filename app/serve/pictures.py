@@ -6,7 +6,7 @@ What a URL names is fetched for a stranger, so by default none is; see `fetching
 import base64
 import binascii
 
-from app.serve.gate import Gate
+from app.serve.flow.gate import Gate
 from app.serve.web.refusal import Refusal
 from engine.protocol import PictureInfo, PicturePart, PutPicture
 from engine.settings import MOST_PICTURE_BYTES

@@ -11,13 +11,13 @@ from app.engine import Died, Engine, Event
 from app.serve.anthropic.routes import ANTHROPIC
 from app.serve.clients import Clients
 from app.serve.counts import ServedCounts
-from app.serve.gate import Gate
+from app.serve.flow.gate import Gate
+from app.serve.flow.turns import SlotQueue
 from app.serve.native.routes import NATIVE
 from app.serve.ollama.routes import OLLAMA
 from app.serve.openai.routes import OPENAI
 from app.serve.served import OpenModel, Shelf, State
 from app.serve.settings import ServeSettings
-from app.serve.turns import Turns
 from app.serve.web.connections import KEPT_SECONDS, BoundedProtocol
 from app.serve.web.guard import MOST_HEADERS, Guard
 from app.serve.web.site import ServingDesk, Site
@@ -40,7 +40,7 @@ class Running:
         want: Callable[[str], None],
     ) -> None:
         self.shelf = Shelf(settings.any_model, settings.models, want)
-        self.turns = Turns(settings.slots, settings.queue, counts)
+        self.turns = SlotQueue(settings.slots, settings.queue, counts)
         self.gate = Gate(engine, self.turns, counts, self._hear)
         desk = ServingDesk(self.gate, self.shelf, clients, settings)
         self._clients = clients

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from app.serve import asked
 from app.serve.answers import all_of
-from app.serve.gate import choices
+from app.serve.flow.gate import choices
 from app.serve.gathered import Gathered
 from app.serve.openai.messages import ChosenTool, SaidMessage, ToolGiven, begun, messages, tools
 from app.serve.openai.telling import FramesTelling

@@ -11,7 +11,7 @@ from starlette.routing import Match, Route
 
 from app.serve.answers import Answers
 from app.serve.clients import Clients
-from app.serve.gate import Gate
+from app.serve.flow.gate import Gate
 from app.serve.pictures import AskedPictures
 from app.serve.served import OpenModel, Shelf
 from app.serve.settings import ServeSettings

@@ -36,8 +36,8 @@ def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     yield
     qInstallMessageHandler(before)
     logged = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
-    assert said == []
-    assert logged == []
+    assert not said, said
+    assert not logged, logged
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from app.views.models.servers import ServerLine
 from app.window.main_window import MainWindow
 from engine.protocol import Sampling
 from engine.runner import load
-from tests.app.helpers.programs import KEY, RunningServer, llama, ours, running
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.remote.conftest import Ring
+from tests.app.remote.programs import KEY, RunningServer, llama, ours, running
 from tests.demo.scenes import COLOURS, SIDE, Shape, draw
 from tests.engine.runner.pictures.seeing import noise
 from tests.goldens.vision.families import write_pair

@@ -13,8 +13,8 @@ import msgspec
 
 from app.engine import Engine, Event
 from app.serve.counts import ServedCounts
-from app.serve.inbound import Inbound, Over
-from app.serve.turns import Turns
+from app.serve.flow.inbound import Inbound, Over
+from app.serve.flow.turns import SlotQueue
 from app.serve.web.refusal import Refusal, unavailable
 from engine.protocol import Finished, Generate, R, Reply, Request, SlotTable
 
@@ -28,7 +28,7 @@ class Gate:
     """
 
     def __init__(
-        self, engine: Engine, turns: Turns, counts: ServedCounts,
+        self, engine: Engine, turns: SlotQueue, counts: ServedCounts,
         on_event: Callable[[Event], None] = lambda event: None,
     ) -> None:  # fmt: skip
         self.turns, self.counts = turns, counts

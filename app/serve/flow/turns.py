@@ -12,7 +12,7 @@ QUEUE_SECONDS = 600.0
 MOST_RETRY = 120
 
 
-class Turns:
+class SlotQueue:
     """At most `slots` answers are under way, and at most `queue` requests wait, in order: then it
     refuses. Nobody is let in before `resume`. For the server's loop alone.
     """
@@ -35,7 +35,7 @@ class Turns:
         """How many slots have a request."""
         return self.slots - self._free
 
-    async def enter(self, slots: int) -> "Turn":
+    async def enter(self, slots: int) -> "HeldSlots":
         """Wait for so many slots at once. Raises `Refusal` where the queue is full, or moves too
         slowly.
         """
@@ -48,7 +48,7 @@ class Turns:
             await self._wait(slots)
         else:
             self._take(slots)
-        return Turn(self, slots)
+        return HeldSlots(self, slots)
 
     def leave(self, slots: int) -> None:
         """Give slots to those who wait."""
@@ -119,10 +119,10 @@ class Turns:
         return min(MOST_RETRY, max(1, round(self._counts.seconds_an_answer / self.slots)))
 
 
-class Turn:
+class HeldSlots:
     """Slots that are held until they are given back, the last of them when its block ends."""
 
-    def __init__(self, turns: Turns, slots: int) -> None:
+    def __init__(self, turns: SlotQueue, slots: int) -> None:
         self._turns, self.slots = turns, slots
 
     def give(self, slots: int) -> None:
@@ -130,7 +130,7 @@ class Turn:
         self.slots -= slots
         self._turns.leave(slots)
 
-    def __enter__(self) -> "Turn":
+    def __enter__(self) -> "HeldSlots":
         return self
 
     def __exit__(self, *_: object) -> None:
