@@ -9,7 +9,8 @@
 // and a row's 32 elements take 80 bytes (X_BYTES):
 //
 //   0   16 pairs of shorts: (0, 2) (1, 3) (4, 6) (5, 7) ... (28, 30) (29, 31)
-//   64  float scale, float scale * sum of q, int sum of the first 16 q, int sum of the others
+//   64  float scale, float scale * sum of q
+//   72  short sum of the first 16 q, short sum of the others, int sum of q[0] q[1], q[2] q[3] ...
 //
 // For weights that are floats (X_F32) they stay 32 floats in order, which take 128 bytes.
 

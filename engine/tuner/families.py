@@ -89,6 +89,10 @@ def _panels_fit(tuned: Tuned, traits: DeviceTraits) -> bool:
     return wide_enough and tuned.chunk % tuned.panel == 0
 
 
+def _crosses(tuned: Tuned, traits: DeviceTraits) -> bool:
+    return has_wide_vectors(traits)
+
+
 def _team_fits(tuned: Tuned, traits: DeviceTraits) -> bool:
     """Sums of a team meet in local memory, in groups that the device takes."""
     sums = tuned.lane_team * tuned.lane_panel * TILE * 4
@@ -102,6 +106,7 @@ def _group_fits(tuned: Tuned, traits: DeviceTraits) -> bool:
 TUNED_FAMILIES = (
     TuningFamily("decode", True, ("ahead", "tiles"), "GB/s", decode),
     TuningFamily("prefill", True, ("panel", "chunk"), "GFLOP/s", prefill, _panels_fit),
+    TuningFamily("products", True, ("crossed",), "GFLOP/s", prefill, _crosses),
     TuningFamily("attention", True, ("cells",), "GB/s", attention),
     TuningFamily("rows", True, ("elements",), "GB/s", rows),
     TuningFamily("decode", False, ("lane_team",), "GB/s", decode, _team_fits),

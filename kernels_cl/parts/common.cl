@@ -116,22 +116,23 @@ static void quantize_block(__global char *out, float16 first, float16 last) {
   #define X_BYTES 80
   #define Q_MOST 2047.0f
 
-static int sum_of(int16 v) {
-  int8 a = v.lo + v.hi;
-  int4 b = a.lo + a.hi;
-  return b.x + b.y + b.z + b.w;
+static int sum_of8(int8 v) {
+  int4 a = v.lo + v.hi;
+  return a.x + a.y + a.z + a.w;
 }
+static int sum_of16(int16 v) { return sum_of8(v.lo + v.hi); }
 
 static void quantize_block(__global char *out, float16 first, float16 last) {
   float most = max_of16(fmax(fabs(first), fabs(last)));
   // Numbers so small that the quotient would overflow count as zeros.
   float inverse = most < 1e-30f ? 0.0f : Q_MOST / most, scale = most / Q_MOST;
   int16 a = convert_int16_rte(first * inverse), b = convert_int16_rte(last * inverse);
-  int sum_a = sum_of(a), sum_b = sum_of(b);
+  int sum_a = sum_of16(a), sum_b = sum_of16(b);
   vstore16(convert_short16(a.s021346578a9bcedf), 0, (__global short *)out);
   vstore16(convert_short16(b.s021346578a9bcedf), 1, (__global short *)out);
   vstore2((float2)(scale, scale * (sum_a + sum_b)), 0, (__global float *)(out + 64));
-  vstore2((int2)(sum_a, sum_b), 0, (__global int *)(out + 72));
+  vstore2((short2)(sum_a, sum_b), 0, (__global short *)(out + 72));
+  *(__global int *)(out + 76) = -sum_of8(a.even * a.odd + b.even * b.odd);
 }
 #endif
 

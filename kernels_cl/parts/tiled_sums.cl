@@ -127,7 +127,7 @@ static void add_block(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int 
   ints sums[PANEL][VECTORS][SUMS];
 #pragma unroll
   for (int i = 0; i < PANEL; i++) {
-    const __global int *sum_x = (const __global int *)(X_AT(x, i, b) + 72);
+    const __global short *sum_x = (const __global short *)(X_AT(x, i, b) + 72);
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
 #if SUMS == 2
@@ -170,7 +170,7 @@ static void add_block(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int 
       for (int s = 0; s < SUMS; s++)
         acc[i][v] += BY_LANE(convert_float)(sums[i][v][s]) * (scale_x.x * d[v][s]);
 #if MINIMA && SUMS == 2
-      const __global int *sum_x = (const __global int *)(X_AT(x, i, b) + 72);
+      const __global short *sum_x = (const __global short *)(X_AT(x, i, b) + 72);
       acc[i][v] += scale_x.x * sum_x[0] * m[v][0] + scale_x.x * sum_x[1] * m[v][1];
 #elif MINIMA
       acc[i][v] += scale_x.y * m[v][0];

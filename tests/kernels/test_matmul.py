@@ -6,21 +6,25 @@ from functools import reduce
 
 import numpy as np
 import pytest
+from msgspec import structs
 from numpy.typing import NDArray
 
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.drivers.device import Device, open_device
+from engine.backends.opencl.tuned import default
 from engine.gguf.formats import (
     BF16,
     F16,
     F32,
     IQ1_S,
     IQ4_NL,
+    IQ4_XS,
     MXFP4,
     NVFP4,
     Q2_K,
     Q3_K,
     Q4_1,
+    Q4_K,
     Q5_0,
     Q5_K,
     Q6_K,
@@ -110,6 +114,28 @@ def test_every_shape_of_an_item(shaped: OpenCLBackend, fmt: Format, n: int) -> N
     made = Operands()
     blocks = random_blocks(made.rng, fmt, 331, 512)
     check(shaped, made, fmt, blocks, made.make(F32, 512, n))
+
+
+@pytest.mark.parametrize("fmt", [Q4_K, Q6_K, IQ4_XS], ids=str)
+def test_half_the_multiplications_make_the_same_bits(backend: OpenCLBackend, fmt: Format) -> None:
+    """Sums of integers are exact, those of the largest numbers too."""
+    made = Operands()
+    blocks = [filled_blocks(fmt, 8, 512, byte) for byte in (0x7F, 0x80, 0xFF)]
+    w = weight(made, fmt, np.concatenate([*blocks, random_blocks(made.rng, fmt, 40, 512)]))
+    x = made.make(F32, 512, 17)
+    signs = np.where(np.arange(512) % 2, 1, -1)
+    made.values[x][..., :4, :] = np.stack([np.ones(512), -np.ones(512), signs, -signs])
+    results = []
+    for crossed in (0, 6, 8):
+        tuned = structs.replace(default(), crossed=crossed)
+        traits = replace(backend.info.traits, is_cpu=True, vector_ints=16, tuned=tuned)
+        device = Device(replace(backend.info, traits=traits), open_device(backend.name).handle)
+        forced = OpenCLBackend(device)
+        results.append(run(forced, ops.matmul(w, x), made.values, matmul_only=True))
+        forced.close()
+    plain, *others = results
+    assert plain.any()
+    assert all(np.array_equal(plain, other) for other in others)
 
 
 @pytest.mark.parametrize("fmt", QUANTIZED, ids=str)

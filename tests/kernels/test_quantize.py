@@ -32,7 +32,8 @@ class Read:
         self.q = np.empty((len(records), k // 32, 32), np.int16)
         self.q[..., PAIRS] = records[..., :64].view(np.int16)
         self.scale, self.scaled_sum = np.moveaxis(records[..., 64:72].view(np.float32), -1, 0)
-        self.sums = records[..., 72:].view(np.int32)
+        self.sums = records[..., 72:76].view(np.int16)
+        self.crossed = records[..., 76:].view(np.int32)[..., 0]
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,8 @@ def test_values(either: OpenCLBackend, k: int, n: int) -> None:
     assert (error <= 0.5001 * scale[..., None]).all()
     assert (got.sums[..., 0] == got.q[..., :16].sum(-1)).all()
     assert (got.sums[..., 1] == got.q[..., 16:].sum(-1)).all()
+    neighbours = got.q.astype(np.int32).reshape(*got.q.shape[:-1], 16, 2).prod(-1)
+    assert (got.crossed == -neighbours.sum(-1)).all()
     np.testing.assert_allclose(got.scaled_sum, got.scale * got.sums.sum(-1), rtol=1e-6)
     assert (got.q[n:] == got.q[n - 1]).all()  # a panel is filled with its last row
 

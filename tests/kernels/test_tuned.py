@@ -45,7 +45,7 @@ def rows(o: Operands) -> list[Tensor]:
 
 WORK: dict[str, Callable[[Operands], list[Tensor]]] = {
     **dict.fromkeys(("ahead", "tiles"), lambda o: products(o, 1)),
-    **dict.fromkeys(("panel", "chunk", "lane_panel"), lambda o: products(o, 133)),
+    **dict.fromkeys(("panel", "chunk", "crossed", "lane_panel"), lambda o: products(o, 133)),
     "lane_team": lambda o: products(o, 1) + products(o, 9),
     **dict.fromkeys(("cells", "lane_cells"), attention),
     **dict.fromkeys(("elements", "row_team"), rows),

@@ -20,6 +20,7 @@ CHOICES: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {
         "panel": (4, 8),
         "chunk": (16, 32, 64, 128),
+        "crossed": (0, 4, 6, 8),
         "ahead": (2048, 4096, 8192, 16384),
         "tiles": (1, 2, 4, 8),
         "elements": (1024, 2048, 4096, 8192),
@@ -41,6 +42,9 @@ class Tuned(msgspec.Struct, frozen=True):
                             only where registers are wide
         chunk               rows of x that make a unit of a product's work, whose panels a core's
                             cache is to hold
+        crossed             of eight rows of x, those whose products are made with half the
+                            multiplications and twice the additions (tiled_stage.cl), where
+                            registers are wide
         ahead               bytes that weights are fetched before they are used
         tiles               most tiles of gate and of up that an item makes of one row of x
         elements            elements of elementwise work that an item takes: below that a second
@@ -53,6 +57,7 @@ class Tuned(msgspec.Struct, frozen=True):
 
     panel: int
     chunk: int
+    crossed: int
     ahead: int
     tiles: int
     elements: int

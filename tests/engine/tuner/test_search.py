@@ -40,6 +40,8 @@ def test_what_a_device_cannot_do_is_not_tried() -> None:
     narrow = replace(CPU, vector_ints=8)
     assert {t.panel for t in named(CPU, "prefill")} == {4, 8}
     assert {t.panel for t in named(narrow, "prefill")} == {4}
+    assert {t.crossed for t in named(CPU, "products")} == {4, 6, 8}
+    assert not named(narrow, "products")
     assert {t.lane_team for t in named(GPU, "decode")} == {2, 4, 16}
     assert {t.lane_team for t in named(replace(GPU, max_work_group=256), "decode")} == {2, 4}
     small = replace(GPU, local_memory=8 * 4 * 32 * 4)

@@ -153,7 +153,7 @@ def _grid(
         groups, items = -(-panels // most), sum(-(-m // item) for m in rows)
         defines |= {"CHUNK": most * panel, **vector_defines(min(item, TILE), panel, traits)}
         if panel > 1 and SCHEMES[fmt].stages(panels, has_wide_vectors(traits)):
-            defines["STAGED"] = 1
+            defines |= {"STAGED": 1, "CROSSED": _crossed(panel, traits)}
         return _Grid(-(-panels // groups), (items, groups), (1, 1), defines)
     team, tiles = team_of_lanes(traits), sum(-(-m // TILE) for m in rows)
     defines |= lane_defines(team)
@@ -198,6 +198,13 @@ def _sums_in_registers(traits: DeviceTraits) -> int:
     if has_wide_vectors(traits):
         return 24
     return 12 if traits.vector_ints >= LEAST_ROWS else 6
+
+
+def _crossed(panel: int, traits: DeviceTraits) -> int:
+    """Rows of a panel whose products are made with half the multiplications: with narrow vectors
+    an addition follows each of them, and nothing is gained.
+    """
+    return traits.tuned.crossed * panel // 8 if has_wide_vectors(traits) else 0
 
 
 def rows_of_item(m: int, panel: int, traits: DeviceTraits, rows_of_x: int = 1) -> int:
