@@ -22,9 +22,10 @@ ENDLESS = ("--temp", "0", "--frequency-penalty=-100", "--max-tokens", "1000000")
 REPEATS = "zzzzzzzzzzzz"
 MARK = "CUTAWAY_TEST_MARK"
 Ended = subprocess.CompletedProcess[str]
+PATIENCE = 300.0  # seconds until something hangs, on whatever machine
 
 
-def run(*words: str | bytes, given: str | bytes = "", seconds: float = 120) -> Ended:
+def run(*words: str | bytes, given: str | bytes = "", seconds: float = PATIENCE) -> Ended:
     """`cutaway WORDS` with `given` on stdin, to its end."""
     given = given.encode() if isinstance(given, str) else given
     ended = subprocess.run(
@@ -43,7 +44,7 @@ def assert_one_line_error(ended: Ended, *parts: str, status: int = 1) -> None:
         assert part in ended.stderr
 
 
-def engine_of(pid: int, seconds: float = 30) -> psutil.Process:
+def engine_of(pid: int, seconds: float = PATIENCE) -> psutil.Process:
     """The worker that a running `cutaway` has started."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -54,7 +55,7 @@ def engine_of(pid: int, seconds: float = 30) -> psutil.Process:
     raise AssertionError("no worker was started")
 
 
-def assert_ends(process: psutil.Process, seconds: float = 60) -> None:
+def assert_ends(process: psutil.Process, seconds: float = PATIENCE) -> None:
     """It ends by itself; in a container nobody may collect what is left of it."""
     deadline = time.monotonic() + seconds
     with suppress(psutil.NoSuchProcess):
@@ -90,7 +91,7 @@ class Terminal:
         os.close(theirs)
         self._unread = b""
 
-    def expect(self, text: str, seconds: float = 60) -> str:
+    def expect(self, text: str, seconds: float = PATIENCE) -> str:
         """All that is shown up to `text`, which is read as well."""
         wanted, deadline = text.encode(), time.monotonic() + seconds
         while wanted not in self._unread:
@@ -107,11 +108,26 @@ class Terminal:
         before, self._unread = self._unread.split(wanted, 1)
         return before.decode()
 
+    def expect_more(self) -> None:
+        """Until anything more is shown."""
+        if not self._unread:
+            self._unread = os.read(self._ours, 65536)
+
+    def settle(self) -> None:
+        """Until the program waits for keys: a prompt is shown a moment before."""
+        before, looks = None, 0
+        while looks < 3 and self.process.poll() is None:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+            now = fields[0], *fields[11:13]  # its state, and the processor's time that it took
+            looks = looks + 1 if now == before and now[0] == "S" else 0
+            before = now
+            time.sleep(0.01)
+
     def send(self, keys: str) -> None:
         """Types."""
         os.write(self._ours, keys.encode())
 
-    def wait(self, seconds: float = 30) -> int:
+    def wait(self, seconds: float = PATIENCE) -> int:
         """The exit status."""
         return self.process.wait(seconds)
 

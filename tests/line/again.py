@@ -43,8 +43,6 @@ AGAIN = re.compile(
             r"test_selftest_table.py::test_short_table",
             r"commands/test_compare.py::test_two_devices_one_after_the_other",
             r"commands/test_tune.py::test_a_family_is_tuned_beside_others",
-            r"commands/test_run.py::test_(equal_seeds_answer_equally|what_a_full_context_does"
-            r"|without_a_seed_two_answers_differ_and_tell_theirs)",
             r"test_bench.py::test_nothing_is_left_of_a_bench_that_ends_early\[9\]",
             r"token/test_attention.py::test_real_models\[gemma3",
             r"test_fluid.py::test_20000_tokens_and_an_answer_of_200_a_second\[False\]",

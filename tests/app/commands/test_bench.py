@@ -15,7 +15,8 @@ from PIL import Image
 from app.bench.loads import LoadComparison, TimedLoad
 from app.bench.tables import load_lines
 from tests.goldens.vision.families import write_pair
-from tests.program import ROOT, RUN, assert_one_line_error, engine_of, run
+from tests.in_process import run_here
+from tests.program import PATIENCE, ROOT, RUN, assert_one_line_error, engine_of, run
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 HOST = ("--device", "host")
@@ -33,8 +34,8 @@ def tiny(tiny_path: Path) -> str:
     return str(tiny_path)
 
 
-def bench(*words: str, **more: float) -> dict:
-    ended = run("bench", *words, "--json", **more)
+def bench(*words: str) -> dict:
+    ended = run_here("bench", *words, "--json")
     assert (ended.returncode, ended.stderr) == (0, "")
     return json.loads(ended.stdout)
 
@@ -57,7 +58,7 @@ def test_tests_in_llama_benchs_convention(tiny: str) -> None:
         assert test["median_ts"] == statistics.median(test["samples_ts"])
         assert min(test["samples_ns"]) > 0
         assert max(test["samples_ns"]) < 60e9
-    inspected = json.loads(run("inspect", tiny, "--json").stdout)
+    inspected = json.loads(run_here("inspect", tiny, "--json").stdout)
     assert tests[0]["model_n_params"] == inspected["parameters"]
     assert tests[0]["model_size"] == sum(t["bytes"] for t in inspected["types"].values())
 
@@ -74,9 +75,9 @@ def test_a_picture(tiny: str, tmp_path: Path) -> None:
     assert len(test["samples_ns"]) == 2
     tests = bench(*seeing, "-p", "5", "-n", "0")["tests"]
     assert [t["test"] for t in tests] == ["pp5", test["test"]]
-    blind = run("bench", tiny, *HOST, "--image", str(picture), "-p", "0", "-n", "0")
+    blind = run_here("bench", tiny, *HOST, "--image", str(picture), "-p", "0", "-n", "0")
     assert_one_line_error(blind, "reads text only")
-    missing = run("bench", *seeing[:-3], "nowhere.png")
+    missing = run_here("bench", *seeing[:-3], "nowhere.png")
     assert_one_line_error(missing, "nowhere.png")
 
 
@@ -126,7 +127,7 @@ def test_a_profile_and_its_trace(tiny: str, tmp_path: Path) -> None:
 
 @pytest.mark.device
 def test_a_profile_as_tables(tiny: str) -> None:
-    ended = run("bench", tiny, "-p", "0", "-n", "1", "-r", "1", "--profile")
+    ended = run_here("bench", tiny, "-p", "0", "-n", "1", "-r", "1", "--profile")
     assert (ended.returncode, ended.stderr) == (0, "")
     for part in ("tg1: a step of", "gaps between them", "roof of the device", "matmul", "copy us"):
         assert part in ended.stdout
@@ -156,7 +157,7 @@ def test_a_profile_of_the_host_has_no_roof(tiny: str) -> None:
 def test_bad_requests(
     tiny: str, words: tuple[str, ...], parts: tuple[str, ...], status: int
 ) -> None:
-    ended = run("bench", tiny, *HOST, "-p", "0", *words)
+    ended = run_here("bench", tiny, *HOST, "-p", "0", *words)
     assert (ended.returncode, ended.stdout) == (status, "")
     *_, error = ended.stderr.splitlines()
     assert error.startswith("cutaway: error: ")
@@ -188,7 +189,7 @@ def test_loads_are_compared_by_their_medians() -> None:
 def test_without_llama_cpp(tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "llama_cpp.py").write_text("raise ModuleNotFoundError('blocked by a test')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    ended = run("bench", tiny, "--against", "llama.cpp")
+    ended = run_here("bench", tiny, "--against", "llama.cpp")
     assert_one_line_error(ended, "llama-cpp-python", "pip install 'cutaway[llama-cpp]'")
 
 
@@ -206,12 +207,12 @@ def test_nothing_is_left_of_a_bench_that_ends_early(tiny: str, how: signal.Signa
         engine.suspend()  # as while the peer is measured
         time.sleep(0.2)  # all its threads have to hear it
     child.send_signal(how)
-    child.communicate(timeout=30)
+    child.communicate(timeout=PATIENCE)
     engine_gone(engine)
 
 
 def engine_gone(engine: psutil.Process) -> None:
-    psutil.wait_procs([engine], timeout=60)
+    psutil.wait_procs([engine], timeout=PATIENCE)
     assert not engine.is_running()
 
 

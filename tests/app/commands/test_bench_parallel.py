@@ -7,7 +7,8 @@ import pytest
 
 from app.bench.against import PeerProcess
 from engine.protocol import ParallelTest
-from tests.program import assert_one_line_error, run
+from tests.in_process import run_here
+from tests.program import assert_one_line_error
 
 HOST = ("--device", "host")
 KEYS = ["pp", "tg", "pl", "n_kv", "t_pp", "speed_pp", "t_tg", "speed_tg", "t", "speed"]
@@ -26,7 +27,7 @@ def test_rows_are_as_llama_cpps_batched_bench_has_them(tiny_path: Path, shared: 
         "2",
         *(["--shared"] if shared else []),
     )
-    ended = run("bench", str(tiny_path), *HOST, *words, "--json")
+    ended = run_here("bench", str(tiny_path), *HOST, *words, "--json")
     assert (ended.returncode, ended.stderr) == (0, "")
     rows = json.loads(ended.stdout)["tests"]
     assert [list(row) for row in rows] == [KEYS] * 2
@@ -40,7 +41,7 @@ def test_rows_are_as_llama_cpps_batched_bench_has_them(tiny_path: Path, shared: 
 
 
 def test_nothing_to_read_is_refused(tiny_path: Path) -> None:
-    ended = run("bench", str(tiny_path), *HOST, "--parallel", "2", "-p", "0")
+    ended = run_here("bench", str(tiny_path), *HOST, "--parallel", "2", "-p", "0")
     assert_one_line_error(ended, "--parallel", "from 1 up")
 
 

@@ -1,7 +1,7 @@
 """The chat on a terminal, key by key, on a model that takes a millisecond a token."""
 
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,19 +9,40 @@ import pytest
 from tests.program import ENDLESS, REPEATS, Terminal, engine_of
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-READY = 0.3  # seconds from a prompt until readline waits for keys
 CTRL_C, CTRL_D = "\x03", "\x04"
 SHORT = ("--max-tokens", "4", "--seed", "1")
 
 
-@pytest.fixture
-def chat(request: pytest.FixtureRequest, tiny_path: Path) -> Iterator[Terminal]:
-    """A chat at its first prompt; parametrised with further options."""
-    words = getattr(request, "param", SHORT)
-    with Terminal("run", str(tiny_path), "--device", "host", *words) as terminal:
+@contextmanager
+def chatting(path: Path, *words: str) -> Iterator[Terminal]:
+    """A chat at its first prompt."""
+    with Terminal("run", str(path), "--device", "host", *words) as terminal:
         terminal.expect("tiny on host")
         terminal.expect("> ")
         yield terminal
+
+
+@pytest.fixture
+def chat(request: pytest.FixtureRequest, tiny_path: Path) -> Iterator[Terminal]:
+    """A chat of its own; parametrised with further options."""
+    with chatting(tiny_path, *getattr(request, "param", SHORT)) as terminal:
+        yield terminal
+
+
+@pytest.fixture(scope="module")
+def shared(tiny_path: Path) -> Iterator[Terminal]:
+    """A chat for what leaves it alive."""
+    with chatting(tiny_path, *SHORT) as terminal:
+        yield terminal
+
+
+@pytest.fixture
+def anew(shared: Terminal) -> Terminal:
+    """That chat, with nothing said."""
+    for words in ("/system", "/reset"):
+        shared.send(f"{words}\n")
+        shared.expect("> ")
+    return shared
 
 
 endless = pytest.mark.parametrize("chat", [ENDLESS], indirect=True)
@@ -36,22 +57,15 @@ def say(chat: Terminal, text: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("goodbye", ["/exit\n", CTRL_C, CTRL_D])
-def test_ways_to_leave(chat: Terminal, goodbye: str) -> None:
-    time.sleep(READY)
-    chat.send(goodbye)
-    assert chat.wait() == 0
-
-
 def test_a_line_half_written_is_dropped(chat: Terminal) -> None:
     chat.send("/exit")
     chat.expect("/exit")
-    time.sleep(READY)
+    chat.settle()
     chat.send(CTRL_C)
     chat.expect("> ")
     chat.send("/help\n")
     assert "/regen" in chat.expect("> ")
-    time.sleep(READY)
+    chat.settle()
     chat.send(CTRL_D)
     assert chat.wait() == 0
 
@@ -68,39 +82,44 @@ def test_the_history_is_sent_and_kept_in_the_cache(chat: Terminal) -> None:
     chat.send("/reset\n")
     chat.expect("> ")
     assert f"prompt {n_first} " in say(chat, "one")
+    chat.send("/exit\n")
+    assert chat.wait() == 0
 
 
-def test_regen_draws_anew_from_the_same_prompt(chat: Terminal) -> None:
-    chat.send("/regen\n")
-    chat.expect("nothing has been said")
-    first = say(chat, "one")
-    again = say(chat, "/regen")
+def test_regen_draws_anew_from_the_same_prompt(anew: Terminal) -> None:
+    anew.send("/regen\n")
+    anew.expect("nothing has been said")
+    first = say(anew, "one")
+    again = say(anew, "/regen")
     assert "seed 1 " not in again
     assert first.split("(")[0].split("prompt")[1] == again.split("(")[0].split("prompt")[1]
 
 
-def test_a_system_message(chat: Terminal) -> None:
-    plain = say(chat, "one")
-    chat.send("/system abcdefgh\n")
-    chat.expect("> ")
-    longer = say(chat, "/regen")
-    chat.send("/system\n")
-    chat.expect("> ")
-    back = say(chat, "/regen")
+def test_a_system_message(anew: Terminal) -> None:
+    plain = say(anew, "one")
+    anew.send("/system abcdefgh\n")
+    anew.expect("> ")
+    longer = say(anew, "/regen")
+    anew.send("/system\n")
+    anew.expect("> ")
+    back = say(anew, "/regen")
     sizes = [int(s.split("prompt ")[1].split()[0]) for s in (plain, longer, back)]
     assert sizes[0] == sizes[2] < sizes[1]
 
 
-def test_what_is_no_command(chat: Terminal) -> None:
-    chat.send("/nonsense\n")
-    chat.expect("no /nonsense")
-    assert "prompt" in say(chat, "/etc/hosts is a file")
+def test_what_is_no_command(anew: Terminal) -> None:
+    anew.send("/nonsense\n")
+    anew.expect("no /nonsense")
+    assert "prompt" in say(anew, "/etc/hosts is a file")
 
 
-def test_an_empty_line_says_nothing(chat: Terminal) -> None:
-    chat.send("\n")
-    chat.expect("> ")
-    assert "(0 kept)" in say(chat, "one")
+def test_an_empty_line_says_nothing(anew: Terminal) -> None:
+    alone = say(anew, "one").split("prompt ")[1].split()[0]
+    anew.send("/reset\n")
+    anew.expect("> ")
+    anew.send("\n")
+    anew.expect("> ")
+    assert f"prompt {alone} " in say(anew, "one")
 
 
 @endless
@@ -108,11 +127,11 @@ def test_ctrl_c_stops_the_answer_and_the_chat_goes_on(chat: Terminal) -> None:
     for _ in range(2):
         chat.send(f"{REPEATS}\n")
         chat.expect("\n")
-        time.sleep(0.3)
+        chat.expect_more()
         chat.send(CTRL_C)
         chat.expect("stopped")
         chat.expect("> ")
-    time.sleep(READY)
+    chat.settle()
     chat.send(CTRL_C)
     assert chat.wait() == 0
 
@@ -122,10 +141,11 @@ def test_ctrl_c_twice_leaves_even_an_engine_that_does_not_answer(chat: Terminal)
     engine = engine_of(chat.process.pid)
     chat.send(f"{REPEATS}\n")
     chat.expect("\n")
-    time.sleep(READY)  # until the answer is asked for
+    chat.expect_more()
     engine.suspend()
+    chat.settle()  # it waits for more of the answer
     chat.send(CTRL_C)
-    time.sleep(0.3)
+    chat.settle()
     assert chat.process.poll() is None
     chat.send(CTRL_C)
     assert chat.wait() == 130
@@ -141,7 +161,7 @@ def test_the_engine_dies_and_the_chat_goes_on(chat: Terminal) -> None:
     chat.expect("> ")
     chat.send("/regen\n")
     chat.expect("\n")
-    time.sleep(0.3)
+    chat.expect_more()
     chat.send(CTRL_C)
     chat.expect("stopped")
 

@@ -1,7 +1,6 @@
 """Pictures on the command line: `run --image`, `/image` in a chat, what is told of them."""
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from tests.program import Terminal, assert_one_line_error
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 HOST = ("--device", "host", "--temp", "0", "--max-tokens", "3")
-READY = 0.3  # seconds from a prompt until readline waits for keys
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +54,6 @@ def test_a_model_without_its_projector_says_what_is_missing(folder: Path) -> Non
 def test_a_picture_in_a_chat_stays_in_it(folder: Path) -> None:
     with Terminal("run", str(folder / "gemma3.gguf"), *HOST) as chat:
         chat.expect("> ")
-        time.sleep(READY)
         chat.send(f"/image {folder / 'a.png'}\n")
         chat.expect("60x45 · 20 tokens · 1 view")
         chat.expect("> ")

@@ -12,6 +12,7 @@ from app.cli import main
 from app.terminal.child import Child, child
 from engine.backends.opencl.drivers.device import list_devices
 from engine.selftest.table import chosen
+from tests.in_process import run_here
 from tests.program import Terminal, assert_one_line_error, run
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("nothing_left")]
@@ -48,7 +49,7 @@ def test_for_people(device: str) -> None:
 
 
 def test_a_report(device: str) -> None:
-    ended = run("selftest", "--op", NEG, "--quick", "--json")
+    ended = run_here("selftest", "--op", NEG, "--quick", "--json")
     assert ended.returncode == 0, ended
     report = json.loads(ended.stdout)
     assert report["device"]["id"] == device
@@ -61,7 +62,7 @@ def test_a_report(device: str) -> None:
 
 def test_speeds(device: str) -> None:
     pattern = "^(add F32 .(10|4096),|matmul Q4_1 tiled .4096,4096)"
-    lines = run("selftest", "--device", device, "--op", pattern, "--perf").stdout.splitlines()
+    lines = run_here("selftest", "--device", device, "--op", pattern, "--perf").stdout.splitlines()
     speeds = [line for line in lines if "GB/s" in line]
     assert len(speeds) == len(chosen(pattern, speed=True)) == 3
     rates: list[float] = []
@@ -83,12 +84,12 @@ def test_progress_is_shown(device: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["(", "no such operation"])
 def test_patterns_without_a_case(pattern: str, device: str) -> None:
-    ended = run("selftest", "--device", device, "--op", pattern)
+    ended = run_here("selftest", "--device", device, "--op", pattern)
     assert_one_line_error(ended, "--op", pattern)
 
 
 def test_unknown_device(device: str) -> None:
-    assert_one_line_error(run("selftest", "--device", "none:7"), "--device", "none:7", device)
+    assert_one_line_error(run_here("selftest", "--device", "none:7"), "--device", "none:7", device)
 
 
 @pytest.mark.usefixtures("crashing")

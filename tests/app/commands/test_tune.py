@@ -8,6 +8,7 @@ import pytest
 from engine.backends.opencl.drivers.device import list_devices
 from engine.backends.opencl.tuned import CHOICES
 from engine.settings import cache_folder
+from tests.in_process import run_here
 from tests.program import Terminal, assert_one_line_error, run
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("nothing_left")]
@@ -25,7 +26,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_for_people(cache: Path) -> None:
     info = next(d for d in list_devices() if d.default)
-    ended = run("tune", "--family", "rows")
+    ended = run_here("tune", "--family", "rows")
     assert ended.returncode == 0, ended
     *trials, worth, kept = ended.stdout.splitlines()
     names = {"elements"} if info.traits.is_cpu else {"row_team"}
@@ -47,7 +48,7 @@ def test_a_family_is_tuned_beside_others_that_were_before(cache: Path) -> None:
     path = cache / "tuning" / f"{info.tuning}.json"
     path.parent.mkdir()
     path.write_text(json.dumps({"values": {"chunk": 32}, "gains": {"prefill": 1.5}}))
-    ended = run("tune", "--family", "rows", "--json")
+    ended = run_here("tune", "--family", "rows", "--json")
     assert ended.returncode == 0, ended
     report = json.loads(ended.stdout)
     assert report["path"] == str(path)
@@ -66,6 +67,6 @@ def test_progress_is_shown(cache: Path) -> None:
 
 def test_what_it_refuses(cache: Path) -> None:
     assert_one_line_error(run("tune", "--family", "nope"), "--family", "'nope'", "decode")
-    assert_one_line_error(run("tune", "--device", "nope:0"), "--device", "'nope:0'")
+    assert_one_line_error(run_here("tune", "--device", "nope:0"), "--device", "'nope:0'")
     missing = str(cache / "missing")
-    assert_one_line_error(run("tune", "--to", missing), "--to", missing)
+    assert_one_line_error(run_here("tune", "--to", missing), "--to", missing)
