@@ -201,7 +201,7 @@ OTHERS = (
         "engine/sampling/constraint.py",
         "_told(self._matcher.get_error()))\n        self._is_ready = False",
         "_told(self._matcher.get_error()))",
-        "tests/engine/runner/answering/test_forms.py",
+        "tests/engine/runner/forms/test_forms.py",
     ),
     Mutant(
         "calls: a mark within an argument ends the call",

@@ -7,7 +7,7 @@ from itertools import takewhile
 from engine.answers import opened
 from engine.errors import BadSetting, CannotSee, ContextFull
 from engine.protocol import Generate, PicturePart, WhenFull
-from engine.runner.answering.turns import AskedChat, Turn, has_tools, turns_of, variables_of
+from engine.runner.forms.turns import AskedChat, Turn, has_tools, turns_of, variables_of
 from engine.runner.pictures.compose import compose
 from engine.runner.pictures.items import Item, Shown, extents, whole
 from engine.runner.pictures.marking import mended

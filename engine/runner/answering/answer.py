@@ -18,10 +18,10 @@ from engine.protocol import (
     Stats,
     TokenInfo,
 )
-from engine.runner.answering.apart import Apart, Plain
-from engine.runner.answering.guide import Guide, rule_of
 from engine.runner.answering.infos import PromptInfos, token_info
 from engine.runner.answering.tally import Tally
+from engine.runner.forms.apart import Apart, Plain
+from engine.runner.forms.guide import Guide, rule_of
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item
 from engine.runner.pictures.viewer import Encoding

@@ -14,7 +14,7 @@ from engine.answers import MARKS, form_of, read
 from engine.answers.forms import CHANNEL, MESSAGE
 from engine.errors import BadSetting, TemplateError
 from engine.protocol import Tool, Tools
-from engine.runner.answering.turns import parameters_of
+from engine.runner.forms.turns import parameters_of
 from engine.sampling.constraint import JSON_OPTIONS, OPTIONS
 from engine.tokenizer import ChatTemplate, Tokenizer
 

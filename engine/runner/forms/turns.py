@@ -12,7 +12,7 @@ from engine.answers import read
 from engine.answers.forms import MESSAGE
 from engine.errors import BadSetting
 from engine.protocol import ChatMessage, Tool, ToolCall, Tools
-from engine.runner.answering.tool_form import tool_form
+from engine.runner.forms.tool_form import tool_form
 from engine.tokenizer import ChatTemplate
 from engine.tokenizer.chat import REASONING
 

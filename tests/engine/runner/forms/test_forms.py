@@ -25,8 +25,8 @@ from engine.protocol import (
     Reply,
     Sampling,
 )
-from engine.runner.answering import forming
 from engine.runner.api import Model, load
+from engine.runner.forms import forming
 from engine.runner.generate import generate
 from engine.runner.sequence import Sequenced
 from engine.sampling import constraint

@@ -11,8 +11,8 @@ from engine.answers.forms import thought_end
 from engine.answers.jsons import Types
 from engine.answers.passages import Call, Passage
 from engine.protocol import CallPart, Generate, Piece, PieceKind, TokenInfo
-from engine.runner.answering.tool_form import tool_form
-from engine.runner.answering.turns import has_tools, parameters_of
+from engine.runner.forms.tool_form import tool_form
+from engine.runner.forms.turns import has_tools, parameters_of
 from engine.tokenizer import ChatTemplate
 
 _LETTERS = string.ascii_letters + string.digits

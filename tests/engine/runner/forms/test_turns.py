@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import BadSetting, TemplateError
 from engine.protocol import ChatMessage, Render, Tool, ToolCall, Tools
-from engine.runner.answering.tool_form import tool_form
+from engine.runner.forms.tool_form import tool_form
 from engine.runner.prompt import prompt_text
 from engine.tokenizer import ChatTemplate
 

@@ -11,14 +11,14 @@ import pytest
 from engine.answers import MARKS, form_of, read
 from engine.errors import BadSetting
 from engine.protocol import ChatMessage, Finished, Generate, Piece, Sampling, Tool, Tools
-from engine.runner.answering.call_grammar import style_of
 from engine.runner.api import Model
+from engine.runner.forms.call_grammar import style_of
 from engine.runner.generate import generate
 from engine.runner.sequence import Sequenced
 from engine.sampling.constraint import BadForm
 from engine.tokenizer import ChatTemplate
 from engine.tokenizer.vocab import _EOG_TEXTS
-from tests.engine.runner.answering.test_apart import HERMES, model_of
+from tests.engine.runner.forms.test_apart import HERMES, model_of
 
 FOLDER = Path(__file__).parents[3] / "goldens"
 TEMPLATES = json.loads(lzma.decompress((FOLDER / "chat_templates.json.xz").read_bytes()))[

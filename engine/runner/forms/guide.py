@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from engine.answers.forms import thought_end
 from engine.protocol import Generate
-from engine.runner.answering.call_grammar import PLAIN, calls_grammar, style_of
-from engine.runner.answering.forming import Forming
-from engine.runner.answering.tool_form import tool_form
-from engine.runner.answering.turns import has_tools
+from engine.runner.forms.call_grammar import PLAIN, calls_grammar, style_of
+from engine.runner.forms.forming import Forming
+from engine.runner.forms.tool_form import tool_form
+from engine.runner.forms.turns import has_tools
 from engine.sampling.constraint import (
     BadForm,
     Constraint,
