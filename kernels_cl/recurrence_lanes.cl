@@ -1,7 +1,7 @@
 // recurrence_lanes: recurrence (parts/recurrence.cl) by items that are lanes.
 //
-// A group carries COLUMNS = LOCAL / PARTS columns of a head's state through all tokens, in registers:
-// an item has every PARTS-th element of its column, and sums are made of all PARTS.
+// A group carries COLUMNS = LOCAL / PARTS columns of a head's state through all tokens of a sequence,
+// in registers: an item has every PARTS-th element of its column, and sums are made of all PARTS.
 
 #ifndef PARTS
   #define PARTS 4
@@ -15,19 +15,19 @@
     if (i < KEY)
 
 __kernel TEAM_SIZE void recurrence(RECURRENCE) {
-  const Heads all = HEADS_GIVEN;
+  int blocks = (DIM + COLUMNS - 1) / COLUMNS, each = heads * blocks;
+  const Heads all = HEADS_GIVEN(get_group_id(0) / each);
   __local float query[KEY], key[KEY], sums[LOCAL];
 #ifdef DELTA
   __local float4 shares[LOCAL];
 #endif
-  int me = get_local_id(0), part = me / COLUMNS, blocks = (DIM + COLUMNS - 1) / COLUMNS;
-  int head = get_group_id(0) / blocks;
+  int me = get_local_id(0), part = me / COLUMNS, head = get_group_id(0) % each / blocks;
   int column = get_group_id(0) % blocks * COLUMNS + me % COLUMNS, real = column < DIM;
   const __global float *from = state_of(&all, head) + column;
   __global float *into = kept_of(&all, head) + column;
   float s[ELEMENTS];
   EACH_ELEMENT s[r] = real && all.slot >= 0 ? from[i * DIM] : 0.0f;
-  for (int t = 0; t < all.n; t++) {
+  for (int t = all.begin; t < all.end; t++) {
     for (int i = me; i < KEY; i += LOCAL) {
       query[i] = q_of(&all, head, t)[i];
       key[i] = k_of(&all, head, t)[i];
@@ -60,6 +60,6 @@ __kernel TEAM_SIZE void recurrence(RECURRENCE) {
     }
   }
   if (!real) return;
-  for (int t = all.n + part; t < tokens; t += PARTS) out_of(&all, head, t)[column] = 0.0f;
-  EACH_ELEMENT into[i * DIM] = s[r];
+  for (int t = all.end + part; t < all.padded; t += PARTS) out_of(&all, head, t)[column] = 0.0f;
+  if (all.keeps) EACH_ELEMENT into[i * DIM] = s[r];
 }

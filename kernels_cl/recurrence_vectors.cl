@@ -1,7 +1,7 @@
 // recurrence_vectors: recurrence (parts/recurrence.cl) by items that take vectors.
 //
-// An item carries VECTORS * W columns of a head's state through all tokens: from memory to memory, of
-// which the first level of the cache holds all. DIM is a multiple of that.
+// An item carries VECTORS * W columns of a head's state through all tokens of a sequence: from memory
+// to memory, of which the first level of the cache holds all. DIM is a multiple of that.
 
 #ifndef VECTORS
   #define VECTORS 1
@@ -20,23 +20,23 @@ static float squares(const __global float *x) {
 }
 
 __kernel TEAM_SIZE void recurrence(RECURRENCE) {
-  const Heads all = HEADS_GIVEN;
-  int blocks = DIM / COLUMNS, head = get_global_id(0) / blocks;
+  int blocks = DIM / COLUMNS, each = heads * blocks, head = get_global_id(0) % each / blocks;
+  const Heads all = HEADS_GIVEN(get_global_id(0) / each);
   int column = get_global_id(0) % blocks * COLUMNS;
   const __global float *from = state_of(&all, head) + column;
   __global float *into = kept_of(&all, head) + column;
-  if (all.slot < 0 || all.n == 0) {
+  if (all.keeps && (all.slot < 0 || all.begin == all.end)) {
     for (int i = 0; i < KEY; i++)
       for (int c = 0; c < COLUMNS; c++) into[i * DIM + c] = all.slot < 0 ? 0.0f : from[i * DIM + c];
     from = into;
   }
-  for (int t = 0; t < tokens; t++) {
+  for (int t = all.begin; t < all.padded; t++) {
     __global float *out = out_of(&all, head, t) + column;
     floatW o[VECTORS], u[VECTORS];
     EACH_VECTOR o[j] = u[j] = 0.0f;
-    if (t < all.n) {
+    if (t < all.end) {
       // A token's rows lie too far from the last one's for a processor to guess where.
-      if (t + AHEAD < all.n) {
+      if (t + AHEAD < all.end) {
         fetch((const __global char *)q_of(&all, head, t + AHEAD), KEY * 4);
         fetch((const __global char *)k_of(&all, head, t + AHEAD), KEY * 4);
         fetch((const __global char *)(v_of(&all, head, t + AHEAD) + column), COLUMNS * 4);

@@ -2,7 +2,8 @@
 
     python -m tests.gaps MODEL [--device intel:0] [-n 300] [-p 4000] [--writers 1]
 
-Promised is that the 95th percentile while the prompt is read is at most twice that alone.
+Promised is that the 95th percentile while the prompt is read is at most twice that alone; one step
+in forty may take a tenth of a second for the prompt.
 """
 
 import argparse
@@ -52,6 +53,7 @@ def _measure(worker: Worker, args: argparse.Namespace) -> dict[str, float]:
         "alone_p95_ms": 1e3 * p95[0],
         "loaded_p50_ms": 1e3 * float(np.median(loaded)),
         "loaded_p95_ms": 1e3 * p95[1],
+        "loaded_max_ms": 1e3 * max(loaded),
         "ratio_p95": p95[1] / p95[0],
         "prompt_s": took,
         "tokens_meanwhile": len(loaded),

@@ -16,6 +16,7 @@ from engine.graph.lowered import (
 from engine.graph.op import Op
 from engine.graph.ops.attention import FusedAttention
 from engine.graph.ops.matmul import Matmul
+from engine.graph.ops.recurrent import parts_in
 from engine.graph.ops.rows import Gather, SetRows
 from engine.graph.tensor import Role, Tensor
 
@@ -112,15 +113,16 @@ def _by_expert(node: Tensor, experts: Tensor, *others: Tensor) -> NodeWork:
 
 
 def _recurrence(node: Tensor, *sources: Tensor) -> NodeWork:
-    """A slot of the state is read; the new one is part of the node, or is put into another slot
-    instead. Each token passes the state's elements once.
+    """A slot of each sequence's state is read; the new ones are part of the node, or are put into
+    other slots instead. Each token passes the state's elements once.
     """
     state = next(t for t in sources if t.storage.role is Role.CACHE)
+    parts = parts_in(sources[sources.index(state) + 1])
     others = [t for t in sources if t.storage is not state.storage and t.op is not Op.RESULT]
     size = state.shape[0]
-    tokens = node.shape[1] - size // node.shape[0]
+    tokens = node.shape[1] - parts * size // node.shape[0]
     each = {Op.CAUSAL_CONV: 2, Op.DELTA_NET: 7, Op.SSM_SCAN: 5}[node.op]
-    return NodeWork(_sizes(node, *others) + state.fmt.row_bytes(size), each * size * tokens)
+    return NodeWork(_sizes(node, *others) + parts * state.fmt.row_bytes(size), each * size * tokens)
 
 
 def _attention(node: Tensor, given: FusedAttention) -> SeenWork:

@@ -21,6 +21,7 @@ from engine.inside.strip import layer_of
 from engine.inside.tolerance import most_of
 from engine.protocol import Compare, Compared, ComparedResult, Generate, Phase, Progress
 from engine.runner.loading import LoadedModel
+from engine.runner.pictures.items import Item
 from engine.runner.prompt import make_prompt
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import StartedStep
@@ -32,9 +33,14 @@ MOST_TOKENS = 32
 
 
 def compare(
-    model: LoadedModel, sequence: Sequenced, request: Compare, cancelled: Callable[[], bool]
-) -> Iterator[Progress | Compared]:
-    """Yields how far it is, then the reply. The sequence is empty afterwards.
+    model: LoadedModel,
+    sequence: Sequenced,
+    request: Compare,
+    cancelled: Callable[[], bool],
+    claim: Callable[[Sequence[Item]], None] = lambda _: None,
+) -> Iterator[Progress | Compared | None]:
+    """Yields how far it is, then the reply, and None where others may compute meanwhile. The
+    sequence is empty afterwards; `claim` hears what it is to hold.
 
     Raises `BadSetting` for pictures or too short a text, `CannotProbe`, `Cancelled`, and as
     `make_prompt`.
@@ -46,13 +52,18 @@ def compare(
         raise BadSetting("prompt", "pictures", "text alone, to compare operations")
     if len(tokens) < 2:
         raise BadSetting("prompt", f"{len(tokens)} token", "at least two tokens")
-    comparing = _Comparing(model, sequence, cancelled)
+    claim(tokens)
+    comparing, rows = _Comparing(model, sequence, cancelled), list[ComparedResult]()
     sequence.reuse(())
     try:
         n, prompt = comparing.fit(tokens[:-1])
-        rows = [*comparing.rows("prefill", *prompt)]
+        for row in comparing.rows("prefill", *prompt):
+            rows.append(row)
+            yield None
         yield Progress(request.id, "score", 1, 2)
-        rows += comparing.rows("decode", *observed(sequence, tokens[n:][:1]))
+        for row in comparing.rows("decode", *observed(sequence, tokens[n:][:1])):
+            rows.append(row)
+            yield None
         yield Progress(request.id, "score", 2, 2)
     finally:
         sequence.stepper.end_probes()
@@ -85,7 +96,9 @@ class _Comparing:
             n //= 2
 
     def rows(self, phase: Phase, caught: CaughtStep, step: StartedStep) -> Iterator[ComparedResult]:
-        """Compute everything once more on the host; nothing was started since the step."""
+        """Compute everything once more on the host; nothing was started between the step and the
+        first of them.
+        """
         host = HostStep(self.model.opened.data, caught.inputs, self.caches)
         yield from _Walk(self, phase, caught, step.plan.probed(), host).rows()
 

@@ -13,7 +13,7 @@ from engine.graph.tensor import Role, Tensor
 from engine.graph.work import Values, work_of
 from engine.inside.reasons import Reasons
 from engine.kvcache.causal import CausalCache
-from engine.kvcache.states import StateStep
+from engine.kvcache.states import StatePart, StateStep
 from engine.layers.step import Step
 from engine.memory.placement import Placement
 from engine.models.build import BuiltModel
@@ -67,7 +67,7 @@ def _step(built: BuiltModel, n_tokens: int, n_cells: int) -> Step:
     steps = tuple(cache.start(positions, 0).padded(n_tokens + more) for cache in empty)
     outputs = np.array([n_tokens - 1], np.int32)
     tokens = np.zeros(n_tokens + more, np.int32)
-    states = StateStep(0, 1, n_cells - n_tokens, n_tokens)
+    states = [StateStep(0, 1, StatePart(0, n_cells - n_tokens, n_tokens))]
     return Step(tokens, np.pad(positions, (0, more)), outputs, steps, states=states)
 
 

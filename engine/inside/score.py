@@ -1,6 +1,6 @@
 """How likely a model finds an answer that is already there."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from engine.errors import BadSetting, Cancelled
 from engine.protocol import Generate, ScoreAnswer
 from engine.runner.loading import LoadedModel
+from engine.runner.pictures.items import Item
 from engine.runner.prompt import make_prompt
 from engine.runner.sequence import Sequenced
 from engine.sampling.cuts import log_softmax
@@ -18,10 +19,14 @@ R = TypeVar("R")
 
 
 def score_answer(
-    model: LoadedModel, sequence: Sequenced, request: ScoreAnswer, cancelled: Callable[[], bool]
+    model: LoadedModel,
+    sequence: Sequenced,
+    request: ScoreAnswer,
+    cancelled: Callable[[], bool],
+    claim: Callable[[Sequence[Item]], None] = lambda _: None,
 ) -> Generator[int, None, LogProbs]:
     """Yields how many tokens are read, of the prompt and of the answer; returns the natural
-    log-probabilities of the answer's [tokens].
+    log-probabilities of the answer's [tokens]. `claim` hears what the sequence is to hold.
 
     Raises `BadSetting`, `ContextFull`, `Cancelled` and what reading a prompt does.
     """
@@ -43,6 +48,7 @@ def score_answer(
     prompt = items[: len(items) - len(tokens)]
     if not (prompt and tokens):
         raise BadSetting("tokens", len(tokens), "at least one, behind at least one of a prompt")
+    claim(items)
     logits = yield from _counted(sequence.prefill(prompt[sequence.reuse(prompt) :], cancelled))
     found = [log_softmax(logits, np.array(tokens[:1]))]
     run = sequence.stepper.most_outputs

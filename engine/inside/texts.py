@@ -1,6 +1,6 @@
 """Two texts against each other: how far every result of one is from the same of the other."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from engine.errors import BadSetting, Cancelled, CannotProbe
 from engine.graph.tensor import Tensor
-from engine.inside.observed import is_too_large, observed, read
+from engine.inside.observed import is_too_large, observed
 from engine.inside.results import result_parts
 from engine.inside.strip import layer_of
 from engine.models.axes import Axes, counts_outputs, counts_tokens
@@ -24,6 +24,7 @@ from engine.protocol import (
     TokenPair,
 )
 from engine.runner.loading import LoadedModel
+from engine.runner.pictures.items import Item
 from engine.runner.prompt import make_prompt
 from engine.runner.sequence import Sequenced
 from engine.scheduler.probes import Probed, ResultKey
@@ -47,20 +48,26 @@ class _Rows(NamedTuple):
 
 
 def compare_texts(
-    model: LoadedModel, sequence: Sequenced, request: CompareTexts, cancelled: Callable[[], bool]
-) -> Iterator[Progress | ResultPart | TextsCompared]:
-    """Yields how far it is, what `numbers` names, then the reply. The sequence is empty afterwards.
+    model: LoadedModel,
+    sequence: Sequenced,
+    request: CompareTexts,
+    cancelled: Callable[[], bool],
+    claim: Callable[[Sequence[Item]], None] = lambda _: None,
+) -> Iterator[Progress | ResultPart | TextsCompared | None]:
+    """Yields how far it is, what `numbers` names, then the reply, and None where others may compute
+    meanwhile. The sequence is empty afterwards; `claim` hears what it is to hold.
 
     Raises `BadSetting` for pictures, `CannotProbe`, `Cancelled`, and as `make_prompt`.
     """
     texts = [_tokens(model, sequence, text) for text in (request.text, request.other)]
+    claim(max(texts, key=len))
     most, told = MOST_TOKENS, list[dict[ResultKey, _Rows]]()
     while len(told) < len(texts):
         if cancelled():
             raise Cancelled("the comparison")
         tokens = texts[len(told)]
         try:
-            told.append(_last_step(sequence, tokens, most))
+            told.append((yield from _last_step(sequence, tokens, most)))
         except CannotProbe as refused:
             if not is_too_large(refused, most):
                 raise
@@ -105,12 +112,17 @@ def _tokens(model: LoadedModel, sequence: Sequenced, text: ComparedText) -> list
     return tokens
 
 
-def _last_step(sequence: Sequenced, tokens: Sequence[int], most: int) -> dict[ResultKey, _Rows]:
-    """What the last tokens leave that counts tokens; what is before them is read plainly."""
+def _last_step(
+    sequence: Sequenced, tokens: Sequence[int], most: int
+) -> Generator[None, None, dict[ResultKey, _Rows]]:
+    """What the last tokens leave that counts tokens; what is before them is read plainly, with a
+    pause behind each part.
+    """
     begin = max(0, len(tokens) - most)
     sequence.reuse(())
     if begin:
-        read(sequence, tokens[:begin])
+        for _ in sequence.prefill(tokens[:begin], lambda: False):
+            yield
     _, step = observed(sequence, tokens[begin:])
     found = {}
     for one in step.probed():

@@ -10,8 +10,8 @@ from engine.kvcache.states import StateCache
 class CacheGroup:
     """Fans every call out to its caches and keeps them consistent.
 
-    `encoded` has the rows of pictures where a model keeps them, of the sequence 0; `states` the
-    slots of recurrent states.
+    `encoded` has the rows of pictures where a model keeps them, `states` the slots of recurrent
+    states.
     """
 
     def __init__(
@@ -40,20 +40,22 @@ class CacheGroup:
         """`CausalCache.remove` in every cache; if one fails, all forget the sequence."""
         try:
             self.states.remove(sequence, begin, end)
-            if self.encoded is not None and sequence == 0:
-                self.encoded.remove(begin, end)
+            if self.encoded is not None:
+                self.encoded.remove(sequence, begin, end)
             return [cache.remove(sequence, begin, end) for cache in self.caches]
         except BaseException:
             self.states.remove(sequence, 0)
             for cache in self.caches:
                 cache.remove(sequence, 0)
-            if self.encoded is not None and sequence == 0:
-                self.encoded.remove(0)
+            if self.encoded is not None:
+                self.encoded.remove(sequence, 0)
             raise
 
     def share(self, sequence: int, source: int, end: int) -> None:
         """`CausalCache.share` in every cache."""
         self.states.share(sequence, source, end)
+        if self.encoded is not None:
+            self.encoded.share(sequence, source, end)
         for cache in self.caches:
             cache.share(sequence, source, end)
 
@@ -67,8 +69,8 @@ class CacheGroup:
         while n:
             before = n
             n = self.states.resumable(sequence, n)
-            if self.encoded is not None and sequence == 0:
-                n = self.encoded.resumable(n)
+            if self.encoded is not None:
+                n = self.encoded.resumable(sequence, n)
             for cache in self.caches:
                 n = cache.resumable(sequence, n)
             if n == before:
@@ -79,6 +81,6 @@ class CacheGroup:
         """Forget everything."""
         self.states.clear()
         if self.encoded is not None:
-            self.encoded.remove(0)
+            self.encoded.clear()
         for cache in self.caches:
             cache.clear()

@@ -1,14 +1,16 @@
 """Which slot holds the recurrent state after which tokens. No device, no tensor.
 
-A recurrent layer keeps one value for all tokens so far. A slot has room for those of all layers. A
-step reads one slot and writes another, so that a step that fails leaves no trace; and a slot is as
-good as it was until it is written over: a sequence can go on from any of its slots.
+A recurrent layer keeps one value for all tokens so far. A slot has room for those of all layers.
+For each of its sequences a step reads one slot and writes another, so that a step that fails leaves
+no trace; and a slot is as good as it was until it is written over: a sequence can go on from any of
+its slots.
 
 A slot holds the bits of the sequences whose state it is, and how many tokens that state has read; a
 free slot has no bit. A step writes over a free slot, else over the one that was used longest ago,
 and last of all over one that is kept. Where a sequence is, it is never written over.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,15 +20,23 @@ from engine.errors import NotSupported
 
 
 @dataclass(frozen=True)
+class StatePart:
+    """`count` tokens of a sequence, the first at `position`."""
+
+    sequence: int
+    position: int
+    count: int
+
+
+@dataclass(frozen=True)
 class StateStep:
-    """What a step of `count` tokens, the first at `position`, reads and writes: `source` is a slot
-    or -1, a state that has read nothing; `target` is another slot.
+    """What a step of a part reads and writes: `source` is a slot or -1, a state that has read
+    nothing; `target` is another slot.
     """
 
     source: int
     target: int
-    position: int
-    count: int
+    part: StatePart
 
 
 class StateCache:
@@ -42,28 +52,34 @@ class StateCache:
         self.kept: NDArray[np.bool_] = np.zeros(n_slots, np.bool_)
         self._used: NDArray[np.int64] = np.zeros(n_slots, np.int64)
 
-    def start(self, position: int, count: int, sequence: int) -> StateStep | None:
-        """Take a slot for the state after `count` more tokens of a sequence, the first at
-        `position`; it is nobody's until `done`. Raises `NotSupported` where no slot holds the state
-        before them.
+    def start(self, parts: Iterable[StatePart]) -> list[StateStep]:
+        """Take a slot for the state behind each part, of different sequences; it is nobody's until
+        `done`. Empty without slots. Raises `NotSupported`, before anything is changed, where no
+        slot holds the state before one.
         """
         if not self.n_slots:
-            return None
-        source = self._slot(sequence, position)
-        if source < 0 < position:
-            raise NotSupported(f"going on at token {position} without the recurrent state there")
-        target = self._least()
-        self.bits[target] = 0
-        self.kept[target] = False
-        if source >= 0:
-            self._touch(source)
-        return StateStep(source, target, position, count)
+            return []
+        found = [(part, self._slot(part.sequence, part.position)) for part in parts]
+        for part, source in found:
+            if source < 0 < part.position:
+                at = f"going on at token {part.position}"
+                raise NotSupported(f"{at} without the recurrent state there")
+        steps: list[StateStep] = []
+        for part, source in found:
+            target = self._least([step.target for step in steps])
+            self.bits[target] = 0
+            self.kept[target] = False
+            if source >= 0:
+                self._touch(source)
+            steps.append(StateStep(source, target, part))
+        return steps
 
-    def done(self, step: StateStep | None, sequence: int) -> None:
-        """The step's slot holds what it was to: the sequence goes on from there."""
-        if step is not None:
-            self.read[step.target] = step.position + step.count  # first: a bit makes it count
-            self.bits[step.target] = 1 << sequence
+    def done(self, steps: Iterable[StateStep]) -> None:
+        """The steps' slots hold what they were to: the sequences go on from there."""
+        for step in steps:
+            part = step.part
+            self.read[step.target] = part.position + part.count  # first: a bit makes it count
+            self.bits[step.target] = 1 << part.sequence
             self._touch(step.target)
 
     def keep(self, sequence: int) -> None:
@@ -119,12 +135,31 @@ class StateCache:
         mine = np.flatnonzero(self._of(sequence))
         return int(mine[self.read[mine].argmax()]) if mine.size else -1
 
-    def _least(self) -> int:
-        """The slot to be written over."""
+    def _least(self, taken: Sequence[int]) -> int:
+        """The slot to be written over, none of those `taken`."""
         sequences = np.bitwise_or.reduce(self.bits, initial=0)
         present = {self._latest(i) for i in range(int(sequences).bit_length())}
-        free = [slot for slot in range(self.n_slots) if slot not in present]
+        free = [slot for slot in range(self.n_slots) if slot not in present and slot not in taken]
         return min(free, key=lambda i: (self.bits[i] != 0, self.kept[i], self._used[i]))
 
     def _touch(self, slot: int) -> None:
         self._used[slot] = self._used.max() + 1
+
+
+def read_from(steps: Sequence[StateStep], n: int) -> NDArray[np.int32]:
+    """i32 [n, 2]: of each of a step's parts the slot that it reads, and where its tokens end; then
+    parts without tokens.
+    """
+    ends = np.cumsum([step.part.count for step in steps])
+    at = np.full((n, 2), -1, np.int32)
+    at[: len(steps), 0] = [step.source for step in steps]
+    at[: len(steps), 1] = ends
+    at[len(steps) :, 1] = ends[-1]
+    return at
+
+
+def written_to(steps: Sequence[StateStep], n: int) -> NDArray[np.int32]:
+    """i32 [n]: the slot that each of a step's parts writes, -1 for those without tokens."""
+    to = np.full(n, -1, np.int32)
+    to[: len(steps)] = [step.target for step in steps]
+    return to

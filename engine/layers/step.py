@@ -13,7 +13,7 @@ from engine.graph import ops
 from engine.graph.tensor import Role, Tensor, leaf
 from engine.kvcache.causal import CacheStep
 from engine.kvcache.encoded import EncodedStep
-from engine.kvcache.states import StateStep
+from engine.kvcache.states import StateStep, read_from, written_to
 from engine.layers import hadamard
 from engine.layers.cells import around, first_cells, unfused, written
 from engine.layers.change import UNCHANGED, Changes
@@ -39,7 +39,7 @@ class Step(NamedTuple):
     rows: NDArray[np.float32] | None = None  # [T, E * planes]
     places: NDArray[np.int32] | None = None  # [4, T]: time, height, width and a fourth
     encoded: EncodedStep | None = None
-    states: StateStep | None = None
+    states: Sequence[StateStep] = ()  # of each sequence, in the tokens' order
     n_real: int = 0  # of the tokens
 
 
@@ -105,7 +105,8 @@ class Pass:
     counts the rows that a picture brings for each place: none where all are tokens, one, and one
     more for each of the first layers that adds its own (`deepstack`). `encoded` is how many rows
     enter the cache of cross attention and how many of its cells may be looked at, None where no
-    picture is seen. `changes` say what counts more or less than it was trained to.
+    picture is seen. `changes` say what counts more or less than it was trained to. `parts` are the
+    sequences, at most, that tokens are of: recurrent layers read and write a state of each.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Pass:
         encoded: tuple[int, int] | None = None,
         changes: Changes = UNCHANGED,
         states: Sequence[LayerState | None] = (),
+        parts: int = 1,
     ) -> None:
         self.n_tokens = n_tokens
         self.n_outputs = n_outputs
@@ -126,6 +128,7 @@ class Pass:
         self.planes = planes
         self.encoded = encoded
         self.changes = changes
+        self.parts = parts
         self.effects: list[Tensor] = []
         self._written: dict[Tensor, Tensor] = {}
         self._states = tuple(states)
@@ -342,25 +345,23 @@ class Pass:
 
     @property
     def state_at(self) -> Tensor:
-        """i32 [2]: the slot whose state the step's first token finds, -1 for one of zeros, and how
-        many of its tokens are real. Those behind them change no state.
+        """i32 [2, P]: of each sequence the slot whose state its first token finds, -1 for one of
+        zeros, and where its tokens end. Those behind all ends change no state.
         """
+
         return self._input(
-            "inp_state_at",
-            I32,
-            (2,),
-            lambda s: np.array([_state(s).source, _state(s).count], np.int32),
+            "inp_state_at", I32, (2, self.parts), lambda s: read_from(s.states, self.parts)
         )
 
     def carry(self, packed: Tensor, leaf: Tensor) -> Tensor:
-        """What a recurrent operation gave f32 [W, T + n]: its first T columns. The other n are the
-        state behind the step's real tokens; a row of `leaf` [W * n, slots] takes them.
+        """What a recurrent operation gave f32 [W, T + P n]: its first T columns. The others are the
+        states behind the tokens of each sequence; a row of `leaf` [W * n, slots] takes n of them.
         """
-        width, n = packed.shape[0], packed.shape[1] - self.n_tokens
-        row = packed.strides[1]
-        behind = packed.view(self.n_tokens * row, (width * n, 1))
+        width, size = packed.shape[0], leaf.shape[0]
+        behind = packed.view(self.n_tokens * packed.strides[1], (size, self.parts))
+
         to = self._input(
-            "inp_state_to", I32, (1,), lambda s: np.array([_state(s).target], np.int32)
+            "inp_state_to", I32, (self.parts,), lambda s: written_to(s.states, self.parts)
         )
         self.effects.append(ops.set_rows(leaf, behind, to).named(f"{leaf.name} (view)"))
         return packed.view(0, (width, self.n_tokens))
@@ -391,8 +392,3 @@ class Pass:
 def _seen(step: Step) -> EncodedStep:
     assert step.encoded is not None
     return step.encoded
-
-
-def _state(step: Step) -> StateStep:
-    assert step.states is not None
-    return step.states

@@ -21,7 +21,7 @@ from engine.layers.step import LayerCache, LayerState, Pass
 from engine.models import refused, text
 from engine.models.base import Architecture, Output, TextModel, TextParams, TextWeights
 from engine.models.constants import read_constants
-from engine.models.kept import CELL_STEP, CHECKPOINTS, Encoded, make_caches, make_states
+from engine.models.kept import CELL_STEP, CHECKPOINTS, make_caches, make_states
 from engine.models.vision import is_vision
 from engine.models.vision.base import TextHost
 from engine.models.vision.build import BuiltTower, build_tower
@@ -131,12 +131,15 @@ class BuiltModel:
         planes: int = 0,
         encoded: tuple[int, int] | None = None,
         changes: Changes = UNCHANGED,
+        parts: int = 1,
     ) -> tuple[Pass, Graph]:
         """The graph of one forward pass: logits [V, n_outputs] or embeddings [E, n_outputs], by
         default what it is for; with `planes` of rows where pictures are among the tokens, or rows
-        `encoded` for layers that look at them (engine/layers/step.py).
+        `encoded` for layers that look at them; of so many sequences at most, where a state is
+        carried (engine/layers/step.py).
         """
-        p = Pass(n_tokens, n_outputs, cells, fused_attention, planes, encoded, changes, self.states)
+        carried = (self.states, parts)
+        p = Pass(n_tokens, n_outputs, cells, fused_attention, planes, encoded, changes, *carried)
         x = self.model.hidden(p, self.layers)
         if (output or self.output) is Output.LOGITS:
             x = self.model.logits(x)
@@ -214,8 +217,8 @@ def build_model(
         wanted = min(n_ctx or min(4096, params.n_ctx_train), params.n_ctx_train)
         model = module.Model(params, bound.weights, constants, wanted)
         kept = model.kept()
-        if model.whole or any(isinstance(shape, Encoded) for shape in kept):
-            n_sequences = 1  # it keeps nothing between steps, or one sequence's pictures
+        if model.whole:
+            n_sequences = 1  # it keeps nothing between steps
         together = wanted * n_sequences if n_cells == 0 else n_cells or wanted
         caches, layers = make_caches(kept, wanted, n_batch, kv, n_sequences, together)
         held = (caches, layers, make_states(kept, n_sequences))

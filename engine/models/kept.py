@@ -21,12 +21,15 @@ CELL_STEP = 256
 PICTURES = -1
 """The number of the cache of pictures' rows, which is none of the group's."""
 TOGETHER = 2
-"""Largest pictures whose rows are held at once; of smaller ones more."""
+"""Largest pictures whose rows are held at once, of smaller ones more; each further sequence has
+room for one.
+"""
 WORKING, CHECKPOINTS = 2, 4
-"""Slots of recurrent states: what a step of one sequence reads and writes, and those to go back to.
-Each further sequence has one more to read.
+"""Slots of recurrent states: what a step reads and writes for each sequence, and those to go back
+to.
 """
 SLOTS = WORKING + CHECKPOINTS
+"""Of one sequence."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,7 @@ def make_caches(
         min(whole, _up(n_sequences * (window or chunk or whole) + n_batch))
         for window, chunk in sights
     ]
+    n_encoded = _encoded_cells(kept, n_sequences)
     layers: list[LayerCache | None] = []
     for i, shape in enumerate(seen):
         match shape:
@@ -147,19 +151,18 @@ def make_caches(
             case Nothing() | State():
                 layers.append(None)
             case Encoded():
-                layers.append(_cells(shape, i, PICTURES, _encoded_cells(kept), kv))
+                layers.append(_cells(shape, i, PICTURES, n_encoded, kv))
     caches = [CausalCache(size, *sight) for size, sight in zip(sizes, sights, strict=True)]
-    n_encoded = _encoded_cells(kept)
     encoded = EncodedCache(n_encoded) if n_encoded else None
     recurrent = any(isinstance(shape, State | Both) for shape in kept)
     return CacheGroup(
-        caches, encoded, StateCache(SLOTS + n_sequences - 1 if recurrent else 0)
+        caches, encoded, StateCache(_n_slots(n_sequences) if recurrent else 0)
     ), layers
 
 
 def make_states(kept: Sequence[Kept], n_sequences: int = 1) -> list[LayerState | None]:
     """What each recurrent layer keeps, in as many slots as `make_caches` counts."""
-    n_slots = SLOTS + n_sequences - 1
+    n_slots = _n_slots(n_sequences)
     return [
         None
         if shape is None
@@ -169,6 +172,10 @@ def make_states(kept: Sequence[Kept], n_sequences: int = 1) -> list[LayerState |
         )
         for i, shape in enumerate(map(_state, kept))
     ]
+
+
+def _n_slots(n_sequences: int) -> int:
+    return WORKING * n_sequences + CHECKPOINTS
 
 
 def _state(shape: Kept) -> State | None:
@@ -187,10 +194,15 @@ def _sight(shape: Cells | Chunk | Latent) -> tuple[int | None, int | None]:
     return (shape.window if isinstance(shape, Cells) else None), None
 
 
-def _encoded_cells(kept: Sequence[Kept]) -> int:
+def _encoded_cells(kept: Sequence[Kept], n_sequences: int) -> int:
     """For rows of the largest pictures that are seen together; 0 where none are kept."""
     rows = max((shape.rows for shape in kept if isinstance(shape, Encoded)), default=0)
-    return _up(TOGETHER * rows)
+    return _up(pictures_of(n_sequences) * rows)
+
+
+def pictures_of(n_sequences: int) -> int:
+    """How many of the largest pictures so many sequences have room for."""
+    return TOGETHER + n_sequences - 1
 
 
 def _cells(shape: Cells | Encoded, i: int, cache: int, n_cells: int, kv: Format) -> LayerCache:

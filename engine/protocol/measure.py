@@ -26,6 +26,7 @@ class Perplexity(Request[PerplexityDone], frozen=True):
     """Score a text by llama-perplexity's convention."""
 
     stage: ClassVar[StageName] = "score"
+    in_parts: ClassVar[bool] = True
 
     text: str
     n_ctx: int = 512

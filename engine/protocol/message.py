@@ -32,13 +32,16 @@ class Request(WireMessage, Generic[R_co], frozen=True):
     `stage` is what the engine does first for it, until a `Progress` says more. What is asked
     `beside` waits for no request but others of that kind: it plans or reads, and has no open model
     compute or change. What is answered `between` two steps of answers does not wait for them to
-    end; all else does, and answers that are asked for after it wait for it.
+    end, nor does what is answered `in_parts`, each between two steps, if there is room for it; one
+    such request is answered after the other. All else does, and answers that are asked for after it
+    wait for it.
     """
 
     ends: ClassVar[type[Reply]]
     stage: ClassVar[StageName] = "load"
     beside: ClassVar[bool] = False
     between: ClassVar[bool] = False
+    in_parts: ClassVar[bool] = False
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)

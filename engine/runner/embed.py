@@ -1,6 +1,6 @@
 """Embeddings of texts: one vector each, close where meanings are."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +33,21 @@ def embed(
     normalized: bool = True,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[TextEmbedding]:
-    """Each text's, in order. What the caches held is forgotten.
+    """Each text's, in order. Raises as `embed_in_parts`."""
+    for part in embed_in_parts(model, texts, width, normalized, cancelled):
+        yield from part
+
+
+def embed_in_parts(
+    model: LoadedModel,
+    texts: Sequence[str],
+    width: int | None = None,
+    normalized: bool = True,
+    cancelled: Callable[[], bool] = lambda: False,
+    claim: Callable[[int], None] = lambda _: None,
+) -> Iterator[list[TextEmbedding]]:
+    """Those that a step has made, in order; none behind a step that read a part of a text. Others
+    may compute between two. `claim` hears how many tokens the longest step or text takes.
 
     Raises `UnsupportedModel` where a model has none, `BadSetting` for a text that is empty or too
     long and a width that is not there, `Cancelled`.
@@ -45,14 +59,18 @@ def embed(
     if pooling is Pooling.RANK:
         raise UnsupportedModel("pooling", "rank (of a reranker)", ("mean", "cls", "last"))
     encoded = [_ids(model, text, number) for number, text in enumerate(texts, 1)]
+    groups = list(_groups(model, encoded))
+    claim(max((sum(map(len, group)) for group in groups), default=0))
     try:
-        for group in _groups(model, encoded):
+        for group in groups:
             if len(group) == 1:
-                vectors = [_pooled(model, group[0], pooling, cancelled)]
+                vectors = [(yield from _pooled(model, group[0], pooling, cancelled))]
             else:
                 vectors = _together(model, group, pooling, cancelled)
-            for ids, vector in zip(group, vectors, strict=True):
-                yield TextEmbedding(_cut(built.model.pooled(vector), width, normalized), len(ids))
+            yield [
+                TextEmbedding(_cut(built.model.pooled(vector), width, normalized), len(ids))
+                for ids, vector in zip(group, vectors, strict=True)
+            ]
     finally:
         model.stepper.forget(0, sequence=BESIDE)
 
@@ -111,9 +129,13 @@ def _together(
 
 def _pooled(
     model: LoadedModel, ids: Sequence[int], pooling: Pooling, cancelled: Callable[[], bool]
-) -> Vector:
-    """[E] of a text's rows, computed in parts where no token looks ahead."""
+) -> Generator[list[TextEmbedding], None, Vector]:
+    """[E] of a text's rows, computed in parts where no token looks ahead. Between them others may
+    compute, as long as its cells are none that windows of theirs may want.
+    """
     stepper = model.stepper
+    windows = [one.window or one.chunk or 0 for one in stepper.built.caches.caches]
+    pauses = max(windows, default=0) <= stepper.built.n_batch
     total = np.zeros(stepper.built.width(Output.EMBEDDINGS))
     stepper.forget(0, sequence=BESIDE)
     for start in range(0, len(ids), stepper.built.n_batch):
@@ -124,6 +146,8 @@ def _pooled(
         # A step gives at least one row.
         rows = stepper.step(part, start, wanted or [0], BESIDE, output=Output.EMBEDDINGS)
         total += rows[: len(wanted)].sum(0, dtype=np.float64)
+        if pauses and start + len(part) < len(ids):
+            yield []
     count = len(ids) if pooling is Pooling.MEAN else 1
     return (total / count).astype(np.float32)
 

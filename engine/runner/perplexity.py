@@ -38,6 +38,10 @@ class Score:
         return self.perplexity * sqrt(float(np.var(self.nll)) / max(1, n - 1))
 
 
+Scored = tuple[int, int, Score]
+"""Chunks done, chunks, and the score so far."""
+
+
 def score(
     stepper: Stepper,
     tokenizer: Tokenizer,
@@ -45,8 +49,24 @@ def score(
     n_ctx: int,
     n_best: int,
     cancelled: Callable[[], bool],
-) -> Iterator[tuple[int, int, Score]]:
-    """(chunks done, chunks, score so far) after each chunk. Raises `BadSetting`, `Cancelled`."""
+) -> Iterator[Scored]:
+    """After each chunk. Raises `BadSetting`, `Cancelled`."""
+    parts = score_in_parts(stepper, tokenizer, text, n_ctx, n_best, cancelled)
+    return (scored for scored in parts if scored is not None)
+
+
+def score_in_parts(
+    stepper: Stepper,
+    tokenizer: Tokenizer,
+    text: str,
+    n_ctx: int,
+    n_best: int,
+    cancelled: Callable[[], bool],
+    sequence: int = 0,
+) -> Iterator[Scored | None]:
+    """As `score`, in a sequence that is empty afterwards; None where others may compute meanwhile,
+    behind each step.
+    """
     if not 8 <= n_ctx <= stepper.built.n_ctx:
         raise BadSetting("ctx", n_ctx, f"8 to the model's context of {stepper.built.n_ctx}")
     if not 0 <= n_best <= stepper.built.n_vocab:
@@ -57,15 +77,19 @@ def score(
         raise BadSetting("text", f"{len(ids)} tokens", f"at least one chunk of {n_ctx} tokens")
     chunks = np.asarray(ids[: n_chunks * n_ctx], np.int32).reshape(n_chunks, n_ctx)
     result = Score(chunks, [], [], [])
-    for i, chunk in enumerate(chunks):
-        if cancelled():
-            raise Cancelled("scoring")
-        evaluated = chunk.tolist()
-        if tokenizer.add_bos and tokenizer.bos is not None:
-            evaluated[0] = tokenizer.bos
-        for start, logits in stepper.all_logits(evaluated, n_ctx // 2):
-            _add(result, chunk, start, logits, n_best)
-        yield i + 1, n_chunks, result
+    try:
+        for i, chunk in enumerate(chunks):
+            evaluated = chunk.tolist()
+            if tokenizer.add_bos and tokenizer.bos is not None:
+                evaluated[0] = tokenizer.bos
+            for start, logits in stepper.all_logits(evaluated, n_ctx // 2, sequence):
+                _add(result, chunk, start, logits, n_best)
+                yield None
+                if cancelled():
+                    raise Cancelled("scoring")
+            yield i + 1, n_chunks, result
+    finally:
+        stepper.forget(0, sequence=sequence)
 
 
 def _add(result: Score, chunk: NDArray[np.int32], start: int, logits: Logits, n_best: int) -> None:

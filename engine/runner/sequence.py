@@ -43,9 +43,9 @@ CHECKPOINT_EVERY = 2048
 class Sequenced:
     """`items` are exactly those that the caches hold of the sequence `number`, in order of their
     positions: tokens, and where there is a viewer rows of pictures. It `is_held` while an answer
-    uses it. Behind the first `exact` items, others have seen what a shift has forgotten since: one
-    that `is_strict` shares no such items. At its `turn` the next prompt
-    is expected to part from this one.
+    uses it, or something else does. Behind the first `exact` items, others have seen what a shift
+    has forgotten since: one that `is_strict` shares no such items. At its `turn` the next prompt is
+    expected to part from this one.
     """
 
     stepper: Stepper

@@ -7,11 +7,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import NotSupported
 from engine.graph.graph import Graph
 from engine.kvcache.causal import CacheStep, Ints
 from engine.kvcache.encoded import EncodedStep, Entering
-from engine.kvcache.states import StateStep
+from engine.kvcache.states import StatePart, StateStep
 from engine.layers.change import UNCHANGED, Changes
 from engine.layers.shift import Shift, build_shift
 from engine.layers.step import Pass, Step
@@ -142,14 +141,12 @@ class Stepper:
     ) -> StartedStep:
         """As `start`, of parts of as many sequences; rows are in the order of the parts. What fails
         is undone in all of them.
-
-        Raises `NotSupported` for several where a state is carried from token to token.
         """
         output = output or self.built.output
         joined = _join(parts)
         try:
             steps = self.built.caches.start(joined.positions, joined.owners, extras.ends)
-            encoded = self._encoded(joined.positions, extras.entering)
+            encoded = self._encoded(joined.positions, joined.owners, extras.entering)
             states = self._states(parts)
             plan, axes = self._start(
                 joined, steps, recorder, extras, encoded, states, probes, output
@@ -162,7 +159,7 @@ class Stepper:
         def finish() -> Logits:
             try:
                 (logits,) = plan.finish(recorder)
-                self.built.caches.states.done(states, parts[0].sequence)
+                self.built.caches.states.done(states)
             except BaseException:
                 self._undo(parts)
                 raise
@@ -172,11 +169,10 @@ class Stepper:
         real = Counts(len(joined.tokens), n_outputs, tuple([step.n_kv for step in steps]))
         return StartedStep(finish, plan, axes, real)
 
-    def _states(self, parts: Sequence[StepPart]) -> StateStep | None:
+    def _states(self, parts: Sequence[StepPart]) -> Sequence[StateStep]:
         states = self.built.caches.states
-        if states.n_slots and len(parts) > 1:
-            raise NotSupported("several sequences in one step of a recurrent model")
-        return states.start(parts[0].first_position, len(parts[0].tokens), parts[0].sequence)
+        carried = [StatePart(p.sequence, p.first_position, len(p.tokens)) for p in parts]
+        return states.start(carried) if states.n_slots else ()
 
     def end_probes(self) -> None:
         """Free what probes took; harmless where there were none."""
@@ -194,7 +190,7 @@ class Stepper:
         recorder: Recorder,
         extras: Extras,
         encoded: EncodedStep | None,
-        states: StateStep | None,
+        states: Sequence[StateStep],
         probes: Probes,
         output: Output,
     ) -> tuple[Plan, Axes]:
@@ -205,7 +201,8 @@ class Stepper:
         cells = self.built.buckets([s.n_kv for s in steps])
         planes = 0 if extras.rows is None else self.built.planes
         seen = None if encoded is None else (len(encoded.ids), len(encoded.cells))
-        plan, p, axes = self._plan(bucket, n_outputs, cells, planes, seen, probes, output)
+        n_parts = bucket_of(max(1, len(states)))
+        plan, p, axes = self._plan(bucket, n_outputs, cells, planes, seen, probes, output, n_parts)
         step = Step(
             _padded(joined.tokens, bucket, 0),
             _padded(joined.positions, bucket, 0),
@@ -222,12 +219,14 @@ class Stepper:
         plan.start(inputs, recorder)
         return plan, axes
 
-    def _encoded(self, positions: Ints, entering: Sequence[Entering]) -> EncodedStep | None:
+    def _encoded(
+        self, positions: Ints, owners: Ints, entering: Sequence[Entering]
+    ) -> EncodedStep | None:
         """Rows of pictures that enter and are seen; None where there are none."""
         cache = self.built.caches.encoded
         if cache is None:
             return None
-        step = cache.start(positions, entering)
+        step = cache.start(positions, owners, entering)
         if step is None:
             return None
         size = bucket_of_cells(step.n_kv, cache.n_cells)
@@ -242,18 +241,19 @@ class Stepper:
         return run
 
     def all_logits(
-        self, tokens: Sequence[int], wanted_from: int = 0
+        self, tokens: Sequence[int], wanted_from: int = 0, sequence: int = 0
     ) -> Iterator[tuple[int, Logits]]:
-        """(start, logits [t, V]) of a fresh context, for every position from `wanted_from` on."""
-        self.forget(0)
+        """(start, logits [t, V]) of a fresh context behind each step, for every position from
+        `wanted_from` on: none of steps before that.
+        """
+        self.forget(0, sequence=sequence)
         run = self.most_outputs
         for start in range(0, len(tokens), run):
             part = tokens[start : start + run]
             skip = min(max(0, wanted_from - start), len(part))
             outputs = range(skip, len(part)) or [len(part) - 1]
-            logits = self.step(part, start, outputs)
-            if skip < len(part):
-                yield start + skip, logits
+            logits = self.step(part, start, outputs, sequence)
+            yield start + skip, logits[: len(part) - skip]
 
     def forget(
         self, begin: int, end: int | None = None, sequence: int = 0, places: int | None = None
@@ -298,6 +298,7 @@ class Stepper:
         encoded: tuple[int, int] | None = None,
         probes: Probes = NO_PROBES,
         output: Output | None = None,
+        parts: int = 1,
     ) -> tuple[Plan, Pass, Axes]:
         counts = Counts(n_tokens, n_outputs, cells)
 
@@ -309,9 +310,10 @@ class Stepper:
                 encoded=encoded,
                 changes=self.changes,
                 output=output,
+                parts=parts,
             )
 
-        kind = (planes, encoded, self.changes, output or self.built.output)
+        kind = (planes, encoded, self.changes, output or self.built.output, parts)
         plan, p = self.planner.plan_with((*counts, *kind), lambda: build(counts), probes)
         if not probes:
             return plan, p, {}

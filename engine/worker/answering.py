@@ -1,10 +1,11 @@
 """The answers of the open model: many `Generate`s at once, and what their slots are told as."""
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from time import perf_counter, sleep
 
-from engine.errors import CutawayError, UnknownPictures
+from engine.errors import CutawayError, SequenceBusy, UnknownPictures
 from engine.inside.token.budget import LookBudget
 from engine.inside.token.watch import TokenWatch
 from engine.protocol import (
@@ -19,9 +20,11 @@ from engine.protocol import (
 )
 from engine.runner.answering.answer import RunningAnswer
 from engine.runner.answering.batcher import Batcher, Broken
-from engine.runner.answering.slots import Slots
+from engine.runner.answering.slots import Lent, Slots
 from engine.runner.loading import LoadedModel
+from engine.runner.pictures.items import Item
 from engine.runner.sequence import Sequenced
+from engine.runner.stepper import MAX_BATCH
 
 WAITING = 0.005
 """Seconds between two looks whether somebody's form is ready, where nobody else is answered."""
@@ -66,6 +69,38 @@ class AnswersAtOnce:
             backend.watch_builds(self._tell_builds)
         self._batcher.add(answer)
 
+    def lend(self) -> AbstractContextManager[Lent]:
+        """A sequence for something else than an answer. Raises `SequenceBusy`."""
+        return self.slots.lend()
+
+    def claim(self, lent: Lent, items: Sequence[Item], shares: bool = False) -> None:
+        """Have cells for items in a lent sequence, which goes on from what another holds of these
+        if it `shares`. Raises `SequenceBusy` where answers are promised them.
+        """
+        lent.wanted = len(items)
+        if self._batcher.running and not self._batcher.room.lends(self._batcher.running):
+            raise SequenceBusy
+        lent.sequence.clear()
+        if shares:
+            self.slots.share(lent.sequence, items)
+
+    def make_room(self) -> None:
+        """Find cells for the next step of those who have a sequence lent."""
+        wanted = map(self._batcher.room.left, self.slots.lent.values())
+        self.free(min(MAX_BATCH, max(wanted, default=0)))
+
+    def free(self, n: int) -> None:
+        """Find so many cells, should answers have to wait for them again."""
+        while not self._batcher.make_room(n, for_others=True):
+            pass
+
+    def has_room(self, n: int) -> bool:
+        """Whether so many cells can be had without an answer's having to wait."""
+        while self._batcher.room.lacks(n):
+            if not self.slots.evict():
+                return not self._batcher.running
+        return True
+
     def turn(self) -> list[int]:
         """One step of all that are answered. Returns the requests that have ended."""
         ended: list[int] = []
@@ -80,7 +115,7 @@ class AnswersAtOnce:
         except Exception as error:  # noqa: BLE001  a bug: told to everybody, the worker lives on
             ended += [self._end(failed(number, error)) for number in list(self._answers)]
             self._batcher = Batcher(self.model, self.slots)
-            for sequence in self.slots.sequences:
+            for sequence in self.slots.known:
                 self.slots.leave(sequence)
                 sequence.clear()
         self._tell_slots()

@@ -49,7 +49,7 @@ from engine.runner.bench import bench, bench_picture
 from engine.runner.devices import open_devices
 from engine.runner.generate import generate
 from engine.runner.loading import cache_format, load_model, name_of
-from engine.runner.perplexity import score
+from engine.runner.perplexity import score_in_parts
 from engine.runner.pictures.beside import open_model
 from engine.runner.pictures.compose import placed_rows, shown
 from engine.runner.placing.describe import describe_plan
@@ -72,7 +72,7 @@ from engine.worker import (  # noqa: F401  their handlers
     seeing,
     trying,
 )
-from engine.worker.answers import HANDLERS, answers
+from engine.worker.answers import HANDLERS, InParts, answers
 from engine.worker.service import Service
 
 __all__ = ["HANDLERS", "answers"]
@@ -184,16 +184,17 @@ def _render(service: Service, request: Render) -> Rendered:
 
 
 @answers(Perplexity)
-def _perplexity(service: Service, request: Perplexity) -> PerplexityDone:
-    model, _ = service.model
-    for sequence in service.answering.slots.sequences:
-        sequence.clear()
-    stop = service.asked_to_stop(request)
-    chunks = score(model.stepper, model.tokenizer, request.text, request.n_ctx, request.top_k, stop)
-    for done, total, latest in chunks:
-        result = latest
-        service.send(Progress(request.id, "score", done, total, latest.perplexity))
-    model.stepper.forget(0)
+def _perplexity(service: Service, request: Perplexity) -> InParts[PerplexityDone]:
+    model, stop = service.answering.model, service.asked_to_stop(request)
+    asked = (request.text, request.n_ctx, request.top_k, stop)
+    with service.answering.lend() as lent:
+        service.answering.claim(lent, [0] * min(request.n_ctx, model.built.n_ctx))
+        sequence = lent.sequence.number
+        for scored in score_in_parts(model.stepper, model.tokenizer, *asked, sequence):
+            if scored is not None:
+                done, total, result = scored
+                service.send(Progress(request.id, "score", done, total, result.perplexity))
+            yield
     kept = request.top_k > 0
     return PerplexityDone(
         request.id,

@@ -1,5 +1,7 @@
 """Answers to requests about a model's numbers."""
 
+from functools import partial
+
 from engine.errors import SequenceBusy
 from engine.inside.cells import cells_of
 from engine.inside.compare import compare
@@ -21,7 +23,7 @@ from engine.runner.dump import dump
 from engine.runner.pictures.items import tokens_of
 from engine.runner.pictures.viewer import Encoding
 from engine.scheduler.probes import Probes
-from engine.worker.answers import answers
+from engine.worker.answers import InParts, answers
 from engine.worker.service import Service
 
 
@@ -53,20 +55,30 @@ def _dump(service: Service, request: DumpResults) -> ResultsDumped:
 
 
 @answers(Compare)
-def _compare(service: Service, request: Compare) -> Compared:
-    model, sequence = service.model
-    for told in compare(model, sequence, request, service.asked_to_stop(request)):
-        if isinstance(told, Compared):
-            return told
-        service.send(told)
+def _compare(service: Service, request: Compare) -> InParts[Compared]:
+    stop = service.asked_to_stop(request)
+    with service.answering.lend() as lent:
+        claim = partial(service.answering.claim, lent)
+        model = service.answering.model
+        for told in compare(model, lent.sequence, request, stop, claim):
+            if isinstance(told, Compared):
+                return told
+            if told is not None:
+                service.send(told)
+            yield
     raise AssertionError  # it ends with the reply
 
 
 @answers(CompareTexts)
-def _compare_texts(service: Service, request: CompareTexts) -> TextsCompared:
-    model, sequence = service.model
-    for told in compare_texts(model, sequence, request, service.asked_to_stop(request)):
-        if isinstance(told, TextsCompared):
-            return told
-        service.send(told)
+def _compare_texts(service: Service, request: CompareTexts) -> InParts[TextsCompared]:
+    stop = service.asked_to_stop(request)
+    with service.answering.lend() as lent:
+        claim = partial(service.answering.claim, lent)
+        model = service.answering.model
+        for told in compare_texts(model, lent.sequence, request, stop, claim):
+            if isinstance(told, TextsCompared):
+                return told
+            if told is not None:
+                service.send(told)
+            yield
     raise AssertionError  # it ends with the reply

@@ -28,6 +28,7 @@ from engine.protocol import (
 )
 from engine.protocol.wire import decoder_of_requests, encode
 from engine.worker.answering import failed
+from engine.worker.answers import InParts
 from engine.worker.handlers import HANDLERS
 from engine.worker.service import Service
 
@@ -49,6 +50,7 @@ class _Server:
         self._looks: dict[int, Live] = {}
         self._queue: deque[Request[Any] | None] = deque()
         self._patient: set[int] = set()
+        self._work: tuple[Request[Any], InParts[Reply]] | None = None  # what is answered in parts
         self._sending = threading.Lock()
         self._events: deque[MemoryEvent] = deque()
         listen(self._events.append)
@@ -63,14 +65,16 @@ class _Server:
 
     def _answer_beside(self, service: Service) -> None:
         while (request := self._beside.get()) is not None:
-            self._send(_answer(service, request))
+            reply = _answer(service, request)
+            assert isinstance(reply, Reply), "parts are answered between steps"
+            self._send(reply)
             self._cancelled.discard(request.id)
 
     def _turn(self, service: Service) -> bool:
         """Begin the requests whose turn it is, then make one step of the answers. False when it was
         `Shutdown`'s turn.
         """
-        while not self._requests.empty() or not (self._queue or service.is_answering):
+        while not (self._requests.empty() and (self._queue or self._is_busy(service))):
             self._queue.append(self._requests.get())
         for waiting in [one for one in self._queue if one and one.id in self._cancelled]:
             self._queue.remove(waiting)
@@ -83,17 +87,24 @@ class _Server:
         if service.is_answering:
             for number in service.answering.turn():
                 self._over(service, number)
+        if self._work is not None:
+            self._go_on(service, *self._work)
         return True
+
+    def _is_busy(self, service: Service) -> bool:
+        return service.is_answering or self._work is not None
 
     def _may_begin(self, service: Service, request: Request[Any] | None) -> bool:
         """Whether its turn has come: what needs the model for itself waits until nobody is
         answered.
         """
-        if not service.is_answering:
+        if not self._is_busy(service):
             return True
-        if request is None or request.id in self._patient or getattr(request, "changes", None):
+        if request is None or request.id in self._patient:
             return False
-        return request.between or isinstance(request, Generate)
+        if isinstance(request, Generate):
+            return not request.changes
+        return request.between or (request.in_parts and self._work is None)
 
     def _begin(self, service: Service, request: Request[Any]) -> None:
         if isinstance(request, Generate) and not request.changes:
@@ -102,13 +113,39 @@ class _Server:
             except Exception as error:  # noqa: BLE001  who asked is told
                 self._end(service, failed(request.id, error))
             return
-        if not request.between:
+        if not (request.between or request.in_parts):
             service.make_way()
         try:
-            self._end(service, _answer(service, request))
+            made = _answer(service, request)
         except SequenceBusy:  # it waits for those that are answered
-            self._patient.add(request.id)
-            self._queue.appendleft(request)
+            self._wait(request)
+            return
+        if isinstance(made, Reply):
+            self._end(service, made)
+        else:
+            self._work = request, made
+            self._go_on(service, request, made)
+
+    def _wait(self, request: Request[Any]) -> None:
+        self._patient.add(request.id)
+        self._queue.appendleft(request)
+
+    def _go_on(self, service: Service, request: Request[Any], parts: InParts[Reply]) -> None:
+        """Answer one more part of a request."""
+        try:
+            service.answering.make_room()
+            next(parts)
+            return
+        except StopIteration as end:
+            reply: Reply = end.value
+        except SequenceBusy:
+            self._work = None
+            self._wait(request)
+            return
+        except Exception as error:  # noqa: BLE001  who asked is told
+            reply = failed(request.id, error)
+        self._work = None
+        self._end(service, reply)
 
     def _end(self, service: Service, reply: Reply) -> None:
         self._send(reply)
@@ -158,9 +195,9 @@ class _Server:
             os._exit(0)
 
 
-def _answer(service: Service, request: Request[Any]) -> Reply:
-    """What ends a request; one that was cancelled while it waited is not begun. Raises
-    `SequenceBusy` where it has to wait.
+def _answer(service: Service, request: Request[Any]) -> Reply | InParts[Reply]:
+    """What ends a request, or the parts that do; one that was cancelled while it waited is not
+    begun. Raises `SequenceBusy` where it has to wait.
     """
     try:
         if service.asked_to_stop(request)():

@@ -8,13 +8,15 @@
 //                      and o over sqrt(KEY)
 //
 //   q, k [KEY, key heads, T]   v [DIM, heads, T]   step, g [heads, T]   a, d [heads]
-//   state [DIM KEY heads, slots]   out [DIM heads, T + KEY]: o, zeros from n on, then the new state
+//   state [DIM KEY heads, slots]   out [DIM heads, T + P KEY]: o, zeros behind the last part, then
+//                                  the new states
 //
 // With `dt` [heads] numbers come as products left them: steps of ssm_scan are softplus(step + dt), at
 // least `least`; delta_net's are sigmoid(step), and its g softplus(g + dt) a.
 //
-// `at` has the row of the state that is read, -1 for zeros, and n, the number of real tokens. With
-// `has_to` the new state goes into row `to` of `kept` instead.
+// The tokens are of P sequences, one part of each after the other: `at` [2, P] has the row of the
+// state that each reads, -1 for zeros, and where its part ends. With `has_to` the new states go into
+// rows `to` [P] of `kept` instead; -1 stands for a part without tokens, of which nothing is kept.
 
 #ifndef KEY
   #define KEY 128
@@ -31,30 +33,32 @@
       const __global char *d_buf, long d_off, const __global char *dt_buf, long dt_off,           \
       const __global char *state_buf, long state_off,                                             \
       const __global char *at_buf, long at_off, const __global char *to_buf, long to_off,         \
-      int heads, int key_heads, int tokens, long q1, long q2, long k1, long k2, long v1, long v2, \
+      int heads, int key_heads, int tokens, int parts, long q1, long q2, long k1, long k2, long v1, long v2, \
       long step0, long step1, long g0, long g1, long state1, long kept1, int tiled, int has_d,    \
       int has_dt, int has_to, float eps, float least
 
 typedef struct {
   __global char *out, *kept;
   const __global char *q, *k, *v, *step, *g, *a, *d, *dt, *state;
-  int heads, key_heads, slot, n, tiled, has_d, has_dt;
+  int heads, key_heads, slot, begin, end, padded, keeps, tiled, has_d, has_dt;
   long q1, q2, k1, k2, v1, v2, step0, step1, g0, g1;
   float eps, least;
 } Heads;
 
-#define HEADS_GIVEN                                                                               \
+// Of part p, [begin, end) of the tokens; up to `padded` it has zeros to write behind them.
+#define HEADS_GIVEN(p)                                                                            \
   {                                                                                               \
     out_buf + out_off,                                                                            \
-        has_to ? kept_buf + kept_off + *(const __global int *)(to_buf + to_off) * kept1           \
-               : out_buf + out_off + (long)tokens * heads * DIM * 4,                              \
+        has_to ? kept_buf + kept_off + INTS(to)[p] * kept1                                        \
+               : out_buf + out_off + ((long)tokens + (long)(p) * KEY) * heads * DIM * 4,          \
         q_buf + q_off, k_buf + k_off, v_buf + v_off, step_buf + step_off, g_buf + g_off,          \
         a_buf + a_off, d_buf + d_off, dt_buf + dt_off,                                            \
-        state_buf + state_off + *(const __global int *)(at_buf + at_off) * state1, heads,         \
-        key_heads, *(const __global int *)(at_buf + at_off),                                      \
-        *(const __global int *)(at_buf + at_off + 4), tiled, has_d, has_dt, q1, q2, k1, k2, v1,   \
-        v2, step0, step1, g0, g1, eps, least                                                      \
+        state_buf + state_off + INTS(at)[2 * (p)] * state1, heads, key_heads,                     \
+        INTS(at)[2 * (p)], (p) ? INTS(at)[2 * (p)-1] : 0, INTS(at)[2 * (p) + 1],                  \
+        (p) + 1 == parts ? tokens : INTS(at)[2 * (p) + 1], !has_to || INTS(to)[p] >= 0, tiled,    \
+        has_d, has_dt, q1, q2, k1, k2, v1, v2, step0, step1, g0, g1, eps, least                   \
   }
+#define INTS(name) ((const __global int *)(name##_buf + name##_off))
 
 static int key_head(const Heads *all, int head) {
   return all->tiled ? head % all->key_heads : head / (all->heads / all->key_heads);

@@ -1,9 +1,10 @@
 """Operations that carry a state from token to token.
 
-A state is one row, a slot, of a cache leaf f32 [size, slots]. `at` i32 [2] says which slot is read,
--1 for zeros, and how many of the T tokens are real: the first ones. Nothing is read of the others,
-and their results are zeros. A result is packed: columns of T tokens, then those of the new state,
-which a `set_rows` puts into another slot.
+A state is one row, a slot, of a cache leaf f32 [size, slots]. The T tokens are of P sequences, one
+part of each after the other: `at` i32 [2, P] says of each which slot is read, -1 for zeros, and
+where its part ends, which is where the next begins. What is behind the last end is padding: nothing
+is read of it, and its results are zeros. A result is packed: columns of T tokens, then those of the
+P new states, which a `set_rows` puts into other slots. Its -1 stand for parts without tokens alone.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -67,7 +68,7 @@ def causal_conv(
     """y[c, t] = bias[c] + sum over j of w[j, c] in[c, t + j], through silu where wanted; `in` are
     the Kc - 1 columns of the state, then x. The new state are the last Kc - 1 real ones of `in`.
 
-    x [C, T], w [Kc, C], bias [C], state [(Kc-1)*C, slots] -> f32 [C, T + Kc-1].
+    x [C, T], w [Kc, C], bias [C], state [(Kc-1)*C, slots] -> f32 [C, T + P (Kc-1)].
     """
     kernel, channels = w.shape[:2]
     n = x.shape[1]
@@ -77,7 +78,7 @@ def causal_conv(
         raise ShapeError("causal_conv", "the bias is one a channel", bias.shape, w.shape)
     _check("causal_conv", (kernel - 1) * channels, state, at, x, w, bias)
     arguments = CausalConv(x, w, bias, state, at, silu=silu)
-    return node(Op.CAUSAL_CONV, F32, (channels, n + kernel - 1), arguments)
+    return node(Op.CAUSAL_CONV, F32, (channels, n + parts_in(at) * (kernel - 1)), arguments)
 
 
 def delta_net(
@@ -97,7 +98,7 @@ def delta_net(
         S = e^g S;   S += (beta (v - S k)) k^T;   o = S q / sqrt(Dk)
 
     with q and k over sqrt(sum of squares + eps). q, k [Dk, Hk, T], v [Dv, Hv, T], g, beta [Hv, T],
-    state [Dv*Dk*Hv, slots] -> f32 [Dv*Hv, T + Dk]. Head j of v has head j mod Hk of q and k if
+    state [Dv*Dk*Hv, slots] -> f32 [Dv*Hv, T + P Dk]. Head j of v has head j mod Hk of q and k if
     `tiled`, else j // (Hv/Hk).
     """
     dim, heads, n = v.shape[:3]
@@ -108,7 +109,7 @@ def delta_net(
         raise ShapeError("delta_net", f"g and beta are [{heads}, {n}]", g.shape, beta.shape)
     _check("delta_net", dim * key * heads, state, at, q, k, v, g, beta)
     arguments = DeltaNet(q, k, v, g, beta, state, at, eps=float(eps), tiled=tiled)
-    return node(Op.DELTA_NET, F32, (dim * heads, n + key), arguments)
+    return node(Op.DELTA_NET, F32, (dim * heads, n + parts_in(at) * key), arguments)
 
 
 def ssm_scan(
@@ -126,7 +127,7 @@ def ssm_scan(
         M = e^(delta a) M + delta x b^T;   y = M c + d x
 
     x [D, H, T], delta [H, T], b, c [N, G, T] for H/G heads each, a [1, H], or [N, H] with one for
-    each column of M, d [H], state [D*N*H, slots] -> f32 [D*H, T + N].
+    each column of M, d [H], state [D*N*H, slots] -> f32 [D*H, T + P N].
     """
     dim, heads, n = x.shape[:3]
     size = b.shape[0]
@@ -138,15 +139,21 @@ def ssm_scan(
     if d is not None and d.dims != (heads,):
         raise ShapeError("ssm_scan", "d is one a head", d.shape, x.shape)
     _check("ssm_scan", dim * size * heads, state, at, x, delta, b, c, a, d)
-    return node(Op.SSM_SCAN, F32, (dim * heads, n + size), SsmScan(x, delta, b, c, a, d, state, at))
+    arguments = SsmScan(x, delta, b, c, a, d, state, at)
+    return node(Op.SSM_SCAN, F32, (dim * heads, n + parts_in(at) * size), arguments)
+
+
+def parts_in(at: Tensor) -> int:
+    """Of how many sequences a step's tokens are."""
+    return at.nelements // 2
 
 
 def _check(op: str, size: int, state: Tensor, at: Tensor, *numbers: Tensor | None) -> None:
     """Raises `ShapeError` unless a slot holds `size` elements and all numbers are f32."""
     if state.fmt != F32 or state.shape[0] != size or state.dims[2:]:
         raise ShapeError(op, f"the state must be F32 rows of {size}", state.shape)
-    if at.fmt != I32 or at.dims != (2,):
-        raise ShapeError(op, "`at` is i32 [2]: a slot and a count", at.shape)
+    if at.fmt != I32 or at.shape[0] != 2 or at.dims[2:]:
+        raise ShapeError(op, "`at` is i32 [2, P]: slots, and ends of parts", at.shape)
     given = [t for t in numbers if t is not None]
     if any(t.fmt != F32 for t in given):
         types = ", ".join(t.fmt.name for t in given)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from engine.errors import SequenceBusy
 from engine.kvcache.causal import MAX_SEQUENCES
-from engine.runner.pictures.items import Item, PictureRow
+from engine.kvcache.group import CacheGroup
+from engine.runner.pictures.items import Item, runs
 from engine.runner.sequence import Sequenced
 
 SCRATCH = MAX_SEQUENCES - 1
@@ -28,37 +29,34 @@ def scratch(conversation: Sequenced, context: Sequence[Item]) -> Iterator[Scratc
     """A sequence to compute `context` in, of which it shares the conversation's cells.
 
     It takes free cells for what is not shared and gives them back at the end, whatever happens: the
-    conversation's cells stay as they are. Where too few are free, or pictures are in the way that
-    layers look at, the conversation itself goes on with the context. Raises `SequenceBusy` where
-    it cannot, as it is being answered.
+    conversation's cells stay as they are. Where too few are free, also for pictures that layers
+    look at, the conversation itself goes on with the context. Raises `SequenceBusy` where it
+    cannot, as it is being answered.
     """
     caches = conversation.stepper.built.caches
     caches.remove(SCRATCH, 0)  # should an end have failed
     n = conversation.shared(context)
-    if caches.n_free < len(context) - n or not _sees_the_same(conversation, context, n):
-        if conversation.is_held:
-            raise SequenceBusy
-        conversation.reuse(context)
-        yield Scratch(conversation, True)
-        return
     try:
         caches.share(SCRATCH, conversation.number, n)
-        beside = Sequenced(conversation.stepper, conversation.viewer, list(context[:n]), SCRATCH)
-        yield Scratch(beside, False)
+        if _has_room(caches, context[n:]):
+            held = list(context[:n])
+            beside = Sequenced(conversation.stepper, conversation.viewer, held, SCRATCH)
+            yield Scratch(beside, False)
+            return
     finally:
         try:
             caches.remove(SCRATCH, 0)
         except BaseException:  # it may be interrupted, but not left out
             caches.remove(SCRATCH, 0)
             raise
+    if conversation.is_held:
+        raise SequenceBusy
+    conversation.reuse(context)
+    yield Scratch(conversation, True)
 
 
-def _sees_the_same(conversation: Sequenced, context: Sequence[Item], n: int) -> bool:
-    """Whether layers that look at pictures, of which one sequence alone has any, see the context's:
-    the conversation goes on like it, and no picture enters.
-    """
-    if conversation.stepper.built.caches.encoded is None:
-        return True
-    pairs = zip(conversation.items[n:], context[n:], strict=False)
-    alike = all(held == wanted for held, wanted in pairs)
-    return alike and not any(isinstance(item, PictureRow) for item in context[n:])
+def _has_room(caches: CacheGroup, items: Sequence[Item]) -> bool:
+    """Whether there are cells for items, and for the rows of pictures that layers look at."""
+    looked_at = sum(run.picture.plan.rows for run in runs(items) if run.picture.plan.cross)
+    encoded = caches.encoded
+    return caches.n_free >= len(items) and (encoded is None or encoded.n_room >= looked_at)

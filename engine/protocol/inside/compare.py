@@ -41,11 +41,12 @@ class Compared(Reply, frozen=True):
 
 
 class Compare(Request[Compared], frozen=True):
-    """Compare the open model with the host on the beginning of a text or a chat. The context
-    forgets what it held: the next answer reads its prompt anew.
+    """Compare the open model with the host on the beginning of a text or a chat. One context, that
+    of the only slot if there is one, forgets what it held: the next answer reads its prompt anew.
     """
 
     stage: ClassVar[StageName] = "score"
+    in_parts: ClassVar[bool] = True
 
     messages: list[ChatMessage] = []
     prompt: str | None = None
@@ -105,10 +106,11 @@ class CompareTexts(Request[TextsCompared], frozen=True):
     Tokens are pairs from the start on as long as both texts are the same; of the rest the last is
     the pair of the last, and so on backwards. Of the result that `numbers` names by name and
     occurrence both texts' rows of pairs come before the reply as `ResultPart` of the steps 0 and 1,
-    [row length, pairs]. The context forgets what it held: the next answer reads its prompt anew.
+    [row length, pairs]. One context forgets what it held, as for `Compare`.
     """
 
     stage: ClassVar[StageName] = "score"
+    in_parts: ClassVar[bool] = True
 
     text: ComparedText
     other: ComparedText

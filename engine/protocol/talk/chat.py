@@ -256,6 +256,7 @@ class ScoreAnswer(Request[AnswerScored], frozen=True):
     """
 
     stage: ClassVar[StageName] = "score"
+    in_parts: ClassVar[bool] = True
 
     messages: list[ChatMessage] = []
     prompt: str | None = None

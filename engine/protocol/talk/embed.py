@@ -20,6 +20,7 @@ class Embed(Request[Embedded], frozen=True):
     """
 
     stage: ClassVar[StageName] = "embed"
+    in_parts: ClassVar[bool] = True
 
     texts: list[str]
     width: int | None = None

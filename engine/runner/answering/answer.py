@@ -1,38 +1,24 @@
 """One request from text to text: it wants items computed, takes the logits behind them, tells."""
 
-from collections.abc import Callable, Container, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from time import perf_counter
 
-import numpy as np
-
-from engine.answers import MARKS
-from engine.errors import BadSetting, Cancelled, GivesNoText
-from engine.models.base import Output
+from engine.errors import Cancelled
 from engine.progress import telling
-from engine.protocol import (
-    Finished,
-    Generate,
-    Piece,
-    Progress,
-    Reply,
-    Stats,
-    TokenInfo,
-)
-from engine.runner.answering.infos import PromptInfos, token_info
+from engine.protocol import Finished, Generate, Piece, Progress, Reply, Stats
+from engine.runner.answering.asked import check
+from engine.runner.answering.drawing import Drawing
+from engine.runner.answering.infos import PromptInfos
 from engine.runner.answering.tally import Tally
-from engine.runner.forms.apart import Apart, Plain
-from engine.runner.forms.guide import Guide, rule_of
+from engine.runner.answering.words import Words
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item
 from engine.runner.pictures.viewer import Encoding
-from engine.runner.prompt import answer_opening, beyond_prefix, make_prompt
+from engine.runner.prompt import answer_opening, make_prompt
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH, TEXT, Extras, Logits
 from engine.runner.watch import Watch
-from engine.sampling.sampler import Sampler
-from engine.sampling.stops import StopFilter
 
-MAX_LOGPROBS = 256
 CONTEXTS_AT_MOST = 10
 _WAITING = 0.02  # seconds between two looks whether a form is ready, or nobody wants it any more
 FORESEEN = 256
@@ -58,39 +44,25 @@ class RunningAnswer:
         watching: Callable[[Sequenced], Watch] | None = None,
     ) -> None:
         """`watching` makes what computes its parts, for a sequence."""
-        _check(model, request)
+        check(model, request)
         self.model, self.request, self.cancelled = model, request, cancelled
         self._watching = watching or (lambda sequence: Watch(sequence, request.watch))
-        self.sampler = Sampler(request.sampling, request.bias, model.built.n_vocab)
         self.tally = Tally()
         built = model.built
         given = (model.tokenizer, model.template, request)
         self.prompt = make_prompt(*given, built.n_ctx, model.viewer)
         self.tally.tokenized = perf_counter()
-        self.history = [item for item in self.prompt.items if isinstance(item, int)]
-        self._ends: Container[int] = () if request.endless else model.tokenizer.eog
         most, given_most = CONTEXTS_AT_MOST * built.n_ctx, request.max_tokens
         self.limit = most if given_most is None else given_most
         self.pending: list[Item] = list(self.prompt.items)
         self.reason: str | None = None
         self._ending = "length"  # once nothing is pending
         self._token: int | None = None  # drawn and not told
-        self._logits: Logits = np.empty(0, np.float32)
         self._to_read = 0
         self._n_drawn = 0  # of the pending items: the last, or none
-        marks = {model.tokenizer.id(mark) for mark in MARKS}
-        self._text, self._stops = model.tokenizer.stream(shown=marks), StopFilter(request.stop)
-        # What the prompt has begun for the answer belongs to it.
-        opened = "" if request.prefix or request.prefix_tokens else self.prompt.opened
-        self._begun = beyond_prefix(request, self._text, self.prompt.opened)
-        self._teller = (
-            Apart(model.template, request, self.prompt.opened, request.prefix)
-            if request.apart
-            else Plain(request, opened)
-        )
-        rule = rule_of(model.tokenizer, model.template, request, self.prompt.opened)
-        so_far = request.prefix + self._begun
-        self.guide = None if rule is None else Guide(model.form_words, rule, so_far)
+        self.words = Words(model, request, self.prompt)
+        so_far = request.prefix + self.words.begun
+        self.drawing = Drawing(model, request, self.prompt, so_far)
         self._prompt_infos: PromptInfos | None = None
         self.is_new = True  # in no sequence yet
         self.sequence: Sequenced
@@ -117,8 +89,7 @@ class RunningAnswer:
         if not was_new:
             return
         self.tally.n_cached = n
-        if self._begun:
-            yield from self._teller.push(self._begun, [])
+        yield from self.words.first()
         if not self.model.tokenizer.eog.isdisjoint(self.request.prefix_tokens[-1:]):
             self.reason = "stop"
 
@@ -147,7 +118,7 @@ class RunningAnswer:
     @property
     def is_ready(self) -> bool:
         """Whether it can enter a sequence without waiting for its form to be read."""
-        return self.guide is None or self.guide.wait(0.0)
+        return self.drawing.guide is None or self.drawing.guide.wait(0.0)
 
     @property
     def is_reading(self) -> bool:
@@ -193,18 +164,16 @@ class RunningAnswer:
         token, self._token = self._token, None
         if token is None:
             return
-        if token in self._ends:
+        if self.drawing.ends(token):
             self.reason = "stop"
             return
-        text = self._text.push(token)
-        if self.guide is not None:
-            self.guide.saw(text)
-            self.guide.prepare()
-        shown = self._stops.push(text)
-        yield from self._teller.push(shown, [self._info(token)])
+        text = self.words.text_of(token)
+        self.drawing.saw(text)
+        yield from self.words.tell(text, self.drawing.info(token))
         yield from self.watch.found()
-        if self._stops.matched is not None:
-            self.reason = self._cut("stop")
+        if self.words.stop is not None:
+            # What does not fit its form yet is too short.
+            self.reason = "length" if self.drawing.is_incomplete else "stop"
         elif not self.pending:
             self.reason = self._ending
 
@@ -233,19 +202,17 @@ class RunningAnswer:
     def end(self) -> Iterator[Reply]:
         """What is left to be told, `Finished` last."""
         assert self.reason is not None
-        rest = self._stops.push(self._text.flush()) + self._stops.flush()
-        yield from self._teller.finish(rest)
+        yield from self.words.rest()
         yield from self.watch.rest()
-        yield Finished(
-            self.request.id, self._teller.reason(self.reason), self.stats(), self._stops.matched
-        )
+        reason = self.words.reason(self.reason)
+        yield Finished(self.request.id, reason, self.stats(), self.words.stop)
 
     def stats(self) -> Stats:
         """What it took so far."""
         return self.tally.stats(
             self.model.tokenizer,
             self.prompt,
-            self.sampler.seed,
+            self.drawing.sampler.seed,
             len(self.sequence.items),
             self.request.changes,
             self.model.built.caches.states.n_slots > 0,
@@ -272,16 +239,11 @@ class RunningAnswer:
         return last
 
     def _draw(self, row: Logits) -> None:
-        self._logits = row
-        guide = self.guide
-        token = self._token = self.sampler.sample(guide.masked(row) if guide else row, self.history)
-        if guide is not None:
-            guide.take(token)
+        token = self._token = self.drawing.draw(row)
         self.tally.n_generated += 1
         self.tally.first = self.tally.first or perf_counter()
-        self.history.append(token)
         is_full = len(self.sequence.items) >= self.sequence.n_ctx
-        if token in self._ends or (guide is not None and guide.is_over):
+        if self.drawing.is_last(token):
             self._ending = "stop"
         elif is_full and self.request.when_full == "stop":
             self._ending = "context"
@@ -293,21 +255,18 @@ class RunningAnswer:
             self.pending.append(token)
             self._n_drawn = 1
 
-    def _cut(self, reason: str) -> str:
-        """Why it ends where it might go on: what does not fit its form yet is too short."""
-        return "length" if self.guide is not None and self.guide.is_incomplete else reason
-
     def _formed(self) -> Iterator[Reply]:
         """Waits for what holds it to its form."""
-        if self.guide is None:
+        guide = self.drawing.guide
+        if guide is None:
             return
         if not self.is_ready:
             yield Progress(self.request.id, "form", 0, 0)
-        while not self.guide.wait(_WAITING):
+        while not guide.wait(_WAITING):
             if self.cancelled():
                 self.reason = "cancelled"
                 return
-        self.guide.begin()
+        guide.begin()
 
     def _shift(self) -> None:
         gone, again = self.sequence.make_room(self.prompt.keep)
@@ -316,21 +275,7 @@ class RunningAnswer:
         self.pending, self._to_read = again, len(again)
 
     def _encoding(self, encoding: Encoding) -> Progress:
-        """Counted in blocks, over all views."""
-        shown, views, blocks = encoding.picture, encoding.total, max(1, encoding.blocks)
-        encode_s, pictures = self.tally.encode_s, self.prompt.pictures
-        encode_s[shown] = encode_s.get(shown, 0.0) + encoding.seconds
-        number = pictures.index(shown) + 1 if shown in pictures else 0
-        block = encoding.block + 1 if encoding.done < views else blocks
-        return Progress(
-            self.request.id,
-            "encode",
-            encoding.done * blocks + encoding.block,
-            views * blocks,
-            picture=(number, len(pictures)),
-            view=(min(encoding.done + 1, views), views),
-            block=(min(block, blocks), blocks),
-        )
+        return self.tally.encoded(self.request.id, encoding, self.prompt.pictures)
 
     def _turn(self) -> int:
         """How many items come before those that open the answer."""
@@ -339,21 +284,3 @@ class RunningAnswer:
         opened = answer_opening(self.model.tokenizer, self.model.template, self.request)
         items = self.prompt.items
         return len(items) - max(1, len(opened) if items[-len(opened) :] == opened else 1)
-
-    def _info(self, token: int) -> TokenInfo:
-        if not self.request.logprobs:
-            return TokenInfo(token)
-        return token_info(self.model.tokenizer, self._logits, token, self.request.logprobs)
-
-
-def _check(model: LoadedModel, request: Generate) -> None:
-    """Raise `GivesNoText`, `BadSetting`."""
-    if model.built.output is not Output.LOGITS:
-        raise GivesNoText(model.built.arch)
-    if not 0 <= request.logprobs <= MAX_LOGPROBS:
-        raise BadSetting("logprobs", request.logprobs, f"a number from 0 to {MAX_LOGPROBS}")
-    if not 0 <= (request.prompt_logprobs or 0) <= MAX_LOGPROBS:
-        value = request.prompt_logprobs
-        raise BadSetting("prompt_logprobs", value, f"a number from 0 to {MAX_LOGPROBS}")
-    if request.max_tokens is not None and request.max_tokens < 0:
-        raise BadSetting("max_tokens", request.max_tokens, "0 or more")

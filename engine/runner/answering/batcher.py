@@ -4,19 +4,18 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import NamedTuple
 from weakref import WeakSet
 
 import numpy as np
 
 from engine.errors import Cancelled
-from engine.kvcache.causal import BITS, CausalCache
 from engine.protocol import Progress, Reply
 from engine.runner.answering.answer import RunningAnswer
 from engine.runner.answering.pace import Pace
+from engine.runner.answering.piece import Piecemeal
+from engine.runner.answering.room import CellRoom
 from engine.runner.answering.slots import Slots
 from engine.runner.loading import LoadedModel
-from engine.runner.pictures.items import Item
 from engine.runner.stepper import Extras, Logits
 
 NO_LOGITS: Logits = np.empty(0, np.float32)
@@ -33,26 +32,6 @@ class Broken:
 Told = Reply | Broken
 
 
-class Piecemeal(NamedTuple):
-    """What a step computes of an answer."""
-
-    answer: RunningAnswer
-    part: list[Item]
-    extras: Extras
-
-    @property
-    def is_last(self) -> bool:
-        """Whether logits are wanted behind it: nothing is pending after it."""
-        return len(self.part) == len(self.answer.pending)
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether it takes a step of its own, as where it shows pictures."""
-        extras = self.extras
-        shows = extras.rows is not None or extras.ends is not None or bool(extras.entering)
-        return shows or self.answer.is_alone
-
-
 class Batcher:
     """The answers of a model: those in sequences, in the order they came, and those that wait.
 
@@ -61,7 +40,7 @@ class Batcher:
     """
 
     def __init__(self, model: LoadedModel, slots: Slots) -> None:
-        self.model, self.slots = model, slots
+        self.model, self.slots, self.room = model, slots, CellRoom(model, slots)
         self.waiting: list[RunningAnswer] = []
         self.running: list[RunningAnswer] = []
         self._line: list[RunningAnswer] = []  # those running; who reads next stands first
@@ -143,7 +122,8 @@ class Batcher:
             reader = self._reader[answer]
             if reader in self.running and reader is not None and reader.is_reading:
                 continue
-            if not self._has_room(answer):
+            others = self.running or self.slots.lent
+            if others and not self.room.admits(self.running, answer):
                 return
             self.waiting.remove(answer)
             del self._reader[answer]
@@ -167,32 +147,16 @@ class Batcher:
             yield Progress(answer.request.id, "form", 0, 0)
         return False
 
-    @property
-    def _whole(self) -> list[CausalCache]:
-        """The caches that hold every token; others have room for as many sequences as there are."""
-        caches = self.model.built.caches.caches
-        return [one for one in caches if one.window is None and one.chunk is None]
-
-    def _has_room(self, answer: RunningAnswer) -> bool:
-        """Whether its prompt and some of what it will say find cells beside the others'."""
-        if not self.running:
-            return True
-        promised = sum(len(one.pending) + one.to_come for one in (*self.running, answer))
-        known = max(one.shared(answer.pending) for one in self.slots.sequences)
-        bits = sum(1 << number for number in self.slots.held)
-        return all(
-            np.count_nonzero(one.cells[:, BITS] & bits) + promised - known <= one.n_cells
-            for one in self._whole
-        )
-
-    def _make_room(self, n: int) -> bool:
-        """Find cells for so many tokens: idle prefixes go first, then the answer that came last,
-        which waits again. False where one had to.
+    def make_room(self, n: int, n_rows: int = 0, for_others: bool = False) -> bool:
+        """Find cells for so many tokens, and so many rows of pictures that layers look at: idle
+        prefixes go first, then the answer that came last, which waits again. False where one had
+        to: the last of all only where these are `for_others`, or others have cells.
         """
-        while any(one.n_free < n for one in self._whole):
+        staying = 0 if for_others or self.slots.lent else 1
+        while self.room.lacks(n, n_rows):
             if self.slots.evict():
                 continue
-            if len(self.running) == 1:
+            if len(self.running) <= staying:
                 break  # the step says what is missing
             youngest = self.running[-1]
             youngest.leave()
@@ -204,11 +168,11 @@ class Batcher:
     def _step(self) -> Iterator[Told]:
         begun = perf_counter()
         pieces = yield from self._pieces()
-        is_recurrent = self.model.built.caches.states.n_slots > 0
-        alone = [one for one in pieces if is_recurrent or one.is_alone]
+        alone = [one for one in pieces if one.is_alone]
         together = [one for one in pieces if one not in alone]
         n_read = sum(len(one.part) for one in pieces if one.answer.is_reading)
         n_written = sum(not one.answer.is_reading for one in pieces)
+        n_reading = sum(one.is_reading for one in self.running)
         if len(together) == 1:
             alone += together
         elif together:
@@ -217,7 +181,7 @@ class Batcher:
         for one in alone:
             if one.answer in self.running:
                 yield from self._safely([one.answer], partial(self._alone, one))
-        self._pace.took(n_written, n_read, perf_counter() - begun)
+        self._pace.took(n_written, n_read, perf_counter() - begun, n_reading)
 
     def _pieces(self) -> Generator[Told, None, list[Piecemeal]]:
         """Yields how pictures are encoded; returns what the step computes: the tokens that were
@@ -225,8 +189,9 @@ class Batcher:
         """
         pieces: list[Piecemeal] = []
         writing = [one for one in self.running if not one.is_reading]
-        left = self._pace.piece(len(writing))
-        for answer in (*writing, *(one for one in self._line if one.is_reading)):
+        reading = [one for one in self._line if one.is_reading]
+        left = self._pace.piece(len(writing), [len(one.pending) for one in reading])
+        for answer in (*writing, *reading):
             if answer.is_reading and left <= 0:
                 break
             try:
@@ -247,7 +212,7 @@ class Batcher:
 
     def _together(self, pieces: list[Piecemeal]) -> Iterator[Told]:
         """One step of several."""
-        while not self._make_room(sum(len(one.part) for one in pieces)):
+        while not self.make_room(sum(len(one.part) for one in pieces)):
             pieces = [one for one in pieces if one.answer in self.running]
         joined = [one.answer.sequence.joining(one.part, one.is_last) for one in pieces]
         places = [at for _, at in joined if at is not None]
@@ -268,7 +233,7 @@ class Batcher:
 
     def _alone(self, one: Piecemeal) -> Iterator[Told]:
         """A step of one."""
-        while not self._make_room(len(one.part)):
+        while not self.make_room(len(one.part), one.n_rows):
             if one.answer not in self.running:
                 return
         finish = one.answer.begin(one.part, one.extras)

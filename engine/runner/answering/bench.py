@@ -76,8 +76,4 @@ def _batches(prompts: list[tuple[int, list[int]]]) -> Iterator[list[StepPart]]:
 def _compute(model: LoadedModel, parts: list[StepPart], cancelled: Callable[[], bool]) -> None:
     if cancelled():
         raise Cancelled("the benchmark")
-    if model.built.caches.states.n_slots:  # a recurrent model takes one sequence a step
-        for part in parts:
-            model.stepper.start_together([part])()
-    else:
-        model.stepper.start_together(parts)()
+    model.stepper.start_together(parts)()

@@ -1,14 +1,22 @@
 """How many tokens a step may have, so that who reads an answer waits for nobody's prompt."""
 
 from collections import defaultdict, deque
+from collections.abc import Sequence
 from statistics import median
 
 from engine.runner.stepper import MAX_BATCH, bucket_of
 
 SLOWER = 1.7
 """How much longer a step may take that reads a piece of a prompt beside writing."""
-USUAL = 0.1
-"""Seconds for such a step, as long as nobody knows what one without a piece takes."""
+LONG, EVERY = 0.1, 40
+"""Seconds that one step in so many may take instead, where steps are quick: fewer than one in 20,
+which is what p95 of the time between tokens leaves out.
+"""
+QUICK, SLOW = 0.0125, 0.018
+"""Seconds of a step without a piece: of quicker ones a long one in EVERY leaves prompts a sixth of
+the time or more, and costs who writes less than a short piece in each of them. Steps are slow from
+SLOW on.
+"""
 LEAST, FIRST = 3, 32
 """Tokens of a piece at least, and of the first one."""
 SIZES = sorted({bucket_of(n) for n in range(1, MAX_BATCH + 1)})
@@ -18,34 +26,68 @@ SIZES = sorted({bucket_of(n) for n in range(1, MAX_BATCH + 1)})
 class Pace:
     """Learns from steps how long they take. Of steps that write alone the median counts, by how
     many write; the piece of a prompt beside them follows from how long the last one took.
+
+    A piece costs more than its tokens: what is cached of its prompt is read once for it. So where
+    steps are slow, each has a short piece. Where they are quick, most only write, and each saves
+    some of a `credit` of seconds: a prompt is read when its time is saved, or LONG is.
     """
 
     def __init__(self) -> None:
         self._plain: dict[int, deque[float]] = defaultdict(lambda: deque([], 9))
-        self._piece = float(FIRST)
+        self._short, self._long = float(FIRST), float(FIRST)
+        self._credit = LONG
+        self._is_slow = False
+        self._unknown = 0  # steps since one without a piece
 
-    def piece(self, n_writing: int) -> int:
-        """How many tokens of prompts a step may have beside those of `n_writing` answers: with
-        them as many as a plan is made for.
+    def piece(self, n_writing: int, pending: Sequence[int]) -> int:
+        """How many tokens of prompts the next step may have beside those of `n_writing` answers,
+        where so many are `pending` of each that is read, in the order of their turns.
         """
-        if not n_writing:
+        if not n_writing or not pending:
             return MAX_BATCH
-        most = n_writing + round(self._piece)
-        sizes = [size for size in SIZES if size >= n_writing + LEAST]
-        return max((size for size in sizes if size <= most), default=sizes[0]) - n_writing
+        if self._is_slow:
+            return _fitting(n_writing, self._short) if self._unknown < EVERY else 0
+        saved = self._credit / LONG * self._long
+        if pending[0] <= saved:
+            return int(saved)
+        return _fitting(n_writing, self._long) if self._credit >= LONG else 0
 
-    def took(self, n_writing: int, n_read: int, seconds: float) -> None:
-        """A step of so many tokens took so long."""
+    def took(self, n_writing: int, n_read: int, seconds: float, n_reading: int = 1) -> None:
+        """A step of so many tokens took so long; so many answers' prompts were not yet read."""
         if not n_writing:
+            if n_read == MAX_BATCH:
+                self._long = _bounded(MAX_BATCH * LONG / seconds)
             return
         if not n_read:
             self._plain[n_writing].append(seconds)
-            return
-        self._piece *= min(1.5, max(0.5, self._target(n_writing) / seconds))
-        self._piece = min(max(self._piece, LEAST), MAX_BATCH)
+        self._unknown = self._unknown + 1 if n_read else 0
+        usual = self._usual(n_writing)
+        if not QUICK < usual < SLOW:
+            self._is_slow = usual >= SLOW
+        # One prompt has a share of the time; several have as much as as many who write.
+        saved = max(LONG / EVERY, usual * (n_reading - 1) / n_writing)
+        self._credit = min(LONG, self._credit + saved)
+        if n_read and self._is_slow:
+            self._short = _bounded(self._short * min(1.5, max(0.5, SLOWER * usual / seconds)))
+        elif n_read:
+            self._credit = max(0.0, self._credit - n_read / self._long * LONG)
+            if 2 * n_read >= self._long:
+                self._long = _bounded(self._long * min(2.0, max(0.5, LONG / seconds)))
 
-    def _target(self, n_writing: int) -> float:
+    def _usual(self, n_writing: int) -> float:
+        """Seconds of a step that only writes; as long as nobody knows, of a quick one."""
         if not self._plain:
-            return USUAL
+            return QUICK
         nearest = min(self._plain, key=lambda n: abs(n - n_writing))
-        return SLOWER * median(self._plain[nearest])
+        return median(self._plain[nearest])
+
+
+def _bounded(piece: float) -> float:
+    return min(max(piece, LEAST), MAX_BATCH)
+
+
+def _fitting(n_writing: int, piece: float) -> int:
+    """The most tokens up to `piece` that fill a plan beside those of `n_writing`, or LEAST."""
+    most = n_writing + round(piece)
+    sizes = [size for size in SIZES if size >= n_writing + LEAST]
+    return max((size for size in sizes if size <= most), default=sizes[0]) - n_writing

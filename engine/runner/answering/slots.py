@@ -1,7 +1,10 @@
 """Which sequence answers which request: prefixes that are held are reused, the oldest forgotten."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
+from engine.errors import SequenceBusy
 from engine.runner.answering.answer import RunningAnswer
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item
@@ -11,6 +14,14 @@ ALIKE = 0.1
 """The share of a prompt from which on a sequence is gone on with that begins so."""
 WORTH_WAITING = 32
 """Items of a prompt that another answer is about to read: fewer are read twice."""
+
+
+@dataclass
+class Lent:
+    """A sequence that no answer has for now, for so many tokens as are `wanted`."""
+
+    sequence: Sequenced
+    wanted: int = 0
 
 
 class Slots:
@@ -26,13 +37,21 @@ class Slots:
             Sequenced(model.stepper, model.viewer, number=n, is_strict=several) for n in numbers
         ]
         self.held: dict[int, RunningAnswer] = {}
-        """The answer of each sequence that is not idle, by its number."""
+        """The answer of each sequence that has one, by its number."""
+        self.lent: dict[int, Lent] = {}
+        """Those that are used for something else, by their numbers."""
         self._order = list(self.sequences)  # by when they were used, the latest last
 
     @property
     def idle(self) -> list[Sequenced]:
         """Sequences that nobody uses, the one used last at the end."""
-        return [one for one in self._order if one.number not in self.held]
+        taken = self.held.keys() | self.lent.keys()
+        return [one for one in self._order if one.number not in taken]
+
+    @property
+    def known(self) -> list[Sequenced]:
+        """Sequences of which others may share what they hold, the one used last at the end."""
+        return [one for one in self._order if one.number not in self.lent]
 
     @property
     def latest(self) -> Sequenced:
@@ -41,14 +60,14 @@ class Slots:
 
     def nearest(self, items: Sequence[Item]) -> Sequenced:
         """The sequence that holds most of what these begin with, of equal ones that used last."""
-        return max(reversed(self._order), key=lambda one: one.shared(items))
+        return max(reversed(self.known), key=lambda one: one.shared(items))
 
     def reading(self, answer: RunningAnswer) -> RunningAnswer | None:
         """The answer that reads what the prompt of this one begins with, too, and has not come as
         far as to share it: it is read once.
         """
         items = answer.pending
-        known = max(one.shared(items) for one in self.sequences)
+        known = max((one.shared(items) for one in self.known), default=0)
         for other in self.held.values():
             if other.is_reading:
                 coming = _alike((*other.sequence.items, *other.pending), items)
@@ -61,19 +80,48 @@ class Slots:
         begins so goes on, unless it would lose more than that; else the one that was used longest
         ago shares what any other holds.
         """
-        items, idle = answer.pending, self.idle
-        shared = {one.number: one.shared(items) for one in self.sequences}
+        chosen = self._chosen(answer.pending)
+        self.held[chosen.number] = answer
+        chosen.is_held = True
+        self._used(chosen)
+        return chosen
+
+    @contextmanager
+    def lend(self) -> Iterator[Lent]:
+        """The idle sequence that is missed least, for something else than an answer, as long as
+        this lasts; nobody shares what it holds meanwhile. Raises `SequenceBusy` where all are in
+        use.
+        """
+        idle = self.idle
+        if not idle:
+            raise SequenceBusy
+        lent = Lent(next((one for one in idle if not one.items), idle[0]))
+        self.lent[lent.sequence.number] = lent
+        lent.sequence.is_held = True
+        try:
+            yield lent
+        finally:
+            del self.lent[lent.sequence.number]
+            lent.sequence.is_held = False
+            self._used(lent.sequence)
+
+    def share(self, sequence: Sequenced, items: Sequence[Item]) -> None:
+        """Have a sequence go on from what any other holds of these items, if that is more."""
+        source = max(self.known, key=lambda one: one.shared(items), default=sequence)
+        n = source.shared(items)
+        if n > sequence.shared(items):
+            sequence.fork(source, n)
+
+    def _chosen(self, items: Sequence[Item]) -> Sequenced:
+        """An idle sequence to go on with so, its own cells or others' shared."""
+        idle, known = self.idle, self.known
+        shared = {one.number: one.shared(items) for one in known}
         near = max(reversed(idle), key=lambda one: shared[one.number])
         n = shared[near.number]
         oldest = next((one for one in idle if not one.items), idle[0])
         loses = 2 * n < len(near.items)
         chosen = near if n > ALIKE * len(items) and not loses else oldest
-        source = max(self.sequences, key=lambda one: shared[one.number])
-        if shared[source.number] > shared[chosen.number]:
-            chosen.fork(source, shared[source.number])
-        self.held[chosen.number] = answer
-        chosen.is_held = True
-        self._used(chosen)
+        self.share(chosen, items)
         return chosen
 
     def leave(self, sequence: Sequenced) -> None:

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from engine.protocol import Change, PictureStats, Stats
+from engine.protocol import Change, PictureStats, Progress, Stats
 from engine.runner.pictures.compose import n_tokens
 from engine.runner.pictures.items import Item, Shown, extents, runs
+from engine.runner.pictures.viewer import Encoding
 from engine.runner.prompt import Prompt
 from engine.tokenizer import Tokenizer
 
@@ -35,6 +36,22 @@ class Tally:
         for extent in extents(gone):
             size = extent.picture.size
             self.notes.append(f"a picture of {size} no longer fits the context and was forgotten")
+
+    def encoded(self, id: int, encoding: Encoding, pictures: Sequence[Shown]) -> Progress:
+        """A picture among these is encoded so far: counted in blocks, over all its views."""
+        shown, views, blocks = encoding.picture, encoding.total, max(1, encoding.blocks)
+        self.encode_s[shown] = self.encode_s.get(shown, 0.0) + encoding.seconds
+        number = pictures.index(shown) + 1 if shown in pictures else 0
+        block = encoding.block + 1 if encoding.done < views else blocks
+        return Progress(
+            id,
+            "encode",
+            encoding.done * blocks + encoding.block,
+            views * blocks,
+            picture=(number, len(pictures)),
+            view=(min(encoding.done + 1, views), views),
+            block=(min(block, blocks), blocks),
+        )
 
     def stats(
         self,

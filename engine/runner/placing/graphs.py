@@ -7,7 +7,7 @@ from typing import Self
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor
 from engine.models.build import BuiltModel
-from engine.models.kept import TOGETHER
+from engine.models.kept import pictures_of
 from engine.runner.stepper import bucket_of, shift_of, with_rope
 from engine.scheduler.outline import Lowerings
 from engine.settings import EngineOptions
@@ -58,11 +58,14 @@ def worst_cases(built: BuiltModel, fused_attention: bool = True) -> list[Graph]:
     """
     cells = tuple(c.n_cells for c in built.caches.caches)
     most = bucket_of(built.n_batch)
-    n_outputs = most if built.model.whole else bucket_of(built.n_sequences)
-    _, batch = built.build(most, n_outputs, cells, fused_attention)
+    several = bucket_of(built.n_sequences)
+    n_outputs = most if built.model.whole else several
+    parts = several if built.caches.states.n_slots else 1
+    _, batch = built.build(most, n_outputs, cells, fused_attention, parts=parts)
     graphs = [batch, *(shift_of(built, cache).graph for cache in with_rope(built))]
     if built.caches.encoded is not None:
-        seen = (built.caches.encoded.n_cells // TOGETHER, built.caches.encoded.n_cells)
+        n_cells = built.caches.encoded.n_cells
+        seen = (n_cells // pictures_of(built.n_sequences), n_cells)
         graphs.append(built.build(most, n_outputs, cells, fused_attention, encoded=seen)[1])
     if built.tower is not None:
         _, pictured = built.build(most, n_outputs, cells, fused_attention, planes=built.planes)

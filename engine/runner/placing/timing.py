@@ -15,6 +15,7 @@ import numpy as np
 from engine.backends.base import Backend, BufferType, Component, Location, Owner
 from engine.errors import Cancelled
 from engine.graph.tensor import Tensor
+from engine.kvcache.states import StatePart
 from engine.memory.placement import Placement
 from engine.protocol import PartName
 from engine.runner.pictures.beside import Opened
@@ -75,7 +76,7 @@ def time_step(
         for first in range(0, depth, MAX_BATCH):
             last = min(depth, first + MAX_BATCH)
             caches.start(np.arange(first, last, dtype=np.int32), 0)
-            caches.states.done(caches.states.start(first, last - first, 0), 0)
+            caches.states.done(caches.states.start([StatePart(0, first, last - first)]))
         plain, recordings = _run(stepper, depth, cancelled)
         return _summed(dry, plain, recordings, part_of)
     raise AssertionError  # the stack never swallows an exception

@@ -141,7 +141,7 @@ REFUSED = {
     ),
     "causal_conv at": (
         lambda: ops.causal_conv(t(8, 3), t(4, 8), None, t(24, 2), i(3), silu=True),
-        "`at` is i32 [2]: a slot and a count: [3, 1, 1, 1]",
+        "`at` is i32 [2, P]: slots, and ends of parts: [3, 1, 1, 1]",
     ),
     "causal_conv of halves": (
         lambda: ops.causal_conv(t(8, 3, fmt=F16), t(4, 8), None, t(24, 2), i(2), silu=True),

@@ -5,12 +5,19 @@ import random
 import numpy as np
 import pytest
 
-from engine.errors import ContextFull
+from engine.errors import ContextFull, NotSupported
 from engine.kvcache.encoded import EncodedCache, EncodedStep, Entering
 
 
 def picture(position: int, rows: int) -> Entering:
     return Entering(np.full((rows, 2), position, np.float32), position)
+
+
+def start(
+    cache: EncodedCache, positions: np.ndarray, entering: list[Entering], sequence: int = 0
+) -> EncodedStep | None:
+    places = positions.astype(np.int32)
+    return cache.start(places, np.full(len(places), sequence, np.int32), entering)
 
 
 def seen(step: EncodedStep | None, row: int) -> list[int]:
@@ -40,7 +47,7 @@ def test_a_token_sees_the_latest_pictures(seed: int) -> None:
         places = [p for p in range(position, position + n) if chance.random() < 0.3]
         entering = [picture(p, chance.randint(1, 3)) for p in places]
         pictures |= {one.position: len(one.rows) for one in entering}
-        step = cache.start(np.arange(position, position + n, dtype=np.int32), entering)
+        step = start(cache, np.arange(position, position + n), entering)
         for row in range(n):
             assert seen(step, row) == latest(pictures, position + row)
         if step is not None:
@@ -49,7 +56,7 @@ def test_a_token_sees_the_latest_pictures(seed: int) -> None:
         if chance.random() < 0.3:
             begin = chance.randint(0, position)
             end = chance.randint(begin, position)
-            cache.remove(begin, end)
+            cache.remove(0, begin, end)
             kept = {p: r for p, r in pictures.items() if not begin <= p < end}
             pictures = {p - (end - begin) * (p >= end): r for p, r in kept.items()}
             position -= end - begin
@@ -57,19 +64,43 @@ def test_a_token_sees_the_latest_pictures(seed: int) -> None:
 
 def test_pictures_that_nobody_sees_make_room() -> None:
     cache = EncodedCache(8)
-    cache.start(np.arange(4), [picture(1, 6)])
-    step = cache.start(np.arange(4, 8), [picture(4, 5)])
+    start(cache, np.arange(4), [picture(1, 6)])
+    step = start(cache, np.arange(4, 8), [picture(4, 5)])
     assert seen(step, 3) == [4] * 5
-    assert cache.resumable(3) < 3
-    assert cache.resumable(7) == 7
-    assert cache.resumable(1) == 1
+    assert cache.resumable(0, 3) < 3
+    assert cache.resumable(0, 7) == 7
+    assert cache.resumable(0, 1) == 1
 
 
 def test_what_is_seen_is_not_given_up() -> None:
     cache = EncodedCache(8)
-    cache.start(np.arange(4), [picture(1, 6)])
+    start(cache, np.arange(4), [picture(1, 6)])
     before = cache.cells.copy()
     with pytest.raises(ContextFull, match="free of 8 cells for pictures"):
-        cache.start(np.arange(4, 8), [picture(6, 5)])  # 4 and 5 still look at the first
+        start(cache, np.arange(4, 8), [picture(6, 5)])  # 4 and 5 still look at the first
     assert np.array_equal(cache.cells, before)
-    assert cache.resumable(4) == 4
+    assert cache.resumable(0, 4) == 4
+
+
+def test_each_sequence_sees_its_own_and_what_it_shares() -> None:
+    """In one step; what a picture of one gives up is kept for who shares it."""
+    cache = EncodedCache(12)
+    start(cache, np.arange(4), [picture(1, 4)])
+    start(cache, np.arange(5), [picture(2, 3)], sequence=3)
+    cache.share(5, 0, 4)
+    owners = np.array([0, 3, 5, 7], np.int32)
+    step = cache.start(np.array([4, 5, 4, 0], np.int32), owners, [])
+    assert [seen(step, row) for row in range(4)] == [[1] * 4, [2] * 3, [1] * 4, []]
+    assert cache.n_room == 5
+    start(cache, np.arange(4, 6), [picture(4, 5)])
+    assert cache.n_room == 0  # the first picture is seen by who shares it
+    assert (cache.resumable(0, 6), cache.resumable(5, 4)) == (6, 4)
+    with pytest.raises(ContextFull, match="1 tokens do not fit the context of 0"):
+        start(cache, np.arange(5, 7), [picture(6, 1)], sequence=3)
+    with pytest.raises(NotSupported, match="shares"):
+        cache.remove(5, 0, 1)
+    cache.remove(5, 0)
+    assert cache.n_room == 4
+    assert (cache.cells[:, 0] >> 5 & 1).sum() == 0
+    cache.clear()
+    assert (cache.n_room, cache.resumable(0, 6)) == (12, 6)

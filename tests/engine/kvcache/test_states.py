@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine.errors import NotSupported
 from engine.kvcache.causal import CausalCache
 from engine.kvcache.group import CacheGroup
-from engine.kvcache.states import StateCache
+from engine.kvcache.states import StateCache, StatePart
 
 SLOTS = 6
 
@@ -23,13 +23,12 @@ class Device:
     slots: list[tuple[int, ...]] = field(default_factory=lambda: [(-9,)] * SLOTS)
 
     def step(self, held: list[int], tokens: list[int], sequence: int = 0) -> None:
-        step = self.cache.start(len(held), len(tokens), sequence)
-        assert step is not None
+        (step,) = self.cache.start([StatePart(sequence, len(held), len(tokens))])
         assert step.source != step.target
         found = self.slots[step.source] if step.source >= 0 else ()
         assert found == tuple(held)
         self.slots[step.target] = (*found, *tokens)
-        self.cache.done(step, sequence)
+        self.cache.done([step])
 
     def check(self, held: list[int], sequence: int = 0) -> None:
         """Every position that can be resumed at has its state."""
@@ -54,8 +53,7 @@ def test_a_slot_holds_what_it_says(data: st.DataObject) -> None:
                 device.step(held, more)
                 held = held + more
             case "fail":
-                step = device.cache.start(len(held), 2, 0)
-                assert step is not None
+                (step,) = device.cache.start([StatePart(0, len(held), 2)])
                 device.slots[step.target] = (-1,)  # something was written there
                 device.cache.remove(0, len(held))
             case "keep":
@@ -110,14 +108,14 @@ def test_of_those_kept_the_one_used_longest_ago_goes() -> None:
 
 def test_the_middle_stays_and_what_is_refused_changes_nothing() -> None:
     cache = StateCache(SLOTS)
-    cache.done(cache.start(0, 8, 0), 0)
+    cache.done(cache.start([StatePart(0, 0, 8)]))
     before = cache.bits.copy()
     for begin, end, words in ((2, 4, "in the middle of what a rec"), (5, None, "back to token 5")):
         with pytest.raises(NotSupported, match=words):
             cache.remove(0, begin, end)
         assert (cache.bits == before).all()
     with pytest.raises(NotSupported, match="going on at token 9 without the recurrent state there"):
-        cache.start(9, 1, 0)
+        cache.start([StatePart(0, 9, 1)])
     cache.remove(0, 8, 9)  # nothing stands there
     assert cache.resumable(0, 8) == 8
     cache.remove(0, 0, 8)
@@ -126,8 +124,7 @@ def test_the_middle_stays_and_what_is_refused_changes_nothing() -> None:
 
 def test_without_slots_it_forbids_nothing() -> None:
     cache = StateCache(0)
-    assert cache.start(5, 1, 0) is None
-    cache.done(None, 0)
+    assert cache.start([StatePart(0, 5, 1)]) == []
     cache.keep(0)
     cache.remove(0, 2, 4)
     cache.share(7, 0, 3)
@@ -140,7 +137,7 @@ def test_a_group_goes_on_where_all_can() -> None:
     for first in range(0, 20, 2):
         for cache in group.caches:
             cache.start(np.arange(first, first + 2, dtype=np.int32), 0)
-        states.done(states.start(first, 2, 0), 0)
+        states.done(states.start([StatePart(0, first, 2)]))
         if first in (4, 10):
             states.keep(0)
     assert states.resumable(0, 13) == 12

@@ -151,6 +151,6 @@ def test_room_for_many_is_counted() -> None:
     kept = [Cells(32, 32, 1, None), Cells(32, 32, 1, None, 100), State(8, 4, 64)]
     caches, _ = make_caches(kept, 1000, 512, F16, 3, 5000)
     assert [cache.n_cells for cache in caches.caches] == [5120, 1024]  # 3 * 100 + 512
-    assert caches.states.n_slots == 3 + 1 + CHECKPOINTS
+    assert caches.states.n_slots == 3 * 2 + CHECKPOINTS
     leaves = [leaf for state in make_states(kept, 3) if state for leaf in state.leaves]
-    assert [leaf.shape[1] for leaf in leaves] == [3 + 1 + CHECKPOINTS] * 2
+    assert [leaf.shape[1] for leaf in leaves] == [3 * 2 + CHECKPOINTS] * 2

@@ -1,6 +1,6 @@
 """Each operation as its definition reads, in float64; arrays have the reversed shape."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import erfc as erfc_of
 
 import numpy as np
@@ -181,16 +181,23 @@ def _attention(
     return (_softened(scores, sinks) @ mixed).transpose(1, 0, 2)
 
 
-def _before(t: Tensor, state: Array, at: Array, *shape: int) -> tuple[Array, int]:
-    slot, n = at.reshape(-1).astype(int)
-    return (state[0, 0, slot].reshape(shape) if slot >= 0 else np.zeros(shape)), n
-
-
-def _packed(t: Tensor, y: list[Array], state: Array) -> Array:
-    out = np.zeros(t.shape[1::-1])
-    for row, values in zip(out, y, strict=False):
-        row[:] = values.reshape(-1)
-    out.reshape(-1)[out.size - state.size :] = state.reshape(-1)
+def _of_sequences(
+    t: Tensor,
+    state: Array,
+    at: Array,
+    shape: Sequence[int],
+    one: Callable[[Array, slice], tuple[list[Array], Array]],
+) -> Array:
+    """What `one` makes of each sequence's state and part of the tokens: rows, and a new state."""
+    out, rows, begin = np.zeros(t.shape[1::-1]), at.reshape(-1, 2).astype(int), 0
+    behind = out.reshape(-1)[-len(rows) * int(np.prod(shape)) :].reshape(len(rows), -1)
+    for (slot, end), kept in zip(rows, behind, strict=True):
+        before = state[0, 0, slot].reshape(shape).copy() if slot >= 0 else np.zeros(shape)
+        y, after = one(before, slice(begin, end))
+        for row, values in zip(out[begin:end], y, strict=True):
+            row[:] = values.reshape(-1)
+        kept[:] = after.reshape(-1)
+        begin = end
     return out
 
 
@@ -198,11 +205,15 @@ def _causal_conv(
     t: Tensor, x: Array, w: Array, bias: Array | None, state: Array, at: Array
 ) -> Array:
     past = w.shape[-1] - 1
-    before, n = _before(t, state, at, past, w.shape[-2])
-    given = np.concatenate([before, x[0, 0, :n]])
-    y = [(given[i : i + past + 1].T * w[0, 0]).sum(-1) for i in range(n)]
-    y = [row + (0 if bias is None else bias[0, 0, 0]) for row in y]
-    return _packed(t, [row * _sigmoid(row) if t.attr["silu"] else row for row in y], given[n:])
+
+    def one(before: Array, part: slice) -> tuple[list[Array], Array]:
+        given = np.concatenate([before, x[0, 0, part]])
+        n = part.stop - part.start
+        y = [(given[i : i + past + 1].T * w[0, 0]).sum(-1) for i in range(n)]
+        y = [row + (0 if bias is None else bias[0, 0, 0]) for row in y]
+        return [row * _sigmoid(row) if t.attr["silu"] else row for row in y], given[n:]
+
+    return _of_sequences(t, state, at, (past, w.shape[-2]), one)
 
 
 def _delta_net(
@@ -216,20 +227,23 @@ def _delta_net(
     at: Array,
 ) -> Array:
     heads, dim, key_heads, key = *v.shape[2:], *k.shape[2:]
-    states, n = _before(t, state, at, heads, key, dim)
-    y = []
-    for i in range(n):
-        rows = []
-        for h in range(heads):
-            of = h % key_heads if t.attr["tiled"] else h * key_heads // heads
-            qi, ki = (
-                x[0, i, of] / np.sqrt((x[0, i, of] ** 2).sum() + t.attr["eps"]) for x in (q, k)
-            )
-            states[h] *= np.exp(g[0, 0, i, h])
-            states[h] += np.outer(ki, beta[0, 0, i, h] * (v[0, i, h] - ki @ states[h]))
-            rows.append(qi @ states[h] / np.sqrt(key))
-        y.append(np.stack(rows))
-    return _packed(t, y, states)
+
+    def one(states: Array, part: slice) -> tuple[list[Array], Array]:
+        y = []
+        for i in range(part.start, part.stop):
+            rows = []
+            for h in range(heads):
+                of = h % key_heads if t.attr["tiled"] else h * key_heads // heads
+                qi, ki = (
+                    x[0, i, of] / np.sqrt((x[0, i, of] ** 2).sum() + t.attr["eps"]) for x in (q, k)
+                )
+                states[h] *= np.exp(g[0, 0, i, h])
+                states[h] += np.outer(ki, beta[0, 0, i, h] * (v[0, i, h] - ki @ states[h]))
+                rows.append(qi @ states[h] / np.sqrt(key))
+            y.append(np.stack(rows))
+        return y, states
+
+    return _of_sequences(t, state, at, (heads, key, dim), one)
 
 
 def _ssm_scan(
@@ -244,17 +258,21 @@ def _ssm_scan(
     at: Array,
 ) -> Array:
     heads, dim, groups, size = *x.shape[2:], *b.shape[2:]
-    states, n = _before(t, state, at, heads, size, dim)
-    y = []
-    for i in range(n):
-        rows = []
-        for h in range(heads):
-            of, step = h * groups // heads, delta[0, 0, i, h]
-            states[h] *= np.exp(step * a[0, 0, h])[:, None]
-            states[h] += np.outer(b[0, i, of], step * x[0, i, h])
-            rows.append(c[0, i, of] @ states[h] + (0 if d is None else d[0, 0, 0, h] * x[0, i, h]))
-        y.append(np.stack(rows))
-    return _packed(t, y, states)
+
+    def one(states: Array, part: slice) -> tuple[list[Array], Array]:
+        y = []
+        for i in range(part.start, part.stop):
+            rows = []
+            for h in range(heads):
+                of, step = h * groups // heads, delta[0, 0, i, h]
+                states[h] *= np.exp(step * a[0, 0, h])[:, None]
+                states[h] += np.outer(b[0, i, of], step * x[0, i, h])
+                skip = 0 if d is None else d[0, 0, 0, h] * x[0, i, h]
+                rows.append(c[0, i, of] @ states[h] + skip)
+            y.append(np.stack(rows))
+        return y, states
+
+    return _of_sequences(t, state, at, (heads, size, dim), one)
 
 
 def _rope(t: Tensor, x: Array, table: Array) -> Array:

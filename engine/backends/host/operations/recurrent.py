@@ -1,5 +1,7 @@
-"""Operations that carry a state from token to token: one token after the other."""
+"""Operations that carry a state from token to token: one sequence, one token after the other."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,14 +25,16 @@ def causal_conv(
 ) -> None:
     """y[t] = bias + sum over j of w[:, j] in[t + j], `in` being the state's columns, then x."""
     taps = w.load((0, 0)).T  # [Kc, C]
-    before, n = _start(state, at, len(taps) - 1, taps.shape[1])
-    given = np.concatenate([before, x.load(np.s_[0, 0, :n])])
-    y = sum((tap * given[j : j + n] for j, tap in enumerate(taps)), np.zeros((n, 1), np.float32))
-    if bias is not None:
-        y = y + bias.load((0, 0, 0))
-    if CausalConv.of(node).silu:
-        y = y / (1 + np.exp(-y))
-    _store(out, y, given[n:])
+    for part in _parts(state, at, len(taps) - 1, taps.shape[1]):
+        n = part.end - part.begin
+        given = np.concatenate([part.before, x.load(np.s_[0, 0, part.begin : part.end])])
+        zeros = np.zeros((n, 1), np.float32)
+        y = sum((tap * given[j : j + n] for j, tap in enumerate(taps)), zeros)
+        if bias is not None:
+            y = y + bias.load((0, 0, 0))
+        if CausalConv.of(node).silu:
+            y = y / (1 + np.exp(-y))
+        _store(out, part, y, given[n:])
 
 
 def delta_net(
@@ -47,20 +51,21 @@ def delta_net(
     """S = e^g S; S += k (beta (v - S^T k))^T; o = S^T q / sqrt(Dk), S [Dk, Dv] of each head."""
     given = DeltaNet.of(node)
     (dim, heads), (key, key_heads) = given.v.shape[:2], given.q.shape[:2]
-    s, n = _start(state, at, heads, key, dim)
     each = np.arange(heads)
     of = each % key_heads if given.tiled else each // (heads // key_heads)
-    queries = _unit(q.load(np.s_[0, :n]), given.eps)[:, of] / np.float32(np.sqrt(key))
-    keys = _unit(k.load(np.s_[0, :n]), given.eps)[:, of]  # [n, Hv, Dk]
-    decay = np.exp(g.load(np.s_[0, 0, :n]))[..., None, None]
-    steps = beta.load(np.s_[0, 0, :n])[..., None]
-    o = np.empty((n, heads, dim), np.float32)
-    for t, values in enumerate(v.load(np.s_[0, :n])):
-        s = decay[t] * s
-        change = steps[t] * (values - np.einsum("hkv,hk->hv", s, keys[t]))
-        s = s + keys[t][..., None] * change[:, None]
-        o[t] = np.einsum("hkv,hk->hv", s, queries[t])
-    _store(out, o, s)
+    for part in _parts(state, at, heads, key, dim):
+        mine, s = slice(part.begin, part.end), part.before
+        queries = _unit(q.load((0, mine)), given.eps)[:, of] / np.float32(np.sqrt(key))
+        keys = _unit(k.load((0, mine)), given.eps)[:, of]  # [n, Hv, Dk]
+        decay = np.exp(g.load((0, 0, mine)))[..., None, None]
+        steps = beta.load((0, 0, mine))[..., None]
+        o = np.empty((part.end - part.begin, heads, dim), np.float32)
+        for t, values in enumerate(v.load((0, mine))):
+            s = decay[t] * s
+            change = steps[t] * (values - np.einsum("hkv,hk->hv", s, keys[t]))
+            s = s + keys[t][..., None] * change[:, None]
+            o[t] = np.einsum("hkv,hk->hv", s, queries[t])
+        _store(out, part, o, s)
 
 
 def ssm_scan(
@@ -78,36 +83,56 @@ def ssm_scan(
     """M = e^(delta a) M + delta b x^T; y = M^T c + d x, M [N, D] of each head."""
     _, _, heads, dim = x.raw.shape
     size, groups = b.raw.shape[3], b.raw.shape[2]
-    m, n = _start(state, at, heads, size, dim)
-    given, steps = x.load(np.s_[0, :n]), delta.load(np.s_[0, 0, :n])
     of = np.arange(heads) // (heads // groups)
-    into, onto = b.load(np.s_[0, :n])[:, of], c.load(np.s_[0, :n])[:, of]  # [n, H, N]
     rates = a.load((0, 0))  # [H, 1 or N]
-    y = np.empty((n, heads, dim), np.float32)
-    for t in range(n):
-        decay = np.exp(steps[t][:, None] * rates)[..., None]
-        m = decay * m + into[t][..., None] * (steps[t][:, None] * given[t])[:, None]
-        y[t] = np.einsum("hnd,hn->hd", m, onto[t])
-    if d is not None:
-        y = y + d.load((0, 0, 0))[:, None] * given
-    _store(out, y, m)
+    for part in _parts(state, at, heads, size, dim):
+        mine, m = slice(part.begin, part.end), part.before
+        given, steps = x.load((0, mine)), delta.load((0, 0, mine))
+        into, onto = b.load((0, mine))[:, of], c.load((0, mine))[:, of]  # [n, H, N]
+        y = np.empty((part.end - part.begin, heads, dim), np.float32)
+        for t in range(len(y)):
+            decay = np.exp(steps[t][:, None] * rates)[..., None]
+            m = decay * m + into[t][..., None] * (steps[t][:, None] * given[t])[:, None]
+            y[t] = np.einsum("hnd,hn->hd", m, onto[t])
+        if d is not None:
+            y = y + d.load((0, 0, 0))[:, None] * given
+        _store(out, part, y, m)
 
 
-def _start(state: Operand, at: Operand, *shape: int) -> tuple[Floats, int]:
-    """The state before the first token, in this shape, and the number of real tokens."""
-    slot, n = (int(i) for i in at.load((0, 0, 0)))
-    before = np.zeros(shape, np.float32) if slot < 0 else state.load((0, 0, slot)).reshape(shape)
-    return before, n
+@dataclass(frozen=True)
+class _Part:
+    """The tokens of one sequence, from `begin` up to `end`, and the state before them; its number
+    among how many.
+    """
+
+    begin: int
+    end: int
+    before: Floats
+    number: int
+    count: int
 
 
-def _store(out: Operand, y: NDArray[Any], state: Floats) -> None:
-    """Columns of real tokens, zeros for the others, the new state."""
+def _parts(state: Operand, at: Operand, *shape: int) -> Iterator[_Part]:
+    """Of each sequence, with its state in this shape."""
+    rows, begin = at.load((0, 0)).tolist(), 0
+    for number, (slot, end) in enumerate(rows):
+        fresh = slot < 0
+        before = np.zeros(shape, np.float32) if fresh else state.load((0, 0, slot)).reshape(shape)
+        yield _Part(begin, end, before, number, len(rows))
+        begin = end
+
+
+def _store(out: Operand, part: _Part, y: NDArray[Any], state: Floats) -> None:
+    """A part's columns and its new state; behind the last part's columns zeros."""
     columns = out.raw[0, 0]
     width = columns.shape[1]
-    tail = len(columns) - state.size // width
-    columns[: len(y)] = y.reshape(-1, width)
-    columns[len(y) : tail] = 0
-    columns[tail:] = state.reshape(-1, width)
+    rows = state.size // width
+    tokens = len(columns) - part.count * rows
+    columns[part.begin : part.end] = y.reshape(-1, width)
+    if part.number == part.count - 1:
+        columns[part.end : tokens] = 0
+    first = tokens + part.number * rows
+    columns[first : first + rows] = state.reshape(-1, width)
 
 
 def _unit(x: Floats, eps: float) -> Floats:

@@ -18,7 +18,7 @@ from engine.backends.opencl.launches.sizes import (
 )
 from engine.gguf.formats import F32, I32
 from engine.graph.lowered import LoweredCausalConv, LoweredDeltaNet, LoweredSsmScan
-from engine.graph.ops.recurrent import CausalConv, DeltaNet, SsmScan
+from engine.graph.ops.recurrent import CausalConv, DeltaNet, SsmScan, parts_in
 from engine.graph.tensor import Tensor
 
 RUN = 16
@@ -50,7 +50,8 @@ def causal_conv(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence
     channels, tokens = given.x.shape[:2]
     taps, width = given.w.shape[0], vector_width(traits)
     run = RUN if traits.items_take_vectors else 1
-    rows, runs = tokens + taps - 1, -(-channels // (run * width))
+    parts = parts_in(given.at)
+    rows, runs = tokens + parts * (taps - 1), -(-channels // (run * width))
     wanted = 8 * traits.compute_units if traits.items_take_vectors else rows * runs
     per_item = max(1, rows * runs // wanted)
     size, local = items(runs * -(-rows // per_item), team_size(traits))
@@ -63,7 +64,7 @@ def causal_conv(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence
         "state": given.state,
         "at": given.at,
         "to": given.to,
-        **ints(n0=channels, tokens=tokens),
+        **ints(n0=channels, tokens=tokens, parts=parts),
         **strides("x", given.x.strides[1:2], 1),
         **_slots(given),
         **ints(per_item=per_item, has_bias=given.bias is not None),
@@ -81,7 +82,7 @@ def supports_delta_net(node: Tensor, type_of: TypeOf) -> bool:
 
 
 def delta_net(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """An item, or a group of lanes, some columns of a head's state."""
+    """An item, or a group of lanes, some columns of a head's state of a sequence."""
     given = LoweredDeltaNet.of(node)
     has_dt, has_to = given.dt is not None, given.to is not None
     numbers = {**ints(tiled=given.tiled, has_d=False, has_dt=has_dt, has_to=has_to)}
@@ -122,6 +123,7 @@ def _recurrence(
     """The launch for q, k, v, step, g, a and d, as parts/recurrence.cl has them."""
     q, k, v, step, g, a, d = sources
     (dim, heads, tokens), (key, key_heads) = v.shape[:3], q.shape[:2]
+    parts = parts_in(given.at)
     args: Args = {
         "out": node,
         "kept": given.kept,
@@ -134,7 +136,7 @@ def _recurrence(
         "state": given.state,
         "at": given.at,
         "to": given.to,
-        **ints(heads=heads, key_heads=key_heads, tokens=tokens),
+        **ints(heads=heads, key_heads=key_heads, tokens=tokens, parts=parts),
         **strides("q", q.strides[1:3], 1),
         **strides("k", k.strides[1:3], 1),
         **strides("v", v.strides[1:3], 1),
@@ -147,11 +149,11 @@ def _recurrence(
     if traits.items_take_vectors:
         width = _widest(dim, vector_width(traits))
         vectors = _vectors(dim, key, heads, width, traits)
-        size, local = items(heads * dim // (width * vectors), 1)
+        size, local = items(parts * heads * dim // (width * vectors), 1)
         defines = {**defines, "W": width, "VECTORS": vectors, "LOCAL": 1}
         return Launch("recurrence_vectors", "recurrence", args, size, local, defines)
     team = min(TEAM, team_size(traits))
-    size, local = items(heads * -(-dim // (team // PARTS)) * team, team)
+    size, local = items(parts * heads * -(-dim // (team // PARTS)) * team, team)
     defines = {**defines, "PARTS": PARTS, "LOCAL": team}
     return Launch("recurrence_lanes", "recurrence", args, size, local, defines)
 
@@ -161,7 +163,8 @@ def _channels(node: Tensor, given: LoweredSsmScan, traits: DeviceTraits) -> Laun
     (_, heads, tokens), (state, groups) = x.shape[:3], b.shape[:2]
     width = _widest(state, vector_width(traits))
     each = CHANNELS if traits.items_take_vectors else 1
-    size, local = items(-(-heads // each), team_size(traits))
+    parts = parts_in(given.at)
+    size, local = items(parts * -(-heads // each), team_size(traits))
     args: Args = {
         "out": node,
         "kept": given.kept,
@@ -174,7 +177,7 @@ def _channels(node: Tensor, given: LoweredSsmScan, traits: DeviceTraits) -> Laun
         "state": given.state,
         "at": given.at,
         "to": given.to,
-        **ints(heads=heads, groups=groups, tokens=tokens),
+        **ints(heads=heads, groups=groups, tokens=tokens, parts=parts),
         **strides("x", x.strides[1:3], 1),
         **strides("delta", delta.strides[:2]),
         **strides("b", b.strides[1:3], 1),

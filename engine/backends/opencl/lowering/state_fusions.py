@@ -11,6 +11,7 @@ from engine.graph.node import Unary
 from engine.graph.op import Op
 from engine.graph.ops.activation import Gated
 from engine.graph.ops.arithmetic import Binary, Clamp
+from engine.graph.ops.recurrent import parts_in
 from engine.graph.ops.rows import SetRows
 from engine.graph.tensor import Tensor
 
@@ -23,7 +24,7 @@ RECURRENT: Mapping[Op, type[LoweredCausalConv | LoweredDeltaNet | LoweredSsmScan
 
 
 def state_store(nodes: NodeList, i: int) -> Fusion | None:
-    """Such a node, and the write of the new state, its last columns, into a slot."""
+    """Such a node, and the write of the new states, its last columns, into slots."""
     if nodes[i].op is not Op.SET_ROWS:
         return None
     store = SetRows.of(nodes[i])
@@ -33,7 +34,8 @@ def state_store(nodes: NodeList, i: int) -> Fusion | None:
         if made is None or made.given.kept is not None:
             continue
         first = made.node.offset + made.node.nbytes - tail.nbytes
-        whole = tail.shape == (store.target.shape[0], 1, 1, 1) and tail.offset == first
+        size, parts = store.target.shape[0], parts_in(made.given.at)
+        whole = tail.shape == (size, parts, 1, 1) and tail.offset == first
         plain = store.target.fmt is F32 and store.ids.fmt is I32 and tail.is_contiguous
         if whole and plain and not nodes.reads_behind(made.node, first, i):
             given = replace(made.given, to=store.ids, kept=result(nodes[i]))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from engine.errors import Cancelled, DeviceError
+from engine.inside.token.context import context_of
 from engine.inside.token.examine import examine
 from engine.inside.token.scratch import SCRATCH
 from engine.kvcache.causal import BITS
@@ -301,15 +302,22 @@ def check_seen(model: Model, found: Examined, items: list[Item], at: int) -> Non
     assert sequence.items == items
 
 
-def test_a_picture_that_enters_layers_takes_the_conversation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("n_held", [1, 3])
+def test_a_picture_that_enters_layers_needs_room(tmp_path: Path, n_held: int) -> None:
+    """There is some for three: beside one that the conversation looks at there is enough."""
     with seeing(tmp_path, "mllama", is_single=True) as model:
         sequence = sequence_of(model)
-        ids, _ = answer(model, sequence, [says("what is", bring(model, noise(3)), "here")], 4)
-        other = [says("what is", bring(model, noise(4)), "here")]
+        held = [bring(model, noise(3 + i)) for i in range(n_held)]
+        ids, _ = answer(model, sequence, [says(*held, "here")], 4)
+        before = State.of(model, sequence)
+        other = [says("what is", bring(model, noise(9)), "here")]
         request = Examine(1, messages=other, prefix_tokens=ids, at=None, lens=True)
         found = oracle.look(model, sequence, request)
-        assert "no room for it beside" in found.note
+        assert ("no room for it beside" in found.note) == (n_held == 3)
+        if n_held == 1:
+            before.check(State.of(model, sequence))
+        items = context_of(model.loaded, sequence, request).items
         assert found.lens is not None
         logp = np.frombuffer(found.lens.wanted_logp, "<f4")[-1]
-        told = oracle.told(model, sequence_of(model), list(sequence.items))
+        told = oracle.told(model, sequence_of(model), items)
         assert abs(logp - oracle.log_softmax(told.logits)[found.lens.wanted]) < 1e-4

@@ -90,11 +90,11 @@ def test_a_picture_is_seen_after_the_cache_moved(tmp_path: Path) -> None:
         encoded = stepper.built.caches.encoded
         assert encoded is not None
         stepper.forget(1, 4)
-        assert encoded.resumable(n - 3) == n - 3
+        assert encoded.resumable(0, n - 3) == n - 3
         assert set(encoded.cells[encoded.cells[:, 0] != 0, 1]) == {place - 3}
         seeing = stepper.step([5], n - 3, [0])[0].copy()
         stepper.forget(n - 3)
-        encoded.remove(0)
+        encoded.remove(0, 0)
         blind = stepper.step([5], n - 3, [0])[0].copy()
     assert nmse(seeing, blind) > 1e-2
 
@@ -105,7 +105,10 @@ def test_a_forgotten_picture_is_not_seen(tmp_path: Path) -> None:
     with opened(tmp_path) as model:
         fed(model, case)
         again = fed(model, replace(case, ids=text, seen=()))
-        assert model.loaded.stepper.built.caches.encoded.start(np.arange(3), []) is None
+        assert (
+            model.loaded.stepper.built.caches.encoded.start(np.arange(3), np.zeros(3, int), [])
+            is None
+        )
     with opened(tmp_path) as model:
         assert np.array_equal(fed(model, replace(case, ids=text, seen=())), again)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -11,8 +12,24 @@ from engine.runner.answering.answer import RunningAnswer
 from engine.runner.answering.batcher import Batcher, Broken
 from engine.runner.answering.slots import Slots
 from engine.runner.api import Model
+from tests.engine.models.text.files import write
+from tests.engine.models.text.rows import ROWS
+from tests.goldens.tiny import Draws, write_tiny
 
 GREEDY = Sampling(temperature=0)
+
+
+def tiny(folder: Path, name: str) -> Path:
+    """A random model: of an architecture of `tests.goldens.tiny`, else of the table's row."""
+    if name in ("llama", "gemma3", "mistral3"):
+        return write_tiny(folder / "tiny.gguf", name)
+    return write(ROWS[name], folder)
+
+
+def ids(seed: int, n: int) -> list[int]:
+    """Tokens that all of these have."""
+    found: list[int] = (4 + Draws(seed).ids(n) % 90).tolist()
+    return found
 
 
 def asked(number: int, tokens: list[int], n: int = 8, **more: object) -> Generate:
@@ -85,8 +102,31 @@ class Many:
                     assert seen <= set(places) <= set(range(last))
             used = np.count_nonzero(cache.cells[:, BITS])
             assert cache.n_free == cache.n_cells - used
+        self.check_states()
+        self.check_pictures()
         held = {answer.sequence.number: answer for answer in self.batcher.running}
         assert held == self.slots.held
+
+    def check_states(self) -> None:
+        """Who holds items has their state in a slot; no slot belongs to nobody."""
+        states = self.model.loaded.built.caches.states
+        if states.n_slots:
+            known = sum(1 << one.number for one in self.slots.sequences)
+            assert not (states.bits & ~known).any()
+            for one in self.slots.sequences:
+                mine = states.read[(states.bits >> one.number & 1) != 0]
+                assert max(mine, default=0) == len(one.items)
+
+    def check_pictures(self) -> None:
+        """Rows that layers look at are those of pictures that are held."""
+        encoded = self.model.loaded.built.caches.encoded
+        if encoded is not None:
+            known = sum(1 << one.number for one in self.slots.sequences)
+            assert not (encoded.cells[:, BITS] & ~known).any()
+            for one in self.slots.sequences:
+                mine = encoded.cells[(encoded.cells[:, BITS] >> one.number & 1) != 0]
+                held = {i for i, item in enumerate(one.items) if not isinstance(item, int)}
+                assert set(mine[:, POSITION].tolist()) <= held
 
 
 def alone(model: Model, requests: Iterable[Generate]) -> dict[int, list[int]]:

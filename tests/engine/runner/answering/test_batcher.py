@@ -10,15 +10,14 @@ import pytest
 from engine.errors import DeviceError
 from engine.protocol import Finished, Progress
 from engine.runner.answering.batcher import Broken
-from engine.runner.answering.pace import LEAST, Pace
+from engine.runner.answering.pace import EVERY, LEAST, LONG, Pace
 from engine.runner.api import Model, load
 from engine.runner.stepper import MAX_BATCH, Stepper
-from tests.engine.models.herons import known, write_heron
-from tests.engine.runner.answering.many import Many, alone, asked
-from tests.goldens.tiny import Draws, write_tiny
+from tests.engine.runner.answering.many import Many, alone, asked, ids, tiny
+from tests.goldens.tiny import write_tiny
 
 N, CTX = 16, 96
-IDS = Draws(17).ids(4000).tolist()
+IDS = ids(17, 4000)
 
 
 def prompts(n: int, shared: int = 0) -> list[list[int]]:
@@ -26,21 +25,25 @@ def prompts(n: int, shared: int = 0) -> list[list[int]]:
     return [IDS[:shared] + IDS[100 + 40 * i : 100 + 40 * i + 5 + 3 * i] for i in range(n)]
 
 
-@pytest.fixture(scope="module", params=["llama", "gemma3", "heron"])
+@pytest.fixture(scope="module", params=["llama", "gemma3", "qwen35", "mamba2"])
 def model(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Model]:
-    """Full caches, windows of 8, recurrent states."""
-    path, options = tmp_path_factory.mktemp("many") / "model.gguf", {"kv": "f32", "device": "host"}
-    with known():
-        made = write_heron(path) if request.param == "heron" else write_tiny(path, request.param)
-        with load(made, ctx=CTX, parallel=N, cells=0, **options) as model:
-            yield model
+    """Full caches, windows of 8, recurrent states beside attention and alone."""
+    with load(
+        tiny(tmp_path_factory.mktemp("many"), request.param),
+        device="host",
+        kv="f32",
+        ctx=CTX,
+        parallel=N,
+        cells=0,
+    ) as model:
+        yield model
 
 
 @pytest.mark.parametrize("shared", [0, 40])
 def test_sixteen_at_once_say_what_each_says_alone(model: Model, shared: int) -> None:
-    requests = [asked(i, ids) for i, ids in enumerate(prompts(N, shared), 1)]
+    requests = [asked(i, text) for i, text in enumerate(prompts(N, shared), 1)]
     expected = alone(model, requests)
     many = Many(model)
     for i, request in enumerate(requests):
@@ -56,11 +59,11 @@ def test_sixteen_at_once_say_what_each_says_alone(model: Model, shared: int) -> 
 
 
 def test_equal_prompts_in_flight_are_read_once(model: Model) -> None:
-    ids = IDS[:80]
-    expected = alone(model, [asked(1, ids, 4)])[1]
+    text = IDS[:80]
+    expected = alone(model, [asked(1, text, 4)])[1]
     many = Many(model)
     for i in range(1, 5):
-        many.ask(asked(i, ids, 4))
+        many.ask(asked(i, text, 4))
     many.finish()
     assert [many.tokens(i) for i in range(1, 5)] == [expected] * 4
     read = [sum(e.done == e.total for e in many.told[i] if isinstance(e, Progress)) for i in (1, 2)]
@@ -71,7 +74,7 @@ def test_equal_prompts_in_flight_are_read_once(model: Model) -> None:
 
 def test_shifts_and_cancels_in_between(model: Model) -> None:
     """Contexts that get full forget and go on, others end early: nobody else notices."""
-    requests = [asked(i, ids, 30 + 9 * i) for i, ids in enumerate(prompts(8), 1)]
+    requests = [asked(i, text, 30 + 9 * i) for i, text in enumerate(prompts(8), 1)]
     expected = alone(model, requests)
     many = Many(model)
     for request in requests:
@@ -117,8 +120,8 @@ def test_when_cells_run_out_the_youngest_waits_and_goes_on(tmp_path: Path) -> No
         requests = [asked(i, IDS[i * 60 : i * 60 + 50], 110) for i in (1, 2, 3)]
         expected = alone(model, requests)
         many = Many(model)
-        has_room = many.batcher._has_room  # once, nobody foresees it
-        many.batcher._has_room = lambda one: one.is_new or has_room(one)  # type: ignore[method-assign]
+        has_room = many.batcher.room.admits  # once, nobody foresees it
+        many.batcher.room.admits = lambda others, one: one.is_new or has_room(others, one)  # type: ignore[method-assign]
         for request in requests:
             many.ask(request)
         waited = 0
@@ -145,7 +148,7 @@ def test_who_would_not_fit_waits_for_room(tmp_path: Path) -> None:
 def test_a_step_that_fails_ends_those_in_it_and_nobody_else(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    requests = [asked(i, ids, 12) for i, ids in enumerate(prompts(4), 1)]
+    requests = [asked(i, text, 12) for i, text in enumerate(prompts(4), 1)]
     expected = alone(model, requests)
     for name in ("start_together", "finish"):
         many = Many(model)
@@ -181,13 +184,13 @@ def _broken(*_: object) -> None:
 
 
 def test_one_whose_words_fail_ends_alone(model: Model) -> None:
-    requests = [asked(i, ids, 9) for i, ids in enumerate(prompts(3), 1)]
+    requests = [asked(i, text, 9) for i, text in enumerate(prompts(3), 1)]
     expected = alone(model, requests)
     many = Many(model)
     answers = [many.ask(request) for request in requests]
     for _ in range(4):
         many.turn()
-    answers[1].sampler.sample = lambda *_: 1 / 0  # type: ignore[method-assign,assignment]
+    answers[1].drawing.sampler.sample = lambda *_: 1 / 0  # type: ignore[method-assign,assignment]
     many.finish()
     assert isinstance(many.end(2), Broken)
     assert [many.tokens(i) for i in (1, 3)] == [expected[i] for i in (1, 3)]
@@ -229,17 +232,68 @@ def test_two_prompts_are_read_in_turn(tmp_path: Path) -> None:
         many.finish()
 
 
-def test_the_pace_follows_what_steps_take() -> None:
+def test_the_pace_follows_what_slow_steps_take() -> None:
     """A piece is as long as its step may be slower; and with the tokens written fills a plan."""
     pace = Pace()
-    assert pace.piece(0) == MAX_BATCH
+    assert pace.piece(0, [900]) == MAX_BATCH
     for _ in range(5):
-        pace.took(3, 0, 0.010)
+        pace.took(3, 0, 0.10)
     for _ in range(30):
-        n = pace.piece(3)
-        pace.took(3, n, 0.008 + 0.0005 * n)
-    assert 10 <= pace.piece(3) <= 24  # 0.018 s
+        n = pace.piece(3, [900])
+        pace.took(3, n, 0.08 + 0.005 * n)
+    assert 10 <= pace.piece(3, [900]) <= 24  # 0.18 s
+    pace.took(3, 0, 0.10)
     for _ in range(30):
-        pace.took(3, pace.piece(3), 1.0)
-    assert pace.piece(3) <= 2 * LEAST
-    assert {pace.piece(n) + n for n in range(1, 9)} <= {4, 6, 8, 12}
+        pace.took(3, pace.piece(3, [900]), 1.0)
+    assert pace.piece(3, [900]) <= 2 * LEAST
+    assert {pace.piece(n, [900]) + n for n in range(1, 9)} <= {4, 6, 8, 12}
+
+
+def test_steps_that_were_slow_for_a_while_are_known_to_be_quick_again() -> None:
+    """One without a piece now and then tells."""
+    pace = Pace()
+    for _ in range(9):
+        pace.took(3, 0, 0.10)
+    read = [pace.piece(3, [900])]
+    while len(read) < 20 * EVERY:
+        pace.took(3, read[-1], 0.005 + 0.0005 * read[-1])
+        read.append(pace.piece(3, [900]))
+    assert 0 not in read[: EVERY - 1]
+    assert sum(n > 0 for n in read[-4 * EVERY :]) < 8
+
+
+def quick_steps(pace: Pace, pending: list[int], n: int) -> list[tuple[int, float]]:
+    """What so many steps read beside three that write, each in 0.005 s, and how long they took."""
+    taken = []
+    for _ in range(n):
+        read = min(pace.piece(3, pending), sum(pending))
+        seconds = 0.005 + (0.004 + 0.0005 * read if read else 0)
+        pace.took(3, read, seconds, len(pending))
+        taken.append((read, seconds))
+    return taken
+
+
+def test_where_steps_are_quick_a_long_prompt_takes_one_in_many() -> None:
+    """So the time between tokens is as usual for 19 in 20; the prompt has its share of the time."""
+    pace = Pace()
+    quick_steps(pace, [], 5)
+    quick_steps(pace, [9000], 200)  # it learns what a piece takes
+    taken = quick_steps(pace, [9000], 640)
+    longer = [seconds for read, seconds in taken if read]
+    assert 640 // EVERY - 1 <= len(longer) < 0.05 * 640
+    assert all(0.5 * LONG < seconds < 1.5 * LONG for seconds in longer)
+    assert sum(longer) > 0.2 * sum(seconds for _, seconds in taken)
+
+
+def test_where_steps_are_quick_short_prompts_wait_for_their_own_time() -> None:
+    """One of ten tokens goes at once, others a few steps later; many have more of the time."""
+    pace = Pace()
+    quick_steps(pace, [], 5)
+    quick_steps(pace, [9000], 200)
+    quick_steps(pace, [], EVERY)
+    assert quick_steps(pace, [10], 1)[0][0] == 10
+    quick_steps(pace, [9000], 1)
+    waited = [read for read, _ in quick_steps(pace, [10], 8)]
+    assert any(waited)
+    few, many = (sum(r for r, _ in quick_steps(pace, [20] * n, 64)) for n in (1, 6))
+    assert many > 1.5 * few

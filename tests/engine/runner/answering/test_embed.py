@@ -13,9 +13,10 @@ from engine.runner.embed import embed
 from engine.runner.loading import load_model
 from engine.runner.stepper import Stepper
 from engine.settings import EngineOptions
-from tests.engine.models.herons import known, write_heron
+from tests.engine.runner.answering.many import tiny
 from tests.engine.runner.memory import check_every_refusal, foreseen, held
 from tests.goldens.tiny import write_tiny
+from tests.goldens.vision.families import write_single
 
 TEXTS = ["one", "the other thing", "a", "again and again " * 9, "one"]
 
@@ -48,17 +49,17 @@ def test_texts_of_one_step_are_as_each_alone(
 
 
 @pytest.mark.parametrize("parallel", [1, 4])
-@pytest.mark.parametrize("architecture", ["llama", "gemma3", "heron"])
+@pytest.mark.parametrize("architecture", ["llama", "gemma3", "qwen35", "mamba2", "mllama"])
 def test_room_for_many_is_foreseen_to_the_byte(
     architecture: str, parallel: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And where it is refused nothing stays."""
-    path, options = tmp_path / "tiny.gguf", EngineOptions("host", 128, parallel=parallel, cells=0)
-    with known():
-        made = write_heron(path) if architecture == "heron" else write_tiny(path, architecture)
-        with closing(load_model(made, options)) as model:
-            assert foreseen(model.dry) == held(model.dry)
-            assert len(Slots(model).sequences) == parallel
-            caches = [cache.n_cells for cache in model.built.caches.caches]
-            assert caches[0] >= parallel * 128
-        check_every_refusal(made, options, monkeypatch)
+    options = EngineOptions("host", 128, parallel=parallel, cells=0)
+    cross = architecture == "mllama"
+    made = write_single(tmp_path, "mllama") if cross else tiny(tmp_path, architecture)
+    with closing(load_model(made, options)) as model:
+        assert foreseen(model.dry) == held(model.dry)
+        assert len(Slots(model).sequences) == parallel
+        caches = [cache.n_cells for cache in model.built.caches.caches]
+        assert all(n >= parallel * 128 for n in caches[:1])
+    check_every_refusal(made, options, monkeypatch)

@@ -9,16 +9,16 @@ import pytest
 from engine.errors import ContextFull, NotSupported
 from engine.runner.api import Model, load
 from engine.runner.stepper import StepPart
-from tests.engine.models.herons import known, write_heron
-from tests.goldens.tiny import tiny_tokens, write_tiny
+from tests.engine.runner.answering.many import ids, tiny
 
 N = 5
 
 
-@pytest.fixture(params=["llama", "gemma3", "mistral3"])
+@pytest.fixture(params=["llama", "gemma3", "mistral3", "qwen35", "mamba2", "granitehybrid"])
 def model(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Model]:
-    path = write_tiny(tmp_path / "tiny.gguf", request.param)
-    with load(path, device="host", ctx=64, parallel=N, cells=N * 64) as model:
+    with load(
+        tiny(tmp_path, request.param), device="host", ctx=64, parallel=N, cells=N * 64
+    ) as model:
         yield model
 
 
@@ -30,8 +30,8 @@ def alone(model: Model, tokens: list[int]) -> np.ndarray:
 def test_parts_of_several_have_the_logits_that_each_has_alone(model: Model) -> None:
     """Pieces of prompts beside single tokens, lengths all different, in several steps."""
     stepper = model.loaded.stepper
-    ids = tiny_tokens(model.loaded.built.arch).tolist()
-    texts = [ids[i:] + ids[:i] for i in range(N)]
+    tokens = ids(3, 40)
+    texts = [tokens[i:] + tokens[:i] for i in range(N)]
     wanted = [alone(model, text) for text in texts]
     stepper.forget(0, sequence=20)
     at = [0] * N
@@ -56,21 +56,18 @@ def test_a_step_that_fails_leaves_all_as_they_were(
 ) -> None:
     stepper, caches = model.loaded.stepper, model.loaded.built.caches
     stepper.step([5, 6, 7], 0, [2], 0)
-    before = [cache.cells.copy() for cache in caches.caches]
+    before, states = [cache.cells.copy() for cache in caches.caches], caches.states.bits.copy()
     parts = [StepPart([8], 3, [0], 0), StepPart([9, 10], 0, [1], 1)]
     started = stepper.start_together(parts)
     monkeypatch.setattr(started.plan, "finish", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         started()
-    with pytest.raises(ContextFull):
-        stepper.start_together([*parts, StepPart([1] * caches.caches[0].n_cells, 0, [0], 2)])
+    if caches.caches:
+        with pytest.raises(ContextFull):
+            stepper.start_together([*parts, StepPart([1] * caches.caches[0].n_cells, 0, [0], 2)])
+    if caches.states.n_slots:
+        with pytest.raises(NotSupported, match="without the recurrent state"):
+            stepper.start_together([parts[1], StepPart([8], 5, [0], 0)])
     for cache, cells in zip(caches.caches, before, strict=True):
         np.testing.assert_array_equal(cache.cells, cells)
-
-
-def test_a_recurrent_model_takes_one_sequence_a_step(tmp_path: Path) -> None:
-    with known(), load(write_heron(tmp_path / "h.gguf"), device="host", parallel=2) as model:
-        parts = [StepPart([5], 0, [0], 0), StepPart([6], 0, [0], 1)]
-        with pytest.raises(NotSupported, match="several sequences"):
-            model.loaded.stepper.start_together(parts)
-        assert not any(cache.n_kv for cache in model.loaded.built.caches.caches)
+    np.testing.assert_array_equal(caches.states.bits, states)
