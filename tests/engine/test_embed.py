@@ -112,10 +112,9 @@ def test_a_conversation_is_forgotten_and_goes_on(tiny_path: Path) -> None:
         assert answer(model)
 
 
-def test_a_worker_embeds(loaded: LoadedModel, tiny_path: Path) -> None:
-    with Worker() as worker:
-        worker.get(Load(1, str(tiny_path), HOST, embeds=True))
-        found = worker.get(Embed(2, [TEXT, "the"], width=16))
+def test_a_worker_embeds(worker: Worker, loaded: LoadedModel, tiny_path: Path) -> None:
+    worker.get(Load(worker.new_id(), str(tiny_path), HOST, embeds=True))
+    found = worker.get(Embed(worker.new_id(), [TEXT, "the"], width=16))
     assert isinstance(found, Embedded)
     wanted = [one.vector for one in embed(loaded, [TEXT, "the"], 16)]
     np.testing.assert_allclose(

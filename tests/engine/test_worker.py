@@ -37,17 +37,9 @@ from engine.settings import EngineOptions
 from engine.worker import RemoteError, Worker
 from tests.program import REPEATS, ROOT, assert_ends
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
 HOST = EngineOptions(device="host")
 GREEDY = Sampling(temperature=0)
 REPEATING = Sampling(temperature=0, frequency_penalty=-100)  # an answer without an end
-
-
-@pytest.fixture
-def worker(nothing_left: None) -> Iterator[Worker]:
-    """A fresh worker without a model."""
-    with Worker() as running:
-        yield running
 
 
 @pytest.fixture
@@ -55,6 +47,14 @@ def loaded(worker: Worker, tiny_path: Path) -> Worker:
     """A worker with the tiny model on the host."""
     load(worker, tiny_path)
     return worker
+
+
+@pytest.fixture
+def mortal(nothing_left: None, tiny_path: Path) -> Iterator[Worker]:
+    """Another, which the test may end."""
+    with Worker() as running:
+        load(running, tiny_path)
+        yield running
 
 
 def load(worker: Worker, path: Path, options: EngineOptions = HOST) -> Loaded:
@@ -225,31 +225,31 @@ def test_requests_are_answered_in_turn(loaded: Worker) -> None:
 
 @pytest.mark.parametrize("device", ["host", pytest.param(None, marks=pytest.mark.device)])
 def test_a_file_that_shrinks_ends_the_worker_with_its_reason(
-    worker: Worker, tiny_path: Path, tmp_path: Path, device: str | None
+    mortal: Worker, tiny_path: Path, tmp_path: Path, device: str | None
 ) -> None:
     path = Path(copy(tiny_path, tmp_path / "shrinks.gguf"))
-    load(worker, path, EngineOptions(device=device))
-    answer(worker)
+    load(mortal, path, EngineOptions(device=device))
+    answer(mortal)
     with path.open("r+b") as file:
         file.truncate(4096)
     with pytest.raises(WorkerDied, match="file shrank") as death:
-        answer(worker, "something else entirely")
+        answer(mortal, "something else entirely")
     assert death.value.exit_code == -signal.SIGBUS
-    assert not worker.alive
+    assert not mortal.alive
 
 
 @pytest.mark.parametrize(
     ("number", "reason"),
     [(signal.SIGKILL, "memory ran out"), (signal.SIGTERM, "signal 15")],
 )
-def test_a_death_is_explained(loaded: Worker, number: signal.Signals, reason: str) -> None:
-    loaded.send(Generate(loaded.new_id(), prompt=REPEATS, sampling=REPEATING))
-    assert loaded.receive(30) is not None
-    psutil.Process(loaded.pid).send_signal(number)
+def test_a_death_is_explained(mortal: Worker, number: signal.Signals, reason: str) -> None:
+    mortal.send(Generate(mortal.new_id(), prompt=REPEATS, sampling=REPEATING))
+    assert mortal.receive(30) is not None
+    psutil.Process(mortal.pid).send_signal(number)
     with pytest.raises(WorkerDied, match=reason) as death:
-        listen_forever(loaded)
+        listen_forever(mortal)
     assert death.value.exit_code == -number
-    for use in (lambda: loaded.send(Unload(1)), lambda: loaded.receive(1)):
+    for use in (lambda: mortal.send(Unload(1)), lambda: mortal.receive(1)):
         with pytest.raises(WorkerDied, match=reason):
             use()
 
@@ -259,27 +259,27 @@ def listen_forever(worker: Worker) -> None:
         worker.receive(30)
 
 
-def test_a_message_that_cannot_be_read_ends_it(loaded: Worker) -> None:
-    loaded._pipe.send_bytes(b"\x00nonsense")
+def test_a_message_that_cannot_be_read_ends_it(mortal: Worker) -> None:
+    mortal._pipe.send_bytes(b"\x00nonsense")
     with pytest.raises(WorkerDied, match="last words: .*msgspec"):
-        loaded.receive(30)
+        mortal.receive(30)
 
 
-def test_closing_ends_it_whatever_it_does(loaded: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_ends_it_whatever_it_does(mortal: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     """By itself: nobody waits until it is ended by force."""
     monkeypatch.setattr("engine.worker.handle.GRACE", 1e6)
-    process = psutil.Process(loaded.pid)
-    loaded.send(Generate(loaded.new_id(), prompt=REPEATS, sampling=REPEATING))
-    assert loaded.receive(30) is not None
-    loaded.close()
-    loaded.close()
+    process = psutil.Process(mortal.pid)
+    mortal.send(Generate(mortal.new_id(), prompt=REPEATS, sampling=REPEATING))
+    assert mortal.receive(30) is not None
+    mortal.close()
+    mortal.close()
     assert not process.is_running()
 
 
-def test_closing_ends_even_one_that_does_not_listen(loaded: Worker) -> None:
-    process = psutil.Process(loaded.pid)
+def test_closing_ends_even_one_that_does_not_listen(mortal: Worker) -> None:
+    process = psutil.Process(mortal.pid)
     process.suspend()
-    loaded.close()
+    mortal.close()
     assert not process.is_running()
 
 
@@ -298,6 +298,7 @@ while True:
 """
 
 
+@pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_it_ends_with_the_program_that_started_it(tiny_path: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-c", ORPHANER, str(tiny_path)]
@@ -309,7 +310,7 @@ def test_it_ends_with_the_program_that_started_it(tiny_path: Path, number: signa
     assert "engine.worker" in worker.cmdline()
     time.sleep(0.2)
     program.send_signal(number)
-    program.communicate(timeout=10)
+    program.communicate()
     assert_ends(worker)
 
 

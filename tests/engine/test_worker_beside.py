@@ -27,19 +27,20 @@ from engine.protocol import (
 )
 from engine.settings import EngineOptions
 from engine.worker import RemoteError, Worker
+from tests.engine.kept import KeptWorker
 from tests.engine.waiting import Noise, PlanForEver, WaitForEver
 from tests.program import REPEATS
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
 HOST = EngineOptions(device="host", ctx=64)
 DEADLINE = 60.0
 """Seconds after which something waits that must not."""
 
 
-@pytest.fixture
-def worker(nothing_left: None) -> Iterator[Worker]:
-    with Worker("tests.engine.waiting") as running:
-        yield running
+@pytest.fixture(scope="module")
+def kept_worker() -> Iterator[KeptWorker]:
+    kept = KeptWorker("tests.engine.waiting")
+    yield kept
+    kept.close()
 
 
 def until(worker: Worker, *ids: int) -> dict[int, Reply]:

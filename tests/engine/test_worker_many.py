@@ -34,20 +34,28 @@ from engine.protocol import (
 from engine.protocol.talk.chat import ChatMessage
 from engine.settings import EngineOptions
 from engine.worker import Worker
+from tests.engine.kept import KeptWorker
 from tests.goldens.tiny import write_tiny
 
 FOREVER = 100_000
 
 
-@pytest.fixture
-def worker(tmp_path: Path, nothing_left: None) -> Iterator[Worker]:
-    """With a model of a long context, in which two are answered at once."""
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of a long context."""
+    path = tmp_path_factory.mktemp("many") / "tiny.gguf"
     length = (1 << 17, gguf.GGUFValueType.UINT32)
-    path = write_tiny(tmp_path / "tiny.gguf", "llama", metadata={"llama.context_length": length})
-    with Worker() as worker:
-        options = EngineOptions(device="host", ctx=1024, parallel=2, cells=4096)
-        assert isinstance(worker.get(Load(worker.new_id(), str(path), options)), Loaded)
-        yield worker
+    return write_tiny(path, "llama", metadata={"llama.context_length": length})
+
+
+@pytest.fixture
+def worker(kept_worker: KeptWorker, path: Path) -> Iterator[Worker]:
+    """With that model, in which two are answered at once."""
+    worker = kept_worker.start()
+    options = EngineOptions(device="host", ctx=1024, parallel=2, cells=4096)
+    assert isinstance(worker.get(Load(worker.new_id(), str(path), options)), Loaded)
+    yield worker
+    kept_worker.leave()
 
 
 def ask(worker: Worker, text: str, n: int = FOREVER, **more: object) -> int:

@@ -1,7 +1,6 @@
 """What the worker tells of its memory, and that it gives back what it took."""
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -30,15 +29,9 @@ from engine.worker import Worker
 from tests.engine.runner.memory import drivers
 from tests.gguf_files import in_memory
 
-pytestmark = [pytest.mark.device, pytest.mark.usefixtures("nothing_left")]
+pytestmark = pytest.mark.device
 MIB = 1 << 20
 ENDS = (Loaded, Finished, Unloaded, Failed)
-
-
-@pytest.fixture
-def worker(nothing_left: None) -> Iterator[Worker]:
-    with Worker() as running:
-        yield running
 
 
 def told(worker: Worker, request: WireMessage) -> list[Reply]:
@@ -67,7 +60,9 @@ def held(found: list[MemoryEvent]) -> dict[tuple[str, str, int | None], int]:
 
 
 def test_events_add_up_to_the_records(worker: Worker, tiny_path: Path) -> None:
-    loading = told(worker, Load(1, str(tiny_path), EngineOptions(device=drivers()[0], ctx=64)))
+    loading = told(
+        worker, Load(worker.new_id(), str(tiny_path), EngineOptions(device=drivers()[0], ctx=64))
+    )
     memories = [r for r in loading if isinstance(r, Memory)]
     assert [type(m) for m in memories[:1] + memories[-1:]] == [PlannedMemory, HeldMemory]
     assert {r.status for r in memories[0].rows} == {"planned", "mapped"}
@@ -76,7 +71,7 @@ def test_events_add_up_to_the_records(worker: Worker, tiny_path: Path) -> None:
     assert held(events(loading)) == {(r.device, r.component, r.layer): r.size for r in rows}
     (pool,) = memories[-1].pools
     assert pool.used == sum(r.size for r in rows) == events(loading)[-1].used
-    leaving = told(worker, Unload(2))
+    leaving = told(worker, Unload(worker.new_id()))
     assert held(events(loading) + events(leaving)) == {}
     assert events(leaving)[-1].used == 0
 
@@ -84,7 +79,7 @@ def test_events_add_up_to_the_records(worker: Worker, tiny_path: Path) -> None:
 def test_what_was_refused_is_told_before_the_failure(worker: Worker, tiny_path: Path) -> None:
     device = drivers()[0]
     options = EngineOptions(device=device, ctx=64, budget={device: 100_000})
-    replies = told(worker, Load(1, str(tiny_path), options))
+    replies = told(worker, Load(worker.new_id(), str(tiny_path), options))
     failed = replies[-1]
     assert isinstance(failed, Failed)
     assert failed.kind == NoMem.__name__
@@ -98,7 +93,9 @@ def test_what_was_refused_is_told_before_the_failure(worker: Worker, tiny_path: 
     where = "" if refused.layer is None else f" of layer {refused.layer}"
     assert f"no room for {refused.component}{where}" in failed.message
     assert held(events(replies)) == {}
-    again = told(worker, Load(2, str(tiny_path), EngineOptions(device=device, ctx=64)))
+    again = told(
+        worker, Load(worker.new_id(), str(tiny_path), EngineOptions(device=device, ctx=64))
+    )
     assert isinstance(again[-1], Loaded)
     assert any("total memory" in line for line in again[-1].details)
     assert any(line.startswith(f"{device} takes layers 0-2") for line in again[-1].details)

@@ -1,6 +1,5 @@
 """The worker moves its open model: what it tells on the way, and what the chat keeps."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,14 +23,8 @@ from engine.worker import RemoteError, Worker
 from tests.engine.runner.memory import two_devices
 from tests.program import REPEATS
 
-pytestmark = [pytest.mark.device, pytest.mark.usefixtures("nothing_left")]
+pytestmark = pytest.mark.device
 GREEDY = Sampling(temperature=0)
-
-
-@pytest.fixture
-def worker(nothing_left: None) -> Iterator[Worker]:
-    with Worker() as running:
-        yield running
 
 
 def sizes(memory: HeldMemory | PlannedMemory) -> dict[tuple[str, str, int | None], int]:

@@ -1,6 +1,5 @@
 """Pictures through the engine's process: brought once, planned, shown, asked for again."""
 
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
@@ -35,12 +34,6 @@ PIXELS = noise(1)
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_pair(tmp_path_factory.mktemp("worker"), "gemma3")[0]
-
-
-@pytest.fixture
-def worker(nothing_left: None) -> Iterator[Worker]:
-    with Worker() as running:
-        yield running
 
 
 def png(pixels: np.ndarray) -> bytes:

@@ -196,7 +196,7 @@ def test_what_is_not_there_cannot_be_changed(change: Change, said: str, model: L
     assert not model.stepper.changes
 
 
-def test_a_worker_tries_it_and_scores_both_answers(tiny_path: Path) -> None:
+def test_a_worker_tries_it_and_scores_both_answers(worker: Worker, tiny_path: Path) -> None:
     """Log-probabilities are those that the answer told, under the model that wrote it.
 
     The cache is in float32: an answer is read in one step and was written in many, whose sums
@@ -204,31 +204,30 @@ def test_a_worker_tries_it_and_scores_both_answers(tiny_path: Path) -> None:
     number of float16 (2e-4).
     """
     skipped = [Change(LAYER)]
-    with Worker() as worker:
-        worker.get(Load(1, str(tiny_path), replace(HOST, kv="f32")))
+    worker.get(Load(worker.new_id(), str(tiny_path), replace(HOST, kv="f32")))
 
-        def answer(changes: list[Change]) -> tuple[list[int], np.ndarray]:
-            request = Generate(
-                2,
-                prompt="abc",
-                sampling=Sampling(seed=1),
-                max_tokens=9,
-                logprobs=1,
-                changes=changes,
-            )
-            replies = list(worker.ask(request))
-            assert isinstance(replies[-1], Finished)
-            assert replies[-1].stats.changes == changes
-            infos = [info for r in replies if isinstance(r, Piece) for info in r.tokens]
-            return [i.token for i in infos], np.array([i.logprob for i in infos])
+    def answer(changes: list[Change]) -> tuple[list[int], np.ndarray]:
+        request = Generate(
+            worker.new_id(),
+            prompt="abc",
+            sampling=Sampling(seed=1),
+            max_tokens=9,
+            logprobs=1,
+            changes=changes,
+        )
+        replies = list(worker.ask(request))
+        assert isinstance(replies[-1], Finished)
+        assert replies[-1].stats.changes == changes
+        infos = [info for r in replies if isinstance(r, Piece) for info in r.tokens]
+        return [i.token for i in infos], np.array([i.logprob for i in infos])
 
-        def scored(tokens: list[int], changes: list[Change]) -> np.ndarray:
-            request = ScoreAnswer(3, prompt="abc", tokens=tokens, changes=changes)
-            reply = worker.get(request)
-            assert isinstance(reply, AnswerScored)
-            return np.frombuffer(reply.logprobs, "<f4")
+    def scored(tokens: list[int], changes: list[Change]) -> np.ndarray:
+        request = ScoreAnswer(worker.new_id(), prompt="abc", tokens=tokens, changes=changes)
+        reply = worker.get(request)
+        assert isinstance(reply, AnswerScored)
+        return np.frombuffer(reply.logprobs, "<f4")
 
-        for changes, others in (([], skipped), (skipped, [])):
-            tokens, told = answer(changes)
-            np.testing.assert_allclose(scored(tokens, changes), told, atol=1e-4)
-            assert np.abs(scored(tokens, others) - told).max() > 1e-2
+    for changes, others in (([], skipped), (skipped, [])):
+        tokens, told = answer(changes)
+        np.testing.assert_allclose(scored(tokens, changes), told, atol=1e-4)
+        assert np.abs(scored(tokens, others) - told).max() > 1e-2

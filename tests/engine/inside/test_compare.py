@@ -174,9 +174,8 @@ def test_what_cannot_be_compared_and_what_goes_wrong(
         assert not np.any(model.built.caches.caches[0].cells[:, 0])
 
 
-def test_a_worker_compares(tiny_path: Path) -> None:
-    with Worker() as worker:
-        worker.get(Load(1, str(tiny_path), EngineOptions(device="host", ctx=64)))
-        told = worker.get(Compare(2, prompt=TEXT))
-        assert told.first is None
-        assert {row.phase for row in told.rows} == {"prefill", "decode"}
+def test_a_worker_compares(worker: Worker, tiny_path: Path) -> None:
+    worker.get(Load(worker.new_id(), str(tiny_path), EngineOptions(device="host", ctx=64)))
+    told = worker.get(Compare(worker.new_id(), prompt=TEXT))
+    assert told.first is None
+    assert {row.phase for row in told.rows} == {"prefill", "decode"}

@@ -188,22 +188,21 @@ def test_numbers_that_are_none() -> None:
     assert [column.tolist() for column in summarize(np.zeros((2, 0), np.float32))] == [[0, 0]] * 5
 
 
-def test_a_look_reaches_the_worker(tiny_path: Path) -> None:
+def test_a_look_reaches_the_worker(worker: Worker, tiny_path: Path) -> None:
     """Begun without, looked at while it is written, and no longer."""
-    with Worker() as worker:
-        worker.get(Load(worker.new_id(), str(tiny_path), HOST))
-        number = worker.new_id()
-        request = Generate(number, prompt="abc", sampling=REPEATING, max_tokens=600)
-        told: list[Reply] = []
+    worker.get(Load(worker.new_id(), str(tiny_path), HOST))
+    number = worker.new_id()
+    request = Generate(number, prompt="abc", sampling=REPEATING, max_tokens=600)
+    told: list[Reply] = []
 
-        def quiet() -> bool:
-            return any(strips(told)) and all(isinstance(one, Piece) for one in told[-40:])
+    def quiet() -> bool:
+        return any(strips(told)) and all(isinstance(one, Piece) for one in told[-40:])
 
-        for reply in worker.ask(request, quiet):
-            told.append(reply)
-            if len(told) == 3:
-                worker.send(Look(number, LAYERS))
-            elif isinstance(reply, ProbedTokens):
-                worker.send(Look(number, Live()))
-        assert isinstance(reply, Finished)
-        assert reply.reason == "cancelled"  # since it was quiet
+    for reply in worker.ask(request, quiet):
+        told.append(reply)
+        if len(told) == 3:
+            worker.send(Look(number, LAYERS))
+        elif isinstance(reply, ProbedTokens):
+            worker.send(Look(number, Live()))
+    assert isinstance(reply, Finished)
+    assert reply.reason == "cancelled"  # since it was quiet

@@ -12,15 +12,14 @@ from engine.worker import Worker
 TEXT = "the hat on the heath"
 
 
-def test_results_of_one_word(tiny_path: Path) -> None:
+def test_results_of_one_word(worker: Worker, tiny_path: Path) -> None:
     """In parts before what ends the request; the context's last token was read then."""
     with load(tiny_path, device="host", ctx=64) as model:
         (whole,) = (v for k, v in model.dump(TEXT, "ffn_out-0").items() if k.endswith("@0"))
-    with Worker() as worker:
-        options = EngineOptions(device="host", ctx=64)
-        worker.get(Load(worker.new_id(), str(tiny_path), options))
-        asked = Examine(worker.new_id(), prompt=TEXT, probes=["ffn_out-0", "Qcur-1"])
-        *told, last = worker.ask(asked)
+    options = EngineOptions(device="host", ctx=64)
+    worker.get(Load(worker.new_id(), str(tiny_path), options))
+    asked = Examine(worker.new_id(), prompt=TEXT, probes=["ffn_out-0", "Qcur-1"])
+    *told, last = worker.ask(asked)
     assert isinstance(last, Examined)
     parts = [one for one in told if isinstance(one, ResultPart)]
     found = [(one.info.name, one.info.occurrence, one.info.dims) for one in parts]

@@ -164,12 +164,11 @@ def test_it_can_be_stopped_and_says_what_is_too_short(model: Model) -> None:
         list(compare_texts(model.loaded, model.conversation, nothing, lambda: False))
 
 
-def test_over_the_pipe(tiny_path: Path) -> None:
-    with Worker() as worker:
-        worker.get(Load(worker.new_id(), str(tiny_path), EngineOptions(device="host", ctx=64)))
-        asked = CompareTexts(
-            worker.new_id(), ComparedText(prompt=HAT), ComparedText(prompt=CAT), ("embd", 0)
-        )
-        *parts, last = worker.ask(asked)
+def test_over_the_pipe(worker: Worker, tiny_path: Path) -> None:
+    worker.get(Load(worker.new_id(), str(tiny_path), EngineOptions(device="host", ctx=64)))
+    asked = CompareTexts(
+        worker.new_id(), ComparedText(prompt=HAT), ComparedText(prompt=CAT), ("embd", 0)
+    )
+    *parts, last = worker.ask(asked)
     assert isinstance(last, TextsCompared)
     assert {p.info.step for p in parts if isinstance(p, ResultPart)} == {0, 1}

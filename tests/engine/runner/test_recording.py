@@ -172,13 +172,10 @@ def test_it_is_told_when_it_is_no_longer_wanted(model: LoadedModel) -> None:
     assert len(answer.steps) < 20
 
 
-def test_a_worker_records_and_measures_roofs(tiny_path: Path) -> None:
-    with Worker() as worker:
-        worker.get(Load(worker.new_id(), str(tiny_path), HOST))
-        request = Generate(
-            worker.new_id(), prompt="abc", sampling=REPEATING, max_tokens=9, live=RECORD
-        )
-        (answer,) = recorded(list(worker.ask(request)))
-        assert len(answer.steps) == 1 + 7
-        roofs = worker.get(MeasureRoofs(worker.new_id())).roofs
-        assert roofs == [], "the host has none"
+def test_a_worker_records_and_measures_roofs(worker: Worker, tiny_path: Path) -> None:
+    worker.get(Load(worker.new_id(), str(tiny_path), HOST))
+    request = Generate(worker.new_id(), prompt="abc", sampling=REPEATING, max_tokens=9, live=RECORD)
+    (answer,) = recorded(list(worker.ask(request)))
+    assert len(answer.steps) == 1 + 7
+    roofs = worker.get(MeasureRoofs(worker.new_id())).roofs
+    assert roofs == [], "the host has none"

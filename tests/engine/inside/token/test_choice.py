@@ -85,25 +85,24 @@ def test_a_gap_in_what_is_held(gap: int) -> None:
     assert as_held(items, [*items[:9], *[-1] * 20]) is None
 
 
-def test_through_the_engines_process(tiny_path: Path, nothing_left: None) -> None:
-    with Worker() as worker:
-        worker.get(Load(worker.new_id(), str(tiny_path), EngineOptions(device="host", ctx=64)))
-        asked = Examine(
-            worker.new_id(),
-            prompt="some text",
-            at=3,
-            lens=True,
-            attention_layers=[1],
-            sampling=Sampling(),
-            record=True,
-        )
-        found = worker.get(asked)
-        with load(tiny_path, device="host", ctx=64) as model:
-            here = oracle.look(model, Sequenced(model.loaded.stepper), asked)
-        assert found.items == here.items
-        assert found.attention == here.attention
-        assert found.choice is not None
-        assert found.lens == here.lens
-        assert isinstance(found.step, StepRecord)
-        with pytest.raises(RemoteError, match="at: 99"):
-            worker.get(Examine(worker.new_id(), prompt="some text", at=99))
+def test_through_the_engines_process(worker: Worker, tiny_path: Path) -> None:
+    worker.get(Load(worker.new_id(), str(tiny_path), EngineOptions(device="host", ctx=64)))
+    asked = Examine(
+        worker.new_id(),
+        prompt="some text",
+        at=3,
+        lens=True,
+        attention_layers=[1],
+        sampling=Sampling(),
+        record=True,
+    )
+    found = worker.get(asked)
+    with load(tiny_path, device="host", ctx=64) as model:
+        here = oracle.look(model, Sequenced(model.loaded.stepper), asked)
+    assert found.items == here.items
+    assert found.attention == here.attention
+    assert found.choice is not None
+    assert found.lens == here.lens
+    assert isinstance(found.step, StepRecord)
+    with pytest.raises(RemoteError, match="at: 99"):
+        worker.get(Examine(worker.new_id(), prompt="some text", at=99))

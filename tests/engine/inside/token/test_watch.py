@@ -241,16 +241,15 @@ def test_times_of_a_step_once_in_a_while(model: Model, monkeypatch: pytest.Monke
         assert one.lens is None
 
 
-def test_by_an_order_while_it_is_written(tiny_path: Path, nothing_left: None) -> None:
-    with Worker() as worker:
-        worker.get(Load(worker.new_id(), str(tiny_path), EngineOptions(device="host", ctx=256)))
-        request = Generate(worker.new_id(), prompt="abc", sampling=ASK.sampling, max_tokens=10**6)
-        seen: list[TokenInside] = []
-        for n, reply in enumerate(worker.ask(request, lambda: len(seen) == 2)):
-            if n == 5:
-                worker.send(Look(request.id, Live(lens=True, attention=True)))
-            if isinstance(reply, TokenInside):
-                seen.append(reply)
-                assert reply.lens is not None
-        assert isinstance(reply, Finished)
-        assert len(seen) >= 2
+def test_by_an_order_while_it_is_written(worker: Worker, tiny_path: Path) -> None:
+    worker.get(Load(worker.new_id(), str(tiny_path), EngineOptions(device="host", ctx=256)))
+    request = Generate(worker.new_id(), prompt="abc", sampling=ASK.sampling, max_tokens=10**6)
+    seen: list[TokenInside] = []
+    for n, reply in enumerate(worker.ask(request, lambda: len(seen) == 2)):
+        if n == 5:
+            worker.send(Look(request.id, Live(lens=True, attention=True)))
+        if isinstance(reply, TokenInside):
+            seen.append(reply)
+            assert reply.lens is not None
+    assert isinstance(reply, Finished)
+    assert len(seen) >= 2

@@ -232,19 +232,18 @@ def test_each_transfer_plan_and_wait_refused(
                 assert nmse(compute(work(nth), following), wanted) < 1e-9, nth
 
 
-def test_a_worker_tells_of_its_slots(path: Path) -> None:
-    with Worker() as worker:
-        options = EngineOptions(device="host", ctx=N_CTX)
-        worker.get(Load(worker.new_id(), str(path), options))
-        greedy = Sampling(temperature=0)
-        asked = Generate(worker.new_id(), prompt="abcdefgh", sampling=greedy, max_tokens=4)
-        stats = worker.get(asked).stats
-        (slots,) = [c for c in worker.get(ReadCells(worker.new_id())).caches if c.kept]
-        bits, last, kept = (
-            np.frombuffer(raw, "<i4") for raw in (slots.bits, slots.positions, slots.kept)
-        )
-        assert len(bits) == WORKING + CHECKPOINTS
-        assert last[bits != 0].max() == stats.n_context - 1
-        assert set(last[kept != 0]) == {stats.n_prompt - 2}  # the last token opens the answer
-        again = Generate(worker.new_id(), prompt="abcdefgh", sampling=greedy, max_tokens=4)
-        assert worker.get(again).stats.n_cached == stats.n_prompt - 1
+def test_a_worker_tells_of_its_slots(worker: Worker, path: Path) -> None:
+    options = EngineOptions(device="host", ctx=N_CTX)
+    worker.get(Load(worker.new_id(), str(path), options))
+    greedy = Sampling(temperature=0)
+    asked = Generate(worker.new_id(), prompt="abcdefgh", sampling=greedy, max_tokens=4)
+    stats = worker.get(asked).stats
+    (slots,) = [c for c in worker.get(ReadCells(worker.new_id())).caches if c.kept]
+    bits, last, kept = (
+        np.frombuffer(raw, "<i4") for raw in (slots.bits, slots.positions, slots.kept)
+    )
+    assert len(bits) == WORKING + CHECKPOINTS
+    assert last[bits != 0].max() == stats.n_context - 1
+    assert set(last[kept != 0]) == {stats.n_prompt - 2}  # the last token opens the answer
+    again = Generate(worker.new_id(), prompt="abcdefgh", sampling=greedy, max_tokens=4)
+    assert worker.get(again).stats.n_cached == stats.n_prompt - 1
