@@ -1,7 +1,7 @@
 """What the line proves once is proven again elsewhere by `pytest -m full`: on further drivers, with
 real models where a tiny one does, in another way of the same kind.
 
-Of a kernel's cases each runs on the first driver, and by turns every fifth on each other one.
+Of a kernel's cases each runs on the first driver, and by turns every eighth on each other one.
 """
 
 import re
@@ -9,7 +9,7 @@ from zlib import crc32
 
 import pytest
 
-EVERY = 5
+EVERY = 8
 AGAIN = re.compile(
     "|".join(
         (
@@ -32,6 +32,7 @@ AGAIN = re.compile(
             r"commands/test_selftest.py::test_a_case_that_never_ends",  # waits ten seconds
             r"test_plan.py::test_seventy_billion_parameters_with_an_eye",
             r"test_models.py::test_logits_are_float32_transformers\[pocl:0-gemma3-short\]",
+            r"test_models.py::test_logits_are_float32_transformers\[host-smollm2-short\]",
             r"inside/test_compare.py::test_in_real_models",
             r"views/test_report.py::test_a_real_device",
             r"test_vectors.py::test_every_program_builds\[pocl",

@@ -22,7 +22,7 @@ def positions(begin: int, n: int) -> np.ndarray:
     return np.arange(begin, begin + n, dtype=np.int32)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     window=st.one_of(st.none(), st.integers(1, 12)),
     steps=st.lists(st.tuples(st.integers(0, 1), st.integers(1, 5)), max_size=12),
@@ -193,7 +193,7 @@ def test_a_sequence_that_shares_cells_sees_them_and_leaves_them(
     assert (cache.n_kv, cache.n_free) == state
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     sight=st.sampled_from([(None, None), (4, None), (1, None), (None, 4)]),
     gone=st.sets(st.integers(0, 20)),

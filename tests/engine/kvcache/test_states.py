@@ -41,7 +41,7 @@ class Device:
                 assert found == [tuple(held[:at])]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_a_slot_holds_what_it_says(data: st.DataObject) -> None:
     """Steps, failures, going back and a second sequence, in any order."""

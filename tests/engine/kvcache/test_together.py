@@ -28,7 +28,7 @@ def held(cache: CausalCache, sequence: int) -> list[int]:
     return sorted(cache.cells[mine, POSITION].tolist())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(acts=ACTS, n_cells=st.sampled_from([70, 256]))
 def test_no_cell_is_lost_and_none_is_seen_by_another(acts: list[tuple], n_cells: int) -> None:
     """After any steps of many, cuts, shifts and shared prefixes each sequence sees its positions,

@@ -17,7 +17,7 @@ LOGITS = arrays(
     elements=st.floats(-30, 30, width=32),
     unique=True,
 )
-FAST = settings(max_examples=200, deadline=None)
+FAST = settings(max_examples=100, deadline=None)
 
 
 def probabilities(logits: np.ndarray) -> np.ndarray:

@@ -117,7 +117,7 @@ def programs(draw: st.DrawFn) -> tuple[list[Node], Graph]:
 SOME_OPS = st.sets(st.sampled_from(sorted([*UNARY, *BINARY])))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(programs(), SOME_OPS, SOME_OPS, st.sampled_from([1024, 4096, 1 << 20]))
 def test_any_graph_over_any_devices_in_chunks_of_any_size(
     program: tuple[list[Node], Graph], a_lacks: set[Op], b_lacks: set[Op], most: int
