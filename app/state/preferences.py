@@ -84,6 +84,7 @@ class Preferences(msgspec.Struct, frozen=True):
     models_folder: PathText | None = None
     default_ctx: Context | None = None
     probabilities_shown: bool = False
+    served_chats: bool = False
     token_live: bool = True
     draft: str = ""
     window: WindowPreferences = WindowPreferences()

@@ -24,6 +24,7 @@ from app.state.problem import Problem
 from app.state.profile.profile import ProfileState
 from app.state.report import ReportState
 from app.state.selection import BadLink, Selection, selected_of
+from app.state.served import ServedChats
 from app.state.session import AT_ONCE, Session
 from app.state.talk.chat import ChatState
 from app.state.talk.chats import ChatList, ChatRow
@@ -96,6 +97,9 @@ class Workbench(QObject):
         self.servers = ServersState(self.client, self.preferences, keys, self)
         self.file = ModelState(self.client, self)
         self.serving = ServingState(engine, self.session, self.file, keys, self)
+        stored = self._store, self.serving, self.session, self.preferences
+        self.served = ServedChats(*stored, self)
+        self.served.written.connect(self.chats.refresh)
         self.selection = Selection(self)
         self.trial = TrialState(self.client, self.session, self.chat, self)
         self.token = TokenState(

@@ -15,7 +15,7 @@ from app.engine import Engine
 from app.inbox import Inbox
 from app.remote.connection import Connection
 from app.remote.keys import Keys
-from app.serve.clients import RequestBegan, RequestSaid, ServedEvent, ServedRequest
+from app.serve.clients import RequestBegan, RequestEnded, RequestSaid, ServedEvent, ServedRequest
 from app.serve.server import Serving
 from app.serve.settings import PORT, ServeSettings
 from app.state.models.model import ModelState
@@ -48,6 +48,7 @@ class ServingState(QObject):
 
     changed = Signal()  # on, address, problem
     asked = Signal()  # rows or texts, at most once a frame
+    ended = Signal(object, object)  # RequestEnded, its ServedText
 
     def __init__(
         self,
@@ -199,6 +200,8 @@ class ServingState(QObject):
         elif isinstance(event, RequestSaid) and number in self.texts:
             text = self.texts[number]
             text.answer = (text.answer + event.text)[:LONGEST]
+        elif isinstance(event, RequestEnded) and number in self.texts:
+            self.ended.emit(event, self.texts[number])
 
 
 def _names() -> tuple[str, ...]:

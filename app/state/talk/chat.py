@@ -10,7 +10,7 @@ from app.state.live import LiveWanted
 from app.state.preferences import PreferencesState
 from app.state.problem import Problem
 from app.state.session import Session
-from app.state.talk.answer import Answer, branched, continued
+from app.state.talk.answer import Answer
 from app.state.talk.answering import Answering
 from app.state.talk.attached import Attached, EditedPictures, PictureList
 from app.state.talk.brought import PicturesInEngine
@@ -181,7 +181,8 @@ class ChatState(QObject):
         """
         message = self.path[row]
         if message.role == "assistant":
-            return self._attempt(self._edit_answer, message, row, text)
+            free = not self.details.served or self._is_free()
+            return free and self._attempt(self._edit_answer, message, row, text)
         shown = message.pictures if pictures is None else pictures
         says = bool(text.strip() or shown)
         return says and self._may_ask() and self._attempt(self._ask_anew, row, text, shown)
@@ -257,6 +258,10 @@ class ChatState(QObject):
         self._answering.close()
 
     def _is_free(self) -> bool:
+        if self.details.served:
+            text = f"this chat is a request of {self.details.served}; go on in a copy of it"
+            self.problem.emit(Problem("ReadOnly", text, "copy"))
+            return False
         if self.busy:
             self.problem.emit(Problem("Busy", "an answer is being written; stop it first", "stop"))
         return not self.busy
@@ -310,34 +315,24 @@ class ChatState(QObject):
 
     def _answer(self, question: Message, row: int, changes: Sequence[Change] = ()) -> None:
         """A new answer below a question, shown at `row`."""
-        answer = self._thread.add("assistant", question, "")
+        answer = self._thread.answer_to(question, changes)
         if row == len(self.path):
-            self._append(answer)
+            self._append(answer.message)
         else:
             self._show_path(row)
-        tree = self._thread.tree
-        self._begin(Answer(answer, Tokens(), tree, by_ids=False, changes=changes))
+        self._begin(answer)
 
     def _continue(self, message: Message, row: int) -> None:
-        tokens, before, changes = self.tokens(row), message.stats, message.changes
-        by_ids = self._same_model(message) and tokens.begin == 0 and len(tokens) > 0
-        text, tokens = continued(message, tokens, by_ids)
-        if self._thread.tree.has_children(message):
-            message = self._thread.add("assistant", self._thread.parent(message), text)
-            tokens = tokens.first(len(tokens))
+        answer = self._thread.go_on(message, self._same_model(message))
+        if answer.message is not message:
             self._show_path(row)
-        else:
-            message.text, message.finish, message.problem = text, "", ""
-        self._begin(Answer(message, tokens, self._thread.tree, by_ids, before, changes))
+        self._begin(answer)
 
     def _branch(self, row: int, index: int, alternative: int) -> None:
-        message, tokens = self.path[row], self.tokens(row)
-        by_ids = self._same_model(message) and tokens.begin == 0
-        text, tokens = branched(message, tokens, index, alternative, by_ids)
-        sibling = self._thread.add("assistant", self._thread.parent(message), text)
+        message = self.path[row]
+        answer = self._thread.branch(message, index, alternative, self._same_model(message))
         self._show_path(row)
-        tree, changes = self._thread.tree, message.changes
-        self._begin(Answer(sibling, tokens, tree, by_ids, changes=changes))
+        self._begin(answer)
 
     def _delete(self, row: int) -> None:
         gone = self._thread.delete(row)

@@ -15,7 +15,8 @@ DRAFT_MS = 500
 
 
 class Details(QObject):
-    """Those of the chat that is open. The system prompt and the sampling set here are also the
+    """Those of the chat that is open; `served` is the program that asked, where it is a request of
+    another, which is only read. The system prompt and the sampling set here are also the
     usual ones of the model; the limits are those of all chats with it, the form is the chat's own.
 
     `write` stores fields of the chat and returns False where there is no chat yet.
@@ -43,8 +44,9 @@ class Details(QObject):
         """Those of a chat, or of a new one; tells nobody yet."""
         if chat is None:
             self.title, self.draft = UNTITLED, self._preferences.value.draft
+            self.served = ""
         else:
-            self.title, self.draft = chat.title, chat.draft
+            self.title, self.draft, self.served = chat.title, chat.draft, chat.served
             self.system, self.sampling = chat.system, chat.sampling
         self.form = None if chat is None else chat.form
 

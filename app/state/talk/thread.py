@@ -1,15 +1,16 @@
 """The messages of one chat as they are kept: their tree, the path shown through it, tokens."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from app.state.talk.answer import Answer, branched, continued
 from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message, Picture, Role, title_of
 from app.state.talk.removed import Removed, put_back, take_out
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
-from engine.protocol import AnswerForm, Sampling
+from engine.protocol import AnswerForm, Change, Sampling
 
 
 class Thread:
@@ -61,6 +62,31 @@ class Thread:
         self._store.add(message)
         self.tree.add(message)
         return message
+
+    def answer_to(self, question: Message, changes: Sequence[Change] = ()) -> Answer:
+        """A new answer below a question."""
+        message = self.add("assistant", question, "")
+        return Answer(message, Tokens(), self.tree, by_ids=False, changes=changes)
+
+    def go_on(self, message: Message, by_ids: bool) -> Answer:
+        """An answer that goes on where this one ended; beside it where something follows it."""
+        tokens, before, changes = self.tokens(message), message.stats, message.changes
+        by_ids = by_ids and tokens.begin == 0 and len(tokens) > 0
+        text, tokens = continued(message, tokens, by_ids)
+        if self.tree.has_children(message):
+            message = self.add("assistant", self.parent(message), text)
+            tokens = tokens.first(len(tokens))
+        else:
+            message.text, message.finish, message.problem = text, "", ""
+        return Answer(message, tokens, self.tree, by_ids, before, changes)
+
+    def branch(self, message: Message, index: int, alternative: int, by_ids: bool) -> Answer:
+        """An answer beside this one that takes another token at `index`."""
+        tokens = self.tokens(message)
+        by_ids = by_ids and tokens.begin == 0
+        text, tokens = branched(message, tokens, index, alternative, by_ids)
+        sibling = self.add("assistant", self.parent(message), text)
+        return Answer(sibling, tokens, self.tree, by_ids, changes=message.changes)
 
     def _make(self, role: Role, parent: Message | None, text: str, **fields: Any) -> Message:
         assert self.chat_id is not None

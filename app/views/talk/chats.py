@@ -42,6 +42,7 @@ from app.widgets.tips import plain_tip
 _Index = QModelIndex | QPersistentModelIndex
 _Role = Qt.ItemDataRole
 UNTITLED = "New chat"
+SERVED = "⇄"  # a request of another program
 
 
 def period(changed: float, today: date) -> str:
@@ -93,11 +94,14 @@ class ChatsModel(QAbstractListModel):
     def data(self, index: _Index, role: int = _Role.DisplayRole) -> Any:
         item = self.items[index.row()]
         if role in (_Role.DisplayRole, _Role.EditRole, _Role.AccessibleTextRole):
+            if isinstance(item, ChatRow) and item.served and role == _Role.AccessibleTextRole:
+                return f"{item.title}, a request of {item.served}"
             return item if isinstance(item, str) else item.title or UNTITLED
         if role == _Role.ToolTipRole and isinstance(item, ChatRow):
             moment = local_time(item.changed)
             when = moment.isoformat(" ", "minutes") if moment is not None else ""
-            return plain_tip("\n".join(filter(None, [item.title, item.model, when])))
+            asked = f"a request of {item.served}" if item.served else ""
+            return plain_tip("\n".join(filter(None, [item.title, asked, item.model, when])))
         return None
 
     def flags(self, index: _Index) -> Qt.ItemFlag:
@@ -146,8 +150,9 @@ class _ChatDelegate(QStyledItemDelegate):
         line = inside if not item.snippet else inside.adjusted(0, 2, 0, -rect.height() // 2 + 2)
         middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
         painter.setFont(fonts.body())
-        painter.setPen(QColor(tokens().text))
-        self._line(painter, line, middle, item.title or UNTITLED)
+        painter.setPen(QColor(tokens().quiet if item.served else tokens().text))
+        mark = f"{SERVED} " if item.served else ""
+        self._line(painter, line, middle, mark + (item.title or UNTITLED))
         if item.snippet:
             painter.setFont(fonts.small())
             painter.setPen(QColor(tokens().quiet))

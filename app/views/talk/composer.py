@@ -55,6 +55,7 @@ class Composer(QWidget):
         self._count = label("", "quiet", "small")
         self.stop = Button("Stop", bench.chat.stop, "", "stop", name="Stop the answer")
         self.send_button = Button("Send", self.send, "primary")
+        self.copy = Button("Go on in a copy", self._copy, picture="copy")
         self.overflow = Overflow(bench)
         self._popover: SamplingPopover | None = None
         self._lay_out()
@@ -109,6 +110,7 @@ class Composer(QWidget):
         row.addWidget(self.sampling)
         row.addWidget(self._settings, 1)
         row.addWidget(self._count)
+        row.addWidget(self.copy)
         row.addWidget(self.stop)
         row.addWidget(self.send_button)
         inside = QVBoxLayout(self._card)
@@ -125,11 +127,17 @@ class Composer(QWidget):
         for before, after in (
             (self.field, self.overflow.choice),
             (self.overflow.choice, self.send_button),
-            (self.send_button, self.stop),
+            (self.send_button, self.copy),
+            (self.copy, self.stop),
             (self.stop, self.add),
             (self.add, self.sampling),
         ):
             QWidget.setTabOrder(before, after)
+
+    def _copy(self) -> None:
+        """A chat of one's own from a program's request."""
+        if self.bench.chat.chat_id is not None:
+            self.bench.chats.duplicate(self.bench.chat.chat_id)
 
     def _typed(self) -> None:
         text = self.field.text
@@ -153,12 +161,18 @@ class Composer(QWidget):
     @property
     def _sendable(self) -> bool:
         asks = bool(self.field.text.strip()) or self.attachments.any
-        free = not self.bench.chat.busy and not self.overflow.refuses
+        chat = self.bench.chat
+        free = not (chat.busy or chat.details.served or self.overflow.refuses)
         return asks and free and self.attachments.ready
 
     def _refresh(self) -> None:
         chat = self.bench.chat
         written = bool(self.field.text.strip())
+        served = chat.details.served
+        self.field.setPlaceholderText(f"A request of {served}: only read" if served else "Message")
+        self.field.setReadOnly(bool(served))
+        self.copy.setVisible(bool(served))
+        self.send_button.setVisible(not served)
         self.stop.setEnabled(chat.busy)
         set_tip(self.stop, "Esc")
         self._settings.setText(in_words(self.bench))

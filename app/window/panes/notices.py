@@ -27,6 +27,7 @@ NEXT_STEPS = {
     "restart_less": ("Restart with half the context", "engine.restart_less"),
     "open": ("Choose a model", "model.open"),
     "get": ("Download SmolLM2", "model.get"),
+    "copy": ("Go on in a copy", "chat.duplicate"),
     "retry": ("Try again", "engine.restart"),
 }
 MOST = 4

@@ -46,6 +46,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     # what answers must be like, as JSON; empty: anything
     ("ALTER TABLE chats ADD COLUMN form TEXT NOT NULL DEFAULT ''",),
+    # the program whose request it is; empty: a person's own
+    ("ALTER TABLE chats ADD COLUMN served TEXT NOT NULL DEFAULT ''",),
 )
 VERSION = len(MIGRATIONS)
 

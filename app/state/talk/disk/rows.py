@@ -16,7 +16,8 @@ class ChatRow:
     """A chat without its messages; `snippet` is the text around what was searched for, `hit` the
     message that has it.
 
-    Times are seconds since the epoch; `model` is the file of the last answer.
+    Times are seconds since the epoch; `model` is the file of the last answer; `served` the program
+    whose request it is, empty of a person's own.
     """
 
     id: int
@@ -30,6 +31,7 @@ class ChatRow:
     form: AnswerForm | None = None
     snippet: str = ""
     hit: int | None = None
+    served: str = ""
 
 
 def chat_of(row: sqlite3.Row, snippet: str = "", hit: int | None = None) -> ChatRow:
@@ -53,6 +55,7 @@ def chat_of(row: sqlite3.Row, snippet: str = "", hit: int | None = None) -> Chat
         form,
         snippet,
         hit,
+        row["served"],
     )
 
 

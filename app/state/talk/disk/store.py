@@ -121,16 +121,19 @@ class ChatStore:
         sampling: Sampling | None = None,
         hidden: bool = False,
         form: AnswerForm | None = None,
+        served: str = "",
     ) -> int:
-        """A new chat; its id. A hidden one counts as deleted until `undelete`."""
+        """A new chat; its id. A hidden one counts as deleted until `undelete`, one that is `served`
+        is a program's request.
+        """
         now = time.time()
         with self._db.transaction():
             chat_id = self._insert(
                 "INSERT INTO chats (title, created, changed, model, system, sampling, draft,"
-                " deleted, form) VALUES (?, ?, ?, '', ?, ?, '', ?, ?)",
+                " deleted, form, served) VALUES (?, ?, ?, '', ?, ?, '', ?, ?, ?)",
                 (
                     *(title, now, now, system, _json(sampling or Sampling())),
-                    *(now if hidden else None, _json(form) if form else ""),
+                    *(now if hidden else None, _json(form) if form else "", served),
                 ),
             )
         if hidden:
@@ -147,6 +150,11 @@ class ChatStore:
             if "form" in fields:
                 fields["form"] = _json(fields["form"]) if fields["form"] else ""
             self._set("chats", chat_id, fields)
+
+    def prune_served(self, keep: int) -> None:
+        """Delete for good the chats that are programs' requests, but for the last ones."""
+        newest = "SELECT id FROM chats WHERE served <> '' ORDER BY id DESC LIMIT ?"
+        self._purge(f"served <> '' AND id NOT IN ({newest})", keep)
 
     def delete(self, chat_id: int) -> None:
         """Hide a chat until `undelete`, or for good when the store is closed."""

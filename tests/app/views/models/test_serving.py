@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.local_engine import LocalEngine
 from app.remote.keys import Keys
+from app.state.problem import Problem
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
 from app.window.main_window import MainWindow
@@ -86,6 +87,9 @@ def test_on_used_and_off(served: MainWindow, qtbot: QtBot, ring: Ring) -> None:
     qtbot.waitUntil(lambda: not bench.chat.busy)
     assert bench.chat.path[-1].problem == ""
 
+    view.chats.click()
+    read_as_chat(served, qtbot, ask(url).json()["choices"][0]["message"]["content"])
+
     bench.session.unload()
     qtbot.waitUntil(lambda: ask(url).status_code == 503)
     assert "no model is open" in view._says.text()
@@ -94,6 +98,35 @@ def test_on_used_and_off(served: MainWindow, qtbot: QtBot, ring: Ring) -> None:
     assert not state.is_on
     with pytest.raises(httpx2.ConnectError):
         ask(url)
+
+
+def read_as_chat(served: MainWindow, qtbot: QtBot, said: str) -> None:
+    """A request is a chat that is read, and gone on with in a copy alone."""
+    bench, chat, composer = served.bench, served.bench.chat, served.talk.composer
+    qtbot.waitUntil(lambda: len(bench.chats.rows) == 2)
+    row = next(row for row in bench.chats.rows if row.served)
+    assert row.served.startswith("127.0.0.1 ")
+    chat.open(row.id)
+    assert [(m.role, m.text) for m in chat.path] == [("user", "hi"), ("assistant", said)]
+    assert chat.path[1].stats is not None
+    assert composer.field.isReadOnly()
+    refused: list[Problem] = []
+    chat.problem.connect(refused.append)
+    assert not chat.send("More")
+    assert not chat.regenerate(1)
+    assert not chat.continue_answer(1)
+    assert not chat.edit_and_resend(0, "Other")
+    assert not chat.edit_and_resend(1, "Other")
+    assert not chat.delete_message(0)
+    assert [problem.action for problem in refused] == ["copy"] * 6
+    composer.copy.click()
+    qtbot.waitUntil(lambda: chat.chat_id != row.id)
+    assert not composer.field.isReadOnly()
+    assert not composer.copy.isVisible()
+    assert chat.send("More")
+    qtbot.waitUntil(lambda: not chat.busy)
+    assert [message.text for message in chat.path[:3]] == ["hi", said, "More"]
+    assert len(bench.chat._store.tree(row.id).messages) == 2
 
 
 def test_others_need_the_key(served: MainWindow, qtbot: QtBot, ring: Ring) -> None:
