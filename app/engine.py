@@ -27,7 +27,7 @@ class Abilities:
     `load` opens and closes models; `logprobs` come with tokens; `memory` and `splits` are told as
     they change; `tokenize` counts a text's tokens; `file` reads a model's metadata and tensors;
     `examine` tells how a word came to be; answers go on by tokens' `ids`. `where` names the server
-    that the engine is, empty on this machine.
+    that the engine is, empty on this machine; `owner` the program here whose engine it is.
     """
 
     load: bool = True
@@ -39,6 +39,7 @@ class Abilities:
     examine: bool = True
     ids: bool = True
     where: str = ""
+    owner: str = ""
 
 
 class WeightReader(Protocol):

@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -29,6 +30,13 @@ LONGEST = (
     "tests/engine/selftest/test_simulated.py",
     "tests/truth/test_models.py",
 )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """No engine that a person shares is used, and none of another run of these tests."""
+    folder = tempfile.TemporaryDirectory(prefix="cw-")
+    os.environ["XDG_RUNTIME_DIR"] = folder.name
+    config.add_cleanup(folder.cleanup)
 
 
 def pytest_xdist_auto_num_workers() -> int:

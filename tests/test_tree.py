@@ -52,6 +52,7 @@ ORDER = [
         "app.weights",
         "app.words",
     ),
+    ("app.shared",),
     ("app.remote",),
     ("app.terminal",),
     ("app.bench", "app.checks"),
@@ -82,7 +83,7 @@ ORDER = [
         "app.state.profile",
         "app.state.talk",
     ),
-    ("app.state.token", "app.state.trial"),
+    ("app.state.served", "app.state.token", "app.state.trial"),
     ("app.state.tensors",),
     ("app.state.workbench",),
     (

@@ -75,16 +75,33 @@ def run(args: argparse.Namespace) -> int:
     named = ([args.model] if args.model or not args.models else []) + [*_listed(args.models)]
     paths = {_name(name, path): path for name in named for path in [find_model(name)]}
     settings = replace(settings, models=tuple(paths) if len(paths) > 1 else ())
-    engine = LocalEngine()
+    engine, host = LocalEngine(), None
     serving = Serving(engine, settings)
     serving.clients.hear(_log_ended)
     with _signals(serving.hurry) as stopped, _logged():
         try:
             serving.start()
-            return _serve(serving, Keeper(engine, serving, paths, options), stopped)
+            host = _shared(engine)
+            return _serve(serving, Keeper(engine, serving, paths, options, host), stopped)
         finally:
             serving.stop()
+            if host is not None:
+                host.close()
             engine.close()
+
+
+def _shared(engine: Any) -> Any:
+    """A window that opens this model uses this engine; None where that cannot be, which is said."""
+    from app.shared.host import EngineHost
+    from engine.errors import BadSetting
+
+    host = EngineHost(engine, "cutaway serve")
+    try:
+        host.start()
+    except BadSetting as error:
+        logging.getLogger("server").info("the window has an engine of its own: %s", error)
+        return None
+    return host
 
 
 def _serve(serving: Any, keeper: Any, stopped: "_Stopped") -> int:

@@ -1,4 +1,6 @@
-"""The engine on this machine and servers elsewhere, as one: the one whose model is open answers."""
+"""The engine on this machine, another program's here, and servers elsewhere, as one: the one whose
+model is open answers.
+"""
 
 from typing import Any
 
@@ -7,23 +9,28 @@ import msgspec
 from app.engine import Abilities, Client, Died, Engine, Event, Restarted, WeightReader
 from app.local_files import LocalFiles
 from app.remote.messages import OpenServer, ProbeServer
-from engine.protocol import ListDevices, Load, Look, Request, Unload
+from app.shared.attached import NOT_SHARED, SharedEngine
+from engine.protocol import Failed, ListDevices, Load, Look, Request, Unload
 
 
 class Engines(Engine):
     """Routes each request: to the server while a model of one is open, but for what is asked of
-    files and devices, which are this machine's. At most one of the two has a model open.
+    files and devices, which are this machine's. A file that another program has open, which shares
+    its engine, is asked of that one. At most one of them has a model open for us.
 
-    All three share one lock: an engine tells what it hears while it holds its own.
+    All share one lock: an engine tells what it hears while it holds its own.
     """
 
-    def __init__(self, local: Engine, remote: Engine) -> None:
+    def __init__(self, local: Engine, remote: Engine, shared: SharedEngine | None = None) -> None:
         super().__init__()
         self.local, self.remote = local, remote
-        local.lock = remote.lock = self.lock
+        self._shared = shared
+        self._engines = [local, remote] if shared is None else [local, remote, shared]
+        for engine in self._engines:
+            engine.lock = self.lock
         self._numbers: dict[tuple[Engine, int], int] = {}  # of what is asked of each: our own
         self._sent: dict[int, tuple[Client, int]] = {}
-        self._clients_of = {engine: self._join(engine) for engine in (local, remote)}
+        self._clients_of = {engine: self._join(engine) for engine in self._engines}
         self._current = local
         self._sending: int | None = None  # our number of what is being asked just now
         self._of_files = LocalFiles().answers
@@ -38,7 +45,9 @@ class Engines(Engine):
         return self._current is self.local
 
     def send(self, request: Request[Any]) -> None:
-        engine = self._engine_for(request)
+        self._ask(self._engine_for(request), request)
+
+    def _ask(self, engine: Engine, request: Request[Any]) -> None:
         client = self._clients_of[engine]
         with self.lock:
             self._sending = request.id
@@ -65,7 +74,7 @@ class Engines(Engine):
         self._current.restart()
 
     def close(self) -> None:
-        for engine in (self.local, self.remote):
+        for engine in self._engines:
             engine.close()
 
     def _engine_for(self, request: Request[Any]) -> Engine:
@@ -73,7 +82,8 @@ class Engines(Engine):
         if isinstance(request, OpenServer):
             self._change(self.remote)
         elif isinstance(request, Load):
-            self._change(self.local)
+            there = self._shared is not None and self._shared.may_be_there
+            self._change(self._shared if there and self._shared is not None else self.local)
         elif isinstance(request, ProbeServer):
             return self.remote
         elif request.beside or type(request) in (ListDevices, *self._of_files):
@@ -98,8 +108,19 @@ class Engines(Engine):
         number = self._numbers.get(
             (engine, event.id), self._sending
         )  # told while it was being asked
-        if number is not None:
+        if engine is self._shared and isinstance(event, Failed) and event.kind == NOT_SHARED:
+            self._load_here(event, number)
+        elif number is not None:
             self.tell(msgspec.structs.replace(event, id=number))
             if number not in self._asked:
                 self._numbers.pop((engine, event.id), None)
                 self._sent.pop(number, None)
+
+    def _load_here(self, event: Failed, number: int | None) -> None:
+        """Nobody shares the model that is to be opened: this machine's engine loads it."""
+        _, request = self._asked.get(number or 0, (None, None))
+        self._numbers.pop((self._current, event.id), None)
+        if request is not None:
+            self._sent.pop(request.id, None)
+            self._current = self.local
+            self._ask(self.local, request)

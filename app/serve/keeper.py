@@ -9,6 +9,7 @@ from time import monotonic, sleep
 
 from app.engine import Died, Engine, Event
 from app.serve.server import Serving
+from app.shared.host import EngineHost
 from engine.errors import Cancelled
 from engine.protocol import Failed, FileContent, Load, Loaded, Progress, ReadFile
 from engine.settings import EngineOptions
@@ -29,12 +30,18 @@ class WantedModel:
 
 class Keeper:
     """Keeps one of some models open in an engine for a server, the first of `paths` to begin with:
-    files by the names that people call them.
+    files by the names that people call them. `host` shares the engine with programs of this user.
     """
 
     def __init__(
-        self, engine: Engine, serving: Serving, paths: Mapping[str, Path], options: EngineOptions
+        self,
+        engine: Engine,
+        serving: Serving,
+        paths: Mapping[str, Path],
+        options: EngineOptions,
+        host: EngineHost | None = None,
     ) -> None:
+        self._host = host
         self._serving, self._paths, self._options = serving, paths, options
         self._name = next(iter(paths))
         self._events: Queue[Event | WantedModel] = Queue()
@@ -67,6 +74,8 @@ class Keeper:
             elif isinstance(event, Failed):
                 raise RemoteError(event)
         self._serving.open(self._name, loaded, file)
+        if self._host is not None:
+            self._host.open(loaded)
         return loaded
 
     def keep(self, note: Callable[[str], None], stopped: Callable[[], bool]) -> None:
@@ -89,6 +98,8 @@ class Keeper:
             sleep(TICK)
         before, self._name = self._name, name
         self._serving.shut()
+        if self._host is not None:
+            self._host.shut("another model is opened in place of this one")
         try:
             self.load(lambda progress: None, stopped)
             return

@@ -304,8 +304,8 @@ class Session(QObject):
         self.stage_changed.emit()
 
     def _on_loaded(self, loaded: Loaded) -> None:
-        if loaded.id != self._load_id:
-            return
+        if loaded.id != (0 if self.status == "died" else self._load_id):
+            return  # of id 0 where whoever owns the engine has started it again
         self._load_id, self.model, self.error = None, loaded, None
         self._n_ctx, self.previous = loaded.n_ctx, None
         log.info("%s is open on %s, %d tokens of context", loaded.name, loaded.device, loaded.n_ctx)

@@ -13,6 +13,7 @@ from app.local_engine import LocalEngine
 from app.remote.engine import RemoteEngine
 from app.remote.engines import Engines
 from app.remote.keys import Keys
+from app.shared.attached import SharedEngine
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
 from app.widgets.guard import install_hooks
@@ -29,7 +30,7 @@ def shown_window(app: QApplication, model: Path | None = None) -> Iterator[MainW
     else stops the window for a tenth of a second, now and then.
     """
     keys = Keys()
-    engine = Engines(LocalEngine(), RemoteEngine(keys))
+    engine = Engines(LocalEngine(), RemoteEngine(keys), SharedEngine())
     bench, theme = Workbench(engine, keys=keys), Theme(app)
     window = MainWindow(bench, theme)
     window.show()

@@ -66,8 +66,11 @@ class TopLine(QWidget):
             name, says = "Choose a model", "Choose a model"
         else:
             name = session.model_title
-            at = session.connection
+            at, owner = session.connection, session.client.abilities.owner
             where = f", a server at {at.host}" if at is not None else ""
+            if owner:
+                name = f"{name} in {owner.partition(' (')[0]}"
+                where = f", by the engine of {owner}"
             says = f"Model: {name}{where}. Choose another"
         if session.status == "loading":
             name = f"{name} …"

@@ -20,7 +20,7 @@ from app.window.main_window import MainWindow
 from tests.app.helpers.scripted import ScriptedEngine
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-HARMLESS = ("This plugin does not support",)
+HARMLESS = ("This plugin does not support", "OpenType support missing")  # of fonts here
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx2
+import psutil
 import pytest
 
 from tests.program import ROOT, RUN
@@ -44,6 +45,12 @@ class RunningServer:
                     return
             time.sleep(0.05)
         raise AssertionError(f"{self._command} does not answer")
+
+    def kill_engine(self) -> None:
+        """End by force what it has started: the process that has the model."""
+        assert self._program is not None
+        for child in psutil.Process(self._program.pid).children():
+            child.kill()
 
     def end(self) -> None:
         if self._program is not None:

@@ -13,13 +13,14 @@ from app.remote.connection import Connection
 from app.remote.engine import RemoteEngine
 from app.remote.engines import Engines
 from app.remote.keys import Keys
+from app.shared.attached import SharedEngine
 from app.state.limits import AnswerLimits
 from app.state.talk.message import Message
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
 from app.views.models.servers import ServerLine
 from app.window.main_window import MainWindow
-from engine.protocol import Sampling
+from engine.protocol import Load, Sampling
 from engine.runner import load
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.remote.conftest import Ring
@@ -43,7 +44,7 @@ def loopback(refused: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def window(theme: Theme, own_home: Path, qtbot: QtBot) -> Iterator[MainWindow]:
     """With servers for real, and no model on this machine."""
     keys = Keys(Ring())
-    engine = Engines(ScriptedEngine(), RemoteEngine(keys))
+    engine = Engines(ScriptedEngine(), RemoteEngine(keys), SharedEngine())
     bench = Workbench(engine, keys=keys)
     window = MainWindow(bench, theme)
     window.show()
@@ -73,6 +74,30 @@ def test_cutaway_serve(tiny_path: Path, tmp_path: Path, window: MainWindow, qtbo
             draw([Shape("circle", colour, "large", SIDE / 2, SIDE / 2, 13.0, COLOURS[colour])],
                  Random(1)).save(picture)  # fmt: skip
             assert colour in shown(picture, WHAT, window, qtbot).lower()
+        attach_to(server, picture, window, qtbot)
+
+
+def attach_to(server: RunningServer, picture: Path, window: MainWindow, qtbot: QtBot) -> None:
+    """The file that `cutaway serve` has open is opened here: its engine answers, and no other."""
+    bench = window.bench
+    assert isinstance(bench.engine, Engines)
+    here = bench.engine.local
+    assert isinstance(here, ScriptedEngine)
+    bench.open_model(bundled.model())
+    qtbot.waitUntil(lambda: bench.session.status == "ready" and bench.session.connection is None)
+    assert window.top.model.text().endswith("in cutaway serve  ▾")
+    assert not any(isinstance(one, Load) for one in here.asked)
+    assert "blue" in shown(picture, WHAT, window, qtbot).lower()
+    server.kill_engine()
+    qtbot.waitUntil(lambda: bench.session.status == "died")
+    qtbot.waitUntil(lambda: bench.session.status == "ready")  # by itself: the server brings it back
+    assert "blue" in shown(picture, WHAT, window, qtbot).lower()
+    server.end()
+    qtbot.waitUntil(lambda: bench.session.status == "died")
+    assert bench.session.error is not None
+    assert "has ended" in bench.session.error.text
+    bench.session.restart()
+    qtbot.waitUntil(lambda: any(isinstance(one, Load) for one in here.asked))
 
 
 @pytest.mark.full

@@ -1,0 +1,1 @@
+"""One engine for several programs of the same person on one machine."""

@@ -1,0 +1,171 @@
+"""The owner's side of one guest: what it may ask, under its own numbers."""
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any
+
+import msgspec
+
+from app.engine import Client, Died, Engine, Event, Restarted
+from app.shared.messages import MOST_ASKED, NoSharedModel
+from engine.errors import WorkerDied
+from engine.protocol import (
+    Cancel,
+    CheckForm,
+    Compare,
+    CompareTexts,
+    DecodeTokens,
+    DescribeGraph,
+    DescribePlan,
+    DumpResults,
+    Embed,
+    EncodeText,
+    Examine,
+    Failed,
+    Generate,
+    ListSlots,
+    Look,
+    PlanPictures,
+    PutPicture,
+    ReadCells,
+    Render,
+    Reply,
+    Request,
+    ScoreAnswer,
+    ShowPicture,
+)
+from engine.protocol.wire import decoder_of_requests, encode
+
+ALLOWED: frozenset[type[Request[Any]]] = frozenset(
+    {
+        *(Generate, PutPicture, PlanPictures, ShowPicture, Render, EncodeText, DecodeTokens),
+        *(Embed, CheckForm, ListSlots, Examine, DescribeGraph, DescribePlan, DumpResults),
+        *(ReadCells, ScoreAnswer, Compare, CompareTexts),
+    }
+)
+"""What guests may ask: nothing of it opens, closes or moves the model, or measures the machine."""
+MOST_OPEN = 256  # requests of one guest that have not ended
+MOST_WAITING = 10_000  # messages that a guest has not read
+
+log = logging.getLogger("engine")
+
+
+class Guest:
+    """One program that uses the engine of `program`: a client of it, with two threads; it is told
+    `first`, and `gone` hears its end.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        connection: socket.socket,
+        program: str,
+        first: Iterable[Event],
+        gone: Callable[["Guest"], None],
+    ) -> None:
+        self._engine, self._program, self._gone = engine, program, gone
+        self._pipe = Connection(connection.detach())
+        self._out: SimpleQueue[Event | None] = SimpleQueue()
+        self._asked: dict[int, tuple[int, type[Reply]]] = {}  # our number: the guest's, and its end
+        self._ended = False
+        self._client: Client | None = None
+        for event in first:
+            self._out.put(event)
+
+    def start(self) -> None:
+        """Hear the engine, and take what is asked."""
+        self._client = self._engine.join(self.hear)
+        threading.Thread(target=self._write, name="guest writer", daemon=True).start()
+        threading.Thread(target=self._read, name="guest reader", daemon=True).start()
+
+    def hear(self, event: Event) -> None:
+        """For the guest; one that does not read is left."""
+        if self._out.qsize() > MOST_WAITING:
+            self._cut()
+        else:
+            self._out.put(event)
+
+    def end(self) -> None:
+        """Cancel what it asked, and close the connection. Harmless when done twice."""
+        with self._engine.lock:
+            if self._ended:
+                return
+            self._ended = True
+        if self._client is not None:
+            self._client.leave()
+        self._out.put(None)
+        self._cut()
+        self._gone(self)
+
+    def _cut(self) -> None:
+        """End the connection: both threads wake up."""
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(fileno=os.dup(self._pipe.fileno())) as other,
+        ):
+            other.shutdown(socket.SHUT_RDWR)
+
+    def _read(self) -> None:
+        decode = decoder_of_requests()
+        try:
+            while True:
+                self._take(decode(self._pipe.recv_bytes(MOST_ASKED)))
+        except (EOFError, OSError):
+            pass
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            log.warning("a program that shares the engine sent what is no message, and was left")
+        self.end()
+
+    def _take(self, message: Any) -> None:
+        with self._engine.lock:
+            client = self._client
+            if self._ended or client is None:
+                return
+            if isinstance(message, Cancel | Look):
+                ours = next((n for n, (id, _) in self._asked.items() if id == message.id), None)
+                if ours is not None and isinstance(message, Look):
+                    client.look(ours, message.live)
+                elif ours is not None:
+                    client.cancel(ours)
+            elif not isinstance(message, Request):
+                return  # an order that is the owner's alone
+            elif type(message) not in ALLOWED:
+                text = f"the engine belongs to {self._program}: it is not changed from here"
+                self._out.put(Failed(-message.id, "NotSupported", text))
+            elif len(self._asked) >= MOST_OPEN:
+                text = f"{MOST_OPEN} requests are under way already"
+                self._out.put(Failed(-message.id, "NotSupported", text))
+            else:
+                number = client.ask(message)
+                self._asked[number] = message.id, message.ends
+
+    def _write(self) -> None:
+        try:
+            while (event := self._out.get()) is not None:
+                reply = self._frame(event)
+                if reply is not None:
+                    self._pipe.send_bytes(encode(reply))
+        except OSError:
+            self.end()
+
+    def _frame(self, event: Event) -> Reply | None:
+        """An event under the guest's own number."""
+        if isinstance(event, Died):
+            error = event.error
+            why = error.reason if isinstance(error, WorkerDied) else str(error)
+            return NoSharedModel(0, why)
+        if isinstance(event, Restarted):
+            return None
+        if event.id <= 0:
+            return msgspec.structs.replace(event, id=-event.id)
+        with self._engine.lock:  # the number of what was just asked is being noted
+            number, ends = self._asked.get(event.id, (0, Reply))
+            if isinstance(event, Failed | ends):
+                self._asked.pop(event.id, None)
+        return msgspec.structs.replace(event, id=number) if number else None
