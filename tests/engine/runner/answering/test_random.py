@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from engine.protocol import Finished
 from engine.runner.answering.batcher import Broken
 from engine.runner.api import Model, load
-from tests.engine.runner.answering.many import Many, alone, asked
-from tests.goldens.tiny import Draws, write_tiny
+from tests.engine.runner.answering.many import Many, alone, asked, ids, tiny
 
-IDS = Draws(23).ids(2000).tolist()
+IDS = ids(23, 2000)
 SEQUENCES, CTX, CELLS = 4, 128, 256
 
 ASKED = st.tuples(
@@ -30,20 +29,23 @@ ACTS = st.lists(
 )
 
 
-@pytest.fixture(scope="module", params=["llama", "gemma3"])
+RECURRENT = [pytest.param(name, marks=pytest.mark.full) for name in ("qwen35", "mamba2")]
+
+
+@pytest.fixture(scope="module", params=["llama", "gemma3", *RECURRENT])
 def model(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Model]:
     """Twice as many tokens may be wanted as there are cells."""
-    path = write_tiny(tmp_path_factory.mktemp("random") / "tiny.gguf", request.param)
+    path = tiny(tmp_path_factory.mktemp("random"), request.param)
     sizes = {"ctx": CTX, "parallel": SEQUENCES, "cells": CELLS}
     with load(path, device="host", kv="f32", **sizes) as model:
         yield model
 
 
 @cache
-def expected(model: Model, ids: tuple[int, ...], n: int) -> list[int]:
-    return alone(model, [asked(1, list(ids), n)])[1]
+def expected(model: Model, text: tuple[int, ...], n: int) -> list[int]:
+    return alone(model, [asked(1, list(text), n)])[1]
 
 
 def _check(model: Model, acts: list[tuple | int]) -> None:
