@@ -3,7 +3,7 @@
     python -m tests.gaps MODEL [--device intel:0] [-n 300] [-p 4000] [--writers 1]
 
 Promised is that the 95th percentile while the prompt is read is at most twice that alone; one step
-in forty may take a tenth of a second for the prompt.
+in thirty-six may take a tenth of a second for the prompt.
 """
 
 import argparse

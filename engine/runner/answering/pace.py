@@ -8,11 +8,11 @@ from engine.runner.stepper import MAX_BATCH, bucket_of
 
 SLOWER = 1.7
 """How much longer a step may take that reads a piece of a prompt beside writing."""
-LONG, EVERY = 0.1, 40
-"""Seconds that one step in so many may take instead, where steps are quick: fewer than one in 20,
-which is what p95 of the time between tokens leaves out.
+LONG, TIMES, EVERY = 0.1, 8, 36
+"""Seconds that one step in EVERY may take instead, where steps are quick, or so many times as long
+as usual: fewer than one in 20, which is what p95 of the time between tokens leaves out.
 """
-QUICK, SLOW = 0.0125, 0.018
+QUICK, SLOW = 0.025, 0.035
 """Seconds of a step without a piece: of quicker ones a long one in EVERY leaves prompts a sixth of
 the time or more, and costs who writes less than a short piece in each of them. Steps are slow from
 SLOW on.
@@ -29,13 +29,14 @@ class Pace:
 
     A piece costs more than its tokens: what is cached of its prompt is read once for it. So where
     steps are slow, each has a short piece. Where they are quick, most only write, and each saves
-    some of a `credit` of seconds: a prompt is read when its time is saved, or LONG is.
+    some of a `credit`, of which a long piece takes 1: a prompt is read when all of it is, or when
+    it takes no more than there is.
     """
 
     def __init__(self) -> None:
         self._plain: dict[int, deque[float]] = defaultdict(lambda: deque([], 9))
         self._short, self._long = float(FIRST), float(FIRST)
-        self._credit = LONG
+        self._credit = 1.0
         self._is_slow = False
         self._unknown = 0  # steps since one without a piece
 
@@ -47,10 +48,10 @@ class Pace:
             return MAX_BATCH
         if self._is_slow:
             return _fitting(n_writing, self._short) if self._unknown < EVERY else 0
-        saved = self._credit / LONG * self._long
+        saved = int(self._credit * self._long)
         if pending[0] <= saved:
-            return int(saved)
-        return _fitting(n_writing, self._long) if self._credit >= LONG else 0
+            return saved
+        return _fitting(n_writing, self._long) if self._credit >= 1 else 0
 
     def took(self, n_writing: int, n_read: int, seconds: float, n_reading: int = 1) -> None:
         """A step of so many tokens took so long; so many answers' prompts were not yet read."""
@@ -62,17 +63,18 @@ class Pace:
             self._plain[n_writing].append(seconds)
         self._unknown = self._unknown + 1 if n_read else 0
         usual = self._usual(n_writing)
+        long = max(LONG, TIMES * usual)
         if not QUICK < usual < SLOW:
             self._is_slow = usual >= SLOW
         # One prompt has a share of the time; several have as much as as many who write.
-        saved = max(LONG / EVERY, usual * (n_reading - 1) / n_writing)
-        self._credit = min(LONG, self._credit + saved)
+        saved = max(1 / EVERY, usual * (n_reading - 1) / n_writing / long)
+        self._credit = min(1.0, self._credit + saved)
         if n_read and self._is_slow:
             self._short = _bounded(self._short * min(1.5, max(0.5, SLOWER * usual / seconds)))
         elif n_read:
-            self._credit = max(0.0, self._credit - n_read / self._long * LONG)
+            self._credit = max(0.0, self._credit - n_read / self._long)
             if 2 * n_read >= self._long:
-                self._long = _bounded(self._long * min(2.0, max(0.5, LONG / seconds)))
+                self._long = _bounded(self._long * min(2.0, max(0.5, long / seconds)))
 
     def _usual(self, n_writing: int) -> float:
         """Seconds of a step that only writes; as long as nobody knows, of a quick one."""
