@@ -22,7 +22,7 @@ from engine.runner.answering.answer import RunningAnswer
 from engine.runner.answering.batcher import Batcher, Broken
 from engine.runner.answering.slots import Lent, Slots
 from engine.runner.loading import LoadedModel
-from engine.runner.pictures.items import Item
+from engine.runner.pictures.items import Item, rows_looked_at
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH
 
@@ -81,6 +81,8 @@ class AnswersAtOnce:
         if self._batcher.running and not self._batcher.room.lends(self._batcher.running):
             raise SequenceBusy
         lent.sequence.clear()
+        while self._batcher.room.lacks(0, rows_looked_at(items)) and self.slots.evict():
+            pass
         if shares:
             self.slots.share(lent.sequence, items)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from engine.errors import SequenceBusy
 from engine.kvcache.causal import MAX_SEQUENCES
 from engine.kvcache.group import CacheGroup
-from engine.runner.pictures.items import Item, runs
+from engine.runner.pictures.items import Item, rows_looked_at
 from engine.runner.sequence import Sequenced
 
 SCRATCH = MAX_SEQUENCES - 1
@@ -57,6 +57,6 @@ def scratch(conversation: Sequenced, context: Sequence[Item]) -> Iterator[Scratc
 
 def _has_room(caches: CacheGroup, items: Sequence[Item]) -> bool:
     """Whether there are cells for items, and for the rows of pictures that layers look at."""
-    looked_at = sum(run.picture.plan.rows for run in runs(items) if run.picture.plan.cross)
-    encoded = caches.encoded
-    return caches.n_free >= len(items) and (encoded is None or encoded.n_room >= looked_at)
+    if caches.encoded is not None and caches.encoded.n_room < rows_looked_at(items):
+        return False
+    return caches.n_free >= len(items)

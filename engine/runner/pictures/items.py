@@ -131,6 +131,11 @@ def before_looking(items: Sequence[Item], begin: int, end: int) -> int:
     return end
 
 
+def rows_looked_at(items: Sequence[Item]) -> int:
+    """Rows of the pictures among items that layers look at."""
+    return sum(run.picture.plan.rows for run in runs(items) if run.picture.plan.cross)
+
+
 class Extent(NamedTuple):
     """All that stands for one picture: items from `begin` up to `end`, its markers included."""
 
