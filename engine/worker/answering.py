@@ -70,7 +70,11 @@ class AnswersAtOnce:
         self._batcher.add(answer)
 
     def lend(self) -> AbstractContextManager[Lent]:
-        """A sequence for something else than an answer. Raises `SequenceBusy`."""
+        """A sequence for something else than an answer. Raises `SequenceBusy` where answers that
+        came before need all that are idle.
+        """
+        if len(self.slots.idle) <= len(self._batcher.waiting):
+            raise SequenceBusy
         return self.slots.lend()
 
     def claim(self, lent: Lent, items: Sequence[Item], shares: bool = False) -> None:
