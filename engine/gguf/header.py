@@ -35,15 +35,32 @@ def read_header(path: str, data: memoryview, part: int = 0) -> FileHeader:
     BadFile for everything that does not hold; no count or length is trusted with memory.
     """
     cursor = Cursor(path, data)
-    version = _read_version(cursor)
-    n_tensors = cursor.count("tensors", smallest=24, most=MAX_TENSORS)
-    n_pairs = cursor.count("metadata pairs", smallest=13, most=MAX_PAIRS)
+    version, n_tensors, n_pairs = _read_counts(cursor)
     metadata = Metadata(path, PairReader(cursor).read(n_pairs))
     infos = read_infos(cursor, n_tensors)
     alignment = _alignment(cursor, metadata)
     start = -(-cursor.pos // alignment) * alignment
     tensors = place(path, infos, part, start, alignment, size=len(data))
     return FileHeader(version, cursor.order, alignment, metadata, tensors)
+
+
+def read_architecture(path: str, data: memoryview) -> str | None:
+    """`general.architecture` of a mapped file, None where it is no text. It is the first pair of
+    most files, and no pair behind it is read. BadFile for what does not hold up to there.
+    """
+    cursor = Cursor(path, data)
+    _, _, n_pairs = _read_counts(cursor)
+    for key, entry in PairReader(cursor).each(n_pairs):
+        if key == "general.architecture":
+            return entry.value if isinstance(entry.value, str) else None
+    return None
+
+
+def _read_counts(cursor: Cursor) -> tuple[int, int, int]:
+    """The version, and how many tensors and pairs there are."""
+    version = _read_version(cursor)
+    n_tensors = cursor.count("tensors", smallest=24, most=MAX_TENSORS)
+    return version, n_tensors, cursor.count("metadata pairs", smallest=13, most=MAX_PAIRS)
 
 
 def _read_version(cursor: Cursor) -> int:

@@ -1,5 +1,7 @@
 """The key-value pairs of a header, read without decoding what may never be asked for."""
 
+from collections.abc import Iterator
+
 from engine.gguf.cursor import Cursor
 from engine.gguf.metadata import MetadataEntry
 from engine.gguf.values import CODES, Array, ValueType
@@ -21,12 +23,17 @@ class PairReader:
     def read(self, count: int) -> dict[str, MetadataEntry]:
         """`count` pairs by key. BadFile for a key that comes twice."""
         entries: dict[str, MetadataEntry] = {}
-        for _ in range(count):
-            key = self.cursor.name("metadata key", LONGEST_KEY)
+        for key, entry in self.each(count):
             if key in entries:
                 raise self.cursor.fail(f"metadata has the key {key!r} twice")
-            entries[key] = self._entry(key)
+            entries[key] = entry
         return entries
+
+    def each(self, count: int) -> Iterator[tuple[str, MetadataEntry]]:
+        """`count` pairs in the file's order, each read when it is asked for."""
+        for _ in range(count):
+            key = self.cursor.name("metadata key", LONGEST_KEY)
+            yield key, self._entry(key)
 
     def _entry(self, key: str) -> MetadataEntry:
         type = self._type(key)

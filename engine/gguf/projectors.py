@@ -10,6 +10,7 @@ from pathlib import Path
 
 from engine.errors import CutawayError
 from engine.gguf.reader import GGUFFile, open_gguf
+from engine.gguf.splits import architecture_of
 
 ARCHITECTURE = "clip"
 """`general.architecture` of every projector's file."""
@@ -133,13 +134,19 @@ def _projectors(files: Iterable[Path]) -> dict[Path, str]:
     """Those of the files that are projectors, each with the type of most of its bytes."""
     found = {}
     for path in files:
-        with suppress(CutawayError, OSError), open_gguf(path) as file:
-            if is_projector(file):
-                sizes: Counter[str] = Counter()
-                for tensor in file.tensors.values():
-                    sizes[tensor.fmt.name] += tensor.nbytes
-                found[path] = max(sizes, key=lambda fmt: sizes[fmt], default="")
+        with suppress(CutawayError, OSError):
+            if architecture_of(path) == ARCHITECTURE:  # a model's header takes long to read whole
+                found[path] = _mostly(path)
     return found
+
+
+def _mostly(path: Path) -> str:
+    """The type of most of a file's bytes."""
+    with open_gguf(path) as file:
+        sizes: Counter[str] = Counter()
+        for tensor in file.tensors.values():
+            sizes[tensor.fmt.name] += tensor.nbytes
+    return max(sizes, key=lambda fmt: sizes[fmt], default="")
 
 
 def _best_first(model: Path, found: Mapping[Path, str]) -> list[Path]:

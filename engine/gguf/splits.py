@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.errors import BadFile
-from engine.gguf.header import FileHeader, read_header
+from engine.gguf.header import FileHeader, read_architecture, read_header
 
 _NAME = re.compile(r"(?P<prefix>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.gguf)", re.I)
 
@@ -53,7 +53,20 @@ def open_parts(path: Path) -> tuple[FilePart, ...]:
     return parts
 
 
+def architecture_of(path: Path) -> str | None:
+    """`general.architecture` of the file at `path`, None where it is no text; of its header only
+    what stands before that is read. BadFile if that is wrong.
+    """
+    data, _ = _mapped(path)
+    return read_architecture(str(path), data)
+
+
 def _open(path: Path, number: int) -> FilePart:
+    data, identity = _mapped(path)
+    return FilePart(path, data, read_header(str(path), data, number), identity)
+
+
+def _mapped(path: Path) -> tuple[memoryview, FileIdentity]:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its other end
             raise BadFile(path, "not a file")
@@ -67,7 +80,7 @@ def _open(path: Path, number: int) -> FilePart:
     identity = FileIdentity(
         path.absolute(), told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns
     )
-    return FilePart(path, data, read_header(str(path), data, number), identity)
+    return data, identity
 
 
 def _part_paths(path: Path, count: int) -> list[Path]:

@@ -103,6 +103,15 @@ def test_two_stages_take_turns(
         check(at, expected(fmt, shape, blocks))
 
 
+def test_tiles_in_large_pages_and_behind_them(either: OpenCLBackend) -> None:
+    """Of a weight that begins in one large page and ends in the second."""
+    shape = (4096, 32 * 31 + 3, 1, 1)
+    blocks = random_bytes(Q4_K, shape)
+    with poisoned(either, Q4_K, shape) as at:
+        list(either.upload([Upload(at, Q4_K, shape, blocks)]))
+        check(at, expected(Q4_K, shape, blocks))
+
+
 def test_a_driver_that_takes_no_mapped_pages_gets_copies(
     backend: OpenCLBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

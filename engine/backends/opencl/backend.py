@@ -29,6 +29,7 @@ from engine.backends.opencl.lowering.fuse import fuse
 from engine.backends.opencl.lowering.in_place import IN_PLACE
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.packing import BlockSource, InPlace, Packer, Staged
+from engine.backends.opencl.pages import LargePages, has_fresh_pages
 from engine.backends.opencl.program import Programs
 from engine.backends.opencl.roof import measure
 from engine.backends.opencl.shared import PAGE, shared
@@ -56,6 +57,7 @@ class OpenCLBackend(Backend):
         self.budget = budget
         self._traits = device.info.traits
         self._told: Callable[[int, int], None] | None = None
+        self._large_pages = LargePages() if self._traits.is_cpu and has_fresh_pages() else None
         self.is_integrated = self.pool.name == SYSTEM and not self._traits.is_cpu
         try:
             self.context = context or cl.Context([device.handle])
@@ -82,7 +84,9 @@ class OpenCLBackend(Backend):
         self.claim(buffer_type, size, owner)
         # Memory of its own is only there once it is used, and a fit may still look elsewhere.
         touched = zeros or self.pool.name != SYSTEM
-        return OpenCLBuffer(self.queue, self.pool, buffer_type, size, owner, touched)
+        return OpenCLBuffer(
+            self.queue, self.pool, buffer_type, size, owner, touched, self._large_pages
+        )
 
     def adopt(self, buffer: Buffer) -> bool:
         ours = isinstance(buffer, OpenCLBuffer) and buffer.memory.context == self.context

@@ -1,6 +1,7 @@
 """Memory on an OpenCL device, accounted in its pool."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from math import gcd
 from time import perf_counter_ns
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from engine.backends.base import Buffer, BufferType, Bytes, Event, Location, MemoryPool, Owner
 from engine.backends.opencl.drivers.loader import cl
+from engine.backends.opencl.pages import LARGE, FreshPages, LargePages
 from engine.errors import DeviceError, NoMem
 
 # One write is at most this long: drivers stage what they copy, and some copy all of it first.
@@ -73,25 +75,52 @@ class OpenCLBuffer(Buffer):
         size: int,
         owner: Owner,
         zeros: bool = True,
+        large: LargePages | None = None,
     ) -> None:
-        """Allocate what was claimed from the pool, and with `zeros` touch every byte of it.
+        """Allocate what was claimed from the pool, and with `zeros` touch every byte of it. Where
+        there are `large` pages, for a device in this process's memory, that is what it uses.
 
-        Raises `NoMem` by the driver's word, and gives the claim back.
+        Raises `NoMem` by the driver's or the system's word, and gives the claim back.
         """
         self.type, self.size = buffer_type, size
         self.queue, self._pool, self.owner = queue, pool, owner
+        self._pages: FreshPages | None = None
         try:
-            memory = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, max(size, 1))
-            if zeros:
-                # Drivers hand out memory they do not have; only using it tells. They fill byte by
-                # byte what is given as bytes.
-                pattern = np.zeros(gcd(max(size, 1), WIDEST), np.uint8)
-                cl.enqueue_fill_buffer(queue, memory, pattern, 0, max(size, 1))
-                queue.finish()
+            if large is not None and size >= LARGE:
+                self._memory: cl.Buffer | None = self._in_pages(large, zeros)
+            else:
+                self._memory = self._of_driver(zeros)
         except cl.Error as error:
             pool.give_back(buffer_type.device, owner, size)
             raise self._failed("allocating", size, error) from None
-        self._memory: cl.Buffer | None = memory
+        except OSError as error:
+            pool.give_back(buffer_type.device, owner, size)
+            why = f"the system gives no more ({error.strerror})"
+            raise NoMem(
+                buffer_type.device, owner.component, size, pool.left, why, owner.layer
+            ) from None
+
+    def _in_pages(self, large: LargePages, zeros: bool) -> cl.Buffer:
+        self._pages = FreshPages(self.size, large)
+        if zeros:
+            self._pages.touch_all()
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+        return cl.Buffer(self.queue.context, flags, 0, self._pages.bytes)
+
+    def _of_driver(self, zeros: bool) -> cl.Buffer:
+        memory = cl.Buffer(self.queue.context, cl.mem_flags.READ_WRITE, max(self.size, 1))
+        if zeros:
+            # Drivers hand out memory they do not have; only using it tells. They fill byte by
+            # byte what is given as bytes.
+            pattern = np.zeros(gcd(max(self.size, 1), WIDEST), np.uint8)
+            cl.enqueue_fill_buffer(self.queue, memory, pattern, 0, max(self.size, 1))
+            self.queue.finish()
+        return memory
+
+    def touch(self, end: int) -> None:
+        """Before bytes up to `end` are filled, in order: have their pages as they come fastest."""
+        if self._pages is not None:
+            self._pages.touch(end)
 
     def write(self, offset: int, data: Bytes) -> None:
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
@@ -179,7 +208,10 @@ class OpenCLBuffer(Buffer):
 
     def free(self) -> None:
         if self._memory is not None:
-            self._memory = None
+            if self._pages is not None:  # a driver keeps its own until nobody uses it
+                with suppress(cl.Error):
+                    self.queue.finish()
+            self._memory = self._pages = None
             self._pool.give_back(self.type.device, self.owner, self.size)
 
     @property

@@ -17,7 +17,7 @@ from engine.backends.base import (
     Upload,
     Where,
 )
-from engine.backends.opencl.buffers import driver_error
+from engine.backends.opencl.buffers import OpenCLBuffer, driver_error
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import ints, longs
@@ -158,6 +158,7 @@ class Packer:
         flat = weight.blocks.reshape(-1)
         for start in range(0, flat.size, PIECE):
             piece = flat[start : start + PIECE]
+            _touch(weight.to, start + piece.size)
             weight.to.buffer.write(weight.to.offset + start, piece)
             yield piece.size
 
@@ -175,6 +176,7 @@ class Packer:
                 source: self._source.bring(data),
                 out: Location(to.buffer, to.offset + span.to),
             }
+            _touch(to, span.to + size)
             launch = pack(out, source, fmt, k, self._traits)
             commands = self._prepare([(out, launch)], places.__getitem__)
             commands.run()
@@ -185,3 +187,9 @@ class Packer:
         data, event, _ = self._under_way.popleft()
         event.wait()
         return data.size
+
+
+def _touch(to: Location, end: int) -> None:
+    """Before so many bytes from there on are filled."""
+    assert isinstance(to.buffer, OpenCLBuffer)
+    to.buffer.touch(to.offset + end)

@@ -27,7 +27,7 @@ class UncountedBuffer(OpenCLBuffer):
         """Raises `NoMem`, `DeviceError`."""
         self.type, self.size = kind, size
         self.queue, self.owner = queue, Owner(Component.WEIGHTS)
-        self._pool = MemoryPool("", 0)
+        self._pool, self._pages = MemoryPool("", 0), None
         try:
             flags |= cl.mem_flags.READ_ONLY
             self._memory = cl.Buffer(queue.context, flags, 0 if data is not None else size, data)
