@@ -180,13 +180,15 @@ class Backend(ABC):
     """Runs nodes on one device. `name` is its spelling for people: `intel:0`, `pocl:1`, `host`.
 
     `budget` is the most bytes that it may hold, within what its pool allows; None is all of that.
-    `is_integrated` says that it is a GPU in the system's RAM.
+    `is_integrated` says that it is a GPU in the system's RAM, `compiles_late` that its driver may
+    compile or allocate when a kernel is first run.
     """
 
     name: str
     pool: MemoryPool
     is_host: bool = False
     is_integrated: bool = False
+    compiles_late: bool = False
     budget: int | None = None
 
     @property

@@ -31,6 +31,8 @@ from engine.tokenizer import ChatTemplate, Tokenizer, load_chat_template, load_t
 from engine.units import MIB
 from engine.weights.load import repacked
 
+SHORT_PROMPT = 32
+
 
 @dataclass
 class LoadedModel:
@@ -186,7 +188,7 @@ def load_model(
         for backend in dry.backends:
             backend.watch_builds(lambda done, total: progress("compile", done, total))
         if not dry.main.is_host:
-            room.stepper.warm_up()
+            warm_up(room.stepper)
         viewer = None
         if built.tower is not None:
             family = built.tower.tower
@@ -199,6 +201,18 @@ def load_model(
         parts = (opened, tokenizer, template, room, viewer, devices, dry)
         return LoadedModel(str(path), options, *parts, stack.pop_all())
     raise AssertionError  # the stack never swallows an exception
+
+
+def warm_up(stepper: Stepper) -> None:
+    """Build what a short prompt and an answer need, so that the first one is quick. A token runs,
+    and the prompt where a driver is not ready without: of a large model it takes long.
+    """
+    late = any(backend.compiles_late for backend in stepper.planner.backends)
+    if not late:
+        stepper.ready(SHORT_PROMPT)
+    for n_tokens in (1, SHORT_PROMPT) if late else (1,):
+        stepper.step([0] * n_tokens, 0, [n_tokens - 1])
+        stepper.forget(0)
 
 
 def name_of(file: GGUFFile) -> str:

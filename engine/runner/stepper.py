@@ -24,7 +24,6 @@ from engine.scheduler.record import UNRECORDED, Recorder
 
 MAX_BATCH = 512
 LOGITS_BYTES = 64 << 20
-SHORT_PROMPT = 32
 
 Logits = NDArray[np.float32]
 Number = TypeVar("Number", bound=np.generic)
@@ -274,15 +273,10 @@ class Stepper:
             caches.remove(sequence, 0)
             raise
 
-    def warm_up(self) -> None:
-        """Build and run what a short prompt and an answer need, so that the first one is quick."""
-        for n_tokens in (1, SHORT_PROMPT):
-            self.step([0] * n_tokens, 0, [n_tokens - 1])
-            self.forget(0)
-
-    def ready(self) -> None:
-        """Build what the next token of an answer needs; nothing runs."""
-        self._plan(1, 1, self.built.buckets([cache.n_kv + 1 for cache in self.built.caches.caches]))
+    def ready(self, n_tokens: int = 1) -> None:
+        """Build what the next tokens need, a token of an answer or a prompt; nothing runs."""
+        cells = [cache.n_kv + n_tokens for cache in self.built.caches.caches]
+        self._plan(bucket_of(n_tokens), 1, self.built.buckets(cells))
 
     def one_token(self) -> Outline:
         """The outline of a decode step with an empty cache."""

@@ -39,6 +39,9 @@ from engine.gguf.formats import F32, Format
 from engine.graph.tensor import Shape, Tensor
 from engine.memory.pools import SYSTEM
 
+COMPILES_EARLY = "intel:"
+"""The family of drivers for whose built programs the first run is as any other."""
+
 
 class OpenCLBackend(Backend):
     """A device with its queue."""
@@ -58,6 +61,7 @@ class OpenCLBackend(Backend):
         self._traits = device.info.traits
         self._told: Callable[[int, int], None] | None = None
         self._large_pages = LargePages() if self._traits.is_cpu and has_fresh_pages() else None
+        self.compiles_late = not (self._traits.is_cpu and self.name.startswith(COMPILES_EARLY))
         self.is_integrated = self.pool.name == SYSTEM and not self._traits.is_cpu
         try:
             self.context = context or cl.Context([device.handle])
