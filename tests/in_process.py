@@ -9,6 +9,8 @@ import io
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import Any
 from unittest.mock import patch
@@ -19,6 +21,7 @@ from app import cli
 from engine.errors import CutawayError
 from engine.protocol import Unload
 from engine.worker import Worker
+from engine.worker.handle import PROGRAM
 from tests.program import MARK, Ended
 
 PATIENCE = 10.0  # seconds that an engine has to become free, else it is ended
@@ -50,10 +53,15 @@ def kept_engines() -> Iterator[None]:
 
 
 def _environment() -> dict[str, str]:
-    return {k: v for k, v in os.environ.items() if k not in (MARK, "PYTEST_CURRENT_TEST")}
+    other = (MARK, "PYTEST_CURRENT_TEST", "CUTAWAY_MODELS")  # what engines do not look at
+    return {k: v for k, v in os.environ.items() if k not in other}
 
 
-def _take(worker: Worker) -> None:
+def _take(worker: Worker, program: str = PROGRAM) -> None:
+    if program != PROGRAM:
+        _start(worker, program)
+        vars(worker)["close"] = partial(_end, worker)
+        return
     here = _environment()
     for at, (environment, state) in enumerate(_kept):
         if environment == here:
@@ -85,13 +93,13 @@ def _is_free(worker: Worker) -> bool:
     if not isinstance(sys.exc_info()[1], CutawayError | None):
         return False
     request, deadline = Unload(worker.new_id()), monotonic() + PATIENCE
-    try:
-        for reply in worker.ask(request, tick=0.1):
-            if reply is None and monotonic() > deadline:
-                return False
-    except CutawayError:
-        return False
-    return True
+    with suppress(CutawayError):
+        worker.send(request)
+        while monotonic() < deadline:
+            reply = worker.receive(0.1)
+            if reply is not None and reply.id == request.id:
+                return isinstance(reply, request.ends)
+    return False
 
 
 def _end_first() -> None:

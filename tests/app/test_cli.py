@@ -21,17 +21,10 @@ from tests.app.fetch.test_hub import Q4, cdn, publish
 from tests.app.helpers.server import Page, Server
 from tests.app.test_library import put
 from tests.gguf_files import Blocks, Draft
+from tests.in_process import kept_engines, run_here
+from tests.program import PATIENCE, ROOT, RUN, Ended, run
 
-ROOT = Path(__file__).parents[2]
-Ended = subprocess.CompletedProcess[str]
-RUN = (sys.executable, "-m", "app")
-
-
-def run(*words: str) -> Ended:
-    """`cutaway WORDS` as a person would run it; the environment is the test's."""
-    return subprocess.run(
-        [*RUN, *words], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
+__all__ = ["kept_engines"]
 
 
 def assert_one_line_error(ended: Ended, status: int, *parts: str) -> None:
@@ -59,7 +52,7 @@ def test_version_without_anything_heavy(own_home: Path) -> None:
 
 def test_help_lists_every_command_and_setting(own_home: Path) -> None:
     for words in ("--help", "-h"):
-        ended = run(words)
+        ended = run_here(words)
         assert (ended.returncode, ended.stderr) == (0, "")
         names = [line.split()[0] for line in ended.stdout.splitlines() if line.startswith("  ")]
         assert {"get", "models", "CUTAWAY_MODELS", "CUTAWAY_CACHE", "CUTAWAY_LOG"} <= set(names)
@@ -77,29 +70,31 @@ def test_every_command_keeps_the_convention(module: object) -> None:
 
 def test_usage_errors(own_home: Path) -> None:
     assert_one_line_error(run("modles"), 2, "no command 'modles'", "did you mean 'models'?")
-    assert_one_line_error(run("options"), 2, "no command 'options'")
-    assert_one_line_error(run("get"), 2, "NAME", "cutaway get --help")
-    assert_one_line_error(run("--nonsense"), 2, "--nonsense", "cutaway --help")
-    assert_one_line_error(run("models", "--nonsense"), 2, "--nonsense")
+    assert_one_line_error(run_here("options"), 2, "no command 'options'")
+    assert_one_line_error(run_here("get"), 2, "NAME", "cutaway get --help")
+    assert_one_line_error(run_here("--nonsense"), 2, "--nonsense", "cutaway --help")
+    assert_one_line_error(run_here("models", "--nonsense"), 2, "--nonsense")
 
 
 def test_errors_of_ours(own_home: Path) -> None:
-    assert_one_line_error(run("get", "nothing"), 1, "'nothing'", "smollm2-135m")
-    assert_one_line_error(run("get", "gemma3-270m"), 1, "ai.google.dev/gemma", "--accept-terms")
+    assert_one_line_error(run_here("get", "nothing"), 1, "'nothing'", "smollm2-135m")
+    assert_one_line_error(
+        run_here("get", "gemma3-270m"), 1, "ai.google.dev/gemma", "--accept-terms"
+    )
 
 
 def test_json_errors(own_home: Path) -> None:
-    ended = run("get", "nothing", "--json")
+    ended = run_here("get", "nothing", "--json")
     assert (ended.returncode, ended.stderr) == (1, "")
     error = json.loads(ended.stdout)["error"]
     assert error["kind"] == "ModelNotFound"
     assert "'nothing'" in error["message"]
-    assert json.loads(run("get", "--json").stdout)["error"]["kind"] == "UsageError"
+    assert json.loads(run_here("get", "--json").stdout)["error"]["kind"] == "UsageError"
 
 
 def test_wrong_setting(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUTAWAY_MODELS", str(ROOT / "pyproject.toml"))
-    assert_one_line_error(run("models"), 1, "CUTAWAY_MODELS", "expected a folder")
+    assert_one_line_error(run_here("models"), 1, "CUTAWAY_MODELS", "expected a folder")
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -170,20 +165,25 @@ def test_a_closed_pipe_is_no_error(own_home: Path, words: tuple[str, ...]) -> No
     read, write = os.pipe()
     os.close(read)
     ended = subprocess.run(
-        [*RUN, *words], cwd=ROOT, stdout=write, stderr=subprocess.PIPE, timeout=60, check=False
+        [*RUN, *words],
+        cwd=ROOT,
+        stdout=write,
+        stderr=subprocess.PIPE,
+        timeout=PATIENCE,
+        check=False,
     )
     os.close(write)
     assert (ended.returncode, ended.stderr) == (141, b"")
 
 
 def test_models(own_home: Path) -> None:
-    empty = run("models")
+    empty = run_here("models")
     assert empty.returncode == 0
     assert "cutaway get" in empty.stdout
     folder = own_home / "data" / "cutaway" / "models"
     file = put(folder / "a.gguf")
     (folder / "broken.gguf").write_bytes(b"GGUF")
-    a, broken = json.loads(run("models", "--json").stdout)
+    a, broken = json.loads(run_here("models", "--json").stdout)
     assert a == {
         "name": "a",
         "paths": [str(file)],
@@ -197,7 +197,7 @@ def test_models(own_home: Path) -> None:
         "problem": None,
     }
     assert "broken.gguf" in broken["problem"]
-    table = run("models").stdout.splitlines()
+    table = run_here("models").stdout.splitlines()
     assert [line.split()[0] for line in table] == ["a", "broken"]
     assert "llama F16" in table[0]
     assert "problem: " in table[1]
@@ -218,7 +218,7 @@ def test_get(server: Server, own_home: Path) -> None:
     ended = run("get", "org/repo")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert Path(ended.stdout.strip()).read_bytes() == Q4
-    answer = json.loads(run("get", "org/repo", "--json").stdout)
+    answer = json.loads(run_here("get", "org/repo", "--json").stdout)
     about = {"name": "org/repo", "path": ended.stdout.strip(), "size": len(Q4)}
     assert answer == about | {"projector": None, "projector_size": None}
 
@@ -227,10 +227,10 @@ def test_get_brings_the_projector_along(server: Server, own_home: Path) -> None:
     pairs = {"general.architecture": (ValueType.STRING, "clip")}
     tower = b"".join(Draft(pairs, {"x.weight": Blocks(0, (32,), bytes(128))}).encoded())
     publish(server, "org/see", {"m-Q4_0.gguf": Q4, "mmproj-m-F16.gguf": tower})
-    assert run("get", "org/see", "--text-only").stderr == ""
-    ended = run("get", "org/see")
+    assert run_here("get", "org/see", "--text-only").stderr == ""
+    ended = run_here("get", "org/see")
     assert ended.stderr == "cutaway: it reads pictures with mmproj-m-F16.gguf, 0 MiB\n"
-    answer = json.loads(run("get", "org/see", "--json").stdout)
+    answer = json.loads(run_here("get", "org/see", "--json").stdout)
     path = Path(ended.stdout.strip()).with_name("mmproj-m-F16.gguf")
     assert (answer["projector"], answer["projector_size"]) == (str(path), len(tower))
 
@@ -243,12 +243,11 @@ def test_ctrl_c_keeps_what_came(server: Server, own_home: Path) -> None:
     child = subprocess.Popen(
         [*RUN, "get", "org/repo"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    deadline = time.monotonic() + 30
-    while not server.ranges_of(cdn(Q4)) and time.monotonic() < deadline:
+    while not any(part.stat().st_size for part in own_home.rglob("*.part")):
+        assert child.poll() is None
         time.sleep(0.02)
-    time.sleep(0.2)
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=30)
+    out, err = child.communicate(timeout=PATIENCE)
     assert (child.returncode, out) == (130, b"")
     assert err == b"cutaway: org/repo: stopped; `cutaway get org/repo` resumes it\n"
     page.seconds_a_chunk = 0
@@ -271,7 +270,7 @@ def test_terms_are_asked_on_a_terminal(server: Server, answer: bytes, message: b
         shown += os.read(ours, 4096)
     assert b"https://ai.google.dev/gemma/terms" in shown
     os.write(ours, answer)
-    assert child.wait(30) == 1
+    assert child.wait(PATIENCE) == 1
     rest = os.read(ours, 4096)
     while message not in rest:
         rest += os.read(ours, 4096)
@@ -283,6 +282,7 @@ def test_terms_are_not_asked_without_a_terminal(monkeypatch: pytest.MonkeyPatch)
     assert get._ask("smollm2-135m") is False
 
 
+@pytest.mark.usefixtures("kept_engines")
 @pytest.mark.parametrize(
     ("words", "setting", "parts"),
     [
@@ -299,4 +299,4 @@ def test_options_out_of_all_range_are_a_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CUTAWAY_CACHE", setting)
-    assert_one_line_error(run("plan", str(tiny_path), "--device", "host", *words), 1, *parts)
+    assert_one_line_error(run_here("plan", str(tiny_path), "--device", "host", *words), 1, *parts)

@@ -17,9 +17,12 @@ from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import BadSetting
 from engine.protocol import BenchTest, SelfTest
 from engine.worker import Worker
+from tests.in_process import kept_engines, run_here
 from tests.program import assert_one_line_error, run
 
-pytestmark = [pytest.mark.device, pytest.mark.usefixtures("nothing_left")]
+__all__ = ["kept_engines"]
+
+pytestmark = [pytest.mark.device, pytest.mark.usefixtures("nothing_left", "kept_engines")]
 BROKEN = "neg view F32 [128,2,2,2]"
 TESTS = (BenchTest(n_prompt=16), BenchTest(n_gen=2))
 DEVICES = [d.name for d in list_devices()]
@@ -140,7 +143,7 @@ def test_no_room_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_the_command_refuses(tmp_path: Path) -> None:
     gone = str(tmp_path / "gone" / "a.md")
-    assert_one_line_error(run("report", "--to", gone), "--to", gone)
+    assert_one_line_error(run_here("report", "--to", gone), "--to", gone)
     assert_one_line_error(run("report", "--device", "nope:0"), "--device", "nope:0")
 
 

@@ -1,4 +1,4 @@
-"""One server for the tests of a module, and leave to talk to it."""
+"""One server for all tests, and leave to talk to it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ def loopback(refused: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUTAWAY_TEST_HOSTS", "127.0.0.1 localhost ::1")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def tiny(tiny_path: Path) -> Iterator[Served]:
     """A server of a random model, on the host."""
     with served(tiny_path) as running:

@@ -14,7 +14,11 @@ from app.terminal.text import LONGEST, Tamed, note, print_json, raw, shown, tame
 from engine.gguf import open_gguf
 from engine.gguf.values import ValueType as V
 from tests.gguf_files import Blocks, Draft, drafted
+from tests.in_process import kept_engines
 
+__all__ = ["kept_engines"]
+
+pytestmark = pytest.mark.usefixtures("kept_engines")
 STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 EVIL = "\x1b]0;gotcha\x07\x1b[2J\r\x9b31m\x7f\bEVIL"
 HOST = ("--device", "host")
@@ -31,8 +35,8 @@ def draft(tiny_path: Path) -> Draft:
 
 
 @pytest.fixture
-def folder(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = own_home / "evil\x1b[31m\nfolder"
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "evil\x1b[31m\nfolder"
     folder.mkdir()
     monkeypatch.setenv("CUTAWAY_MODELS", str(folder))
     return folder
@@ -83,7 +87,9 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
     return status, out, err
 
 
-def test_tables_and_json(good: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+def test_tables_and_json(
+    own_home: Path, good: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
     model = str(good)
     for words in (
         ("models",),
