@@ -191,6 +191,32 @@ __kernel __attribute__((vec_type_hint(int8))) void gated(GATED) {
       }
     }
 }
+#elif defined(SHARED)
+// For lanes and many columns, as `matmul`, the gate's and then the other's: PoCL takes one loop with
+// barriers, but not values that outlive a second one. Then every item quantises columns.
+__kernel void gated(GATED) {
+  __local uint4 record[RECORD / 16];
+  __local float both[TEAM][PANELS * PANEL][TILE];
+  int tile = get_group_id(0), lane = get_local_id(0), t = get_local_id(1);
+  int all = (n + PANEL - 1) / PANEL, first = get_group_id(2) * TEAM * PANELS + t;
+  for (int which = 0; which < 2; which++) {
+    const __global char *a =
+        (which ? up_buf + up_off : gate_buf + gate_off) + (long)tile * records * RECORD;
+    floats acc[PANELS][PANEL][VECTORS];
+    add_shared(acc, record, a, x_buf + x_off, records, first, all);
+    for (int c = 0; c < PANELS * PANEL; c++) {
+      float sum = acc[c / PANEL][c % PANEL][0];
+      both[t][c][lane] = which ? ACT(both[t][c][lane]) * sum : sum;
+    }
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int c = lane; c < PANELS * PANEL; c += TILE) {
+    long panel = first + c / PANEL * TEAM;
+    if (panel < all)
+      quantize_block(out_buf + out_off + ((panel * (m / TILE) + tile) * PANEL + c % PANEL) * X_BYTES,
+                     vload16(0, both[t][c]), vload16(1, both[t][c]));
+  }
+}
 #else
 // For lanes, as `matmul`.
 __kernel void gated(GATED) {

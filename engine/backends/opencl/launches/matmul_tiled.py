@@ -75,7 +75,7 @@ def matmul_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequenc
     given = MatmulGated.of(node)
     gate, x, m = given.gate, Quantize.of(given.x), given.gate.shape[1]
     tiles = _tiles_of_item(m, x.panels.rows, traits)
-    grid = _grid(gate.fmt, [m], given.x, tiles * TILE, traits)
+    grid = _grid(gate.fmt, [m], given.x, tiles * TILE, traits, column_bytes=4 * TILE)
     args: Args = {
         "out": node,
         "gate": gate,
@@ -93,7 +93,7 @@ def _products(
     m0, m1, m2 = (0 if a is None else a.shape[1] for a in (given.a, given.a1, given.a2))
     rows, x = [a.shape[1] for a in given.weights], Quantize.of(given.x)
     item = rows_of_item(sum(rows), x.panels.rows, traits, x.n_rows)
-    grid = _grid(given.a.fmt, rows, given.x, item, traits, may_share=True)
+    grid = _grid(given.a.fmt, rows, given.x, item, traits)
     step = 0 if added is None or added.dims == (m0,) else added.strides[1]
     args: Args = {
         "y0": node,
@@ -141,10 +141,10 @@ def _grid(
     x: Tensor,
     item: int,
     traits: DeviceTraits,
-    may_share: bool = False,
+    column_bytes: int = 0,
 ) -> _Grid:
     """Items over products of so many rows each; with vectors one makes `item` rows of them, lanes
-    may share records in local memory.
+    share records in local memory where it also has `column_bytes` for every column of a group.
     """
     panel, panels = Quantize.of(x).panels.rows, x.shape[1]
     defines = tile_defines(fmt, x, panel, traits)
@@ -159,8 +159,8 @@ def _grid(
     defines |= lane_defines(team)
     groups = panels
     each = -(-SHARED_ROWS // (panel * team))
-    fits = SCHEMES[fmt].record_bytes <= traits.local_memory
-    if may_share and fits and Quantize.of(x).n_rows > SHARED_ROWS // 2:
+    used = SCHEMES[fmt].record_bytes + each * panel * team * column_bytes
+    if used <= traits.local_memory and Quantize.of(x).n_rows > SHARED_ROWS // 2:
         groups = -(-panels // (each * team))
         defines |= {"SHARED": 1, "PANELS": each}
     return _Grid(1, (tiles * TILE, team, groups), (TILE, team, 1), defines)
