@@ -18,7 +18,7 @@ from engine.backends.opencl.launches.sizes import BLOCK_WIDTH, ROW_NAMES, vector
 from engine.backends.opencl.packing import pack
 from engine.backends.opencl.source import OPTIONS, families, source
 from engine.backends.opencl.tiles.schemes import SCHEMES
-from engine.gguf.formats import I8, Format
+from engine.gguf.formats import I8, Q4_K, Format
 from engine.graph.tensor import Role, leaf
 from engine.settings import cache_folder
 from tests.kernels.blocks import QUANTIZED
@@ -171,9 +171,11 @@ def test_clang_takes_the_tiles_of_every_format(compiled: Compile, fmt: Format, t
     compiled("matmul_experts", target, *defines, *lanes, "-DPANEL=4")
     shared = ["-DROWS=1", "-DLANES=1", "-DTEAM=8", "-DPANEL=4", "-DSHARED=1", "-DPANELS=2"]
     compiled("matmul_tiled", target, *defines, *shared)
+    if fmt is Q4_K:
+        compiled("matmul_tiled", target, *defines, *shared, "-DACT=SILU")
     if target == ANY:
         vectors = ["-DROWS=32", "-DVECTORS=2", "-DPANEL=4", "-DCHUNK=64"]
-        staged = ["-DSTAGED=1"] if scheme.stages(panels=2, many_registers=False) else []
+        staged = ["-DSTAGED=1"] if scheme.stages(panels=2, keeps=False) else []
         compiled("matmul_tiled", target, *defines, *vectors, *staged)
 
 

@@ -152,8 +152,10 @@ def _grid(
         most = 1 if panels == 1 else traits.tuned.chunk // panel
         groups, items = -(-panels // most), sum(-(-m // item) for m in rows)
         defines |= {"CHUNK": most * panel, **vector_defines(min(item, TILE), panel, traits)}
-        if panel > 1 and SCHEMES[fmt].stages(panels, has_wide_vectors(traits)):
-            defines |= {"STAGED": 1, "CROSSED": _crossed(panel, traits)}
+        crossed = _crossed(panel, traits)
+        keeps = has_wide_vectors(traits) and not crossed
+        if panel > 1 and SCHEMES[fmt].stages(panels, keeps):
+            defines |= {"STAGED": 1, "CROSSED": crossed}
         return _Grid(-(-panels // groups), (items, groups), (1, 1), defines)
     team, tiles = team_of_lanes(traits), sum(-(-m // TILE) for m in rows)
     defines |= lane_defines(team)

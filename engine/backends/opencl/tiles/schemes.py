@@ -68,12 +68,12 @@ class Scheme:
         """Elements of a row in a record."""
         return BLOCK * self.blocks
 
-    def stages(self, panels: int, many_registers: bool) -> bool:
+    def stages(self, panels: int, keeps: bool) -> bool:
         """Whether it pays to unpack weights first (tiled_stage.cl), for so many panels of x: where
-        that takes long, and for several panels, unless registers keep what is unpacked at once. It
-        can where one sum of 32 products will do.
+        that takes long, and for several panels, unless the registers are many and keep what is
+        unpacked at once. It can where one sum of 32 products will do.
         """
-        pays = panels > 1 and (self.scales > 0 or not many_registers)
+        pays = panels > 1 and (self.scales > 0 or not keeps)
         return (self.sums == 1 or self.scales > 0) and (pays or self.high > 0)
 
     @property
@@ -138,7 +138,7 @@ class FloatScheme:
     repacked: ClassVar[bool] = False
     elements: ClassVar[int] = BLOCK
 
-    def stages(self, panels: int, many_registers: bool) -> bool:
+    def stages(self, panels: int, keeps: bool) -> bool:
         """Never: there is nothing to unpack."""
         return False
 
