@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from engine.protocol import Finished, Generate, PicturePart
+from engine.runner.answering.pace import Pace
 from engine.runner.api import Model, load
-from engine.runner.stepper import Stepper
+from engine.runner.stepper import MAX_BATCH, Stepper
 from tests.engine.runner.answering.many import GREEDY, Many, alone
 from tests.engine.runner.pictures.seeing import bring, noise, says
 from tests.goldens.vision.families import write_single
@@ -19,6 +20,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
     path = write_single(tmp_path_factory.mktemp("pictured"), "mllama")
     with load(path, device="host", kv="f32", ctx=160, parallel=N, cells=0) as model:
         yield model
+
+
+@pytest.fixture(autouse=True)
+def prompts_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How fast the machine is says nothing of who is answered with whom."""
+    monkeypatch.setattr(Pace, "piece", lambda *_: MAX_BATCH)
 
 
 def asked(model: Model, number: int, *shown: PicturePart, n: int = 8) -> Generate:

@@ -10,7 +10,9 @@ from engine.backends.opencl.buffers import OpenCLBuffer
 from engine.errors import DeviceError
 from engine.protocol import Generate
 from engine.runner.answering.batcher import Broken
+from engine.runner.answering.pace import Pace
 from engine.runner.api import Model, load
+from engine.runner.stepper import MAX_BATCH
 from tests.engine.runner.answering.many import GREEDY, Many, alone, asked, ids, tiny
 from tests.engine.runner.memory import drivers
 from tests.engine.runner.pictures.seeing import bring, noise, says
@@ -57,6 +59,7 @@ def test_each_transfer_refused(
         return real(*args)
 
     monkeypatch.setattr(OpenCLBuffer, part, refusing)
+    monkeypatch.setattr(Pace, "piece", lambda *_: MAX_BATCH)  # steps are as many, however fast
 
     def said(many: Many, first: int) -> list[list[int] | None]:
         """By each of those from a number on; None where it was ended by an error."""
