@@ -87,15 +87,11 @@ static Part part_of(int g, int rows, Part first, Part second, Part third) {
 #define ADDED (added_buf ? added_buf + added_off : 0)
 
 #if LANES > 1
-// For vectors. Item (g, c) makes ROWS rows, which lie in one tile, of the columns in `panels`
-// panels from c * panels on. The hint keeps compilers from making vectors of vectors.
-__kernel __attribute__((vec_type_hint(int8)))
-void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m2, int records,
-            int n, int panels, long step, float factor) {
-  Part part = part_of(get_global_id(0), ROWS, PART(0, ADDED), PART(1, 0), PART(2, 0));
+// ROWS rows of a product, which lie in one tile, and of n columns those in the panels from `start` to
+// `end`, the first of which is at x.
+static void make_part(Part part, const __global char *x, int records, int n, int start, int end,
+                      long step, float factor) {
   const __global char *a = part.a + (long)(part.row / TILE) * records * RECORD;
-  int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
-  const __global char *x = x_buf + x_off + (long)start * records * BLOCKS * PANEL * X_BYTES;
   float sums[CHUNK][ROWS];
   make_rows(sums, a, part.row % TILE, x, records, end - start);
   for (int column = start * PANEL; column < min(end * PANEL, n); column++) {
@@ -106,6 +102,30 @@ void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m
             part.row + v * LANES, part.m);
   }
 }
+
+// For vectors. The hint keeps compilers from making vectors of vectors.
+#define FOR_VECTORS __kernel __attribute__((vec_type_hint(int8))) void
+
+#ifdef NORMED
+// An item makes `each` parts of a row that it normalises.
+FOR_VECTORS matmul(PARTS, NORMED_ROW, int m0, int m1, int m2, int records, int each) {
+  const __global char *x = NORMED_GIVEN;
+  int all = (m0 + ROWS - 1) / ROWS + (m1 + ROWS - 1) / ROWS + (m2 + ROWS - 1) / ROWS;
+  int first = get_global_id(0) * each;
+  for (int g = first; g < min(first + each, all); g++)
+    make_part(part_of(g, ROWS, PART(0, ADDED), PART(1, 0), PART(2, 0)), x, records, 1, 0, 1, 0,
+              1.0f);
+}
+#else
+// Item (g, c) makes a part of the columns in `panels` panels from c * panels on.
+FOR_VECTORS matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m2,
+                   int records, int n, int panels, long step, float factor) {
+  int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
+  make_part(part_of(get_global_id(0), ROWS, PART(0, ADDED), PART(1, 0), PART(2, 0)),
+            x_buf + x_off + (long)start * records * BLOCKS * PANEL * X_BYTES, records, n, start,
+            end, step, factor);
+}
+#endif
 #elif defined(SHARED)
 // For lanes and many columns. A group is TILE x TEAM items and makes a tile's rows of CHUNK columns:
 // item (row, t) those of the panels t, t + TEAM ... of them.
@@ -167,13 +187,11 @@ __kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int 
       int records, int n, int panels
 
 #if LANES > 1
-// For vectors. Item (g, c) makes TILES tiles of the columns that it makes in `matmul`, the gate's and
-// then the other's: memory is read in long runs.
-__kernel __attribute__((vec_type_hint(int8))) void gated(GATED) {
-  int first = get_global_id(0) * TILES, tiles = min(TILES, m / TILE - first);
-  const __global char *gate = gate_buf + gate_off, *up = up_buf + up_off;
-  int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
-  const __global char *x = x_buf + x_off + (long)start * records * BLOCKS * PANEL * X_BYTES;
+// TILES tiles of the columns in the panels from `start` to `end`, the first of which is at x: the
+// gate's and then the other's, as memory is read in long runs.
+static void make_gated(__global char *to, const __global char *gate, const __global char *up,
+                       const __global char *x, int m, int records, int first, int start, int end) {
+  int tiles = min(TILES, m / TILE - first);
   float both[2][TILES][CHUNK][TILE];
   for (int which = 0; which < 2; which++)
     for (int t = 0; t < tiles; t++)
@@ -181,8 +199,7 @@ __kernel __attribute__((vec_type_hint(int8))) void gated(GATED) {
                 records, end - start);
   for (int panel = start; panel < end; panel++)
     for (int t = 0; t < tiles; t++) {
-      __global char *out =
-          out_buf + out_off + ((long)panel * (m / TILE) + first + t) * PANEL * X_BYTES;
+      __global char *out = to + ((long)panel * (m / TILE) + first + t) * PANEL * X_BYTES;
       for (int i = 0; i < PANEL; i++) {
         const float *of_gate = both[0][t][(panel - start) * PANEL + i];
         const float *of_up = both[1][t][(panel - start) * PANEL + i];
@@ -191,6 +208,28 @@ __kernel __attribute__((vec_type_hint(int8))) void gated(GATED) {
       }
     }
 }
+
+// For vectors.
+#ifdef NORMED
+// An item makes `each` tiles of a row that it normalises.
+__kernel __attribute__((vec_type_hint(int8))) void gated(
+    __global char *out_buf, long out_off, const __global char *gate_buf, long gate_off,
+    const __global char *up_buf, long up_off, NORMED_ROW, int m, int records, int each) {
+  const __global char *x = NORMED_GIVEN;
+  int first = get_global_id(0) * each, last = min(first + each, m / TILE);
+  for (; first < last; first += TILES)
+    make_gated(out_buf + out_off, gate_buf + gate_off, up_buf + up_off, x, m, records, first, 0,
+               1);
+}
+#else
+// Item (g, c) makes TILES tiles of the columns that it makes in `matmul`.
+__kernel __attribute__((vec_type_hint(int8))) void gated(GATED) {
+  int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
+  make_gated(out_buf + out_off, gate_buf + gate_off, up_buf + up_off,
+             x_buf + x_off + (long)start * records * BLOCKS * PANEL * X_BYTES, m, records,
+             get_global_id(0) * TILES, start, end);
+}
+#endif
 #elif defined(SHARED)
 // For lanes and many columns, as `matmul`, the gate's and then the other's: PoCL takes one loop with
 // barriers, but not values that outlive a second one. Then every item quantises columns.

@@ -161,6 +161,49 @@ class NormChain(Arguments):
 
 
 @dataclass(frozen=True)
+class NormedRow(Arguments):
+    """One row that products meet as norm(h) * weight2 in 12 bits. With `added` h is
+    norm(x) * weight1 + added, and `total`, a RESULT; else it is x. Norms are rms.
+
+    Each work-item makes it for itself, in its part of `own`, a RESULT [bytes, items].
+    """
+
+    x: Tensor
+    weight1: Tensor | None
+    added: Tensor | None
+    weight2: Tensor | None
+    total: Tensor | None
+    own: Tensor
+    _: KW_ONLY
+    eps1: float
+    eps2: float
+
+
+@dataclass(frozen=True)
+class NormMatmul(NormedRow):
+    """Up to three products of such a row, as in `MatmulTiled`."""
+
+    a: Tensor
+    a1: Tensor | None = None
+    y1: Tensor | None = None
+    a2: Tensor | None = None
+    y2: Tensor | None = None
+    bias: Tensor | None = None
+    bias1: Tensor | None = None
+    bias2: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class NormGated(NormedRow):
+    """act(gate x) * (up x) of such a row in 12 bits."""
+
+    gate: Tensor
+    up: Tensor
+    _: KW_ONLY
+    act: str
+
+
+@dataclass(frozen=True)
 class ActivationQuantize(Arguments):
     """act(gate), times `up` where given, in panels. `act`: silu or a gelu."""
 

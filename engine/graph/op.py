@@ -82,6 +82,8 @@ class Op(StrEnum):
     MATMUL_EXPERTS = "matmul_experts"
     MATMUL_ADD = "matmul_add"
     MATMUL_GATED = "matmul_gated"
+    NORM_MATMUL = "norm_matmul"
+    NORM_GATED = "norm_gated"
     COMBINE_ADD = "combine_add"
     ROPE_STORE = "rope_store"
 
@@ -100,6 +102,8 @@ LOWERED_OPS = frozenset(
         Op.MATMUL_EXPERTS,
         Op.MATMUL_ADD,
         Op.MATMUL_GATED,
+        Op.NORM_MATMUL,
+        Op.NORM_GATED,
         Op.COMBINE_ADD,
         Op.ROPE_STORE,
     }

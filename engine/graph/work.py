@@ -11,6 +11,7 @@ from engine.graph.lowered import (
     MatmulAdd,
     MatmulGated,
     MatmulTiled,
+    NormedRow,
     Quantize,
 )
 from engine.graph.op import Op
@@ -81,6 +82,11 @@ def fixed_work(node: Tensor) -> NodeWork | SeenWork:
     if node.op is Op.MATMUL_GATED:
         gated = MatmulGated.of(node)
         return NodeWork(_sizes(node, *sources), _products(gated.x, gated.gate, gated.up))
+    if node.op in (Op.NORM_MATMUL, Op.NORM_GATED):
+        own = node.src[NormedRow.position("own")]  # no memory that counts: it stays in a cache
+        moved = [s for s in sources if s is not own]
+        weights = [s for s in moved if s.role is Role.WEIGHT and s.shape[1] > 1]
+        return NodeWork(_sizes(node, *moved), sum(2 * a.nelements for a in weights))
     if node.op in (Op.MATMUL_ID, Op.MATMUL_EXPERTS):
         return _by_expert(node, *sources)
     if node.op is Op.ATTENTION:

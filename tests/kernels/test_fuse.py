@@ -56,6 +56,12 @@ def check(
         assert nmse(numbers(got), numbers(want)) < LIMIT[kind]
 
 
+def norm_and(product: Op, made: Op, backend: OpenCLBackend, rows: int) -> list[Op]:
+    """A norm before a product: of one row, items that take vectors make it themselves."""
+    alone = rows == 1 and backend.info.traits.items_take_vectors
+    return [made] if alone else [Op.NORM_CHAIN, product]
+
+
 def numbers(values: Array) -> Array:
     """Poison that nobody wrote compares as 0."""
     return np.nan_to_num(values.astype(np.float64))
@@ -76,7 +82,8 @@ def test_norm_quantize(either: OpenCLBackend, n0: int, rows: int) -> None:
     made = Operands()
     x, norm = strided_rows(made, n0, rows), made.make(F32, n0)
     product = ops.matmul(weight(made, n0, 40), ops.rms_norm(x, norm, 1e-5))
-    check(either, made, [product], [Op.NORM_CHAIN, Op.MATMUL_TILED], "12 bits")
+    expected = norm_and(Op.MATMUL_TILED, Op.NORM_MATMUL, either, rows)
+    check(either, made, [product], expected, "12 bits")
 
 
 @pytest.mark.parametrize("rows", ROWS)
@@ -98,7 +105,25 @@ def test_norm_add_norm_quantize(either: OpenCLBackend, weighted: bool, rows: int
     norms = [made.make(F32, 640) if weighted else None for _ in range(2)]
     total = ops.add(ops.rms_norm(x, norms[0], 1e-6), added)
     product = ops.matmul(weight(made, 640, 33), ops.rms_norm(total, norms[1], 1e-3))
-    check(either, made, [total, product], [Op.NORM_CHAIN, Op.MATMUL_TILED], "12 bits")
+    expected = norm_and(Op.MATMUL_TILED, Op.NORM_MATMUL, either, rows)
+    check(either, made, [total, product], expected, "12 bits")
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("fmt", [Q4_1, Q6_K], ids=str)
+def test_a_norm_and_many_tiles(either: OpenCLBackend, fmt: Format, rows: int) -> None:
+    """Items make several tiles, the last one fewer; products with biases end within tiles."""
+    made = Operands()
+    x, norm = made.make(F32, 512, rows), made.make(F32, 512)
+    normed = ops.rms_norm(x, norm, 1e-5)
+    products = [ops.matmul(weight(made, 512, m, fmt), normed) for m in (1000, 330, 97)]
+    bias = made.make(F32, 330, role=Role.WEIGHT)
+    wanted = [products[0], ops.add(products[1], bias), products[2]]
+    check(either, made, wanted, norm_and(Op.MATMUL_TILED, Op.NORM_MATMUL, either, rows), "12 bits")
+    gate, up = (ops.matmul(weight(made, 512, 1568, fmt), normed) for _ in range(2))
+    product = ops.matmul(weight(made, 1568, 40), ops.silu(gate, up))
+    both = norm_and(Op.MATMUL_GATED, Op.NORM_GATED, either, rows)
+    check(either, made, [product], [*both, Op.MATMUL_TILED], "12 bits")
 
 
 GATES = [ops.silu, ops.gelu, ops.gelu_erf, ops.quick_gelu]

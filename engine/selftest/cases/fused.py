@@ -29,7 +29,8 @@ def fused() -> Iterator[Case]:
                 name, _, what = op.partition(":")
                 label = f"{what.strip()} {fmt} {dims(512, rows)}"
                 build = bound(make, fmt=fmt, rows=rows)
-                yield Case(name, label, build, MATMUL_MOST, quick and fmt == Q4_1, True)
+                short = fmt == Q4_1 and rows == (1 if name in OF_ONE_ROW else 8)
+                yield Case(name, label, build, MATMUL_MOST, short, True)
     for cache in (F16, F32, Q8_0):
         for tokens in ROWS:
             for neox, normed in ((True, False), (False, True)):
@@ -126,6 +127,12 @@ def _gate_and_up(o: Operands, act: Activation, fmt: Format, rows: int) -> Tensor
     return ops.matmul(_weight(o, fmt), act(gate, up))
 
 
+def _norm_gate_and_up(o: Operands, fmt: Format, rows: int) -> Tensor:
+    normed = ops.rms_norm(o.make(F32, 512, rows), o.make(F32, 512), 1e-5)
+    gate, up = (ops.matmul(_weight(o, fmt, 512), normed) for _ in range(2))
+    return ops.matmul(_weight(o, fmt), ops.silu(gate, up))
+
+
 def _attention_product(o: Operands, fmt: Format, rows: int) -> Tensor:
     q, k, v = (o.make(t, 64, heads, n) for t, heads, n in ((F32, 8, rows), *[(F16, 2, 256)] * 2))
     mixed = ops.attention(q, k, v, *visible(o, rows, 256, 200), scale=0.125)
@@ -148,8 +155,11 @@ PRODUCTS: dict[str, Callable[..., Tensor]] = {
     "matmul_tiled: three products, biases": _products_and_biases,
     "matmul_gated: two products, gelu, product": bound(_gate_and_up, act=ops.gelu),
     "matmul_gated: two products, gelu_erf, product": bound(_gate_and_up, act=ops.gelu_erf),
+    "norm_matmul: norm, add, norm, product": _norm_add_norm_product,
+    "norm_gated: norm, two products, silu, product": _norm_gate_and_up,
     "attention: then product": _attention_product,
 }
+OF_ONE_ROW = {"norm_matmul", "norm_gated"}
 
 
 def _stored_alone(o: Operands, cache: Format, tokens: int) -> Tensor:

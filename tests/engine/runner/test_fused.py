@@ -32,7 +32,7 @@ __all__ = ["pytest_generate_tests"]
 FORMATS = {"attn_v": Type.Q8_0, "attn_": Type.Q5_0, "ffn_": Type.Q4_1}
 # Patterns that these have no use for; of other architectures nothing is said here.
 # Llama has no norms behind products, and heads too small for blocks; Gemma no plain residuals. Both
-# have too few tiles of gate and up where cores are many.
+# have too few tiles of gate and up where cores are many, and two products behind their first norms.
 UNUSED = {
     "llama": {
         "norm_add",
@@ -40,8 +40,10 @@ UNUSED = {
         "attention_quantize",
         "matmul_bias",
         "matmul_gated",
+        "norm_matmul",
+        "norm_gated",
     },
-    "gemma3": {"matmul_add", "matmul_bias", "matmul_gated"},
+    "gemma3": {"matmul_add", "matmul_bias", "matmul_gated", "norm_matmul", "norm_gated"},
 }
 # Of layers with experts or a state, without rope, or whose norms are read elsewhere too, which both
 # lack: rows of tests/engine/models/text tell how many launches they take.

@@ -48,6 +48,7 @@ from engine.backends.opencl.launches.matmul_experts import (
     matmul_experts,
     supports_matmul_id,
 )
+from engine.backends.opencl.launches.matmul_normed import norm_gated, norm_matmul
 from engine.backends.opencl.launches.matmul_tiled import (
     matmul_add,
     matmul_gated,
@@ -150,6 +151,8 @@ LOWERED: dict[Op, MakeLaunches] = {
     Op.MATMUL_EXPERTS: matmul_experts,
     Op.MATMUL_ADD: matmul_add,
     Op.MATMUL_GATED: matmul_gated,
+    Op.NORM_MATMUL: norm_matmul,
+    Op.NORM_GATED: norm_gated,
     Op.ROPE_STORE: rope_store,
     Op.COMBINE_ADD: combine_add,
 }

@@ -12,7 +12,7 @@ from engine.backends.opencl.launches.rope_store import supports_rope_store
 from engine.backends.opencl.launches.sizes import gapless
 from engine.backends.opencl.lowering.expert_fusions import EXPERT_PATTERNS
 from engine.backends.opencl.lowering.helpers import either_way, in_place_of, result
-from engine.backends.opencl.lowering.norm_fusions import NORM_PATTERNS
+from engine.backends.opencl.lowering.norm_fusions import NORM_PATTERNS, NORMED_PATTERNS
 from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern, PlacedNode
 from engine.backends.opencl.lowering.state_fusions import STATE_PATTERNS
 from engine.backends.opencl.tiles.schemes import TILE
@@ -241,4 +241,5 @@ PATTERNS: tuple[Pattern, ...] = (
     matmul_bias,
     matmul_add,
     matmul_gated,
+    *NORMED_PATTERNS,
 )

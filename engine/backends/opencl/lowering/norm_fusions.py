@@ -1,11 +1,25 @@
 """The patterns of fuse.py around norms: with the sum behind them, and with panels for a product."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+from engine.backends.opencl.launches.matmul_normed import bytes_of_item, items_of_normed
 from engine.backends.opencl.launches.norm_chain import supports_norm_chain
 from engine.backends.opencl.lowering.helpers import either_way, in_place_of, result
 from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern, PlacedNode
-from engine.graph.lowered import NormChain, NormKind, Quantize
+from engine.gguf.formats import I8
+from engine.graph.lowered import (
+    MatmulGated,
+    MatmulTiled,
+    NormChain,
+    NormGated,
+    NormKind,
+    NormMatmul,
+    Quantize,
+)
+from engine.graph.node import Unary
+from engine.graph.node import node as make_node
 from engine.graph.op import Op
 from engine.graph.ops.arithmetic import Binary
 from engine.graph.ops.norm import LayerNorm, RmsNorm
@@ -82,6 +96,57 @@ def norm_add_quantize(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion((first.place, i), in_place_of(node, Op.NORM_CHAIN, chain))
 
 
+def norm_matmul(nodes: NodeList, i: int) -> Fusion | None:
+    """A norm of one row, and products that nobody but them reads it for."""
+    if nodes[i].op is not Op.MATMUL_TILED:
+        return None
+    given = MatmulTiled.of(nodes[i])
+    found = _normed_row(nodes, given.x, given.weights, i)
+    if found is None:
+        return None
+    place, row = found
+    products = {name: getattr(given, name) for name in _PRODUCTS}
+    fused = NormMatmul(**row, **products)
+    return Fusion((place, i), in_place_of(nodes[i], Op.NORM_MATMUL, fused))
+
+
+def norm_gated(nodes: NodeList, i: int) -> Fusion | None:
+    """The same of gate and up, and their activation in panels."""
+    if nodes[i].op is not Op.MATMUL_GATED:
+        return None
+    given = MatmulGated.of(nodes[i])
+    found = _normed_row(nodes, given.x, (given.gate, given.up), i)
+    if found is None:
+        return None
+    place, row = found
+    fused = NormGated(**row, gate=given.gate, up=given.up, act=given.act)
+    return Fusion((place, i), in_place_of(nodes[i], Op.NORM_GATED, fused))
+
+
+def _normed_row(
+    nodes: NodeList, x: Tensor, weights: Sequence[Tensor], i: int
+) -> tuple[int, dict[str, Any]] | None:
+    """Where the one row x was made that products of these weights read, and what makes it a
+    `NormedRow`, if they can.
+    """
+    chain = nodes.maker(NormChain, x, i, Op.NORM_CHAIN)
+    if chain is None or Quantize.of(x).n_rows > 1:
+        return None
+    given = chain.given
+    width = given.x.shape[0]
+    items = items_of_normed(width, [a.shape[1] for a in weights], nodes.traits)
+    if not items:
+        return None
+    if given.panels is None or given.panels.exact or given.norm2 != "rms" or given.bias2:
+        return None
+    adds = given.norm1 == "rms" and given.bias1 is None and given.added is not None
+    if given.writes and not adds:
+        return None
+    own = make_node(Op.QUANTIZE, I8, (bytes_of_item(width), items), Unary(given.x))
+    same = {name: getattr(given, name) for name in _ROW}
+    return chain.place, {**same, "own": result(own.named(f"{x.name} (each)"))}
+
+
 def _wanted_norm(nodes: NodeList, i: int) -> tuple[PlacedNode[RmsNorm], Quantize] | None:
     """The norm whose result the node at that place puts into panels."""
     if nodes[i].op is not Op.QUANTIZE:
@@ -122,3 +187,9 @@ NORM_PATTERNS: tuple[Pattern, ...] = (
     norm_add_norm_quantize,
     norm_add_quantize,
 )
+
+_ROW = ("x", "weight1", "added", "weight2", "total", "eps1", "eps2")
+_PRODUCTS = ("a", "a1", "y1", "a2", "y2", "bias", "bias1", "bias2")
+
+NORMED_PATTERNS: tuple[Pattern, ...] = (norm_matmul, norm_gated)
+"""What products take over in the end."""

@@ -22,6 +22,6 @@ ENCODERS = [
     Row(
         *("gemma-embedding", "gemma-embedding", "windows on both sides, two bases"),
         Fault(f"{TEXT}/gemma_embedding.py", "params.window // 2", "params.window"),
-        launches=76,
+        launches=64,
     ),
 ]

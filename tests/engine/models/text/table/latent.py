@@ -11,20 +11,20 @@ ROWS = (
         "deepseek2",
         "whole queries; of four groups of experts the two with the best one; a dense layer",
         Fault(LATENT, "ops.concat(k_turned, c, 0)", "ops.concat(c, k_turned, 0)"),
-        launches=71,
+        launches=66,
     ),
     Row(
         "deepseek_v3",
         "deepseek2",
         "queries of low rank; YaRN in turning and in scores; groups by their two best",
         Fault(DEEPSEEK, "1 / (1 + 0.1 * self.params.stretch)", "1.0"),
-        launches=77,
+        launches=72,
     ),
     Row(
         "glm4_moe_lite",
         "deepseek2",
         "a file without a key for how experts are scored",
         Fault(DEEPSEEK, "if spec.route is None or self.params.gating or not biased:", "if True:"),
-        launches=77,
+        launches=72,
     ),
 )

@@ -1,0 +1,62 @@
+// tiled_normed: x is one row of NORMED elements that each item normalises and puts into 12 bits for
+// itself. That costs less than a launch that does it once. Compiled before matmul_tiled.cl; the
+// formula is norm_chain.cl's with norms that are rms:
+//
+//   FIRST   h = rms(x) * w1 + r          else h is x
+//           q = 12 bits of rms(h) * w2
+//
+// An item has `own_bytes` of its own: q, then h. The first item writes h to where others read it.
+#ifdef NORMED
+  #ifndef FIRST
+    #define FIRST 0
+  #endif
+
+  #define NORMED_ROW                                                                              \
+    const __global char *x_buf, long x_off, const __global char *w1_buf, long w1_off,             \
+        const __global char *r_buf, long r_off, const __global char *w2_buf, long w2_off,         \
+        __global char *h_buf, long h_off, __global char *own_buf, long own_off, long own_bytes,   \
+        float eps1, float eps2
+  #define FLOATS_AT(name) (const __global float *)(name##_buf ? name##_buf + name##_off : 0)
+  #define NORMED_GIVEN                                                                            \
+    normed(own_buf + own_off + get_global_id(0) * own_bytes, FLOATS_AT(x), FLOATS_AT(w1),         \
+           FLOATS_AT(r), FLOATS_AT(w2),                                                           \
+           (__global float *)(h_buf && get_global_id(0) == 0 ? h_buf + h_off : 0), eps1, eps2)
+
+static float rms_factor(const __global float *x, float eps) {
+  floatW squares = 0.0f;
+  for (int i = 0; i < NORMED / W; i++) {
+    floatW v = CAT(vload, W)(i, x);
+    squares += v * v;
+  }
+  return 1.0f / sqrt(sumW(squares) / NORMED + eps);
+}
+
+// Where the item's panel lies.
+static const __global char *normed(__global char *own, const __global float *x,
+                                   const __global float *w1, const __global float *r,
+                                   const __global float *w2, __global float *total, float eps1,
+                                   float eps2) {
+#if FIRST
+  __global float *h = (__global float *)(own + NORMED / 32 * X_BYTES);
+  float first = rms_factor(x, eps1);
+  for (int i = 0; i < NORMED / W; i++) {
+    floatW v = CAT(vload, W)(i, x) * first;
+    if (w1) v *= CAT(vload, W)(i, w1);
+    v += CAT(vload, W)(i, r);
+    CAT(vstore, W)(v, i, h);
+    if (total) CAT(vstore, W)(v, i, total);
+  }
+  x = h;
+#endif
+  float factor = rms_factor(x, eps2);
+  for (int b = 0; b < NORMED / 32; b++) {
+    float16 low = vload16(2 * b, x) * factor, high = vload16(2 * b + 1, x) * factor;
+    if (w2) {
+      low *= vload16(2 * b, w2);
+      high *= vload16(2 * b + 1, w2);
+    }
+    quantize_block(own + b * X_BYTES, low, high);
+  }
+  return own;
+}
+#endif
