@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from app.views.talk.message import MessageView
 from app.window.main_window import MainWindow
 
-PATIENCE_MS = 60_000
+PATIENCE_MS = 120_000  # only ends what hangs
 LONGEST_WALK = 120  # presses of Tab
 _NONE = Qt.KeyboardModifier.NoModifier
 _LEFT = Qt.MouseButton.LeftButton
@@ -22,11 +22,11 @@ class Person:
     def __init__(self, qtbot: QtBot, window: MainWindow) -> None:
         self._qtbot, self.window, self.bench = qtbot, window, window.bench
         window.activateWindow()  # a screen without a window manager leaves that to us
-        self.wait(window.isActiveWindow, 5000)
+        self.wait(window.isActiveWindow)
 
-    def wait(self, condition: Callable[[], object], milliseconds: int = PATIENCE_MS) -> None:
+    def wait(self, condition: Callable[[], object]) -> None:
         """Until something is true; what the window does meanwhile, it does."""
-        self._qtbot.waitUntil(lambda: bool(condition()), timeout=milliseconds)
+        self._qtbot.waitUntil(lambda: bool(condition()), timeout=PATIENCE_MS)
 
     def look(self, milliseconds: int = 60) -> None:
         """Let the window draw what it has."""
@@ -41,7 +41,7 @@ class Person:
 
     def see(self, name: str) -> QWidget:
         """The one that is called so; waits for it."""
-        self.wait(lambda: self.all_named(name), 20_000)
+        self.wait(lambda: self.all_named(name))
         found = self.all_named(name)
         assert len(found) == 1, f"{len(found)} are called {name!r}"
         return found[0]

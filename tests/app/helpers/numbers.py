@@ -69,6 +69,7 @@ def numbers_live(window: MainWindow) -> None:
     view.kinds.setCurrentIndex(1)
     view.probes.switch.click()
     assert window.bench.chat.send("What is the capital of France?")
+    engine.write("The", " capital")
     engine.say(probed(engine.last_of(Generate).id, 0, 40))
     view.probes.strip.draw()
 

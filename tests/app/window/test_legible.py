@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from PySide6.QtTest import QTest
 
 from app.window.main_window import MainWindow
 from tests.app.helpers.painted import faults, overlapping
+from tests.app.helpers.rest import come_to_rest
 from tests.app.window import test_screenshots as scenes
 from tests.app.window.scenes.reached import nameless, unreached
 
@@ -42,7 +42,7 @@ def test_legible(
     window.setProperty("tiny", str(tiny_path))
     window.setProperty("folder", str(tmp_path))
     scene(window)
-    QTest.qWait(100)
+    come_to_rest(window, window.bench)
     found = [f"{name} has no name" for name in nameless(window)]
     if scene.__name__ in WALKED or looks:
         found += [f"the keyboard does not come to {widget}" for widget in unreached(window)]
@@ -50,7 +50,7 @@ def test_legible(
     for scale, (width, height) in looks or (TIGHTEST, turn):
         window.bench.preferences.update(font_scale=scale)
         window.resize(width, height)
-        QTest.qWait(20)
+        come_to_rest(window, window.bench)
         wrong = {*faults(window), *overlapping(window)}
         found += [f"{scale} {width}: {text}" for text in sorted(wrong)]
     assert found == []
