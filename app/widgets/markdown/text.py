@@ -59,7 +59,7 @@ class MarkdownText(QWidget):
         self._lit = LitParts(self._block_at)
         self.selection = TextSelection()
         self._timer = QTimer(self, singleShot=True)
-        self._timer.timeout.connect(self._pump)
+        self._timer.timeout.connect(self._go_on)
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
@@ -123,6 +123,11 @@ class MarkdownText(QWidget):
             self._timer.start(1)
         elif self._live:
             self._timer.start(round(took * REST * 1000))
+
+    def _go_on(self) -> None:
+        """What is left, or came in the rest behind the last slice; nothing where nothing did."""
+        if not self.complete:
+            self._pump()
 
     def _put(self, first: int) -> None:
         """Replace the blocks from index `first` on."""

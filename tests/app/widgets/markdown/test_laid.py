@@ -14,6 +14,7 @@ from app.widgets.markdown.laid import Laid
 from app.widgets.markdown.parse import TextBlock, parse
 from app.widgets.markdown.selection import TextPlace, TextSelection
 from app.widgets.markdown.view import MarkdownView
+from tests.app.helpers.rest import come_to_rest
 
 PYTHON = 'def f(x):  # 😀 why\n    return "ä" + str(12)\n'
 
@@ -157,3 +158,17 @@ def test_wide_code_scrolls_and_nothing_else_moves(qtbot: QtBot) -> None:
     assert view.laid[0].left == view.laid[2].left == 0
     view.heightForWidth(6000)
     assert laid.shift == 0
+
+
+def test_what_does_not_grow_takes_no_time(qtbot: QtBot) -> None:
+    """While the next token is awaited, the window sleeps."""
+    view = MarkdownView("text")
+    qtbot.addWidget(view)
+    view.resize(400, 300)
+    view.show()
+    qtbot.waitExposed(view)
+    view.set_text("The capital of Italy", live=True)
+    qtbot.wait(100)  # the rest behind it
+    come_to_rest()
+    view.set_text("The capital of Italy is *Rome*", live=True)  # in the rest behind the first
+    qtbot.waitUntil(lambda: view.text.endswith("is Rome"))
