@@ -9,7 +9,7 @@ import pytest
 
 from app.window.main_window import MainWindow
 from tests.app.helpers.painted import faults, overlapping
-from tests.app.helpers.rest import come_to_rest
+from tests.app.rest import come_to_rest
 from tests.app.window import test_screenshots as scenes
 from tests.app.window.scenes.reached import nameless, unreached
 

@@ -14,7 +14,7 @@ from app.widgets.markdown.laid import Laid
 from app.widgets.markdown.parse import TextBlock, parse
 from app.widgets.markdown.selection import TextPlace, TextSelection
 from app.widgets.markdown.view import MarkdownView
-from tests.app.helpers.rest import come_to_rest
+from tests.app.rest import come_to_rest
 
 PYTHON = 'def f(x):  # 😀 why\n    return "ä" + str(12)\n'
 
