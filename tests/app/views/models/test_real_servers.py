@@ -69,12 +69,15 @@ def test_cutaway_serve(tiny_path: Path, tmp_path: Path, window: MainWindow, qtbo
         talk_with(server, window, qtbot)
         line.models.setCurrentText(bundled.NAME)
         opened(line, window, qtbot)
-        for colour in ("red", "blue"):
-            picture = tmp_path / f"{colour}.png"
-            draw([Shape("circle", colour, "large", SIDE / 2, SIDE / 2, 13.0, COLOURS[colour])],
-                 Random(1)).save(picture)  # fmt: skip
-            assert colour in shown(picture, WHAT, window, qtbot).lower()
-        attach_to(server, picture, window, qtbot)
+        assert "red" in shown(circle(tmp_path, "red"), WHAT, window, qtbot).lower()
+        attach_to(server, circle(tmp_path, "blue"), window, qtbot)
+
+
+def circle(folder: Path, colour: str) -> Path:
+    """A picture of one, as the model that comes along knows them."""
+    shape = Shape("circle", colour, "large", SIDE / 2, SIDE / 2, 13.0, COLOURS[colour])
+    draw([shape], Random(1)).save(folder / f"{colour}.png")
+    return folder / f"{colour}.png"
 
 
 def attach_to(server: RunningServer, picture: Path, window: MainWindow, qtbot: QtBot) -> None:
@@ -91,7 +94,8 @@ def attach_to(server: RunningServer, picture: Path, window: MainWindow, qtbot: Q
     server.kill_engine()
     qtbot.waitUntil(lambda: bench.session.status == "died")
     qtbot.waitUntil(lambda: bench.session.status == "ready")  # by itself: the server brings it back
-    assert "blue" in shown(picture, WHAT, window, qtbot).lower()
+    assert bench.chat.regenerate(1)
+    assert "blue" in ended(window, qtbot).text.lower()
     server.end()
     qtbot.waitUntil(lambda: bench.session.status == "died")
     assert bench.session.error is not None
@@ -133,7 +137,6 @@ def test_llama_server_that_sees(tmp_path: Path, window: MainWindow, qtbot: QtBot
         line = connected(server, window, qtbot)
         assert line.facts.text().endswith("reads pictures")
         opened(line, window, qtbot)
-        talk_with(server, window, qtbot)
         answers = [shown(picture, WHAT, window, qtbot) for picture in pictures]
         assert answers == wanted
         assert len(window.bench.chat.tokens(1)[0].top) == 10
@@ -143,8 +146,17 @@ def test_llama_server_that_sees(tmp_path: Path, window: MainWindow, qtbot: QtBot
         server.start()
         assert window.bench.chat.regenerate(1)
         assert ended(window, qtbot).text == wanted[-1]
+        seen = window.bench.chat.chat_id
+        window.bench.chat.open(None)
+        talk_with(server, window, qtbot)
     with running(llama(text, *exact)) as blind:
-        assert connected(blind, window, qtbot).facts.text().endswith("reads text only")
+        line = connected(blind, window, qtbot)
+        assert line.facts.text().endswith("reads text only")
+        opened(line, window, qtbot)
+        assert window.bench.chat.brought.sees is False
+        window.bench.chat.open(seen)
+        assert window.bench.chat.regenerate(1)
+        assert "its model reads no pictures" in ended(window, qtbot).problem
 
 
 def connected(server: RunningServer, window: MainWindow, qtbot: QtBot) -> ServerLine:
@@ -163,9 +175,14 @@ def connected(server: RunningServer, window: MainWindow, qtbot: QtBot) -> Server
 def opened(line: ServerLine, window: MainWindow, qtbot: QtBot) -> None:
     """Chat with the model that is chosen there."""
     session = window.bench.session
+    before, wanted = session.model, line.models.currentText()
     line.chat.click()
-    wanted = line.models.currentText()
-    qtbot.waitUntil(lambda: session.model is not None and session.model.name == wanted)
+
+    def is_open() -> bool:
+        model = session.model
+        return model is not None and model is not before and model.name == wanted
+
+    qtbot.waitUntil(is_open)
 
 
 def shown(picture: Path, text: str, window: MainWindow, qtbot: QtBot) -> str:
