@@ -133,7 +133,8 @@ class RunningAnswer:
     @property
     def to_come(self) -> int:
         """How many more tokens may be drawn, as far ahead as cells are promised for them."""
-        return min(self.limit - self.tally.n_generated, FORESEEN)
+        foreseen = min(FORESEEN, self.model.built.n_ctx // 8)  # of a short context less
+        return min(self.limit - self.tally.n_generated, foreseen)
 
     def part(self, most: int) -> Generator[Reply, None, tuple[list[Item], Extras]]:
         """What its next step computes, and what pictures mean for it. A token that was drawn is a

@@ -138,11 +138,31 @@ def test_who_would_not_fit_waits_for_room(tmp_path: Path) -> None:
     ) as model:
         many = Many(model)
         for i in (1, 2, 3):
-            many.ask(asked(i, IDS[i * 60 : i * 60 + 50], 70))
+            many.ask(asked(i, IDS[i * 60 : i * 60 + 75], 40))
         many.turn()
         assert [len(many.batcher.running), len(many.batcher.waiting)] == [2, 1]
         many.finish()
-        assert [len(many.tokens(i)) for i in (1, 2, 3)] == [70] * 3
+        assert [len(many.tokens(i)) for i in (1, 2, 3)] == [40] * 3
+
+
+def test_an_endless_answer_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """It has all cells from time to time; when it forgets half of them, another begins."""
+    with load(
+        write_tiny(tmp_path / "t.gguf", "llama"), device="host", kv="f32", ctx=256, parallel=2
+    ) as model:
+        second = asked(2, IDS[100:120], 5)
+        expected = alone(model, [second])[2]
+        many = Many(model)
+        many.ask(asked(1, IDS[:20], 2000))
+        while len(many.tokens(1)) < 100:
+            many.turn()
+        many.ask(second)
+        many.turn()
+        while not isinstance((many.told[2] or [None])[-1], Finished):
+            many.turn()
+        assert many.tokens(2) == expected
+        assert many.batcher.running
+        assert len(many.tokens(1)) < 500
 
 
 def test_a_step_that_fails_ends_those_in_it_and_nobody_else(
