@@ -9,6 +9,7 @@ import pytest
 
 from engine.gguf import open_gguf, projectors
 from engine.gguf.values import ValueType
+from tests.bounds import at_most_lines
 from tests.gguf_files import Blocks, Draft
 from tests.goldens.vision.families import PAIR, host_sizes
 from tests.goldens.vision.store import load_state
@@ -96,6 +97,16 @@ def test_among_other_models_the_first_word_must_fit(tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "gemma-3-4b.gguf").symlink_to(model)
     assert projectors.beside(tmp_path / "elsewhere" / "gemma-3-4b.gguf") == [named]
     assert projectors.beside(tmp_path / "nowhere" / "m.gguf") == []
+
+
+def test_headers_of_a_folders_models_are_not_read_whole(tmp_path: Path) -> None:
+    """With many models whose vocabularies are large that took longer than the model's own."""
+    words = (ValueType.ARRAY, (ValueType.STRING, ["word"] * 20_000))
+    pairs = {"general.architecture": (ValueType.STRING, "llama"), "toy.words": words}
+    models = [Draft(pairs, {}).write(tmp_path / f"m-{i}.gguf") for i in range(3)]
+    plain = put(tmp_path / "mmproj-F16.gguf")
+    with at_most_lines(10_000):
+        assert projectors.beside(models[0]) == [plain]
 
 
 def test_in_another_revision_of_the_repository(tmp_path: Path) -> None:
