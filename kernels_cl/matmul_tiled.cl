@@ -104,11 +104,11 @@ static void make_part(Part part, const __global char *x, int records, int n, int
 }
 
 // For vectors. The hint keeps compilers from making vectors of vectors.
-#define FOR_VECTORS __kernel __attribute__((vec_type_hint(int8))) void
+#define FOR_VECTORS __attribute__((vec_type_hint(int8))) void
 
 #ifdef NORMED
 // An item makes `each` parts of a row that it normalises.
-FOR_VECTORS matmul(PARTS, NORMED_ROW, int m0, int m1, int m2, int records, int each) {
+__kernel FOR_VECTORS matmul(PARTS, NORMED_ROW, int m0, int m1, int m2, int records, int each) {
   const __global char *x = NORMED_GIVEN;
   int all = (m0 + ROWS - 1) / ROWS + (m1 + ROWS - 1) / ROWS + (m2 + ROWS - 1) / ROWS;
   int first = get_global_id(0) * each;
@@ -118,7 +118,7 @@ FOR_VECTORS matmul(PARTS, NORMED_ROW, int m0, int m1, int m2, int records, int e
 }
 #else
 // Item (g, c) makes a part of the columns in `panels` panels from c * panels on.
-FOR_VECTORS matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m2,
+__kernel FOR_VECTORS matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m2,
                    int records, int n, int panels, long step, float factor) {
   int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
   make_part(part_of(get_global_id(0), ROWS, PART(0, ADDED), PART(1, 0), PART(2, 0)),

@@ -86,8 +86,8 @@ OTHERS = (
     Mutant(
         "kernel: a recurrence steps over padding",
         "kernels_cl/recurrence_vectors.cl",
-        "    if (t < all.n) {",
-        "    if (t < tokens) {",
+        "    if (t < all.end) {",
+        "    if (t < all.padded) {",
         "tests/kernels/test_recurrent.py",
     ),
     Mutant(
@@ -122,8 +122,8 @@ OTHERS = (
     Mutant(
         "states: a step writes over the state that it reads",
         "engine/kvcache/states.py",
-        "if slot not in present]",
-        "if slot not in present or slot == self._latest(0)]",
+        "if slot not in present and slot not in taken]",
+        "if slot not in {*present} - {self._latest(0)} and slot not in taken]",
         "tests/engine/kvcache/test_states.py",
     ),
     Mutant(
@@ -135,9 +135,9 @@ OTHERS = (
     ),
     Mutant(
         "states: padding is stepped over",
-        "engine/layers/step.py",
-        "np.array([_state(s).source, _state(s).count], np.int32)",
-        "np.array([_state(s).source, self.n_tokens], np.int32)",
+        "engine/kvcache/states.py",
+        "np.cumsum([step.part.count for",
+        "np.cumsum([step.part.count + 1 for",
         "tests/engine/runner/states/test_chats.py",
     ),
     Mutant(

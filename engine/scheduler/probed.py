@@ -84,7 +84,8 @@ def probed(made: Outline, probes: Probes) -> ProbedOutline:
     layouts, rings = {}, {}
     lifetimes = timeline(made.graph, parts, made.places).lifetimes
     for name, base in made.layouts.items():
-        own, layout = leaves.get(name), replace(base, places={**base.places, **written[name]})
+        places = {**_made_again(lifetimes[name], base), **base.places, **written[name]}
+        own, layout = leaves.get(name), replace(base, places=places)
         homeless = [use for use in _homeless(lifetimes[name], layout) if use.storage is not own]
         ring = {} if own is None else {own: ArenaPlace(RING, 0)}
         rings[name] = ends[name]
@@ -171,6 +172,15 @@ def _uses(lives: Sequence[Lifetime]) -> Iterator[_Use]:
             life.storages, givers, life.births, ends, strict=False
         ):
             yield _Use(storage, giver, first, last, life.size)
+
+
+def _made_again(lives: Sequence[Lifetime], base: ArenaLayout) -> dict[Tensor, ArenaPlace]:
+    """What a launch has for itself is another tensor each time nodes are fused: it stays where it
+    was, by its name.
+    """
+    had = {(storage.name, storage.nbytes): at for storage, at in base.places.items()}
+    new = [s for life in lives for s in life.storages if s not in base.places]
+    return {s: had[s.name, s.nbytes] for s in new if (s.name, s.nbytes) in had}
 
 
 def _homeless(lives: Sequence[Lifetime], layout: ArenaLayout) -> list[_Use]:
