@@ -29,11 +29,11 @@ def focusable(root: QWidget) -> Iterator[QWidget]:
         return
     widget = root.nextInFocusChain()
     while widget is not None and widget is not root:
-        if root.isAncestorOf(widget) and not _is_ordered_by_other(widget, root):
-            if isinstance(widget, OwnOrder):
-                yield from widget.stops() if widget.isVisibleTo(root) else ()
-            elif takes_tab(widget, root):
-                yield widget
+        orders = isinstance(widget, OwnOrder)
+        # What few widgets are is asked first: there are a thousand.
+        stops = widget.isVisibleTo(root) if orders else takes_tab(widget, root)
+        if stops and root.isAncestorOf(widget) and not _is_ordered_by_other(widget, root):
+            yield from widget.stops() if isinstance(widget, OwnOrder) else (widget,)
         widget = widget.nextInFocusChain()
 
 
