@@ -38,6 +38,12 @@ class OpenedModel:
     others: list[str]
     unknown: set[str] = field(default_factory=set)
 
+    async def refusal(self, answer: httpx2.Response) -> ServerFailed:
+        """What an answer without success says."""
+        link, content = self.link, await self.link.error(answer)
+        told = answer.status_code, answer.headers, content
+        return refused(link.to, *told, link.key, self.model.id, self.others)
+
 
 class RemoteAnswer:
     """A `Generate` that a server answers; `tell` gets what comes of it, but for the end."""
@@ -119,11 +125,7 @@ class RemoteAnswer:
         try:
             async with link.send("POST", f"{link.to.api}/chat/completions", self._fields) as answer:
                 if answer.status_code != 200:
-                    content = await link.error(answer)
-                    raise refused(
-                        link.to, answer.status_code, answer.headers, content, link.key,
-                        opened.model.id, opened.others,
-                    )  # fmt: skip
+                    raise await opened.refusal(answer)
                 kind = answer.headers.get("content-type", "").lower()
                 if "event-stream" in kind:
                     await self._hear(answer)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from app.remote.asking import UNREADABLE, OpenedModel
 from app.remote.link import MOST_BODY
-from app.remote.problems import ServerFailed, no_interface, refused, unreachable
+from app.remote.problems import ServerFailed, no_interface, unreachable
 from engine.errors import BadSetting, NotSupported
 from engine.protocol import Embed, Embedded
 
@@ -60,11 +60,7 @@ async def _some(opened: OpenedModel, texts: list[str]) -> NDArray[np.float64]:
     try:
         async with link.send("POST", f"{link.to.api}/embeddings", body) as answer:
             if answer.status_code != 200:
-                content = await link.error(answer)
-                raise refused(
-                    link.to, answer.status_code, answer.headers, content, link.key,
-                    opened.model.id, opened.others,
-                )  # fmt: skip
+                raise await opened.refusal(answer)
             content = await link.content(answer)
     except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, OSError) as error:
         raise unreachable(link.to, error) from error

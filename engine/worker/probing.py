@@ -1,5 +1,6 @@
 """Answers to requests about a model's numbers."""
 
+from collections.abc import Iterator
 from functools import partial
 
 from engine.errors import SequenceBusy
@@ -15,7 +16,9 @@ from engine.protocol import (
     DumpedStep,
     DumpResults,
     Progress,
+    R,
     ReadCells,
+    Reply,
     ResultsDumped,
     TextsCompared,
 )
@@ -60,13 +63,8 @@ def _compare(service: Service, request: Compare) -> InParts[Compared]:
     with service.answering.lend() as lent:
         claim = partial(service.answering.claim, lent)
         model = service.answering.model
-        for told in compare(model, lent.sequence, request, stop, claim):
-            if isinstance(told, Compared):
-                return told
-            if told is not None:
-                service.send(told)
-            yield
-    raise AssertionError  # it ends with the reply
+        parts = compare(model, lent.sequence, request, stop, claim)
+        return (yield from _sent(service, parts, Compared))
 
 
 @answers(CompareTexts)
@@ -75,10 +73,16 @@ def _compare_texts(service: Service, request: CompareTexts) -> InParts[TextsComp
     with service.answering.lend() as lent:
         claim = partial(service.answering.claim, lent)
         model = service.answering.model
-        for told in compare_texts(model, lent.sequence, request, stop, claim):
-            if isinstance(told, TextsCompared):
-                return told
-            if told is not None:
-                service.send(told)
-            yield
+        parts = compare_texts(model, lent.sequence, request, stop, claim)
+        return (yield from _sent(service, parts, TextsCompared))
+
+
+def _sent(service: Service, parts: Iterator[Reply | None], last: type[R]) -> InParts[R]:
+    """Send what is told on the way; the reply of that class, which ends it, is returned."""
+    for told in parts:
+        if isinstance(told, last):
+            return told
+        if told is not None:
+            service.send(told)
+        yield
     raise AssertionError  # it ends with the reply
