@@ -4,7 +4,12 @@ from collections.abc import Sequence
 
 from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
-from engine.backends.opencl.launches.matmul_tiled import records, rows_of_item, vector_defines
+from engine.backends.opencl.launches.matmul_tiled import (
+    products,
+    records,
+    rows_of_item,
+    vector_defines,
+)
 from engine.backends.opencl.launches.quantize import BLOCK, BLOCK_BYTES
 from engine.backends.opencl.launches.sizes import Defines, floats, ints, longs, vector_width
 from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
@@ -44,15 +49,7 @@ def norm_matmul(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence
     m0, m1, m2 = (*sizes, 0, 0)[:3]
     parts, items = sum(-(-m // rows) for m in sizes), given.own.shape[1]
     args: Args = {
-        "y0": node,
-        "a0": given.a,
-        "y1": given.y1,
-        "a1": given.a1,
-        "y2": given.y2,
-        "a2": given.a2,
-        "b0": given.bias,
-        "b1": given.bias1,
-        "b2": given.bias2,
+        **products(node, given),
         "added": None,
         **_row(given),
         **ints(m0=m0, m1=m1, m2=m2, records=records(given.a), each=-(-parts // items)),

@@ -11,7 +11,7 @@ from engine.backends.opencl.launches.sizes import floats, gapless, ints, longs, 
 from engine.backends.opencl.tiles.layouts import TILES
 from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
 from engine.gguf.formats import F32, Format
-from engine.graph.lowered import MatmulAdd, MatmulGated, MatmulTiled, Quantize
+from engine.graph.lowered import MatmulAdd, MatmulGated, MatmulTiled, NormMatmul, Quantize
 from engine.graph.ops.matmul import Matmul
 from engine.graph.tensor import Tensor
 
@@ -96,15 +96,7 @@ def _products(
     grid = _grid(given.a.fmt, rows, given.x, item, traits)
     step = 0 if added is None or added.dims == (m0,) else added.strides[1]
     args: Args = {
-        "y0": node,
-        "a0": given.a,
-        "y1": given.y1,
-        "a1": given.a1,
-        "y2": given.y2,
-        "a2": given.a2,
-        "b0": given.bias,
-        "b1": given.bias1,
-        "b2": given.bias2,
+        **products(node, given),
         "added": added,
         "x": given.x,
         **ints(m0=m0, m1=m1, m2=m2, records=records(given.a), n=x.n_rows, panels=grid.each),
@@ -217,3 +209,18 @@ def rows_of_item(m: int, panel: int, traits: DeviceTraits, rows_of_x: int = 1) -
     while rows > LEAST_ROWS and m < rows * traits.compute_units:
         rows //= 2
     return rows
+
+
+def products(node: Tensor, given: MatmulTiled | NormMatmul) -> Args:
+    """Where up to three products of the same x go, their weights, and their biases."""
+    return {
+        "y0": node,
+        "a0": given.a,
+        "y1": given.y1,
+        "a1": given.a1,
+        "y2": given.y2,
+        "a2": given.a2,
+        "b0": given.bias,
+        "b1": given.bias1,
+        "b2": given.bias2,
+    }
