@@ -195,10 +195,13 @@ def _sums_in_registers(traits: DeviceTraits) -> int:
 
 
 def _crossed(panel: int, traits: DeviceTraits) -> int:
-    """Rows of a panel whose products are made with half the multiplications: with narrow vectors
-    an addition follows each of them, and nothing is gained.
+    """Rows of a panel whose products are made with half the multiplications: as tuned where
+    registers are wide; else three of four, which leaves units that multiply and units that only
+    add busy alike.
     """
-    return traits.tuned.crossed * panel // 8 if has_wide_vectors(traits) else 0
+    if has_wide_vectors(traits):
+        return traits.tuned.crossed * panel // 8
+    return panel * 3 // 4 if traits.vector_ints >= LEAST_ROWS else 0
 
 
 def rows_of_item(m: int, panel: int, traits: DeviceTraits, rows_of_x: int = 1) -> int:
