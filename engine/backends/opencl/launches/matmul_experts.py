@@ -65,7 +65,7 @@ def matmul_experts(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Seque
     }
     defines: Defines = tile_defines(a.fmt, given.x, panel, traits)
     if traits.items_take_vectors:
-        item = rows_of_item(m * groups, panel, traits)
+        item = rows_of_item(m * groups, traits)
         size, local = (-(-m // item), groups), (1, 1)
         defines = {**defines, **vector_defines(item, panel, traits)}
     else:

@@ -45,7 +45,7 @@ def norm_matmul(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence
     given = NormMatmul.of(node)
     weights = [a for a in (given.a, given.a1, given.a2) if a is not None]
     sizes = [a.shape[1] for a in weights]
-    rows = min(rows_of_item(sum(sizes), 1, traits), TILE)
+    rows = rows_of_item(sum(sizes), traits)
     m0, m1, m2 = (*sizes, 0, 0)[:3]
     parts, items = sum(-(-m // rows) for m in sizes), given.own.shape[1]
     args: Args = {

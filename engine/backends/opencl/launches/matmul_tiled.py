@@ -92,7 +92,7 @@ def _products(
 ) -> Launch:
     m0, m1, m2 = (0 if a is None else a.shape[1] for a in (given.a, given.a1, given.a2))
     rows, x = [a.shape[1] for a in given.weights], Quantize.of(given.x)
-    item = rows_of_item(sum(rows), x.panels.rows, traits, x.n_rows)
+    item = rows_of_item(sum(rows), traits)
     grid = _grid(given.a.fmt, rows, given.x, item, traits)
     step = 0 if added is None or added.dims == (m0,) else added.strides[1]
     args: Args = {
@@ -204,11 +204,9 @@ def _crossed(panel: int, traits: DeviceTraits) -> int:
     return panel * 3 // 4 if traits.vector_ints >= LEAST_ROWS else 0
 
 
-def rows_of_item(m: int, panel: int, traits: DeviceTraits, rows_of_x: int = 1) -> int:
-    """A tile's; fewer where many rows of x share the first cache with unpacked weights, or where
-    cores would have nothing to do.
-    """
-    rows = TILE if has_wide_vectors(traits) or rows_of_x <= WAITING_ROWS else TILE // 2
+def rows_of_item(m: int, traits: DeviceTraits) -> int:
+    """A tile's; fewer where cores would have nothing to do."""
+    rows = TILE
     while rows > LEAST_ROWS and m < rows * traits.compute_units:
         rows //= 2
     return rows
