@@ -117,13 +117,28 @@ PICTURE_ROWS: Setting[int] = Setting(
     "CUTAWAY_PICTURE_ROWS", 1024, _mib, "MiB of RAM for what towers make of pictures (1024)"
 )
 
+
+def _gigabytes(text: str) -> int:
+    if not text.isdecimal() or len(text) > 6:
+        raise ValueError("a whole number of GB, 0 for none")
+    return int(text)
+
+
+PREPARED: Setting[int | None] = Setting(
+    "CUTAWAY_PREPARED",
+    None,
+    _gigabytes,
+    "GB of the disk for weights prepared for CPUs, unless --prepared says; 0 keeps none"
+    " (a quarter of what is free, at most 100)",
+)
+
 API_KEY: Setting[str] = Setting(
     "CUTAWAY_API_KEY", "", str, "what who asks `cutaway serve` must send as a key"
 )
 
 SETTINGS: tuple[Setting[Any], ...] = (
     *(MODELS, CACHE, LOG, FUSE),
-    *(RESERVE, OVERHEAD, SPREAD, FULL_OFFLOAD, PICTURE_ROWS, VECTORS),
+    *(RESERVE, OVERHEAD, SPREAD, FULL_OFFLOAD, PICTURE_ROWS, VECTORS, PREPARED),
     API_KEY,
 )
 
@@ -239,7 +254,7 @@ class EngineOptions:
     engine.memory.placement; `gpu_layers` is how many of them GPUs take, the output block being one.
     `mmproj` is a path, "none" for text alone, or empty for a file in the model's folder. So many as
     `parallel` are answered at once; all together have `cells` tokens in the cache, None as many as
-    `ctx`, 0 each as many.
+    `ctx`, 0 each as many. `prepared` is in GB.
     """
 
     device: str | None = _option(
@@ -290,6 +305,13 @@ class EngineOptions:
         None,
         *("cells", "N", "tokens in the cache of all that are answered together, or `each` (--ctx)"),
         _cells,
+    )
+    prepared: int | None = _option(
+        None,
+        *("prepared", "GB"),
+        "most of the disk for weights prepared for CPUs, which open at once; 0 keeps none"
+        " (a quarter of what is free, at most 100)",
+        _gigabytes,
     )
 
 

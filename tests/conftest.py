@@ -33,9 +33,12 @@ LONGEST = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """No engine that a person shares is used, and none of another run of these tests."""
+    """No engine that a person shares is used, and none of another run of these tests; no weights
+    are kept but where that is tested.
+    """
     folder = tempfile.TemporaryDirectory(prefix="cw-")
     os.environ["XDG_RUNTIME_DIR"] = folder.name
+    os.environ["CUTAWAY_PREPARED"] = "0"  # nothing is written into anybody's cache
     config.add_cleanup(folder.cleanup)
 
 

@@ -20,6 +20,7 @@ ORDER = [
     ("engine.units", "engine.progress"),
     ("engine.errors",),
     ("engine.settings",),
+    ("engine.kept",),
     ("engine.images",),
     ("engine.protocol",),
     ("engine.gguf",),
@@ -108,7 +109,7 @@ ORDER = [
 ROW = {part: row for row, parts in enumerate(ORDER) for part in parts}
 # What the app takes from the engine; the tokenizer only to show what it does.
 APP_TAKES = (
-    *("engine.units", "engine.errors", "engine.settings", "engine.protocol"),
+    *("engine.units", "engine.errors", "engine.settings", "engine.kept", "engine.protocol"),
     *("engine.gguf", "engine.answers", "engine.tokenizer", "engine.worker"),
 )
 # Within a part: which folder imports nothing of which others.

@@ -110,7 +110,7 @@ class Buffer(ABC):
         raise NotSupported(f"a copy on {self.type.device} without the host")
 
     def view(self, offset: int, size: int) -> Bytes:
-        """The bytes themselves; only of the host's memory."""
+        """The bytes themselves; only of this process's memory."""
         raise NotSupported(f"touching the memory of {self.type.device}")
 
     @abstractmethod
@@ -181,7 +181,9 @@ class Backend(ABC):
 
     `budget` is the most bytes that it may hold, within what its pool allows; None is all of that.
     `is_integrated` says that it is a GPU in the system's RAM, `compiles_late` that its driver may
-    compile or allocate when a kernel is first run.
+    compile or allocate when a kernel is first run. `packing` names the bytes that this version of
+    the program makes of weights, where buffers of them are this process's memory: such may be kept
+    from one run to the next.
     """
 
     name: str
@@ -190,6 +192,7 @@ class Backend(ABC):
     is_integrated: bool = False
     compiles_late: bool = False
     budget: int | None = None
+    packing: str = ""
 
     @property
     def used(self) -> int:
@@ -239,6 +242,12 @@ class Backend(ABC):
         is of no use here.
         """
         return False
+
+    def hold(self, kind: BufferType, data: Bytes, owner: Owner) -> Buffer:
+        """A buffer of memory that holds already what it is to hold, claimed as by `allocate`; it is
+        only read from here on. Raises `NoMem`, `DeviceError`.
+        """
+        raise NotSupported(f"buffers of given memory on {self.name}")
 
     def map(self, data: Bytes) -> Location:
         """Use mapped file bytes in place, nothing allocated; only where `is_host`."""

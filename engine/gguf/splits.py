@@ -28,6 +28,19 @@ class FileIdentity(NamedTuple):
     size: int
     written: int
 
+    @classmethod
+    def of(cls, path: Path, told: os.stat_result) -> "FileIdentity":
+        """Of what `stat` has told."""
+        return cls(path.absolute(), told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its path leads to that file still, as it was written."""
+        try:
+            return self == self.of(self.path, os.stat(self.path))
+        except OSError:
+            return False
+
 
 @dataclass(frozen=True)
 class FilePart:
@@ -77,10 +90,7 @@ def _mapped(path: Path) -> tuple[memoryview, FileIdentity]:
             data = memoryview(mmap.mmap(file.fileno(), told.st_size, access=mmap.ACCESS_READ))
     except OSError as error:
         raise BadFile(path, (error.strerror or str(error)).lower()) from None
-    identity = FileIdentity(
-        path.absolute(), told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns
-    )
-    return data, identity
+    return data, FileIdentity.of(path, told)
 
 
 def _part_paths(path: Path, count: int) -> list[Path]:

@@ -21,7 +21,8 @@ class Loaded(Reply, frozen=True):
     """A model is open. `chat` says how messages become text: file, chatml or none.
 
     `vision` is None where it reads text only. `details` are for the log: why layers lie where they
-    do, and the memory records.
+    do, and the memory records. `prepared` bytes of weights were not packed, but mapped as an
+    earlier load had packed them.
     """
 
     path: str
@@ -36,6 +37,7 @@ class Loaded(Reply, frozen=True):
     notes: list[str] = []
     details: list[str] = []
     vision: Vision | None = None
+    prepared: int = 0
 
 
 class Load(Request[Loaded], frozen=True):
@@ -54,3 +56,13 @@ class Unloaded(Reply, frozen=True):
 
 class Unload(Request[Unloaded], frozen=True):
     """Close the model."""
+
+
+class Prepared(Reply, frozen=True):
+    """The open model's weights lie in a file as devices want them, or why not: `problem`."""
+
+    problem: str = ""
+
+
+class Prepare(Request[Prepared], frozen=True):
+    """Write that file now. Without being asked the engine does it while it has nothing to do."""

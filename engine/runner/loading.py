@@ -30,6 +30,8 @@ from engine.settings import KV_TYPES, PICTURE_ROWS, EngineOptions
 from engine.tokenizer import ChatTemplate, Tokenizer, load_chat_template, load_tokenizer
 from engine.units import MIB
 from engine.weights.load import repacked
+from engine.weights.prepared.store import path_for
+from engine.weights.prepared.use import PreparedWeights
 
 SHORT_PROMPT = 32
 
@@ -115,9 +117,11 @@ class LoadedModel:
                 *self.dry.placement.reasons,
                 *repacked(self.dry.weights),
                 *self._taken_over(),
+                *self.room.prepared.told(),
                 *records(self.dry).log_lines(),
             ],
             vision=self.opened.vision,
+            prepared=self.room.prepared.size,
         )
 
     def _taken_over(self) -> list[str]:
@@ -176,7 +180,8 @@ def load_model(
             raise BadFile(file.paths[0], problem)
         template = load_chat_template(file.metadata, tokenizer)
         devices = open_devices(options, opening)
-        room = stack.enter_context(Room(opened, options, placing, shelf))
+        prepared = PreparedWeights(path_for(file, options, devices.backends))
+        room = stack.enter_context(Room(opened, options, placing, shelf, prepared))
         graphs = ModelGraphs.of(built, options)
         placement = place(graphs, devices, options, room.take)
         if placement.failure is not None:

@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing, contextmanager
 import numpy as np
 
 from engine.backends.opencl.drivers.device import list_devices
-from engine.errors import Cancelled, CannotSee, NoMem
+from engine.errors import BadSetting, Cancelled, CannotSee, NoMem
 from engine.gguf import GGUFFile
 from engine.inside.graph import describe_graph
 from engine.inside.token.watch import TokenWatch
@@ -35,6 +35,8 @@ from engine.protocol import (
     PlannedMemory,
     Predict,
     PredictedMemory,
+    Prepare,
+    Prepared,
     Profile,
     ProfileDone,
     Progress,
@@ -75,6 +77,9 @@ from engine.worker import (  # noqa: F401  their handlers
 from engine.worker.answers import HANDLERS, InParts, answers
 from engine.worker.service import Service
 
+AT_ONCE = 0.1
+"""Seconds of writing between two looks whether it is to stop."""
+
 __all__ = ["HANDLERS", "answers"]
 
 
@@ -105,6 +110,17 @@ def _load(service: Service, request: Load) -> Loaded:
     service.take(model)
     service.send(held(model.dry))
     return model.describe(request)
+
+
+@answers(Prepare)
+def _prepare(service: Service, request: Prepare) -> Prepared:
+    keeping, stop = service.keeping, service.asked_to_stop(request)
+    if keeping is None:
+        raise BadSetting("model", None, "a loaded model; open one first")
+    while not keeping.has_ended(AT_ONCE):
+        if stop():
+            raise Cancelled("writing prepared weights")
+    return Prepared(request.id, keeping.problem)
 
 
 @answers(Unload)

@@ -63,10 +63,12 @@ def _move(service: Service, request: Move) -> Moved:
         service.send(foreseen(PlannedMemory, 0, dry, dry.refused()))
 
     progress, stop = service.progress(request), service.asked_to_stop(request)
+    service.stop_keeping()
     try:
         with limits_kept():
             moved = move(model, request.options, progress, stop, placing)
     finally:
+        service.keep()
         service.send(held(model.dry))
     loaded = model.describe(Load(request.id, model.path, model.options))
     return Moved(request.id, loaded, *moved, len(sequence.items))

@@ -75,7 +75,7 @@ class _Server:
         `Shutdown`'s turn.
         """
         while not (self._requests.empty() and (self._queue or self._is_busy(service))):
-            self._queue.append(self._requests.get())
+            self._queue.append(self._next(service))
         for waiting in [one for one in self._queue if one and one.id in self._cancelled]:
             self._queue.remove(waiting)
             self._end(service, failed(waiting.id, Cancelled("the request")))
@@ -90,6 +90,15 @@ class _Server:
         if self._work is not None:
             self._go_on(service, *self._work)
         return True
+
+    def _next(self, service: Service) -> Request[Any] | None:
+        """Wait for it, at leisure where nobody is answered."""
+        if not self._is_busy(service):
+            service.idle.set()
+        try:
+            return self._requests.get()
+        finally:
+            service.idle.clear()
 
     def _is_busy(self, service: Service) -> bool:
         return service.is_answering or self._work is not None

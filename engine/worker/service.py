@@ -1,6 +1,7 @@
 """What handlers work on: the open model, and the way back to who asked."""
 
 from collections.abc import Callable, Collection, Mapping
+from threading import Event
 from types import MappingProxyType
 
 from engine.errors import BadSetting
@@ -15,6 +16,7 @@ from engine.runner.placing.shelf import WeightShelf
 from engine.runner.sequence import Sequenced
 from engine.settings import EngineOptions
 from engine.worker.answering import AnswersAtOnce
+from engine.worker.keeping import Keeping
 
 PROGRESS_STEPS = 200
 
@@ -24,7 +26,8 @@ class Service:
 
     `send` tells something at once; `cancelled` holds the ids of the requests to stop, `looks` what
     answers are to tell of their inside by now. `album` has the pictures that were brought, whatever
-    model is open. `repricer` is for requests that are answered beside others.
+    model is open. `repricer` is for requests that are answered beside others. While it is `idle`,
+    `keeping` writes the open model's weights for the next time.
     """
 
     def __init__(
@@ -35,10 +38,12 @@ class Service:
     ) -> None:
         self.send = send
         self._looks = looks
+        self.idle = Event()
         self.album = Album()
         self.repricer = Repricer()
         self._cancelled = cancelled
         self._open: AnswersAtOnce | None = None
+        self.keeping: Keeping | None = None
 
     @property
     def is_open(self) -> bool:
@@ -75,10 +80,22 @@ class Service:
         if model.viewer is not None:
             model.viewer.album = self.album
         self._open = AnswersAtOnce(model, self.send, self.asked_to_stop, self.looked_at)
+        self.keep()
+
+    def keep(self) -> None:
+        """Begin to keep the weights of the open model, as they lie now."""
+        self.keeping = Keeping(self.answering.model, self.idle)
+
+    def stop_keeping(self) -> None:
+        """Before they lie otherwise."""
+        if self.keeping is not None:
+            self.keeping.stop()
+            self.keeping = None
 
     def close_model(self) -> None:
         """Give back all that the open model holds, if there is one."""
         self.repricer.release()
+        self.stop_keeping()
         if self._open is not None:
             self._open.model.close()
             self._open = None
@@ -87,6 +104,7 @@ class Service:
     def shelve_model(self) -> WeightShelf:
         """As `close_model`, but for weights that the next model may take over."""
         self.repricer.release()
+        self.stop_keeping()
         open, self._open = self._open, None
         try:
             return WeightShelf() if open is None else open.model.close_but_weights()

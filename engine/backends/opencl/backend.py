@@ -10,6 +10,7 @@ from engine.backends.base import (
     Backend,
     Buffer,
     BufferType,
+    Bytes,
     Computes,
     KernelCall,
     Location,
@@ -28,11 +29,11 @@ from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
 from engine.backends.opencl.lowering.fuse import fuse
 from engine.backends.opencl.lowering.in_place import IN_PLACE
 from engine.backends.opencl.lowering.lower import lower
-from engine.backends.opencl.packing import BlockSource, InPlace, Packer, Staged
+from engine.backends.opencl.packing import BlockSource, InPlace, Packer, Staged, packing
 from engine.backends.opencl.pages import LargePages, has_fresh_pages
 from engine.backends.opencl.program import Programs
 from engine.backends.opencl.roof import measure
-from engine.backends.opencl.shared import PAGE, shared
+from engine.backends.opencl.shared import PAGE, FilledBuffer, shared
 from engine.backends.opencl.tiles import layouts
 from engine.errors import DeviceError
 from engine.gguf.formats import F32, Format
@@ -61,6 +62,7 @@ class OpenCLBackend(Backend):
         self._traits = device.info.traits
         self._told: Callable[[int, int], None] | None = None
         self._large_pages = LargePages() if self._traits.is_cpu and has_fresh_pages() else None
+        self.packing = packing() if self._large_pages is not None else ""
         self.compiles_late = not (self._traits.is_cpu and self.name.startswith(COMPILES_EARLY))
         self.is_integrated = self.pool.name == SYSTEM and not self._traits.is_cpu
         try:
@@ -91,6 +93,11 @@ class OpenCLBackend(Backend):
         return OpenCLBuffer(
             self.queue, self.pool, buffer_type, size, owner, touched, self._large_pages
         )
+
+    def hold(self, kind: BufferType, data: Bytes, owner: Owner) -> FilledBuffer:
+        assert self.packing
+        self.claim(kind, data.size, owner)
+        return FilledBuffer(self.queue, self.pool, kind, data, owner)
 
     def adopt(self, buffer: Buffer) -> bool:
         ours = isinstance(buffer, OpenCLBuffer) and buffer.memory.context == self.context

@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.backends.base import Buffer, BufferType, Bytes, Event, Location, MemoryPool, Owner
 from engine.backends.opencl.drivers.loader import cl
-from engine.backends.opencl.pages import LARGE, FreshPages, LargePages
+from engine.backends.opencl.pages import LARGE, FilledPages, FreshPages, LargePages
 from engine.errors import DeviceError, NoMem
 
 # One write is at most this long: drivers stage what they copy, and some copy all of it first.
@@ -84,7 +84,7 @@ class OpenCLBuffer(Buffer):
         """
         self.type, self.size = buffer_type, size
         self.queue, self._pool, self.owner = queue, pool, owner
-        self._pages: FreshPages | None = None
+        self._pages: FreshPages | FilledPages | None = None
         try:
             if large is not None and size >= LARGE:
                 self._memory: cl.Buffer | None = self._in_pages(large, zeros)
@@ -101,11 +101,11 @@ class OpenCLBuffer(Buffer):
             ) from None
 
     def _in_pages(self, large: LargePages, zeros: bool) -> cl.Buffer:
-        self._pages = FreshPages(self.size, large)
+        self._pages = pages = FreshPages(self.size, large)
         if zeros:
-            self._pages.touch_all()
+            pages.touch_all()
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
-        return cl.Buffer(self.queue.context, flags, 0, self._pages.bytes)
+        return cl.Buffer(self.queue.context, flags, 0, pages.bytes)
 
     def _of_driver(self, zeros: bool) -> cl.Buffer:
         memory = cl.Buffer(self.queue.context, cl.mem_flags.READ_WRITE, max(self.size, 1))
@@ -121,6 +121,11 @@ class OpenCLBuffer(Buffer):
         """Before bytes up to `end` are filled, in order: have their pages as they come fastest."""
         if self._pages is not None:
             self._pages.touch(end)
+
+    def view(self, offset: int, size: int) -> Bytes:
+        if self._pages is None:
+            return super().view(offset, size)
+        return self._pages.bytes[offset : offset + size]
 
     def write(self, offset: int, data: Bytes) -> None:
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)

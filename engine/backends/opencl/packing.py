@@ -3,6 +3,9 @@
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
 from typing import Protocol
 
 import numpy as np
@@ -22,11 +25,13 @@ from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import ints, longs
 from engine.backends.opencl.shared import UncountedBuffer, in_place
+from engine.backends.opencl.source import source
 from engine.backends.opencl.tiles.layouts import spans
 from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
 from engine.errors import CutawayError
 from engine.gguf.formats import I8, Format
 from engine.graph.tensor import Role, Tensor, leaf
+from engine.settings import VECTORS
 
 PIECE = 16 << 20
 """Bytes of blocks that a launch packs: a cancelled load waits for two of them at most."""
@@ -39,6 +44,18 @@ PER_ITEM = 16
 """Records that an item packs where it takes vectors."""
 
 Prepare = Callable[[Sequence[tuple[Tensor, Launch]], Where], Commands]
+
+
+@cache
+def packing() -> str:
+    """Names the bytes that packers make of weights, by the sources of the packers; and by vectors,
+    so that a limit of these is a world of its own.
+    """
+    folder = files("engine") / "backends" / "opencl"
+    modules = [folder / "packing.py", *(folder / "tiles").iterdir()]
+    texts = sorted(path.read_text("utf-8") for path in modules if path.name.endswith(".py"))
+    digest = sha256("\n".join([*texts, source("pack")]).encode()).hexdigest()
+    return f"{VECTORS.get()}-{digest[:16]}"
 
 
 def pack(out: Tensor, blocks: Tensor, fmt: Format, k: int, traits: DeviceTraits) -> Launch:

@@ -73,6 +73,16 @@ class FreshPages:
             self.bytes[start : start + LARGE : SMALL] = 0
 
 
+class FilledPages:
+    """Memory that somebody else has filled."""
+
+    def __init__(self, data: Bytes) -> None:
+        self.bytes = data
+
+    def touch(self, end: int) -> None:
+        """Nothing is left to do."""
+
+
 def has_fresh_pages() -> bool:
     """Whether this system is asked for pages: Linux alone has large ones for whoever asks."""
     return sys.platform == "linux" and hasattr(mmap, "MADV_HUGEPAGE")

@@ -7,10 +7,37 @@ import numpy as np
 from engine.backends.base import BufferType, Bytes, Component, Location, MemoryPool, Owner
 from engine.backends.opencl.buffers import OpenCLBuffer
 from engine.backends.opencl.drivers.loader import cl
+from engine.backends.opencl.pages import FilledPages
 from engine.errors import DeviceError
 
 # Drivers copy what does not start on a page, and kernels may expect their buffers aligned.
 PAGE = 4096
+
+
+class FilledBuffer(OpenCLBuffer):
+    """Memory of this process that somebody else has filled, counted as any buffer; only read."""
+
+    def __init__(
+        self,
+        queue: cl.CommandQueue,
+        pool: MemoryPool,
+        kind: BufferType,
+        data: Bytes,
+        owner: Owner,
+    ) -> None:
+        """Raises `NoMem`, `DeviceError`, and gives the claim back."""
+        self.type, self.size = kind, data.size
+        self.queue, self._pool, self.owner = queue, pool, owner
+        self._pages = FilledPages(data)
+        try:
+            flags = cl.mem_flags.READ_ONLY | cl.mem_flags.USE_HOST_PTR
+            self._memory = cl.Buffer(queue.context, flags, 0, data)
+        except cl.Error as error:
+            pool.give_back(kind.device, owner, data.size)
+            raise self._failed("mapping", data.size, error) from None
+
+    def write(self, offset: int, data: Bytes) -> None:
+        raise DeviceError(self.type.device, "weights of a file are not written")
 
 
 class UncountedBuffer(OpenCLBuffer):

@@ -1,7 +1,8 @@
 """The memory of an open model, and what fills it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing
+from itertools import chain
 from typing import Self
 
 from engine.backends.base import Location
@@ -15,8 +16,9 @@ from engine.runner.records import records
 from engine.runner.stepper import Stepper
 from engine.scheduler.plan import KEPT, Planner
 from engine.settings import EngineOptions
-from engine.weights.load import allocate, free
+from engine.weights.load import Allocation, allocate, free
 from engine.weights.load import fill as fill_weights
+from engine.weights.prepared.use import PreparedWeights
 
 SERVING = 24
 """Plans that are kept where steps are of 1 to 30 sequences, beside pieces of prompts."""
@@ -31,13 +33,15 @@ def fill(
     progress: StageProgress,
     cancelled: Callable[[], bool],
 ) -> None:
-    """Fill the weights of both files that were not taken over. Raises `Cancelled`."""
-    sources, filled = opened.built.sources, room.filled
+    """Fill the weights of both files that were not taken over, or bring in those that were
+    prepared. Raises `Cancelled`.
+    """
+    sources, filled = opened.built.sources, room.filled | room.was_prepared
     weights = {t: at for t, at in room.placed.items() if t in sources and t not in filled}
-    done, total = 0, sum(t.nbytes for t in weights)
+    done, total = 0, sum(t.nbytes for t in weights) + room.prepared.size
     progress("load", done, total)
     with closing(fill_weights(weights, dry.backend_of, opened.stored)) as steps:
-        for size in steps:
+        for size in chain(room.prepared.read_in(), steps):
             done += size
             progress("load", done, total)
             if cancelled():
@@ -48,7 +52,7 @@ class Room:
     """The memory of one model: everything that a dry run foresees, or nothing.
 
     `placed` tells where weights and caches lie, `filled` which weights were taken over, `mapped`
-    where weights are in the file.
+    where weights are in the file. `was_prepared` are those that lie in a file of prepared ones.
     """
 
     def __init__(
@@ -57,16 +61,19 @@ class Room:
         options: EngineOptions,
         placing: Callable[[DryRun], None] = lambda dry: None,
         shelf: WeightShelf | None = None,
+        prepared: PreparedWeights | None = None,
     ) -> None:
         """Weights of the same file that lie on the shelf as a dry run wants them are taken over,
-        all others there are freed.
+        all others there are freed. What was `prepared` is mapped.
         """
         self._opened, self._placing = opened, placing
+        self.prepared = prepared or PreparedWeights(None)
         self._shelf = shelf or WeightShelf()
         self._fused = options.flash_attention is not False
         self._stack = ExitStack()
         self.placed: dict[Tensor, Location] = {}
         self.filled: set[Tensor] = set()
+        self.was_prepared: set[Tensor] = set()
         self.mapped: dict[Tensor, Location] = {}
 
     def take(self, dry: DryRun) -> NoMem | None:
@@ -74,11 +81,11 @@ class Room:
         self._stack.close()
         self._placing(dry)
         try:
-            self.placed, self.filled = {}, set()
+            self.placed, self.filled, self.was_prepared = {}, set(), set()
             self._stack.callback(lambda: free(self.placed.values()))
             self._take_over(dry)
-            wanted = (*dry.weights, *dry.caches)
-            allocate((one for one in wanted if one.tensors[0][0] not in self.placed), self.placed)
+            self._take_prepared(dry)
+            allocate(self._missing((*dry.weights, *dry.caches)), self.placed)
             host = dry.backends[-1]
             self.mapped = {t: host.map(self._opened.data(t)) for t in dry.built.sources}
             planner = self.planner(dry, self.placed)
@@ -98,6 +105,17 @@ class Room:
         for key, one in wanted.items():
             self.filled.update(self._shelf.give(key, one, self.placed))
         self._shelf.close()
+
+    def _take_prepared(self, dry: DryRun) -> None:
+        self.prepared.put_back()
+        for one in self._missing(dry.weights):
+            buffer = self.prepared.hold(one, self._opened.stored)
+            if buffer is not None:
+                self.placed.update(one.locations(buffer))
+                self.was_prepared.update(tensor for tensor, _ in one.tensors)
+
+    def _missing(self, wanted: Iterable[Allocation]) -> list[Allocation]:
+        return [one for one in wanted if one.tensors[0][0] not in self.placed]
 
     def shelve(self, dry: DryRun) -> WeightShelf:
         """The weights of this model for the next one; they are no longer freed with the room."""

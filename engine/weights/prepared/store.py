@@ -1,0 +1,114 @@
+"""The folder of prepared weights: a file for each model, of a bounded size together."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+
+from engine.backends.base import Backend
+from engine.errors import BadFile
+from engine.gguf import GGUFFile
+from engine.kept import prepared_files, prepared_folder
+from engine.settings import PREPARED, EngineOptions
+
+GB = 10**9
+MOST = 100 * GB
+"""What the folder may hold where nobody says: this, or a quarter of what the disk has left."""
+SPARE = GB
+"""What stays free on the disk."""
+WHOLE, PART = ".weights", ".part"
+
+
+def path_for(model: GGUFFile, options: EngineOptions, backends: Iterable[Backend]) -> Path | None:
+    """The file for a model, as it is now, and for devices like these; None where none is wanted, or
+    no device takes it. Raises `BadSetting`.
+    """
+    packing = next((backend.packing for backend in backends if backend.packing), "")
+    if not (packing and limit(options)):
+        return None
+    facts = repr([identity[1:] for identity in model.identity])
+    return prepared_folder() / f"{sha256(facts.encode()).hexdigest()[:32]}-{packing}{WHOLE}"
+
+
+def limit(options: EngineOptions) -> int:
+    """The most bytes of the folder, 0 where nothing is kept. Raises `BadSetting`."""
+    wanted = options.prepared if options.prepared is not None else PREPARED.get()
+    if wanted is not None:
+        return wanted * GB
+    folder = prepared_folder()
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    kept = sum(one.size for one in prepared_files())
+    return min(MOST, (shutil.disk_usage(there).free + kept) // 4)
+
+
+def make_room(path: Path, size: int, most: int) -> None:
+    """Remove what was used longest ago until `size` bytes fit below `most`; first of all what
+    stands in place of `path`, or is another packing's. Raises `BadFile` where they do not fit.
+    """
+    if size > most:
+        raise BadFile(path, f"{size / GB:.1f} GB would pass the limit of {most / GB:.1f} GB")
+    folder = path.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    for stale in folder.glob(f"*{PART}"):
+        _remove_if_left(stale)
+    for one in folder.glob(f"{path.name.rpartition('-')[0]}-*{WHOLE}"):
+        one.unlink(missing_ok=True)
+    keep_within(most - size)
+    free = shutil.disk_usage(folder).free
+    if free < size + SPARE:
+        left = f"the disk has {free / GB:.1f} GB left, and they take {size / GB:.1f} GB"
+        raise BadFile(path, left)
+
+
+def keep_within(most: int) -> None:
+    """Remove what was used longest ago, until the rest is no more than that."""
+    kept = prepared_files()
+    size = sum(one.size for one in kept)
+    for one in kept:
+        if size > most and one.path.suffix == WHOLE:
+            one.path.unlink(missing_ok=True)
+            size -= one.size
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[int]:
+    """A file that gets its name only once everything inside has gone well, else it is removed.
+    Raises `FileExistsError` while another process writes it, `OSError`.
+    """
+    part = path.with_suffix(PART)
+    handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield handle
+        os.fsync(handle)
+        part.rename(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(handle)
+    _sync(path.parent)
+
+
+def _remove_if_left(part: Path) -> None:
+    """Remove what a process wrote that is no more: nobody holds its lock."""
+    with suppress(OSError):
+        handle = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            part.unlink()
+        finally:
+            os.close(handle)
+
+
+def _sync(folder: Path) -> None:
+    """Have the new name on the disk too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,62 @@
+"""Weights that lie on devices go into a file, in pieces between which others have their turn."""
+
+import os
+from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
+
+import psutil
+
+from engine.backends.base import Buffer
+from engine.errors import BadFile
+from engine.weights.prepared.file import START, Entry, after, ends_of, head_of
+from engine.weights.prepared.store import make_room, new_file
+
+PIECE = START
+"""Bytes of one write: a large page, if the system has such for files."""
+SYNC = 64 << 20
+"""Bytes that wait for the disk at most: what others write waits behind them."""
+
+
+def write(
+    path: Path, buffers: Mapping[str, Buffer], most: int, unchanged: Callable[[], bool]
+) -> Generator[None, None, None]:
+    """Make the file of these buffers, by their keys, where `most` bytes are allowed to all files.
+    Yields before each piece. What is closed early, or fails, leaves no file; so does a model that
+    is not `unchanged` in the end. A buffer may be freed meanwhile, that ends it too.
+
+    Raises `OSError`, `BadFile`, `NotSupported`.
+    """
+    size = after(START, sum(after(0, buffer.size) for buffer in buffers.values()))
+    make_room(path, size, most)
+    keeps_pages = psutil.virtual_memory().available > size  # else other files' are pushed out
+    with new_file(path) as handle:
+        entries: list[Entry] = []
+        start, waiting = START, 0
+        for key, buffer in buffers.items():
+            ends = ends_of(buffer.view(0, buffer.size))
+            entries.append(Entry(key, start, buffer.size, ends))
+            for at in range(0, buffer.size, PIECE):
+                yield
+                waiting += _copy(handle, buffer, at, start + at)
+                if waiting >= SYNC:
+                    os.fdatasync(handle)
+                    waiting = 0
+                    if not keeps_pages:
+                        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+            start = after(start, buffer.size)
+        _write(handle, memoryview(head_of(entries)), 0)
+        if not unchanged():
+            raise BadFile(path, "the model's file was changed since it was opened")
+
+
+def _copy(handle: int, buffer: Buffer, at: int, to: int) -> int:
+    """A piece of a buffer; its bytes are let go of on return, so that it can be freed."""
+    piece = buffer.view(at, min(PIECE, buffer.size - at))
+    _write(handle, piece.data, to)
+    return piece.size
+
+
+def _write(handle: int, data: memoryview, to: int) -> None:
+    while data:
+        done = os.pwrite(handle, data, to)
+        data, to = data[done:], to + done

@@ -1,0 +1,79 @@
+"""The open model's weights are written for the next time, while the engine has nothing to do."""
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from threading import Event, Thread
+
+from engine.backends.base import Buffer
+from engine.errors import CutawayError
+from engine.runner.loading import LoadedModel
+from engine.weights.prepared.store import keep_within, limit
+from engine.weights.prepared.use import PreparedWeights, keepable
+from engine.weights.prepared.writing import write
+
+LOOK = 0.2
+"""Seconds between two looks whether it is to end, while the engine is busy."""
+END = 1.0
+"""Seconds to wait for its end: what it writes then is removed by the next one."""
+
+
+class Keeping:
+    """Writes one file, in a thread of its own, a piece after the other. `problem` tells why none
+    was written, where one should have been.
+    """
+
+    def __init__(self, model: LoadedModel, idle: Event) -> None:
+        self.problem = ""
+        self._idle, self._hurries, self._stopped = idle, Event(), Event()
+        self._thread = Thread(target=self._run, args=(model.room.prepared, *_job(model)))
+        self._thread.daemon = True
+        self._thread.start()
+
+    def has_ended(self, seconds: float) -> bool:
+        """Go on whoever is answered, and wait so long for the end."""
+        self._hurries.set()
+        self._thread.join(seconds)
+        self._hurries.clear()
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Write nothing more."""
+        self._stopped.set()
+        self._thread.join(END)
+
+    def _run(
+        self,
+        prepared: PreparedWeights,
+        buffers: Mapping[str, Buffer],
+        most: int,
+        unchanged: Callable[[], bool],
+    ) -> None:
+        if prepared.path is None or not buffers:
+            return
+        try:
+            if prepared.has(buffers):
+                keep_within(most)
+                return
+            with closing(write(prepared.path, buffers, most, unchanged)) as pieces:
+                for _ in pieces:
+                    if not self._may_go_on():
+                        return
+        except (OSError, CutawayError) as error:
+            self.problem = str(error)
+
+    def _may_go_on(self) -> bool:
+        """Wait for the engine's leisure. False when it is to end."""
+        while not (self._stopped.is_set() or self._hurries.is_set() or self._idle.wait(LOOK)):
+            pass
+        return not self._stopped.is_set()
+
+
+def _job(model: LoadedModel) -> tuple[Mapping[str, Buffer], int, Callable[[], bool]]:
+    """What is to be in the file, how much all files may be, and whether the model's own are as they
+    were.
+    """
+    stored, placed = model.opened.stored, model.room.placed
+    lying = {one: placed[one.tensors[0][0]].buffer for one in model.dry.weights}
+    files = {stored(tensor).file for tensor in model.built.sources}
+    read = [identity for file in files for identity in file.identity]
+    return keepable(lying, stored), limit(model.options), lambda: all(i.is_there for i in read)
