@@ -92,8 +92,10 @@ static pairs low_bits(bits word, int t) {
   #define PAIR_NUMBER(j, t) (8 * (j) + (t))
 static pairs low_bits(bits word, int t) { return AS_PAIRS((word >> (bits)(2 * t)) & (bits)3); }
 #endif
-static pairs high_bits(bits word, int p) {
-  const int from = HIGH == 2 ? p % 8 * 2 : p, to = WORDS == 2 ? 2 : 4;
+// Moved to bit `to`.
+#define CODE_BITS (WORDS == 2 ? 2 : 4)
+static pairs high_bits(bits word, int p, const int to) {
+  const int from = HIGH == 2 ? p % 8 * 2 : p;
   bits moved = from < to ? word << (bits)(to - from) : word >> (bits)(from - to);
   return AS_PAIRS(moved & (bits)((HIGH == 2 ? 3 : 1) << to));
 }
@@ -110,6 +112,39 @@ __constant short table[16] = {TABLE};
   #else
     #define NUMBERS(code) __builtin_shufflevector((pairs)(TABLE), code)
   #endif
+#endif
+
+// Of one row of x, codes of nibbles are multiplied where they stand in their words, 16 or 256 times
+// too large: a mask is all they need. Moving the sums instead loses nothing, as they are whole
+// multiples, and short chains of additions keep a processor busier than one.
+#if PANEL == 1 && WORDS == 4 && !defined(TABLE)
+  #define UNMOVED
+
+// Pair t of word j as it stands there; the last is moved, as its upper bit would be a sign.
+static pairs unmoved(const RECORDS_IN char *a, int lane, int j, const int t) {
+  bits word = word_at(a, HIGH + j, lane);
+  pairs codes = AS_PAIRS(t == 3 ? word >> (bits)12 : word & (bits)(15 << 4 * t));
+#if HIGH
+  const int p = PAIR_NUMBER(j, t);
+  codes |= high_bits(word_at(a, p * HIGH / 16, lane), p, t == 3 ? 4 : 4 * t + 4);
+#endif
+  return codes;
+}
+
+// Add the products of a block of LANES rows and one row of x.
+static void add_unmoved(ints sums[SUMS], const RECORDS_IN char *a, int lane,
+                        const __global int *x) {
+  ints of[4];
+#pragma unroll
+  for (int t = 0; t < 4; t++) {
+    of[t] = (ints)0;
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+      of[t] += madd(unmoved(a, lane, j, t), AS_PAIRS((ints)(x[PAIR_NUMBER(j, t)])));
+  }
+  sums[0] += of[0] + (of[2] >> (ints)8);
+  sums[SUMS - 1] += of[3] + (of[1] >> (ints)4);
+}
 #endif
 
 // Words that compilers see at once. Of several rows of x sixteen registers hold the sums and little
@@ -138,6 +173,11 @@ static void add_block(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int 
 #endif
     }
   }
+#ifdef UNMOVED
+#pragma unroll
+  for (int v = 0; v < VECTORS; v++)
+    add_unmoved(sums[0][v], a, lane + v * LANES, (const __global int *)X_AT(x, 0, b));
+#else
 #pragma unroll WORDS_AT_ONCE
   for (int j = 0; j < WORDS; j++) {
 #pragma unroll
@@ -148,7 +188,7 @@ static void add_block(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int 
       for (int v = 0; v < VECTORS; v++) {
         from_a[v] = low_bits(word_at(a, HIGH + j, lane + v * LANES), t);
 #if HIGH
-        from_a[v] |= high_bits(word_at(a, p * HIGH / 16, lane + v * LANES), p);
+        from_a[v] |= high_bits(word_at(a, p * HIGH / 16, lane + v * LANES), p, CODE_BITS);
 #endif
         from_a[v] = NUMBERS(from_a[v]);
       }
@@ -161,6 +201,7 @@ static void add_block(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int 
       }
     }
   }
+#endif
 #pragma unroll
   for (int i = 0; i < PANEL; i++) {
     float2 scale_x = vload2(0, (const __global float *)(X_AT(x, i, b) + 64));

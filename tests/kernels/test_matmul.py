@@ -23,9 +23,11 @@ from engine.gguf.formats import (
     NVFP4,
     Q2_K,
     Q3_K,
+    Q4_0,
     Q4_1,
     Q4_K,
     Q5_0,
+    Q5_1,
     Q5_K,
     Q6_K,
     Q8_0,
@@ -152,6 +154,16 @@ def test_extreme_weights_and_activations(
     flips = np.where(np.arange(512) % 2, 1.0, -1.0)
     x = np.stack([np.ones(512), -np.ones(512), flips * 1e4, -flips + made.rng.random(512)])
     check(backend, made, fmt, blocks, made.put(F32, np.resize(x, (n, 512))))
+
+
+@pytest.mark.parametrize("fmt", [Q4_0, Q5_1, Q4_K, Q5_K, Q6_K], ids=str)
+def test_extreme_weights_and_one_row(backend: OpenCLBackend, fmt: Format) -> None:
+    """Its codes are multiplied where they stand in words, up to 256 times too large."""
+    made = Operands()
+    blocks = [filled_blocks(fmt, 8, 512, byte) for byte in (0x7F, 0x80, 0xFF, 0x0F)]
+    every = np.concatenate([*blocks, random_blocks(made.rng, fmt, 8, 512)])
+    for row in (np.ones(512), np.where(np.arange(512) % 2, 1.0, -1.0)):
+        check(backend, made, fmt, every, made.put(F32, row[None]))
 
 
 def test_activations_of_any_size(backend: OpenCLBackend) -> None:
