@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
+from tests.app.helpers.left import delete_new, top_widgets
 from tests.app.helpers.no_network import refused, refusing
 from tests.app.helpers.server import Server, serve
 
@@ -31,10 +32,14 @@ def qtbot(qapp: object, request: pytest.FixtureRequest) -> QtBot:
 
 
 @pytest.fixture(autouse=True)
-def garbage_between_tests() -> Iterator[None]:
-    """What tests leave is deleted in this thread; in that of a job it crashes Qt."""
+def nothing_between_tests() -> Iterator[None]:
+    """What tests leave is deleted in this thread; in that of a job it crashes Qt. Each widget that
+    stays would be dressed again with each window of all tests that follow.
+    """
     gc.disable()
+    before = top_widgets()
     yield
+    delete_new(before)
     gc.enable()
 
 

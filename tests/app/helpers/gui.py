@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QCoreApplication, QEvent, QtMsgType, qInstallMessageHandler
+from PySide6.QtCore import QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -17,6 +17,7 @@ from app.views.talk.chat import ChatView
 from app.views.talk.composer import Composer
 from app.widgets.pictures.loader import PictureLoader
 from app.window.main_window import MainWindow
+from tests.app.helpers.left import forget_widgets
 from tests.app.helpers.scripted import ScriptedEngine
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
@@ -95,11 +96,6 @@ class Talk(QWidget):
         column.addWidget(self.chat, 1)
         column.addWidget(self.composer)
         self.resize(700, 800)
-
-
-def forget_widgets() -> None:
-    """What Qt would do once it is back in its loop: destroy what is to be deleted later."""
-    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
 
 
 @pytest.fixture
