@@ -29,20 +29,18 @@ def focusable(root: QWidget) -> Iterator[QWidget]:
         return
     widget = root.nextInFocusChain()
     while widget is not None and widget is not root:
-        orders = isinstance(widget, OwnOrder)
-        # What few widgets are is asked first: there are a thousand.
-        stops = widget.isVisibleTo(root) if orders else takes_tab(widget, root)
+        # What few widgets are, and what is soonest told, is asked first: there are a thousand.
+        stops = widget.isVisibleTo(root) and (isinstance(widget, OwnOrder) or _stops(widget))
         if stops and root.isAncestorOf(widget) and not _is_ordered_by_other(widget, root):
             yield from widget.stops() if isinstance(widget, OwnOrder) else (widget,)
         widget = widget.nextInFocusChain()
 
 
-def takes_tab(widget: QWidget, root: QWidget) -> bool:
-    """Whether Tab stops there now."""
+def _stops(widget: QWidget) -> bool:
+    """Whether Tab stops there where it can be seen."""
     return (
-        bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus)
-        and widget.isVisibleTo(root)
-        and widget.isEnabled()
+        widget.isEnabled()
+        and bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus)
         and widget.focusProxy() is None
     )
 
