@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from tests.app.helpers.left import delete_new, top_widgets
 from tests.app.helpers.no_network import refused, refusing
 from tests.app.helpers.server import Server, serve
+from tests.app.left import delete_new, top_widgets
 
 __all__ = ["refused", "refusing"]
 

@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtWidgets import QApplication, QWidget
 from shiboken6 import isValid
 
-from tests.app.helpers.left import delete_new, top_widgets
+from tests.app.left import delete_new, top_widgets
 
 
 @pytest.mark.parametrize("later", [False, True])

@@ -17,8 +17,8 @@ from app.views.talk.chat import ChatView
 from app.views.talk.composer import Composer
 from app.widgets.pictures.loader import PictureLoader
 from app.window.main_window import MainWindow
-from tests.app.helpers.left import forget_widgets
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.left import forget_widgets
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 HARMLESS = ("This plugin does not support", "OpenType support missing")  # of fonts here
