@@ -40,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["XDG_RUNTIME_DIR"] = folder.name
     os.environ["CUTAWAY_PREPARED"] = "0"  # nothing is written into anybody's cache
     config.add_cleanup(folder.cleanup)
+    gc.unfreeze = HEAP.unfreeze
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -61,16 +62,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (is_alone(item), not item.nodeid.startswith(LONGEST)))
 
 
+class Heap:
+    """What `gc.freeze` left. It hears who undoes that: `gc.get_freeze_count` walks all of it."""
+
+    def __init__(self) -> None:
+        self.is_frozen = False
+        self.thaw = gc.unfreeze
+
+    def freeze(self) -> None:
+        """Half a million objects that stay: no search for garbage walks them from now on."""
+        gc.collect()
+        gc.freeze()
+        self.is_frozen = True
+
+    def unfreeze(self) -> None:
+        """Takes the place of `gc.unfreeze`."""
+        self.thaw()
+        self.is_frozen = False
+
+
+HEAP = Heap()
+
+
 def pytest_collection_finish() -> None:
-    """Half a million objects that stay: no search for garbage walks them from now on."""
-    gc.collect()
-    gc.freeze()
+    HEAP.freeze()
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Once more behind a module whose tests have undone that."""
-    if nextitem and nextitem.path != item.path and not gc.get_freeze_count():
-        pytest_collection_finish()
+    if nextitem and nextitem.path != item.path and not HEAP.is_frozen:
+        HEAP.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

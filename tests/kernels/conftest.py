@@ -44,8 +44,8 @@ def either(backend: OpenCLBackend, request: pytest.FixtureRequest) -> Iterator[O
         yield backend
         return
     traits = replace(backend.info.traits, is_cpu=not backend.info.traits.is_cpu)
-    handle = open_device(backend.name).handle
-    opened = OpenCLBackend(Device(replace(backend.info, traits=traits), handle))
+    device = Device(replace(backend.info, traits=traits), open_device(backend.name).handle)
+    opened = OpenCLBackend(device, context=backend.context, programs=backend.programs)
     yield opened
     opened.close()
 

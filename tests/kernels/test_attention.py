@@ -107,11 +107,11 @@ def attended(
 ) -> Floats:
     """[T, H, Dv] of q [T, H, D], k [C, K, D], v [C, K, Dv]."""
     group = q.shape[1] // k.shape[1]
-    scores = scale * np.einsum("thd,chd->htc", q, k.repeat(group, 1))
+    scores = scale * (q.transpose(1, 0, 2) @ k.repeat(group, 1).transpose(1, 2, 0))
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
     shares = weights(scores, seen_by(spans, cells), sinks)
-    return np.einsum("htc,chd->thd", shares, v.repeat(group, 1))
+    return (shares @ v.repeat(group, 1).transpose(1, 0, 2)).transpose(1, 0, 2)
 
 
 def cache_of(made: Operands, fmt: Format, dim: int, sizes: Sizes) -> Tensor:
