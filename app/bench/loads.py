@@ -13,7 +13,7 @@ import psutil
 
 from app.bench.against import PeerProcess
 from engine.gguf import open_gguf
-from engine.protocol import Failed, HeldMemory, Load, Loaded, Unload
+from engine.protocol import Failed, HeldMemory, Load, Loaded, Prepare, Unload
 from engine.settings import EngineOptions
 from engine.worker import RemoteError, Worker
 
@@ -23,12 +23,14 @@ MAPPED = "mapped"
 @dataclass(frozen=True)
 class TimedLoad:
     """Nanoseconds from the request to a model that answers, and the bytes that the process grew by;
-    `parts` is what it holds then, by component.
+    `parts` is what it holds then, by component. `prepared` bytes of that were not packed but mapped
+    from a file of prepared weights.
     """
 
     ns: int
     grown: int
     parts: Mapping[str, int] = field(default_factory=dict)
+    prepared: int = 0
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class LoadComparison:
             "s_per_gb": median(one.ns for one in self.ours) / self.size,
             "grown": last.grown,
             "memory": dict(last.parts),
+            "prepared": [one.prepared for one in self.ours],
         }
         if self.theirs:
             theirs = median(one.ns for one in self.theirs)
@@ -65,10 +68,11 @@ class LoadComparison:
 def compare_loads(
     path: Path, options: EngineOptions, repetitions: int, against: bool
 ) -> tuple[Loaded, LoadComparison]:
-    """Both in turn. What is loaded first once, untimed, brings the file into memory and builds what
-    is kept on the disk. Raises RemoteError, WorkerDied, MissingPackage, PeerFailed.
+    """Both in turn. What is loaded first once, untimed, brings the file into memory and makes what
+    is kept on the disk: built kernels, and the weights if these are to be kept prepared. Raises
+    RemoteError, WorkerDied, MissingPackage, PeerFailed.
     """
-    loaded, _ = timed_load(path, options)
+    loaded, _ = timed_load(path, options, prepares=True)
     ours, theirs = [], []
     for _ in range(repetitions):
         ours.append(timed_load(path, options)[1])
@@ -79,8 +83,12 @@ def compare_loads(
         return loaded, LoadComparison(file.size, ours, theirs)
 
 
-def timed_load(path: Path, options: EngineOptions) -> tuple[Loaded, TimedLoad]:
-    """A load in a fresh process. Raises RemoteError, WorkerDied."""
+def timed_load(
+    path: Path, options: EngineOptions, prepares: bool = False
+) -> tuple[Loaded, TimedLoad]:
+    """A load in a fresh process, which then `prepares` the next one. Raises RemoteError,
+    WorkerDied.
+    """
     with Worker() as worker:
         worker.get(Unload(worker.new_id()))  # it has started once it answers
         process = psutil.Process(worker.pid)
@@ -96,7 +104,9 @@ def timed_load(path: Path, options: EngineOptions) -> tuple[Loaded, TimedLoad]:
             if isinstance(reply, Loaded):
                 taken = perf_counter_ns() - start
                 grown = process.memory_info().rss - before
-                return reply, TimedLoad(taken, grown, _parts(held))
+                if prepares:
+                    worker.get(Prepare(worker.new_id()))
+                return reply, TimedLoad(taken, grown, _parts(held), reply.prepared)
 
 
 def _parts(held: HeldMemory | None) -> dict[str, int]:

@@ -48,6 +48,7 @@ def load_lines(load: dict[str, Any]) -> Iterator[str]:
         f"{load['median_ns'] / 1e9:.2f} s ({min(times) / 1e9:.2f} to {max(times) / 1e9:.2f}), "
         f"{load['s_per_gb']:.2f} s per GB"
     )
+    yield f"  {_origin(load['prepared'])}"
     parts = ", ".join(f"{name} {n / MIB:.0f} MiB" for name, n in load["memory"].items())
     weights = load["memory"].get("weights", 0)
     yield f"  memory: {parts}; weights are {weights / size:.3f} of the file"
@@ -60,6 +61,15 @@ def load_lines(load: dict[str, Any]) -> Iterator[str]:
             f"{load['theirs_grown'] / MIB:.0f} MiB; ratio {load['ratio']:.3f} "
             f"({min(load['ratios']):.2f} to {max(load['ratios']):.2f})"
         )
+
+
+def _origin(prepared: Sequence[int]) -> str:
+    """What the loads did with the weights, so that nobody takes one figure for another."""
+    if not any(prepared):
+        return "weights packed anew in each load"
+    size = max(prepared) / MIB
+    told = f"{size:.0f} MiB of weights were prepared before; --prepared 0 packs them anew"
+    return told if all(prepared) else f"{told}, as {prepared.count(0)} of {len(prepared)} loads did"
 
 
 def profile_lines(profile: StepProfile, roof: tuple[float, float]) -> Iterator[str]:

@@ -54,7 +54,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--against", choices=("llama.cpp",), help="measure it in turn with us, on the same file"
     )
     parser.add_argument(
-        "--load", action="store_true", help="measure opening instead, each in a fresh process"
+        "--load",
+        action="store_true",
+        help="measure opening instead, each in a fresh process, prepared unless --prepared 0",
     )
     parser.add_argument("--profile", action="store_true", help="show where a step's time goes")
     parser.add_argument(

@@ -108,7 +108,13 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def _speeds(devices: Sequence[DeviceFindings]) -> Iterator[str]:
-    head = ("device", "model", "in the shape of", "load s", *(f"{t.name} t/s" for t in TESTS))
+    head = (
+        "device",
+        "model",
+        "in the shape of",
+        "load s, packed",
+        *(f"{t.name} t/s" for t in TESTS),
+    )
     like = {shape.name: shape.like for shape in SHAPES}
     rows = [
         (

@@ -76,7 +76,7 @@ def _measure(
     told: Callable[[str, float], None],
     stop: Callable[[], bool],
 ) -> None:
-    options = EngineOptions(device=device, ctx=CTX)
+    options = EngineOptions(device=device, ctx=CTX, prepared=0)  # the file is soon gone
     with Worker() as worker:
         told("loading", 0.1)
         start = monotonic()

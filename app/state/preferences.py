@@ -29,6 +29,7 @@ log = logging.getLogger("window")
 
 # What is out of range is not understood, like what is of another type.
 Context = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
+Gigabytes = Annotated[int, msgspec.Meta(ge=0, lt=1_000_000)]
 PathText = Annotated[str, msgspec.Meta(pattern=r"^[^\0]+$", max_length=4096)]
 Name = Annotated[str, msgspec.Meta(max_length=1000)]
 PlaceRule = Annotated[str, msgspec.Meta(max_length=50_000)]
@@ -70,7 +71,8 @@ class WindowPreferences(msgspec.Struct, frozen=True):
 
 class Preferences(msgspec.Struct, frozen=True):
     """The file's content. `models` is by file name, `recent` has files, the latest first; `draft`
-    is of the chat not begun yet; `connections` are the servers, without their keys.
+    is of the chat not begun yet; `connections` are the servers, without their keys. `prepared_gb`
+    is how much of the disk prepared weights may take, None for what the engine finds right.
     """
 
     theme: Theme = "system"
@@ -83,6 +85,7 @@ class Preferences(msgspec.Struct, frozen=True):
     last_chat: Annotated[int, msgspec.Meta(ge=1, lt=1 << 62)] | None = None
     models_folder: PathText | None = None
     default_ctx: Context | None = None
+    prepared_gb: Gigabytes | None = None
     probabilities_shown: bool = False
     served_chats: bool = False
     token_live: bool = True

@@ -137,7 +137,8 @@ class Workbench(QObject):
         chosen = self.preferences.of_model(str(path))
         kept = {name: getattr(chosen, name) for name in KEPT}
         kept["ctx"] = chosen.ctx or self.preferences.value.default_ctx
-        return EngineOptions(parallel=AT_ONCE, **kept)
+        prepared = self.preferences.value.prepared_gb
+        return EngineOptions(parallel=AT_ONCE, prepared=prepared, **kept)
 
     def open_model(self, path: str | Path, options: EngineOptions | None = None) -> None:
         """Load a model, with what was chosen for it before or with `options`, which it keeps; or

@@ -1,8 +1,10 @@
 """What a person can choose about the window."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -18,13 +20,24 @@ from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import Button, IconButton, divider, label, scrolled
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import grouped
+from app.work import Work
+from engine.kept import KeptFile, delete_prepared, prepared_files
 from engine.settings import model_folders
 
 THEMES = {"Match system": "system", "Light": "light", "Dark": "dark", "High contrast": "contrast"}
 SEND_KEYS = {"Enter": "enter", "Ctrl+Enter": "ctrl+enter"}
 DENSITIES = {"Comfortable": "comfortable", "Compact": "compact"}
 CONTEXTS = {"Automatic": None} | {f"{grouped(n)} tokens": n for n in (2048, 4096, 8192, 16384)}
+LIMITS = {"Keep prepared ones": None, "Keep none": 0} | {
+    f"Keep at most {n} GB": n for n in (10, 20, 50, 100, 200, 500)
+}
 SIZES = {"Small": 0.9, "Normal": 1.0, "Large": 1.15, "Larger": 1.3, "Largest": 1.6}
+
+GB = 10**9  # what disks are counted in
+WHAT_FOR = (
+    "Prepared weights are what a CPU makes of a model's file. Kept on disk, they open the model in"
+    " a moment the next time."
+)
 
 
 class PreferencesView(QWidget):
@@ -45,6 +58,7 @@ class PreferencesView(QWidget):
         self.text_size = self._choice("Text size", SIZES, "font_scale")
         self.density = self._choice("Height of rows", DENSITIES, "density")
         self.context = self._choice("Context of models", CONTEXTS, "default_ctx")
+        self.prepared = self._choice("Keep prepared weights on disk", LIMITS, "prepared_gb")
         self.open_last = self._switch("Reopen the last model", "open_last_model")
         body = QWidget()
         form = QFormLayout(body)
@@ -61,6 +75,8 @@ class PreferencesView(QWidget):
         form.addRow(label("Models", "quiet"), self.open_last)
         form.addRow(label("Context", "quiet"), self.context)
         form.addRow(label("Folder", "quiet"), self._folder())
+        form.addRow(label("Weights", "quiet"), self.prepared)
+        form.addRow(self._kept())
         column = QVBoxLayout(self)
         column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
         column.setSpacing(12)
@@ -78,6 +94,7 @@ class PreferencesView(QWidget):
             (self.send_key, value.send_key),
             (self.density, value.density),
             (self.context, value.default_ctx),
+            (self.prepared, value.prepared_gb),
             (self.text_size, value.font_scale),
         ):
             box.setCurrentIndex(box.findData(now))
@@ -114,3 +131,35 @@ class PreferencesView(QWidget):
         folder = QFileDialog.getExistingDirectory(self, "Folder of models")
         if folder:
             self._preferences.update(models_folder=folder)
+
+    def _kept(self) -> QWidget:
+        """What prepared weights are for, how much they take, and away with them."""
+        whole = QWidget()
+        self.kept = label("", "quiet")
+        self.delete_kept = Button("Delete all", self._delete, name="Delete all prepared weights")
+        line = QHBoxLayout()
+        line.setSpacing(GRID)
+        line.addWidget(self.kept, 1)
+        line.addWidget(self.delete_kept)
+        column = QVBoxLayout(whole)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addWidget(label(WHAT_FOR, "quiet", wrap=True))
+        column.addLayout(line)
+        return whole
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        super().showEvent(event)
+        self._count()
+
+    def _count(self) -> None:
+        Work(prepared_files).then(self._show_kept).start(self)
+
+    def _show_kept(self, files: Sequence[KeptFile]) -> None:
+        size = sum(one.size for one in files)
+        self.kept.setText(f"{size / GB:.1f} GB are kept" if files else "Nothing is kept")
+        self.delete_kept.setEnabled(bool(files))
+
+    def _delete(self) -> None:
+        self.delete_kept.setEnabled(False)
+        Work(delete_prepared).then(lambda _: self._count()).fail(self.kept.setText).start(self)

@@ -18,7 +18,7 @@ from engine.runner.stepper import Stepper
 from engine.settings import OPTIONS, EngineOptions
 from engine.weights.load import allocate, fill, free
 
-MAY_CHANGE = ("place", "gpu_layers", "device")
+MAY_CHANGE = ("place", "gpu_layers", "device", "prepared")
 PIECE = 16 << 20
 """Bytes that pass through the host at once."""
 

@@ -182,8 +182,22 @@ def test_loads_are_compared_by_their_medians() -> None:
     assert (found["median_ns"], found["theirs_median_ns"], found["ratio"]) == (200, 600, 3.0)
     assert (found["ratios"], found["s_per_gb"]) == ([4.0, 3.0, 3.0], 2.0)
     assert (found["grown"], found["theirs_grown"], found["memory"]) == (5, 7, {"weights": 90})
-    (first, *_) = load_lines(found | {"model_type": "m", "backends": "b"})
+    (first, origin, *_) = load_lines(found | {"model_type": "m", "backends": "b"})
     assert "2.00 s per GB" in first
+    assert "packed anew in each load" in origin
+
+
+def test_loads_say_whether_weights_were_prepared() -> None:
+    facts = {"model_type": "m", "backends": "b"}
+    for sizes, words in (
+        ((3 << 20, 3 << 20), "3 MiB of weights were prepared before; --prepared 0 packs them anew"),
+        ((0, 3 << 20, 0), "packs them anew, as 2 of 3 loads did"),
+    ):
+        ours = [TimedLoad(100, 5, {"weights": 90}, size) for size in sizes]
+        found = LoadComparison(100, ours, []).as_json()
+        assert found["prepared"] == list(sizes)
+        _, origin, *_ = load_lines(found | facts)
+        assert origin.endswith(words)
 
 
 def test_without_llama_cpp(tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ GOOD: dict[str, Any] = {
     "version": 1, "theme": "dark", "send_key": "enter", "font_scale": 1.25, "density": "compact",
     "last_model": "/m/a.gguf", "recent": ["/m/a.gguf", "/m/b.gguf"],
     "open_last_model": False, "models_folder": "/m", "default_ctx": 2048, "draft": "hello",
-    "probabilities_shown": True,
+    "probabilities_shown": True, "prepared_gb": 20,
     "window": {
         "geometry": "AdnQywADAAA=", "splitters": {"main": [100, 200]}, "chats_shown": False,
         "inspector_shown": True, "tab": "model",
@@ -76,6 +76,8 @@ def assert_usable(state: PreferencesState) -> None:
         ("default_ctx", 0),
         ("default_ctx", -5),
         ("default_ctx", True),
+        ("prepared_gb", -1),
+        ("prepared_gb", 1 << 60),
         ("font_scale", 1e308),
         ("font_scale", -1),
         ("models_folder", "a\0b"),

@@ -1,0 +1,60 @@
+"""A worker that has nothing to do keeps the weights of its model for the next one."""
+
+import os
+from pathlib import Path
+from time import sleep
+
+import pytest
+
+from engine import kept
+from engine.backends.opencl.drivers.device import list_devices
+from engine.errors import CutawayError
+from engine.protocol import Prepare
+from engine.settings import EngineOptions, cache_folder
+from engine.worker import RemoteError, Worker
+from tests.engine.test_worker import answer, load
+
+pytestmark = pytest.mark.device
+BUILT = ("programs", "pocl", "drivers", "tuning")
+
+
+@pytest.fixture
+def device() -> str:
+    found = [d.name for d in list_devices() if d.default and d.traits.is_cpu]
+    if not found:
+        pytest.skip("needs an OpenCL driver")
+    return found[0]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of the test's, with the kernels that are built already."""
+    for name in BUILT:
+        (cache_folder() / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).symlink_to(cache_folder() / name)
+    monkeypatch.setenv("CUTAWAY_CACHE", str(tmp_path))
+
+
+def test_the_next_worker_maps_what_an_idle_one_has_written(smollm2_path: Path, device: str) -> None:
+    options = EngineOptions(device=device, ctx=64, prepared=1)
+    with Worker() as worker:
+        assert load(worker, smollm2_path, options).prepared == 0
+        said, _ = answer(worker)
+        while not any(one.path.suffix == ".weights" for one in kept.prepared_files()):
+            sleep(0.01)  # nobody asks anything
+    (file,) = kept.prepared_files()
+    with Worker() as worker:
+        loaded = load(worker, smollm2_path, options)
+        assert loaded.prepared > smollm2_path.stat().st_size * 0.6
+        assert any(str(file.path) in line for line in loaded.details)
+        assert worker.get(Prepare(worker.new_id())).problem == ""
+        assert answer(worker)[0] == said
+        assert kept.prepared_files()[0].path.stat().st_ino == os.stat(file.path).st_ino
+        kept.delete_prepared()
+        assert answer(worker)[0] == said  # mapped as long as it is open
+
+
+def test_nothing_is_prepared_without_a_model(worker: Worker) -> None:
+    with pytest.raises(RemoteError, match="open one first") as refused:
+        worker.get(Prepare(worker.new_id()))
+    assert isinstance(refused.value, CutawayError)
