@@ -57,9 +57,9 @@ def divider(vertical: bool = False) -> QFrame:
     return line
 
 
-def scrolled(content: QWidget) -> QScrollArea:
+def scrolled(content: QWidget, parent: QWidget | None = None) -> QScrollArea:
     """Put a widget into a scroll area: as wide as there is room, scrolled vertically."""
-    area = QScrollArea()
+    area = QScrollArea(parent)
     area.setWidget(content)
     area.setWidgetResizable(True)
     for widget in (content, area.viewport()):  # the ground is that of what it lies on

@@ -173,7 +173,7 @@ class TensorsView(QWidget):
         spread.addWidget(self.histogram)
         spread.addWidget(self.norms)
         told = (spread, self.statistics, self.blocks)
-        pages = (self.grid, heat, *map(scrolled, told))
+        pages = (self.grid, heat, *(scrolled(page, self._stack) for page in told))
         for title, page in zip(PAGES, pages, strict=True):
             self.tabs.addTab(title)
             self._stack.addWidget(page)
@@ -210,18 +210,18 @@ class TensorsView(QWidget):
         split.addWidget(self._right)
         split.setStretchFactor(0, 2)
         split.setStretchFactor(1, 5)
-        self._kinds = QStackedWidget()
-        kinds = (split, self.probes, self.compare, self.texts, self.experts, self.cells)
-        for title, page in zip(KINDS, kinds, strict=True):
-            self.kinds.put(title)
-            self._kinds.addWidget(scrolled(page))
-        self.kinds.currentChanged.connect(self._kinds.setCurrentIndex)
-        self.kinds.currentChanged.connect(self._look)
         whole = QVBoxLayout(self)
         whole.setContentsMargins(PADDING, GRID, PADDING, PADDING)
         whole.setSpacing(GRID)
         whole.addWidget(self.kinds)
+        self._kinds = QStackedWidget(self)  # a parent that comes later dresses all in it again
         whole.addWidget(self._kinds, 1)
+        kinds = (split, self.probes, self.compare, self.texts, self.experts, self.cells)
+        for title, page in zip(KINDS, kinds, strict=True):
+            self.kinds.put(title)
+            self._kinds.addWidget(scrolled(page, self._kinds))
+        self.kinds.currentChanged.connect(self._kinds.setCurrentIndex)
+        self.kinds.currentChanged.connect(self._look)
 
     def _list(self) -> None:
         self.tree.show_groups(self._state.groups)

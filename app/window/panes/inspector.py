@@ -96,7 +96,7 @@ class Inspector(QWidget):
     def _holder(self, id: str) -> SeenPage:
         if id not in self._made:
             view = self._pages[id].make(self._bench)
-            self._made[id] = SeenPage(self._bench, id, view)
+            self._made[id] = SeenPage(self._bench, id, view, self._stack)
             self._stack.addWidget(self._made[id])
             if isinstance(view, MemoryView):
                 view.tensors_wanted.connect(self.tensors_wanted)

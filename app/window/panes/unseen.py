@@ -24,10 +24,13 @@ SEEN = (
 
 
 class SeenPage(QStackedWidget):
-    """The view of a page, or why there is nothing to be seen in it while a server answers."""
+    """The view of a page, or why there is nothing to be seen in it while a server answers.
 
-    def __init__(self, bench: Workbench, id: str, view: QWidget) -> None:
-        super().__init__()
+    Its parent is known from the start: each change of it dresses all that lies in a page again.
+    """
+
+    def __init__(self, bench: Workbench, id: str, view: QWidget, parent: QWidget) -> None:
+        super().__init__(parent)
         self._bench, self.view = bench, view
         self._need, self._why = NEEDS.get(id, ("", ""))
         self.says = label(tone="quiet", wrap=True)
