@@ -95,7 +95,8 @@ def test_chance_does_not_win(device: Device, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.device
-def test_real_runs(device: Device) -> None:
+def test_real_runs(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "SECONDS", 0.1)
     before = dict(system_pool().taken)
     rows = contest(device, "rows")
     trials = list(rows.search(default()))

@@ -1,16 +1,24 @@
 """Twenty behaviours of the `anthropic` package, unmodified, against a real server."""
 
+from __future__ import annotations
+
 import asyncio
 import base64
 import io
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import anthropic
 import pytest
-from anthropic import Anthropic
 from PIL import Image
 
 from tests.app.serve.running import Served
+from tests.line.later import Later
+
+if TYPE_CHECKING:
+    import anthropic
+    from anthropic import Anthropic
+else:
+    anthropic = Later("anthropic")
 
 CHAT = [{"role": "user", "content": "the hat on"}]
 ASK = {"model": "tiny", "messages": CHAT, "max_tokens": 6, "extra_body": {"temperature": 0}}
@@ -19,7 +27,7 @@ TOOL = {"name": "weather", "description": "tells it", "input_schema": {"type": "
 
 @pytest.fixture(scope="module")
 def client(tiny: Served) -> Anthropic:
-    return Anthropic(base_url=tiny.url, api_key="none", max_retries=0)
+    return anthropic.Anthropic(base_url=tiny.url, api_key="none", max_retries=0)
 
 
 def picture() -> str:

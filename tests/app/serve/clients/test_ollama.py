@@ -156,7 +156,7 @@ def shows_a_picture_to_a_model_that_reads_text(client: ollama.Client) -> None:
 def asks_several_at_once_and_leaves(client: ollama.Client) -> None:
     async def ask(other: ollama.AsyncClient, number: int) -> int:
         n = 0
-        options = {"num_predict": 60}
+        options = {"num_predict": 60, "temperature": 0}
         async for _ in await other.chat(model="tiny", messages=CHAT, options=options, stream=True):
             n += 1
             if number % 2 and n == 3:

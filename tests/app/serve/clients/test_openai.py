@@ -3,17 +3,25 @@
 Each is a function of the list: its name says what a person does with the package.
 """
 
+from __future__ import annotations
+
 import asyncio
 import base64
 import io
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import openai
 import pytest
-from openai import OpenAI
 from PIL import Image
 
 from tests.app.serve.running import Served
+from tests.line.later import Later
+
+if TYPE_CHECKING:
+    import openai
+    from openai import OpenAI
+else:
+    openai = Later("openai")
 
 CHAT = [{"role": "user", "content": "the hat on"}]
 WEATHER = {
@@ -24,7 +32,7 @@ WEATHER = {
 
 @pytest.fixture(scope="module")
 def client(tiny: Served) -> OpenAI:
-    return OpenAI(base_url=f"{tiny.url}/v1", api_key="none", max_retries=0)
+    return openai.OpenAI(base_url=f"{tiny.url}/v1", api_key="none", max_retries=0)
 
 
 def lists_models(client: OpenAI) -> None:
