@@ -35,11 +35,14 @@ class TimedLoad:
 
 @dataclass(frozen=True)
 class LoadComparison:
-    """Loads of a file of `size` bytes in turn; no `theirs` where nobody is compared with."""
+    """Loads of a file of `size` bytes in turn; no `theirs` where nobody is compared with. `problem`
+    tells why weights could not be prepared.
+    """
 
     size: int
     ours: Sequence[TimedLoad]
     theirs: Sequence[TimedLoad]
+    problem: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Medians, the ratio of them (above 1 we are faster), and all runs."""
@@ -52,6 +55,7 @@ class LoadComparison:
             "grown": last.grown,
             "memory": dict(last.parts),
             "prepared": [one.prepared for one in self.ours],
+            "problem": self.problem,
         }
         if self.theirs:
             theirs = median(one.ns for one in self.theirs)
@@ -72,7 +76,9 @@ def compare_loads(
     is kept on the disk: built kernels, and the weights if these are to be kept prepared. Raises
     RemoteError, WorkerDied, MissingPackage, PeerFailed.
     """
-    loaded, _ = timed_load(path, options, prepares=True)
+    with Worker() as worker:
+        loaded = worker.get(Load(worker.new_id(), str(path), options))
+        problem = worker.get(Prepare(worker.new_id())).problem
     ours, theirs = [], []
     for _ in range(repetitions):
         ours.append(timed_load(path, options)[1])
@@ -80,15 +86,11 @@ def compare_loads(
             with PeerProcess(path, loaded.n_ctx) as peer:
                 theirs.append(TimedLoad(peer.about["ns"], peer.about["grown"]))
     with open_gguf(path) as file:
-        return loaded, LoadComparison(file.size, ours, theirs)
+        return loaded, LoadComparison(file.size, ours, theirs, problem)
 
 
-def timed_load(
-    path: Path, options: EngineOptions, prepares: bool = False
-) -> tuple[Loaded, TimedLoad]:
-    """A load in a fresh process, which then `prepares` the next one. Raises RemoteError,
-    WorkerDied.
-    """
+def timed_load(path: Path, options: EngineOptions) -> tuple[Loaded, TimedLoad]:
+    """A load in a fresh process. Raises RemoteError, WorkerDied."""
     with Worker() as worker:
         worker.get(Unload(worker.new_id()))  # it has started once it answers
         process = psutil.Process(worker.pid)
@@ -104,8 +106,6 @@ def timed_load(
             if isinstance(reply, Loaded):
                 taken = perf_counter_ns() - start
                 grown = process.memory_info().rss - before
-                if prepares:
-                    worker.get(Prepare(worker.new_id()))
                 return reply, TimedLoad(taken, grown, _parts(held), reply.prepared)
 
 

@@ -48,7 +48,7 @@ def load_lines(load: dict[str, Any]) -> Iterator[str]:
         f"{load['median_ns'] / 1e9:.2f} s ({min(times) / 1e9:.2f} to {max(times) / 1e9:.2f}), "
         f"{load['s_per_gb']:.2f} s per GB"
     )
-    yield f"  {_origin(load['prepared'])}"
+    yield f"  {_origin(load['prepared'], load['problem'])}"
     parts = ", ".join(f"{name} {n / MIB:.0f} MiB" for name, n in load["memory"].items())
     weights = load["memory"].get("weights", 0)
     yield f"  memory: {parts}; weights are {weights / size:.3f} of the file"
@@ -63,10 +63,10 @@ def load_lines(load: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _origin(prepared: Sequence[int]) -> str:
+def _origin(prepared: Sequence[int], problem: str) -> str:
     """What the loads did with the weights, so that nobody takes one figure for another."""
     if not any(prepared):
-        return "weights packed anew in each load"
+        return "weights packed anew in each load" + (f": {problem}" if problem else "")
     size = max(prepared) / MIB
     told = f"{size:.0f} MiB of weights were prepared before; --prepared 0 packs them anew"
     return told if all(prepared) else f"{told}, as {prepared.count(0)} of {len(prepared)} loads did"

@@ -53,7 +53,7 @@ class Sheets(QObject):
         self.prompt.done.connect(self._prompt.dismiss)
         self._chooser = Sheet(parent, self.chooser, 960, 640)
         self._terms = Sheet(parent, self.terms, 480)
-        self._preferences = Sheet(parent, self.preferences, 560, 580)
+        self._preferences = Sheet(parent, self.preferences, 560, 500)
         self.serving = ServingView(bench)
         self._serving = Sheet(parent, self.serving, 760, 680)
         self.serving.done.connect(self._serving.dismiss)

@@ -57,13 +57,15 @@ def _untold(event: MemoryEvent) -> None:
 class MemoryPool:
     """RAM that devices share. Refuses by its own limit: a driver's yes proves nothing.
 
-    `tell` hears every allocation.
+    `tell` hears every allocation. Of those bytes `in_files` are mapped from files: the system calls
+    them free, though they are in use.
     """
 
     name: str
     limit: int
     taken: dict[tuple[str, Owner], int] = field(default_factory=dict)
     tell: Callable[[MemoryEvent], None] = _untold
+    in_files: int = field(default=0, init=False)
 
     @property
     def used(self) -> int:

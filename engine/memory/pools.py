@@ -50,7 +50,8 @@ class MeasuredPool(MemoryPool):
         for ask in self.asks:
             answer = ask()
             if answer is not None:
-                return Free(*answer)
+                size, source = answer
+                return Free(max(0, size - self.in_files), source)
         return Free(max(0, self.total - self.used), "engine")
 
     def measure(self) -> Free:

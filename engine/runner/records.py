@@ -74,7 +74,7 @@ def _pool_row(pool: MemoryPool, backends: Sequence[Backend]) -> PoolRow:
         return PoolRow(pool.name, names, pool.limit, None, pool.limit, pool.used, "engine")
     free = pool.free()
     if pool.name == SYSTEM:  # within the control group; the bar shows the machine
-        free_ram = psutil.virtual_memory().available
+        free_ram = max(0, psutil.virtual_memory().available - pool.in_files)
         return PoolRow(pool.name, names, pool.total, free_ram, pool.limit, pool.used, free.source)
     known = None if free.source == "engine" else free.size
     return PoolRow(pool.name, names, pool.total, known, pool.limit, pool.used, free.source)

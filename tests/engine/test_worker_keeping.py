@@ -9,12 +9,13 @@ import pytest
 from engine import kept
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import CutawayError
-from engine.protocol import Prepare
+from engine.protocol import Cancel, Generate, Load, Loaded, Piece, Prepare
 from engine.settings import EngineOptions, cache_folder
 from engine.worker import RemoteError, Worker
-from tests.engine.test_worker import answer, load
+from tests.engine.test_worker import REPEATING, answer, load
 
 pytestmark = pytest.mark.device
+ENOUGH = 100  # tokens, in which time all could be written twice
 BUILT = ("programs", "pocl", "drivers", "tuning")
 
 
@@ -38,7 +39,16 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_next_worker_maps_what_an_idle_one_has_written(smollm2_path: Path, device: str) -> None:
     options = EngineOptions(device=device, ctx=64, prepared=1)
     with Worker() as worker:
-        assert load(worker, smollm2_path, options).prepared == 0
+        worker.send(Load(worker.new_id(), str(smollm2_path), options))
+        endless = Generate(worker.new_id(), prompt="the", sampling=REPEATING, max_tokens=10**6)
+        worker.send(endless)  # so there is no idle moment in between
+        pieces = 0
+        while pieces < ENOUGH:
+            reply = worker.receive(60)
+            pieces += isinstance(reply, Piece)
+            assert not isinstance(reply, Loaded) or reply.prepared == 0
+        assert kept.prepared_files() == []
+        worker.send(Cancel(endless.id))
         said, _ = answer(worker)
         while not any(one.path.suffix == ".weights" for one in kept.prepared_files()):
             sleep(0.01)  # nobody asks anything

@@ -35,6 +35,12 @@ class FilledBuffer(OpenCLBuffer):
         except cl.Error as error:
             pool.give_back(kind.device, owner, data.size)
             raise self._failed("mapping", data.size, error) from None
+        pool.in_files += data.size
+
+    def free(self) -> None:
+        if self._memory is not None:
+            self._pool.in_files -= self.size
+        super().free()
 
     def write(self, offset: int, data: Bytes) -> None:
         raise DeviceError(self.type.device, "weights of a file are not written")

@@ -74,7 +74,8 @@ class PreparedFile:
                 raise BadFile(path, "not a file of this user")
             entries = _entries(path, os.pread(handle, START, 0), told.st_size)
             self._map = mmap.mmap(handle, told.st_size, mmap.MAP_SHARED, mmap.PROT_READ)
-            os.utime(handle)  # when it was used last
+            with suppress(OSError):
+                os.utime(handle)  # when it was used last
         finally:
             os.close(handle)
         with suppress(OSError):

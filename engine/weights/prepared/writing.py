@@ -21,12 +21,13 @@ def write(
     path: Path, buffers: Mapping[str, Buffer], most: int, unchanged: Callable[[], bool]
 ) -> Generator[None, None, None]:
     """Make the file of these buffers, by their keys, where `most` bytes are allowed to all files.
-    Yields before each piece. What is closed early, or fails, leaves no file; so does a model that
+    Yields before it begins and before each piece. What is closed early, or fails, leaves no file; so does a model that
     is not `unchanged` in the end. A buffer may be freed meanwhile, that ends it too.
 
     Raises `OSError`, `BadFile`, `NotSupported`.
     """
     size = after(START, sum(after(0, buffer.size) for buffer in buffers.values()))
+    yield
     make_room(path, size, most)
     keeps_pages = psutil.virtual_memory().available > size  # else other files' are pushed out
     with new_file(path) as handle:

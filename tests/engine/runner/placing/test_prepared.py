@@ -229,6 +229,30 @@ def test_a_wrong_file_is_packed_again_and_replaced(path: Path, device: str) -> N
     np.testing.assert_array_equal(again, shown)
 
 
+def test_mapped_weights_are_not_counted_as_free_memory(
+    path: Path, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system says that a file's pages are free; what an open model holds is not."""
+    pool = system_pool()
+    with closing(load_model(path, options(device))) as model:
+        keep(model)
+    with monkeypatch.context() as patch:
+        patch.setattr(pool, "asks", (lambda: (1 << 33, "system"),))
+        pool.measure()
+        limit, left = pool.limit, pool.left
+        with closing(load_model(path, options(device))) as model:
+            pool.measure()
+            prepared = model.room.prepared.size
+            assert prepared > 1 << 16
+            assert (pool.limit, pool.free().size) == (
+                limit + pool.used - prepared,  # what was packed the machine counts as used
+                (1 << 33) - prepared,
+            )
+            assert pool.left == left - prepared
+        assert pool.in_files == 0
+    pool.measure()
+
+
 def test_no_room_and_cancel_leave_nothing(path: Path, device: str) -> None:
     wanted = options(device)
     with closing(load_model(path, wanted)) as model:

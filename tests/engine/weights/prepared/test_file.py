@@ -102,6 +102,8 @@ def test_a_full_disk_a_changed_model_and_an_early_end_leave_nothing(
     assert names() == []
     pieces = write(path, buffers, GB, lambda: True)
     next(pieces)
+    assert names() == []
+    next(pieces)
     next(pieces)
     assert names() == [path.with_suffix(PART).name]
     pieces.close()
