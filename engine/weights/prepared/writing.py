@@ -21,8 +21,9 @@ def write(
     path: Path, buffers: Mapping[str, Buffer], most: int, unchanged: Callable[[], bool]
 ) -> Generator[None, None, None]:
     """Make the file of these buffers, by their keys, where `most` bytes are allowed to all files.
-    Yields before it begins and before each piece. What is closed early, or fails, leaves no file; so does a model that
-    is not `unchanged` in the end. A buffer may be freed meanwhile, that ends it too.
+    Yields before it begins and before each piece. What is closed early, or fails, leaves no file;
+    so does a model that is not `unchanged` in the end. A buffer may be freed meanwhile, that ends
+    it too.
 
     Raises `OSError`, `BadFile`, `NotSupported`.
     """
