@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -187,22 +188,33 @@ def dotted(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+class Content(NamedTuple):
+    """What a module imports, its classes, and the modules that its texts name."""
+
+    imports: tuple[str, ...]
+    classes: tuple[str, ...]
+    named: frozenset[str]
+
+
 @cache
-def imports(name: str, path: Path) -> tuple[str, ...]:
-    """What a module imports, anywhere in it; `from a import b` counts as a.b where that is one."""
-    return tuple(_imports(name, path))
-
-
-def _imports(name: str, path: Path) -> Iterator[str]:
+def content(path: Path) -> Content:
+    """Read once for all tests; `from a import b` counts as a.b where that is a module."""
+    imports: list[str] = []
+    classes: list[str] = []
+    named: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"), str(path))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            imports += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name}: relative import, line {node.lineno}"
+            assert node.level == 0, f"{path}: relative import, line {node.lineno}"
             base = node.module or ""
-            for alias in node.names:
-                full = f"{base}.{alias.name}"
-                yield full if full in MODULES else base
+            whole = [f"{base}.{alias.name}" for alias in node.names]
+            imports += [full if full in MODULES else base for full in whole]
+        elif isinstance(node, ast.ClassDef):
+            classes.append(node.name)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            named |= {node.value} & PROGRAMS
+    return Content(tuple(imports), tuple(classes), frozenset(named))
 
 
 def part(module: str) -> str | None:
@@ -215,12 +227,13 @@ def inside(module: str, *packages: str) -> bool:
 
 
 MODULES = modules()
+PROGRAMS = {name for name in MODULES if "." in name}  # a text of one word is no module's name
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_imports_follow_the_order(name: str) -> None:
     own = part(name)
-    found = set(imports(name, MODULES[name]))
+    found = set(content(MODULES[name]).imports)
     ours = {m for m in found if inside(m, "engine", "app")}
     if own is None:
         assert not ours, f"{name} belongs to no part and imports {sorted(ours)}"
@@ -242,20 +255,12 @@ def test_imports_follow_the_order(name: str) -> None:
 
 def test_one_module_chooses_the_engine() -> None:
     """All others see an Engine: a remote one must fit without touching them."""
-    assert {n for n in MODULES if LOCAL_ENGINE in imports(n, MODULES[n])} == KNOW_IT
+    assert {n for n, path in MODULES.items() if LOCAL_ENGINE in content(path).imports} == KNOW_IT
 
 
 def test_what_runs_as_a_process_is_known() -> None:
     """The name of a module in a text hides from the imports; what it starts must exist."""
-    found = {}
-    for name, path in MODULES.items():
-        texts = {
-            node.value
-            for node in ast.walk(ast.parse(path.read_text("utf-8")))
-            if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        }
-        if named := {text for text in texts if "." in text and text in MODULES}:
-            found[name] = named
+    found = {n: content(path).named for n, path in MODULES.items() if content(path).named}
     assert found == STARTS
     for program in set().union(*STARTS.values()):
         main = MODULES.get(f"{program}.__main__", MODULES[program])
@@ -290,7 +295,7 @@ def above(module: str) -> Iterator[str]:
 
 def test_no_import_goes_in_a_circle() -> None:
     """Imports for types alone count too: who needs another's type knows the other."""
-    graph = {name: set(imports(name, path)) & set(MODULES) for name, path in MODULES.items()}
+    graph = {name: set(content(path).imports) & set(MODULES) for name, path in MODULES.items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -302,7 +307,7 @@ def test_tests_of_the_engine_know_no_app(top: str) -> None:
     wrong = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "tests" / top).rglob("*.py")
-        if any(inside(m, "app") for m in imports(path.stem, path))
+        if any(inside(m, "app") for m in content(path).imports)
     }
     assert wrong == set()
 
@@ -331,11 +336,10 @@ def test_modules_are_short() -> None:
 def test_a_class_name_has_one_meaning() -> None:
     defined: dict[str, list[str]] = {}
     for module, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                place = ONE_CONTRACT if inside(module, ONE_CONTRACT) else module
-                if place != ONE_CONTRACT or place not in defined.get(node.name, ()):
-                    defined.setdefault(node.name, []).append(place)
+        place = ONE_CONTRACT if inside(module, ONE_CONTRACT) else module
+        for name in content(path).classes:
+            if place != ONE_CONTRACT or place not in defined.get(name, ()):
+                defined.setdefault(name, []).append(place)
     several = {name: modules for name, modules in defined.items() if len(modules) > 1}
     assert {name: several[name] for name in several if name not in SEVERAL_MEANINGS} == {}
 
