@@ -30,6 +30,8 @@ def test_equals_the_package(fmt):
 
 def assert_same_bits(ours, expected):
     """Also of zeros; of what is no number, that it is none."""
+    if ours.shape == expected.shape and ours.tobytes() == expected.tobytes():
+        return  # told in a tenth of the time
     np.testing.assert_array_equal(ours, expected)
     np.testing.assert_array_equal(np.signbit(ours), np.signbit(expected))
 
