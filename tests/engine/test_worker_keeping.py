@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 
 import pytest
 
@@ -50,7 +50,9 @@ def test_the_next_worker_maps_what_an_idle_one_has_written(smollm2_path: Path, d
         assert kept.prepared_files() == []
         worker.send(Cancel(endless.id))
         said, _ = answer(worker)
+        deadline = monotonic() + 60
         while not any(one.path.suffix == ".weights" for one in kept.prepared_files()):
+            assert monotonic() < deadline
             sleep(0.01)  # nobody asks anything
     (file,) = kept.prepared_files()
     with Worker() as worker:

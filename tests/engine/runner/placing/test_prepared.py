@@ -7,7 +7,8 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
-from time import sleep
+from time import monotonic, sleep
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,15 +16,17 @@ from gguf import GGMLQuantizationType as Kind
 from numpy.typing import NDArray
 
 from engine import kept
-from engine.backends.base import Component, Location, Owner, Upload
-from engine.backends.opencl import buffers
+from engine.backends.base import Bytes, Component, Location, Owner, Upload
+from engine.backends.opencl import buffers, shared
 from engine.backends.opencl.backend import OpenCLBackend
-from engine.backends.opencl.shared import FilledBuffer
+from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.tiles.schemes import SCHEMES
 from engine.errors import Cancelled, DeviceError, NoMem
+from engine.gguf import open_gguf
 from engine.graph.tensor import Role, leaf
 from engine.kept import prepared_files
 from engine.memory.pools import system_pool
+from engine.protocol import Load, Move
 from engine.runner.loading import LoadedModel, load_model
 from engine.runner.placing.move import move
 from engine.settings import EngineOptions
@@ -32,7 +35,9 @@ from engine.weights.prepared import use
 from engine.weights.prepared.file import PreparedFile
 from engine.weights.prepared.store import WHOLE
 from engine.weights.prepared.writing import write
+from engine.worker.handlers import HANDLERS
 from engine.worker.keeping import Keeping
+from engine.worker.service import Service
 from tests.engine.runner.failing import fail, n_steps
 from tests.engine.runner.memory import foreseen, held, two_devices
 from tests.goldens.tiny import write_tiny
@@ -126,6 +131,8 @@ def test_the_next_load_maps_them_and_answers_the_same(backend: OpenCLBackend, pa
         before = prepared_files()
         assert keep(model) == ""
         assert prepared_files() == before  # all is there
+        model.room.prepared.put_back()
+        assert (model.room.prepared.size, model.room.prepared.told()) == (0, [])
         shelf = model.close_but_weights()
     with closing(shelf), closing(load_model(path, wanted, shelf=shelf)) as model:
         assert model.room.prepared.size == 0  # taken over, mapped as they were
@@ -193,6 +200,25 @@ def test_layers_move_from_there_and_back(path: Path) -> None:
         assert keep(model) == ""
 
 
+def test_moved_layers_are_written_as_they_lie_then(path: Path) -> None:
+    """The writing before has ended by then: it would keep memory that is given back."""
+    one, two = two_devices()
+    wanted = replace(options(f"{one},{two}"), place=f"0-1={one},2=host,out=host")
+    service = Service(lambda reply: None, set())
+    HANDLERS[Load](service, Load(1, str(path), wanted))
+    first = service.keeping
+    HANDLERS[Move](service, Move(2, replace(wanted, place=f"0={one},1-2={two},out={one}")))
+    assert first.has_ended(0)
+    assert not prepared_files()
+    assert service.keeping.has_ended(60)
+    written = PreparedFile(prepared_files()[0].path).entries
+    model, _ = service.model
+    moved = {one: model.room.placed[one.tensors[0][0]].buffer for one in model.dry.weights}
+    assert written.keys() == use.keepable(moved, model.opened.stored).keys()
+    service.close_model()
+    assert service.keeping is None
+
+
 def test_a_device_that_does_not_take_them_packs(
     path: Path, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,14 +226,21 @@ def test_a_device_that_does_not_take_them_packs(
         shown = logits(model)
         keep(model)
 
-    def refuse(self: FilledBuffer, queue: object, pool: object, kind: object, *_: object) -> None:
-        pool.give_back(kind.device, _[1], _[0].size)
-        raise DeviceError(device, "mapping weights failed")
+    class Refusing(cl.Buffer):
+        """What may only be read, as some drivers do."""
 
-    monkeypatch.setattr(FilledBuffer, "__init__", refuse)
+        def __init__(self, context: cl.Context, flags: int, size: int, data: Bytes | None) -> None:
+            if data is not None and not data.flags.writeable:
+                record = cl._cl._ErrorRecord(msg="", code=-38, routine="clCreateBuffer")
+                raise cl.LogicError(record)
+            super().__init__(context, flags, size, data)
+
+    fake = SimpleNamespace(Buffer=Refusing, Error=cl.Error, mem_flags=cl.mem_flags)
+    monkeypatch.setattr(shared, "cl", fake)
     taken, _, again, told = opened(path, options(device))
     assert (taken, len(told)) == (0, 1)
     assert "mapping weights failed" in told[0]
+    assert not system_pool().taken
     np.testing.assert_array_equal(again, shown)
 
 
@@ -293,14 +326,22 @@ def test_writing_waits_for_leisure_and_ends_with_the_model(path: Path, device: s
         assert not prepared_files()
         keeping = Keeping(model, idle)
         idle.set()
+        deadline = monotonic() + 60
         while not any(one.path.suffix == WHOLE for one in prepared_files()):
-            sleep(0.001)  # the run's own limit ends what never comes
+            assert monotonic() < deadline
+            sleep(0.001)
         keeping.stop()
 
 
-def test_keys_tell_what_a_buffer_holds(backend: OpenCLBackend, path: Path) -> None:
+def test_keys_tell_what_a_buffer_holds(
+    backend: OpenCLBackend, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No other packing, format, shape, name or file, and whichever device or layer."""
-    with closing(load_model(path, options(backend.name))) as model:
+    another = write_tiny(path.with_name("other.gguf"), "llama", KINDS)
+    with (
+        closing(load_model(path, options(backend.name))) as model,
+        open_gguf(another) as other_file,
+    ):
         file = model.file
         one = model.dry.weights[0]
 
@@ -312,11 +353,14 @@ def test_keys_tell_what_a_buffer_holds(backend: OpenCLBackend, path: Path) -> No
         of_one = replace(one, tensors=((tensor, size),))
         same = replace(of_one, owner=Owner(Component.WEIGHTS, 77), type=replace(one.type))
         assert key(of_one, stored) == key(same, stored)
+        was = key(of_one, stored)
         other = leaf("x", tensor.fmt, (tensor.shape[0], 2, 1, 1), Role.WEIGHT)
         others = [
             key(replace(of_one, tensors=((tensor, size + 64),)), stored),
             key(replace(of_one, tensors=((other, size),)), stored),
             key(replace(of_one, type=replace(one.type, layout="other")), stored),
             key(of_one, InFile(file, "b")),
+            key(of_one, InFile(other_file, "a")),
         ]
-        assert len({key(of_one, stored), *others}) == 5
+        monkeypatch.setattr(one.backend, "packing", "auto-other")
+        assert len({*others, was, key(of_one, stored)}) == 7

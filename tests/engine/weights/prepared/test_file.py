@@ -152,6 +152,18 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(
     assert names() == [path.name]
 
 
+def test_two_that_write_at_once_leave_each_other_alone(
+    path: Path, buffers: Mapping[str, Buffer]
+) -> None:
+    first, other = write(path, buffers, GB, lambda: True), path.with_name("other-auto-1.weights")
+    for _ in range(3):
+        next(first)
+    written(other, buffers)
+    assert list(first)
+    holds(path, buffers)
+    holds(other, buffers)
+
+
 def small(name: str, used: int, size: int = 3 * START) -> Path:
     prepared_folder().mkdir(parents=True, exist_ok=True)
     path = prepared_folder() / name
@@ -235,7 +247,8 @@ HOSTILE: dict[str, Change] = {
     "cut in the buffers": cut(3 * START),
     "another format": put(0, b"GGUF"),
     "a length without end": put(len(MAGIC), b"\xff\xff\xff\xff"),
-    "a list that was changed": put(len(MAGIC) + 40, b"["),
+    "a list that was changed": lambda data: data.__setitem__(data.index(b'"key":"c"') + 7, 0x64),
+    "a list that is none": put(len(MAGIC) + 40, b"["),
     "a start before the first": with_list(Entry("a", 0, 10, 0)),
     "a start below zero": with_list(Entry("a", -START, 10, 0)),
     "a start between pages": with_list(Entry("a", START + 1, 10, 0)),
