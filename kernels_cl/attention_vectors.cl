@@ -7,12 +7,42 @@
 //
 // With LANES, which is a multiple of ROWS, tiles are made that attention_tiles.cl leaves out.
 
-static floatW fold(floatW a, floatW b) {  // sums of neighbours: a's, then b's
-  return (floatW)(a.even, b.even) + (floatW)(a.odd, b.odd);
+// A vector is W / 4 quads. Sums across vectors take three steps, each of shuffles that processors have:
+//
+//   fold     one vector a cell          -> one whose quad j has four parts of the sum of cell j
+//   pair     two such vectors x, y      -> quads of two parts of x's cell and two of y's
+//   finish   two of those               -> the sums of W cells in order
+#if W == 16
+static floatW fold(const floatW cell[4]) {
+  floatW a = (floatW)(cell[0].lo, cell[1].lo) + (floatW)(cell[0].hi, cell[1].hi);
+  floatW b = (floatW)(cell[2].lo, cell[3].lo) + (floatW)(cell[2].hi, cell[3].hi);
+  return (floatW)(a.lo.lo, a.hi.lo, b.lo.lo, b.hi.lo) + (floatW)(a.lo.hi, a.hi.hi, b.lo.hi, b.hi.hi);
 }
+static floatW pair(floatW x, floatW y) {
+  return (floatW)(x.s01, y.s01, x.s45, y.s45, x.s89, y.s89, x.scd, y.scd) +
+         (floatW)(x.s23, y.s23, x.s67, y.s67, x.sab, y.sab, x.sef, y.sef);
+}
+static floatW finish(floatW x, floatW y) {
+  floatW sum = (floatW)(x.s02, y.s02, x.s46, y.s46, x.s8a, y.s8a, x.sce, y.sce) +
+               (floatW)(x.s13, y.s13, x.s57, y.s57, x.s9b, y.s9b, x.sdf, y.sdf);
+  return sum.s048c159d26ae37bf;
+}
+#else
+static floatW fold(const floatW cell[2]) {
+  return (floatW)(cell[0].lo, cell[1].lo) + (floatW)(cell[0].hi, cell[1].hi);
+}
+static floatW pair(floatW x, floatW y) {
+  return (floatW)(x.s01, y.s01, x.s45, y.s45) + (floatW)(x.s23, y.s23, x.s67, y.s67);
+}
+static floatW finish(floatW x, floatW y) {
+  floatW sum = (floatW)(x.s02, y.s02, x.s46, y.s46) + (floatW)(x.s13, y.s13, x.s57, y.s57);
+  return sum.s04152637;
+}
+#endif
+#define SOME_CELLS (W / 4)  // whose keys are multiplied at once: times ROWS sums in registers
 
 // In decode memory is the limit. All heads of a cell lie together: the first group of a chunk fetches
-// the block to come, also that of the next chunk, a piece with every two cells.
+// the block to come, also that of the next chunk, a piece with every SOME_CELLS.
 typedef struct {
   const __global char *k, *v, *k_end;
   long piece_k, piece_v;
@@ -40,23 +70,24 @@ typedef struct {
 #define SOME const Rows *rows, int from, const int n
 #define EACH_ROW EACH(r, n)
 
-// W elements from d on of two keys, times those of every row's query.
-INLINE void multiply(floatW sum[ROWS][2], SOME, const __global char *const key[2], int d) {
-  floatW x[2];
-  EACH(j, 2) x[j] = FETCHW(KV, key[j], d);
+// W elements from d on of some keys, times those of every row's query.
+INLINE void multiply(floatW sum[ROWS][SOME_CELLS], SOME,
+                     const __global char *const key[SOME_CELLS], int d) {
+  floatW x[SOME_CELLS];
+  EACH(j, SOME_CELLS) x[j] = FETCHW(KV, key[j], d);
   EACH_ROW {
     floatW y = LOADV(rows->q[from + r] + d, 0);
-    EACH(j, 2) sum[r][j] += y * x[j];
+    EACH(j, SOME_CELLS) sum[r][j] += y * x[j];
   }
 }
 
-// k.q of cells `at` and `at + 1` of the block for every row, folded to W partial sums. Two cells at a
-// time: ROWS x 2 sums. In runs of 32, which a block of numbers has: it is unpacked once.
-INLINE void dot_two(floatW pair[ROWS], SOME, const Attention *a, const Cells *block, int at,
-                    const __global char *k) {
-  const __global char *key[2];
-  floatW sum[ROWS][2];
-  EACH(j, 2) {
+// k.q of SOME_CELLS of the block from `at` on for every row, folded. In runs of 32, which a block of
+// numbers has: it is unpacked once.
+INLINE void dot_some(floatW part[ROWS], SOME, const Attention *a, const Cells *block, int at,
+                     const __global char *k) {
+  const __global char *key[SOME_CELLS];
+  floatW sum[ROWS][SOME_CELLS];
+  EACH(j, SOME_CELLS) {
     key[j] = k + block->list[at + j] * a->k2;
     EACH_ROW sum[r][j] = 0.0f;
   }
@@ -66,33 +97,26 @@ INLINE void dot_two(floatW pair[ROWS], SOME, const Attention *a, const Cells *bl
   int d = runs * 32;
   for (; d + W <= a->dim; d += W) multiply(sum, rows, from, n, key, d);
   for (; d < a->dim; d++) {
-    EACH(j, 2) {
+    EACH(j, SOME_CELLS) {
       float x = FETCH(KV, key[j], d);
       EACH_ROW sum[r][j].s0 += rows->q[from + r][d] * x;
     }
   }
-  EACH_ROW pair[r] = fold(sum[r][0], sum[r][1]);
+  EACH_ROW part[r] = fold(sum[r]);
 }
 
 // The scores of W cells from `start` on into p, -inf where a row sees none, and into high what is
 // higher.
 INLINE void score(float p[ROWS][BLOCK], floatW high[ROWS], SOME, const Attention *a,
                   const Cells *block, int start, const __global char *k, Ahead *ahead) {
-  floatW part[W / 2][ROWS];
-  for (int i = 0; i < W / 2; i++) {
+  floatW part[4][ROWS];
+  for (int i = 0; i < 4; i++) {
     fetch_pieces(ahead);
-    dot_two(part[i], rows, from, n, a, block, start + 2 * i, k);
-  }
-  EACH_ROW {
-    EACH(i, W / 4) part[i][r] = fold(part[2 * i][r], part[2 * i + 1][r]);
-    EACH(i, W / 8) part[i][r] = fold(part[2 * i][r], part[2 * i + 1][r]);
-#if W == 16
-    part[0][r] = fold(part[0][r], part[1][r]);
-#endif
+    dot_some(part[i], rows, from, n, a, block, start + i * SOME_CELLS, k);
   }
   intW bit = LOADV(block->bits + start, 0), position = LOADV(block->positions + start, 0);
   EACH_ROW {
-    floatW s = part[0][r] * a->scale;
+    floatW s = finish(pair(part[0][r], part[1][r]), pair(part[2][r], part[3][r])) * a->scale;
     if (a->cap > 0) s = a->cap * tanh(s / a->cap);
     s = select((floatW)(-INFINITY), s, seesw(rows->span[from + r], bit, position));
     high[r] = select(high[r], s, s > high[r]);
@@ -236,7 +260,7 @@ static void make_chunk(const Attention *a, const Share *share) {
     int units = 0;
     for (int tile = share->first; tile < share->last; tile++)
       units += touches(&block, span_of_tile(a, tile, ROWS));
-    int pieces = units * (share->last_head - share->first_head) * (BLOCK / 2);
+    int pieces = units * (share->last_head - share->first_head) * (BLOCK / SOME_CELLS);
     Ahead ahead = {a->k + c * a->k2, a->v + c * a->v2, a->k, 0, 0};
     if (pieces && share->first == 0 && share->first_head == 0 && c < share->n_kv) {
       ahead.k_end = ahead.k + BLOCK * a->k2;
