@@ -187,8 +187,9 @@ def close_popups(window: MainWindow) -> None:
     """Menus, lists of combo boxes, sheets and windows that a click has opened."""
     while (popup := QApplication.activePopupWidget()) is not None:
         popup.close()
-    for menu in window.findChildren(QMenu):
-        menu.close()
+    for menu in QApplication.topLevelWidgets():
+        if isinstance(menu, QMenu) and menu.isVisible():
+            menu.close()
     window.inspector.close_windows()
     while (sheet := window.sheets.front) is not None:
         sheet.dismiss()
