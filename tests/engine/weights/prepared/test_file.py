@@ -1,75 +1,22 @@
-"""Files of prepared weights: whole or not there, bounded together, and no wrong one is used."""
+"""A file of prepared weights is whole or not there, and no wrong one is used."""
 
 import errno
-import fcntl
 import os
-import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from engine import kept
-from engine.backends.base import Buffer, BufferType, Component, Owner
-from engine.backends.host.backend import HostBackend
-from engine.errors import BadFile, BadSetting, CutawayError, NotSupported
-from engine.kept import delete_prepared, prepared_files, prepared_folder
-from engine.settings import EngineOptions
+from engine.backends.base import Buffer
+from engine.errors import BadFile, CutawayError, NotSupported
 from engine.weights.prepared import file as format_
-from engine.weights.prepared import store
-from engine.weights.prepared.file import MAGIC, PAGE, START, Entry, PreparedFile, head_of
-from engine.weights.prepared.store import GB, PART, SPARE, keep_within, limit
+from engine.weights.prepared.file import MAGIC, START, Entry, PreparedFile, head_of
+from engine.weights.prepared.store import GB, PART
 from engine.weights.prepared.writing import write
 from tests.engine.runner.failing import fail, n_steps
+from tests.engine.weights.prepared.written import buffers, cache, holds, names, path, written
 
-SIZES = {"a": 3 * PAGE + 5, "b": START + 1, "c": START}
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(kept, "cache_folder", lambda: tmp_path / "cache")
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def path() -> Path:
-    return prepared_folder() / "model-auto-1.weights"
-
-
-@pytest.fixture(scope="module")
-def buffers() -> Iterator[Mapping[str, Buffer]]:
-    host, random = HostBackend(), np.random.default_rng(1)
-    kind = BufferType("host", "plain", 1, 1 << 40, is_host=True)
-    made = {}
-    for name, size in SIZES.items():
-        made[name] = host.allocate(kind, size, Owner(Component.WEIGHTS))
-        made[name].write(0, random.integers(0, 256, size, np.uint8))
-    yield made
-    for buffer in made.values():
-        buffer.free()
-
-
-def written(
-    path: Path, buffers: Mapping[str, Buffer], most: int = GB, unchanged: bool = True
-) -> None:
-    for _ in write(path, buffers, most, lambda: unchanged):
-        pass
-
-
-def holds(path: Path, buffers: Mapping[str, Buffer]) -> None:
-    found = PreparedFile(path)
-    assert found.entries.keys() == buffers.keys()
-    for name, buffer in buffers.items():
-        data = found.data(found.entries[name])
-        np.testing.assert_array_equal(data, buffer.view(0, buffer.size))
-        assert data.ctypes.data % PAGE == 0
-        assert not data.flags.writeable
-        assert sum(found.read_in(found.entries[name])) == buffer.size
-
-
-def names() -> list[str]:
-    return sorted(one.path.name for one in prepared_files())
+__all__ = ["buffers", "cache", "path"]
 
 
 def test_what_was_written_is_there(path: Path, buffers: Mapping[str, Buffer]) -> None:
@@ -131,88 +78,6 @@ class Freed:
 
     def view(self, offset: int, size: int) -> None:
         raise NotSupported("touching the memory of intel:0")
-
-
-def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(
-    path: Path, buffers: Mapping[str, Buffer]
-) -> None:
-    prepared_folder().mkdir(parents=True)
-    part = path.with_suffix(PART)
-    part.write_bytes(b"half")
-    other = part.with_name("other-auto-1.part")
-    other.write_bytes(b"half")
-    with other.open() as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        written(path, buffers)
-        assert names() == [path.name, other.name]
-        with pytest.raises(FileExistsError):
-            written(other.with_suffix(".weights"), buffers)
-        assert names() == [path.name, other.name]
-    written(path, buffers)
-    assert names() == [path.name]
-
-
-def test_two_that_write_at_once_leave_each_other_alone(
-    path: Path, buffers: Mapping[str, Buffer]
-) -> None:
-    first, other = write(path, buffers, GB, lambda: True), path.with_name("other-auto-1.weights")
-    for _ in range(3):
-        next(first)
-    written(other, buffers)
-    assert list(first)
-    holds(path, buffers)
-    holds(other, buffers)
-
-
-def small(name: str, used: int, size: int = 3 * START) -> Path:
-    prepared_folder().mkdir(parents=True, exist_ok=True)
-    path = prepared_folder() / name
-    path.write_bytes(b"x" * size)
-    os.utime(path, ns=(used, used))
-    return path
-
-
-def test_the_least_recently_used_go_first(path: Path, buffers: Mapping[str, Buffer]) -> None:
-    old, new = small("old-auto-1.weights", 1), small("new-auto-1.weights", 2)
-    before, vectors = small("model-auto-0.weights", 3), small("model-avx2-0.weights", 4)
-    written(path, buffers, 4 * START + 9 * START)
-    assert names() == sorted([path.name, new.name, vectors.name])
-    assert not before.exists()  # the same model's, of another version of the packers
-    with pytest.raises(BadFile, match=r"0\.0 GB would pass the limit"):
-        written(path, buffers, 2 * START)
-    assert names() == sorted([path.name, new.name, vectors.name])
-    PreparedFile(path)
-    keep_within(4 * START)
-    assert names() == [path.name]
-    assert not old.exists()
-    delete_prepared()
-    assert names() == []
-
-
-def test_the_disk_keeps_something_free(
-    path: Path, buffers: Mapping[str, Buffer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usage = shutil.disk_usage(path.parents[2])._replace(free=SPARE + 3 * START)
-    monkeypatch.setattr(store.shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(BadFile, match=r"the disk has 1\.0 GB left"):
-        written(path, buffers)
-    assert names() == []
-
-
-def test_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    usage = shutil.disk_usage(tmp_path)._replace(free=100 * GB)
-    monkeypatch.setattr(store.shutil, "disk_usage", lambda _: usage)
-    monkeypatch.delenv("CUTAWAY_PREPARED", raising=False)
-    small("m-auto-1.weights", 1)
-    size = sum(one.size for one in prepared_files())
-    assert limit(EngineOptions()) == (100 * GB + size) // 4
-    monkeypatch.setattr(store, "MOST", GB)
-    assert limit(EngineOptions()) == GB
-    monkeypatch.setenv("CUTAWAY_PREPARED", "7")
-    assert [limit(EngineOptions(prepared=n)) for n in (None, 3, 0)] == [7 * GB, 3 * GB, 0]
-    monkeypatch.setenv("CUTAWAY_PREPARED", "-1")
-    with pytest.raises(BadSetting, match="a whole number of GB"):
-        limit(EngineOptions())
 
 
 Change = Callable[[bytearray], object]
