@@ -66,7 +66,12 @@ def streams_a_chat(client: OpenAI) -> None:
 def streams_usage(client: OpenAI) -> None:
     options = {"include_usage": True}
     *_, last = client.chat.completions.create(
-        model="tiny", messages=CHAT, max_tokens=5, stream=True, stream_options=options
+        model="tiny",
+        messages=CHAT,
+        max_tokens=5,
+        temperature=0,  # by chance an answer may end sooner
+        stream=True,
+        stream_options=options,
     )
     assert last.choices == []
     assert last.usage.completion_tokens == 5
@@ -82,7 +87,7 @@ def follows_events_by_the_helper(client: OpenAI) -> None:
 
 def asks_for_log_probabilities(client: OpenAI) -> None:
     told = client.chat.completions.create(
-        model="tiny", messages=CHAT, max_tokens=3, logprobs=True, top_logprobs=4
+        model="tiny", messages=CHAT, max_tokens=3, temperature=0, logprobs=True, top_logprobs=4
     )
     tokens = told.choices[0].logprobs.content
     assert [len(token.top_logprobs) for token in tokens] == [4, 4, 4]
