@@ -138,6 +138,7 @@ class OptionsView(QWidget):
             ctx=self.context.currentData(),
             kv=self.cache.currentData(),
             parallel=AT_ONCE,
+            prepared=self._bench.preferences.value.prepared_gb,
         )
 
     def _fill(self) -> None:

@@ -60,4 +60,5 @@ def test_the_limit_is_what_models_are_opened_with(window: MainWindow) -> None:
         view.prepared.setCurrentText(text)
         view.prepared.activated.emit(view.prepared.currentIndex())
         assert bench.options_for("m.gguf").prepared == wanted
+        assert window.sheets.chooser.options.options().prepared == wanted
         assert bench.preferences.value.prepared_gb == wanted
