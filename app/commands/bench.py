@@ -74,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
     """
     tests = _tests(args)
     options = engine_options(args, without=OWN)
+    if options.prepared is None and not args.load:
+        options = replace(options, prepared=0)  # nothing is written while others are measured
     if args.trace is not None and not args.trace.absolute().parent.is_dir():
         raise BadSetting("--trace", str(args.trace), "a file in a folder that exists")
     if args.against and options.kv != "f16":

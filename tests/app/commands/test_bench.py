@@ -14,6 +14,8 @@ from PIL import Image
 
 from app.bench.loads import LoadComparison, TimedLoad
 from app.bench.tables import load_lines
+from engine.errors import BadSetting
+from engine.settings import EngineOptions
 from tests.goldens.vision.families import write_pair
 from tests.in_process import run_here
 from tests.program import PATIENCE, ROOT, RUN, assert_one_line_error, engine_of, run
@@ -200,6 +202,21 @@ def test_loads_say_whether_weights_were_prepared() -> None:
         assert found["prepared"] == list(sizes)
         _, origin, *_ = load_lines(found | facts)
         assert origin.endswith(words)
+
+
+def test_no_weights_are_written_beside_what_is_measured(
+    tiny: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int | None] = []
+
+    def refuse(path: Path, options: EngineOptions) -> None:
+        asked.append(options.prepared)
+        raise BadSetting("model", str(path), "another")
+
+    monkeypatch.setattr("app.terminal.engine.CommandEngine", refuse)
+    for words in ((), ("--prepared", "3")):
+        assert run_here("bench", tiny, *HOST, *words).returncode == 1
+    assert asked == [0, 3]
 
 
 def test_without_llama_cpp(tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
