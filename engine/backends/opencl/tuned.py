@@ -19,7 +19,7 @@ from engine.backends.opencl.caches import kept_folder
 CHOICES: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {
         "panel": (4, 8),
-        "chunk": (16, 32, 64, 128),
+        "chunk": (16, 32, 64, 128, 256),
         "crossed": (0, 4, 6, 8),
         "ahead": (2048, 4096, 8192, 16384),
         "tiles": (1, 2, 4, 8),
