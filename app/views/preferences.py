@@ -23,6 +23,7 @@ from app.widgets.numbers import grouped
 from app.work import Work
 from engine.kept import KeptFile, delete_prepared, prepared_files
 from engine.settings import model_folders
+from engine.units import GB
 
 THEMES = {"Match system": "system", "Light": "light", "Dark": "dark", "High contrast": "contrast"}
 SEND_KEYS = {"Enter": "enter", "Ctrl+Enter": "ctrl+enter"}
@@ -33,7 +34,6 @@ LIMITS = {"Keep prepared ones": None, "Keep none": 0} | {
 }
 SIZES = {"Small": 0.9, "Normal": 1.0, "Large": 1.15, "Larger": 1.3, "Largest": 1.6}
 
-GB = 10**9  # what disks are counted in
 WHAT_FOR = (
     "Prepared weights are what a CPU makes of a model's file. Kept on disk, they open the model in"
     " a moment the next time."

@@ -13,8 +13,8 @@ from engine.errors import BadFile
 from engine.gguf import GGUFFile
 from engine.kept import prepared_files, prepared_folder
 from engine.settings import PREPARED, EngineOptions
+from engine.units import GB
 
-GB = 10**9
 MOST = 100 * GB
 """What the folder may hold where nobody says: this, or a quarter of what the disk has left."""
 SPARE = GB

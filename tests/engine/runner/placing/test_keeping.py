@@ -40,7 +40,6 @@ from tests.kernels.conftest import backend, pytest_generate_tests
 
 __all__ = ["backend", "device", "own_files", "path", "pytest_generate_tests"]
 pytestmark = pytest.mark.device
-FAILING_STEPS = 6
 
 
 def test_another_file_or_packing_is_packed_anew(
