@@ -64,7 +64,7 @@ static void pack_block(__global uchar *out, Block b, uint part, int lane) {
   #if HIGH == 1
   words[0] = OF_FORMAT(high)(b, part);
   #elif HIGH == 2
-  store_2(words, words_of_twos(OF_FORMAT(high)(b, part)));
+  store_2(words, OF_FORMAT(high)(b, part));
   #endif
   words += HIGH * TILE;
   uint8 q = OF_FORMAT(codes)(b, part);

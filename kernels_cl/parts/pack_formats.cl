@@ -5,7 +5,7 @@
 //   halves_FMT   d, and m or the d of the second sum
 //   scales_FMT   bytes that scale d (and m), where the format has some
 //   codes_FMT    numbers of two, four or eight bits: 32 bytes, element by element
-//   high_FMT     further bits of the codes: numbers of two bits likewise, or a word of one bit each
+//   high_FMT     further bits of the codes: a word of one bit each, or two words of two bits
 //
 // How blocks lie is told in tiles/words.py and tiles/codebooks.py, format by format: those make the
 // same of them in NumPy, and tests hold the two against each other bit by bit.
@@ -25,6 +25,12 @@ static ushort2 one_half(Block p) { return (ushort2)(ushort_at(p), 0); }
 static ushort2 two_halves(Block p) { return (ushort2)(ushort_at(p), ushort_at(p + 2)); }
 static uint nibble(Block p, uint i) { return p[i / 2] >> (i % 2 * 4) & 15; }
 
+// Bit i of a number to byte i.
+static uint8 bytes_of_bits(uint bits) {
+  uint8 fours = (uint8)bits >> (uint8)(0, 4, 8, 12, 16, 20, 24, 28) & 15;
+  return fours * 0x00204081u & EACH_BYTE;
+}
+
 // Bits of a word that is made for pairs (layouts.py): from bit i for element i, or byte i.
 static uint low_pairs(uint bits) {
   bits &= 0x33333333u;
@@ -40,6 +46,21 @@ static uint word_of_bytes(uint8 bits) {
   return c.x | c.y;
 }
 
+// Words of bits that stand above nibbles (layouts.py), of bytes of one bit or two an element. Byte i
+// of `first` has those of elements i, 4 + i ..., `second` those of the elements 16 after them.
+static uint above_nibbles(uint first, uint second) {
+  return first << 4 | (second >> 8 & 0x00ff00ffu) | (second & 0x00ff00ffu) << 8;
+}
+static uint ones_above(uint8 bits) {
+  uint4 twos = bits.even | bits.odd << 1;
+  uint2 fours = twos.even | twos.odd << 2;
+  return above_nibbles(fours.x, fours.y);
+}
+static uint2 twos_above(uint8 bits) {
+  uint4 fours = bits.even | bits.odd << 2;
+  return (uint2)(above_nibbles(fours.x, fours.z), above_nibbles(fours.y, fours.w));
+}
+
 // 32 codes: of 16 bytes, whose low nibbles come first; of 32 bytes, each of several parts' codes.
 static uint8 nibbles(Block p) {
   uint4 both = load16(p);
@@ -49,9 +70,7 @@ static uint8 nibbles_of_32(Block p, uint of) { return load32(p) >> of * 4 & NIBB
 static uint8 twos(Block p, uint part) {
   return load32(p + part / 4 * 32) >> part % 4 * 2 & 3 * EACH_BYTE;
 }
-static uint bits_of_32(Block p, uint part) {
-  return word_of_bytes(load32(p) >> part & EACH_BYTE);
-}
+static uint8 bits_of_32(Block p, uint part) { return load32(p) >> part & EACH_BYTE; }
 
 // Of 32 elements: half d (and m), a fifth bit or none, the low four bits; or eight.
 
@@ -62,11 +81,11 @@ static uint bits_of_32(Block p, uint part) {
 #define codes_q4_1(b, part) nibbles(b + 4)
 
 #define halves_q5_0(b, part) one_half(b)
-#define high_q5_0(b, part) word_of_bits(uint_at(b + 2))
+#define high_q5_0(b, part) ones_above(bytes_of_bits(uint_at(b + 2)))
 #define codes_q5_0(b, part) nibbles(b + 6)
 
 #define halves_q5_1(b, part) two_halves(b)
-#define high_q5_1(b, part) word_of_bits(uint_at(b + 4))
+#define high_q5_1(b, part) ones_above(bytes_of_bits(uint_at(b + 4)))
 #define codes_q5_1(b, part) nibbles(b + 8)
 
 #define halves_q8_0(b, part) one_half(b)
@@ -108,7 +127,7 @@ static uchar scale_q3_k(Block b, uint of) {
 }
 #define halves_q3_k(b, part) one_half(b + 108)
 #define scales_q3_k(b, part) (uchar2)(scale_q3_k(b, (part) * 2), scale_q3_k(b, (part) * 2 + 1))
-#define high_q3_k bits_of_32
+#define high_q3_k(b, part) word_of_bytes(bits_of_32(b, part))
 #define codes_q3_k(b, part) twos(b + 32, part)
 
 static uchar2 scales_q4_k(Block b, uint part) {
@@ -121,12 +140,12 @@ static uchar2 scales_q4_k(Block b, uint part) {
 
 #define halves_q5_k halves_q4_k
 #define scales_q5_k scales_q4_k
-#define high_q5_k(b, part) bits_of_32(b + 16, part)
+#define high_q5_k(b, part) ones_above(bits_of_32(b + 16, part))
 #define codes_q5_k(b, part) nibbles_of_32(b + 48 + (part) / 2 * 32, (part) % 2)
 
 #define halves_q6_k(b, part) one_half(b + 208)
 #define scales_q6_k(b, part) (uchar2)(b[192 + (part) * 2], b[193 + (part) * 2])
-#define high_q6_k(b, part) twos(b + 128, part)
+#define high_q6_k(b, part) twos_above(twos(b + 128, part))
 #define codes_q6_k(b, part) \
   nibbles_of_32(b + (part) / 4 * 64 + (part) % 2 * 32, (part) % 4 / 2)
 
@@ -170,11 +189,7 @@ static uint signs_of(uint packed) {
   return with_parity(packed & 127) | with_parity(packed >> 7 & 127) << 8 |
          with_parity(packed >> 14 & 127) << 16 | with_parity(packed >> 21 & 127) << 24;
 }
-// Bit i of a number to byte i, and numbers of two and of four bits.
-static uint8 bytes_of_bits(uint bits) {
-  uint8 fours = (uint8)bits >> (uint8)(0, 4, 8, 12, 16, 20, 24, 28) & 15;
-  return fours * 0x00204081u & EACH_BYTE;
-}
+// Numbers of two and of four bits to bytes.
 static uint8 bytes_of_twos(uint4 packed) {
   uint8 fours = (uint8)(packed.x, packed.x >> 8, packed.y, packed.y >> 8, packed.z, packed.z >> 8,
                         packed.w, packed.w >> 8) & 0xff;

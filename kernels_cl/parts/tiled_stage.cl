@@ -68,7 +68,7 @@ static void unpack_block(Stage *stage, int b, int part, const __global char *blo
       const int p = PAIR_NUMBER(j, t);
       pairs codes = low_bits(word, t);
 #if HIGH
-      codes |= high_bits(word_at(a, p * HIGH / 16, lane), p, CODE_BITS);
+      codes |= high_bits(a, lane, p, CODE_BITS);
 #endif
       codes = NUMBERS(codes) - (pairs)BIAS;
 #if SCALES > 0

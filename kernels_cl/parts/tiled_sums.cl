@@ -92,11 +92,21 @@ static pairs low_bits(bits word, int t) {
   #define PAIR_NUMBER(j, t) (8 * (j) + (t))
 static pairs low_bits(bits word, int t) { return AS_PAIRS((word >> (bits)(2 * t)) & (bits)3); }
 #endif
-// Moved to bit `to`.
 #define CODE_BITS (WORDS == 2 ? 2 : 4)
-static pairs high_bits(bits word, int p, const int to) {
-  const int from = HIGH == 2 ? p % 8 * 2 : p;
-  bits moved = from < to ? word << (bits)(to - from) : word >> (bits)(from - to);
+
+// The further bits of pair p, moved to bit `to`: those above nibbles stand right above their nibble in
+// the word, so that one shift serves several pairs.
+#if WORDS == 4 && HIGH
+  #define NIBBLE_OF(p) ((p) / 8 + (p) % 2 * 2)
+  #define HIGH_WORD(p) ((p) % 8 / 2 * HIGH / 4)
+  #define HIGH_BIT(p) ((4 * NIBBLE_OF(p) + 4 + (p) % 8 / 2 * HIGH % 4) % 16)
+#else
+  #define HIGH_WORD(p) 0
+  #define HIGH_BIT(p) (p)
+#endif
+static pairs high_bits(const RECORDS_IN char *a, int lane, const int p, const int to) {
+  bits word = word_at(a, HIGH_WORD(p), lane);
+  bits moved = HIGH_BIT(p) < to ? word << (bits)(to - HIGH_BIT(p)) : word >> (bits)(HIGH_BIT(p) - to);
   return AS_PAIRS(moved & (bits)((HIGH == 2 ? 3 : 1) << to));
 }
 
@@ -126,7 +136,7 @@ static pairs unmoved(const RECORDS_IN char *a, int lane, int j, const int t) {
   pairs codes = AS_PAIRS(t == 3 ? word >> (bits)12 : word & (bits)(15 << 4 * t));
 #if HIGH
   const int p = PAIR_NUMBER(j, t);
-  codes |= high_bits(word_at(a, p * HIGH / 16, lane), p, t == 3 ? 4 : 4 * t + 4);
+  codes |= high_bits(a, lane, p, t == 3 ? 4 : 4 * t + 4);
 #endif
   return codes;
 }
@@ -188,7 +198,7 @@ static void add_block(floats acc[PANEL][VECTORS], const RECORDS_IN char *a, int 
       for (int v = 0; v < VECTORS; v++) {
         from_a[v] = low_bits(word_at(a, HIGH + j, lane + v * LANES), t);
 #if HIGH
-        from_a[v] |= high_bits(word_at(a, p * HIGH / 16, lane + v * LANES), p, CODE_BITS);
+        from_a[v] |= high_bits(a, lane + v * LANES, p, CODE_BITS);
 #endif
         from_a[v] = NUMBERS(from_a[v]);
       }

@@ -62,10 +62,12 @@ def code(scheme: Scheme, words: Ints, p: int, side: int) -> Ints:
         q, bits = low[p % 8 // 2] >> (8 * (p % 2) + 4 * (p // 8) + 16 * side) & 15, 4
     else:
         q, bits = low[p // 8] >> (2 * (p % 8) + 16 * side) & 3, 2
-    if scheme.high == 1:
+    if scheme.high and scheme.words == 4:
+        word, nibble = p % 8 // 2, p // 8 + p % 2 * 2
+        bit = (4 * nibble + 4 + scheme.high * word % 4) % 16 + 16 * side
+        return q | (high[scheme.high * word // 4] >> bit & 2**scheme.high - 1) << bits
+    if scheme.high:
         q = q | (high[0] >> (p + 16 * side) & 1) << bits
-    if scheme.high == 2:
-        q = q | (high[p // 8] >> (2 * (p % 8) + 16 * side) & 3) << bits
     return q
 
 

@@ -16,10 +16,17 @@ P(2j+1) = (4j+1, 4j+3) of 32, as `quantize.cl` orders them:
 
     nibble word j    bits 0-3: P(2j)  4-7: P(2j+8)  8-11: P(2j+1)  12-15: P(2j+9); second + 16
     byte word j      byte 0 and 2: P(2j)   byte 1 and 3: P(2j+1)
-    word of twos g   bits 2p and 2p+1: P(8g + p), second + 16; as words, or as two high words
+    word of twos g   bits 2p and 2p+1: P(8g + p), second + 16
     one high word    bit p: P(p), second + 16
 
-The first two are the file's own words in most formats of 32 elements. Bytes read per token are the
+Above nibbles, high words have their bits where nibbles end, so that a shift serves several of them.
+With h bits an element, those of nibble t of word j (t = 0 to 3 from bit 0 on) stand in high word
+hj / 4 from bit (4t + 4 + hj % 4) % 16 on, second + 16:
+
+    one high word    bits 0-3: nibble 3 of words 0 to 3   4-7: nibble 0   8-11: nibble 1 ...
+    two high words   bits 0, 2: nibble 3 of words 2g and 2g + 1           4, 6: nibble 0 ...
+
+Nibble and byte words are the file's own in most formats of 32 elements. Bytes read per token are the
 file's, but for some scales that take whole bytes (2 to 4 % more) and FP4's (6 to 11 %); formats
 with codebooks and base 3 are repacked, which takes 1.2 to 2.2 times the file's size.
 

@@ -33,7 +33,7 @@ def flat(halves: int, high: int) -> Splitter:
         start = 2 * halves + 4 * high
         words = blocks[..., start:]
         if high:
-            fifth = pack_1bit(np.ascontiguousarray(blocks[..., 2 * halves : start]))
+            fifth = _pack_above(_unpack_1bit(blocks[..., 2 * halves : start]), 1)
             words = np.concatenate([fifth, words], -1)
         return blocks[..., : 2 * halves], words[..., None, :], blocks[..., None, :0]
 
@@ -80,7 +80,7 @@ def q5_k(blocks: Bytes) -> Parts:
     The fifth bits become one word.
     """
     words = [
-        pack_1bit(_regroup_1bit(blocks[..., 16:48])),
+        _pack_above(blocks[..., None, 16:48] >> shifts(*range(8)) & np.uint8(1), 1),
         pack_4bit(_unpack_4bit(blocks[..., 48:])),
     ]
     return blocks[..., :4], np.concatenate(words, -1), _six_bit_scales(blocks[..., 4:16])
@@ -94,7 +94,7 @@ def q6_k(blocks: Bytes) -> Parts:
     lead = blocks.shape[:-1]
     low = blocks[..., :128].reshape(*lead, 2, 1, 64) >> shifts(0, 4) & LOW
     high = unpack_2bit(blocks[..., 128:192])
-    words = [pack_2bit(high), pack_4bit(low.reshape(*lead, 8, 32))]
+    words = [_pack_above(high, 2), pack_4bit(low.reshape(*lead, 8, 32))]
     return blocks[..., 208:], np.concatenate(words, -1), blocks[..., 192:208].reshape(*lead, 8, 2)
 
 
@@ -179,6 +179,16 @@ def pack_2bit(high: Bytes) -> Bytes:
     return np.concatenate([first, second], -1).reshape(*high.shape[:-1], 8)
 
 
+def _pack_above(high: Bytes, bits: int) -> Bytes:
+    """Words of so many bits an element that stand above nibbles: of [..., 32] to [..., 4 bits]."""
+    e = high.reshape(*high.shape[:-1], 2, bits, 4 // bits, 2, 2)  # 16, word, shift, of pair, pair
+    by_shift = np.arange(0, 4, bits, dtype=np.uint8)[:, None, None]
+    first, second = np.moveaxis(np.bitwise_or.reduce(e << by_shift, -3), -4, 0)
+    even = first[..., 0] << FOUR | second[..., 1]
+    odd = first[..., 1] << FOUR | second[..., 0]
+    return np.stack([even, odd], -1).reshape(*high.shape[:-1], 4 * bits)
+
+
 def _low_pairs(word: _Words) -> _Words:
     """The two lowest bits of every four, brought together in the low half."""
     for shift, mask in ((0, 0x33333333), (2, 0x0F0F0F0F), (4, 0x00FF00FF), (8, 0x0000FFFF)):
@@ -193,6 +203,11 @@ def _unpack_4bit(qs: Bytes) -> Bytes:
     """
     chunks = qs.reshape(*qs.shape[:-1], 4, 1, 32) >> shifts(0, 4) & LOW
     return chunks.reshape(*qs.shape[:-1], 8, 32)
+
+
+def _unpack_1bit(bits: Bytes) -> Bytes:
+    """Bit i of byte b for element 8 b + i: of [..., 4] to [..., 32]."""
+    return np.unpackbits(bits, -1, bitorder="little")
 
 
 def _regroup_1bit(bits: Bytes) -> Bytes:
