@@ -26,9 +26,9 @@ hj / 4 from bit (4t + 4 + hj % 4) % 16 on, second + 16:
     one high word    bits 0-3: nibble 3 of words 0 to 3   4-7: nibble 0   8-11: nibble 1 ...
     two high words   bits 0, 2: nibble 3 of words 2g and 2g + 1           4, 6: nibble 0 ...
 
-Nibble and byte words are the file's own in most formats of 32 elements. Bytes read per token are the
-file's, but for some scales that take whole bytes (2 to 4 % more) and FP4's (6 to 11 %); formats
-with codebooks and base 3 are repacked, which takes 1.2 to 2.2 times the file's size.
+Nibble and byte words are the file's own in most formats of 32 elements. Bytes read per token are
+the file's, but for some scales that take whole bytes (2 to 4 % more) and FP4's (6 to 11 %);
+formats with codebooks and base 3 are repacked, which takes 1.2 to 2.2 times the file's size.
 
 Floats lie in tiles too, where rows are made of whole blocks of 32: element by element.
 Experts [K, M, E] are E matrices, one after the other.
