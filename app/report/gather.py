@@ -32,14 +32,15 @@ def gather(wanted: ReportWanted, tell: Tell, stop: Stop) -> Report:
         wanted=wanted,
     )
     try:
-        tell("drivers", 0.0, 1.0)
-        with _step("drivers", report.problems):
-            for driver in check_drivers(stop):
-                report.drivers.append(driver)
+        tell("devices", 0.0, 1.0)
         with _step("list of devices", report.problems), Worker() as worker:
             request = ListDevices(worker.new_id())
             report.listed = ask(worker, request, "(any)", stop).devices
         chosen = _chosen(report.listed, wanted.devices)
+        tell("drivers", 0.02, 1.0)
+        with _step("drivers", report.problems):
+            for driver in check_drivers(stop):
+                report.drivers.append(driver)
         report.devices = [DeviceFindings(row) for row in chosen]
         for i, findings in enumerate(report.devices):
 
