@@ -52,6 +52,8 @@ def test_a_token_sees_the_latest_pictures(seed: int) -> None:
             assert seen(step, row) == latest(pictures, position + row)
         if step is not None:
             assert [step.cells[i, 1] for i in step.ids] == step.rows[:, 0].tolist()[: len(step.ids)]
+        free = cache.cells[:, 0] == 0
+        assert ((cache.cells[:, 1] == -1) == free).all()
         position += n
         if chance.random() < 0.3:
             begin = chance.randint(0, position)
@@ -67,6 +69,7 @@ def test_pictures_that_nobody_sees_make_room() -> None:
     start(cache, np.arange(4), [picture(1, 6)])
     step = start(cache, np.arange(4, 8), [picture(4, 5)])
     assert seen(step, 3) == [4] * 5
+    assert (cache.cells[cache.cells[:, 0] == 0, 1] == -1).all()
     assert cache.resumable(0, 3) < 3
     assert cache.resumable(0, 7) == 7
     assert cache.resumable(0, 1) == 1
@@ -80,6 +83,14 @@ def test_what_is_seen_is_not_given_up() -> None:
         start(cache, np.arange(4, 8), [picture(6, 5)])  # 4 and 5 still look at the first
     assert np.array_equal(cache.cells, before)
     assert cache.resumable(0, 4) == 4
+
+
+def test_pictures_behind_what_is_shared_are_not_seen() -> None:
+    cache = EncodedCache(12)
+    start(cache, np.arange(8), [picture(1, 4), picture(5, 3)])
+    cache.share(2, 0, 4)
+    step = start(cache, np.arange(4, 7), [], sequence=2)
+    assert [seen(step, row) for row in range(3)] == [[1] * 4] * 3
 
 
 def test_each_sequence_sees_its_own_and_what_it_shares() -> None:
