@@ -1,4 +1,4 @@
-// quantize: rows of activations as 12-bit integers, the form in which tiled weights meet them.
+// quantize: rows of activations as integers of 12 bits, the form in which tiled weights meet them.
 //
 //   x[k] ~ scale * q[k],  |q| <= 2047, one scale for every 32 elements
 //
@@ -11,6 +11,12 @@
 //   0   16 pairs of shorts: (0, 2) (1, 3) (4, 6) (5, 7) ... (28, 30) (29, 31)
 //   64  float scale, float scale * sum of q
 //   72  short sum of the first 16 q, short sum of the others, int sum of q[0] q[1], q[2] q[3] ...
+//
+// In 8 bits (X_BITS 8), |q| <= 127, they take 44:
+//
+//   0   32 chars in order
+//   32  float scale, float scale * sum of q
+//   40  short sum of the first 16 q, short sum of the others
 //
 // For weights that are floats (X_F32) they stay 32 floats in order, which take 128 bytes.
 

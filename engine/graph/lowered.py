@@ -16,12 +16,12 @@ from engine.graph.tensor import Tensor
 
 
 class Panels(NamedTuple):
-    """How activations wait for a product: so many `rows` together, in 12 bits, or `exact` in f32
-    for weights that are floats.
+    """How activations wait for a product: so many `rows` together, in 12 or 8 bits, or in the 32
+    of f32 for weights that are floats.
     """
 
     rows: int
-    exact: bool
+    bits: Literal[8, 12, 32]
 
 
 @dataclass(frozen=True)

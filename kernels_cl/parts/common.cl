@@ -103,8 +103,11 @@ static float max_of16(float16 v) { return max_of8(fmax(v.lo, v.hi)); }
 // 1 / sqrt(2) = 0.7071067812
 #define GELU_ERF(x) (0.5f * (x) * (1.0f + erf(0.7071067812f * (x))))
 
-// Activations in panels, for products of row tiles: 32 elements in 12 bits (quantize.cl has the
-// picture), or as they are where weights are floats.
+// Activations in panels, for products of row tiles: 32 elements in 12 bits, or in 8 (X_BITS 8;
+// quantize.cl has the picture), or as they are where weights are floats.
+#ifndef X_BITS
+  #define X_BITS 12
+#endif
 #ifdef X_F32
   #define X_BYTES 128
 
@@ -113,8 +116,18 @@ static void quantize_block(__global char *out, float16 first, float16 last) {
   vstore16(last, 1, (__global float *)out);
 }
 #else
-  #define X_BYTES 80
-  #define Q_MOST 2047.0f
+  #if X_BITS == 8
+    #define X_BYTES 44
+    #define X_SCALES 32  // where a block's scales begin
+    #define Q_MOST 127.0f
+    #define STORE_QUANTA(v, i, out) vstore16(convert_char16(v), i, (__global char *)(out))
+  #else
+    #define X_BYTES 80
+    #define X_SCALES 64
+    #define Q_MOST 2047.0f
+    #define STORE_QUANTA(v, i, out) \
+      vstore16(convert_short16((v).s021346578a9bcedf), i, (__global short *)(out))
+  #endif
 
 static int sum_of8(int8 v) {
   int4 a = v.lo + v.hi;
@@ -128,11 +141,13 @@ static void quantize_block(__global char *out, float16 first, float16 last) {
   float inverse = most < 1e-30f ? 0.0f : Q_MOST / most, scale = most / Q_MOST;
   int16 a = convert_int16_rte(first * inverse), b = convert_int16_rte(last * inverse);
   int sum_a = sum_of16(a), sum_b = sum_of16(b);
-  vstore16(convert_short16(a.s021346578a9bcedf), 0, (__global short *)out);
-  vstore16(convert_short16(b.s021346578a9bcedf), 1, (__global short *)out);
-  vstore2((float2)(scale, scale * (sum_a + sum_b)), 0, (__global float *)(out + 64));
-  vstore2((short2)(sum_a, sum_b), 0, (__global short *)(out + 72));
-  *(__global int *)(out + 76) = -sum_of8(a.even * a.odd + b.even * b.odd);
+  STORE_QUANTA(a, 0, out);
+  STORE_QUANTA(b, 1, out);
+  vstore2((float2)(scale, scale * (sum_a + sum_b)), 0, (__global float *)(out + X_SCALES));
+  vstore2((short2)(sum_a, sum_b), 0, (__global short *)(out + X_SCALES + 8));
+#if X_BITS == 12
+  *(__global int *)(out + X_SCALES + 12) = -sum_of8(a.even * a.odd + b.even * b.odd);
+#endif
 }
 #endif
 

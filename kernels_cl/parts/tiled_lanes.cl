@@ -5,6 +5,7 @@
 //   tiled_lanes.cl      this
 //   tiled_floats.cl     add_record for weights that are floats      (FLOATS is defined)
 //   tiled_sums.cl       add_record for quantised weights, with one block worked through by hand
+//   tiled_bytes.cl      what is otherwise below where x is 8 bits
 //   tiled_stage.cl      the same for several columns: weights are unpacked once (STAGED is defined)
 //   matmul_tiled.cl     or matmul_experts.cl: kernels that call add_record and store the sums
 //

@@ -17,6 +17,8 @@
 // where the last two are sums of a block that are made once, of weights here and of x when it was
 // rounded. That is half the multiplications and twice as many additions, for processors that have
 // more units for these. Nothing is rounded: 16 squares of |unpacked| + 2047 <= 6143 fit an integer.
+//
+// Where x is 8 bits an element is a byte, and its scale stands beside it: tiled_bytes.cl.
 #ifdef STAGED
 
 #ifndef CROSSED
@@ -27,7 +29,12 @@
 #define PARTS_OF_ITEM (ROWS / LANES)
 
 typedef struct {
+#if X_BITS == 8
+  pairs codes[STAGE][PARTS_OF_ITEM / VECTORS][FOURS][VECTORS];
+  Scales scales[STAGE][PARTS_OF_ITEM / VECTORS][VECTORS];
+#else
   pairs codes[STAGE][PARTS_OF_ITEM / VECTORS][16][VECTORS];
+#endif
   floats d[STAGE / BLOCKS][PARTS_OF_ITEM];
 #if CROSSED
   ints crossed[STAGE][PARTS_OF_ITEM];  // less the products of neighbours in a block
@@ -45,20 +52,23 @@ typedef struct {
   #else
     #define SCALE_OF(s) (BYTES(uchar, 0, s) & (BY_LANE(uchar))15)
   #endif
+#else
+  #define SCALE_OF(s) ((BY_LANE(char))1)
+#endif
 // Scale s in both halves of every lane.
 static pairs scale_of(const __global char *block, int lane, int s) {
   ints scale = BY_LANE(convert_int)(SCALE_OF(s));
   return AS_PAIRS((scale << (ints)16) | (scale & (ints)0xffff));
 }
-#endif
 
 // Unpack block b of the stage, of LANES rows.
 static void unpack_block(Stage *stage, int b, int part, const __global char *block, int lane) {
   const __global char *a = block + TILE * SCALES;
-#if SCALES > 0
   pairs scales[SUMS];
 #pragma unroll
   for (int s = 0; s < SUMS; s++) scales[s] = scale_of(block, lane, s);
+#if X_BITS == 8
+  pairs numbers[16];
 #endif
 #pragma unroll
   for (int j = 0; j < WORDS; j++) {
@@ -70,13 +80,23 @@ static void unpack_block(Stage *stage, int b, int part, const __global char *blo
 #if HIGH
       codes |= high_bits(a, lane, p, CODE_BITS);
 #endif
+#if X_BITS == 8
+      numbers[p] = NUMBERS(codes);
+#else
       codes = NUMBERS(codes) - (pairs)BIAS;
-#if SCALES > 0
+  #if SCALES > 0
       codes *= scales[p * SUMS / 16];
-#endif
+  #endif
       stage->codes[b][part / VECTORS][p][part % VECTORS] = codes;
+#endif
     }
   }
+#if X_BITS == 8
+#pragma unroll
+  for (int k = 0; k < FOURS; k++)
+    stage->codes[b][part / VECTORS][k][part % VECTORS] = four_of(numbers[2 * k], numbers[2 * k + 1]);
+  keep_scales(&stage->scales[b][part / VECTORS][part % VECTORS], scales);
+#endif
 #if CROSSED
   const pairs(*codes)[VECTORS] = stage->codes[b][part / VECTORS];
   ints crossed = (ints)0;
@@ -107,6 +127,7 @@ static void unpack(Stage *stage, const __global char *a, int first, int blocks) 
   }
 }
 
+#if X_BITS == 12
 // What products of block b are added to: for CROSSED ones, less those of neighbours.
 static void begin_products(ints products[PANEL][VECTORS], const Stage *stage, int part, Columns x,
                            int b) {
@@ -146,6 +167,8 @@ static void add_pairs(ints products[PANEL][VECTORS], const pairs codes[2][VECTOR
     }
 }
 
+#endif
+
 // sums[i][row] += of VECTORS vectors of rows from `part` on, with `blocks` blocks of a panel of x.
 // Meanwhile the `next` panel is fetched.
 static void add_stage(float sums[PANEL][ROWS], const Stage *stage, int part, Columns x, int blocks,
@@ -156,11 +179,15 @@ static void add_stage(float sums[PANEL][ROWS], const Stage *stage, int part, Col
     const pairs(*codes)[VECTORS] = stage->codes[b][part / VECTORS];
     ints products[PANEL][VECTORS];
     fetch(X_AT(next, 0, b), PANEL * X_BYTES);
+#if X_BITS == 8
+    add_bytes(products, codes, stage->scales[b][part / VECTORS], x, b);
+#else
     begin_products(products, stage, part, x, b);
     for (int p = 0; p < 16; p += 2) add_pairs(products, codes + p, x, b, p);
+#endif
 #pragma unroll
     for (int i = 0; i < PANEL; i++) {
-      const __global float *scale_x = (const __global float *)(X_AT(x, i, b) + 64);
+      const __global float *scale_x = (const __global float *)(X_AT(x, i, b) + X_SCALES);
 #pragma unroll
       for (int v = 0; v < VECTORS; v++) {
         floats sum = BY_LANE(convert_float)(products[i][v]);
@@ -182,7 +209,7 @@ static void add_stage(float sums[PANEL][ROWS], const Stage *stage, int part, Col
   for (int b = 0; b < blocks; b++)
 #pragma unroll
     for (int i = 0; i < PANEL; i++) {
-      const __global float *scale_x = (const __global float *)(X_AT(x, i, b) + 64);
+      const __global float *scale_x = (const __global float *)(X_AT(x, i, b) + X_SCALES);
 #if SUMS == 2
       const __global short *sum_x = (const __global short *)(scale_x + 2);
       const float of_x[SUMS] = {scale_x[0] * sum_x[0], scale_x[0] * sum_x[1]};

@@ -12,7 +12,7 @@ from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.drivers.device import Device, open_device
 from engine.backends.opencl.launch import DeviceTraits, Launch
 from engine.backends.opencl.launches.matmul_tiled import SHARED_ROWS, matmul_gated, matmul_tiled
-from engine.backends.opencl.launches.quantize import panel_rows
+from engine.backends.opencl.launches.quantize import panel_bits, panel_rows
 from engine.backends.opencl.lowering.helpers import panels_of
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.tiles.layouts import TILED, nbytes
@@ -81,7 +81,8 @@ def test_products_of_floats(lanes: OpenCLBackend) -> None:
 
 def gated_launch(fmt: Format, n: int, traits: DeviceTraits) -> Launch:
     """Of gate and up, as a GPU starts it."""
-    panels = Panels(panel_rows(n, traits), SCHEMES[fmt].exact)
+    rows = panel_rows(n, traits)
+    panels = Panels(rows, panel_bits(fmt, n, rows, traits))
     x = panels_of(leaf("x", F32, (1024, n), Role.INPUT), panels)
     gate, up = (leaf(name, fmt, (1024, 2048), Role.WEIGHT) for name in ("gate", "up"))
     fused = MatmulGated(gate, x, up, act="silu", panels=panels)

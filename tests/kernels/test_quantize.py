@@ -1,4 +1,4 @@
-"""Activations in 12 bits, read back by the layout that quantize.cl describes."""
+"""Activations in 12 and in 8 bits, read back by the layout that quantize.cl describes."""
 
 from collections.abc import Mapping
 
@@ -44,7 +44,7 @@ def test_values(either: OpenCLBackend, k: int, n: int) -> None:
     x = made.make(F32, k, n)
     panel = panel_rows(n, either.info.traits)
     assert panel == 1 if n == 1 else panel in (4, 8)
-    node = panels_of(x, Panels(panel, exact=False))
+    node = panels_of(x, Panels(panel, 12))
     got = Read(run(either, node, made.values), k, panel)
     want = made.exact(x)[0, 0].reshape(n, k // 32, 32)
     scale = np.abs(want).max(-1) / 2047
@@ -60,12 +60,28 @@ def test_values(either: OpenCLBackend, k: int, n: int) -> None:
     assert (got.q[n:] == got.q[n - 1]).all()  # a panel is filled with its last row
 
 
+def test_values_of_8_bits(either: OpenCLBackend) -> None:
+    made = Operands()
+    x = made.make(F32, 96, 6)
+    raw = run(either, panels_of(x, Panels(4, 8)), made.values)
+    blocks = np.ascontiguousarray(raw.reshape(-1, 3, 4, 44).astype(np.int8).swapaxes(1, 2))
+    q = blocks[..., :32].reshape(-1, 3, 32).astype(np.int64)
+    scale, scaled_sum = np.moveaxis(blocks[..., 32:40].copy().view(np.float32), -1, 0)
+    sums = blocks[..., 40:].copy().view(np.int16).reshape(-1, 3, 2)
+    want = made.exact(x)[0, 0][np.minimum(np.arange(8), 5)].reshape(8, 3, 32)
+    assert (np.abs(q).max(-1) == 127).all()
+    np.testing.assert_allclose(scale.reshape(8, 3), np.abs(want).max(-1) / 127, rtol=1e-6)
+    assert (np.abs(q * scale.reshape(8, 3, 1) - want) <= 0.5001 * scale.reshape(8, 3, 1)).all()
+    assert (sums == q.reshape(8, 3, 2, 16).sum(-1)).all()
+    np.testing.assert_allclose(scaled_sum, scale * sums.sum(-1).reshape(scale.shape), rtol=1e-6)
+
+
 @pytest.mark.parametrize("size", [0.0, 1e-40, 1e-31, 1e-20, 1e20, 3e38])
 def test_any_magnitude(backend: OpenCLBackend, size: float) -> None:
     """Nothing overflows; what is too small for a scale counts as zero."""
     made = Operands()
     x = made.put(F32, np.linspace(-1, 1, 64).reshape(2, 32) * size)
-    got = Read(run(backend, panels_of(x, Panels(4, exact=False)), made.values), 32, 4)
+    got = Read(run(backend, panels_of(x, Panels(4, 12)), made.values), 32, 4)
     values = got.q[:2] * got.scale[:2, :, None].astype(np.float64)
     assert np.isfinite(values).all()
     assert np.abs(values[:, 0] - made.exact(x)[0, 0]).max() <= max(size / 4000, 1e-30)
@@ -75,7 +91,7 @@ def test_rows_of_a_view(either: OpenCLBackend) -> None:
     made = Operands()
     whole = made.make(F32, 96, 5, 3)
     part = whole.view(128, (64, 2, 3), (whole.strides[1] * 2, whole.strides[2]))
-    got = Read(run(either, panels_of(part, Panels(4, exact=False)), made.values), 64, 4)
+    got = Read(run(either, panels_of(part, Panels(4, 12)), made.values), 64, 4)
     values = (got.q * got.scale[..., None])[:6].reshape(3, 2, 64)
     assert np.abs(values - made.exact(part)[0]).max() < 4 / 4000
 
@@ -84,7 +100,7 @@ def test_rows_of_a_view(either: OpenCLBackend) -> None:
 def test_panels_as_they_are(either: OpenCLBackend, panel: int) -> None:
     made = Operands()
     x = made.make(F32, 96, 5)
-    raw = run(either, panels_of(x, Panels(panel, exact=True)), made.values)
+    raw = run(either, panels_of(x, Panels(panel, 32)), made.values)
     got = raw.astype(np.int8).view(np.float32).reshape(-1, 3, panel, 32).swapaxes(1, 2)
     want = made.values[x][np.minimum(np.arange(-(-5 // panel) * panel), 4)]
     np.testing.assert_array_equal(got.reshape(-1, 96), want)

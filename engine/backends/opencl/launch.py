@@ -8,6 +8,7 @@ import numpy as np
 from engine.backends.base import TypeOf
 from engine.backends.opencl.tuned import Tuned, default
 from engine.graph.tensor import Tensor
+from engine.settings import ActivationBits
 
 Arg = Tensor | np.int32 | np.int64 | np.float32 | None
 Args = Mapping[str, Arg]
@@ -40,7 +41,7 @@ class DeviceTraits:
     """What launches may depend on; everything else about the device is the driver's business.
 
     `vector_ints` is how many 32-bit integers the processor's own vectors hold; `local_memory` is
-    bytes a work-group.
+    bytes a work-group. `activation_bits` is a person's choice: 12, or 8 where that is quicker.
     """
 
     is_cpu: bool
@@ -48,6 +49,7 @@ class DeviceTraits:
     max_work_group: int
     local_memory: int
     vector_ints: int = 1
+    activation_bits: ActivationBits = 12
     tuned: Tuned = field(default_factory=default)
 
     @property

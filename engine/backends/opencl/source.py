@@ -18,7 +18,10 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "copy": ("blocks", "block_grids", "block_formats"),
     "matmul_experts": ("tiled_scattered", "tiled_lanes", "tiled_floats", "tiled_sums"),
     "matmul_plain": ("blocks", "block_grids", "block_formats"),
-    "matmul_tiled": ("tiled_lanes", "tiled_floats", "tiled_sums", "tiled_stage", "tiled_normed"),
+    "matmul_tiled": (
+        *("tiled_lanes", "tiled_floats", "tiled_sums", "tiled_bytes", "tiled_stage"),
+        "tiled_normed",
+    ),
     "norm": ("row_sums",),
     "norm_chain": ("row_sums",),
     "pack": ("block_grids", "pack_formats"),

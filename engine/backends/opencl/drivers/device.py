@@ -18,6 +18,7 @@ from engine.backends.opencl.tuned import key_of, tuned_for
 from engine.errors import BadSetting, DeviceError
 from engine.memory.pools import SYSTEM, device_pool, system_pool
 from engine.protocol import DeviceRow
+from engine.settings import ActivationBits
 
 INSTALL = "pip install 'cutaway[cpu]'"
 LEAST_ALIGNMENT = 128
@@ -98,6 +99,11 @@ class Device:
             raise DeviceError(self.info.name, problem) from None
         traits = replace(self.info.traits, compute_units=units)
         return Device(replace(self.info, traits=traits), part)
+
+    def rounding(self, bits: ActivationBits) -> "Device":
+        """The device with activations of so many bits, where that is quicker."""
+        traits = replace(self.info.traits, activation_bits=bits)
+        return Device(replace(self.info, traits=traits), self.handle)
 
     def memory_pool(self) -> MemoryPool:
         """The pool this device allocates from."""

@@ -146,7 +146,9 @@ def _grid(
         defines |= {"CHUNK": most * panel, **vector_defines(min(item, TILE), panel, traits)}
         crossed = _crossed(panel, traits)
         keeps = has_wide_vectors(traits) and not crossed
-        if panel > 1 and SCHEMES[fmt].stages(panels, keeps):
+        if Quantize.of(x).panels.bits == 8:
+            defines |= {"STAGED": 1, **SCHEMES[fmt].byte_defines}
+        elif panel > 1 and SCHEMES[fmt].stages(panels, keeps):
             defines |= {"STAGED": 1, "CROSSED": crossed}
         return _Grid(-(-panels // groups), (items, groups), (1, 1), defines)
     team, tiles = team_of_lanes(traits), sum(-(-m // TILE) for m in rows)

@@ -1,16 +1,23 @@
-"""Launches that put activations into panels, in 12 bits or as they are."""
+"""Launches that put activations into panels, in 12 or 8 bits or as they are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import Defines, ints, rows_in, strides
+from engine.backends.opencl.tiles.schemes import SCHEMES
+from engine.gguf.formats import Format
 from engine.graph.lowered import Panels, Quantize
 from engine.graph.tensor import Tensor
 
 BLOCK = 32
-BLOCK_BYTES, EXACT_BYTES = 80, 128
-"""What a row's 32 elements take, in 12 bits and as they are: X_BYTES in common.cl."""
+BLOCK_BYTES: Mapping[int, int] = {8: 44, 12: 80, 32: 128}
+"""What a row's 32 elements take, by their bits: X_BYTES in common.cl."""
+
+# Fours of products that must fit 16 bits (Scheme.fours) for bytes to be quicker than 12 bits: where
+# registers are wide, adding pairs of those to 32 bits is one instruction, so more.
+_FOURS, _FOURS_OF_WIDE = 2, 8
 
 # Blocks per item that takes vectors: a launch for one row must be worth its price.
 _EACH = 64
@@ -34,9 +41,26 @@ def panel_rows(rows: int, traits: DeviceTraits) -> int:
     return min(sizes, key=lambda size: -(-rows // size) * (size + 1))
 
 
+def panel_bits(fmt: Format, rows: int, panel: int, traits: DeviceTraits) -> Literal[8, 12, 32]:
+    """Bits of activations of so many rows that meet a weight of such a format in panels.
+
+    8, where they are chosen, are for several panels of rows: fewer wait for memory, and would lose
+    exactness for nothing. So would all on devices, and of formats, that multiply bytes no quicker.
+    """
+    scheme = SCHEMES[fmt]
+    if scheme.exact:
+        return 32
+    several = rows > panel > 1 and traits.items_take_vectors
+    needed = _FOURS_OF_WIDE if has_wide_vectors(traits) else _FOURS
+    quicker = traits.vector_ints >= 8 and scheme.fours >= needed
+    return 8 if traits.activation_bits == 8 and several and quicker else 12
+
+
 def panel_defines(panels: Panels | None) -> Defines:
     """What a program that writes or reads such panels is built with."""
-    return {"X_F32": 1} if panels is not None and panels.exact else {}
+    if panels is None or panels.bits == 12:
+        return {}
+    return {"X_F32": 1} if panels.bits == 32 else {"X_BITS": panels.bits}
 
 
 def quantize(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:

@@ -4,7 +4,7 @@ expert, parts of attention and of long sorts with their merges.
 
 from engine.backends.opencl.attention_split import split_of
 from engine.backends.opencl.launch import DeviceTraits
-from engine.backends.opencl.launches.quantize import BLOCK, BLOCK_BYTES, EXACT_BYTES
+from engine.backends.opencl.launches.quantize import BLOCK, BLOCK_BYTES
 from engine.backends.opencl.launches.sort import LONGEST
 from engine.gguf.formats import F32, I8, I32
 from engine.graph.lowered import (
@@ -47,10 +47,9 @@ def either_way(total: Binary) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tens
 def panels_of(x: Tensor, panels: Panels) -> Tensor:
     """The rows of `x` [K, ...] in panels: bytes [a panel's, panels]."""
     rows = x.nelements // x.shape[0]
-    block_bytes = EXACT_BYTES if panels.exact else BLOCK_BYTES
-    shape = (x.shape[0] // BLOCK * panels.rows * block_bytes, -(-rows // panels.rows))
-    made = node(Op.QUANTIZE, I8, shape, Quantize(x, panels=panels))
-    return made.named(f"{x.name} ({'panels' if panels.exact else '12 bits'})")
+    size = x.shape[0] // BLOCK * panels.rows * BLOCK_BYTES[panels.bits]
+    made = node(Op.QUANTIZE, I8, (size, -(-rows // panels.rows)), Quantize(x, panels=panels))
+    return made.named(f"{x.name} ({'panels' if panels.bits == 32 else f'{panels.bits} bits'})")
 
 
 def grouped_ids(product: MatmulId) -> Tensor | None:

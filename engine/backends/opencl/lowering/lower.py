@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from engine.backends.base import Computes, TypeOf
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.matmul_tiled import AT_ONCE, is_tiled
-from engine.backends.opencl.launches.quantize import panel_rows
+from engine.backends.opencl.launches.quantize import panel_bits, panel_rows
 from engine.backends.opencl.lowering.helpers import (
     grouped_ids,
     in_place_of,
@@ -19,7 +19,6 @@ from engine.backends.opencl.lowering.helpers import (
     split_argsort,
     split_attention,
 )
-from engine.backends.opencl.tiles.schemes import SCHEMES
 from engine.gguf.formats import Format
 from engine.graph.lowered import MatmulExperts, MatmulTiled, Panels
 from engine.graph.op import Op
@@ -52,7 +51,8 @@ def lower(
         return made[key]
 
     def panels(x: Tensor, weight: Tensor, rows: int) -> Tensor:
-        return once(panels_of(x, Panels(rows, SCHEMES[weight.fmt].exact)))
+        bits = panel_bits(weight.fmt, x.nelements // x.shape[0], rows, traits)
+        return once(panels_of(x, Panels(rows, bits)))
 
     for node in nodes:
         parts: Sequence[Tensor] = (node,)

@@ -137,7 +137,7 @@ def _normed_row(
     items = items_of_normed(width, [a.shape[1] for a in weights], nodes.traits)
     if not items:
         return None
-    if given.panels is None or given.panels.exact or given.norm2 != "rms" or given.bias2:
+    if given.panels is None or given.panels.bits != 12 or given.norm2 != "rms" or given.bias2:
         return None
     adds = given.norm1 == "rms" and given.bias1 is None and given.added is not None
     if given.writes and not adds:

@@ -1,6 +1,6 @@
 """What a record of a row tile holds, for every format that has tiles (picture: layouts.py)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -18,6 +18,8 @@ TILE = 32
 
 BLOCK = 32
 """Elements of K that make a block of a record."""
+
+MOST_OF_8_BITS, MOST_OF_16_BITS = 127, 32767
 
 Defines = dict[str, int | str]
 
@@ -75,6 +77,37 @@ class Scheme:
         """
         pays = panels > 1 and (self.scales > 0 or not keeps)
         return (self.sums == 1 or self.scales > 0) and (pays or self.high > 0)
+
+    @property
+    def fours(self) -> int:
+        """Products of four codes and four activations of 8 bits that are added in 16 bits, two at a
+        time (tiled_bytes.cl): as many as surely fit, a power of two; 0 where none do, or where no
+        whole numbers scale two sums.
+        """
+        fit = MOST_OF_16_BITS // (2 * MOST_OF_8_BITS * self.most_code)
+        if not fit or (self.sums == 2 and not self.scales):
+            return 0
+        return min(8 // self.sums, 1 << fit.bit_length() - 1)
+
+    @property
+    def most_code(self) -> int:
+        """The largest number that a code stands for, before the bias, when none is negative."""
+        return max(self._numbers) + self._offset
+
+    @property
+    def byte_defines(self) -> Defines:
+        """What kernels are built with besides where activations have 8 bits."""
+        return {"OFFSET": self._offset, "GROUP": self.fours}
+
+    @property
+    def _offset(self) -> int:
+        return -min(*self._numbers, 0)
+
+    @property
+    def _numbers(self) -> Sequence[int]:
+        if self.table:
+            return self.table
+        return (-128, 127) if self.words == 8 else (0, (1 << self.words + self.high) - 1)
 
     @property
     def head_bytes(self) -> int:
@@ -135,12 +168,18 @@ class FloatScheme:
     bytes: int
 
     exact: ClassVar[bool] = True
+    fours: ClassVar[int] = 0
     repacked: ClassVar[bool] = False
     elements: ClassVar[int] = BLOCK
 
     def stages(self, panels: int, keeps: bool) -> bool:
         """Never: there is nothing to unpack."""
         return False
+
+    @property
+    def byte_defines(self) -> Defines:
+        """Nothing: activations are not rounded."""
+        return {}
 
     @property
     def record_bytes(self) -> int:
