@@ -30,6 +30,7 @@ def facts_of(engine: CommandEngine, loaded: Loaded) -> dict[str, Any]:
         "n_threads": options.threads or units,
         "type_k": options.kv,
         "type_v": options.kv,
+        "activation_bits": options.activations,
         "flash_attn": options.flash_attention is not False,
         "n_ctx": loaded.n_ctx,
     }

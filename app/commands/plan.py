@@ -58,7 +58,9 @@ def run(args: argparse.Namespace) -> int:
 def lines(planned: Planned) -> Iterable[str]:
     """What people see."""
     name = plain(planned.name)
-    yield f"{name}: {planned.architecture}, {planned.n_ctx} tokens of context, {planned.kv} cache"
+    kept = f"{planned.n_ctx} tokens of context, {planned.kv} cache"
+    bits = "" if planned.activations == 12 else f", {planned.activations}-bit activations"
+    yield f"{name}: {planned.architecture}, {kept}{bits}"
     yield f"does not fit: {planned.problem}" if planned.problem else "fits"
     yield ""
     yield from planned.reasons

@@ -14,7 +14,7 @@ from app.state.limits import AnswerLimits
 from app.state.presets import BUILT_IN, Preset
 from engine.errors import CutawayError
 from engine.protocol import PictureLimits, Sampling
-from engine.settings import KV_TYPES, usable_folder
+from engine.settings import KV_TYPES, ActivationBits, usable_folder
 
 VERSION = 1
 SAVE_MS = 500
@@ -46,6 +46,7 @@ class ModelPreferences(msgspec.Struct, frozen=True):
     device: Name | None = None
     ctx: Context | None = None
     kv: KvType = "f16"
+    activations: ActivationBits = 12
     place: PlaceRule = ""
     mmproj: Name = ""
     sampling: Sampling | None = None

@@ -6,7 +6,7 @@ import msgspec
 
 from engine.protocol.memory import PlannedMemory
 from engine.protocol.message import Reply, Request
-from engine.settings import EngineOptions
+from engine.settings import ActivationBits, EngineOptions
 
 
 class CopyRow(msgspec.Struct, frozen=True):
@@ -89,6 +89,7 @@ class Planned(Reply, frozen=True):
     nodes: str = ""
     rule: str = ""
     speed: Speed | None = None
+    activations: ActivationBits = 12
 
 
 class DescribePlan(Request[Planned], frozen=True):

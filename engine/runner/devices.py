@@ -11,7 +11,7 @@ from engine.backends.opencl.drivers.device import Device, find_devices, open_dev
 from engine.errors import BadSetting, DeviceError
 from engine.memory.placement import Pins, parse_pins, spell
 from engine.memory.pools import measure_pools
-from engine.settings import EngineOptions
+from engine.settings import ACTIVATION_BITS, EngineOptions
 
 HOST = "host"
 
@@ -49,6 +49,9 @@ def open_devices(options: EngineOptions, stack: ExitStack) -> OpenedDevices:
 
     Limits are measured anew. Raises `BadSetting`, `DeviceError`.
     """
+    if options.activations not in ACTIVATION_BITS:
+        wanted = " or ".join(map(str, ACTIVATION_BITS))
+        raise BadSetting("activations", options.activations, wanted)
     found = find_devices()
     gpus = [d.info.name for d in found if d.info.default and not d.info.traits.is_cpu]
     cpu = next((d.info.name for d in found if d.info.default and d.info.traits.is_cpu), None)
@@ -86,6 +89,7 @@ def _open(names: list[str], needed: set[str], options: EngineOptions) -> list[Op
     """In one context where they share a driver; those not `needed` may fail to open."""
     devices = [open_device(name) for name in names]
     devices = [d.limited(options.threads) if d.info.traits.is_cpu else d for d in devices]
+    devices = [d.rounding(options.activations) for d in devices]
     budgets = {d.info.name: options.budget.get(d.info.name, d.info.memory) for d in devices}
     while True:
         try:

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from engine.runner import load
+from engine.settings import ACTIVATION_BITS
 from tests.truth.compare import (
     Arrays,
     Nmse,
@@ -96,8 +97,10 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--device", default=None)
     parser.add_argument("--positions", type=int, default=2048)
+    parser.add_argument("--activations", type=int, choices=ACTIVATION_BITS, default=12)
     args = parser.parse_args()
-    with load(args.model, device=args.device, ctx=2048) as model:
+    bits = args.activations
+    with load(args.model, device=args.device, ctx=2048, activations=bits) as model:
         print(measure(model, golden_context(args.name), args.positions))
 
 

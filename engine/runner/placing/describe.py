@@ -35,6 +35,7 @@ def describe_plan(
         architecture=built.arch,
         n_ctx=built.n_ctx,
         kv=request.options.kv,
+        activations=request.options.activations,
         layers=list(dry.placement.layers),
         overrides=list(dry.placement.overrides),
         reasons=list(dry.placement.reasons),

@@ -68,6 +68,11 @@ def test_nodes_in_the_format_of_ggml(tiny_path: Path) -> None:
     assert "## SPLIT" not in run_here("plan", str(tiny_path), "--ctx", "64").stdout
 
 
+def test_8_bit_activations_are_told(tiny_path: Path) -> None:
+    first = run_here("plan", str(tiny_path), "--activations", "8", "--ctx", "64").stdout
+    assert first.splitlines()[0].endswith("64 tokens of context, f16 cache, 8-bit activations")
+
+
 def test_for_people(tiny_path: Path) -> None:
     one, two = two_devices()
     words = ("--device", f"{two},{one}", "--budget", f"{two}=0", "--ctx", "64")

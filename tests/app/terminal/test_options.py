@@ -42,6 +42,13 @@ def test_other_cache_types_are_refused(kv: str) -> None:
         parse("--kv", kv)
 
 
+def test_bits_of_activations() -> None:
+    assert parse("--activations", "8") == EngineOptions(activations=8)
+    for text in ("4", "16", "f16", ""):
+        with pytest.raises(BadSetting, match="--activations: .*expected one of 12, 8"):
+            parse("--activations", text)
+
+
 @pytest.mark.parametrize("budget", ["100", "intel:0=", "intel:0=1.5", "=5", "intel:0=-1"])
 def test_wrong_budgets(budget: str) -> None:
     with pytest.raises(BadSetting, match="DEVICE=MiB"):

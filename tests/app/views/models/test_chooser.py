@@ -70,6 +70,28 @@ def test_every_type_of_cache_can_be_chosen(
     assert [load.options.kv for load in asked(Load) if isinstance(load, Load)] == [kv]
 
 
+def test_8_bit_activations_are_chosen_beside_their_cost(
+    window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedEngine
+) -> None:
+    options = window.sheets.chooser.options
+    assert options.activations.currentData() == 12
+    assert not options.cost.isVisible()
+    QTest.keyClick(options.activations, Qt.Key.Key_Down)
+    assert options.cost.isVisible()
+    assert "1 in 40 top tokens" in options.cost.text()
+    client.predict(memory("planned"))
+    click(window, "Load")
+    assert [load.options.activations for load in asked(Load) if isinstance(load, Load)] == [8]
+    client.load_done()
+    options.activations.setCurrentIndex(0)
+    window.sheets.show_chooser()
+    options.show_model(models[0])
+    assert options.activations.currentData() == 8
+    assert options.cost.isVisible()
+    kept = window.bench.preferences.of_model(str(models[0].paths[0]))
+    assert kept.activations == 8
+
+
 def test_the_engine_is_asked_what_it_would_take(
     window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedEngine, qtbot: QtBot
 ) -> None:
