@@ -183,6 +183,9 @@ static void add_stage(float sums[PANEL][ROWS], const Stage *stage, int part, Col
     add_bytes(products, codes, stage->scales[b][part / VECTORS], x, b);
 #else
     begin_products(products, stage, part, x, b);
+#if LANES == 8
+#pragma unroll 2  // of four, sixteen registers do not hold the sums any more
+#endif
     for (int p = 0; p < 16; p += 2) add_pairs(products, codes + p, x, b, p);
 #endif
 #pragma unroll
