@@ -167,7 +167,7 @@ def tokenizer(window: MainWindow) -> None:
     window.sheets.file.tabs.setCurrentIndex(2)
 
 
-def chooser(window: MainWindow, fits: bool = True) -> None:
+def chooser(window: MainWindow) -> None:
     found = models(window)
     window.bench.library.refresh = lambda: None  # type: ignore[method-assign]
     window.sheets.chooser.table.rows.show_rows(found)
@@ -180,12 +180,18 @@ def chooser(window: MainWindow, fits: bool = True) -> None:
     client(window).answer(ListDevices, rows)
     predict = [r for r in client(window).asked if isinstance(r, Predict)]
     assert predict
-    found_memory = memory("planned", fits=fits)
-    client(window).predict(found_memory)
+    client(window).predict(memory("planned"))
 
 
 def too_large(window: MainWindow) -> None:
-    chooser(window, fits=False)
+    """With activations of 8 bits, whose cost takes a line more."""
+    chooser(window)
+    bits = window.sheets.chooser.options.activations
+    bits.setCurrentIndex(bits.findData(8))
+    bits.activated.emit(bits.currentIndex())
+    asked = client(window).asked
+    until(lambda: isinstance(asked[-1], Predict) and asked[-1].options.activations == 8)
+    client(window).predict(memory("planned", fits=False))
 
 
 def palette(window: MainWindow) -> None:
