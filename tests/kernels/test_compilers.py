@@ -177,8 +177,8 @@ def test_clang_takes_the_tiles_of_every_format(compiled: Compile, fmt: Format, t
         vectors = ["-DROWS=32", "-DVECTORS=2", "-DPANEL=4", "-DCHUNK=64"]
         staged = ["-DSTAGED=1"] if scheme.stages(panels=2, keeps=False) else []
         compiled("matmul_tiled", target, *defines, *vectors, *staged)
-        if scheme.fours:
-            given = {**scheme.byte_defines, "X_BITS": 8, "STAGED": 1}
+        if scheme.takes_bytes:
+            given = {**scheme.byte_defines, "X_BITS": 8, "STAGED": 1, "VNNI": 1}
             of_bytes = [f"-D{name}={value}" for name, value in given.items()]
             compiled("matmul_tiled", target, *defines, *vectors, *of_bytes)
 

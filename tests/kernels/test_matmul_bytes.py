@@ -11,8 +11,21 @@ from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.drivers.device import Device, open_device
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.quantize import panel_bits, panel_rows
-from engine.backends.opencl.tiles.schemes import SCHEMES
-from engine.gguf.formats import F32, Q4_0, Q4_1, Q4_K, Q5_0, Q5_K, Q6_K, Q8_0, Format
+from engine.backends.opencl.tiles.schemes import SCHEMES, Scheme
+from engine.gguf.formats import (
+    F32,
+    IQ2_S,
+    IQ4_XS,
+    NVFP4,
+    Q4_0,
+    Q4_1,
+    Q4_K,
+    Q5_0,
+    Q5_K,
+    Q6_K,
+    Q8_0,
+    Format,
+)
 from engine.graph import ops
 from tests.kernels.blocks import exact, filled_blocks, random_blocks
 from tests.kernels.harness import nmse, product_error, run, run_all
@@ -24,6 +37,9 @@ K = 512
 LIMIT, APART = 1e-12, 3e-6
 CPU = DeviceTraits(True, 2, 4096, 1 << 15, vector_ints=8, activation_bits=8)
 WIDE = replace(CPU, vector_ints=16)
+# Of wider vectors some formats: of each size of codes, with one sum and two, with a table.
+SOME = {"avx512": (Q4_0, Q4_K), "vnni": (Q4_1, Q5_K, Q6_K, Q8_0, IQ4_XS, IQ2_S)}
+TRAITS = {"avx2": CPU, "avx512": WIDE, "vnni": replace(WIDE, vnni=True)}
 
 
 def quick(traits: DeviceTraits) -> list[Format]:
@@ -31,13 +47,13 @@ def quick(traits: DeviceTraits) -> list[Format]:
     return [fmt for fmt in SCHEMES if panel_bits(fmt, 33, panel_rows(33, traits), traits) == 8]
 
 
-@pytest.fixture(scope="module", params=[8, 16])
+@pytest.fixture(scope="module", params=TRAITS)
 def rounding(backend: OpenCLBackend, request: pytest.FixtureRequest) -> Iterator[OpenCLBackend]:
-    """`backend` with vectors of that width and 8 bits chosen."""
-    own = backend.info.traits
-    if not own.is_cpu or own.vector_ints < request.param:
-        pytest.skip(f"{backend.name} has no vectors of {request.param} integers")
-    traits = replace(own, vector_ints=request.param, activation_bits=8)
+    """`backend` with instructions of that name, and 8 bits chosen."""
+    own, like = backend.info.traits, TRAITS[request.param]
+    if not own.is_cpu or own.vector_ints < like.vector_ints or own.vnni < like.vnni:
+        pytest.skip(f"{backend.name} has no {request.param}")
+    traits = replace(own, vector_ints=like.vector_ints, vnni=like.vnni, activation_bits=8)
     handle = open_device(backend.name).handle
     opened = OpenCLBackend(Device(replace(backend.info, traits=traits), handle))
     yield opened
@@ -54,7 +70,7 @@ def rounded(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize(
     ("rounding", "fmt"),
-    [*((8, fmt) for fmt in quick(CPU)), *((16, fmt) for fmt in quick(WIDE))],
+    [(name, fmt) for name in TRAITS for fmt in (SOME[name] if name in SOME else quick(CPU))],
     indirect=["rounding"],
     ids=str,
 )
@@ -89,6 +105,17 @@ def test_fused_launches_make_the_same_products(rounding: OpenCLBackend, fmt: For
         assert nmse(fused[0], single[0]) < APART  # sums in another order turn a few roundings
 
 
+@pytest.mark.parametrize("fmt", [Q4_0, Q6_K], ids=str)
+def test_weights_of_few_rows(rounding: OpenCLBackend, fmt: Format) -> None:
+    """Cores share a tile: their vectors are narrow even where wide ones are."""
+    made = Operands()
+    blocks, x = random_blocks(made.rng, fmt, 20, K), made.make(F32, K, 33)
+    got = run(rounding, ops.matmul(weight(made, fmt, blocks), x), made.values, matmul_only=True)
+    bits = panel_bits(fmt, 33, panel_rows(33, rounding.info.traits), rounding.info.traits)
+    want = rounded(made.exact(x)) if bits == 8 else made.exact(x)
+    assert product_error(got, want, exact(blocks, fmt)) < (LIMIT if bits == 8 else APART)
+
+
 @pytest.mark.parametrize("n", [1, 4])
 def test_few_rows_keep_12_bits(rounding: OpenCLBackend, n: int) -> None:
     """They wait for memory: no prompt is read faster for them."""
@@ -108,6 +135,8 @@ def test_who_gets_8_bits() -> None:
     assert {bits(fmt, 64, CPU) for fmt in (Q4_0, Q4_K, Q5_0, Q5_K, Q6_K)} == {8}
     assert {bits(fmt, 64, WIDE) for fmt in (Q4_0, Q4_1, Q4_K)} == {8}
     assert {bits(fmt, 64, WIDE) for fmt in (Q5_0, Q6_K, Q8_0)} == {12}
+    assert {bits(fmt, 64, TRAITS["vnni"]) for fmt in (Q4_K, Q5_0, Q6_K, Q8_0)} == {8}
+    assert bits(NVFP4, 64, TRAITS["vnni"]) == 12  # its two scales are no whole numbers
     assert {bits(Q4_K, rows, CPU) for rows in (1, 2, 3, 4)} == {12}
     assert {bits(Q4_K, 64, traits) for traits in (gpu, sse, usual)} == {12}
     assert bits(Q8_0, 64, CPU) == 12  # two products of its codes do not fit 16 bits
@@ -118,6 +147,7 @@ def test_who_gets_8_bits() -> None:
 def test_sums_of_the_largest_products_fit_16_bits(fmt: Format) -> None:
     """Two at a time, four and four elements; half as many again would not be a power of two."""
     scheme = SCHEMES[fmt]
+    assert isinstance(scheme, Scheme)
     largest = 2 * 127 * scheme.most_code
     assert scheme.fours * largest <= np.iinfo(np.int16).max
     assert scheme.fours == 8 // scheme.sums or 2 * scheme.fours * largest > np.iinfo(np.int16).max

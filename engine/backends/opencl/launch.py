@@ -41,7 +41,8 @@ class DeviceTraits:
     """What launches may depend on; everything else about the device is the driver's business.
 
     `vector_ints` is how many 32-bit integers the processor's own vectors hold; `local_memory` is
-    bytes a work-group. `activation_bits` is a person's choice: 12, or 8 where that is quicker.
+    bytes a work-group; `vnni`: whether four products of bytes are added to 32 bits at once, in the
+    widest vectors. `activation_bits` is a person's choice: 12, or 8 where that is quicker.
     """
 
     is_cpu: bool
@@ -49,6 +50,7 @@ class DeviceTraits:
     max_work_group: int
     local_memory: int
     vector_ints: int = 1
+    vnni: bool = False
     activation_bits: ActivationBits = 12
     tuned: Tuned = field(default_factory=default)
 

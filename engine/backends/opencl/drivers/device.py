@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.backends.base import MemoryPool
 from engine.backends.opencl.drivers.loader import cl, platforms
-from engine.backends.opencl.drivers.unknown_cpu import can_be_renamed, name_unknown_cpu
+from engine.backends.opencl.drivers.unknown_cpu import can_be_renamed, flags, name_unknown_cpu
 from engine.backends.opencl.drivers.vectors import limit
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.tuned import key_of, tuned_for
@@ -203,6 +203,7 @@ def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
             max_work_group=handle.max_work_group_size,
             local_memory=handle.local_mem_size,
             vector_ints=vector_ints,
+            vnni=is_cpu and vector_ints == 16 and "avx512_vnni" in flags(),
             tuned=tuned_for(_tuning(name, title, is_cpu, vector_ints)),
         ),
     )

@@ -63,9 +63,19 @@ def rename(device: cl.Device, name: bytes) -> None:
 
 def known_cpu(cpuinfo: str, ints: int = 16) -> bytes:
     """The best known CPU whose instructions are all listed, with vectors of at most `ints`."""
+    listed = _flags_in(cpuinfo)
+    return next(name for name, needed in KNOWN if needed <= listed and _ints(name) <= ints)
+
+
+def flags() -> set[str]:
+    """What the processor can do, by Linux's names; empty where nothing tells."""
+    place = Path("/proc/cpuinfo")
+    return _flags_in(place.read_text("ascii", "replace")) if place.exists() else set()
+
+
+def _flags_in(cpuinfo: str) -> set[str]:
     line = next((line for line in cpuinfo.splitlines() if line.startswith("flags")), "")
-    flags = set(line.split())
-    return next(name for name, needed in KNOWN if needed <= flags and _ints(name) <= ints)
+    return set(line.split())
 
 
 def _ints(name: bytes) -> int:

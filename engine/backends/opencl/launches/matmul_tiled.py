@@ -148,6 +148,7 @@ def _grid(
         keeps = has_wide_vectors(traits) and not crossed
         if Quantize.of(x).panels.bits == 8:
             defines |= {"STAGED": 1, **SCHEMES[fmt].byte_defines}
+            defines |= {"VNNI": 1} if traits.vnni else {}
         elif panel > 1 and SCHEMES[fmt].stages(panels, keeps):
             defines |= {"STAGED": 1, "CROSSED": crossed}
         return _Grid(-(-panels // groups), (items, groups), (1, 1), defines)

@@ -52,8 +52,9 @@ def panel_bits(fmt: Format, rows: int, panel: int, traits: DeviceTraits) -> Lite
         return 32
     several = rows > panel > 1 and traits.items_take_vectors
     needed = _FOURS_OF_WIDE if has_wide_vectors(traits) else _FOURS
-    quicker = traits.vector_ints >= 8 and scheme.fours >= needed
-    return 8 if traits.activation_bits == 8 and several and quicker else 12
+    quicker = traits.vector_ints >= 8 and (traits.vnni or scheme.fours >= needed)
+    chosen = traits.activation_bits == 8 and scheme.takes_bytes
+    return 8 if chosen and several and quicker else 12
 
 
 def panel_defines(panels: Panels | None) -> Defines:

@@ -81,13 +81,15 @@ class Scheme:
     @property
     def fours(self) -> int:
         """Products of four codes and four activations of 8 bits that are added in 16 bits, two at a
-        time (tiled_bytes.cl): as many as surely fit, a power of two; 0 where none do, or where no
-        whole numbers scale two sums.
+        time (tiled_bytes.cl): as many as surely fit, a power of two; 0 where none do.
         """
         fit = MOST_OF_16_BITS // (2 * MOST_OF_8_BITS * self.most_code)
-        if not fit or (self.sums == 2 and not self.scales):
-            return 0
-        return min(8 // self.sums, 1 << fit.bit_length() - 1)
+        return min(8 // self.sums, 1 << fit.bit_length() - 1) if fit else 0
+
+    @property
+    def takes_bytes(self) -> bool:
+        """Whether activations may have 8 bits: two sums need scales that are whole numbers."""
+        return self.sums == 1 or self.scales > 0
 
     @property
     def most_code(self) -> int:
@@ -168,6 +170,7 @@ class FloatScheme:
     bytes: int
 
     exact: ClassVar[bool] = True
+    takes_bytes: ClassVar[bool] = False
     fours: ClassVar[int] = 0
     repacked: ClassVar[bool] = False
     elements: ClassVar[int] = BLOCK
