@@ -19,7 +19,7 @@ from engine.backends.opencl.caches import kept_folder
 CHOICES: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {
         "panel": (4, 8),
-        "chunk": (16, 32, 64, 128, 256),
+        "chunk": (16, 32, 64, 128, 256, 512),
         "crossed": (0, 4, 6, 8),
         "ahead": (2048, 4096, 8192, 16384),
         "tiles": (1, 2, 4, 8),
@@ -40,8 +40,8 @@ class Tuned(msgspec.Struct, frozen=True):
 
         panel, lane_panel   rows of x that a product makes at once, where it makes many; on CPUs
                             only where registers are wide
-        chunk               rows of x that make a unit of a product's work, whose panels a core's
-                            cache is to hold
+        chunk               most rows of x that make a unit of a product's work, whose panels a
+                            core's cache is to hold
         crossed             of eight rows of x, those whose products are made with half the
                             multiplications and twice the additions (tiled_stage.cl), where
                             registers are wide

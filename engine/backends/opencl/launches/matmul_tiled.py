@@ -27,6 +27,10 @@ WAITING_ROWS = 16
 SHARED_ROWS = 64
 """Rows of x for which lanes bring a weight into local memory once."""
 
+# Items of many rows of x that a core is left with, so that all cores end at about the same time;
+# and the fewest rows of x for which weights are worth unpacking.
+_LEAST_ITEMS, _LEAST_CHUNK = 8, 32
+
 # Items that a core is left with where one makes several tiles.
 _ITEMS_OF_CORE = 3
 
@@ -141,8 +145,9 @@ def _grid(
     panel, panels = Quantize.of(x).panels.rows, x.shape[1]
     defines = tile_defines(fmt, x, panel, traits)
     if traits.items_take_vectors:
+        items = sum(-(-m // item) for m in rows)
         most = 1 if panels == 1 else traits.tuned.chunk // panel
-        groups, items = -(-panels // most), sum(-(-m // item) for m in rows)
+        groups = -(-panels * panel // chunk_of_item(items, panels * panel, traits))
         defines |= {"CHUNK": most * panel, **vector_defines(min(item, TILE), panel, traits)}
         crossed = _crossed(panel, traits)
         keeps = has_wide_vectors(traits) and not crossed
@@ -213,6 +218,16 @@ def rows_of_item(m: int, traits: DeviceTraits) -> int:
     while rows > LEAST_ROWS and m < rows * traits.compute_units:
         rows //= 2
     return rows
+
+
+def chunk_of_item(items: int, n: int, traits: DeviceTraits) -> int:
+    """Rows of x, of n, that each of so many items makes: as tuned, as weights are unpacked once for
+    them; fewer where some cores would wait long for others.
+    """
+    chunk = traits.tuned.chunk
+    while chunk > _LEAST_CHUNK and items * -(-n // chunk) < _LEAST_ITEMS * traits.compute_units:
+        chunk //= 2
+    return chunk
 
 
 def products(node: Tensor, given: MatmulTiled | NormMatmul) -> Args:

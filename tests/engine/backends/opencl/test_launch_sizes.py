@@ -1,8 +1,10 @@
 """A decode step gives every core of a large processor something to do. No device."""
 
+from dataclasses import replace
 from math import prod
 
 import pytest
+from msgspec import structs
 
 from engine.backends.base import PLAIN, BufferType
 from engine.backends.opencl.attention_split import split_of
@@ -11,6 +13,7 @@ from engine.backends.opencl.launches import launches_of
 from engine.backends.opencl.lowering.fuse import fuse
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.tiles.layouts import TILED
+from engine.backends.opencl.tuned import default
 from engine.gguf.formats import F16, F32, I32, Q4_K
 from engine.graph import ops
 from engine.graph.graph import Graph
@@ -64,6 +67,23 @@ def test_products_of_one_token(shape: tuple[int, int, int], cores: int) -> None:
             rounds = -(-n // cores)
             assert n >= cores, (op, n)
             assert n / (rounds * cores) >= 0.75, (op, n, rounds)
+
+
+@pytest.mark.parametrize("cores", [2, 24, 96])
+@pytest.mark.parametrize("shape", SHAPES, ids=("1B", "8B"))
+def test_products_of_a_prompt(shape: tuple[int, int, int], cores: int) -> None:
+    """A unit takes as many columns as are tuned, or fewer: the last round leaves few cores idle."""
+    e, f, kv = shape
+    tuned = structs.replace(default(), chunk=512)
+    prompt = x(e, 512)
+    qkv = [ops.matmul(w(e, m), prompt) for m in (e, kv, kv)]
+    gate, up = (ops.matmul(w(e, f), prompt) for _ in range(2))
+    down = ops.add(ops.matmul(w(f, e), ops.silu(gate, up)), prompt)
+    for wanted in (qkv, [down]):
+        for op, n in units(wanted, replace(of_cores(cores), tuned=tuned)).items():
+            rounds = -(-n // cores)
+            assert n / (rounds * cores) >= 0.9, (op, n, rounds)
+            assert cores > 2 or n in ((e + 2 * kv) / 32, f / 32, e / 32), (op, n)  # all columns
 
 
 @pytest.mark.parametrize("cores", CORES)
