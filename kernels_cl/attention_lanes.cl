@@ -84,7 +84,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
     top[r] = -INFINITY;
     total[r] = 0.0f;
     if (r < u.real) {
-      for (int d = me; d < dim_v; d += LOCAL) out[r][d] = 0.0f;
+      for (int d = me; d < a.dim_v; d += LOCAL) out[r][d] = 0.0f;
     }
   }
   for (int start = share.from, i = 0; start < share.to; start += LOCAL, i++) {
@@ -101,10 +101,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
     }
     float s[ROWS];
     EACH_ROW s[r] = 0.0f;
-    if (any_seen) dot_one(s, u.k + (start + me) * k2, q, dim);
+    if (any_seen) dot_one(s, u.k + (start + me) * a.k2, q, a.dim);
     EACH_ROW {
-      s[r] *= scale;
-      if (cap > 0) s[r] = cap * tanh(s[r] / cap);
+      s[r] *= a.scale;
+      if (a.cap > 0) s[r] = a.cap * tanh(s[r] / a.cap);
       if (!seen[r]) s[r] = -INFINITY;
       p[r][me] = s[r];
     }
@@ -123,26 +123,26 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention(ATTEN
       total[r] = total[r] * shrink[r] + p[r][me];
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    mix_values(out, shrink, p, u.v, v2, start, n, u.real, dim_v, me);
+    mix_values(out, shrink, p, u.v, a.v2, start, n, u.real, a.dim_v, me);
     barrier(CLK_LOCAL_MEM_FENCE);
   }
   EACH_ROW p[r][me] = total[r];
   reduce_sum(p, me);
   EACH_ROW {
     float sum = p[r][0];
-    float whole = whole_of(top[r], sum, sink_of(&a, query_of(&a, &u, r)), has_sinks);
+    float whole = whole_of(top[r], sum, sink_of(&a, query_of(&a, &u, r)), a.has_sinks);
     if (r < u.real) {
-      if (chunks == 1) {
-        for (int d = me; d < dim_v; d += LOCAL) out[r][d] *= whole;
+      if (a.chunks == 1) {
+        for (int d = me; d < a.dim_v; d += LOCAL) out[r][d] *= whole;
       } else if (me == 0) {
-        out[r][dim_v] = top[r];
-        out[r][dim_v + 1] = sum;
+        out[r][a.dim_v] = top[r];
+        out[r][a.dim_v + 1] = sum;
       }
     }
   }
-  if (panel && chunks == 1) {
+  if (a.panel && a.chunks == 1) {
     barrier(CLK_GLOBAL_MEM_FENCE);
     for (int r = 0; r < u.real; r++)
-      for (int b = me; b < dim_v / 32; b += LOCAL) quantize_row(&a, &u, r, out[r], b);
+      for (int b = me; b < a.dim_v / 32; b += LOCAL) quantize_row(&a, &u, r, out[r], b);
   }
 }

@@ -4,20 +4,25 @@
 //
 // With `panel` above 0 results are written to x too, in 12 bits for the next matmul (quantize.cl).
 
+typedef struct {
+  long out_off, x_off, shares_off, sinks_off;
+  int dim_v, heads, rows, chunks, has_sinks, panel;
+} Numbers;
+
 // A group makes one row.
 __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention_merge(
-    __global char *out_buf, long out_off, __global char *x_buf, long x_off,
-    const __global char *shares_buf, long shares_off, const __global char *sinks_buf,
-    long sinks_off, int dim_v, int heads, int rows, int chunks, int has_sinks, int panel) {
+    __global char *out_buf, __global char *x_buf, const __global char *shares_buf,
+    const __global char *sinks_buf, Numbers given) {
+  int dim_v = given.dim_v, heads = given.heads, rows = given.rows, chunks = given.chunks;
   int row = get_group_id(0), width = dim_v + 2;
   long step = (long)rows * width;
   const __global float *shares =
-      (const __global float *)(shares_buf + shares_off) + (long)row * width;
-  const __global float *sinks = (const __global float *)(sinks_buf + sinks_off);
-  __global float *out = (__global float *)(out_buf + out_off) + (long)row * dim_v;
-  float sink = has_sinks ? sinks[row % heads] : -INFINITY, top = sink;
+      (const __global float *)(shares_buf + given.shares_off) + (long)row * width;
+  const __global float *sinks = (const __global float *)(sinks_buf + given.sinks_off);
+  __global float *out = (__global float *)(out_buf + given.out_off) + (long)row * dim_v;
+  float sink = given.has_sinks ? sinks[row % heads] : -INFINITY, top = sink;
   for (int c = 0; c < chunks; c++) top = fmax(top, shares[c * step + dim_v]);
-  float total = has_sinks ? exp(sink - top) : 0.0f;
+  float total = given.has_sinks ? exp(sink - top) : 0.0f;
   for (int d = get_local_id(0); d < dim_v; d += LOCAL) out[d] = 0.0f;
   for (int c = 0; c < chunks; c++) {
     const __global float *share = shares + c * step;
@@ -28,12 +33,12 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void attention_merge
   }
   float whole = total > 0.0f ? 1.0f / total : 0.0f;
   for (int d = get_local_id(0); d < dim_v; d += LOCAL) out[d] *= whole;
-  if (panel) {
+  if (given.panel) {
 #if LOCAL > 1
     barrier(CLK_GLOBAL_MEM_FENCE);
 #endif
     for (int b = get_local_id(0); b < dim_v / 32; b += LOCAL)
-      quantize_head(x_buf + x_off, out, b, dim_v, heads, rows / heads, panel, row / heads,
-                    row % heads);
+      quantize_head(x_buf + given.x_off, out, b, dim_v, heads, rows / heads, given.panel,
+                    row / heads, row % heads);
   }
 }

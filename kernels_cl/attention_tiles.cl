@@ -182,7 +182,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void attention(ATTENTION
   Tile tiles[TILES];
   int4 all = NO_SPAN;
   for (int t = 0; t < n; t++) {
-    begin(&tiles[t], &a, &u, t * LANES, cap > 0 ? scale / cap : scale * LOG2_E);
+    begin(&tiles[t], &a, &u, t * LANES, a.cap > 0 ? a.scale / a.cap : a.scale * LOG2_E);
     all = joined(all, tiles[t].all);
   }
   Cells block;
@@ -190,10 +190,10 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void attention(ATTENTION
   for (int c = share.from; c < share.to;) {
     c = take_cells(&block, a.cells, c, share.to, all);
     if (block.n == 0) break;
-    bring_keys(keys, &block, u.k, k2);
-    bring_values(values, &block, u.v, v2);
+    bring_keys(keys, &block, u.k, a.k2);
+    bring_values(values, &block, u.v, a.v2);
     for (int t = 0; t < n; t++) {
-      if (touches(&block, tiles[t].all)) add(&tiles[t], &block, keys, values, cap);
+      if (touches(&block, tiles[t].all)) add(&tiles[t], &block, keys, values, a.cap);
     }
   }
   for (int t = 0; t < n; t++) {

@@ -311,7 +311,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void attention(ATTENTION
 #ifdef LANES
   if (!mixes(&a, share.first * ROWS / LANES, LANES)) return;
 #endif
-  if (chunks > 1) {
+  if (given.chunks > 1) {
     make_chunk(&a, &share);
     return;
   }

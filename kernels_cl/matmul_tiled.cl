@@ -76,15 +76,33 @@ static Part part_of(int g, int rows, Part first, Part second, Part third) {
 }
 
 #define PARTS                                                                                     \
-  __global char *y0_buf, long y0_off, const __global char *a0_buf, long a0_off,                   \
-      __global char *y1_buf, long y1_off, const __global char *a1_buf, long a1_off,               \
-      __global char *y2_buf, long y2_off, const __global char *a2_buf, long a2_off,               \
-      const __global char *b0_buf, long b0_off, const __global char *b1_buf, long b1_off,         \
-      const __global char *b2_buf, long b2_off, const __global char *added_buf, long added_off
+  __global char *y0_buf, const __global char *a0_buf, __global char *y1_buf,                      \
+      const __global char *a1_buf, __global char *y2_buf, const __global char *a2_buf,            \
+      const __global char *b0_buf, const __global char *b1_buf, const __global char *b2_buf,      \
+      const __global char *added_buf
+#define OFFSETS_OF_PARTS                                                                          \
+  long y0_off, a0_off, y1_off, a1_off, y2_off, a2_off, b0_off, b1_off, b2_off, added_off
 #define PART(i, added)                                                                            \
-  (Part){y##i##_buf + y##i##_off, a##i##_buf + a##i##_off,                                        \
-         (const __global float *)(b##i##_buf ? b##i##_buf + b##i##_off : 0), added, m##i, 0}
-#define ADDED (added_buf ? added_buf + added_off : 0)
+  (Part){y##i##_buf + given.y##i##_off, a##i##_buf + given.a##i##_off,                            \
+         (const __global float *)(b##i##_buf ? b##i##_buf + given.b##i##_off : 0), added,         \
+         given.m##i, 0}
+#define ADDED (added_buf ? added_buf + given.added_off : 0)
+
+#ifdef NORMED
+typedef struct {
+  OFFSETS_OF_PARTS;
+  NUMBERS_OF_ROW;
+  int m0, m1, m2, records, each;
+} Numbers;
+#else
+typedef struct {
+  OFFSETS_OF_PARTS;
+  long x_off;
+  int m0, m1, m2, records, n, panels;
+  long step;
+  float factor;
+} Numbers;
+#endif
 
 #if LANES > 1
 // ROWS rows of a product, which lie in one tile, and of n columns those in the panels from `start` to
@@ -108,40 +126,42 @@ static void make_part(Part part, const __global char *x, int records, int n, int
 
 #ifdef NORMED
 // An item makes `each` parts of a row that it normalises.
-__kernel FOR_VECTORS matmul(PARTS, NORMED_ROW, int m0, int m1, int m2, int records, int each) {
+__kernel FOR_VECTORS matmul(PARTS, NORMED_ROW, Numbers given) {
   const __global char *x = NORMED_GIVEN;
-  int all = (m0 + ROWS - 1) / ROWS + (m1 + ROWS - 1) / ROWS + (m2 + ROWS - 1) / ROWS;
-  int first = get_global_id(0) * each;
-  for (int g = first; g < min(first + each, all); g++)
-    make_part(part_of(g, ROWS, PART(0, ADDED), PART(1, 0), PART(2, 0)), x, records, 1, 0, 1, 0,
-              1.0f);
+  int all = 0, m[3] = {given.m0, given.m1, given.m2};
+  for (int i = 0; i < 3; i++) all += (m[i] + ROWS - 1) / ROWS;
+  int first = get_global_id(0) * given.each;
+  for (int g = first; g < min(first + given.each, all); g++)
+    make_part(part_of(g, ROWS, PART(0, ADDED), PART(1, 0), PART(2, 0)), x, given.records, 1, 0, 1,
+              0, 1.0f);
 }
 #else
 // Item (g, c) makes a part of the columns in `panels` panels from c * panels on.
-__kernel FOR_VECTORS matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m2,
-                   int records, int n, int panels, long step, float factor) {
+__kernel FOR_VECTORS matmul(PARTS, const __global char *x_buf, Numbers given) {
+  int records = given.records, panels = given.panels, n = given.n;
   int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
   make_part(part_of(get_global_id(0), ROWS, PART(0, ADDED), PART(1, 0), PART(2, 0)),
-            x_buf + x_off + (long)start * records * BLOCKS * PANEL * X_BYTES, records, n, start,
-            end, step, factor);
+            x_buf + given.x_off + (long)start * records * BLOCKS * PANEL * X_BYTES, records, n,
+            start, end, given.step, given.factor);
 }
 #endif
 #elif defined(SHARED)
 // For lanes and many columns. A group is TILE x TEAM items and makes a tile's rows of CHUNK columns:
 // item (row, t) those of the panels t, t + TEAM ... of them.
-__kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m2,
-                     int records, int n, int panels, long step, float factor) {
+__kernel void matmul(PARTS, const __global char *x_buf, Numbers given) {
   __local uint4 record[RECORD / 16];
+  int records = given.records, n = given.n;
   Part part = part_of(get_group_id(0), TILE, PART(0, ADDED), PART(1, 0), PART(2, 0));
   int row = part.row + get_local_id(0), first = get_group_id(2) * TEAM * PANELS + get_local_id(1);
   const __global char *a = part.a + (long)(part.row / TILE) * records * RECORD;
   floats acc[PANELS][PANEL][VECTORS];
-  add_shared(acc, record, a, x_buf + x_off, records, first, (n + PANEL - 1) / PANEL);
+  add_shared(acc, record, a, x_buf + given.x_off, records, first, (n + PANEL - 1) / PANEL);
   for (int c = 0; c < PANELS * PANEL; c++) {
     int column = (first + c / PANEL * TEAM) * PANEL + c % PANEL;
     if (row < part.m && column < n) {
-      const __global float *added = added_at(part, column, step);
-      float sum = (acc[c / PANEL][c % PANEL][0] + (part.bias ? part.bias[row] : 0)) * factor;
+      const __global float *added = added_at(part, column, given.step);
+      float sum = acc[c / PANEL][c % PANEL][0] + (part.bias ? part.bias[row] : 0);
+      sum *= given.factor;
       ((__global float *)part.y)[(long)column * part.m + row] = added ? sum + added[row] : sum;
     }
   }
@@ -149,13 +169,13 @@ __kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int 
 #else
 // For lanes. A group is TILE x TEAM items and makes a tile's rows of one panel's columns: item
 // (row, t) adds the records t, t + TEAM ...; then the sums meet in local memory.
-__kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int m1, int m2,
-                     int records, int n, int panels, long step, float factor) {
+__kernel void matmul(PARTS, const __global char *x_buf, Numbers given) {
   __local float sums[TEAM][PANEL][TILE];
+  int records = given.records;
   Part part = part_of(get_group_id(0), TILE, PART(0, ADDED), PART(1, 0), PART(2, 0));
   int lane = get_local_id(0), t = get_local_id(1), panel = get_global_id(2);
   const __global char *a = part.a + (long)(part.row / TILE) * records * RECORD;
-  const __global char *x = x_buf + x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
+  const __global char *x = x_buf + given.x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
   floats acc[PANEL][VECTORS];
   clear(acc);
   for (int r = t; r < records; r += TEAM)
@@ -167,10 +187,10 @@ __kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int 
     int column = panel * PANEL + i, row = part.row + lane;
     float sum = 0;
     for (int k = 0; k < TEAM; k++) sum += sums[k][i][lane];
-    if (row < part.m && column < n) {
-      const __global float *added = added_at(part, column, step);
+    if (row < part.m && column < given.n) {
+      const __global float *added = added_at(part, column, given.step);
       if (part.bias) sum += part.bias[row];
-      sum *= factor;
+      sum *= given.factor;
       ((__global float *)part.y)[(long)column * part.m + row] = added ? sum + added[row] : sum;
     }
   }
@@ -182,9 +202,20 @@ __kernel void matmul(PARTS, const __global char *x_buf, long x_off, int m0, int 
 // gated: 12 bits of ACT(gate x) * (up x), for the next product. A tile is a block of 32 there, and a
 // panel one of x; m is a multiple of 32.
 #define GATED                                                                                     \
-  __global char *out_buf, long out_off, const __global char *gate_buf, long gate_off,             \
-      const __global char *up_buf, long up_off, const __global char *x_buf, long x_off, int m,    \
-      int records, int n, int panels
+  __global char *out_buf, const __global char *gate_buf, const __global char *up_buf
+
+#ifdef NORMED
+typedef struct {
+  long out_off, gate_off, up_off;
+  NUMBERS_OF_ROW;
+  int m, records, each;
+} Numbers;
+#else
+typedef struct {
+  long out_off, gate_off, up_off, x_off;
+  int m, records, n, panels;
+} Numbers;
+#endif
 
 #if LANES > 1
 // TILES tiles of the columns in the panels from `start` to `end`, the first of which is at x: the
@@ -212,37 +243,38 @@ static void make_gated(__global char *to, const __global char *gate, const __glo
 // For vectors.
 #ifdef NORMED
 // An item makes `each` tiles of a row that it normalises.
-__kernel __attribute__((vec_type_hint(int8))) void gated(
-    __global char *out_buf, long out_off, const __global char *gate_buf, long gate_off,
-    const __global char *up_buf, long up_off, NORMED_ROW, int m, int records, int each) {
+__kernel __attribute__((vec_type_hint(int8))) void gated(GATED, NORMED_ROW, Numbers given) {
   const __global char *x = NORMED_GIVEN;
-  int first = get_global_id(0) * each, last = min(first + each, m / TILE);
+  int first = get_global_id(0) * given.each, last = min(first + given.each, given.m / TILE);
   for (; first < last; first += TILES)
-    make_gated(out_buf + out_off, gate_buf + gate_off, up_buf + up_off, x, m, records, first, 0,
-               1);
+    make_gated(out_buf + given.out_off, gate_buf + given.gate_off, up_buf + given.up_off, x,
+               given.m, given.records, first, 0, 1);
 }
 #else
 // Item (g, c) makes TILES tiles of the columns that it makes in `matmul`.
-__kernel __attribute__((vec_type_hint(int8))) void gated(GATED) {
-  int start = get_global_id(1) * panels, end = min(start + panels, (n + PANEL - 1) / PANEL);
-  make_gated(out_buf + out_off, gate_buf + gate_off, up_buf + up_off,
-             x_buf + x_off + (long)start * records * BLOCKS * PANEL * X_BYTES, m, records,
-             get_global_id(0) * TILES, start, end);
+__kernel __attribute__((vec_type_hint(int8))) void gated(GATED, const __global char *x_buf,
+                                                         Numbers given) {
+  int records = given.records, panels = given.panels, start = get_global_id(1) * panels;
+  int end = min(start + panels, (given.n + PANEL - 1) / PANEL);
+  make_gated(out_buf + given.out_off, gate_buf + given.gate_off, up_buf + given.up_off,
+             x_buf + given.x_off + (long)start * records * BLOCKS * PANEL * X_BYTES, given.m,
+             records, get_global_id(0) * TILES, start, end);
 }
 #endif
 #elif defined(SHARED)
 // For lanes and many columns, as `matmul`, the gate's and then the other's: PoCL takes one loop with
 // barriers, but not values that outlive a second one. Then every item quantises columns.
-__kernel void gated(GATED) {
+__kernel void gated(GATED, const __global char *x_buf, Numbers given) {
   __local uint4 record[RECORD / 16];
   __local float both[TEAM][PANELS * PANEL][TILE];
+  const __global char *gate = gate_buf + given.gate_off, *up = up_buf + given.up_off;
+  int records = given.records;
   int tile = get_group_id(0), lane = get_local_id(0), t = get_local_id(1);
-  int all = (n + PANEL - 1) / PANEL, first = get_group_id(2) * TEAM * PANELS + t;
+  int all = (given.n + PANEL - 1) / PANEL, first = get_group_id(2) * TEAM * PANELS + t;
   for (int which = 0; which < 2; which++) {
-    const __global char *a =
-        (which ? up_buf + up_off : gate_buf + gate_off) + (long)tile * records * RECORD;
+    const __global char *a = (which ? up : gate) + (long)tile * records * RECORD;
     floats acc[PANELS][PANEL][VECTORS];
-    add_shared(acc, record, a, x_buf + x_off, records, first, all);
+    add_shared(acc, record, a, x_buf + given.x_off, records, first, all);
     for (int c = 0; c < PANELS * PANEL; c++) {
       float sum = acc[c / PANEL][c % PANEL][0];
       both[t][c][lane] = which ? ACT(both[t][c][lane]) * sum : sum;
@@ -252,20 +284,21 @@ __kernel void gated(GATED) {
   for (int c = lane; c < PANELS * PANEL; c += TILE) {
     long panel = first + c / PANEL * TEAM;
     if (panel < all)
-      quantize_block(out_buf + out_off + ((panel * (m / TILE) + tile) * PANEL + c % PANEL) * X_BYTES,
+      quantize_block(out_buf + given.out_off +
+                         ((panel * (given.m / TILE) + tile) * PANEL + c % PANEL) * X_BYTES,
                      vload16(0, both[t][c]), vload16(1, both[t][c]));
   }
 }
 #else
 // For lanes, as `matmul`.
-__kernel void gated(GATED) {
+__kernel void gated(GATED, const __global char *x_buf, Numbers given) {
   __local float sums[2][TEAM][PANEL][TILE], both[PANEL][TILE];
   int tile = get_group_id(0), lane = get_local_id(0), t = get_local_id(1);
-  int panel = get_global_id(2);
-  const __global char *x = x_buf + x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
+  int panel = get_global_id(2), records = given.records;
+  const __global char *gate = gate_buf + given.gate_off, *up = up_buf + given.up_off;
+  const __global char *x = x_buf + given.x_off + (long)panel * records * BLOCKS * PANEL * X_BYTES;
   for (int which = 0; which < 2; which++) {
-    const __global char *a =
-        (which ? up_buf + up_off : gate_buf + gate_off) + (long)tile * records * RECORD;
+    const __global char *a = (which ? up : gate) + (long)tile * records * RECORD;
     floats acc[PANEL][VECTORS];
     clear(acc);
     for (int r = t; r < records; r += TEAM)
@@ -283,7 +316,8 @@ __kernel void gated(GATED) {
     both[i][lane] = ACT(gate) * up;
   }
   barrier(CLK_LOCAL_MEM_FENCE);
-  __global char *out = out_buf + out_off + ((long)panel * (m / TILE) + tile) * PANEL * X_BYTES;
+  __global char *out =
+      out_buf + given.out_off + ((long)panel * (given.m / TILE) + tile) * PANEL * X_BYTES;
   for (int i = t; i < PANEL; i += TEAM)
     if (lane == 0) quantize_block(out + i * X_BYTES, vload16(0, both[i]), vload16(1, both[i]));
 }

@@ -37,35 +37,42 @@ static float mean_of(const __global float *v, int n0, __local float *part) {
   return mean + row_sum(ROW(v), mean, part) / n0;
 }
 
+typedef struct {
+  long h_off, q_off, x_off, w1_off, b1_off, r_off, w2_off, b2_off;
+  int n0, n1, n2, rows;
+  long x1, x2, x3, r1, r2, r3;
+  int has_w1, has_b1, adds, has_w2, has_b2, panel, per_group;
+  float eps1, eps2;
+} Numbers;
+
 __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void norm_chain(
-    __global char *h_buf, long h_off, __global char *q_buf, long q_off,
-    const __global char *x_buf, long x_off, const __global char *w1_buf, long w1_off,
-    const __global char *b1_buf, long b1_off, const __global char *r_buf, long r_off,
-    const __global char *w2_buf, long w2_off, const __global char *b2_buf, long b2_off, int n0,
-    int n1, int n2, int rows, long x1, long x2, long x3, long r1, long r2, long r3, int has_w1,
-    int has_b1, int adds, int has_w2, int has_b2, int panel, int per_group, float eps1,
-    float eps2) {
+    __global char *h_buf, __global char *q_buf, const __global char *x_buf,
+    const __global char *w1_buf, const __global char *b1_buf, const __global char *r_buf,
+    const __global char *w2_buf, const __global char *b2_buf, Numbers given) {
+  int n0 = given.n0, n1 = given.n1, n2 = given.n2, rows = given.rows;
   __local float part[LOCAL];
-  const __global float *w1 = (const __global float *)(w1_buf + w1_off);
-  const __global float *b1 = (const __global float *)(b1_buf + b1_off);
-  const __global float *w2 = (const __global float *)(w2_buf + w2_off);
-  const __global float *b2 = (const __global float *)(b2_buf + b2_off);
-  int first_row = get_group_id(0) * per_group, me = get_local_id(0);
-  for (int row = first_row; row < min(first_row + per_group, rows); row++) {
+  const __global float *w1 = (const __global float *)(w1_buf + given.w1_off);
+  const __global float *b1 = (const __global float *)(b1_buf + given.b1_off);
+  const __global float *w2 = (const __global float *)(w2_buf + given.w2_off);
+  const __global float *b2 = (const __global float *)(b2_buf + given.b2_off);
+  int first_row = get_group_id(0) * given.per_group, me = get_local_id(0);
+  for (int row = first_row; row < min(first_row + given.per_group, rows); row++) {
     int i1 = row % n1, i2 = row / n1 % n2, i3 = row / n1 / n2;
     const __global float *x =
-        (const __global float *)(x_buf + x_off + i1 * x1 + i2 * x2 + i3 * x3);
+        (const __global float *)(x_buf + given.x_off + i1 * given.x1 + i2 * given.x2 +
+                                 i3 * given.x3);
 #if FIRST
     {
       const __global float *r =
-          (const __global float *)(r_buf + r_off + i1 * r1 + i2 * r2 + i3 * r3);
-      __global float *h = (__global float *)(h_buf + h_off) + (long)row * n0;
-      float shift = CAT(NORM1, _shift)(x), factor = CAT(NORM1, _factor)(x, shift, eps1);
+          (const __global float *)(r_buf + given.r_off + i1 * given.r1 + i2 * given.r2 +
+                                   i3 * given.r3);
+      __global float *h = (__global float *)(h_buf + given.h_off) + (long)row * n0;
+      float shift = CAT(NORM1, _shift)(x), factor = CAT(NORM1, _factor)(x, shift, given.eps1);
       for (int i = me; i < n0 / W; i += LOCAL) {
         floatW v = (CAT(vload, W)(i, x) - shift) * factor;
-        if (has_w1) v *= CAT(vload, W)(i, w1);
-        if (has_b1) v += CAT(vload, W)(i, b1);
-        if (adds) v += CAT(vload, W)(i, r);
+        if (given.has_w1) v *= CAT(vload, W)(i, w1);
+        if (given.has_b1) v += CAT(vload, W)(i, b1);
+        if (given.adds) v += CAT(vload, W)(i, r);
         CAT(vstore, W)(v, i, h);
       }
       x = h;
@@ -76,19 +83,19 @@ __kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void norm_chain(
 #endif
 #if PANELS
     {
-      float shift = CAT(NORM2, _shift)(x), factor = CAT(NORM2, _factor)(x, shift, eps2);
+      float shift = CAT(NORM2, _shift)(x), factor = CAT(NORM2, _factor)(x, shift, given.eps2);
       for (int b = me; b < n0 / 32; b += LOCAL) {
         float16 low = (vload16(2 * b, x) - shift) * factor;
         float16 high = (vload16(2 * b + 1, x) - shift) * factor;
-        if (has_w2) {
+        if (given.has_w2) {
           low *= vload16(2 * b, w2);
           high *= vload16(2 * b + 1, w2);
         }
-        if (has_b2) {
+        if (given.has_b2) {
           low += vload16(2 * b, b2);
           high += vload16(2 * b + 1, b2);
         }
-        quantize_into(q_buf + q_off, n0 / 32, panel, rows, row, b, low, high);
+        quantize_into(q_buf + given.q_off, n0 / 32, given.panel, rows, row, b, low, high);
       }
     }
 #endif

@@ -57,14 +57,17 @@ static floatW power_of_2(floatW x) {
 
 // The kernels take the same arguments.
 #define ATTENTION                                                                                 \
-  __global char *out_buf, long out_off, __global char *x_buf, long x_off,                         \
-      const __global char *q_buf, long q_off, const __global char *k_buf, long k_off,             \
-      const __global char *v_buf, long v_off, const __global char *spans_buf, long spans_off,     \
-      const __global char *cells_buf, long cells_off, const __global char *n_kv_buf,              \
-      long n_kv_off, const __global char *sinks_buf, long sinks_off, int dim, int dim_v,          \
-      int kv_heads, int group, int tokens, int capacity, int chunks, int tiles_each,              \
-      int heads_each, long q1, long q2, long k1, long k2, long v1, long v2, int has_sinks,        \
-      int panel, float scale, float cap
+  __global char *out_buf, __global char *x_buf, const __global char *q_buf,                       \
+      const __global char *k_buf, const __global char *v_buf, const __global char *spans_buf,     \
+      const __global char *cells_buf, const __global char *n_kv_buf,                              \
+      const __global char *sinks_buf, Numbers given
+typedef struct {
+  long out_off, x_off, q_off, k_off, v_off, spans_off, cells_off, n_kv_off, sinks_off;
+  int dim, dim_v, kv_heads, group, tokens, capacity, chunks, tiles_each, heads_each;
+  long q1, q2, k1, k2, v1, v2;
+  int has_sinks, panel;
+  float scale, cap;
+} Numbers;
 
 // What all units have in common, of these arguments.
 typedef struct {
@@ -78,15 +81,17 @@ typedef struct {
 } Attention;
 #define ATTENTION_GIVEN                                                                           \
   (Attention) {                                                                                   \
-    out_buf + out_off, x_buf + x_off, q_buf + q_off, k_buf + k_off, v_buf + v_off,                \
-        (const __global int *)(spans_buf + spans_off),                                            \
-        (const __global int *)(cells_buf + cells_off),                                            \
-        (const __global float *)(sinks_buf + sinks_off), dim, dim_v, kv_heads, group,             \
-        tokens * group, tokens, chunks, has_sinks, panel, q1, q2, k1, k2, v1, v2, scale, cap      \
+    out_buf + given.out_off, x_buf + given.x_off, q_buf + given.q_off, k_buf + given.k_off,       \
+        v_buf + given.v_off, (const __global int *)(spans_buf + given.spans_off),                 \
+        (const __global int *)(cells_buf + given.cells_off),                                      \
+        (const __global float *)(sinks_buf + given.sinks_off), given.dim, given.dim_v,            \
+        given.kv_heads, given.group, given.tokens * given.group, given.tokens, given.chunks,      \
+        given.has_sinks, given.panel, given.q1, given.q2, given.k1, given.k2, given.v1, given.v2, \
+        given.scale, given.cap                                                                    \
   }
 #define SHARE_GIVEN(a)                                                                            \
-  share_of(get_group_id(0), a, (const __global int *)(n_kv_buf + n_kv_off), capacity, tiles_each, \
-           heads_each)
+  share_of(get_group_id(0), a, (const __global int *)(n_kv_buf + given.n_kv_off),                 \
+           given.capacity, given.tiles_each, given.heads_each)
 
 // A group's tiles and kv heads, each from `first` to `last`, and its chunk of the cells.
 typedef struct {

@@ -12,15 +12,17 @@
   #endif
 
   #define NORMED_ROW                                                                              \
-    const __global char *x_buf, long x_off, const __global char *w1_buf, long w1_off,             \
-        const __global char *r_buf, long r_off, const __global char *w2_buf, long w2_off,         \
-        __global char *h_buf, long h_off, __global char *own_buf, long own_off, long own_bytes,   \
-        float eps1, float eps2
-  #define FLOATS_AT(name) (const __global float *)(name##_buf ? name##_buf + name##_off : 0)
+    const __global char *x_buf, const __global char *w1_buf, const __global char *r_buf,          \
+        const __global char *w2_buf, __global char *h_buf, __global char *own_buf
+  #define NUMBERS_OF_ROW                                                                          \
+    long x_off, w1_off, r_off, w2_off, h_off, own_off, own_bytes;                                 \
+    float eps1, eps2
+  #define FLOATS_AT(name) (const __global float *)(name##_buf ? name##_buf + given.name##_off : 0)
   #define NORMED_GIVEN                                                                            \
-    normed(own_buf + own_off + get_global_id(0) * own_bytes, FLOATS_AT(x), FLOATS_AT(w1),         \
-           FLOATS_AT(r), FLOATS_AT(w2),                                                           \
-           (__global float *)(h_buf && get_global_id(0) == 0 ? h_buf + h_off : 0), eps1, eps2)
+    normed(own_buf + given.own_off + get_global_id(0) * given.own_bytes, FLOATS_AT(x),            \
+           FLOATS_AT(w1), FLOATS_AT(r), FLOATS_AT(w2),                                            \
+           (__global float *)(h_buf && get_global_id(0) == 0 ? h_buf + given.h_off : 0),          \
+           given.eps1, given.eps2)
 
 static float rms_factor(const __global float *x, float eps) {
   floatW squares = 0.0f;

@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.backends.base import PLAIN, BufferType
 from engine.backends.opencl import roof
-from engine.backends.opencl.launch import Arg, DeviceTraits, Launch
+from engine.backends.opencl.launch import DeviceTraits, Launch
 from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
 from engine.backends.opencl.lowering.fuse import fuse
 from engine.backends.opencl.lowering.lower import lower
@@ -20,7 +20,7 @@ from engine.graph.tensor import Role, Tensor, leaf
 from engine.selftest.case import Case
 from engine.selftest.operands import Operands
 from engine.selftest.table import chosen
-from tests.kernels.sources import Parameters, kernels, parameters_of
+from tests.kernels.sources import GIVEN, Parameters, kernels, members_of, parameters_of
 
 DEVICES = {
     "vectors": DeviceTraits(True, 2, 4096, 1 << 15, vector_ints=16),
@@ -30,15 +30,18 @@ BUFFER = "__global char *"
 TYPES: Mapping[type, str] = {np.int32: "int", np.int64: "long", np.float32: "float"}
 
 
-def passed(args: Mapping[str, Arg]) -> Parameters:
-    """The parameters that these arguments are for."""
+def passed(launch: Launch) -> Parameters:
+    """The parameters that a launch's arguments are for."""
     found: Parameters = []
-    for name, value in args.items():
+    for name, value in launch.args.items():
         if value is None or isinstance(value, Tensor):
             found += [(BUFFER, f"{name}_buf"), ("long", f"{name}_off")]
         else:
             found.append((TYPES[type(value)], name))
-    return found
+    if not launch.packs:
+        return found
+    buffers = [one for one in found if one[0] == BUFFER]
+    return [*buffers, GIVEN, *(one for one in found if one[0] != BUFFER)]
 
 
 def lowered(case: Case, traits: DeviceTraits, fused: bool) -> tuple[Tensor, ...]:
@@ -77,13 +80,13 @@ def test_launches_pass_what_kernels_take() -> None:
     ops: set[Op] = set()
     for traits in DEVICES.values():
         for op, launch in all_launches(traits):
-            seen.setdefault((launch.family, launch.kernel, str(passed(launch.args))), launch)
+            seen.setdefault((launch.family, launch.kernel, str(passed(launch))), launch)
             ops.add(op)
     wrong, taken = [], set()
     for launch in seen.values():
         program = kernels(launch.family, launch.defines)
         taken |= {(launch.family, name) for name in program}
-        if program.get(launch.kernel) != passed(launch.args):
+        if program.get(launch.kernel) != passed(launch):
             wrong.append((launch.family, launch.kernel, program.get(launch.kernel), launch.args))
     assert not wrong
     assert taken == {(launch.family, launch.kernel) for launch in seen.values()}
@@ -95,3 +98,5 @@ def test_parameters_are_read_as_c_has_them() -> None:
     text = "const __global char *x_buf, __global const  char* y_buf,\n long x_off, float eps"
     expected = [("__global char *", "x_buf"), ("__global char *", "y_buf")]
     assert parameters_of(text) == [*expected, ("long", "x_off"), ("float", "eps")]
+    members = [("long", "x_off"), ("long", "y_off"), ("float", "eps")]
+    assert members_of("\n  long x_off,\n  y_off; float eps;") == members

@@ -18,7 +18,7 @@ FIRST_BATCH = 32
 # As many launches tell when a device's clock was the host's.
 CLOCKED = 32
 
-Value = cl.Buffer | np.int32 | np.int64 | np.float32 | None
+Value = cl.Buffer | np.int32 | np.int64 | np.float32 | bytes | None
 Step = tuple[cl.Kernel, tuple[int, ...], tuple[int, ...] | None]
 What = tuple[Tensor, str]
 
@@ -120,6 +120,8 @@ def _set_arguments(
     values: list[Value] = []
     for arg in launch.args.values():
         values.extend(_values(arg, where, memory))
+    if launch.packs:
+        values = _packed(values)
     if len(values) != kernel.num_args:
         raise AssertionError(
             f"{launch.family}.cl: {launch.kernel} takes {kernel.num_args} arguments, "
@@ -133,8 +135,20 @@ def _set_arguments(
     for i, value in enumerate(values):
         if isinstance(value, np.generic):
             set_bytes(kernel, i, value.tobytes())
+        elif isinstance(value, bytes):
+            set_bytes(kernel, i, value)
         else:
             kernel.set_arg(i, value)
+
+
+def _packed(values: Sequence[Value]) -> list[Value]:
+    """Buffers, and behind them the numbers as C lays out a struct that begins with a long."""
+    numbers = bytearray()
+    for value in values:
+        if isinstance(value, np.generic):
+            numbers += bytes(-len(numbers) % value.nbytes) + value.tobytes()
+    numbers += bytes(-len(numbers) % np.dtype(np.int64).itemsize)
+    return [*(v for v in values if not isinstance(v, np.generic)), bytes(numbers)]
 
 
 def _values(arg: Arg, where: Where, memory: dict[int, cl.Buffer]) -> tuple[Value, ...]:

@@ -21,6 +21,9 @@ class Launch:
     `args` are named as the kernel's parameters and stand in their order. A tensor `x` becomes two
     of them: its buffer and a 64-bit byte offset (`__global char *x_buf, long x_off`); None becomes
     a null buffer and 0.
+
+    Where it `packs`, the kernel takes all buffers first, and behind them offsets and numbers in one
+    struct, `Numbers given`: PoCL takes 0.1 us for each argument.
     """
 
     family: str
@@ -29,6 +32,7 @@ class Launch:
     global_size: tuple[int, ...]
     local_size: tuple[int, ...] | None = None
     defines: Mapping[str, int | str] = field(default_factory=dict)
+    packs: bool = False
 
     @property
     def name(self) -> str:

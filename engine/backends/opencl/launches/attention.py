@@ -98,7 +98,7 @@ def _launch(
         **floats(scale=given.scale, cap=given.softcap),
     }
     common = {"KV": KV_NAMES[k.fmt], "ROWS": split.rows, "LOCAL": team, **panel_defines(panels)}
-    return Launch(family, "attention", args, size, local, {**common, **defines})
+    return Launch(family, "attention", args, size, local, {**common, **defines}, packs=True)
 
 
 def attention_merge(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
@@ -117,7 +117,7 @@ def attention_merge(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequ
     }
     # Its own program, but one for every number of rows.
     defines: Defines = {"W": vector_width(traits), "LOCAL": team, **panel_defines(panels)}
-    return [Launch("attention_merge", "attention_merge", args, size, local, defines)]
+    return [Launch("attention_merge", "attention_merge", args, size, local, defines, packs=True)]
 
 
 def supports_softmax(node: Tensor, type_of: TypeOf) -> bool:

@@ -55,7 +55,7 @@ def norm_matmul(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence
         **ints(m0=m0, m1=m1, m2=m2, records=records(given.a), each=-(-parts // items)),
     }
     defines = _defines(given, given.a.fmt, rows, traits)
-    return [Launch("matmul_tiled", "matmul", args, (items,), (1,), defines)]
+    return [Launch("matmul_tiled", "matmul", args, (items,), (1,), defines, packs=True)]
 
 
 def norm_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
@@ -77,7 +77,7 @@ def norm_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
         "ACT": given.act.upper(),
         "TILES": at_once,
     }
-    return [Launch("matmul_tiled", "gated", args, (items,), (1,), defines)]
+    return [Launch("matmul_tiled", "gated", args, (items,), (1,), defines, packs=True)]
 
 
 def _row(given: NormedRow) -> Args:

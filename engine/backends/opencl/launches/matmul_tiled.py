@@ -88,7 +88,7 @@ def matmul_gated(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequenc
         **ints(m=m, records=records(gate), n=x.n_rows, panels=grid.each),
     }
     defines = {**grid.defines, "ACT": given.act.upper(), "TILES": tiles}
-    return [Launch("matmul_tiled", "gated", args, grid.size, grid.local, defines)]
+    return [Launch("matmul_tiled", "gated", args, grid.size, grid.local, defines, packs=True)]
 
 
 def _products(
@@ -107,7 +107,7 @@ def _products(
         **longs(step=step),
         **floats(factor=factor),
     }
-    return Launch("matmul_tiled", "matmul", args, grid.size, grid.local, grid.defines)
+    return Launch("matmul_tiled", "matmul", args, grid.size, grid.local, grid.defines, packs=True)
 
 
 def records(a: Tensor) -> int:

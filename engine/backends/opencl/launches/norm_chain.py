@@ -58,4 +58,4 @@ def norm_chain(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
     norms: Defines = {"FIRST": int(given.writes), "PANELS": int(panels is not None)}
     norms = {**norms, "NORM1": given.norm1, "NORM2": given.norm2}
     defines = {"W": vector_width(traits), "LOCAL": team, **norms, **panel_defines(panels)}
-    return [Launch("norm_chain", "norm_chain", args, size, local, defines)]
+    return [Launch("norm_chain", "norm_chain", args, size, local, defines, packs=True)]
