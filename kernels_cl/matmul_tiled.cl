@@ -45,7 +45,7 @@ static void add_shared(floats acc[PANELS][PANEL][VECTORS], __local uint4 *record
 }
 #endif
 
-#ifndef ACT
+#if !defined(ACT) || defined(CHAINED)
 
 // One launch makes up to three products of the same x: q, k and v, or gate and up. Their tiles are
 // numbered one product after the other; what is absent has m = 0. Each may have a bias [m]; then it
@@ -75,6 +75,7 @@ static Part part_of(int g, int rows, Part first, Part second, Part third) {
   return part;
 }
 
+#ifndef CHAINED
 #define PARTS                                                                                     \
   __global char *y0_buf, const __global char *a0_buf, __global char *y1_buf,                      \
       const __global char *a1_buf, __global char *y2_buf, const __global char *a2_buf,            \
@@ -104,6 +105,8 @@ typedef struct {
 } Numbers;
 #endif
 
+#endif
+
 #if LANES > 1
 // ROWS rows of a product, which lie in one tile, and of n columns those in the panels from `start` to
 // `end`, the first of which is at x.
@@ -124,7 +127,8 @@ static void make_part(Part part, const __global char *x, int records, int n, int
 // For vectors. The hint keeps compilers from making vectors of vectors.
 #define FOR_VECTORS __attribute__((vec_type_hint(int8))) void
 
-#ifdef NORMED
+#ifdef CHAINED
+#elif defined(NORMED)
 // An item makes `each` parts of a row that it normalises.
 __kernel FOR_VECTORS matmul(PARTS, NORMED_ROW, Numbers given) {
   const __global char *x = NORMED_GIVEN;
@@ -197,14 +201,17 @@ __kernel void matmul(PARTS, const __global char *x_buf, Numbers given) {
 }
 #endif
 
-#else
+#endif
+
+#ifdef ACT
 
 // gated: 12 bits of ACT(gate x) * (up x), for the next product. A tile is a block of 32 there, and a
 // panel one of x; m is a multiple of 32.
 #define GATED                                                                                     \
   __global char *out_buf, const __global char *gate_buf, const __global char *up_buf
 
-#ifdef NORMED
+#ifdef CHAINED
+#elif defined(NORMED)
 typedef struct {
   long out_off, gate_off, up_off;
   NUMBERS_OF_ROW;
@@ -218,11 +225,11 @@ typedef struct {
 #endif
 
 #if LANES > 1
-// TILES tiles of the columns in the panels from `start` to `end`, the first of which is at x: the
-// gate's and then the other's, as memory is read in long runs.
+// At most TILES tiles of the columns in the panels from `start` to `end`, the first of which is at
+// x: the gate's and then the other's, as memory is read in long runs.
 static void make_gated(__global char *to, const __global char *gate, const __global char *up,
-                       const __global char *x, int m, int records, int first, int start, int end) {
-  int tiles = min(TILES, m / TILE - first);
+                       const __global char *x, int m, int records, int first, int tiles, int start,
+                       int end) {
   float both[2][TILES][CHUNK][TILE];
   for (int which = 0; which < 2; which++)
     for (int t = 0; t < tiles; t++)
@@ -241,24 +248,77 @@ static void make_gated(__global char *to, const __global char *gate, const __glo
 }
 
 // For vectors.
-#ifdef NORMED
+#ifdef CHAINED
+typedef struct {
+  long y_off, mix_off, x_off, added_off, h_off, norm_off, own_off, gate_off, up_off, q_off;
+  long down_off, counters_off, own_bytes;
+  int m, hidden, records_mix, records, records_down, most;
+  float eps;
+} Numbers;
+
+static void make_parts(Counters stage, __global char *y, const __global char *a,
+                       const __global char *x, const __global char *added, int m, int records,
+                       int most) {
+  int all = (m + ROWS - 1) / ROWS;
+  Run run = {0, 0};
+  while (claim(&run, stage, all, most)) {
+    for (int g = run.first; g < run.last; g++) {
+      Part part = {y, a, 0, added, m, g * ROWS};
+      make_part(part, x, records, 1, 0, 1, 0, 1.0f);
+    }
+    made(run, stage);
+  }
+  await(stage, all);
+}
+
+// Of one row x, and of m and `hidden` rows of weights:
+//
+//   h = mix x + added     q = 12 bits of ACT(gate n) * (up n), n = rms(h) * norm     y = down q + h
+__kernel FOR_VECTORS feed_chain(
+    __global char *y_buf, const __global char *mix_buf, const __global char *x_buf,
+    const __global char *added_buf, __global char *h_buf, const __global char *norm_buf,
+    __global char *own_buf, const __global char *gate_buf, const __global char *up_buf,
+    __global char *q_buf, const __global char *down_buf, __global char *counters_buf,
+    Numbers given) {
+  Counters counters = (Counters)(counters_buf + given.counters_off);
+  __global char *h = h_buf + given.h_off, *q = q_buf + given.q_off;
+  make_parts(counters, h, mix_buf + given.mix_off, x_buf + given.x_off,
+             added_buf + given.added_off, given.m, given.records_mix, given.most);
+  const __global char *row =
+      normed(own_buf + given.own_off + get_global_id(0) * given.own_bytes,
+             (const __global float *)h, 0, 0,
+             (const __global float *)(norm_buf ? norm_buf + given.norm_off : 0), 0, 0.0f,
+             given.eps);
+  int tiles = given.hidden / TILE;
+  Run run = {0, 0};
+  while (claim(&run, counters + 2, tiles, TILES)) {
+    make_gated(q, gate_buf + given.gate_off, up_buf + given.up_off, row, given.hidden,
+               given.records, run.first, run.last - run.first, 0, 1);
+    made(run, counters + 2);
+  }
+  await(counters + 2, tiles);
+  make_parts(counters + 4, y_buf + given.y_off, down_buf + given.down_off, q, h, given.m,
+             given.records_down, given.most);
+  leave(counters, 3);
+}
+#elif defined(NORMED)
 // An item makes `each` tiles of a row that it normalises.
 __kernel __attribute__((vec_type_hint(int8))) void gated(GATED, NORMED_ROW, Numbers given) {
   const __global char *x = NORMED_GIVEN;
   int first = get_global_id(0) * given.each, last = min(first + given.each, given.m / TILE);
   for (; first < last; first += TILES)
     make_gated(out_buf + given.out_off, gate_buf + given.gate_off, up_buf + given.up_off, x,
-               given.m, given.records, first, 0, 1);
+               given.m, given.records, first, min(TILES, last - first), 0, 1);
 }
 #else
 // Item (g, c) makes TILES tiles of the columns that it makes in `matmul`.
 __kernel __attribute__((vec_type_hint(int8))) void gated(GATED, const __global char *x_buf,
                                                          Numbers given) {
   int records = given.records, panels = given.panels, start = get_global_id(1) * panels;
-  int end = min(start + panels, (given.n + PANEL - 1) / PANEL);
+  int first = get_global_id(0) * TILES, end = min(start + panels, (given.n + PANEL - 1) / PANEL);
   make_gated(out_buf + given.out_off, gate_buf + given.gate_off, up_buf + given.up_off,
              x_buf + given.x_off + (long)start * records * BLOCKS * PANEL * X_BYTES, given.m,
-             records, get_global_id(0) * TILES, start, end);
+             records, first, min(TILES, given.m / TILE - first), start, end);
 }
 #endif
 #elif defined(SHARED)

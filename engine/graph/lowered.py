@@ -204,6 +204,28 @@ class NormGated(NormedRow):
 
 
 @dataclass(frozen=True)
+class FeedChain(Arguments):
+    """What stands behind the attention of one row: h = mix x + added, act(gate n) * (up n) of
+    n = norm(h) * weight, and the node: the product of `down` and that, plus h. h and what `down`
+    meets are RESULTs, and so is `own`, as a `NormedRow` has it.
+    """
+
+    mix: Tensor
+    x: Tensor
+    added: Tensor
+    h: Tensor
+    weight: Tensor | None
+    own: Tensor
+    gate: Tensor
+    up: Tensor
+    q: Tensor
+    down: Tensor
+    _: KW_ONLY
+    act: str
+    eps: float
+
+
+@dataclass(frozen=True)
 class ActivationQuantize(Arguments):
     """act(gate), times `up` where given, in panels. `act`: silu or a gelu."""
 

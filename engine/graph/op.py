@@ -84,6 +84,7 @@ class Op(StrEnum):
     MATMUL_GATED = "matmul_gated"
     NORM_MATMUL = "norm_matmul"
     NORM_GATED = "norm_gated"
+    FEED_CHAIN = "feed_chain"
     COMBINE_ADD = "combine_add"
     ROPE_STORE = "rope_store"
 
@@ -104,6 +105,7 @@ LOWERED_OPS = frozenset(
         Op.MATMUL_GATED,
         Op.NORM_MATMUL,
         Op.NORM_GATED,
+        Op.FEED_CHAIN,
         Op.COMBINE_ADD,
         Op.ROPE_STORE,
     }

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.graph.lowered import (
+    FeedChain,
     LoweredAttention,
     MatmulAdd,
     MatmulGated,
@@ -82,8 +83,9 @@ def fixed_work(node: Tensor) -> NodeWork | SeenWork:
     if node.op is Op.MATMUL_GATED:
         gated = MatmulGated.of(node)
         return NodeWork(_sizes(node, *sources), _products(gated.x, gated.gate, gated.up))
-    if node.op in (Op.NORM_MATMUL, Op.NORM_GATED):
-        own = node.src[NormedRow.position("own")]  # no memory that counts: it stays in a cache
+    if node.op in (Op.NORM_MATMUL, Op.NORM_GATED, Op.FEED_CHAIN):
+        kind = FeedChain if node.op is Op.FEED_CHAIN else NormedRow
+        own = node.src[kind.position("own")]  # no memory that counts: it stays in a cache
         moved = [s for s in sources if s is not own]
         weights = [s for s in moved if s.role is Role.WEIGHT and s.shape[1] > 1]
         return NodeWork(_sizes(node, *moved), sum(2 * a.nelements for a in weights))

@@ -62,3 +62,46 @@ static const __global char *normed(__global char *own, const __global float *x,
   return own;
 }
 #endif
+
+// CHAINED: stages of one launch, one behind the other, whose runs items claim.
+//
+// An item takes run after run of a stage, long ones first, until none is left; then it waits for
+// those who are at work on one. They have begun, so nobody waits for an item that has not: a device
+// may run its items in any order, one after the other too. Of the counters, which are 0 before and
+// behind each launch, a stage has two, what is taken and what is made; the last one counts items.
+#ifdef CHAINED
+typedef volatile __global int *Counters;
+
+typedef struct {
+  int first, last;
+} Run;
+
+// The next run of `all`, of `most` at most; 0 where nothing is left. At first the run is empty.
+static int claim(Run *run, Counters stage, int all, int most) {
+  int wanted = clamp((all - run->last) / (2 * (int)get_global_size(0)), 1, most);
+  run->first = atomic_add(stage, wanted);
+  run->last = min(run->first + wanted, all);
+  return run->first < all;
+}
+
+static void made(Run run, Counters stage) {
+  mem_fence(CLK_GLOBAL_MEM_FENCE);
+  atomic_add(stage + 1, run.last - run.first);
+}
+
+static void await(Counters stage, int all) {
+  while (stage[1] < all) {
+  #if defined(__clang__) && defined(__x86_64__)
+    __builtin_ia32_pause();
+  #endif
+  }
+  atomic_or(stage + 1, 0);
+  mem_fence(CLK_GLOBAL_MEM_FENCE);
+}
+
+// Called once by each item; the last one sets all counters back.
+static void leave(Counters counters, int stages) {
+  if (atomic_inc(counters + 2 * stages) < (int)get_global_size(0) - 1) return;
+  for (int i = 0; i <= 2 * stages; i++) atomic_xchg(counters + i, 0);
+}
+#endif

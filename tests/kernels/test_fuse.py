@@ -1,12 +1,13 @@
 """Fused nodes against the single ones that they replace: same graph, same numbers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from engine.backends.opencl.backend import OpenCLBackend
+from engine.backends.opencl.drivers.device import Device, open_device
 from engine.gguf.formats import F16, F32, I32, Q4_1, Q6_K, Q8_0, Format
 from engine.graph import ops
 from engine.graph.graph import Graph
@@ -124,6 +125,29 @@ def test_a_norm_and_many_tiles(either: OpenCLBackend, fmt: Format, rows: int) ->
     product = ops.matmul(weight(made, 1568, 40), ops.silu(gate, up))
     both = norm_and(Op.MATMUL_GATED, Op.NORM_GATED, either, rows)
     check(either, made, [product], [*both, Op.MATMUL_TILED], "12 bits")
+
+
+def feed_forward(made: Operands, m: int, hidden: int, fmt: Format, rows: int) -> list[Tensor]:
+    """What stands behind attention in a layer, and the sum in its middle."""
+    mix = ops.matmul(weight(made, 256, m, fmt), made.make(F32, 256, rows))
+    h = ops.add(mix, made.make(F32, m, rows))
+    normed = ops.rms_norm(h, made.make(F32, m), 1e-5)
+    gate, up = (ops.matmul(weight(made, m, hidden, fmt), normed) for _ in range(2))
+    return [h, ops.add(ops.matmul(weight(made, hidden, m, fmt), ops.silu(gate, up)), h)]
+
+
+def test_feed_chain(backend: OpenCLBackend) -> None:
+    """One launch behind another: they share counters, which each must leave as it found them."""
+    traits = replace(backend.info.traits, is_cpu=True, slow_launches=True)
+    handle = open_device(backend.name).handle
+    slow = OpenCLBackend(Device(replace(backend.info, traits=traits), handle))
+    for m, hidden, fmt in ((512, 768, Q6_K), (544, 1056, Q4_1), (576, 1536, Q4_1)):
+        made = Operands()
+        wanted = feed_forward(made, m, hidden, fmt, 1)
+        check(slow, made, wanted, [Op.QUANTIZE, Op.FEED_CHAIN], "12 bits")
+    made = Operands()
+    parts = [Op.QUANTIZE, Op.MATMUL_ADD, Op.NORM_CHAIN, Op.MATMUL_GATED, Op.MATMUL_ADD]
+    check(slow, made, feed_forward(made, 544, 1056, Q4_1, 3), parts, "12 bits")
 
 
 GATES = [ops.silu, ops.gelu, ops.gelu_erf, ops.quick_gelu]

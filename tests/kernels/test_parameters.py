@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.backends.base import PLAIN, BufferType
 from engine.backends.opencl import roof
-from engine.backends.opencl.launch import DeviceTraits, Launch
+from engine.backends.opencl.launch import DeviceTraits, Launch, Shared
 from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
 from engine.backends.opencl.lowering.fuse import fuse
 from engine.backends.opencl.lowering.lower import lower
@@ -23,7 +23,7 @@ from engine.selftest.table import chosen
 from tests.kernels.sources import GIVEN, Parameters, kernels, members_of, parameters_of
 
 DEVICES = {
-    "vectors": DeviceTraits(True, 2, 4096, 1 << 15, vector_ints=16),
+    "vectors": DeviceTraits(True, 2, 4096, 1 << 15, vector_ints=16, slow_launches=True),
     "lanes": DeviceTraits(False, 40, 1024, 1 << 16),
 }
 BUFFER = "__global char *"
@@ -34,7 +34,7 @@ def passed(launch: Launch) -> Parameters:
     """The parameters that a launch's arguments are for."""
     found: Parameters = []
     for name, value in launch.args.items():
-        if value is None or isinstance(value, Tensor):
+        if value is None or isinstance(value, Tensor | Shared):
             found += [(BUFFER, f"{name}_buf"), ("long", f"{name}_off")]
         else:
             found.append((TYPES[type(value)], name))

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 from types import MappingProxyType
 
+import numpy as np
+
 from engine.backends.base import (
     PLAIN,
     Backend,
@@ -24,7 +26,7 @@ from engine.backends.opencl.buffers import OpenCLBuffer, driver_error
 from engine.backends.opencl.commands import OpenCLCommands, prepare
 from engine.backends.opencl.drivers.device import Device
 from engine.backends.opencl.drivers.loader import cl
-from engine.backends.opencl.launch import Launch
+from engine.backends.opencl.launch import Launch, Shared
 from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
 from engine.backends.opencl.lowering.fuse import fuse
 from engine.backends.opencl.lowering.in_place import IN_PLACE
@@ -40,6 +42,7 @@ from engine.gguf.formats import F32, Format
 from engine.graph.tensor import Shape, Tensor
 from engine.memory.pools import SYSTEM
 
+COUNTERS_BYTES = 64
 COMPILES_EARLY = "intel:"
 """The family of drivers for whose built programs the first run is as any other."""
 
@@ -69,6 +72,7 @@ class OpenCLBackend(Backend):
             self.context = context or cl.Context([device.handle])
             profiling = cl.command_queue_properties.PROFILING_ENABLE
             self.queue = cl.CommandQueue(self.context, device.handle, profiling)
+            self._memory_of = {Shared.COUNTERS: _zeros(self.context, COUNTERS_BYTES)}
         except cl.Error as error:
             raise cannot_open(self.name, error) from None
         self.programs = programs or Programs(self.context, self.name, device.handle)
@@ -163,7 +167,7 @@ class OpenCLBackend(Backend):
 
         Raises `KernelBuildFailed`, `DeviceError`.
         """
-        return prepare(self.name, self.queue, self.programs, launches, where)
+        return prepare(self.name, self.queue, self.programs, launches, where, self._memory_of)
 
     def watch_builds(self, progress: Callable[[int, int], None]) -> None:
         self.programs.progress = self._told = progress
@@ -186,6 +190,11 @@ class OpenCLBackend(Backend):
         except DeviceError:
             _kept.clear()  # What failed in a context may keep it from working again.
             raise
+
+
+def _zeros(context: cl.Context, size: int) -> cl.Buffer:
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    return cl.Buffer(context, flags, hostbuf=np.zeros(size, np.uint8))
 
 
 def _untold(built: int, wanted: int) -> None:

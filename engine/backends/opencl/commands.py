@@ -1,6 +1,6 @@
 """Launches made ready: kernel objects with every argument set, enqueued in one tight loop."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter_ns
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from engine.backends.base import Commands, Spans, Where
 from engine.backends.opencl.buffers import OpenCLBuffer, driver_error, moment
 from engine.backends.opencl.drivers.loader import cl, set_bytes
-from engine.backends.opencl.launch import Arg, Launch
+from engine.backends.opencl.launch import Launch, Shared
 from engine.backends.opencl.program import ProgramKey, Programs
 from engine.errors import CutawayError, DeviceError
 from engine.graph.tensor import Tensor
@@ -18,7 +18,8 @@ FIRST_BATCH = 32
 # As many launches tell when a device's clock was the host's.
 CLOCKED = 32
 
-Value = cl.Buffer | np.int32 | np.int64 | np.float32 | bytes | None
+Number = np.int32 | np.int64 | np.float32
+Value = cl.Buffer | Number | bytes | None
 Step = tuple[cl.Kernel, tuple[int, ...], tuple[int, ...] | None]
 What = tuple[Tensor, str]
 
@@ -94,10 +95,11 @@ def prepare(
     programs: Programs,
     launches: Sequence[tuple[Tensor, Launch]],
     where: Where,
+    memory_of: Mapping[Shared, cl.Buffer],
 ) -> OpenCLCommands:
     """Build what is missing and set every argument. Raises `KernelBuildFailed`, `DeviceError`.
 
-    Each launch stands behind the node that it computes.
+    Each launch stands behind the node that it computes. `memory_of` the queue is for it alone.
     """
     keys = [ProgramKey.of(launch.family, launch.defines) for _, launch in launches]
     programs.build_all(keys)
@@ -106,20 +108,27 @@ def prepare(
     for (node, launch), key in zip(launches, keys, strict=True):
         try:
             kernel = cl.Kernel(programs.get(key), launch.kernel)
-            _set_arguments(kernel, launch, where, memory)
+            _set_arguments(kernel, launch, where, memory, memory_of)
         except cl.Error as error:
             raise DeviceError(device, f"kernel {launch.kernel}: {error}") from None
         steps.append((kernel, launch.global_size, launch.local_size))
         what.append((node, launch.name))
-    return OpenCLCommands(device, queue, steps, memory.values(), what)
+    return OpenCLCommands(device, queue, steps, (*memory.values(), *memory_of.values()), what)
 
 
 def _set_arguments(
-    kernel: cl.Kernel, launch: Launch, where: Where, memory: dict[int, cl.Buffer]
+    kernel: cl.Kernel,
+    launch: Launch,
+    where: Where,
+    memory: dict[int, cl.Buffer],
+    memory_of: Mapping[Shared, cl.Buffer],
 ) -> None:
     values: list[Value] = []
     for arg in launch.args.values():
-        values.extend(_values(arg, where, memory))
+        if isinstance(arg, Shared):
+            values.extend((memory_of[arg], np.int64(0)))
+        else:
+            values.extend(_values(arg, where, memory))
     if launch.packs:
         values = _packed(values)
     if len(values) != kernel.num_args:
@@ -151,7 +160,9 @@ def _packed(values: Sequence[Value]) -> list[Value]:
     return [*(v for v in values if not isinstance(v, np.generic)), bytes(numbers)]
 
 
-def _values(arg: Arg, where: Where, memory: dict[int, cl.Buffer]) -> tuple[Value, ...]:
+def _values(
+    arg: Tensor | Number | None, where: Where, memory: dict[int, cl.Buffer]
+) -> tuple[Value, ...]:
     if arg is None:
         return None, np.int64(0)
     if not isinstance(arg, Tensor):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
 import numpy as np
 
@@ -10,7 +11,15 @@ from engine.backends.opencl.tuned import Tuned, default
 from engine.graph.tensor import Tensor
 from engine.settings import ActivationBits
 
-Arg = Tensor | np.int32 | np.int64 | np.float32 | None
+
+class Shared(Enum):
+    """Memory of the queue itself, which its launches use one after the other."""
+
+    COUNTERS = "counters"
+    """Two 32-bit integers, 0 before and behind each launch."""
+
+
+Arg = Tensor | Shared | np.int32 | np.int64 | np.float32 | None
 Args = Mapping[str, Arg]
 
 
@@ -20,7 +29,7 @@ class Launch:
 
     `args` are named as the kernel's parameters and stand in their order. A tensor `x` becomes two
     of them: its buffer and a 64-bit byte offset (`__global char *x_buf, long x_off`); None becomes
-    a null buffer and 0.
+    a null buffer and 0, `Shared` memory its buffer and 0.
 
     Where it `packs`, the kernel takes all buffers first, and behind them offsets and numbers in one
     struct, `Numbers given`: PoCL takes 0.1 us for each argument.
@@ -46,7 +55,9 @@ class DeviceTraits:
 
     `vector_ints` is how many 32-bit integers the processor's own vectors hold; `local_memory` is
     bytes a work-group; `vnni`: whether four products of bytes are added to 32 bits at once, in the
-    widest vectors. `activation_bits` is a person's choice: 12, or 8 where that is quicker.
+    widest vectors. `activation_bits` is a person's choice: 12, or 8 where that is quicker. A driver
+    has `slow_launches` where its threads sleep between them: more of a row's work is put into one
+    launch then, whose items wait for one another.
     """
 
     is_cpu: bool
@@ -56,6 +67,7 @@ class DeviceTraits:
     vector_ints: int = 1
     vnni: bool = False
     activation_bits: ActivationBits = 12
+    slow_launches: bool = False
     tuned: Tuned = field(default_factory=default)
 
     @property

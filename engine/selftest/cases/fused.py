@@ -133,6 +133,15 @@ def _norm_gate_and_up(o: Operands, fmt: Format, rows: int) -> Tensor:
     return ops.matmul(_weight(o, fmt), ops.silu(gate, up))
 
 
+def _feed_chain(o: Operands, fmt: Format, rows: int) -> Tensor:
+    """All that stands behind attention in a layer."""
+    mixed = ops.matmul(_weight(o, fmt, 512), o.make(F32, 512, rows))
+    h = ops.add(mixed, o.make(F32, 512, rows))
+    normed = ops.rms_norm(h, o.make(F32, 512), 1e-5)
+    gate, up = (ops.matmul(_weight(o, fmt, 512), normed) for _ in range(2))
+    return ops.add(ops.matmul(_weight(o, fmt, 512), ops.silu(gate, up)), h)
+
+
 def _attention_product(o: Operands, fmt: Format, rows: int) -> Tensor:
     q, k, v = (o.make(t, 64, heads, n) for t, heads, n in ((F32, 8, rows), *[(F16, 2, 256)] * 2))
     mixed = ops.attention(q, k, v, *visible(o, rows, 256, 200), scale=0.125)
@@ -157,9 +166,10 @@ PRODUCTS: dict[str, Callable[..., Tensor]] = {
     "matmul_gated: two products, gelu_erf, product": bound(_gate_and_up, act=ops.gelu_erf),
     "norm_matmul: norm, add, norm, product": _norm_add_norm_product,
     "norm_gated: norm, two products, silu, product": _norm_gate_and_up,
+    "feed_chain: product, add, norm, feed-forward, add": _feed_chain,
     "attention: then product": _attention_product,
 }
-OF_ONE_ROW = {"norm_matmul", "norm_gated"}
+OF_ONE_ROW = {"norm_matmul", "norm_gated", "feed_chain"}
 
 
 def _stored_alone(o: Operands, cache: Format, tokens: int) -> Tensor:

@@ -42,8 +42,16 @@ UNUSED = {
         "matmul_gated",
         "norm_matmul",
         "norm_gated",
+        "feed_chain",
     },
-    "gemma3": {"matmul_add", "matmul_bias", "matmul_gated", "norm_matmul", "norm_gated"},
+    "gemma3": {
+        "matmul_add",
+        "matmul_bias",
+        "matmul_gated",
+        "norm_matmul",
+        "norm_gated",
+        "feed_chain",
+    },
 }
 # Of layers with experts or a state, without rope, or whose norms are read elsewhere too, which both
 # lack: rows of tests/engine/models/text tell how many launches they take.

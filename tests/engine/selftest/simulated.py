@@ -53,7 +53,7 @@ def main(kind: str, every: int) -> None:
     # Oclgrind crashes where two threads build programs; the two kinds may run beside each other.
     os.sched_setaffinity(0, {cores[0] if kind == "cpu" else cores[-1]})
     device = open_device("oclgrind:0")
-    traits = replace(device.info.traits, is_cpu=kind == "cpu")
+    traits = replace(device.info.traits, is_cpu=kind == "cpu", slow_launches=True)
     backend = OpenCLBackend(Device(replace(device.info, traits=traits), device.handle))
     results = [check(case, backend, HostBackend()) for case in reduced()[::every]]
     for one in results:

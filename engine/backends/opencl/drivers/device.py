@@ -22,6 +22,7 @@ from engine.settings import ActivationBits
 
 INSTALL = "pip install 'cutaway[cpu]'"
 LEAST_ALIGNMENT = 128
+SLOW_LAUNCHES = "pocl:"
 DEVICE_FAMILIES = (
     (r"portable computing language", "pocl"),
     (r"nvidia", "nvidia"),
@@ -204,6 +205,7 @@ def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
             local_memory=handle.local_mem_size,
             vector_ints=vector_ints,
             vnni=is_cpu and vector_ints == 16 and "avx512_vnni" in flags(),
+            slow_launches=is_cpu and name.startswith(SLOW_LAUNCHES),
             tuned=tuned_for(_tuning(name, title, is_cpu, vector_ints)),
         ),
     )

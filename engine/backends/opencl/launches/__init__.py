@@ -37,6 +37,7 @@ from engine.backends.opencl.launches.experts import (
     supports_route,
     supports_route_weights,
 )
+from engine.backends.opencl.launches.feed_chain import feed_chain
 from engine.backends.opencl.launches.image import (
     avg_pool_2d,
     im2col,
@@ -153,6 +154,7 @@ LOWERED: dict[Op, MakeLaunches] = {
     Op.MATMUL_GATED: matmul_gated,
     Op.NORM_MATMUL: norm_matmul,
     Op.NORM_GATED: norm_gated,
+    Op.FEED_CHAIN: feed_chain,
     Op.ROPE_STORE: rope_store,
     Op.COMBINE_ADD: combine_add,
 }

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from engine.backends.opencl.launches.feed_chain import supports_feed_chain
 from engine.backends.opencl.launches.matmul_normed import bytes_of_item, items_of_normed
 from engine.backends.opencl.launches.norm_chain import supports_norm_chain
 from engine.backends.opencl.lowering.helpers import either_way, in_place_of, result
 from engine.backends.opencl.lowering.rewrite import Fusion, NodeList, Pattern, PlacedNode
 from engine.gguf.formats import I8
 from engine.graph.lowered import (
+    FeedChain,
+    MatmulAdd,
     MatmulGated,
     MatmulTiled,
     NormChain,
@@ -123,6 +126,45 @@ def norm_gated(nodes: NodeList, i: int) -> Fusion | None:
     return Fusion((place, i), in_place_of(nodes[i], Op.NORM_GATED, fused))
 
 
+def feed_chain(nodes: NodeList, i: int) -> Fusion | None:
+    """The product behind attention and the sum, and all of the feed-forward, of one row."""
+    if nodes[i].op is not Op.MATMUL_ADD:
+        return None
+    last = MatmulAdd.of(nodes[i])
+    gated = nodes.maker(NormGated, last.x, i, Op.NORM_GATED)
+    if gated is None:
+        return None
+    row = gated.given
+    mix = nodes.maker(MatmulAdd, row.x, gated.place, Op.MATMUL_ADD)
+    if mix is None or row.added is not None or row.weight1 is not None:
+        return None
+    first, h = mix.given, nodes.maker(MatmulAdd, last.added, i, Op.MATMUL_ADD)
+    plain = all(one.bias is None and one.factor == 1.0 for one in (first, last))
+    if h is None or h.place != mix.place or not plain or first.added.shape != mix.node.shape:
+        return None
+    weights = (first.a, row.gate, row.up, last.a)
+    if not supports_feed_chain({a.fmt for a in weights}, first.a.shape[1], nodes.traits):
+        return None
+    size, items = row.own.shape[0], nodes.traits.compute_units
+    own = make_node(Op.QUANTIZE, I8, (size, items), Unary(row.x)).named(row.own.name)
+    fused = FeedChain(
+        first.a,
+        first.x,
+        first.added,
+        result(mix.node),
+        row.weight2,
+        result(own),
+        row.gate,
+        row.up,
+        result(gated.node),
+        last.a,
+        act=row.act,
+        eps=row.eps2,
+    )
+    members = (mix.place, gated.place, i)
+    return Fusion(members, in_place_of(nodes[i], Op.FEED_CHAIN, fused))
+
+
 def _normed_row(
     nodes: NodeList, x: Tensor, weights: Sequence[Tensor], i: int
 ) -> tuple[int, dict[str, Any]] | None:
@@ -191,5 +233,5 @@ NORM_PATTERNS: tuple[Pattern, ...] = (
 _ROW = ("x", "weight1", "added", "weight2", "total", "eps1", "eps2")
 _PRODUCTS = ("a", "a1", "y1", "a2", "y2", "bias", "bias1", "bias2")
 
-NORMED_PATTERNS: tuple[Pattern, ...] = (norm_matmul, norm_gated)
+NORMED_PATTERNS: tuple[Pattern, ...] = (norm_matmul, norm_gated, feed_chain)
 """What products take over in the end."""

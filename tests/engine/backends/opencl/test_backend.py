@@ -28,6 +28,15 @@ __kernel void scaled(__global char *y, long y_off, __global const char *x, long 
 """
 
 
+PACKED = """
+typedef struct { long y_off, x_off; int n; long step; float f; int c; } Numbers;
+__kernel void scaled(__global char *y, __global const char *x, Numbers given) {
+  const __global float *from = (const __global float *)(x + given.x_off + given.step);
+  if (given.n == 3) ((__global float *)(y + given.y_off))[0] = given.f * from[0] + given.c;
+}
+"""
+
+
 @pytest.fixture
 def pool(backend, monkeypatch):
     """A small pool of the backend's own."""
@@ -111,7 +120,7 @@ def arguments(y, x, n, factor):
 
 def prepared_with(backend, launches, where):
     """With programs of their own: other tests have other sources under the same keys."""
-    return prepare("t", backend.queue, Programs(backend.context, "t"), launches, where)
+    return prepare("t", backend.queue, Programs(backend.context, "t"), launches, where, {})
 
 
 def test_arguments_offsets_of_views_and_defines(backend, pool, tiny):
@@ -149,6 +158,19 @@ def test_launch_that_does_not_fit_its_kernel(backend, pool, tiny):
         launch = Launch("tiny", "scaled", args, (16,), local, {"BIAS": 0})
         with pytest.raises(AssertionError, match=said):
             prepared_with(backend, [(x, launch)], lambda t: Location(buffer, 0))
+    buffer.free()
+
+
+def test_numbers_in_one_struct_lie_as_c_has_them(backend, pool, monkeypatch):
+    monkeypatch.setattr(program, "source", lambda family: PACKED)
+    buffer = allocate(backend, 256)
+    buffer.write(128 + 8, np.array([7], np.float32))
+    x, y = leaf("x", F32, (4,), Role.INPUT), leaf("y", F32, (4,), Role.INPUT)
+    places = {x: Location(buffer, 128), y: Location(buffer, 64)}
+    numbers = {"n": np.int32(3), "step": np.int64(8), "f": np.float32(10), "c": np.int32(5)}
+    launch = Launch("tiny", "scaled", {"y": y, "x": x, **numbers}, (1,), packs=True)
+    prepared_with(backend, [(y, launch)], places.__getitem__).run()
+    assert buffer.read(64, 4).view(np.float32).tolist() == [75]
     buffer.free()
 
 

@@ -32,15 +32,18 @@ def layout(tensor: Tensor) -> BufferType:
     return BufferType("d", TILED if tensor.fmt.quantized else PLAIN, 128, 1 << 30)
 
 
-def lowered(*wanted: Tensor, keep: Sequence[Tensor] = ()) -> tuple[Tensor, ...]:
+def lowered(
+    *wanted: Tensor, keep: Sequence[Tensor] = (), traits: DeviceTraits = CPU
+) -> tuple[Tensor, ...]:
     nodes = [t for t in Graph.of(wanted).nodes if t.op not in VIEW_OPS]
     kept = frozenset(t.storage for t in (*wanted, *keep))
-    return fuse(lower(nodes, layout, CPU), kept, CPU)
+    return fuse(lower(nodes, layout, traits), kept, traits)
 
 
-def launched(*wanted: Tensor, keep: Sequence[Tensor] = ()) -> list[str]:
+def launched(*wanted: Tensor, keep: Sequence[Tensor] = (), traits: DeviceTraits = CPU) -> list[str]:
     """The operations that take a launch."""
-    return [str(t.op) for t in lowered(*wanted, keep=keep) if t.op is not Op.RESULT]
+    made = lowered(*wanted, keep=keep, traits=traits)
+    return [str(t.op) for t in made if t.op is not Op.RESULT]
 
 
 def normed(k: int = 64, n: int = 3) -> Tensor:

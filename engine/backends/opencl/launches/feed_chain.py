@@ -1,0 +1,65 @@
+"""The launch of all that stands behind the attention of one row."""
+
+from collections.abc import Sequence
+
+from engine.backends.base import TypeOf
+from engine.backends.opencl.launch import Args, DeviceTraits, Launch, Shared
+from engine.backends.opencl.launches.matmul_tiled import (
+    records,
+    rows_of_item,
+    vector_defines,
+)
+from engine.backends.opencl.launches.sizes import Defines, floats, ints, longs, vector_width
+from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
+from engine.gguf.formats import Format
+from engine.graph.lowered import FeedChain
+from engine.graph.tensor import Tensor
+
+_MOST = 8
+"""Tiles that an item takes at once."""
+
+
+def supports_feed_chain(formats: set[Format], m: int, traits: DeviceTraits) -> bool:
+    """Weights of one format, which one program reads, enough rows for every core, and a driver that
+    takes long for what it replaces.
+    """
+    pays = traits.items_take_vectors and traits.slow_launches
+    return pays and len(formats) == 1 and rows_of_item(m, traits) == TILE
+
+
+def feed_chain(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """An item a core: they claim what is to be done."""
+    given = FeedChain.of(node)
+    m, hidden, fmt = given.mix.shape[1], given.gate.shape[1], given.gate.fmt
+    args: Args = {
+        "y": node,
+        "mix": given.mix,
+        "x": given.x,
+        "added": given.added,
+        "h": given.h,
+        "norm": given.weight,
+        "own": given.own,
+        "gate": given.gate,
+        "up": given.up,
+        "q": given.q,
+        "down": given.down,
+        "counters": Shared.COUNTERS,
+        **longs(own_bytes=given.own.shape[0]),
+        **ints(m=m, hidden=hidden, records_mix=records(given.mix), records=records(given.gate)),
+        **ints(records_down=records(given.down), most=_MOST),
+        **floats(eps=given.eps),
+    }
+    defines: Defines = {
+        **SCHEMES[fmt].defines,
+        **vector_defines(TILE, 1, traits),
+        "PANEL": 1,
+        "CHUNK": 1,
+        "AHEAD": traits.tuned.ahead,
+        "NORMED": m,
+        "W": vector_width(traits),
+        "ACT": given.act.upper(),
+        "TILES": traits.tuned.tiles,
+        "CHAINED": 1,
+    }
+    items = given.own.shape[1]
+    return [Launch("matmul_tiled", "feed_chain", args, (items,), (1,), defines, packs=True)]
