@@ -16,7 +16,7 @@ class Shared(Enum):
     """Memory of the queue itself, which its launches use one after the other."""
 
     COUNTERS = "counters"
-    """32-bit integers, 0 before and behind each launch (tiled_claimed.cl)."""
+    """32-bit integers, 0 before and behind each launch (tiled_normed.cl)."""
 
 
 Arg = Tensor | Shared | np.int32 | np.int64 | np.float32 | None

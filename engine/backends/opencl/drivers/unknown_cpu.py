@@ -43,8 +43,7 @@ def name_unknown_cpu(device: cl.Device) -> None:
     if not can_be_renamed(device):
         return
     given, narrow = device.version.rpartition(TARGET)[2], limit()
-    cpuinfo = Path("/proc/cpuinfo").read_text("ascii", "replace")
-    best = known_cpu(cpuinfo, narrow.ints if narrow else 16)
+    best = known_cpu(_cpuinfo(), narrow.ints if narrow else 16)
     if narrow or given == "generic" or (given == "znver3" and _ints(best) == 16):
         rename(device, best)
 
@@ -69,8 +68,12 @@ def known_cpu(cpuinfo: str, ints: int = 16) -> bytes:
 
 def flags() -> set[str]:
     """What the processor can do, by Linux's names; empty where nothing tells."""
+    return _flags_in(_cpuinfo())
+
+
+def _cpuinfo() -> str:
     place = Path("/proc/cpuinfo")
-    return _flags_in(place.read_text("ascii", "replace")) if place.exists() else set()
+    return place.read_text("ascii", "replace") if place.exists() else ""
 
 
 def _flags_in(cpuinfo: str) -> set[str]:
