@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from engine.answers import opened
+from engine.answers.forms import opened
 from engine.errors import BadSetting, CannotSee, ContextFull
 from engine.protocol import Generate, PicturePart, WhenFull
 from engine.runner.forms.turns import AskedChat, Turn, has_tools, turns_of, variables_of

@@ -4,7 +4,8 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engine.answers import Call, Passage, read
+from engine.answers.passages import Call, Passage
+from engine.answers.reader import read
 
 KEPT = 16  # answers whose reading is kept: one is asked for several times a frame
 CALLING = "**Calls** a tool …"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from engine.answers import MARKS
+from engine.answers.forms import MARKS
 from engine.protocol import Generate, Reply, TokenInfo
 from engine.runner.forms.apart import Apart, Plain
 from engine.runner.loading import LoadedModel

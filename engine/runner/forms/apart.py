@@ -6,10 +6,10 @@ import string
 from collections.abc import Iterator
 from dataclasses import replace
 
-from engine.answers import AnswerReader, Form, form_of
-from engine.answers.forms import thought_end
+from engine.answers.forms import Form, form_of, thought_end
 from engine.answers.jsons import Types
 from engine.answers.passages import Call, Passage
+from engine.answers.reader import AnswerReader
 from engine.protocol import CallPart, Generate, Piece, PieceKind, TokenInfo
 from engine.runner.forms.tool_form import tool_form
 from engine.runner.forms.turns import has_tools, parameters_of

@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from engine.answers import MARKS, form_of, read
-from engine.answers.forms import CHANNEL, MESSAGE
+from engine.answers.forms import CHANNEL, MARKS, MESSAGE, form_of
+from engine.answers.reader import read
 from engine.errors import BadSetting, TemplateError
 from engine.protocol import Tool, Tools
 from engine.runner.forms.turns import parameters_of

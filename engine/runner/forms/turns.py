@@ -8,8 +8,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from engine.answers import read
 from engine.answers.forms import MESSAGE
+from engine.answers.reader import read
 from engine.errors import BadSetting
 from engine.protocol import ChatMessage, Tool, ToolCall, Tools
 from engine.runner.forms.tool_form import tool_form

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.answers import ANY, MARKS, AnswerReader, Call, Passage, form_of, opened, read
-from engine.answers.reader import merged
+from engine.answers.forms import ANY, MARKS, form_of, opened
+from engine.answers.passages import Call, Passage
+from engine.answers.reader import AnswerReader, merged, read
 from tests.engine.answers.written import ANSWERS, MALFORMED, WEATHER
 
 RAIN = '{"city": "Zürich <b>", "days": 2}'

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from engine.answers import Call, form_of, read
+from engine.answers.forms import form_of
+from engine.answers.passages import Call
+from engine.answers.reader import read
 from engine.errors import TemplateError
 from engine.tokenizer.chat import ChatTemplate
 from engine.tokenizer.vocab import _EOG_TEXTS

@@ -1,6 +1,6 @@
 """Answers as families of models write them, with what is in them; and calls that are none."""
 
-from engine.answers import Call
+from engine.answers.passages import Call
 
 WEATHER = Call("get_weather", {"city": "Zürich <b>", "days": 2})
 # An answer, and what of it is a thought, text, or a call.

@@ -8,7 +8,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from engine.answers import MARKS, form_of, read
+from engine.answers.forms import MARKS, form_of
+from engine.answers.reader import read
 from engine.errors import BadSetting
 from engine.protocol import ChatMessage, Finished, Generate, Piece, Sampling, Tool, Tools
 from engine.runner.api import Model
