@@ -156,12 +156,10 @@ TOP = {
 }
 # Whose modules are one architecture each: by contract they define classes of the same names.
 ONE_CONTRACT = "engine.models"
-# Class names that still have several meanings; only ever fewer.
-SEVERAL_MEANINGS = {
-    *("BadPicture", "Block", "BlockSpec", "LayerNorm", "Model", "Picture", "Piece"),
-}
-LONGEST = 400
-MOST_MODULES = 16
+LONGEST = 600
+LONGEST_FUNCTION = 50
+MOST_LONGER = 12  # functions that are longer still; only ever fewer
+MOST_MODULES = 25
 # Folders of siblings that answer one question each: nobody reads them as a whole.
 TABLES = {
     "kernels_cl": "a family of kernels each",
@@ -321,7 +319,7 @@ def test_no_folder_is_crowded() -> None:
         if p.name not in ("__init__.py", "conftest.py")
     )
     crowded = {folder for folder, count in folders.items() if count > MOST_MODULES}
-    assert crowded == set(TABLES), {folder: folders[folder] for folder in crowded ^ set(TABLES)}
+    assert crowded <= set(TABLES), {folder: folders[folder] for folder in crowded - set(TABLES)}
 
 
 def test_modules_are_short() -> None:
@@ -333,15 +331,24 @@ def test_modules_are_short() -> None:
     assert [str(p.relative_to(ROOT)) for length, p in lengths if length > LONGEST] == []
 
 
-def test_a_class_name_has_one_meaning() -> None:
-    defined: dict[str, list[str]] = {}
+def test_functions_are_short() -> None:
+    long = []
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                long += [f"{name}.{node.name}: {length}"] if length > LONGEST_FUNCTION else []
+    assert len(long) <= MOST_LONGER, long
+
+
+def test_a_class_name_has_one_meaning_in_its_package() -> None:
+    defined: dict[tuple[str, str], list[str]] = {}
     for module, path in MODULES.items():
-        place = ONE_CONTRACT if inside(module, ONE_CONTRACT) else module
+        if inside(module, ONE_CONTRACT):
+            continue
         for name in content(path).classes:
-            if place != ONE_CONTRACT or place not in defined.get(name, ()):
-                defined.setdefault(name, []).append(place)
-    several = {name: modules for name, modules in defined.items() if len(modules) > 1}
-    assert {name: several[name] for name in several if name not in SEVERAL_MEANINGS} == {}
+            defined.setdefault((module.rpartition(".")[0], name), []).append(module)
+    assert {name: found for name, found in defined.items() if len(found) > 1} == {}
 
 
 def test_the_top_holds_nothing_else() -> None:
