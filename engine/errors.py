@@ -12,7 +12,7 @@ _MOST = 300
 
 
 def _quoted(value: object) -> str:
-    """What somebody or a file wrote, on one line and not longer than a reader wants it."""
+    """Quote a person's or a file's text: on one line, and shortened."""
     text = repr(value)
     return text if len(text) <= _MOST else f"{text[:_MOST]}... ({len(text)} characters)"
 
@@ -170,7 +170,7 @@ class CannotPlace(CutawayError):
 
 
 class NeedsReload(CutawayError):
-    """What cannot be changed of a model while it is open."""
+    """A setting that cannot change while the model is open."""
 
     def __init__(self, what: str) -> None:
         self.what = what

@@ -20,7 +20,7 @@ def telling(steps: Generator[T, None, R], tell: Callable[[T], U]) -> Generator[U
 
 
 def finished(steps: Generator[T, None, R], hear: Callable[[T], object] = lambda _: None) -> R:
-    """What the steps return once `hear` has heard all that they yield."""
+    """Run the steps, pass each progress to `hear`, and return their result."""
     heard = telling(steps, hear)
     while True:
         try:

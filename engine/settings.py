@@ -249,7 +249,7 @@ def _option(default: Any, *facts: Any, **more: Any) -> Any:
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What a person chooses about one engine; None leaves the choice to the engine.
+    """A person's options of one engine; None leaves the choice to the engine.
 
     The one place where an option is declared: command lines, preferences and the Python API follow.
     `device` may name several, with commas. `ctx` counts tokens; `kv` is one of KV_TYPES; `budget`

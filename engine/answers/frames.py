@@ -33,7 +33,7 @@ class Frame:
 
 
 def begins(rest: str, final: bool) -> bool | None:
-    """Whether a frame begins there; None where that is not certain yet."""
+    """True if a frame begins there; None where that is not certain yet."""
     if not final and any(mark.startswith(rest) for mark in _BEGINS):
         return None
     if rest.startswith((START, CHANNEL)):

@@ -64,7 +64,7 @@ class Event(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Done(Event):
-    """What was over when it returned."""
+    """An event of work that was over when the call returned."""
 
     start: int
     end: int
@@ -93,7 +93,7 @@ class Buffer(ABC):
 
     @abstractmethod
     def start_write(self, offset: int, data: Bytes) -> Event:
-        """As `write`, but `data` must stay as it is until the event is done."""
+        """Like `write`, but `data` must stay unchanged until the event is done."""
 
     @abstractmethod
     def start_read(self, offset: int, into: Bytes) -> Event:
@@ -160,7 +160,7 @@ class Commands(ABC):
 
     @abstractmethod
     def run_recorded(self) -> Callable[[], Spans]:
-        """As `run`; what is returned tells when each of `launched` ran, once the device is done."""
+        """Like `run`; the result gives the times of each of `launched` once the device is done."""
 
 
 Where = Callable[[Tensor], Location]
@@ -254,15 +254,15 @@ class Backend(ABC):
         raise NotSupported(f"mapping a file on {self.name}")
 
     def reads(self, kind: BufferType, size: int) -> bool:
-        """Whether nodes here can read so many bytes of that type where they lie, without a copy."""
+        """True if nodes here can read so many bytes of that type where they lie, without a copy."""
         return kind.device == self.name
 
     def share(self, at: Location) -> Location:
-        """What lies in memory that this device `reads`, as its own commands name it; no copy."""
+        """A view of memory that this device `reads`, under its own handle; no copy."""
         return at
 
     def reaches(self, other: "Backend") -> bool:
-        """Whether this device copies from the other's buffers without the host."""
+        """True if this device copies from the other's buffers without the host."""
         return False
 
     @abstractmethod
@@ -274,7 +274,7 @@ class Backend(ABC):
 
     @abstractmethod
     def supports(self, node: Tensor, type_of: TypeOf) -> bool:
-        """Whether the device can run this node; `type_of` tells where placed leaves lie."""
+        """True if the device can run this node; `type_of` tells where placed leaves lie."""
 
     @abstractmethod
     def lower(

@@ -11,7 +11,7 @@ from engine.protocol import MemoryEvent
 
 
 class Component(StrEnum):
-    """What an allocation is for; the columns of the memory records."""
+    """The purpose of an allocation; the columns of the memory records."""
 
     WEIGHTS = "weights"
     CACHE = "cache"

@@ -35,7 +35,7 @@ OLLAMA_PROJECTOR = "application/vnd.ollama.image.projector"
 
 
 def is_projector(file: GGUFFile) -> bool:
-    """Whether a file holds a projector alone; its name is only a hint."""
+    """True if a file holds a projector alone; its name is only a hint."""
     return file.metadata.get("general.architecture", str, None) == ARCHITECTURE
 
 
@@ -63,7 +63,7 @@ def alike(model: str, projector: str) -> int:
 
 
 def akin(model: str, projector: str, others: Iterable[str]) -> bool:
-    """Whether two files of one folder may go together, by their names and those of its models.
+    """True if two files of one folder may go together, by their names and those of its models.
 
     Where models of other names lie there too, the projector must share the model's first word.
     """

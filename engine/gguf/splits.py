@@ -35,7 +35,7 @@ class FileIdentity(NamedTuple):
 
     @property
     def is_there(self) -> bool:
-        """Whether its path leads to that file still, as it was written."""
+        """True if its path leads to that file still, as it was written."""
         try:
             return self == self.of(self.path, os.stat(self.path))
         except OSError:

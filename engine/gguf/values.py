@@ -114,7 +114,7 @@ class Array:
         return numbers.astype(numbers.dtype.newbyteorder("="))
 
     def ints(self) -> npt.NDArray[Any]:
-        """As `numpy`; BadFile unless the elements are integers."""
+        """Like `numpy`; BadFile unless the elements are integers."""
         if self.type not in INTEGERS:
             raise self._wrong("integers")
         return self.numpy()

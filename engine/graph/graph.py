@@ -54,7 +54,7 @@ class Graph:
 
 
 def is_numbered(name: str) -> bool:
-    """Whether a graph named a node, or what it is a view of: elsewhere that is another's name."""
+    """True if a graph named a node, or what it is a view of: elsewhere that is another's name."""
     return _NUMBERED.match(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""What lowering makes of a model's nodes, for backends that fuse and that lay weights out anew.
+"""Lowered nodes, for backends that fuse operations and that lay weights out anew.
 
 Activations for weights in row tiles lie in panels. A source that is a RESULT is not read: the
 launch of the node that has it writes it, besides the node's own storage.
@@ -156,7 +156,7 @@ class NormChain(Arguments):
 
     @property
     def writes(self) -> bool:
-        """Whether h is something else than x."""
+        """True if h is something else than x."""
         return self.norm1 != "none" or self.added is not None
 
 
@@ -205,7 +205,7 @@ class NormGated(NormedRow):
 
 @dataclass(frozen=True)
 class FeedChain(Arguments):
-    """What stands behind the attention of one row: h = mix x + added, act(gate n) * (up n) of
+    """The chain behind the attention of one row: h = mix x + added, act(gate n) * (up n) of
     n = norm(h) * weight, and the node: the product of `down` and that, plus h. h and what `down`
     meets are RESULTs, and so is `own`, as a `NormedRow` has it.
     """
@@ -305,7 +305,7 @@ class LoweredSsmScan(SsmScan):
 
 @dataclass(frozen=True)
 class AttentionMerge(Arguments):
-    """What the shares of chunks make together, `packed` as above."""
+    """The sum of the shares of chunks, `packed` as above."""
 
     shares: Tensor
     sinks: Tensor | None

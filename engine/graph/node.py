@@ -12,7 +12,7 @@ from engine.graph.tensor import Tensor, packed_strides, pad_shape
 
 @dataclass(frozen=True)
 class Arguments:
-    """What the nodes of an operation are computed from.
+    """The arguments of an operation's nodes.
 
     A subclass names their sources, in order, and behind `KW_ONLY` their attributes. Who makes a
     node, who lowers it and who computes it all read the same names:
@@ -41,12 +41,12 @@ class Arguments:
 
     @property
     def sources(self) -> tuple[Tensor | None, ...]:
-        """As `Tensor.src` has them; optional ones may be None."""
+        """The tensors of `Tensor.src`; optional ones may be None."""
         return tuple(getattr(self, field.name) for field in fields(self) if not field.kw_only)
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """As `Tensor.attr` has them."""
+        """The values of `Tensor.attr`."""
         named = {field.name: getattr(self, field.name) for field in fields(self) if field.kw_only}
         return MappingProxyType(named)
 

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Op(StrEnum):
-    """What a node computes. The first group moves no data."""
+    """The operation of a node. The first group moves no data."""
 
     NONE = "none"
     VIEW = "view"

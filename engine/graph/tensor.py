@@ -111,7 +111,7 @@ class Tensor:
         return self.window(offset, wanted, steps[:4])
 
     def window(self, offset: int, shape: Sequence[int], strides: Sequence[int]) -> "Tensor":
-        """As `view`, but all four strides are given: parts of permuted tensors need the first."""
+        """Like `view`, but all four strides are given: parts of permuted tensors need the first."""
         shape = pad_shape("view", shape)
         if shape[0] % self.fmt.block or any(n % self.fmt.bytes for n in (offset, *strides)):
             what = f"{self.fmt.name} elements cannot be cut at byte {offset} or by {list(strides)}"

@@ -35,8 +35,8 @@ class NodeWork:
 
 @dataclass(frozen=True, slots=True)
 class SeenWork:
-    """Of an attention, from what its `spans` [4, T] see in a step: bytes `fixed` and for each cell
-    that some query sees, which is read once; operations for each pair of a query and a cell.
+    """Work of an attention by what its `spans` [4, T] see in a step: bytes `fixed` and for each
+    cell that some query sees, which is read once; operations for each pair of a query and a cell.
     """
 
     spans: Tensor
@@ -46,7 +46,7 @@ class SeenWork:
 
 
 def work_of(node: Tensor, inputs: Values) -> NodeWork:
-    """Of one node as a backend runs it. `inputs` tell which cells attention sees."""
+    """Work of one node as a backend runs it. `inputs` give the cells that attention sees."""
     found = fixed_work(node)
     if isinstance(found, NodeWork):
         return found
@@ -70,7 +70,7 @@ def seen(spans: NDArray[np.generic]) -> tuple[int, int]:
 
 
 def fixed_work(node: Tensor) -> NodeWork | SeenWork:
-    """As `work_of`, whatever a step's inputs."""
+    """Like `work_of`, for any inputs of a step."""
     sources = [s for s in node.src if s is not None]
     if node.op is Op.MATMUL:
         return NodeWork(_sizes(node, *sources), 2 * Matmul.of(node).a.shape[0] * node.nelements)
@@ -109,12 +109,12 @@ def fixed_work(node: Tensor) -> NodeWork | SeenWork:
 
 
 def _products(x: Tensor, *weights: Tensor) -> int:
-    """Of weights and the rows of x, which wait for them in panels."""
+    """Work of a product of weights and the rows of x, which are stored in panels."""
     return sum(2 * a.nelements for a in weights) * Quantize.of(x).n_rows
 
 
 def _by_expert(node: Tensor, experts: Tensor, *others: Tensor) -> NodeWork:
-    """As many experts as there are pairs of token and expert, at most all, are read once."""
+    """Bytes of the experts read: one for each pair of token and expert, at most all, once."""
     pairs, count = node.shape[1] * node.shape[2], experts.shape[2]
     read = _sizes(experts) * min(pairs, count) // count
     return NodeWork(read + _sizes(node, *others), 2 * experts.shape[0] * node.nelements)

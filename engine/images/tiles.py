@@ -26,7 +26,7 @@ def fit(size: Size, box: Size) -> Size:
 
 
 def fit_up(size: Size, box: Size) -> Size:
-    """As `fit`, with the shorter side rounded up (LLaVA 1.6)."""
+    """Like `fit`, with the shorter side rounded up (LLaVA 1.6)."""
     by_w, by_h = box.w / size.w, box.h / size.h
     if by_w < by_h:
         return Size(box.w, min(ceil(size.h * by_w), box.h))

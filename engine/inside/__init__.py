@@ -1,1 +1,1 @@
-"""What looks into a model: its graph and what it computes, for those who want to understand it."""
+"""Inspection of a running model: its graph, and everything it computes."""

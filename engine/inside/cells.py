@@ -1,4 +1,4 @@
-"""What the caches of a model hold now, for somebody who looks."""
+"""Contents of a model's caches, for display."""
 
 import numpy as np
 

@@ -14,7 +14,7 @@ R = TypeVar("R")
 def changing(
     sequence: Sequenced, wanted: Sequence[Change], steps: Generator[T, None, R]
 ) -> Generator[T, None, R]:
-    """As `steps`, of which each computes the changed model in this sequence; between two of them
+    """Like `steps`, each of which computes the changed model in this sequence; between two of them
     the model is as it was. What another one computed is forgotten before and after. Raises
     `BadSetting`.
     """

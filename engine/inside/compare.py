@@ -109,7 +109,7 @@ class _Comparing:
 
 @dataclass
 class _Span:
-    """What lies between a result and those before it that are known."""
+    """The nodes between a result and the known results before it."""
 
     nodes: list[Tensor] = field(default_factory=list)
 

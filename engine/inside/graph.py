@@ -44,7 +44,7 @@ def describe_graph(
     outline: Callable[[Graph], Outline],
     fused_attention: bool,
 ) -> GraphDone:
-    """What a step of that size is, with the outline that `outline` makes. Raises `BadSetting`."""
+    """Describe a step of that size, with the outline from `outline`. Raises `BadSetting`."""
     if not 1 <= request.n_tokens <= MAX_BATCH:
         raise BadSetting("n_tokens", request.n_tokens, f"1 to a batch of {MAX_BATCH}")
     n_tokens = min(request.n_tokens, built.n_ctx)

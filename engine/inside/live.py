@@ -1,4 +1,4 @@
-"""What an answer tells of its inside while it is written, and costs nothing where nobody looks."""
+"""Inside values sent while an answer is written; free where no view is open."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -88,14 +88,14 @@ class LiveWatch(Watch):
         self._end()
 
     def probes(self, live: Live) -> Probes:
-        """What the next step copies out."""
+        """The probes of the next step."""
         return Probes(tuple(live.probes))
 
     def seen(self, step: StartedStep, logits: Logits) -> None:
         """A step that copied something out has ended."""
 
     def looks(self, live: Live) -> bool:
-        """Whether a later step will copy anything out."""
+        """True if a later step will copy anything out."""
         return bool(live.probes)
 
     def found(self) -> Iterator[Reply]:

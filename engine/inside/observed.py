@@ -30,7 +30,7 @@ class ChosenResults(Probes):
 
 
 class CaughtStep(Recorder):
-    """What a step was planned as, and with which inputs."""
+    """A step with its plan and its inputs."""
 
     made: Outline
     inputs: Values
@@ -61,12 +61,12 @@ def read(sequence: Sequenced, items: Sequence[Item]) -> None:
 
 
 def is_too_large(refused: CannotProbe, n: int) -> bool:
-    """Whether a step of fewer than `n` tokens may be probed where one of `n` may not."""
+    """True if a step of fewer than `n` tokens may be probed where one of `n` may not."""
     return refused.too_large and n > 1
 
 
 def left_results(made: Outline) -> ChosenResults:
-    """What the launches leave in memory anyway: of each storage the first that has a name."""
+    """Results that launches leave in memory anyway: the first named one of each storage."""
     written = {node.storage for part in made.splits for node in part.nodes}
     makers = Counter(n.storage for n in made.graph.nodes if n.op not in VIEW_OPS)
     found: dict[Tensor, ResultKey] = {}

@@ -31,7 +31,7 @@ class HostStep:
         self._host.compile([node], self._where).run()
 
     def values(self, tensor: Tensor) -> Numbers:
-        """As float32 or integers, in the reversed shape."""
+        """Values as float32 or integers, in the reversed shape."""
         return decode(self._raw(tensor), tensor.fmt)
 
     def put(self, tensor: Tensor, values: Numbers) -> None:

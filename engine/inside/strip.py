@@ -47,7 +47,7 @@ class ProbeStrip:
         self._due = 0.0
 
     def add(self, index: int, step: StartedStep, patterns: Sequence[str]) -> None:
-        """What a step that has ended found of the token, of results that a pattern names."""
+        """Add the token's results of a step that has ended, for results that match a pattern."""
         layout = self._layout
         if layout is None or not layout.fits(step, patterns):
             layout = self._follow(_Layout(step, patterns))
@@ -61,7 +61,7 @@ class ProbeStrip:
             self._sum_up()
 
     def is_due(self) -> bool:
-        """Whether what was found is to be told by now."""
+        """True if what was found is to be told by now."""
         late = self._n > 0 and perf_counter() >= self._due
         return late or self._n >= AT_ONCE or bool(self._before)
 
@@ -117,7 +117,7 @@ class _Layout:
         self._parts = _parts([(slot.device, _places(slot, step)) for slot in slots])
 
     def fits(self, step: StartedStep, patterns: Sequence[str]) -> bool:
-        """Whether that step's results lie there too."""
+        """True if that step's results lie there too."""
         return (
             step.plan.ring_data.slots is self._slots
             and tuple(patterns) == self._patterns
@@ -143,12 +143,12 @@ def layer_of(name: str) -> int | None:
 
 @lru_cache(1 << 12)
 def _is_named(name: str, patterns: tuple[str, ...]) -> bool:
-    """Whether a result was kept for a pattern, not for something else."""
+    """True if a result was kept for a pattern, not for something else."""
     return bool(name) and any(re.fullmatch(pattern, name) for pattern in patterns)
 
 
 def _places(slot: Slot, step: StartedStep) -> NDArray[np.intp]:
-    """Of what is real of a result."""
+    """Places of a result that are no padding."""
     every = np.arange(slot.elements.start, slot.elements.stop, dtype=np.intp)
     return cut(every.reshape(slot.node.shape[::-1]), slot.node, step.axes, step.real).reshape(-1)
 

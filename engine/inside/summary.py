@@ -9,8 +9,8 @@ Floats = NDArray[np.float32]
 
 
 class Summary(NamedTuple):
-    """Of each row: root mean square and largest |x| of what is finite, where that is, and how many
-    elements are NaN and infinite.
+    """Summary of each row: root mean square and largest |x| of what is finite, where that is, and
+    how many elements are NaN and infinite.
     """
 
     rms: Floats
@@ -27,7 +27,7 @@ def nothing(*shape: int) -> Summary:
 
 
 def summarize(values: Floats) -> Summary:
-    """Of rows [n, size]; 0 where nothing is finite."""
+    """Summarize rows [n, size]; 0 where no element is finite."""
     made = nothing(len(values))
     if not values.size:
         return made
@@ -44,7 +44,7 @@ def summarize(values: Floats) -> Summary:
 
 
 def _with_others(made: Summary, sizes: Floats) -> None:
-    """As for finite numbers, where some are not; `sizes` are their absolute values."""
+    """Summarize rows in which some elements are not finite; `sizes` are their absolute values."""
     made.nan[:], made.inf[:] = np.isnan(sizes).sum(axis=1), np.isinf(sizes).sum(axis=1)
     finite = np.where(np.isfinite(sizes), sizes, 0).astype(np.float64)
     count = np.maximum(1, sizes.shape[1] - made.nan - made.inf)

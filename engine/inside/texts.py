@@ -40,7 +40,7 @@ Floats = NDArray[np.float32]
 
 
 class _Rows(NamedTuple):
-    """Of a result [n, row length], the first of which is that of the token at `first`."""
+    """Rows of a result [n, row length], the first of which belongs to the token at `first`."""
 
     one: Probed
     first: int
@@ -115,7 +115,7 @@ def _tokens(model: LoadedModel, sequence: Sequenced, text: ComparedText) -> list
 def _last_step(
     sequence: Sequenced, tokens: Sequence[int], most: int
 ) -> Generator[None, None, dict[ResultKey, _Rows]]:
-    """What the last tokens leave that counts tokens; what is before them is read plainly, with a
+    """Results of the last tokens, by token; the tokens before are read plainly, with a
     pause behind each part.
     """
     begin = max(0, len(tokens) - most)
@@ -189,7 +189,7 @@ def _row(found: _Matched) -> PairedResult:
 
 
 def largest_error(row: PairedResult) -> float:
-    """Of any pair: over all rows a few massive activations hide what the others do."""
+    """The largest error of any pair: over all rows a few massive activations hide the others."""
     return float(np.frombuffer(row.errors, "<f4").max(initial=0))
 
 

@@ -20,7 +20,7 @@ QUANTIZED_CACHE_MOST = 1e-4
 
 
 def most_of(node: Tensor) -> float:
-    """Of one node of a graph."""
+    """The tolerance of one node of a graph."""
     match node.op:
         case Op.MATMUL | Op.MATMUL_ID:
             return PRODUCT_MOST

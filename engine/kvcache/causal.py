@@ -24,8 +24,9 @@ MAX_SEQUENCES = 31
 
 
 class CacheStep(NamedTuple):
-    """What one step writes and sees: `ids` [T] cells written, `spans` [T, 4] as attention wants
-    them, `cells` [C, 2] (bits, position) of the whole cache, `n_kv` cells in use from the start.
+    """Cells that one step writes and sees: `ids` [T] cells written, `spans` [T, 4] as attention
+    wants them, `cells` [C, 2] (bits, position) of the whole cache, `n_kv` cells in use from the
+    start.
     """
 
     ids: Ints

@@ -24,7 +24,7 @@ class Entering:
 
 @dataclass(frozen=True)
 class EncodedStep:
-    """What one step writes and sees: `rows` f32 [R, E] go to cells `ids` [R]; `spans` [T, 4],
+    """Cells that one step writes and sees: `rows` f32 [R, E] go to cells `ids` [R]; `spans` [T, 4],
     `cells` [C, 2] and `n_kv` are as in `CacheStep`.
     """
 

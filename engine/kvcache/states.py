@@ -30,7 +30,7 @@ class StatePart:
 
 @dataclass(frozen=True)
 class StateStep:
-    """What a step of a part reads and writes: `source` is a slot or -1, a state that has read
+    """Slots that a step of a part reads and writes: `source` is a slot or -1, a state that has read
     nothing; `target` is another slot.
     """
 

@@ -54,7 +54,7 @@ class Unfolding:
 
 @dataclass(frozen=True)
 class AltUp:
-    """What a layer makes of the streams that it does not compute."""
+    """Updates of the streams that a layer does not compute itself."""
 
     router: Annotated[Linear, Name("altup_router")]
     router_norm: Annotated[RMSNorm, Name("altup_router_norm")]

@@ -68,7 +68,7 @@ class SelfAttention:
     def mixed(
         self, heads: Heads, i: int, p: Pass, spec: AttentionSpec, cache: LayerCache | None
     ) -> Tensor:
-        """What the heads give, [D*H, T]."""
+        """Results of the heads, [D*H, T]."""
         q, k, v = heads
         q, k = self.normed(q, k, i, spec)
         if spec.value_eps is not None:
@@ -97,7 +97,7 @@ class SelfAttention:
         return None
 
     def gated(self, mixed: Tensor, x: Tensor, i: int) -> Tensor:
-        """What heads give [D*H, T], given what entered [E, T]; here as it is."""
+        """Gate the heads' results [D*H, T] by the input [E, T]; unchanged by default."""
         return mixed
 
 
@@ -133,7 +133,7 @@ class GatedQueryAttention(NormedAttention):
 
 @dataclass(frozen=True)
 class GatedAttention(NormedAttention):
-    """What heads give is multiplied by a sigmoid of what entered (Muse Glimmer)."""
+    """Attention whose heads' results are multiplied by a sigmoid of the input (Muse Glimmer)."""
 
     gate: Annotated[Linear, Name("attn_gate")]
 

@@ -17,7 +17,7 @@ from engine.weights.bind import Name
 
 
 class Mixer(Protocol):
-    """What tokens give each other, as attention; its weights."""
+    """Weights that mix tokens, such as attention."""
 
     def __call__(
         self, x: Tensor, i: int, p: Pass, block: BlockSpec, cache: LayerCache | None
@@ -27,7 +27,7 @@ class Mixer(Protocol):
 
 
 class Feeder(Protocol):
-    """What each token makes of itself, as a feed-forward; its weights."""
+    """Weights applied to each token alone, such as a feed-forward."""
 
     def __call__(self, x: Tensor, i: int, spec: BlockSpec) -> Tensor:
         """x [E, T] -> [E, T] in layer i."""
@@ -40,7 +40,7 @@ F = TypeVar("F", bound=Feeder)
 
 @dataclass(frozen=True)
 class Block(Generic[M, F]):
-    """What all have; a subclass says in `__call__` where its norms stand."""
+    """A block's common parts; the subclass's `__call__` places the norms."""
 
     attn: M
     ffn: F
@@ -53,7 +53,7 @@ class Block(Generic[M, F]):
 
 
 def pruned(p: Pass, last: bool, *tensors: Tensor) -> list[Tensor]:
-    """Of [E, T] each, in the last layer only the wanted [E, n_outputs]."""
+    """Keep only the wanted columns in the last layer: [E, T] each becomes [E, n_outputs]."""
     return [p.prune(t) for t in tensors] if last else list(tensors)
 
 

@@ -13,7 +13,7 @@ from engine.protocol import Change, ChangedPart
 
 @dataclass(frozen=True)
 class Changes:
-    """What a forward pass multiplies; where several name one part, their factors multiply."""
+    """Factors of a forward pass; where several name one part, they are multiplied."""
 
     wanted: tuple[Change, ...] = ()
 
@@ -21,7 +21,7 @@ class Changes:
         return bool(self.wanted)
 
     def factor(self, layer: int, part: ChangedPart) -> float:
-        """Of what a part of a layer adds."""
+        """The factor of a layer's part."""
         same = (c for c in self.wanted if (c.layer, c.part, c.head) == (layer, part, None))
         return prod(c.factor for c in same)
 
@@ -34,20 +34,20 @@ class Changes:
         return factors if mine else None
 
     def keeps(self, layer: int) -> bool:
-        """Whether anything of a layer is left."""
+        """True if anything of a layer is left."""
         return self.factor(layer, "layer") != 0.0
 
     def moves(self, layer: int) -> bool:
-        """Whether a layer's whole contribution is multiplied."""
+        """True if a layer's whole contribution is multiplied."""
         return self.factor(layer, "layer") != 1.0
 
     def of(self, x: Tensor, layer: int, part: ChangedPart) -> Tensor:
-        """What the part adds, x of any shape, multiplied where it is to be."""
+        """A part's contribution, x of any shape, times its factor where there is one."""
         factor = self.factor(layer, part)
         return x if factor == 1.0 else ops.scale(x, factor)
 
     def between(self, before: Tensor, after: Tensor, layer: int) -> Tensor:
-        """What leaves a layer: before + factor * (after - before)."""
+        """The layer's result with its contribution scaled: before + factor * (after - before)."""
         added = ops.scale(ops.sub(after, before), self.factor(layer, "layer"))
         return ops.add(before, added).named("l_out_changed", layer)
 

@@ -39,7 +39,7 @@ class ExpertLinear:
         return y if self.bias is None else ops.add_id(y, self.bias, ids).named(name, layer)
 
     def scaled(self, x: Tensor, ids: Tensor, name: str, layer: int) -> Tensor:
-        """As above, times each expert's scale."""
+        """Like the above, times each expert's scale."""
         y = self(x, ids, name, layer)
         if self.scale is None:
             return y
@@ -64,7 +64,7 @@ class GatedExperts:
 
 @dataclass(frozen=True)
 class FusedExperts:
-    """As `GatedExperts`; the rows of one matrix are the gate's, then up's."""
+    """Like `GatedExperts`; the rows of one matrix are the gate's, then up's."""
 
     gate_up: Annotated[ExpertLinear, Name("ffn_gate_up_exps")]
 
@@ -89,7 +89,7 @@ class PlainExperts:
 
 @dataclass(frozen=True)
 class SharedFeedForward(FeedForward):
-    """What all tokens go through besides."""
+    """A feed-forward that all tokens pass besides their experts."""
 
     gate: Annotated[Linear, Name("ffn_gate_shexp")]
     up: Annotated[Linear, Name("ffn_up_shexp")]
@@ -130,7 +130,7 @@ class Experts:
         return ops.add(shared, self.routed(x, x, i, spec)).named("ffn_out", i)
 
     def routed(self, x: Tensor, seen: Tensor, i: int, spec: BlockSpec) -> Tensor:
-        """What the chosen make of x [E, T]; the router looks at `seen` [E, T]."""
+        """Sum of the chosen experts' results for x [E, T]; the router's input is `seen` [E, T]."""
         route = spec.route
         if route is None:
             raise ShapeError("experts", f"layer {i} has some, and expert_count is 0")
@@ -171,5 +171,5 @@ def _sum(made: Tensor) -> Tensor:
 
 
 def _act(spec: BlockSpec) -> str:
-    """As llama.cpp calls it: `swiglu` of `ffn_swiglu`."""
+    """The activation by llama.cpp's name: `swiglu` of `ffn_swiglu`."""
     return spec.gated.name.removeprefix("ffn_")

@@ -30,7 +30,7 @@ class FeedForward:
 
 @dataclass(frozen=True)
 class FusedFeedForward:
-    """As `FeedForward`; the rows of `up` are the gate's, then up's."""
+    """Like `FeedForward`; the rows of `up` are the gate's, then up's."""
 
     up: Annotated[Linear, Name("ffn_up")]
     down: Annotated[Linear, Name("ffn_down")]

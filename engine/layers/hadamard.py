@@ -40,7 +40,7 @@ def matrix(size: int) -> NDArray[np.float32]:
 
 
 def helps(fmt: Format) -> bool:
-    """Whether what is kept in `fmt` is rotated. SmolLM2's perplexity at 2048 tokens, f16 being 1:
+    """True if what is kept in `fmt` is rotated. SmolLM2's perplexity at 2048 tokens, f16 being 1:
     q4_0 1.173 plain and 1.052 rotated, q8_0 1.0003 and 1.0006.
     """
     return fmt is Q4_0

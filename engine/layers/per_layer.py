@@ -13,7 +13,7 @@ from engine.weights.bind import Name
 
 @dataclass(frozen=True)
 class PerLayerInputs:
-    """What tokens give all layers: a row of a table that only lookups read, of P for each layer,
+    """Per-layer inputs of tokens: a row of a table that only lookups read, of P for each layer,
     and as much of the embeddings.
     """
 

@@ -48,7 +48,7 @@ class RopeParams:
         return (magnitude * self._rotation(positions)).astype(np.float32)
 
     def turn(self, distances: Ints) -> NDArray[np.float32]:
-        """As `table`, but only the rotation: what moves keys that already carry a magnitude."""
+        """Like `table`, but only the rotation: moves keys that already carry a magnitude."""
         return self._rotation(distances).astype(np.float32)
 
     def _rotation(self, positions: Ints) -> Floats:

@@ -14,7 +14,7 @@ from engine.layers.rope import RopeParams
 
 @dataclass(frozen=True)
 class Temperature:
-    """What queries far back in a long context are multiplied by: at position p
+    """The factor of queries far back in a long context: at position p
     1 + rise * ln(1 + floor((p + offset) / length)) (Llama 4, Ministral 3).
     """
 
@@ -30,7 +30,7 @@ class Temperature:
 
 @dataclass(frozen=True)
 class AttentionSpec:
-    """Of attention; `rope` None leaves queries and keys as they are.
+    """Parameters of attention; `rope` None leaves queries and keys as they are.
 
     `scale` multiplies scores, `softcap` c > 0 bounds them by c tanh(s / c). `eps` belongs to the
     norms of queries and keys, `bare_eps` to norms of them without weights, which are the same on
@@ -54,7 +54,8 @@ class AttentionSpec:
 
 @dataclass(frozen=True)
 class RecurrenceSpec:
-    """Of what carries a state: `heads` of a matrix [dim, size] each, in `groups` that share keys.
+    """Parameters of a recurrence: `heads` of a matrix [dim, size] each, in `groups` that share
+    keys.
 
     `tiled`: head j is of group j mod groups, else neighbours are together. Steps of time are at
     least `least_step`. `normed`: they and keys are normalised first.
@@ -70,13 +71,13 @@ class RecurrenceSpec:
 
     @property
     def elements(self) -> int:
-        """Of its state."""
+        """Elements of the state."""
         return self.dim * self.size * self.heads
 
 
 @dataclass(frozen=True)
 class RouteSpec:
-    """Of a choice of experts: `used` of `experts`, by which `score` of the router's logits.
+    """Parameters of routing: `used` of `experts`, by which `score` of the router's logits.
 
     Weights are divided by their sum where `normalised`, and multiplied by `scale`. Only the best
     `groups_used` of `groups` are open (engine/graph/ops/experts.py). `fed`: an expert is fed with
@@ -111,8 +112,8 @@ GELU_ERF = GatedActivation(ops.gelu_erf, "ffn_gelu")
 
 @dataclass(frozen=True)
 class BlockSpec:
-    """Of a block: its attention, its feed-forward's activation, what its norms add; `route`
-    tells which experts a token meets, where there are.
+    """Parameters of a block: its attention, its feed-forward's activation, its norms' offset;
+    `route` tells which experts a token meets, where there are.
 
     Norms behind attention and feed-forward add `post_eps` where they have another; what both give
     is multiplied by `residual`. `recurrence` is None where nothing is carried, or a convolution

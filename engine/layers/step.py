@@ -24,7 +24,7 @@ Array = NDArray[np.generic]
 
 
 class Step(NamedTuple):
-    """What one step computes, padded to its plan's bucket: tokens and positions 0, ids and
+    """Inputs of one step, padded to its plan's bucket: tokens and positions 0, ids and
     outputs -1, spans without a bit.
 
     Where a row of a picture stands, the token is -1 and `rows` has the row, followed by those that
@@ -63,7 +63,7 @@ class LayerCache:
 
     @property
     def joint(self) -> bool:
-        """Whether values are a part of the keys."""
+        """True if values are a part of the keys."""
         return self.v.storage is self.k
 
     @property
@@ -76,7 +76,7 @@ class LayerCache:
 
     @property
     def leaves(self) -> tuple[Tensor, ...]:
-        """What is allocated for it."""
+        """Tensors that are allocated for it."""
         if self.borrowed:
             return ()
         return (self.k,) if self.joint else (self.k, self.v)
@@ -84,7 +84,7 @@ class LayerCache:
 
 @dataclass(frozen=True)
 class LayerState:
-    """What a recurrent layer keeps of all tokens so far, f32, a row per slot: its convolution's
+    """A recurrent layer's state after all tokens so far, f32, a row per slot: its convolution's
     last inputs [(kernel - 1) * channels, slots], channels fastest, the oldest first, and the
     recurrence's state [size, slots]; None for what the layer does not have.
     """
@@ -94,7 +94,7 @@ class LayerState:
 
     @property
     def leaves(self) -> tuple[Tensor, ...]:
-        """What is allocated for it."""
+        """Tensors that are allocated for it."""
         return tuple(leaf for leaf in (self.conv, self.state) if leaf is not None)
 
 
@@ -214,7 +214,7 @@ class Pass:
         return ops.mul(q, factors)
 
     def by_head(self, mixed: Tensor, layer: int, n_head: int) -> Tensor:
-        """What heads give, [Dv * H, T], each multiplied where a change names it."""
+        """Heads' results [Dv * H, T], each multiplied where a change names it."""
         factors = self.changes.heads(layer, n_head)
         if factors is None:
             return mixed
@@ -338,7 +338,7 @@ class Pass:
         return self._input("inp_cross_sees", F32, (1, self.n_tokens), fill)
 
     def state(self, layer: int) -> LayerState:
-        """What a recurrent layer keeps."""
+        """The state of a recurrent layer."""
         state = self._states[layer]
         assert state is not None, f"layer {layer} keeps no state"
         return state
@@ -354,8 +354,9 @@ class Pass:
         )
 
     def carry(self, packed: Tensor, leaf: Tensor) -> Tensor:
-        """What a recurrent operation gave f32 [W, T + P n]: its first T columns. The others are the
-        states behind the tokens of each sequence; a row of `leaf` [W * n, slots] takes n of them.
+        """Split a recurrent operation's result f32 [W, T + P n]: its first T columns. The others
+        are the states behind the tokens of each sequence; a row of `leaf` [W * n, slots] takes n of
+        them.
         """
         width, size = packed.shape[0], leaf.shape[0]
         behind = packed.view(self.n_tokens * packed.strides[1], (size, self.parts))

@@ -17,7 +17,7 @@ BACKOFF = 0.1
 
 @dataclass(frozen=True)
 class Response:
-    """What became of a layout. `memory` is None before anything is known.
+    """The result of trying a layout. `memory` is None while nothing is known.
 
     `fixed[device][i]` are the bytes of layer i that lie on a device whatever the layout says.
     """
@@ -38,7 +38,7 @@ class System:
 
 @dataclass(frozen=True)
 class FitProblem:
-    """What is to be placed: the layers that a layout may move, and where to.
+    """A placement to solve: the layers that a layout may move, and the devices they may go to.
 
     `overhead` is left free on every device, beyond its minimum.
     """
@@ -235,7 +235,7 @@ def _graph(device: FitDevice, response: Response) -> int:
 
 
 def _has_layers(device: FitDevice, problem: FitProblem, response: Response) -> bool:
-    """Whether layers are there that a layout may move; what is fixed there needs no more."""
+    """True if layers are there that a layout may move; what is fixed there needs no more."""
     record = response.memory.device(device.id) if response.memory is not None else None
     if record is None:
         return False

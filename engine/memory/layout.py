@@ -78,7 +78,7 @@ class LayerLayout:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a person asked of the search. `requested` layers below 0 are as many as fit;
+    """A person's request to the search. `requested` layers below 0 are as many as fit;
     `has_output` says whether the last layer is the output block, which may be given up first.
     """
 

@@ -26,7 +26,7 @@ _DIGITS = 4
 
 @dataclass(frozen=True)
 class Pins:
-    """What a person fixed: layers, the output block, shares of devices, weights by name."""
+    """A person's placements: layers, the output block, devices' shares, weights by name."""
 
     layers: Mapping[int, str] = field(default_factory=dict)
     output: str | None = None
@@ -62,7 +62,7 @@ class Pins:
         return fixed | ({n_layer: self.output} if self.output else {})
 
     def _by_shares(self, n_layer: int, devices: Sequence[str]) -> dict[int, str]:
-        """As llama.cpp's --tensor-split: by the share that ends behind a layer's place."""
+        """Device by llama.cpp's --tensor-split: by the share that ends behind a layer's place."""
         if len(self.shares) > len(devices) or not 0 < sum(self.shares) < inf:
             expected = f"a share for each of {', '.join(devices)}, not all zero and not endless"
             raise BadSetting("--place", ",".join(f"{s:g}" for s in self.shares), expected)
@@ -103,7 +103,7 @@ class Placement:
 
 
 def parse_pins(text: str) -> Pins:
-    """What a person wrote. Raises `BadSetting`."""
+    """Parse a person's rule. Raises `BadSetting`."""
     layers: dict[int, str] = {}
     patterns: list[tuple[str, str]] = []
     shares: list[float] = []

@@ -46,7 +46,7 @@ class MeasuredPool(MemoryPool):
     asks: tuple[Ask, ...] = ()
 
     def free(self) -> Free:
-        """What is free now."""
+        """Bytes that are free now."""
         for ask in self.asks:
             answer = ask()
             if answer is not None:

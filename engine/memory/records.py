@@ -16,7 +16,7 @@ from engine.units import MIB
 
 
 class Status(StrEnum):
-    """What became of an allocation; the values are what the protocol's rows say."""
+    """The state of an allocation; values are those of the protocol's rows."""
 
     UNALLOCATED = "planned"
     FAILED = "failed"
@@ -73,7 +73,7 @@ class DeviceMemory:
 
     @property
     def columns(self) -> tuple[tuple[Component, tuple[MemoryEntry, ...]], ...]:
-        """What is counted by layer."""
+        """The components that are counted by layer."""
         return (
             (Component.WEIGHTS, self.weights),
             (Component.CACHE, self.cache),
@@ -164,7 +164,7 @@ class BackendMemory:
         return sum(r.size for r in self.rows() if r.status == Status.ALLOCATED)
 
     def log_lines(self) -> list[str]:
-        """What the log says: a line per device and component, zero sums skipped, then the total.
+        """Lines for the log: one per device and component, zero sums skipped, then the total.
 
         Pages of the file are in lines of their own and not in the total: they are not allocated.
         """

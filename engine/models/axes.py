@@ -23,7 +23,9 @@ KEPT = 8
 
 
 class Counts(NamedTuple):
-    """Of a step or of a plan: its tokens, outputs, and the cells of each cache that are seen."""
+    """Counts of a step or of a plan: its tokens, outputs, and the cells of each cache that are
+    seen.
+    """
 
     tokens: int
     outputs: int
@@ -48,7 +50,7 @@ Axes = Mapping[Tensor, Sequence[CountedAxis]]
 def counted_axes(
     graph: Graph, counts: Counts, build: Callable[[Counts], Graph], fused_attention: bool
 ) -> Axes:
-    """Those of all named results of a graph that `build` made with these counts.
+    """Counted axes of all named results of a graph that `build` made with these counts.
 
     Where attention is one operation no result counts cells.
     """
@@ -77,7 +79,7 @@ class KnownAxes:
         self._alike: OrderedDict[Hashable, dict[ResultKey, Sequence[CountedAxis]]] = OrderedDict()
 
     def of(self, graph: Graph, alike: Hashable, count: Callable[[], Axes]) -> Axes:
-        """Those of a graph; `count` counts them, unless those of one `alike` are known."""
+        """Axes of a graph; `count` counts them, unless those of one `alike` are known."""
         found = self._of.get(graph)
         if found is None:
             found = self._of[graph] = self._found(dict(named_results(graph)), alike, count)
@@ -97,7 +99,7 @@ class KnownAxes:
 
 
 def cut(values: NDArray[Number], node: Tensor, axes: Axes, real: Counts) -> NDArray[Number]:
-    """What is real of a result in its plan's reversed shape, without leading ones.
+    """Cut a result's padding, in its plan's reversed shape, without leading ones.
 
     A dimension that counts something stays, though it may be one.
     """
@@ -120,7 +122,7 @@ def _more_rows(counts: Counts) -> Iterator[tuple[Count, Counts]]:
 
 
 def _fewer_cells(counts: Counts) -> Iterator[tuple[Count, Counts]]:
-    """Of each cache in turn."""
+    """One cell fewer of each cache in turn."""
     for i, n in enumerate(counts.cells):
         fewer = (*counts.cells[:i], n - 1, *counts.cells[i + 1 :])
         if n > 1:
@@ -128,12 +130,12 @@ def _fewer_cells(counts: Counts) -> Iterator[tuple[Count, Counts]]:
 
 
 def counts_tokens(counts: Counts) -> int:
-    """Of a step its tokens."""
+    """Counts with another number of tokens."""
     return counts.tokens
 
 
 def counts_outputs(counts: Counts) -> int:
-    """Of a step those of its tokens whose logits are wanted."""
+    """Counts with another number of tokens whose logits are wanted."""
     return counts.outputs
 
 

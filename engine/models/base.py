@@ -48,11 +48,11 @@ class TextParams(Protocol):
 
     @property
     def eps(self) -> float:
-        """What its norms add before the root."""
+        """The epsilon that norms add before the root."""
         ...
 
     def problem(self) -> str:
-        """What does not go together, naming the keys; empty where all does."""
+        """A contradiction among the parameters, naming the keys; empty where there is none."""
         ...
 
     def constants(self) -> Sequence[Constant]:
@@ -70,7 +70,7 @@ class TextWeights(Protocol):
 
 
 class Output(StrEnum):
-    """What a model can be asked for, of each token that is wanted."""
+    """A result of a model, for each token that is wanted."""
 
     LOGITS = "logits"
     EMBEDDINGS = "embeddings"
@@ -108,7 +108,7 @@ class TextModel(ABC, Generic[P, W]):
 
     @abstractmethod
     def kept(self) -> Sequence[Kept]:
-        """What each layer keeps between steps, from layer 0 up."""
+        """The state that each layer keeps between steps, from layer 0 up."""
 
     @abstractmethod
     def hidden(self, p: Pass, caches: Sequence[LayerCache | None]) -> Tensor:

@@ -78,13 +78,13 @@ class BuiltModel:
 
     @cached_property
     def has_sections(self) -> bool:
-        """Whether keys turn by places of several axes, which pictures have."""
+        """True if keys turn by places of several axes, which pictures have."""
         ropes = [layer.rope for layer in self.layers if layer is not None]
         return any(rope is not None and rope.sections is not None for rope in ropes)
 
     @property
     def output(self) -> Output:
-        """What it is asked for where nothing else is said."""
+        """The output by default."""
         return Output.LOGITS if Output.LOGITS in self.model.gives else Output.EMBEDDINGS
 
     def width(self, output: Output) -> int:
@@ -110,7 +110,7 @@ class BuiltModel:
         return tuple(bucket_of_cells(n, cache.n_cells) for n, cache in caches)
 
     def changes(self, wanted: Sequence[Change]) -> Changes:
-        """What a pass may multiply. Raises `BadSetting` for a layer or head that is not there."""
+        """The factors of a pass. Raises `BadSetting` for a layer or head out of range."""
         for change in wanted:
             change.check()
             if not 0 <= change.layer < self.n_layer:
@@ -269,7 +269,7 @@ def _bind(module: Architecture, file: GGUFFile, params: TextParams) -> Bound[Tex
 
 
 def _is_left(name: str, params: TextParams) -> bool:
-    """Whether a tensor is of a tower, or predicts further tokens."""
+    """True if a tensor is of a tower, or predicts further tokens."""
     block = BLOCK.match(name)
     further = block is not None and params.n_layer <= int(block[1]) < params.n_block
     return further or name.startswith(MTP) or is_vision(name)

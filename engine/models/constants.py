@@ -27,7 +27,7 @@ class Constant:
 
 
 def read_constants(wanted: Iterable[Constant], file: GGUFFile) -> Mapping[str, Values]:
-    """Those that are in the file, by name, in reversed (NumPy) shape. Raises `BadFile`."""
+    """The constants that are in the file, by name, in reversed (NumPy) shape. Raises `BadFile`."""
     constants: dict[str, Values] = {}
     for constant in wanted:
         info = file.tensors.get(constant.name)

@@ -1,4 +1,4 @@
-"""What most text models are: token embeddings, blocks in a row, a norm, an output matrix.
+"""The common text model: token embeddings, blocks in a row, a norm, an output matrix.
 
 An architecture adds to the params that all have, declares its weights, and says what its blocks'
 numbers are layer by layer.
@@ -83,7 +83,7 @@ class DecoderParams:
         return self.n_rot or self.head_dim
 
     def problem(self) -> str:
-        """What does not go together."""
+        """A contradiction among the parameters, or ""."""
         if self.n_layer < 1:
             return f"nextn_predict_layers is {self.n_nextn} of block_count {self.n_block}"
         for i in range(len(self.heads)):
@@ -124,7 +124,7 @@ class DecoderParams:
 
 
 class DecoderBlock(Protocol):
-    """As those of engine/layers/blocks.py."""
+    """A block of engine/layers/blocks.py."""
 
     def __call__(
         self, x: Tensor, i: int, p: Pass, spec: BlockSpec, cache: LayerCache | None, last: bool
@@ -172,7 +172,7 @@ class LayerStack(TextModel[P, S]):
         return BlockSpec(self.attention(i), self.gated, self.params.eps)
 
     def embed(self, p: Pass) -> Tensor:
-        """What enters the first block for tokens [E, T]; zero where a token is -1."""
+        """Input of the first block for tokens [E, T]; zero where a token is -1."""
         return self.weights.embedding(p.tokens)
 
     def hidden(self, p: Pass, caches: Sequence[LayerCache | None]) -> Tensor:
@@ -197,7 +197,7 @@ class LayerStack(TextModel[P, S]):
         return p.changes.between(p.prune(x) if last else x, after, i)
 
     def lends(self, i: int) -> bool:
-        """Whether a later layer looks at the cells of layer i."""
+        """True if a later layer looks at the cells of layer i."""
         return any(isinstance(shape, Borrowed) and shape.layer == i for shape in self.kept())
 
     def n_heads(self, layer: int) -> int:
@@ -214,7 +214,7 @@ class Decoder(LayerStack[P, W]):
         return None
 
     def state(self, i: int) -> State | None:
-        """What layer i carries from token to token in place of keys and values, if it does."""
+        """The state that layer i carries between tokens in place of keys and values, if any."""
         return None
 
     def kept(self) -> Sequence[Kept]:

@@ -1,4 +1,4 @@
-"""What encoders are: blocks in which each token sees the whole text; their rows are the result."""
+"""Encoders: blocks in which each token sees the whole text; their rows are the result."""
 
 from collections.abc import Sequence
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""What a layer keeps between steps: a closed set of shapes, and the caches that come of them.
+"""State of a layer between steps: a closed set of shapes, and the caches made from them.
 
 To make another one takes its case in `make_caches`, or in `make_states` where it is one value for
 all tokens, and what it becomes beside `LayerCache` and `LayerState`.
@@ -161,7 +161,7 @@ def make_caches(
 
 
 def make_states(kept: Sequence[Kept], n_sequences: int = 1) -> list[LayerState | None]:
-    """What each recurrent layer keeps, in as many slots as `make_caches` counts."""
+    """States of the recurrent layers, in as many slots as `make_caches` counts."""
     n_slots = _n_slots(n_sequences)
     return [
         None

@@ -18,8 +18,8 @@ class Pooling(IntEnum):
 
 
 def pooling_of(file: GGUFFile, whole: bool) -> Pooling:
-    """As the file says. Where it does not, models whose tokens see a `whole` text take the mean,
-    others the last token, which has seen all.
+    """The file's pooling. Where it names none, models whose tokens see a `whole` text take the
+    mean, others the last token, which has seen all.
     """
     metadata = file.metadata
     usual = Pooling.MEAN if whole else Pooling.LAST

@@ -17,8 +17,8 @@ KERNEL = Range(2, 64)
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentParams(DecoderParams):
-    """What heads of a state [dim, size] add, by its GGUF keys; files may say that there are no
-    heads of attention.
+    """Parameters of heads with a state [dim, size], by its GGUF keys; files may say that there are
+    no heads of attention.
     """
 
     heads: Annotated[tuple[int, ...], Meta("attention.head_count", HEAD, by_layer=True)] = (0,)
@@ -33,7 +33,7 @@ class RecurrentParams(DecoderParams):
         return super().head_dim if any(self.heads) else 2
 
     def problem(self) -> str:
-        """What does not go together."""
+        """A contradiction among the parameters, or ""."""
         heads, groups = self.state_heads, self.groups or 1
         if self.inner % heads or heads % groups:
             return (
@@ -48,7 +48,7 @@ class RecurrentParams(DecoderParams):
         return RecurrenceSpec(dim, self.size, self.state_heads, self.groups or 1)
 
     def carried(self) -> State:
-        """What such a layer keeps: its convolution sees the values and both kinds of keys."""
+        """The state of such a layer: its convolution sees the values and both kinds of keys."""
         spec = self.recurrence()
         channels = self.inner + 2 * spec.size * spec.groups
         return State(channels, self.kernel, spec.elements)
@@ -58,7 +58,7 @@ MIXERS = (ShortConv, GatedDeltaNet, Mamba, Mamba2)
 
 
 def carries_state(block: object) -> bool:
-    """Whether what mixes the tokens of a block carries a state: its tensors say so, whatever
+    """True if what mixes the tokens of a block carries a state: its tensors say so, whatever
     numbers the file has.
     """
     return isinstance(getattr(block, "attn", None), MIXERS)

@@ -31,7 +31,7 @@ class RoutedParams(DecoderParams):
     n_group_used: Annotated[int, Meta("expert_group_used_count", SOME)] = 0
 
     def route(self, i: int) -> RouteSpec | None:
-        """Of layer i, if there are experts."""
+        """Routing of layer i, if it has experts."""
         if not self.n_expert:
             return None
         groups = max(1, self.n_group)
@@ -46,7 +46,7 @@ class RoutedParams(DecoderParams):
         )
 
     def problem(self) -> str:
-        """What does not go together."""
+        """A contradiction among the parameters, or ""."""
         for i in range(len(self.used)):
             route = self.route(i)
             if route is None:

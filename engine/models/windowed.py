@@ -26,7 +26,7 @@ class WindowedParams(DecoderParams):
     ] = None
 
     def is_windowed(self, i: int) -> bool:
-        """Whether layer i sees a window."""
+        """True if layer i sees a window."""
         if not self.window:
             return False
         if isinstance(self.pattern, tuple):

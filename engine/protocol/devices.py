@@ -33,7 +33,7 @@ class ListDevices(Request[Devices], frozen=True):
 
 
 class DeviceCheck(msgspec.Struct, frozen=True):
-    """What came of one kernel on a device. `seconds` covers building and running it."""
+    """Result of one kernel on a device. `seconds` covers building and running it."""
 
     name: str
     seconds: float
@@ -41,8 +41,8 @@ class DeviceCheck(msgspec.Struct, frozen=True):
 
 
 class DriverCheck(msgspec.Struct, frozen=True):
-    """What came of a driver. `origin` is the package or folder that brought it; `advice` is the
-    next step where there is a problem with it or with a device.
+    """Result of a driver's check. `origin` is the package or folder that brought it; `advice` is
+    the next step where there is a problem with it or with a device.
     """
 
     library: str
@@ -53,12 +53,12 @@ class DriverCheck(msgspec.Struct, frozen=True):
 
     @property
     def works(self) -> bool:
-        """Whether at least one device ran its kernel."""
+        """True if at least one device ran its kernel."""
         return any(not device.problem for device in self.devices)
 
 
 class DeviceProperties(msgspec.Struct, frozen=True):
-    """What a driver says of a device, under `clGetDeviceInfo`'s names without CL_DEVICE; the
+    """A driver's properties of a device, under `clGetDeviceInfo`'s names without CL_DEVICE; the
     version of its platform; what launches depend on, the numbers they are made with and the file
     these have; of a plain kernel, the preferred multiple of a work-group's size.
     """

@@ -1,4 +1,4 @@
-"""What a model's file says of itself, and texts as its tokens: no model need be open."""
+"""A model file's content, and texts as its tokens: no model need be open."""
 
 import msgspec
 

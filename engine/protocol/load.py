@@ -7,7 +7,7 @@ from engine.settings import EngineOptions
 
 
 class Vision(msgspec.Struct, frozen=True):
-    """What makes a model see: the projector's kind, the file it came from and its bytes there.
+    """The vision part of a model: the projector's kind, the file it came from and its bytes there.
 
     `path` is the model's own where one file holds both.
     """

@@ -1,4 +1,4 @@
-"""What is measured: perplexity, speed, where the time of a step goes."""
+"""Measurements: perplexity, speed, and the times within a step."""
 
 from typing import ClassVar
 
@@ -45,7 +45,7 @@ class BenchTest(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As llama-bench spells it: pp512, tg128 @ d4096, pp512+tg128; and img256."""
+        """The name as llama-bench spells it: pp512, tg128 @ d4096, pp512+tg128; and img256."""
         parts = (("pp", self.n_prompt), ("tg", self.n_gen), ("img", self.n_rows))
         work = "+".join(f"{word}{n}" for word, n in parts if n)
         return f"{work} @ d{self.n_depth}" if self.n_depth else work
@@ -88,7 +88,7 @@ class ParallelTest(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As `BenchTest`: pp128+tg128 x 8."""
+        """The name in the manner of `BenchTest`: pp128+tg128 x 8."""
         return f"pp{self.n_prompt}+tg{self.n_gen} x {self.n_sequences}"
 
     @property
@@ -115,7 +115,7 @@ class BenchParallel(Request[ParallelTimed], frozen=True):
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What a group of launches takes in a step: the median over steps; `by` kernel, op, role or
+    """Time of a group of launches in a step: the median over steps; `by` kernel, op, role or
     split. `bytes` and `flops` are what their shapes ask for.
     """
 
@@ -142,7 +142,7 @@ class LaunchRecord(msgspec.Struct, frozen=True):
 
 
 class HostRecord(msgspec.Struct, frozen=True):
-    """What the host did in a step: `start` and `end` in nanoseconds since the step began."""
+    """Work of the host in a step: `start` and `end` in nanoseconds since the step began."""
 
     name: str
     start: int
@@ -196,7 +196,7 @@ class StepProfile(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As of a test that is one such step."""
+        """The name of a test that is one such step."""
         if self.n_tokens == 1:
             return BenchTest(n_gen=1, n_depth=self.n_depth).name
         return BenchTest(n_prompt=self.n_tokens, n_depth=self.n_depth).name

@@ -1,4 +1,4 @@
-"""What memory is planned, held and predicted, and what was allocated."""
+"""Memory that is planned, held, predicted and was allocated."""
 
 from typing import ClassVar
 
@@ -48,22 +48,22 @@ class Memory(Reply, frozen=True):
 
 
 class HeldMemory(Memory, frozen=True):
-    """What the engine holds now, and what was refused; sent with `id` 0 when it changes."""
+    """Memory that the engine holds, and refused allocations; sent with `id` 0 when it changes."""
 
 
 class ForeseenMemory(Memory, frozen=True):
-    """What loading a model takes, and by how many bytes it passes the tightest limit."""
+    """Memory that loading a model takes, and by how many bytes it exceeds the tightest limit."""
 
     fits: bool = True
     shortfall: int = 0
 
 
 class PlannedMemory(ForeseenMemory, frozen=True):
-    """What is about to be allocated; sent with `id` 0 before it is."""
+    """Memory about to be allocated; sent with `id` 0 before it is."""
 
 
 class PredictedMemory(ForeseenMemory, frozen=True):
-    """What a load would allocate."""
+    """Memory that a load would allocate."""
 
 
 class MemoryEvent(msgspec.Struct, frozen=True):
@@ -84,13 +84,13 @@ class MemoryEvent(msgspec.Struct, frozen=True):
 
 
 class MemoryEvents(Reply, frozen=True):
-    """What was allocated and freed since the last such message, in order; sent with `id` 0."""
+    """Allocations and releases since the last such message, in order; sent with `id` 0."""
 
     events: list[MemoryEvent]
 
 
 class Predict(Request[PredictedMemory], frozen=True):
-    """What `Load` would allocate, without loading."""
+    """Predict the memory of `Load`, without loading."""
 
     beside: ClassVar[bool] = True
 

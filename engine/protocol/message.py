@@ -1,4 +1,4 @@
-"""What all messages share: a request names the reply that ends it, `Request[Loaded]`."""
+"""The base of all messages: a request names the reply that ends it, `Request[Loaded]`."""
 
 from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 
@@ -19,7 +19,7 @@ class WireMessage(msgspec.Struct, frozen=True, tag=True):
 
 
 class Reply(WireMessage, frozen=True):
-    """What the engine says about a request, or with `id` 0 to everybody."""
+    """A reply to a request, or with `id` 0 a broadcast."""
 
 
 R = TypeVar("R", bound=Reply)
@@ -27,7 +27,7 @@ R_co = TypeVar("R_co", bound=Reply, covariant=True)
 
 
 class Request(WireMessage, Generic[R_co], frozen=True):
-    """What is asked. It ends with exactly one reply of the class `ends`, or with `Failed`.
+    """A request. It ends with exactly one reply of the class `ends`, or with `Failed`.
 
     `stage` is what the engine does first for it, until a `Progress` says more. What is asked
     `beside` waits for no request but others of that kind: it plans or reads, and has no open model
@@ -49,7 +49,7 @@ class Request(WireMessage, Generic[R_co], frozen=True):
 
 
 class Order(WireMessage, frozen=True):
-    """What is told to the engine and not answered."""
+    """A command to the engine without a reply."""
 
 
 class Cancel(Order, frozen=True):

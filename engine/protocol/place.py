@@ -14,7 +14,7 @@ PartName = Literal["attention", "feed_forward", "experts", "cache", "vision", "o
 
 
 class Tile(msgspec.Struct, frozen=True):
-    """What a device has of a part of a layer: `size` bytes allocated, `mapped` in the file's pages.
+    """A device's share of a part of a layer: `size` bytes allocated, `mapped` in the file's pages.
 
     Layer `n_layer` is the output block. `pattern` is a regular expression that names the part's
     weights in this layer and no others, as a rule has them; empty where no pattern moves it. The
@@ -59,7 +59,7 @@ class Repriced(Reply, frozen=True):
 
 
 class Reprice(Request[Repriced], frozen=True):
-    """As `DescribePlan`, quickly when asked again about the same file with another `place`.
+    """Like `DescribePlan`, quick when repeated for the same file with another `place`.
 
     What does not depend on the rule is kept until another file or other options are asked about,
     or the engine closes its model.
@@ -82,7 +82,7 @@ class DeviceSpeed(msgspec.Struct, frozen=True):
 
 
 class DevicesMeasured(Reply, frozen=True):
-    """Those of the options, but for the host. It is kept, also for other programs."""
+    """Speeds of the options' devices, except the host. They are kept, also for other programs."""
 
     devices: list[DeviceSpeed]
 

@@ -41,7 +41,7 @@ class ArenaRow(msgspec.Struct, frozen=True):
 
 
 class BudgetRow(msgspec.Struct, frozen=True):
-    """What a device is to hold, and the most it may; `over` is by how much it is too much."""
+    """Bytes planned on a device, and the most it may hold; `over` is the excess."""
 
     device: str
     wanted: int
@@ -93,7 +93,7 @@ class Planned(Reply, frozen=True):
 
 
 class DescribePlan(Request[Planned], frozen=True):
-    """As `Predict`, with splits and, if asked, what runs every node."""
+    """Like `Predict`, with splits and, if wanted, the backend of every node."""
 
     beside: ClassVar[bool] = True
 

@@ -1,10 +1,10 @@
-"""What a process of `engine.selftest` is asked and tells, a line of JSON each."""
+"""Messages of an `engine.selftest` process, a line of JSON each."""
 
 import msgspec
 
 
 class SelfTest(msgspec.Struct, frozen=True):
-    """What a self test is to run: cases of one device whose names `pattern` finds something in.
+    """A self test to run: cases of one device whose names match `pattern`.
 
     `speed` measures the large cases after them. Of `shares` that several processes take, `share`
     is this one's, and `first` leaves out so many of its cases from the start.
@@ -27,7 +27,7 @@ class SelfTestPlan(msgspec.Struct, frozen=True, tag=True):
 
 
 class CaseResult(msgspec.Struct, frozen=True, tag=True):
-    """What came of one case: started, passed, failed, unsupported, or measured.
+    """Result of one case: started, passed, failed, unsupported, or measured.
 
     `error` is the NMSE against the host, or how many whole numbers differ; `most` what it may be.
     """

@@ -1,10 +1,10 @@
-"""What a process of `engine.tuner` is asked and tells, a line of JSON each."""
+"""Messages of an `engine.tuner` process, a line of JSON each."""
 
 import msgspec
 
 
 class Tune(msgspec.Struct, frozen=True):
-    """What is to be tuned: a device's families of kernels, or one; the result goes to `folder`,
+    """Tune a device's families of kernels, or one; the result goes to `folder`,
     where none is named to the cache.
     """
 
@@ -21,7 +21,7 @@ class TunePlan(msgspec.Struct, frozen=True, tag=True):
 
 
 class TrialResult(msgspec.Struct, frozen=True, tag=True):
-    """What numbers were tried for a family: `speed` in `unit`, `gain` over the best before."""
+    """A family's tried numbers: `speed` in `unit`, `gain` over the best before."""
 
     family: str
     values: dict[str, int]

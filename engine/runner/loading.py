@@ -129,7 +129,7 @@ class LoadedModel:
         return [f"taken over from the model before: {size / MIB:.1f} MiB of weights"] * bool(size)
 
     def close_but_weights(self) -> WeightShelf:
-        """As `close`, but for the weights on devices: the next model may take them over."""
+        """Like `close`, but for the weights on devices: the next model may take them over."""
         shelf = self.room.shelve(self.dry)
         try:
             self.close()

@@ -64,8 +64,8 @@ def score_in_parts(
     cancelled: Callable[[], bool],
     sequence: int = 0,
 ) -> Iterator[Scored | None]:
-    """As `score`, in a sequence that is empty afterwards; None where others may compute meanwhile,
-    behind each step.
+    """Like `score`, in a sequence that is empty afterwards; None where others may compute
+    meanwhile, behind each step.
     """
     if not 8 <= n_ctx <= stepper.built.n_ctx:
         raise BadSetting("ctx", n_ctx, f"8 to the model's context of {stepper.built.n_ctx}")

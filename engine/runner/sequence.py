@@ -174,7 +174,7 @@ class Sequenced:
         return StartedStep(logits, step.plan, step.axes, step.real)
 
     def begin_all(self, part: Sequence[Item], extras: Extras) -> Callable[[], Logits]:
-        """As `begin`, for the logits [t, V] behind all t items, at most `Stepper.most_outputs`."""
+        """Like `begin`, for logits [t, V] behind all t items, at most `Stepper.most_outputs`."""
         tokens, outputs = tokens_of(part), range(len(part))
         step = self.stepper.start(tokens, len(self.items), outputs, self.number, extras=extras)
 
@@ -251,13 +251,13 @@ class Sequenced:
     def start(
         self, token: int, recorder: Recorder = UNRECORDED, probes: Probes = NO_PROBES
     ) -> StartedStep:
-        """As `begin`, of one token."""
+        """Like `begin`, of one token."""
         at = None if self.viewer is None else self._places([token])
         extras = TEXT if at is None else Extras(places=at)
         return self.begin([token], extras, recorder, probes)
 
     def shift(self, keep: int, cancelled: Callable[[], bool]) -> list[Item]:
-        """As `make_room`, and what stays is computed again at once. Raises also `Cancelled`."""
+        """Like `make_room`, and what stays is computed again at once. Raises also `Cancelled`."""
         gone, again = self.make_room(keep)
         if again:
             for _ in self.prefill(again, cancelled):

@@ -138,8 +138,8 @@ class Stepper:
         probes: Probes = NO_PROBES,
         output: Output | None = None,
     ) -> StartedStep:
-        """As `start`, of parts of as many sequences; rows are in the order of the parts. What fails
-        is undone in all of them.
+        """Like `start`, of parts of as many sequences; rows are in the order of the parts. What
+        fails is undone in all of them.
         """
         output = output or self.built.output
         joined = _join(parts)

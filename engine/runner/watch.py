@@ -40,14 +40,14 @@ class Watch:
         return logits
 
     def shares(self) -> bool:
-        """Whether nobody looks into the next step: it may have parts of other sequences."""
+        """True if nobody looks into the next step: it may have parts of other sequences."""
         return not self.measures() or perf_counter() < self._next
 
     def shared(self) -> None:
         """The next token is computed with parts of other sequences, and not here."""
 
     def measures(self) -> bool:
-        """Whether steps are measured now and then."""
+        """True if steps are measured now and then."""
         return self.wanted
 
     def measured(self, recording: Recording) -> None:

@@ -132,12 +132,12 @@ class Constraint:
 
     @property
     def is_complete(self) -> bool:
-        """Whether what was taken fits the form as a whole."""
+        """True if what was taken fits the form as a whole."""
         return bool(self._matcher.is_accepting())
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing but the end may follow."""
+        """True if nothing but the end may follow."""
         return bool(self._matcher.is_stopped())
 
     def prepare(self) -> None:
@@ -172,7 +172,7 @@ class Constraint:
         self._is_ready = False
 
     def take_text(self, tokens: Sequence[int]) -> bool:
-        """Whether these may follow one after the other; they are taken where they all may."""
+        """True if these may follow one after the other; they are taken where they all may."""
         if self._matcher.validate_tokens(list(tokens)) < len(tokens):
             return False
         self._is_ready = False

@@ -50,7 +50,7 @@ def top_k(logits: AnyFloats, k: int) -> Candidates:
 
 
 def is_few(k: int, size: int) -> bool:
-    """Whether so many of a vocabulary are found quickly."""
+    """True if so many of a vocabulary are found quickly."""
     return 0 < k <= min(_COLUMNS // 2, size // 4)
 
 

@@ -110,7 +110,7 @@ class Passes:
         self._for_host: set[_Unit] = set()
 
     def pinned(self, pins: Pins) -> None:
-        """What a person wants comes first. Raises `CannotPlace`."""
+        """Assign what a person pinned. Raises `CannotPlace`."""
         for unit in self._units:
             for node in unit.nodes:
                 names = (node, *self._names.get(node, ()))
@@ -162,7 +162,7 @@ class Passes:
                     break
 
     def rest(self) -> None:
-        """What is left, in order. Raises `CannotPlace` where nobody can."""
+        """Assign the other nodes, in order. Raises `CannotPlace` where no backend supports one."""
         for unit in self._units:
             if unit.storage not in self.chosen and not self._follow(unit):
                 self._fall_back(unit)
@@ -180,7 +180,7 @@ class Passes:
                     break
 
     def able(self, backend: Backend, unit: _Unit) -> bool:
-        """Whether a backend has the kernels, and can have every source."""
+        """True if a backend has the kernels, and can have every source."""
         key = (backend, unit.storage)
         if key not in self._able:
             self._able[key] = not self._why_not(backend, unit)
@@ -255,7 +255,7 @@ class Passes:
         self._choose(unit, min(able, key=cost), "3.sup")
 
     def _refused(self, unit: _Unit) -> bool:
-        """Whether it has a device where it belongs: beside what it reads, or what reads it."""
+        """True if it has a device where it belongs: beside what it reads, or what reads it."""
         beside = set(self._users(unit))
         for _, _, source in unit.reads:
             made = self.chosen.get(source.storage)

@@ -1,4 +1,4 @@
-"""What a plan does in every step that somebody should know of: it works, but it is slow."""
+"""Warnings about a plan: costs of every step that work correctly but slowly."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

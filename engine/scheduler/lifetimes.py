@@ -39,7 +39,7 @@ class Timeline:
 
 
 def arena_type(backend: Backend) -> BufferType:
-    """What arenas are made of."""
+    """The buffer type of arenas."""
     return backend.buffer_type(F32, (1, 1, 1, 1))
 
 
@@ -72,7 +72,7 @@ def timeline(
 
 
 class _Arena:
-    """What a device runs, and the first and the last step of each storage that it touches."""
+    """The nodes of a device, and the first and the last step of each storage that they touch."""
 
     def __init__(self, backend: Backend, places: Places) -> None:
         self._backend = backend
@@ -95,7 +95,7 @@ class _Arena:
                 self.touch(tensor, step)
 
     def lifetimes(self) -> tuple[Lifetime, ...]:
-        """Of runs of storages that take their bytes over from each other."""
+        """Lifetimes of chains of storages that take over each other's bytes."""
         chains = {storage: [storage] for storage in self._uses}
         for step, node in self._ran:
             giver = self._giver(node, step)
@@ -132,7 +132,7 @@ class _Arena:
 
 
 def _alike(node: Tensor, source: Tensor) -> bool:
-    """Whether each element of one would lie where the other's does, and nothing else besides."""
+    """True if each element of one would lie where the other's does, and nothing else besides."""
     return (
         node.fmt is source.fmt
         and node.shape == source.shape

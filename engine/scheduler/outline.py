@@ -75,7 +75,7 @@ class Outline:
         return self.layouts[backend.name].places[storage]
 
     def peak(self, backend: Backend) -> Peak:
-        """What the backend's arena holds at its busiest step."""
+        """Bytes of the backend's arena in use at its busiest step."""
         layout = self.layouts[backend.name]
         alive = [(life.at(layout.busiest).name, life.size) for life in layout.alive]
         if layout.reserved:
@@ -86,7 +86,7 @@ class Outline:
 
 
 class Lowerings:
-    """What backends made of the splits of a graph's last outline: many come again in its next."""
+    """Lowered splits of a graph's last outline, by split: many come again in its next."""
 
     def __init__(self) -> None:
         self._last: dict[Graph, dict[Hashable, LoweredSplit]] = {}

@@ -49,7 +49,9 @@ class Places:
         return None
 
     def types_on(self, backend: Backend) -> TypeOf:
-        """What nodes on this backend find; None for what is computed, copied or an input."""
+        """The buffer types that nodes on this backend read; None for computed values, copies and
+        inputs.
+        """
         return lambda leaf: self.readable(leaf, backend)
 
     def origin(self, leaf: Tensor) -> Backend | None:
@@ -60,7 +62,7 @@ class Places:
         return None if kind is None or kind.layout != PLAIN else self._by_name[kind.device]
 
     def reachable(self, storage: Tensor, backend: Backend) -> bool:
-        """Whether a backend can have these bytes at all, in place or by a copy."""
+        """True if a backend can have these bytes at all, in place or by a copy."""
         if storage not in self._types:
             return True
         return self.readable(storage, backend) is not None or self.origin(storage) is not None
@@ -72,5 +74,5 @@ def sources(node: Tensor) -> Iterator[tuple[int, Tensor]]:
 
 
 def is_placed(leaf: Tensor) -> bool:
-    """Whether a storage is a weight or a cache."""
+    """True if a storage is a weight or a cache."""
     return leaf.role in (Role.WEIGHT, Role.CACHE)

@@ -73,7 +73,7 @@ class Plan:
         return self.finish(recorder)
 
     def start(self, inputs: Values, recorder: Recorder = UNRECORDED) -> None:
-        """As `run`, but devices are still busy with the last splits; no plan of the planner may
+        """Like `run`, but devices are still busy with the last splits; no plan of the planner may
         start before `finish`.
         """
         self._fill(inputs, recorder)
@@ -84,7 +84,7 @@ class Plan:
             recorder.done("probe")
 
     def run_in_parts(self, inputs: Values) -> Generator[int, None, list[NDArray[np.generic]]]:
-        """As `run`, but stops behind each pause of the graph and yields how many are passed.
+        """Like `run`, but stops behind each pause of the graph and yields how many are passed.
 
         Nothing is under way then: what is left there leaves nothing behind.
         """
@@ -137,7 +137,9 @@ class Plan:
 
     @property
     def ring_data(self) -> RingData:
-        """What the probes found in the step that was finished; the next one leaves it as it is."""
+        """Results of the probes in the step that was finished; the next one leaves them as they
+        are.
+        """
         return NOTHING_PROBED if self._reader is None else self._reader.data
 
     def probed(self) -> list[Probed]:
@@ -221,7 +223,7 @@ class Planner:
         self._probed.clear()
 
     def outline(self, graph: Graph) -> Outline:
-        """What a plan of this graph would be; allocates nothing."""
+        """Outline a plan of this graph; allocates nothing."""
         types = {tensor: at.buffer.type for tensor, at in self.placed.items()}
         return outline(graph, self.backends, types, self._fused, self._pins, self._mapped.keys())
 
@@ -248,7 +250,7 @@ class Planner:
         self._stage()
 
     def has_room(self, graph: Graph) -> bool:
-        """Whether arenas and staging are large enough for this graph as they are."""
+        """True if arenas and staging are large enough for this graph as they are."""
         made = self.outline(graph)
         wanted = [
             (made.layouts[backend.name], self._arenas[backend.name]) for backend in self.backends
@@ -276,7 +278,7 @@ class Planner:
         build: Callable[[], tuple[T, Graph]],
         probes: Probes = NO_PROBES,
     ) -> tuple[Plan, T]:
-        """As `plan`, with what `build` makes beside the graph: kept as long as the plan is.
+        """Like `plan`, with whatever `build` makes beside the graph: kept as long as the plan is.
 
         Plans with probes are kept apart, as many again, until `end_probes`; they have the graph of
         the plan without, where that is kept. Raises `CannotProbe`.

@@ -9,8 +9,8 @@ from engine.units import MIB
 
 
 def text(made: Division, nodes: bool = True) -> str:
-    """As ggml prints its assignments (`GGML_SCHED_DEBUG`), but for names of devices, which are
-    longer here; without `nodes` the splits alone. Views are left out.
+    """The form of ggml's printed assignments (`GGML_SCHED_DEBUG`), but for names of devices, which
+    are longer here; without `nodes` the splits alone. Views are left out.
     """
     number = {node: i for i, node in enumerate(made.graph.nodes)}
     lines = []

@@ -133,7 +133,7 @@ class _Homes:
         return self._backends[self._made[node][0]]
 
     def stays(self, node: Tensor) -> bool:
-        """Whether a step ends with all of it as it is to be told, where it was written."""
+        """True if a step ends with all of it as it is to be told, where it was written."""
         return node.storage is node and node.fmt is F32 and self._writers[node] == 1
 
     def insert(self, parts: list[LoweredSplit], slot: Slot, ring: Tensor) -> None:
@@ -175,7 +175,7 @@ def _uses(lives: Sequence[Lifetime]) -> Iterator[_Use]:
 
 
 def _made_again(lives: Sequence[Lifetime], base: ArenaLayout) -> dict[Tensor, ArenaPlace]:
-    """What a launch has for itself is another tensor each time nodes are fused: it stays where it
+    """A launch's private storage is another tensor each time nodes are fused: it stays where it
     was, by its name.
     """
     had = {(storage.name, storage.nbytes): at for storage, at in base.places.items()}
@@ -184,7 +184,7 @@ def _made_again(lives: Sequence[Lifetime], base: ArenaLayout) -> dict[Tensor, Ar
 
 
 def _homeless(lives: Sequence[Lifetime], layout: ArenaLayout) -> list[_Use]:
-    """What has no place in the layout, or one where something else still is."""
+    """Storages without a place in the layout, or whose place is still taken."""
     homeless: list[_Use] = []
     alive: list[_Use] = []
     for use in sorted(_uses(lives), key=lambda one: one.first):
@@ -198,7 +198,7 @@ def _homeless(lives: Sequence[Lifetime], layout: ArenaLayout) -> list[_Use]:
 
 
 def _in_the_way(held: _Use, wanted: _Use, layout: ArenaLayout) -> bool:
-    """Whether two that live together would share bytes, and not as giver and taker."""
+    """True if two that live together would share bytes, and not as giver and taker."""
     a, b = layout.places[held.storage], layout.places[wanted.storage]
     if a == b and wanted.giver is held.storage and held.last == wanted.first:
         return False

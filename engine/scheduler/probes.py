@@ -51,7 +51,7 @@ NO_PROBES = Probes()
 
 
 def named_results(graph: Graph) -> Iterator[tuple[ResultKey, Tensor]]:
-    """What can be probed, in the graph's order: the results that a model gave a name. What is
+    """Results that can be probed, in the graph's order: those that a model named. What is
     written into a cache is none.
     """
     counts: dict[str, int] = {}
@@ -63,7 +63,7 @@ def named_results(graph: Graph) -> Iterator[tuple[ResultKey, Tensor]]:
 
 
 def _says_only_how(node: Tensor) -> bool:
-    """Whether it is a view that bears the name of what it looks at, and how it does."""
+    """True if it is a view that bears the name of what it looks at, and how it does."""
     source = node.src[0] if node.op in VIEW_OPS else None
     return source is not None and node.name.startswith(f"{source.name} (")
 

@@ -1,4 +1,4 @@
-"""What happens while a plan runs, kept for those who ask for it."""
+"""Events of a running plan, kept for those who want them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -126,7 +126,7 @@ class Recording(Recorder):
         return found
 
     def splits(self) -> list[SplitRecord]:
-        """What every split took, from events; asked for when the step has ended."""
+        """Times of every split, from events; to be read when the step has ended."""
         copies, computing = self.copies(), dict.fromkeys(range(len(self._splits)), 0)
         for one in self.ran():
             starts, ends = one.spans

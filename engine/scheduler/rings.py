@@ -19,7 +19,7 @@ class Rings:
         self._held: dict[str, Buffer] = {}
 
     def fit(self, made: ProbedOutline) -> bool:
-        """Whether they are as large as the outline needs."""
+        """True if they are as large as the outline needs."""
         return all(self._size(name) >= size for name, size in made.rings.items())
 
     def grow(self, made: ProbedOutline) -> None:
@@ -50,7 +50,9 @@ class Rings:
 
 @dataclass(frozen=True)
 class RingData:
-    """What a step left in the rings, by device, and what lies where, in the graph's order."""
+    """Contents of the rings after a step, by device, and which results they are, in the graph's
+    order.
+    """
 
     slots: tuple[Slot, ...]
     floats: Mapping[str, NDArray[np.float32]]
@@ -87,6 +89,6 @@ class RingReader:
 
     @property
     def data(self) -> RingData:
-        """Of the last step; the next one leaves it as it is."""
+        """The last step's data; the next one leaves it as it is."""
         floats = {name: data.view(np.float32) for name, data in self._data.items()}
         return RingData(self._slots, floats)

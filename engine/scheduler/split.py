@@ -30,7 +30,7 @@ class Copy:
 
     @property
     def staged(self) -> bool:
-        """Whether the copy goes through host memory."""
+        """True if the copy goes through host memory."""
         if self.origin is None or self.origin.is_host or self.target.is_host:
             return False
         return not self.target.reaches(self.origin)

@@ -64,7 +64,7 @@ class ResolvedCopy:
 
     @property
     def lends(self) -> bool:
-        """Whether the target's device may still read the host's memory after `arrive`."""
+        """True if the target's device may still read the host's memory after `arrive`."""
         return self.departure is None and not self.copy.target.is_host
 
     def arrive(self) -> tuple[Event, ...]:

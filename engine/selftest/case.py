@@ -48,7 +48,7 @@ class Case:
 
 
 def most_of(fmt: Format) -> float:
-    """What rounding to a type allows."""
+    """The error that rounding to a type allows."""
     return {F16: F16_MOST, BF16: BF16_MOST}.get(fmt, F32_MOST)
 
 

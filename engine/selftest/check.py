@@ -50,14 +50,14 @@ def measure(case: Case, backend: Backend) -> float:
 
 
 def numbers(stored: Array, node: Tensor) -> Array:
-    """What a result holds: blocks decoded."""
+    """A result as numbers: blocks decoded."""
     if node.fmt.quantized:
         stored = raw_array(stored, node)
     return decode(stored, node.fmt)
 
 
 def compare(got: Array, wanted: Array, most: float) -> tuple[str, float]:
-    """What is wrong ("" if nothing), and the NMSE: sum((x - ref)^2) / sum(ref^2)."""
+    """A description of the mismatch ("" if none), and the NMSE: sum((x - ref)^2) / sum(ref^2)."""
     if got.shape != wanted.shape:
         return f"the shape is {got.shape}, not {wanted.shape}", float("inf")
     if wanted.dtype.kind == "i":

@@ -69,7 +69,7 @@ def prepared(
     lower: bool = True,
     fused: bool = False,
 ) -> Iterator[Ready]:
-    """As `run_all`, before the run; the memory is freed at the end."""
+    """Like `run_all`, before the run; the memory is freed at the end."""
     graph = Graph.of(wanted)
     placed: dict[Tensor, GuardedStorage] = {}
     try:

@@ -113,7 +113,7 @@ def _joined(texts: Iterable[str]) -> tuple[bytes, NDArray[np.int64]]:
 
 
 def _is_utf8(data: bytes, bounds: NDArray[np.int64]) -> bool:
-    """Whether all is, and no string begins within a character."""
+    """True if all is, and no string begins within a character."""
     begins = bounds[:-1][bounds[:-1] < bounds[1:]]
     if (np.frombuffer(data, np.uint8)[begins] & 0xC0 == 0x80).any():
         return False

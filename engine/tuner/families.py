@@ -1,4 +1,4 @@
-"""What can be tuned: by family of kernels the numbers, which of them go together, what is run to
+"""Families of kernels to tune: their numbers, which of them go together, the work to time
 compare them, and in which unit its speed is told.
 """
 
@@ -70,7 +70,7 @@ def attention(o: Operands) -> list[Tensor]:
 
 
 def rows(o: Operands) -> list[Tensor]:
-    """What a prompt's rows go through between products."""
+    """Operations on a prompt's rows between products."""
     x, y = o.make(F32, 1024, 128), o.make(F32, 1024, 128)
     weight = o.make(F32, 1024)
     return [ops.add(x, y), ops.mul(x, y), ops.silu(x, y), ops.rms_norm(x, weight, 1e-5)]
@@ -117,5 +117,5 @@ TUNED_FAMILIES = (
 
 
 def families_for(traits: DeviceTraits) -> list[TuningFamily]:
-    """Those of a kind of device, in the order in which they are tuned."""
+    """Families for a kind of device, in tuning order."""
     return [family for family in TUNED_FAMILIES if family.for_vectors == traits.items_take_vectors]

@@ -61,7 +61,7 @@ class Contest:
                         break
 
     def compare(self, base: Tuned, tuned: Tuned) -> Trial:
-        """What `tuned` is worth, measured anew: the best of many trials is so by chance, too."""
+        """The gain of `tuned`, measured anew: the best of many trials is partly chance."""
         with self._ready(base) as champion:
             return self._meet(champion, tuned)
 
@@ -90,7 +90,7 @@ class _Runner:
     commands: Commands
 
     def seconds(self) -> float:
-        """Of one run, from an idle device to an idle device."""
+        """Seconds of one run, from an idle device to an idle device."""
         start = perf_counter()
         self.commands.run()
         self.backend.synchronize()

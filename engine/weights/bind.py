@@ -162,7 +162,7 @@ class _Binder:
             yield self._names[at]
 
     def complete(self, kind: type, at: _At) -> bool:
-        """Whether every required tensor of `kind` stands there."""
+        """True if every required tensor of `kind` stands there."""
         if kind is Tensor:
             return at.name in self.tensors
         if not is_dataclass(get_origin(kind) or kind):
@@ -197,13 +197,13 @@ class _Binder:
 
 @lru_cache(maxsize=256)
 def _hints(kind: Any) -> Mapping[str, Any]:
-    """Of a dataclass, which may be generic with its variables filled in, or derive of such."""
+    """Type hints of a dataclass, which may be generic with filled-in variables, or a subclass."""
     hints, filled = get_type_hints(get_origin(kind) or kind, include_extras=True), _filled(kind)
     return {name: filled.get(hint, hint) for name, hint in hints.items()}
 
 
 def _filled(kind: Any) -> dict[Any, Any]:
-    """What type variables stand for."""
+    """The types that type variables stand for."""
     plain = get_origin(kind) or kind
     filled: dict[Any, Any] = {}
     for base in getattr(plain, "__orig_bases__", ()):

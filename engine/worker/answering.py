@@ -53,7 +53,7 @@ class AnswersAtOnce:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is no answer."""
+        """True if there is no answer."""
         return self._batcher.is_idle
 
     def add(self, request: Generate) -> None:
@@ -101,7 +101,7 @@ class AnswersAtOnce:
             pass
 
     def has_room(self, n: int) -> bool:
-        """Whether so many cells can be had without an answer's having to wait."""
+        """True if so many cells can be had without an answer's having to wait."""
         while self._batcher.room.lacks(n):
             if not self.slots.evict():
                 return not self._batcher.running

@@ -69,7 +69,7 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """True if the process runs."""
         return self._process.poll() is None
 
     def new_id(self) -> int:

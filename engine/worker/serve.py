@@ -104,7 +104,7 @@ class _Server:
         return service.is_answering or self._work is not None
 
     def _may_begin(self, service: Service, request: Request[Any] | None) -> bool:
-        """Whether its turn has come: what needs the model for itself waits until nobody is
+        """True if its turn has come: what needs the model for itself waits until nobody is
         answered.
         """
         if not self._is_busy(service):

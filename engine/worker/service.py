@@ -47,7 +47,7 @@ class Service:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a model."""
+        """True if there is a model."""
         return self._open is not None
 
     def placement(self, path: str, options: EngineOptions) -> Placement | None:
@@ -72,7 +72,7 @@ class Service:
 
     @property
     def is_answering(self) -> bool:
-        """Whether any answer is under way."""
+        """True if any answer is under way."""
         return self._open is not None and not self._open.is_idle
 
     def take(self, model: LoadedModel) -> None:
@@ -102,7 +102,7 @@ class Service:
             trim()
 
     def shelve_model(self) -> WeightShelf:
-        """As `close_model`, but for weights that the next model may take over."""
+        """Like `close_model`, but for weights that the next model may take over."""
         self.repricer.release()
         self.stop_keeping()
         open, self._open = self._open, None
@@ -134,5 +134,5 @@ class Service:
         return tell
 
     def asked_to_stop(self, request: WireMessage) -> Callable[[], bool]:
-        """Whether the request was cancelled by now; may be called from any thread."""
+        """True if the request was cancelled by now; may be called from any thread."""
         return lambda: request.id in self._cancelled

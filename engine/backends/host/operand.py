@@ -1,4 +1,4 @@
-"""What the operations work on: a tensor's bytes in place, read as float32 and written rounded."""
+"""Operands of the host's operations: a tensor's bytes, read as float32 and written rounded."""
 
 from dataclasses import dataclass
 from typing import Any

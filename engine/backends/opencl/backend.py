@@ -245,5 +245,5 @@ def _open(device: Device, together: tuple[cl.Device, ...], budget: int | None) -
 
 
 def cannot_open(name: str, error: cl.Error) -> DeviceError:
-    """What to say when a driver refuses its own device."""
+    """The error text when a driver refuses its own device."""
     return DeviceError(name, f"cannot be opened: {error}; see `cutaway doctor`")

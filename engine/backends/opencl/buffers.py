@@ -29,7 +29,7 @@ OUT_OF_MEMORY = frozenset(
 def driver_error(
     device: str, doing: str, size: int, left: int, error: cl.Error, owner: Owner | None = None
 ) -> NoMem | DeviceError:
-    """What a driver's error means: drivers may run out of memory long after they granted it."""
+    """Translate a driver's error: drivers may run out of memory long after they granted it."""
     if error.code in OUT_OF_MEMORY:
         ran_out = f"the driver ran out while {doing} ({error})"
         if owner is None:

@@ -73,7 +73,7 @@ class OpenCLCommands(Commands):
 
 
 def _spans(events: Sequence[cl.Event], looks: Sequence[int]) -> Spans:
-    """What events tell, on the host's clock: each was queued between two looks at it.
+    """Times of events on the host's clock: each was enqueued between two readings of it.
 
     Some of them tell the clock as well as all do, and each question takes a driver its time.
     """

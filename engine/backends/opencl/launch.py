@@ -45,13 +45,13 @@ class Launch:
 
     @property
     def name(self) -> str:
-        """As records have it."""
+        """The name in recordings."""
         return f"{self.family}.{self.kernel}"
 
 
 @dataclass(frozen=True)
 class DeviceTraits:
-    """What launches may depend on; everything else about the device is the driver's business.
+    """The device's properties that launches depend on; all others belong to the driver's code.
 
     `vector_ints` is how many 32-bit integers the processor's own vectors hold; `local_memory` is
     bytes a work-group; `vnni`: whether four products of bytes are added to 32 bits at once, in the
@@ -72,7 +72,7 @@ class DeviceTraits:
 
     @property
     def items_take_vectors(self) -> bool:
-        """Whether a work-item computes with vectors (CPUs), or is one lane of them (GPUs)."""
+        """True if a work-item computes with vectors (CPUs), false if it is one lane (GPUs)."""
         return self.is_cpu
 
 

@@ -157,7 +157,7 @@ class Packer:
         self._under_way: deque[tuple[Bytes, Event, Commands]] = deque()
 
     def upload(self, weights: Iterable[Upload]) -> Generator[int, None, None]:
-        """As `Backend.upload`."""
+        """Like `Backend.upload`."""
         try:
             for weight in weights:
                 tiled = weight.to.buffer.type.layout != PLAIN

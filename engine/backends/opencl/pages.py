@@ -84,5 +84,5 @@ class FilledPages:
 
 
 def has_fresh_pages() -> bool:
-    """Whether this system is asked for pages: Linux alone has large ones for whoever asks."""
+    """True if this system is asked for pages: Linux alone has large ones for whoever asks."""
     return sys.platform == "linux" and hasattr(mmap, "MADV_HUGEPAGE")

@@ -1,4 +1,4 @@
-"""What a driver says of one of its devices, and how fast that reads and computes.
+"""Properties of a driver's device, and how fast that device reads and computes.
 
 `python -m engine.backends.opencl.properties DEVICE` prints `DeviceProperties` and then `DeviceRoof`
 as a line of JSON each. A process of its own, so that a driver which crashes takes nobody with it.
@@ -80,7 +80,7 @@ def _flags(kinds: Any, value: int) -> list[str]:
 
 
 def _group_multiple(device: Device) -> int:
-    """Of a plain kernel: the width in which the device really runs work-items."""
+    """The preferred multiple of a plain kernel: the width in which the device runs work-items."""
     context = cl.Context([device.handle])
     kernel = cl.Program(context, PROBE).build().probe
     what = cl.kernel_work_group_info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE

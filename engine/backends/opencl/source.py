@@ -50,7 +50,7 @@ def source(family: str) -> str:
 
 
 def main(arguments: list[str]) -> str:
-    """What the command prints. Raises `SystemExit` for a family that there is not."""
+    """Print a family's source. Raises `SystemExit` for an unknown family."""
     family, *defines = arguments or [""]
     if family not in families():
         raise SystemExit(f"families: {' '.join(families())}")

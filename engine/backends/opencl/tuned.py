@@ -107,7 +107,7 @@ def own_folder() -> Path:
 
 
 def read(path: Path | Traversable) -> TuningFile | None:
-    """What a file holds; None where there is none that can be read."""
+    """The content of a file; None where it is missing or unreadable."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=TuningFile)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):

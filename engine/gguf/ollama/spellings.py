@@ -69,7 +69,7 @@ class Spelling:
     sets: Added = _nothing
 
     def fits(self, metadata: Metadata, tensors: Tensors) -> bool:
-        """Whether a file is written so."""
+        """True if a file is written so."""
         if metadata.get("general.architecture", str, "") != self.arch:
             return False
         return not self.sign or any(re.search(self.sign, n) for n in (*metadata, *tensors))

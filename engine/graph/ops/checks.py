@@ -1,4 +1,4 @@
-"""What several families ask of their operands' types."""
+"""Checks of operands' types that several families share."""
 
 from engine.errors import NotSupported, ShapeError
 from engine.gguf.formats import BF16, F16, F32, Format

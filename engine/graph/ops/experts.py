@@ -11,7 +11,7 @@ from engine.graph.tensor import Tensor
 
 
 class Scoring(StrEnum):
-    """What a router's logits l become: softmax(l) or sigmoid(l) over all experts, the logits
+    """The score made of a router's logits l: softmax(l) or sigmoid(l) over all experts, the logits
     themselves until a softmax over those that are chosen, or sqrt(ln(1 + e^l)).
     """
 
@@ -35,12 +35,12 @@ class Route(Arguments):
 
     @property
     def by_score(self) -> bool:
-        """Whether scores are compared, or logits, which have the same order and fewer ties."""
+        """True if scores are compared, or logits, which have the same order and fewer ties."""
         return self.bias is not None or self.sums_two
 
     @property
     def sums_two(self) -> bool:
-        """Whether a group counts as much as its two best experts together, or as its best."""
+        """True if a group counts as much as its two best experts together, or as its best."""
         return self.groups > 1 and self.score is not Scoring.SOFTMAX
 
 

@@ -144,7 +144,7 @@ def ssm_scan(
 
 
 def parts_in(at: Tensor) -> int:
-    """Of how many sequences a step's tokens are."""
+    """Number of sequences that a step's tokens belong to."""
     return at.nelements // 2
 
 

@@ -1,4 +1,4 @@
-"""What puts tensors together, cuts them and fills them up."""
+"""Concatenate, slice and pad tensors."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass

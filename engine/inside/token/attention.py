@@ -71,7 +71,7 @@ def _layer_of(q: Tensor) -> int | None:
 
 
 class _Given(NamedTuple):
-    """What enters an attention."""
+    """Inputs of an attention."""
 
     q: Tensor
     k: Tensor
@@ -81,7 +81,9 @@ class _Given(NamedTuple):
 
 
 def _given(node: Tensor) -> _Given | None:
-    """Of an attention in one node, or of the softmax of one in several; None for other nodes."""
+    """Inputs of an attention in one node, or of the softmax of one in several; None for other
+    nodes.
+    """
     if node.op is Op.ATTENTION:
         fused = FusedAttention.of(node)
         return _Given(fused.q, fused.k, fused.scale, fused.softcap, fused.sinks)
@@ -104,7 +106,7 @@ class VisibleCells:
 
 
 def seen(cache: CausalCache, sequence: int, position: int) -> VisibleCells:
-    """What the token of a sequence at `position` sees of a cache that holds it."""
+    """Cells that a sequence's token at `position` sees in the cache."""
     held, at = cache.cells[:, BITS], cache.cells[:, POSITION]
     visible = (held & (1 << sequence) != 0) & (cache.first_seen(position) <= at) & (at <= position)
     cells = np.flatnonzero(visible)
@@ -179,7 +181,9 @@ def attended(
 
 
 def _summary(shares: Floats, positions: Ints, position: int) -> tuple[Floats, Floats, Floats]:
-    """Of shares [H, n]: entropy in nats, mean distance in tokens, and the share of position 0."""
+    """Summary of shares [H, n]: entropy in nats, mean distance in tokens, and the share of position
+    0.
+    """
     logs = np.log(np.where(shares > 0, shares, 1))
     entropy = -(shares * logs).sum(axis=1)
     total = np.maximum(shares.sum(axis=1), np.finfo(np.float32).tiny)

@@ -44,7 +44,7 @@ class LookBudget:
         self._spent += seconds
 
     def is_due(self) -> bool:
-        """Whether to look at the next step, if somebody wants to; not before one was plain, to
+        """True if to look at the next step, if somebody wants to; not before one was plain, to
         compare with.
         """
         self._now = perf_counter()

@@ -1,4 +1,4 @@
-"""What sampling makes of the model's probabilities, step by step."""
+"""How sampling changes the model's probabilities, step by step."""
 
 from collections.abc import Callable, Sequence
 

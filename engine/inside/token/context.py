@@ -1,4 +1,4 @@
-"""What a model reads, as items with their text; and what it still had of it when it answered."""
+"""The items that a model reads, with their text, and which of them it still had for its answer."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -58,7 +58,7 @@ def layer_of(node: Tensor) -> int | None:
 
 @dataclass(frozen=True)
 class Glance:
-    """What a step left of its last token: `logits` [V], results [E] by layer, queries [H, D] by
+    """Results of a step's last token: `logits` [V], results [E] by layer, queries [H, D] by
     attention. Keys are read from the caches, so it is good until the next step.
     """
 
@@ -73,7 +73,7 @@ class Glance:
     def of(
         cls, model: LoadedModel, step: StartedStep, logits: Logits, sequence: int, position: int
     ) -> Self:
-        """Of a finished step with `InsideProbes`, whose last token stands at `position`."""
+        """Read a finished step with `InsideProbes`, whose last token stands at `position`."""
         probed = {one.node: one for one in step.probed()}
         layers: dict[int, Floats] = {}
         last = model.built.n_layer - 1
@@ -90,11 +90,11 @@ class Glance:
         return cls(model, sequence, position, logits, layers, queries)
 
     def lens(self, k: int, wanted: int, shown: Callable[[int], str]) -> Lens:
-        """What each layer would say. Raises `NotSupported`, `BadLogits`."""
+        """The logit lens: each layer's prediction. Raises `NotSupported`, `BadLogits`."""
         return lens(self.model.stepper, self.layers, self.logits, k, wanted, shown)
 
     def attended(self, rows: Collection[int]) -> Attended:
-        """As `attending`, all at once."""
+        """Like `attending`, all at once."""
         return finished(self.attending(rows))
 
     def attending(self, rows: Collection[int]) -> Generator[int, None, Attended]:

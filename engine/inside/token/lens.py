@@ -1,4 +1,4 @@
-"""What each layer would say now: the model's last norm and output applied to every layer's result.
+"""The logit lens: the model's last norm and output applied to every layer's result.
 
 The logit lens (nostalgebraist 2020). The last layer's row is the model's own answer.
 """
@@ -85,8 +85,8 @@ def _graph(built: BuiltModel, n: int) -> tuple[Tensor, Graph]:
 
 @dataclass(frozen=True)
 class LensRow:
-    """What one layer says: its k most likely tokens, and of the wanted one its rank, from 1, and
-    log-probability; entropy in nats.
+    """Prediction of one layer: its k most likely tokens, and of the wanted one its rank, from 1,
+    and log-probability; entropy in nats.
     """
 
     ids: NDArray[np.int64]

@@ -56,7 +56,7 @@ def scratch(conversation: Sequenced, context: Sequence[Item]) -> Iterator[Scratc
 
 
 def _has_room(caches: CacheGroup, items: Sequence[Item]) -> bool:
-    """Whether there are cells for items, and for the rows of pictures that layers look at."""
+    """True if there are cells for items, and for the rows of pictures that layers look at."""
     if caches.encoded is not None and caches.encoded.n_room < rows_looked_at(items):
         return False
     return caches.n_free >= len(items)

@@ -87,7 +87,7 @@ class TokenWatch(LiveWatch):
             self._glance = glance, self._live()
 
     def _tell(self, glance: Glance, live: Live, token: int) -> None:
-        """What the step before said of the token that was drawn from it."""
+        """Send the previous step's values for the token that was drawn from it."""
         shown, items = self._model.tokenizer.shown, self.sequence.items
         history = [item for item in items if isinstance(item, int)]
         drawn = self._request.sampling

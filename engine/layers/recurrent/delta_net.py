@@ -23,7 +23,7 @@ class SplitGates:
     alpha: Annotated[Linear, Name("ssm_alpha")]
 
     def __call__(self, x: Tensor, i: int, groups: int) -> tuple[Tensor, Tensor]:
-        """Of x [E, T]: [Hv, 1, T] each."""
+        """Project x [E, T] to [Hv, 1, T] each."""
         beta, alpha = self.beta(x, "beta", i), self.alpha(x, "alpha", i)
         shape = (beta.shape[0], 1, x.shape[1])
         return beta.reshape(*shape), alpha.reshape(*shape)
@@ -36,7 +36,7 @@ class JoinedGates:
     both: Annotated[Linear, Name("ssm_ba")]
 
     def __call__(self, x: Tensor, i: int, groups: int) -> tuple[Tensor, Tensor]:
-        """Of x [E, T]: [Hv/Hk, Hk, T] each."""
+        """Project x [E, T] to [Hv/Hk, Hk, T] each."""
         both = self.both(x, "ba", i)
         each = both.shape[0] // (2 * groups)
         beta, alpha = ops.chunk_sections(both.reshape(2 * each, groups, x.shape[1]), 0, [each] * 2)
@@ -82,7 +82,7 @@ class GatedDeltaNet(Generic[G]):
         return self.out(gated, "linear_attn_out", i)
 
     def _rates(self, x: Tensor, i: int, groups: int) -> tuple[Tensor, Tensor]:
-        """Of x [E, T]: by how much each head decays, as a logarithm, and how far it steps: [Hv, T]
+        """Rates for x [E, T]: the logarithm of each head's decay, and its step size: [Hv, T]
         each.
         """
         beta, alpha = self.gates(x, i, groups)

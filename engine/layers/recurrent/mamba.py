@@ -52,7 +52,7 @@ class Mamba2:
         return self.out(self._normed(y, i, spec.groups, block.eps), "mamba_out", i)
 
     def _steps(self, delta: Tensor, i: int, least: float) -> Tensor:
-        """Of what the product gave: steps of time [H, T] above 0, at least `least`."""
+        """Steps of time [H, T] from the product's result: above 0, at least `least`."""
         steps = ops.softplus(ops.add(delta, self.dt)).named("dt", i)
         return ops.clamp(steps, least, float("inf")) if least else steps
 

@@ -154,13 +154,15 @@ class RMSBlock:
         return p.pause(ops.add(h, x).named("v/layer_out", i))
 
     def scaled(self, h: Tensor, first: bool) -> Tensor:
-        """What attention (`first`) or feed-forward adds [E, T]; here as it is."""
+        """Scale the contribution of attention (`first`) or feed-forward [E, T]; unchanged by
+        default.
+        """
         return h
 
 
 @dataclass(frozen=True)
 class GatedBlock(RMSBlock):
-    """As Pixtral and Qwen 2.5 have it."""
+    """A gated block, for Pixtral and Qwen 2.5."""
 
     ffn: GatedMLP
 
@@ -193,7 +195,7 @@ class Positions:
     weight: Annotated[Tensor, Name("weight")]
 
     def __call__(self, p: TowerPass, classes: int = 0) -> Tensor:
-        """As `placed`."""
+        """Like `placed`."""
         return placed(self.weight, p, classes)
 
 

@@ -38,7 +38,7 @@ class Params(RoutedParams):
     log_multiplier: Annotated[float, Meta("rope.scaling.yarn_log_multiplier", Range(0, 100))] = 0.0
 
     def problem(self) -> str:
-        """What does not go together."""
+        """A contradiction among the parameters, or ""."""
         if any(count != 1 for count in self.heads_kv):
             return "head_count_kv is not 1: the file was made before 2025; convert the model again"
         if self.key_length != self.rank + self.n_rot:

@@ -38,7 +38,7 @@ class Params(WindowedParams):
 
     @property
     def scale(self) -> float:
-        """What scores are multiplied by; the 27B model scales by its embedding instead."""
+        """The factor of the scores; the 27B model scales by its embedding instead."""
         if self.n_layer == LAYERS_27B:
             return 1 / sqrt(self.n_embd / self.n_head(0))
         return 1 / sqrt(self.head_dim)

@@ -126,7 +126,7 @@ class Weights:
 
 
 class Model(gemma4.LendingDecoder[Params, Weights]):
-    """Of four streams each layer computes one."""
+    """Gemma 3n: each layer computes one of four streams."""
 
     def rope(self, i: int) -> RopeParams:
         params = self.params

@@ -98,7 +98,9 @@ class BesideExperts:
     experts_norm: Annotated[RMSNorm, Name("post_ffw_norm_2")]
 
     def __call__(self, dense: Tensor, x: Tensor, i: int, spec: BlockSpec) -> Tensor:
-        """What is fed to the residual, [E, T]: `dense` is what the other made of x [E, T]."""
+        """The contribution to the residual, [E, T]: `dense` is the dense branch's result for x [E,
+        T].
+        """
         seen = ops.rms_norm(x, self.seen, spec.eps)
         seen = ops.scale(seen, 1 / sqrt(x.shape[0])).named("ffn_moe_seen", i)
         entered = self.before(x, spec.eps, "ffn_norm_2", i)
@@ -203,7 +205,7 @@ class Model(LendingDecoder[Params, Weights]):
         return self.normed(x)
 
     def _ended(self, x: Tensor, inputs: Tensor | None, i: int, p: Pass) -> Tensor:
-        """What the token gives the layer, and the layer's scale."""
+        """Add the token's per-layer input, and scale the layer."""
         block, params = self.weights.blocks[i], self.params
         if block.per_layer is not None and inputs is not None:
             (e,) = pruned(p, i == params.n_layer - 1, of_layer(inputs, i))

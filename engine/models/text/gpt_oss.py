@@ -25,7 +25,7 @@ ALPHA, LIMIT = 1.702, 7.0
 
 
 def swiglu_limit(gate: Tensor, up: Tensor | None) -> Tensor:
-    """Of gate and up within their bounds."""
+    """SwiGLU of gate and up within their bounds."""
     assert up is not None
     return ops.swiglu_limit(gate, up, ALPHA, LIMIT)
 

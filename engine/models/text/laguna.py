@@ -44,7 +44,7 @@ class Params(RoutedParams, WindowedParams):
         return RopeParams(n_rot, base, neox=True)
 
     def problem(self) -> str:
-        """What does not go together."""
+        """A contradiction among the parameters, or ""."""
         if self.n_rot_local % 2 or self.n_rot_local > self.head_dim:
             expected = f"an even number up to {self.head_dim}, the size of a head"
             return f"rope.dimension_count_swa is {self.n_rot_local}; expected {expected}"

@@ -42,7 +42,7 @@ class Params(RoutedParams):
     rise: Annotated[float, Meta("attention.scale", Range(0, 1e3))] = 0.1
 
     def has_rope(self, i: int) -> bool:
-        """Whether layer i turns queries and keys, and sees no further than its chunk."""
+        """True if layer i turns queries and keys, and sees no further than its chunk."""
         return self.window == 0 or (i + 1) % NO_ROPE_EVERY != 0
 
     def route(self, i: int) -> RouteSpec | None:

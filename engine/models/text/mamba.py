@@ -24,7 +24,7 @@ class Params(RecurrentParams):
     normed: Annotated[bool, Meta("ssm.dt_b_c_rms", Range(0, 1))] = False
 
     def problem(self) -> str:
-        """What does not go together; a channel is a head."""
+        """A contradiction among the parameters, or ""; a channel is a head."""
         return DecoderParams.problem(self) if any(self.heads) else ""
 
     def recurrence(self) -> RecurrenceSpec:

@@ -46,11 +46,11 @@ class Params(DecoderParams):
 
     @property
     def picture_rows(self) -> int:
-        """Of the largest picture: a class row and the patches of each tile."""
+        """Rows of the largest picture: a class row and the patches of each tile."""
         return self.tiles * (1 + (self.image_size // self.patch) ** 2)
 
     def problem(self) -> str:
-        """What does not go together."""
+        """A contradiction among the parameters, or ""."""
         if problem := super().problem():
             return problem
         if beyond := [i for i in self.cross if i >= self.n_layer]:

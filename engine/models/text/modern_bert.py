@@ -32,7 +32,7 @@ class Params(DecoderParams):
     rope_base_local: Annotated[float, Meta("rope.freq_base_swa", ROPE_BASE)] = 1e4
 
     def is_global(self, i: int) -> bool:
-        """Whether layer i sees everything; the first does."""
+        """True if layer i sees everything; the first does."""
         return not self.window or i % GLOBAL_EVERY == 0
 
 

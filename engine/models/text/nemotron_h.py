@@ -64,12 +64,12 @@ class PartsDecoder(RecurrentDecoder[P, W]):
         return 0 if self._feeds(layer) else super().n_heads(layer)
 
     def kept(self) -> Sequence[Kept]:
-        """Of each layer keys and values, a state, or nothing."""
+        """The state of each layer: keys and values, a recurrent state, or none."""
         layers = range(self.params.n_layer)
         return [Nothing() if self._feeds(i) else self.state(i) or self.cells(i) for i in layers]
 
     def _feeds(self, i: int) -> bool:
-        """Whether layer i has a feed-forward and nothing else."""
+        """True if layer i has a feed-forward and nothing else."""
         return isinstance(self.weights.blocks[i], FeederBlock)
 
 

@@ -38,7 +38,7 @@ class Params(qwen2.Params):
     ]
 
     def problem(self) -> str:
-        """What does not go together."""
+        """A contradiction among the parameters, or ""."""
         return super().problem() or sections_problem(self.sections, self.rope_dim // 2)
 
     def turned(self) -> RopeParams:

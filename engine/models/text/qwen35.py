@@ -31,7 +31,7 @@ class Params(RecurrentParams):
     ] = ()
 
     def problem(self) -> str:
-        """What does not go together."""
+        """A contradiction among the parameters, or ""."""
         wrong = self.sections and sections_problem(self.sections, self.rope_dim // 2)
         return super().problem() or wrong or ""
 

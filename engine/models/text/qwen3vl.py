@@ -54,7 +54,7 @@ class Model(RoutedDecoder[Params, Weights]):
         return self.params.turned()
 
     def layer(self, x: Tensor, i: int, p: Pass, cache: LayerCache | None) -> Tensor:
-        """As any, and behind it what pictures bring for it."""
+        """A layer, followed by its share of the pictures' rows."""
         x, more = super().layer(x, i, p, cache), p.deepstack(i)
         if more is None:
             return x

@@ -40,7 +40,7 @@ Places = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class TextHost:
-    """What a tower must know of the text model that reads its rows.
+    """The text model's facts that a tower depends on.
 
     `rms_eps` is what that model's norms add; `n_layer` its output block's number, to which a
     tower's memory is counted; `n_deepstack` how many of its layers add further rows, None where
@@ -89,7 +89,7 @@ class TowerParams:
         return self.image_size // self.patch
 
     def problem(self) -> str:
-        """What does not go together, naming the keys; empty where all does."""
+        """A contradiction among the parameters, naming the keys; empty where there is none."""
         if not self.head_size and self.n_embd % self.n_head:
             key = f"vision.embedding_length {self.n_embd}"
             return f"{key} is no multiple of vision.attention.head_count {self.n_head}"
@@ -167,7 +167,7 @@ class Tower(ABC, Generic[P, W]):
 
     @abstractmethod
     def plan(self, size: Size, limits: Limits) -> ImagePlan:
-        """What a picture of this size becomes. Needs no pixels and no device."""
+        """Plan a picture of this size. Needs no pixels and no device."""
 
     @property
     def rule(self) -> Rule:
@@ -182,7 +182,7 @@ class Tower(ABC, Generic[P, W]):
 
     @abstractmethod
     def inputs(self, pixels: Floats, plan: ImagePlan, view: int) -> TowerStep:
-        """What the forward pass asks for: of one view's pixels [h, w, 3]. Where one pass makes the
+        """Inputs of the forward pass, from one view's pixels [h, w, 3]. Where one pass makes the
         rows of all views, of all of these, one below the other.
         """
 

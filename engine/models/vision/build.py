@@ -53,7 +53,7 @@ class BuiltTower:
 
 
 def has_tower(file: GGUFFile) -> bool:
-    """Whether the file is an mmproj, or holds a tower beside its text model."""
+    """True if the file is an mmproj, or holds a tower beside its text model."""
     return file.metadata.architecture == MMPROJ or any(map(is_vision, file.tensors))
 
 

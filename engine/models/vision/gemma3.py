@@ -44,7 +44,7 @@ class Params(TowerParams):
         return self.factor or FACTOR
 
     def problem(self) -> str:
-        """What does not go together."""
+        """A contradiction among the parameters, or ""."""
         if self.side % self.pool and not super().problem():
             grid = f"vision.image_size and patch_size make {self.side} patches to a side"
             return f"{grid}, which {self.pool} does not divide"

@@ -40,7 +40,7 @@ class Params(TowerParams):
         return self.longest_side or TILES * self.image_size
 
     def problem(self) -> str:
-        """What does not go together."""
+        """A contradiction among the parameters, or ""."""
         if problem := super().problem():
             return problem
         if self.longest > MOST_TILES * self.image_size:

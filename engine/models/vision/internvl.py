@@ -51,7 +51,7 @@ class Params(TowerParams):
     std: Annotated[Colour, Meta("vision.image_std", SPREAD)] = (0.229, 0.224, 0.225)
 
     def problem(self) -> str:
-        """What does not go together."""
+        """A contradiction among the parameters, or ""."""
         if self.side % self.scale and not super().problem():
             grid = f"vision.image_size and patch_size make {self.side} patches to a side"
             return f"{grid}, which vision.projector.scale_factor {self.scale} does not divide"
@@ -76,7 +76,7 @@ class ViTAttention(Attention):
 
 @dataclass(frozen=True)
 class ViTBlock(RMSBlock):
-    """What attention and feed-forward add is scaled channel by channel: [E] each."""
+    """A block whose attention and feed-forward are scaled channel by channel: [E] each."""
 
     ln1: Annotated[LayerNorm | RMSNorm, LN1]
     attn: ViTAttention
@@ -125,7 +125,7 @@ class Model(Tower[Params, Weights]):
     filter = "bicubic"
 
     def missing(self, learned: Mapping[str, Values]) -> Sequence[str]:
-        """What one block has and another lacks."""
+        """Tensors that one block has and another lacks."""
         names = [block.optional for block in self.weights.blocks]
         everywhere = set().union(*names)
         return [f"v.blk.{i}.{name}" for i, own in enumerate(names) for name in everywhere - own]

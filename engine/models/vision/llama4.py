@@ -43,7 +43,7 @@ class Params(TowerParams):
         return self.factor or round(1 / self.ratio)
 
     def problem(self) -> str:
-        """What does not go together."""
+        """A contradiction among the parameters, or ""."""
         if problem := super().problem():
             return problem
         if self.head_dim % 4:

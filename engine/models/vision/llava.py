@@ -61,7 +61,7 @@ class Params(TowerParams):
         return [Size(w, h) for w, h in sizes]
 
     def problem(self) -> str:
-        """What does not go together."""
+        """A contradiction among the parameters, or ""."""
         beyond = [layer for layer in self.features if layer > self.n_layer]
         if beyond:
             return f"vision.feature_layer {beyond[0]} is above vision.block_count {self.n_layer}"

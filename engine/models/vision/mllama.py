@@ -50,7 +50,7 @@ class Params(TowerParams):
         return [(rows, cols) for rows in sides for cols in sides if rows * cols <= self.tiles]
 
     def problem(self) -> str:
-        """What does not go together."""
+        """A contradiction among the parameters, or ""."""
         beyond = [i for i in self.kept if i >= self.n_layer]
         if beyond and not super().problem():
             key = f"vision.intermediate_layers_indices has {beyond[0]}"
@@ -82,7 +82,7 @@ class ByArrangement(GatedTable):
 
 @dataclass(frozen=True)
 class ScaledBlock(Block):
-    """What attention and feed-forward add is multiplied by a number."""
+    """A block whose attention and feed-forward are multiplied by a number."""
 
     attn_gate: Annotated[Tensor, Name("attn_gate")]
     ffn_gate: Annotated[Tensor, Name("ffn_gate")]
@@ -130,7 +130,7 @@ class Model(Tower[Params, Weights]):
 
     @property
     def rows(self) -> int:
-        """Of a tile: its class and its patches."""
+        """Rows of a tile: its class and its patches."""
         return 1 + self.params.side**2
 
     @property

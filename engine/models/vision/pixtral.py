@@ -55,7 +55,7 @@ class Params(TowerParams):
         return self.longest_edge or self.image_size
 
     def problem(self) -> str:
-        """What does not go together."""
+        """A contradiction among the parameters, or ""."""
         if self.longest > MOST_PATCHES * self.patch:
             most = f"{MOST_PATCHES} times vision.patch_size {self.patch}"
             return f"a picture's longest side {self.longest} is above {most}"

@@ -41,13 +41,13 @@ class Params(qwen2vl.Params):
     ] = (7, 15, 23, 31)
 
     def problem(self) -> str:
-        """What does not go together."""
+        """A contradiction among the parameters, or ""."""
         if self.window < self.cell and not super().problem():
             return f"vision.window_size {self.window} is less than a cell of {self.cell} pixels"
         return super().problem()
 
     def is_full(self, i: int) -> bool:
-        """Whether block i sees everything."""
+        """True if block i sees everything."""
         return (i + 1) % self.full_every == 0 if self.full_every else i in self.full
 
 

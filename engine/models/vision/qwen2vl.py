@@ -64,7 +64,7 @@ class Params(TowerParams):
         return self.patch * self.merge
 
     def problem(self) -> str:
-        """What does not go together."""
+        """A contradiction among the parameters, or ""."""
         if problem := super().problem():
             return problem
         if self.head_dim % 4:
@@ -153,7 +153,7 @@ class QwenTower(Tower[P, W]):
 
     @abstractmethod
     def embedded(self, p: TowerPass) -> Tensor:
-        """What enters the first block [E, n]."""
+        """Input of the first block [E, n]."""
 
     def forward(self, p: TowerPass) -> Tensor:
         params, w = self.params, self.weights
@@ -184,7 +184,7 @@ class QwenTower(Tower[P, W]):
 
 
 class Model(QwenTower[Params, Weights]):
-    """As of 2024."""
+    """The tower of Qwen2-VL (2024)."""
 
     projectors = ("qwen2vl_merger",)
     hosts = ("qwen2vl",)

@@ -88,7 +88,7 @@ class Weights:
 
 
 class Model(QwenTower[Params, Weights]):
-    """As of 2025."""
+    """The tower of Qwen3-VL (2025)."""
 
     projectors = ("qwen3vl_merger",)
     architectures = ("qwen3vl", "qwen3vlmoe")

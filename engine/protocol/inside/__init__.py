@@ -1,1 +1,1 @@
-"""What is told of a model's inside, and how it is changed on trial."""
+"""Messages on a model's inside, and on trying a changed model."""

@@ -63,7 +63,7 @@ class SplitNode(msgspec.Struct, frozen=True):
 
 
 class LaunchNode(msgspec.Struct, frozen=True):
-    """What lowering made of some nodes: `kernels` one after the other, with their `defines`.
+    """A launch made from some nodes: `kernels` one after the other, with their `defines`.
 
     `nodes` are what it computes or helps to, none for a helper. `bytes` and `flops` are what its
     shapes ask for; `step` is its time in the arenas' lives.

@@ -1,4 +1,4 @@
-"""What an answer tells of its inside while it is written.
+"""Inside values sent while an answer is written.
 
 Arrays are little-endian bytes.
 """
@@ -12,7 +12,7 @@ LOOK_SHARE = 0.07
 
 
 class Live(msgspec.Struct, frozen=True):
-    """What an answer tells of its inside while it is written.
+    """Which inside values an answer sends while it is written.
 
     `probes` are regular expressions: of each result whose whole name one of them matches, numbers
     of every token come as `ProbedTokens`. All else comes as `TokenInside`, of as many tokens as

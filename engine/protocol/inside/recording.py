@@ -9,7 +9,7 @@ from engine.protocol.message import Reply, Request, StageName
 
 
 class LaunchKind(msgspec.Struct, frozen=True):
-    """What a launch of a step is, whenever it runs."""
+    """A launch of a step, whenever it runs."""
 
     split: int
     device: str
@@ -71,7 +71,7 @@ class DeviceRoof(msgspec.Struct, frozen=True):
 
 
 class RoofsMeasured(Reply, frozen=True):
-    """Of the devices that hold the open model, but for the host."""
+    """Roofs of the devices that hold the open model, except the host."""
 
     roofs: list[DeviceRoof]
 

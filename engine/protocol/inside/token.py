@@ -55,7 +55,7 @@ class Attended(msgspec.Struct, frozen=True):
 
 
 class ChoiceStep(msgspec.Struct, frozen=True):
-    """What a step of sampling left: how many tokens, and of these the entropy.
+    """Tokens left after a step of sampling: their number and their entropy.
 
     `removed` is the probability, before the step, of what it took away; `probabilities` are those
     of the choice's tokens after it, 0 where they are gone.

@@ -86,7 +86,7 @@ class ChatMessage(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What it says, without its pictures."""
+        """Its text, without its pictures."""
         if isinstance(self.content, str):
             return self.content
         return "".join(part.text for part in self.content if isinstance(part, TextPart))
@@ -233,7 +233,7 @@ class Rendered(Reply, frozen=True):
 
 
 class Render(Request[Rendered], frozen=True):
-    """What the chat template makes of messages; `tools` and `template` as in `Generate`."""
+    """Apply the chat template to messages; `tools` and `template` as in `Generate`."""
 
     between: ClassVar[bool] = True
 

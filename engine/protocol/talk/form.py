@@ -1,4 +1,4 @@
-"""What an answer must be like: each token that would break it is left out of the draw."""
+"""Forms of an answer: a token that would break the form is not sampled."""
 
 from typing import ClassVar, Literal
 
@@ -40,7 +40,7 @@ class FormChecked(Reply, frozen=True):
 
 
 class CheckForm(Request[FormChecked], frozen=True):
-    """Whether a form is one that an answer can be held to, whatever model is open."""
+    """True if a form is one that an answer can be held to, whatever model is open."""
 
     beside: ClassVar[bool] = True
 

@@ -15,7 +15,7 @@ Box = tuple[float, float, float, float]
 
 
 class PictureLimits(msgspec.Struct, frozen=True):
-    """What one picture may take, within what the engine's options and the context allow.
+    """Limits of one picture, within the engine's options and the context.
 
     `rows` is the most embeddings of it (None: no limit of its own); `one_view` leaves out the tiles
     of a picture. Models that cannot do with less take no notice.
@@ -67,7 +67,7 @@ class LearnedPiece(msgspec.Struct, frozen=True, tag="learned"):
 
 
 class PicturePlan(msgspec.Struct, frozen=True):
-    """What becomes of a picture of that size in the open model, in order of the prompt.
+    """The plan of a picture of that size in the open model, in order of the prompt.
 
     It takes `n_tokens` of the context, its markers included, and the tower computes `n_patches`:
     in `seconds`, where this tower has been timed here. Where `cross`, the rows are not in the
@@ -117,7 +117,7 @@ class PicturePlans(Reply, frozen=True):
 
 
 class PlanPictures(Request[PicturePlans], frozen=True):
-    """What pictures of these sizes (width, height) would take in the open model; no pixel is read.
+    """Plan pictures of these sizes (width, height) in the open model; no pixel is read.
 
     `limits` are those of each, in the same order; without any none is limited. Refused where the
     open model does not see.
@@ -138,7 +138,7 @@ class SeenView(msgspec.Struct, frozen=True):
 
 
 class PictureSeen(Reply, frozen=True):
-    """What the open model sees of a picture: pixels for each view of the plan."""
+    """A picture as the open model sees it: pixels for each view of the plan."""
 
     digest: str
     plan: PicturePlan

@@ -16,8 +16,8 @@ class Tool(msgspec.Struct, frozen=True):
 
 
 class Tools(msgspec.Struct, frozen=True):
-    """What may be called. With `only`, the function of that name must be; `several` calls may stand
-    in one answer.
+    """Tools that may be called. With `only`, the function of that name must be; `several` calls may
+    stand in one answer.
     """
 
     known: list[Tool] = []

@@ -117,17 +117,17 @@ class RunningAnswer:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can enter a sequence without waiting for its form to be read."""
+        """True if it can enter a sequence without waiting for its form to be read."""
         return self.drawing.guide is None or self.drawing.guide.wait(0.0)
 
     @property
     def is_reading(self) -> bool:
-        """Whether what is pending is more than the token drawn last."""
+        """True if what is pending is more than the token drawn last."""
         return len(self.pending) > self._n_drawn
 
     @property
     def is_alone(self) -> bool:
-        """Whether its next step is to be its own: somebody looks into it, or wants all logits."""
+        """True if its next step is to be its own: somebody looks into it, or wants all logits."""
         return self._prompt_infos is not None or not self.watch.shares()
 
     @property

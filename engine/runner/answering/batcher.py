@@ -50,7 +50,7 @@ class Batcher:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is no answer."""
+        """True if there is no answer."""
         return not (self.running or self.waiting)
 
     def add(self, answer: RunningAnswer) -> None:
@@ -134,7 +134,7 @@ class Batcher:
             yield from self._safely([answer], partial(answer.enter, sequence))
 
     def _formed(self, answer: RunningAnswer) -> Generator[Told, None, bool]:
-        """Whether it waits no longer for what holds it to its form, which is made beside."""
+        """True if it waits no longer for what holds it to its form, which is made beside."""
         try:
             if answer.is_ready:
                 return True

@@ -37,11 +37,11 @@ class Drawing:
         return token
 
     def ends(self, token: int) -> bool:
-        """Whether a token is no text but an answer's end."""
+        """True if a token is no text but an answer's end."""
         return token in self._ends
 
     def is_last(self, token: int) -> bool:
-        """Whether nothing may follow the token that was drawn."""
+        """True if nothing may follow the token that was drawn."""
         return self.ends(token) or (self.guide is not None and self.guide.is_over)
 
     def saw(self, text: str) -> None:
@@ -52,7 +52,7 @@ class Drawing:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether the answer, if it ends here, does not fit its form yet."""
+        """True if the answer, if it ends here, does not fit its form yet."""
         return self.guide is not None and self.guide.is_incomplete
 
     def info(self, token: int) -> TokenInfo:

@@ -16,12 +16,12 @@ class Piecemeal(NamedTuple):
 
     @property
     def is_last(self) -> bool:
-        """Whether logits are wanted behind it: nothing is pending after it."""
+        """True if logits are wanted behind it: nothing is pending after it."""
         return len(self.part) == len(self.answer.pending)
 
     @property
     def is_alone(self) -> bool:
-        """Whether it takes a step of its own, as where it shows pictures."""
+        """True if it takes a step of its own, as where it shows pictures."""
         extras = self.extras
         shows = extras.rows is not None or extras.ends is not None or bool(extras.entering)
         return shows or self.answer.is_alone

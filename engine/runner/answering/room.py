@@ -1,4 +1,4 @@
-"""Whether there are cells for what answers want, and who else has a sequence."""
+"""True if there are cells for what answers want, and who else has a sequence."""
 
 from collections.abc import Iterable
 
@@ -22,7 +22,7 @@ class CellRoom:
         return [one for one in self.caches.caches if one.window is None and one.chunk is None]
 
     def lacks(self, n: int, n_rows: int = 0) -> bool:
-        """Whether fewer cells are free than so many tokens take, or rows of pictures that layers
+        """True if fewer cells are free than so many tokens take, or rows of pictures that layers
         look at.
         """
         encoded = self.caches.encoded
@@ -30,7 +30,7 @@ class CellRoom:
         return no_rows or any(one.n_free < n for one in self._whole)
 
     def admits(self, running: Iterable[RunningAnswer], answer: RunningAnswer) -> bool:
-        """Whether a prompt and some of what it will say find cells beside the others'."""
+        """True if a prompt and some of what it will say find cells beside the others'."""
         known = max((one.shared(answer.pending) for one in self.slots.known), default=0)
         return self._has(running, len(answer.pending) + answer.to_come - known)
 
@@ -41,7 +41,7 @@ class CellRoom:
         return max(0, lent.wanted - int(max(held, default=0)))
 
     def lends(self, running: Iterable[RunningAnswer]) -> bool:
-        """Whether all that sequences were lent for finds cells beside the answers'."""
+        """True if all that sequences were lent for finds cells beside the answers'."""
         return self._has(running, 0)
 
     def _has(self, running: Iterable[RunningAnswer], more: int) -> bool:

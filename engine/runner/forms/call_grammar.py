@@ -67,7 +67,7 @@ def style_of(template: ChatTemplate, tokenizer: Tokenizer) -> CallStyle | None:
 
 
 def _is_read(style: CallStyle, template: str) -> bool:
-    """Whether an answer of that style is read as a call."""
+    """True if an answer of that style is read as a call."""
     text = f"{style.before}{_NAME}{style.between}{{}}{style.after}"
     return [part.kind for part in read(text, form_of(template))[0]] == ["call"]
 

@@ -22,7 +22,7 @@ class Forming:
         Thread(target=self._run, daemon=True, name="form").start()
 
     def wait(self, seconds: float) -> bool:
-        """Whether `constraint` returns at once by then."""
+        """True if `constraint` returns at once by then."""
         return self._ended.wait(seconds) or self._is_late
 
     def constraint(self) -> Constraint:

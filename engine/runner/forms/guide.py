@@ -69,7 +69,7 @@ class Guide:
         self._seen = ""
 
     def wait(self, seconds: float) -> bool:
-        """Whether what is to be made is made by then."""
+        """True if what is to be made is made by then."""
         return self._forming.wait(seconds)
 
     def begin(self) -> None:
@@ -82,12 +82,12 @@ class Guide:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing may follow."""
+        """True if nothing may follow."""
         return self._constraint is not None and self._constraint.is_over
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether the answer, if it ends here, is too short for its rule."""
+        """True if the answer, if it ends here, is too short for its rule."""
         if self._constraint is None:
             return self._rule.must
         return not self._constraint.is_complete
@@ -112,7 +112,7 @@ class Guide:
             raise FormFailed("what follows the thought does not fit")
 
     def _go_on(self, text: str) -> bool:
-        """Whether a text that comes by itself may follow; of one that may not, nothing is held."""
+        """True if a text that comes by itself may follow; of one that may not, nothing is held."""
         constraint, mark = self._constraint, self._rule.mark
         if constraint is None:
             self._seen += text
@@ -132,7 +132,7 @@ class Guide:
 
 
 def _begins(text: str, mark: str) -> bool:
-    """Whether one of them begins with the other."""
+    """True if one of them begins with the other."""
     return text.startswith(mark) or mark.startswith(text)
 
 

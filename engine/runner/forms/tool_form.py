@@ -32,7 +32,7 @@ class ToolForm:
 
     @cached_property
     def tools(self) -> bool:
-        """Whether it prints the tools there are."""
+        """True if it prints the tools there are."""
         return _TOOL in self._printed([_QUESTION], [_KNOWN])
 
     @cached_property
@@ -50,7 +50,7 @@ class ToolForm:
 
     @cached_property
     def results(self) -> bool:
-        """Whether it prints the result of a call."""
+        """True if it prints the result of a call."""
         value: object = {_KEY: "x"} if self.arguments != "text" else f'{{"{_KEY}": "x"}}'
         return _RESULT in self._printed([_QUESTION, _call(value), _ANSWERED], [_KNOWN])
 

@@ -45,7 +45,7 @@ class AskedChat(Protocol):
 
 
 def has_tools(chat: AskedChat) -> bool:
-    """Whether tools may be called in the answer."""
+    """True if tools may be called in the answer."""
     return bool(chat.tools.known) and chat.tools.choice != "none"
 
 

@@ -102,7 +102,7 @@ def _seeing(file: GGUFFile, built: BuiltModel, given: GGUFFile) -> Opened:
 
 
 def _vocabulary(file: GGUFFile) -> Callable[[str], bool]:
-    """Whether a model's vocabulary has a text; it is read when first asked."""
+    """True if a model's vocabulary has a text; it is read when first asked."""
     known: frozenset[str] | None = None
 
     def has_token(text: str) -> bool:

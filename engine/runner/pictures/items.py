@@ -86,7 +86,7 @@ class RowRun(NamedTuple):
 
     @property
     def is_last(self) -> bool:
-        """Whether the picture ends with it."""
+        """True if the picture ends with it."""
         return self.first + self.end - self.begin == self.picture.n_rows
 
 

@@ -44,7 +44,7 @@ class RowStore:
         return kept
 
     def has(self, picture: Shown) -> bool:
-        """Whether all of its rows are there."""
+        """True if all of its rows are there."""
         kept = self._kept.get(picture)
         return kept is not None and len(kept.done) == len(picture.plan.views)
 

@@ -121,7 +121,7 @@ class _Placing:
 
     @property
     def _movable_tower(self) -> bool:
-        """Whether there is a tower of which nothing is pinned."""
+        """True if there is a tower of which nothing is pinned."""
         tower, pins = self.built.tower, Placement((), self.devices.pins.patterns)
         return tower is not None and not any(pins.override(t.name) for t in tower.sources)
 
@@ -256,7 +256,7 @@ def _rank(fitted: Fitted) -> tuple[bool, int, int]:
 
 
 def _is_full(fitted: Fitted, whole: int) -> bool:
-    """Whether all layers that may move are on devices."""
+    """True if all layers that may move are on devices."""
     return fitted.failure is None and fitted.layout.total == whole
 
 

@@ -47,7 +47,7 @@ class _Kept:
 
     @property
     def is_current(self) -> bool:
-        """Whether the files on disk are those that were read."""
+        """True if the files on disk are those that were read."""
         return self.facts[0] == _files(self.opened)
 
 

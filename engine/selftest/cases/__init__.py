@@ -1,1 +1,1 @@
-"""What is checked: the cases of a family of operations each."""
+"""Cases of the self test, by family of operations."""

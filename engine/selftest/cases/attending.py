@@ -35,7 +35,7 @@ ROTATED = ((128, 128), (80, 32), (80, 20), (64, 64), (36, 20), (256, 256), (512,
 
 
 def attending() -> Iterator[Case]:
-    """What attention is made of, single and fused."""
+    """Cases of attention's operations, single and fused."""
     for shape in ROWS:
         yield from _softmax(shape)
     for cells, tokens in ((256, 5), (1024, 33), (4096, 3)):

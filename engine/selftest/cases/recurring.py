@@ -138,7 +138,7 @@ def _parts(o: Operands, tokens: int, *shapes: tuple[int, int]) -> list[Tensor]:
 
 
 def _conv(o: Operands, channels: int, taps: int, plain: bool, step: CarriedStep) -> Tensor:
-    """Of a part of what a product gave; `plain` without a bias and silu."""
+    """A convolution over part of a product's result; `plain` without a bias and silu."""
     whole = o.make(F32, channels + 5, step.tokens)
     x = whole.view(12, (channels, step.tokens), whole.strides[1:2])
     w, bias = o.make(F32, taps, channels), None if plain else o.make(F32, channels)

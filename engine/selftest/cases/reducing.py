@@ -12,7 +12,7 @@ SORTED = (1, 2, 31, 33, 255, 256, 257, 1000, 1024, 16384, 200001, 1 << 20)
 
 
 def reducing() -> Iterator[Case]:
-    """What looks at whole rows."""
+    """Cases of operations over whole rows."""
     for n in ROW_LENGTHS:
         for eps in EPSILONS:
             yield from _norms(n, eps)

@@ -16,7 +16,7 @@ from engine.selftest.operands import Operands
 
 
 class _Choice(NamedTuple):
-    """Of `used` among `experts`; `groups`: how many there are, and how many are open."""
+    """A choice of `used` among `experts`; `groups`: how many there are, and how many are open."""
 
     experts: int
     used: int
@@ -78,7 +78,7 @@ def _routed(choice: _Choice, tokens: int) -> Iterator[Case]:
 
 
 def _logits(o: Operands, experts: int, tokens: int) -> Tensor:
-    """Of each token, no two alike: rounding leaves their order."""
+    """Logits of each token, no two alike: rounding keeps their order."""
     steps = np.array([o.rng.permutation(experts) for _ in range(tokens)])
     return o.put(F32, (steps - experts / 2) * (8 / experts))
 

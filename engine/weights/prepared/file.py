@@ -50,7 +50,7 @@ def ends_of(data: Bytes) -> int:
 
 
 def head_of(entries: Sequence[Entry]) -> bytes:
-    """What stands before the buffers. Raises `ValueError` where these are too many."""
+    """The file's header. Raises `ValueError` where it holds too many buffers."""
     text = msgspec.json.encode(entries)
     if _HEAD + len(text) > START:
         raise ValueError(f"{len(entries)} buffers are more than a file's list holds")

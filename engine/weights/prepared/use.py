@@ -1,4 +1,4 @@
-"""What a load takes from a model's file of prepared weights."""
+"""Prepared weights that a load maps from a model's file."""
 
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
@@ -15,7 +15,7 @@ Stored = Callable[[Tensor], InFile]
 
 
 class PreparedWeights:
-    """Those of one model, for devices of one packing; `path` is None where none are wanted.
+    """Prepared weights of one model, for devices of one packing; `path` is None where unused.
 
     `problem` tells why not all that was asked for was there.
     """
@@ -71,7 +71,7 @@ class PreparedWeights:
             yield from self._file.read_in(entry)
 
     def has(self, buffers: Mapping[str, Buffer]) -> bool:
-        """Whether all of these are in the file, by their keys."""
+        """True if all of these are in the file, by their keys."""
         return self._file is not None and buffers.keys() <= self._file.entries.keys()
 
     def told(self) -> list[str]:
@@ -82,7 +82,7 @@ class PreparedWeights:
 
 
 def key_of(wanted: Allocation, stored: Stored) -> str:
-    """What a buffer of weights holds: the same numbers of the same files as they are now, packed in
+    """Key of a buffer of weights by its content: the same numbers of the same files, packed in
     the same way. No matter for which device, where its files lie, or whose layer it is.
     """
     tensors = [
@@ -95,7 +95,7 @@ def key_of(wanted: Allocation, stored: Stored) -> str:
 
 
 def keepable(buffers: Mapping[Allocation, Buffer], stored: Stored) -> dict[str, Buffer]:
-    """Those of filled buffers whose bytes a file can keep, by their keys."""
+    """Filled buffers whose bytes a file can keep, by their keys."""
     return {
         key_of(wanted, stored): buffer
         for wanted, buffer in buffers.items()

@@ -113,7 +113,7 @@ class _Part:
 
 
 def _parts(state: Operand, at: Operand, *shape: int) -> Iterator[_Part]:
-    """Of each sequence, with its state in this shape."""
+    """Split a tensor by sequence, each part with its state in this shape."""
     rows, begin = at.load((0, 0)).tolist(), 0
     for number, (slot, end) in enumerate(rows):
         fresh = slot < 0

@@ -1,4 +1,4 @@
-"""What puts tensors together, cuts them and fills them up; bytes are copied as they are stored."""
+"""Concatenate, slice and pad tensors; bytes are copied as they are stored."""
 
 import numpy as np
 

@@ -36,7 +36,7 @@ GENERIC = ("pocl", "rusticl", "clover", "oclgrind")
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """What is known about a device. Sizes are bytes; `extensions` as the driver lists them.
+    """Facts about a device. Sizes are bytes; `extensions` as the driver lists them.
 
     `pool` is shared by devices that use the same memory. `default` marks the one device that
     stands for its processor; `same_as` names it for the others. `problem` says why a device is
@@ -64,7 +64,7 @@ class DeviceInfo:
         return _tuning(self.name, self.title, self.traits.is_cpu, self.traits.vector_ints)
 
     def row(self) -> DeviceRow:
-        """What the app is told about it."""
+        """The device as a row of the protocol."""
         return DeviceRow(
             id=self.name,
             name=self.title,
@@ -113,7 +113,7 @@ class Device:
         return device_pool(self.info.pool, self.info.memory, self._ask_amd)
 
     def _ask_amd(self) -> tuple[int, str] | None:
-        """What AMD's driver says is free: KiB in all, and in the largest block."""
+        """Free memory by AMD's driver: KiB in all, and in the largest block."""
         try:
             return int(np.ravel(self.handle.global_free_memory_amd)[0]) << 10, "amd"
         except (cl.Error, AttributeError):
@@ -144,7 +144,7 @@ def open_device(name: str | None = None) -> Device:
 
 
 def find_devices() -> list[Device]:
-    """What `list_devices` gives, with handles, in the same order."""
+    """The devices of `list_devices`, with handles, in the same order."""
     found: list[Device] = []
     counts: dict[str, int] = {}
     for platform in platforms():
@@ -212,7 +212,7 @@ def describe(name: str, platform: cl.Platform, handle: cl.Device) -> DeviceInfo:
 
 
 def _vector_ints(handle: cl.Device, is_cpu: bool) -> int:
-    """What the processor's vectors hold, or those that kernels are to have."""
+    """32-bit elements of a processor's vector register, or the number that settings ask for."""
     own, narrow = int(handle.native_vector_width_int), limit()
     return min(own, narrow.ints) if is_cpu and narrow else own
 

@@ -49,7 +49,7 @@ def name_unknown_cpu(device: cl.Device) -> None:
 
 
 def can_be_renamed(device: cl.Device) -> bool:
-    """Whether it is of the package index's PoCL."""
+    """True if it is of the package index's PoCL."""
     return sys.platform == "linux" and TARGET in device.version
 
 
@@ -67,7 +67,7 @@ def known_cpu(cpuinfo: str, ints: int = 16) -> bytes:
 
 
 def flags() -> set[str]:
-    """What the processor can do, by Linux's names; empty where nothing tells."""
+    """The processor's features by Linux's names; empty where they are unknown."""
     return _flags_in(_cpuinfo())
 
 

@@ -162,7 +162,7 @@ LOWERED: dict[Op, MakeLaunches] = {
 
 
 def launches_of(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """Of a lowered node; none of a RESULT, which the launch of the node before writes."""
+    """The launches of a lowered node; none for a RESULT, written by the previous node's launch."""
     if node.op is Op.RESULT:
         return ()
     make = LOWERED.get(node.op) or KERNEL_FAMILIES[node.op].make

@@ -27,7 +27,7 @@ def supports_route(node: Tensor, type_of: TypeOf) -> bool:
 
 
 def supports_route_weights(node: Tensor, type_of: TypeOf) -> bool:
-    """Of any number."""
+    """Any number is supported."""
     return readable(node, type_of)
 
 

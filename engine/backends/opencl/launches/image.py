@@ -55,7 +55,7 @@ def im2col(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Laun
 
 
 def _of_window(what: str, wide: int, high: int, deep: int) -> Args:
-    """As im2col names them: kw, kh, kd for the kernel, sx, sy, sz for steps and so on."""
+    """Sizes by im2col's names: kw, kh, kd for the kernel, sx, sy, sz for steps and so on."""
     axes = "whd" if what == "k" else "xyz"
     return ints(**dict(zip((what + axis for axis in axes), (wide, high, deep), strict=True)))
 

@@ -36,7 +36,7 @@ def items_of_normed(width: int, sizes: Sequence[int], traits: DeviceTraits) -> i
 
 
 def bytes_of_item(width: int) -> int:
-    """What an item needs for a row of so many elements: its sum, and its blocks in 12 bits."""
+    """Bytes an item needs for a row of that many elements: its sum, and its blocks in 12 bits."""
     return -(-(width * F32.bytes + width // BLOCK * BLOCK_BYTES[12]) // _LINE) * _LINE
 
 

@@ -48,7 +48,7 @@ def supports_matmul(node: Tensor, type_of: TypeOf) -> bool:
 
 
 def is_tiled(a: Tensor, type_of: TypeOf) -> bool:
-    """Whether the first operand lies in row tiles."""
+    """True if the first operand lies in row tiles."""
     kind = type_of(a.storage)
     assert kind is None or kind.layout in (PLAIN, *TILES), kind
     return kind is not None and kind.layout in TILES
@@ -169,7 +169,7 @@ def _grid(
 
 
 def tile_defines(fmt: Format, x: Tensor, panel: int, traits: DeviceTraits) -> dict[str, int | str]:
-    """What a program of products of row tiles is built with, whoever its items are."""
+    """Build options of a program that multiplies row tiles, for items of any kind."""
     defines = {**SCHEMES[fmt].defines, **panel_defines(Quantize.of(x).panels), "PANEL": panel}
     if traits.items_take_vectors and Quantize.of(x).n_rows <= WAITING_ROWS:
         defines["AHEAD"] = traits.tuned.ahead
@@ -182,12 +182,14 @@ def team_of_lanes(traits: DeviceTraits) -> int:
 
 
 def lane_defines(team: int) -> dict[str, int | str]:
-    """Of items that are lanes, `team` of which make a row."""
+    """Build options where items are lanes, `team` of which make a row."""
     return {"ROWS": 1, "LANES": 1, "TEAM": team}
 
 
 def vector_defines(rows: int, panel: int, traits: DeviceTraits) -> dict[str, int | str]:
-    """Of items that make so many rows with vectors: as many at once as registers hold sums of."""
+    """Build options where an item makes several rows with vectors: as many as registers hold sums
+    of.
+    """
     lanes = 16 if has_wide_vectors(traits) and rows >= 16 else 8
     vectors, most = 1, min(rows // lanes, _sums_in_registers(traits) // panel)
     while vectors * 2 <= most:

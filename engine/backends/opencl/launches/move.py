@@ -30,7 +30,7 @@ BITS = {1: ("u8", "uchar"), 2: ("u16", "ushort"), 4: ("u32", "uint"), 8: ("u64",
 
 
 def converts(source: Format, target: Format) -> bool:
-    """Whether elements of one type can be moved into another: always, if it is the same."""
+    """True if elements of one type can be moved into another: always, if it is the same."""
     return source == target or (source in PLAIN_NAMES and target in PLAIN_NAMES)
 
 

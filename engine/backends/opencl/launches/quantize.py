@@ -58,7 +58,7 @@ def panel_bits(fmt: Format, rows: int, panel: int, traits: DeviceTraits) -> Lite
 
 
 def panel_defines(panels: Panels | None) -> Defines:
-    """What a program that writes or reads such panels is built with."""
+    """Build options of a program that writes or reads such panels."""
     if panels is None or panels.bits == 12:
         return {}
     return {"X_F32": 1} if panels.bits == 32 else {"X_BITS": panels.bits}

@@ -102,7 +102,7 @@ def supports_ssm_scan(node: Tensor, type_of: TypeOf) -> bool:
 
 
 def ssm_scan(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
-    """As delta_net, or an item some channels."""
+    """Like delta_net, or with several channels an item."""
     given = LoweredSsmScan.of(node)
     if given.a.shape[0] > 1:
         return [_channels(node, given, traits)]

@@ -1,4 +1,4 @@
-"""What every family's launches share: argument types, how many items, which views are readable."""
+"""Helpers of all families' launches: argument types, item counts, readable views."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -157,16 +157,16 @@ def _four(values: Sequence[int], filler: int) -> Shape:
 
 
 def readable(node: Tensor, type_of: TypeOf) -> bool:
-    """Whether every operand lies as in the file: only matmul reads the device's own layouts."""
+    """True if every operand lies as in the file: only matmul reads the device's own layouts."""
     kinds = [type_of(source.storage) for source in node.src if source is not None]
     return all(kind is None or kind.layout == PLAIN for kind in kinds)
 
 
 def are(formats: Collection[Format], *tensors: Tensor | None) -> bool:
-    """Whether those of the tensors that are there have one of these types."""
+    """True if those of the tensors that are there have one of these types."""
     return all(tensor is None or tensor.fmt in formats for tensor in tensors)
 
 
 def gapless(*tensors: Tensor | None) -> bool:
-    """Whether elements or blocks lie side by side in the rows of those that are there."""
+    """True if elements or blocks lie side by side in the rows of those that are there."""
     return all(t is None or t.strides[0] == t.fmt.bytes for t in tensors)

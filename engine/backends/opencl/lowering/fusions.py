@@ -52,7 +52,7 @@ def activation_quantize(nodes: NodeList, i: int) -> Fusion | None:
 
 
 def rope_store(nodes: NodeList, i: int) -> Fusion | None:
-    """What stands between the products q, k, v and attention: rope of q, and k and v stored."""
+    """Fuse what lies between the products q, k, v and attention: rope of q, storing k and v."""
     if nodes[i].op is not Op.ATTENTION:
         return None
     attention = LoweredAttention.of(nodes[i])
@@ -122,7 +122,7 @@ def _fit(
     set_k: PlacedNode[SetRows],
     set_v: PlacedNode[SetRows],
 ) -> bool:
-    """Whether q and k are turned alike, and k and v stored alike, as heads of the same tokens."""
+    """True if q and k are turned alike, and k and v stored alike, as heads of the same tokens."""
     q, k, values = rope_q.given, rope_k.given, set_v.given.values
     if q.table is not k.table or q.neox != k.neox or set_k.given.ids is not set_v.given.ids:
         return False

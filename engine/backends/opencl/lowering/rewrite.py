@@ -58,7 +58,7 @@ class NodeList:
         return len(self._nodes)
 
     def __contains__(self, place: int) -> bool:
-        """Whether there still is a node."""
+        """True if there still is a node."""
         return self._nodes[place] is not None
 
     def __getitem__(self, place: int) -> Tensor:
@@ -67,7 +67,7 @@ class NodeList:
         return node
 
     def lowered(self) -> tuple[Tensor, ...]:
-        """What is left, each node followed by the further storages it writes."""
+        """The nodes that are left, each followed by the further storages it writes."""
         left = [node for node in self._nodes if node is not None]
         return tuple(t for node in left for t in (node, *results(node)))
 
@@ -91,7 +91,7 @@ class NodeList:
         return found if own and whole and node.is_contiguous else None
 
     def reads_behind(self, node: Tensor, offset: int, but: int) -> bool:
-        """Whether another place reads bytes of the node's storage from `offset` on."""
+        """True if another place reads bytes of the node's storage from `offset` on."""
         if node.storage in self._kept:
             return True
         readers = (self[place] for place in self._touching[node.storage] - {but})
@@ -121,7 +121,7 @@ class NodeList:
         return False
 
     def _may_move(self, start: int, end: int, members: tuple[int, ...]) -> bool:
-        """Whether a node depends on none that it would pass, and none of these on it."""
+        """True if a node depends on none that it would pass, and none of these on it."""
         own = self._touched(start)
         between = range(min(start, end) + 1, max(start, end))
         passed = (self._touched(p) for p in between if p in self and p not in members)
@@ -158,17 +158,17 @@ class Touched:
         return self.written | self.read
 
     def may_swap_with(self, other: "Touched") -> bool:
-        """Whether the order of two nodes makes no difference."""
+        """True if the order of two nodes makes no difference."""
         return self.written.isdisjoint(other.storages) and other.written.isdisjoint(self.read)
 
 
 def touched(node: Tensor) -> Touched:
-    """What a node writes, its RESULTs included, and what it reads."""
+    """Storages that a node writes, its RESULTs included, and those it reads."""
     also = {tensor.storage for tensor in results(node)}
     sources = {source.storage for source in node.src if source is not None}
     return Touched(frozenset({node.storage, *also}), frozenset(sources - also))
 
 
 def results(node: Tensor) -> tuple[Tensor, ...]:
-    """What a lowered node writes besides its own storage."""
+    """Storages that a lowered node writes besides its own."""
     return tuple(s for s in node.src if s is not None and s.op is Op.RESULT)

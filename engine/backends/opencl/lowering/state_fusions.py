@@ -101,7 +101,7 @@ def _softened(
 
 
 def _is_row(b: Tensor, a: Tensor) -> bool:
-    """Whether `b` has f32 numbers for the first dimensions of `a`, which tokens follow."""
+    """True if `b` has f32 numbers for the first dimensions of `a`, which tokens follow."""
     rows = a.shape[0] if a.shape[2] == 1 else a.shape[0] * a.shape[1]
     plain = a.fmt is F32 and b.fmt is F32 and b.is_contiguous and a.strides[0] == F32.bytes
     return plain and b.nelements == rows and a.shape[3] == 1

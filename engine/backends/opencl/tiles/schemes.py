@@ -1,4 +1,4 @@
-"""What a record of a row tile holds, for every format that has tiles (picture: layouts.py)."""
+"""Records of row tiles, for every format that has tiles (drawn in layouts.py)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -71,7 +71,7 @@ class Scheme:
         return BLOCK * self.blocks
 
     def stages(self, panels: int, keeps: bool) -> bool:
-        """Whether it pays to unpack weights first (tiled_stage.cl), for so many panels of x: where
+        """True if it pays to unpack weights first (tiled_stage.cl), for so many panels of x: where
         that takes long, and for several panels, unless the registers are many and keep what is
         unpacked at once. It can where one sum of 32 products will do.
         """
@@ -88,7 +88,7 @@ class Scheme:
 
     @property
     def takes_bytes(self) -> bool:
-        """Whether activations may have 8 bits: two sums need scales that are whole numbers."""
+        """True if activations may have 8 bits: two sums need scales that are whole numbers."""
         return self.sums == 1 or self.scales > 0
 
     @property
@@ -98,7 +98,7 @@ class Scheme:
 
     @property
     def byte_defines(self) -> Defines:
-        """What kernels are built with besides where activations have 8 bits."""
+        """Further build options where activations have 8 bits."""
         return {"OFFSET": self._offset, "GROUP": self.fours}
 
     @property
@@ -126,7 +126,7 @@ class Scheme:
 
     @property
     def defines(self) -> Defines:
-        """What the kernels are built with."""
+        """Build options of the kernels."""
         table: Defines = {}
         if self.table:
             table["TABLE"] = ",".join(map(str, (*self.table, *[0] * (16 - len(self.table)))))
@@ -144,7 +144,7 @@ class Scheme:
 
     @property
     def packing(self) -> Defines:
-        """What the kernel that makes them is built with, besides the name of the format."""
+        """Build options of the packing kernel, besides the name of the format."""
         names = ("BLOCKS", "HALVES", "WORDS", "HIGH", "SCALES")
         return {name: self.defines[name] for name in names}
 
@@ -191,12 +191,12 @@ class FloatScheme:
 
     @property
     def defines(self) -> Defines:
-        """What the kernels are built with."""
+        """Build options of the kernels."""
         return {"FLOATS": self.name}
 
     @property
     def packing(self) -> Defines:
-        """What the kernel that makes them is built with."""
+        """Build options of the packing kernel."""
         return {"FLOATS": self.bytes}
 
     def tiles(self, rows: Bytes) -> Bytes:
