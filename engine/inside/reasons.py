@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from engine.backends.base import Backend
+from engine.device.backend import Backend
 from engine.graph.op import VIEW_OPS
 from engine.graph.tensor import Role, Tensor
 from engine.memory.placement import Placement

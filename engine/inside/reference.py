@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backends.base import Bytes, Location
 from engine.backends.host.backend import HostBackend
+from engine.device.backend import Bytes, Location
 from engine.graph.arrays import decode, encode, raw_array
 from engine.graph.tensor import Role, Tensor
 from engine.scheduler.record import Values

@@ -9,7 +9,7 @@ from threading import Lock, RLock
 
 import psutil
 
-from engine.backends.base import MemoryPool
+from engine.device.backend import MemoryPool
 from engine.memory.nvml import free_bytes
 from engine.protocol import MemoryEvent
 from engine.settings import RESERVE

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engine.backends.base import Component, MemoryPool
+from engine.device.backend import Component, MemoryPool
 from engine.errors import NoMem
 from engine.protocol import MemoryRow
 from engine.units import MIB

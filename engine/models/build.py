@@ -8,7 +8,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import cast
 
-from engine.backends.base import Component, Owner
+from engine.device.backend import Component, Owner
 from engine.errors import BadFile, BadSetting, ShapeError
 from engine.gguf import GGUFFile
 from engine.gguf.formats import F16, Format

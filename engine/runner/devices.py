@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from engine.backends.base import Backend
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl.backend import OpenCLBackend, open_together
 from engine.backends.opencl.drivers.device import Device, find_devices, open_device
+from engine.device.backend import Backend
 from engine.errors import BadSetting, DeviceError
 from engine.memory.placement import Pins, parse_pins, spell
 from engine.memory.pools import measure_pools

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backends.base import Commands, Spans
+from engine.device.backend import Commands, Spans
 from engine.graph.tensor import Role, Tensor
 from engine.graph.work import NodeWork, SeenWork, fixed_work, seen
 from engine.protocol import HostRecord, LaunchKind, LaunchRecord

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from engine.backends.base import Backend, Component
+from engine.device.backend import Backend, Component
 from engine.errors import BadFile, BadSetting, GivesNoText
 from engine.gguf import GGUFFile
 from engine.gguf.formats import Format, by_name

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from time import perf_counter_ns
 
-from engine.backends.base import Backend
+from engine.device.backend import Backend
 from engine.errors import BadSetting, Cancelled, NoMem
 from engine.graph.graph import is_numbered
 from engine.protocol import Cost, LaunchRecord, StepProfile, StepRecord

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import psutil
 
-from engine.backends.base import Backend, MemoryPool
+from engine.device.backend import Backend, MemoryPool
 from engine.errors import NoMem
 from engine.memory.pools import SYSTEM, MeasuredPool
 from engine.memory.records import BackendMemory, Status, now

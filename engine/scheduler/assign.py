@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from engine.backends.base import Backend
+from engine.device.backend import Backend
 from engine.errors import CannotPlace
 from engine.graph.graph import Graph, is_numbered
 from engine.graph.op import VIEW_OPS, Op

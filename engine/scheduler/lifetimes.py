@@ -8,7 +8,7 @@ what they copy from it.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.backends.base import Backend, BufferType
+from engine.device.backend import Backend, BufferType
 from engine.gguf.formats import F32
 from engine.graph.graph import Graph
 from engine.graph.op import Op

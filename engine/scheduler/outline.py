@@ -9,7 +9,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from engine.backends.base import Backend, BufferType, Computes, TypeOf
+from engine.device.backend import Backend, BufferType, Computes, TypeOf
 from engine.graph.graph import Graph
 from engine.graph.tensor import Role, Tensor
 from engine.scheduler.allocate import ArenaLayout, ArenaPlace, allocate

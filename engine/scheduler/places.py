@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from engine.backends.base import PLAIN, Backend, BufferType, TypeOf
+from engine.device.backend import PLAIN, Backend, BufferType, TypeOf
 from engine.graph.tensor import Role, Tensor
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backends.base import Backend, Buffer, Component, Event, Location, Owner, Where
+from engine.device.backend import Backend, Buffer, Component, Event, Location, Owner, Where
 from engine.graph.arrays import as_array
 from engine.graph.graph import Graph
 from engine.graph.tensor import Tensor

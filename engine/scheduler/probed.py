@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from engine.backends.base import Backend
+from engine.device.backend import Backend
 from engine.errors import CannotProbe
 from engine.gguf.formats import F32
 from engine.graph.op import VIEW_OPS, Op

@@ -7,7 +7,7 @@ from time import perf_counter_ns
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backends.base import Commands, Event, Ran, Spans
+from engine.device.backend import Commands, Event, Ran, Spans
 from engine.graph.tensor import Tensor
 from engine.protocol import SplitRecord
 from engine.scheduler.lifetimes import LoweredSplit

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backends.base import Buffer, Bytes, Component, Event, Owner
+from engine.device.backend import Buffer, Bytes, Component, Event, Owner
 from engine.scheduler.lifetimes import arena_type
 from engine.scheduler.probed import ProbedOutline, Slot
 from engine.scheduler.probes import Probed

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.backends.base import Backend
+from engine.device.backend import Backend
 from engine.graph.graph import Graph
 from engine.graph.op import VIEW_OPS
 from engine.graph.tensor import Role, Tensor

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from engine.backends.base import Backend, Commands, Where
+from engine.device.backend import Backend, Commands, Where
 from engine.graph.tensor import Tensor
 from engine.scheduler.outline import Outline
 from engine.scheduler.split import Copy

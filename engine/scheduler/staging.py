@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from engine.backends.base import BufferType
+from engine.device.backend import BufferType
 from engine.graph.tensor import Tensor
 from engine.scheduler.allocate import ArenaLayout, Lifetime, allocate
 from engine.scheduler.split import Split

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from engine.backends.base import Bytes, Event, Location
+from engine.device.backend import Bytes, Event, Location
 from engine.scheduler.split import Copy
 
 

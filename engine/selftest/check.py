@@ -4,7 +4,7 @@ from time import perf_counter
 
 import numpy as np
 
-from engine.backends.base import Backend
+from engine.device.backend import Backend
 from engine.errors import CutawayError
 from engine.graph.arrays import decode, raw_array
 from engine.graph.tensor import Tensor

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backends.base import Backend, Bytes, Commands, Component, Location, Owner, Upload
+from engine.device.backend import Backend, Bytes, Commands, Component, Location, Owner, Upload
 from engine.errors import DeviceError
 from engine.graph.graph import Graph
 from engine.graph.op import VIEW_OPS, Op

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from statistics import median
 from time import perf_counter
 
-from engine.backends.base import Commands
 from engine.backends.opencl.backend import OpenCLBackend, open_together
 from engine.backends.opencl.drivers.device import Device
 from engine.backends.opencl.tuned import Tuned
+from engine.device.backend import Commands
 from engine.graph.graph import Graph
 from engine.graph.op import VIEW_OPS
 from engine.graph.work import work_of

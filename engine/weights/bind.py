@@ -15,7 +15,7 @@ from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from engine.backends.base import Component, Owner
+from engine.device.backend import Component, Owner
 from engine.errors import TensorMismatch
 from engine.gguf import TensorInfo
 from engine.graph.tensor import Role, Tensor, leaf

@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from engine.backends.base import REPACKED, Backend, Buffer, BufferType, Location, Owner, Upload
+from engine.device.backend import REPACKED, Backend, Buffer, BufferType, Location, Owner, Upload
 from engine.gguf import GGUFFile
 from engine.graph.graph import Graph
 from engine.graph.op import Op

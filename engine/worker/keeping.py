@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from threading import Event, Thread
 
-from engine.backends.base import Buffer
+from engine.device.backend import Buffer
 from engine.errors import CutawayError
 from engine.runner.loading import LoadedModel
 from engine.weights.prepared.store import keep_within, limit

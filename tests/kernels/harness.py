@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from engine.backends.base import Backend
+from engine.device.backend import Backend
 from engine.graph.tensor import Tensor
 from engine.selftest import guarded
 from engine.selftest.guarded import Array, GuardedStorage, as_bytes, read, refused

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.backends.base import Backend
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl.backend import OpenCLBackend
+from engine.device.backend import Backend
 from engine.gguf.formats import F16, F32, I32
 from engine.graph import ops
 from tests.kernels.harness import nmse, run

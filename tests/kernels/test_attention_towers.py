@@ -5,9 +5,9 @@ sees everybody, or a window, or their own picture; padding has no bits. Against 
 import numpy as np
 import pytest
 
-from engine.backends.base import Backend
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl.backend import OpenCLBackend
+from engine.device.backend import Backend
 from engine.gguf.formats import F32, I32
 from engine.graph import ops
 from engine.graph.tensor import Tensor

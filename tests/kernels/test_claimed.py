@@ -6,13 +6,13 @@ from time import sleep
 
 import numpy as np
 
-from engine.backends.base import Component, Location, Owner
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.commands import prepare
 from engine.backends.opencl.drivers.device import Device, open_device
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.launch import Shared
 from engine.backends.opencl.launches import launches_of
+from engine.device.backend import Component, Location, Owner
 from engine.gguf.formats import Q4_1
 from engine.graph.graph import Graph
 from engine.graph.op import VIEW_OPS, Op

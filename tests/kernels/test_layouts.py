@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.backends.base import REPACKED, Bytes
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.tiles import layouts
 from engine.backends.opencl.tiles.layouts import TILED, TILES
 from engine.backends.opencl.tiles.schemes import SCHEMES, TILE, Scheme
+from engine.device.backend import REPACKED, Bytes
 from engine.gguf.formats import BF16, F16, F32, I32, Q8_0, Format, by_name
 from engine.graph.tensor import Shape
 from tests.kernels.blocks import QUANTIZED, Blocks, exact, random_blocks

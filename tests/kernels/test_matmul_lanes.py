@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from engine.backends.base import BufferType
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.drivers.device import Device, open_device
 from engine.backends.opencl.launch import DeviceTraits, Launch
@@ -18,6 +17,7 @@ from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.tiles.layouts import TILED, nbytes
 from engine.backends.opencl.tiles.schemes import SCHEMES
 from engine.backends.opencl.tuned import default
+from engine.device.backend import BufferType
 from engine.gguf.formats import BF16, F16, F32, I8, Q4_0, Q4_K, Q6_K, Format
 from engine.graph import ops
 from engine.graph.lowered import MatmulGated, Panels

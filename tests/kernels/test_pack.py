@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.backends.base import Bytes, Component, Location, Owner, Upload
 from engine.backends.opencl import packing
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.buffers import OpenCLEvent
@@ -15,6 +14,7 @@ from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.packing import BlockSource, InPlace, Packer, Staged
 from engine.backends.opencl.tiles import layouts
 from engine.backends.opencl.tiles.schemes import SCHEMES
+from engine.device.backend import Bytes, Component, Location, Owner, Upload
 from engine.errors import DeviceError
 from engine.gguf.formats import F32, Q4_K, Format
 from engine.gguf.reader import open_gguf

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from engine.backends.base import PLAIN, BufferType
 from engine.backends.opencl import roof
 from engine.backends.opencl.launch import DeviceTraits, Launch, Shared
 from engine.backends.opencl.launches import KERNEL_FAMILIES, launches_of
@@ -13,6 +12,7 @@ from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.packing import pack
 from engine.backends.opencl.source import families
 from engine.backends.opencl.tiles.layouts import layout_for
+from engine.device.backend import PLAIN, BufferType
 from engine.gguf.formats import F32, I8, Q6_K
 from engine.graph.graph import Graph
 from engine.graph.op import LOWERED_OPS, VIEW_OPS, Op

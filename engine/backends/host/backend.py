@@ -6,7 +6,11 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from engine.backends.base import (
+from engine.backends.host.buffers import HostBuffer, MappedBuffer
+from engine.backends.host.families import OPERATIONS
+from engine.backends.host.in_place import IN_PLACE
+from engine.backends.host.operand import Operand
+from engine.device.backend import (
     PLAIN,
     Backend,
     Buffer,
@@ -23,10 +27,6 @@ from engine.backends.base import (
     Upload,
     Where,
 )
-from engine.backends.host.buffers import HostBuffer, MappedBuffer
-from engine.backends.host.families import OPERATIONS
-from engine.backends.host.in_place import IN_PLACE
-from engine.backends.host.operand import Operand
 from engine.gguf.formats import Format
 from engine.graph.arrays import raw_array
 from engine.graph.op import VIEW_OPS

@@ -4,7 +4,7 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from engine.backends.base import Buffer, BufferType, Bytes, Component, Done, MemoryPool, Owner
+from engine.device.backend import Buffer, BufferType, Bytes, Component, Done, MemoryPool, Owner
 from engine.errors import DeviceError, NoMem
 
 

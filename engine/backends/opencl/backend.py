@@ -7,21 +7,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from engine.backends.base import (
-    PLAIN,
-    Backend,
-    Buffer,
-    BufferType,
-    Bytes,
-    Computes,
-    KernelCall,
-    Location,
-    Owner,
-    Roof,
-    TypeOf,
-    Upload,
-    Where,
-)
 from engine.backends.opencl.buffers import OpenCLBuffer, driver_error
 from engine.backends.opencl.commands import OpenCLCommands, prepare
 from engine.backends.opencl.drivers.device import Device
@@ -37,6 +22,21 @@ from engine.backends.opencl.program import Programs
 from engine.backends.opencl.roof import measure
 from engine.backends.opencl.shared import PAGE, FilledBuffer, shared
 from engine.backends.opencl.tiles import layouts
+from engine.device.backend import (
+    PLAIN,
+    Backend,
+    Buffer,
+    BufferType,
+    Bytes,
+    Computes,
+    KernelCall,
+    Location,
+    Owner,
+    Roof,
+    TypeOf,
+    Upload,
+    Where,
+)
 from engine.errors import DeviceError
 from engine.gguf.formats import F32, Format
 from engine.graph.tensor import Shape, Tensor

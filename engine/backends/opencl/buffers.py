@@ -7,9 +7,9 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from engine.backends.base import Buffer, BufferType, Bytes, Event, Location, MemoryPool, Owner
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.pages import LARGE, FilledPages, FreshPages, LargePages
+from engine.device.backend import Buffer, BufferType, Bytes, Event, Location, MemoryPool, Owner
 from engine.errors import DeviceError, NoMem
 
 # One write is at most this long: drivers stage what they copy, and some copy all of it first.

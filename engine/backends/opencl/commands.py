@@ -5,11 +5,11 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from engine.backends.base import Commands, Spans, Where
 from engine.backends.opencl.buffers import OpenCLBuffer, driver_error, moment
 from engine.backends.opencl.drivers.loader import cl, set_bytes
 from engine.backends.opencl.launch import Launch, Shared
 from engine.backends.opencl.program import ProgramKey, Programs
+from engine.device.backend import Commands, Spans, Where
 from engine.errors import CutawayError, DeviceError
 from engine.graph.tensor import Tensor
 

@@ -81,8 +81,8 @@ def check(driver: Driver) -> DriverCheck:
 
 def run_kernel(device: "Device") -> None:
     """x + x on the device, as the engine would run it. Raises `DeviceError` for a wrong result."""
-    from engine.backends.base import Component, Location, Owner
     from engine.backends.opencl.backend import OpenCLBackend
+    from engine.device.backend import Component, Location, Owner
     from engine.errors import DeviceError
     from engine.gguf.formats import F32
     from engine.graph.ops import add

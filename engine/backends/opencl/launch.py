@@ -6,8 +6,8 @@ from enum import Enum
 
 import numpy as np
 
-from engine.backends.base import TypeOf
 from engine.backends.opencl.tuned import Tuned, default
+from engine.device.backend import TypeOf
 from engine.graph.tensor import Tensor
 from engine.settings import ActivationBits
 

@@ -10,7 +10,15 @@ from typing import Protocol
 
 import numpy as np
 
-from engine.backends.base import (
+from engine.backends.opencl.buffers import OpenCLBuffer, driver_error
+from engine.backends.opencl.drivers.loader import cl
+from engine.backends.opencl.launch import Args, DeviceTraits, Launch
+from engine.backends.opencl.launches.sizes import ints, longs
+from engine.backends.opencl.shared import UncountedBuffer, in_place
+from engine.backends.opencl.source import source
+from engine.backends.opencl.tiles.layouts import spans
+from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
+from engine.device.backend import (
     PLAIN,
     BufferType,
     Bytes,
@@ -20,14 +28,6 @@ from engine.backends.base import (
     Upload,
     Where,
 )
-from engine.backends.opencl.buffers import OpenCLBuffer, driver_error
-from engine.backends.opencl.drivers.loader import cl
-from engine.backends.opencl.launch import Args, DeviceTraits, Launch
-from engine.backends.opencl.launches.sizes import ints, longs
-from engine.backends.opencl.shared import UncountedBuffer, in_place
-from engine.backends.opencl.source import source
-from engine.backends.opencl.tiles.layouts import spans
-from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
 from engine.errors import CutawayError
 from engine.gguf.formats import I8, Format
 from engine.graph.tensor import Role, Tensor, leaf

@@ -12,7 +12,7 @@ from time import thread_time_ns
 
 import numpy as np
 
-from engine.backends.base import Bytes
+from engine.device.backend import Bytes
 
 SMALL, LARGE = 4096, 2 << 20
 POPULATE_WRITE = 23

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-from engine.backends.base import Backend, Commands, Component, Location, Owner, Roof, Where
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import floats, ints
+from engine.device.backend import Backend, Commands, Component, Location, Owner, Roof, Where
 from engine.gguf.formats import F32, I8
 from engine.graph.tensor import Role, Tensor, leaf
 

@@ -4,10 +4,10 @@ from ctypes import c_uint8
 
 import numpy as np
 
-from engine.backends.base import BufferType, Bytes, Component, Location, MemoryPool, Owner
 from engine.backends.opencl.buffers import OpenCLBuffer
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.pages import FilledPages
+from engine.device.backend import BufferType, Bytes, Component, Location, MemoryPool, Owner
 from engine.errors import DeviceError
 
 # Drivers copy what does not start on a page, and kernels may expect their buffers aligned.

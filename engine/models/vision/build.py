@@ -7,7 +7,7 @@ from itertools import chain
 from pkgutil import iter_modules
 from typing import cast
 
-from engine.backends.base import Component, Owner
+from engine.device.backend import Component, Owner
 from engine.errors import BadFile, ShapeError, TensorMismatch, UnsupportedModel
 from engine.gguf import GGUFFile, TensorInfo
 from engine.graph.graph import Graph

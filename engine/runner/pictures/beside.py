@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from engine.backends.base import Bytes
+from engine.device.backend import Bytes
 from engine.errors import BadFile, BadSetting, TensorMismatch, UnsupportedModel
 from engine.gguf import GGUFFile, open_gguf, projectors
 from engine.gguf.formats import Format

@@ -5,7 +5,7 @@ from collections import OrderedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backends.base import Backend, Buffer, Component, Owner
+from engine.device.backend import Backend, Buffer, Component, Owner
 from engine.errors import NoMem
 from engine.gguf.formats import F32
 from engine.runner.pictures.items import Shown

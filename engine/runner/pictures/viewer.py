@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.backends.base import Backend
+from engine.device.backend import Backend
 from engine.errors import Cancelled, ContextFull, NotSupported
 from engine.images.plan import ImagePlan, Limits, Size
 from engine.images.resize import Resizer

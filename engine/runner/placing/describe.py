@@ -1,6 +1,6 @@
 """A placement as `cutaway plan` shows it: splits, what crosses between devices, what fits."""
 
-from engine.backends.base import Backend
+from engine.device.backend import Backend
 from engine.memory.rule import rule_of
 from engine.protocol import (
     ArenaRow,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from engine.backends.base import Backend, BufferType, Component, MemoryPool, Owner
+from engine.device.backend import Backend, BufferType, Component, MemoryPool, Owner
 from engine.errors import BadSetting, NoMem
 from engine.graph.graph import Graph, is_numbered
 from engine.graph.tensor import Role, Tensor

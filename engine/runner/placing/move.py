@@ -5,8 +5,8 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import fields, replace
 from typing import NamedTuple
 
-from engine.backends.base import Backend, Location
 from engine.backends.opencl.backend import OpenCLBackend
+from engine.device.backend import Backend, Location
 from engine.errors import Cancelled, CutawayError, NeedsReload
 from engine.graph.tensor import Tensor
 from engine.runner.devices import OpenedDevices, open_devices

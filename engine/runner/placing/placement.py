@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import psutil
 
-from engine.backends.base import Backend, Component
+from engine.device.backend import Backend, Component
 from engine.errors import NoMem
 from engine.memory.fit import FitProblem, Fitted, Response, System, explain, fit, spans
 from engine.memory.layout import FitDevice, LayerLayout, Wish

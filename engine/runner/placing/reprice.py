@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 
-from engine.backends.base import Backend
+from engine.device.backend import Backend
 from engine.memory.placement import Placement
 from engine.memory.pools import SYSTEM
 from engine.memory.rule import llama_cpp, rule_of

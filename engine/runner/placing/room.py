@@ -5,7 +5,7 @@ from contextlib import ExitStack, closing
 from itertools import chain
 from typing import Self
 
-from engine.backends.base import Location
+from engine.device.backend import Location
 from engine.errors import Cancelled, NoMem
 from engine.graph.tensor import Tensor
 from engine.protocol import StageName

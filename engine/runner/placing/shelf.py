@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Hashable, Mapping
 from types import MappingProxyType
 
-from engine.backends.base import Buffer, Location
+from engine.device.backend import Buffer, Location
 from engine.graph.tensor import Tensor
 from engine.weights.load import Allocation, InFile
 

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import msgspec
 
-from engine.backends.base import Backend
 from engine.backends.opencl.backend import OpenCLBackend
+from engine.device.backend import Backend
 from engine.graph.tensor import Tensor
 from engine.memory.placement import Placement
 from engine.protocol import DeviceSpeed, Speed

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from os.path import commonprefix
 
-from engine.backends.base import KEPT, Component
+from engine.device.backend import KEPT, Component
 from engine.graph.tensor import Tensor
 from engine.layers.experts import ExpertLinear
 from engine.models.build import BuiltModel

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.backends.base import Backend, BufferType, Component, Location, Owner
+from engine.device.backend import Backend, BufferType, Component, Location, Owner
 from engine.errors import Cancelled
 from engine.graph.tensor import Tensor
 from engine.kvcache.states import StatePart

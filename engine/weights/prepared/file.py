@@ -22,7 +22,7 @@ from zlib import crc32
 import msgspec
 import numpy as np
 
-from engine.backends.base import Bytes
+from engine.device.backend import Bytes
 from engine.errors import BadFile
 
 MAGIC = b"CutawayWeights1\n"

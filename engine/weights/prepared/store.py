@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
-from engine.backends.base import Backend
+from engine.device.backend import Backend
 from engine.errors import BadFile
 from engine.gguf import GGUFFile
 from engine.kept import prepared_files, prepared_folder

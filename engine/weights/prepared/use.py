@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from engine.backends.base import Buffer
+from engine.device.backend import Buffer
 from engine.errors import BadFile, CutawayError, NotSupported
 from engine.graph.tensor import Tensor
 from engine.units import MIB

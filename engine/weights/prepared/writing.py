@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from engine.backends.base import Buffer
+from engine.device.backend import Buffer
 from engine.errors import BadFile
 from engine.weights.prepared.file import START, Entry, after, ends_of, head_of
 from engine.weights.prepared.store import make_room, new_file

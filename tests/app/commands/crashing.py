@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from engine.backends.base import Backend
+from engine.device.backend import Backend
 from engine.protocol import CaseResult
 from engine.selftest import __main__ as program
 from engine.selftest.case import Case

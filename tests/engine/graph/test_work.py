@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from engine.backends.base import BufferType
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.lowering.fuse import fuse
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.tiles.layouts import TILED
+from engine.device.backend import BufferType
 from engine.gguf.formats import F16, F32, I32, Q4_1
 from engine.graph import ops
 from engine.graph.graph import Graph

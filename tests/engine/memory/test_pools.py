@@ -4,7 +4,7 @@ from ctypes.util import find_library
 
 import pytest
 
-from engine.backends.base import Component, Owner
+from engine.device.backend import Component, Owner
 from engine.errors import NoMem
 from engine.memory.nvml import free_bytes
 from engine.memory.pools import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.backends.base import Component, MemoryPool, Owner
+from engine.device.backend import Component, MemoryPool, Owner
 from engine.errors import NoMem
 from engine.memory.records import BackendMemory, MemoryEntry, Status, now
 from engine.protocol import MemoryRow

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.backends.base import Component
 from engine.backends.opencl.drivers.device import list_devices
+from engine.device.backend import Component
 from engine.errors import BadSetting
 from engine.gguf.dequantize import dequantize
 from engine.gguf.formats import by_name

@@ -3,7 +3,8 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from engine.backends.base import (
+from engine.backends.host.backend import HostBackend
+from engine.device.backend import (
     Backend,
     BufferType,
     Component,
@@ -12,7 +13,6 @@ from engine.backends.base import (
     Owner,
     TypeOf,
 )
-from engine.backends.host.backend import HostBackend
 from engine.gguf.formats import Format
 from engine.graph.graph import Graph
 from engine.graph.op import Op

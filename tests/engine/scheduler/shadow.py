@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.backends.base import Backend
+from engine.device.backend import Backend
 from engine.graph.op import Op
 from engine.graph.tensor import Role, Tensor
 from engine.scheduler.outline import Outline

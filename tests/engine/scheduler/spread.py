@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.backends.base import Backend, Component, Location, Owner, Upload
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl.backend import open_together
 from engine.backends.opencl.drivers.device import find_devices
+from engine.device.backend import Backend, Component, Location, Owner, Upload
 from engine.gguf import GGUFFile, open_gguf
 from engine.graph.graph import is_numbered
 from engine.graph.op import VIEW_OPS

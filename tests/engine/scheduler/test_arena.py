@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.backends.base import Backend, Buffer, BufferType, Component, MemoryPool, Owner
 from engine.backends.host.backend import HostBackend
+from engine.device.backend import Backend, Buffer, BufferType, Component, MemoryPool, Owner
 from engine.errors import NoMem
 from engine.gguf.formats import F32, Format
 from engine.graph import ops

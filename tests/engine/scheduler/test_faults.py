@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from engine.backends.base import Backend
+from engine.device.backend import Backend
 from engine.gguf.formats import F16, F32, I32
 from engine.graph import ops
 from engine.graph.graph import Graph

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.backends.base import Backend, BufferType
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.drivers.device import list_devices, open_device
+from engine.device.backend import Backend, BufferType
 from engine.gguf import open_gguf
 from engine.graph.graph import Graph
 from engine.graph.tensor import Role, Tensor

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.backends.base import Backend
+from engine.device.backend import Backend
 from engine.errors import NoMem
 from engine.gguf.formats import F16, F32, I32
 from engine.graph import ops

@@ -1,6 +1,6 @@
 """Plans in words: ggml's print of assignments, and what is slow in them."""
 
-from engine.backends.base import Backend
+from engine.device.backend import Backend
 from engine.gguf.formats import F16, F32, I32
 from engine.graph import ops
 from engine.graph.graph import Graph

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.backends.base import Backend, Location
+from engine.device.backend import Backend, Location
 from engine.gguf.formats import F32, I32
 from engine.graph import ops
 from engine.graph.graph import Graph, is_numbered

@@ -1,6 +1,6 @@
 """Runs of nodes on one device, and what is copied between them."""
 
-from engine.backends.base import Backend
+from engine.device.backend import Backend
 from engine.gguf.formats import F16, F32, I32
 from engine.graph import ops
 from engine.graph.graph import Graph

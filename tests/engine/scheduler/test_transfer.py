@@ -7,11 +7,11 @@ from time import perf_counter_ns
 import numpy as np
 import pytest
 
-from engine.backends.base import Backend, Buffer, Commands, Component, Location, Owner, Ran
 from engine.backends.host.backend import HostBackend
 from engine.backends.opencl import buffers
 from engine.backends.opencl.backend import OpenCLBackend, open_together
 from engine.backends.opencl.drivers.device import find_devices
+from engine.device.backend import Backend, Buffer, Commands, Component, Location, Owner, Ran
 from engine.errors import NotSupported
 from engine.gguf.formats import F32, I32
 from engine.graph import ops

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import pytest
 
-from engine.backends.base import Component, Owner
+from engine.device.backend import Component, Owner
 from engine.errors import TensorMismatch
 from engine.gguf import open_gguf
 from engine.gguf.formats import F32

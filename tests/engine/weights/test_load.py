@@ -1,7 +1,7 @@
 """Which weights a device may lay out for products, and what is said of those that grow."""
 
-from engine.backends.base import PLAIN, REPACKED, BufferType, Component, Owner
 from engine.backends.host.backend import HostBackend
+from engine.device.backend import PLAIN, REPACKED, BufferType, Component, Owner
 from engine.gguf.formats import F16, F32, I32, IQ1_S, IQ3_S, Q4_0, Format
 from engine.graph import ops
 from engine.graph.graph import Graph

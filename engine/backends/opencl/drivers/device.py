@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from engine.backends.base import MemoryPool
 from engine.backends.opencl.drivers.loader import cl, platforms
 from engine.backends.opencl.drivers.unknown_cpu import can_be_renamed, flags, name_unknown_cpu
 from engine.backends.opencl.drivers.vectors import limit
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.tuned import key_of, tuned_for
+from engine.device.backend import MemoryPool
 from engine.errors import BadSetting, DeviceError
 from engine.memory.pools import SYSTEM, device_pool, system_pool
 from engine.protocol import DeviceRow

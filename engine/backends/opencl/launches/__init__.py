@@ -8,7 +8,6 @@ pure.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import DeviceTraits, Launch, MakeLaunches
 from engine.backends.opencl.launches import matmul_plain
 from engine.backends.opencl.launches.activation import activation, supports_activation
@@ -74,6 +73,7 @@ from engine.backends.opencl.launches.rows import rows, set_rows, supports_rows, 
 from engine.backends.opencl.launches.shape import arange, concat, pad, repeat, set_
 from engine.backends.opencl.launches.sizes import readable
 from engine.backends.opencl.launches.sort import argsort, argsort_merge, supports_argsort
+from engine.device.backend import TypeOf
 from engine.graph.op import Op
 from engine.graph.tensor import Tensor
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from engine.backends.base import TypeOf
 from engine.backends.opencl.attention_split import (
     AttentionSplit,
     lane_width,
@@ -29,6 +28,7 @@ from engine.backends.opencl.launches.sizes import (
     team_size,
     vector_width,
 )
+from engine.device.backend import TypeOf
 from engine.gguf.formats import F16, F32, I32
 from engine.graph.lowered import AttentionMerge, LoweredAttention
 from engine.graph.ops.attention import FusedAttention, Softmax

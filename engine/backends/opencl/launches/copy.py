@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.move import alike, converts, move
 from engine.backends.opencl.launches.sizes import (
@@ -19,6 +18,7 @@ from engine.backends.opencl.launches.sizes import (
     rows_in,
     strides,
 )
+from engine.device.backend import TypeOf
 from engine.gguf.formats import F32
 from engine.graph.node import Unary
 from engine.graph.op import Op

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
     cover,
@@ -13,6 +12,7 @@ from engine.backends.opencl.launches.sizes import (
     row_teams,
     strides,
 )
+from engine.device.backend import TypeOf
 from engine.graph.lowered import CombineAdd, LoweredRoute
 from engine.graph.ops.experts import Combine, Route, RouteWeights
 from engine.graph.tensor import Tensor

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch, Shared
 from engine.backends.opencl.launches.matmul_tiled import (
     records,
@@ -11,6 +10,7 @@ from engine.backends.opencl.launches.matmul_tiled import (
 )
 from engine.backends.opencl.launches.sizes import Defines, floats, ints, longs, vector_width
 from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
+from engine.device.backend import TypeOf
 from engine.gguf.formats import Format
 from engine.graph.lowered import FeedChain
 from engine.graph.tensor import Tensor

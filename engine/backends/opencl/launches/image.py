@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
     are,
@@ -15,6 +14,7 @@ from engine.backends.opencl.launches.sizes import (
     rows_in,
     strides,
 )
+from engine.device.backend import TypeOf
 from engine.gguf.formats import F32
 from engine.graph.ops.image import AvgPool2d, Im2col, Interpolate
 from engine.graph.tensor import Tensor

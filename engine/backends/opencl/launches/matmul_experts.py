@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.matmul_plain import supports_plain
 from engine.backends.opencl.launches.matmul_tiled import (
@@ -26,6 +25,7 @@ from engine.backends.opencl.launches.sizes import (
 )
 from engine.backends.opencl.tiles.layouts import matrix_bytes
 from engine.backends.opencl.tiles.schemes import TILE
+from engine.device.backend import TypeOf
 from engine.gguf.formats import F32, I32
 from engine.graph.lowered import GroupIds, MatmulExperts, Quantize
 from engine.graph.op import Op

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.matmul_tiled import (
     products,
@@ -13,6 +12,7 @@ from engine.backends.opencl.launches.matmul_tiled import (
 from engine.backends.opencl.launches.quantize import BLOCK, BLOCK_BYTES
 from engine.backends.opencl.launches.sizes import Defines, floats, ints, longs, vector_width
 from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
+from engine.device.backend import TypeOf
 from engine.gguf.formats import F32, Format
 from engine.graph.lowered import NormedRow, NormGated, NormMatmul
 from engine.graph.tensor import Tensor

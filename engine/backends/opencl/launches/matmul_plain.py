@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
     BLOCK_WIDTH,
@@ -15,6 +14,7 @@ from engine.backends.opencl.launches.sizes import (
     strides,
     vector_width,
 )
+from engine.device.backend import TypeOf
 from engine.graph.ops.matmul import Matmul, MatmulId
 from engine.graph.tensor import Tensor
 

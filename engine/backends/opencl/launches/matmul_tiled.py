@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from engine.backends.base import PLAIN, TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.matmul_plain import supports_plain
 from engine.backends.opencl.launches.quantize import has_wide_vectors, panel_defines
 from engine.backends.opencl.launches.sizes import floats, gapless, ints, longs, readable
 from engine.backends.opencl.tiles.layouts import TILES
 from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
+from engine.device.backend import PLAIN, TypeOf
 from engine.gguf.formats import F32, Format
 from engine.graph.lowered import MatmulAdd, MatmulGated, MatmulTiled, NormMatmul, Quantize
 from engine.graph.ops.matmul import Matmul

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.quantize import BLOCK, panel_defines
 from engine.backends.opencl.launches.sizes import (
@@ -19,6 +18,7 @@ from engine.backends.opencl.launches.sizes import (
     team_size,
     vector_width,
 )
+from engine.device.backend import TypeOf
 from engine.gguf.formats import F32
 from engine.graph.lowered import NormChain
 from engine.graph.tensor import Tensor

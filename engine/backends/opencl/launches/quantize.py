@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import Defines, ints, rows_in, strides
 from engine.backends.opencl.tiles.schemes import SCHEMES
+from engine.device.backend import TypeOf
 from engine.gguf.formats import Format
 from engine.graph.lowered import Panels, Quantize
 from engine.graph.tensor import Tensor

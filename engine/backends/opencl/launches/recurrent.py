@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
     are,
@@ -16,6 +15,7 @@ from engine.backends.opencl.launches.sizes import (
     team_size,
     vector_width,
 )
+from engine.device.backend import TypeOf
 from engine.gguf.formats import F32, I32
 from engine.graph.lowered import LoweredCausalConv, LoweredDeltaNet, LoweredSsmScan
 from engine.graph.ops.recurrent import CausalConv, DeltaNet, SsmScan, parts_in

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
     FLOATS,
@@ -16,6 +15,7 @@ from engine.backends.opencl.launches.sizes import (
     rows_in,
     strides,
 )
+from engine.device.backend import TypeOf
 from engine.graph.node import Unary
 from engine.graph.op import Op
 from engine.graph.tensor import Tensor

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.backends.base import PLAIN, TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits
+from engine.device.backend import PLAIN, TypeOf
 from engine.gguf.formats import BF16, F16, F32, FORMATS, I32, Q4_0, Q8_0, UNREADABLE, Format
 from engine.graph.tensor import Shape, Tensor
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from engine.backends.base import TypeOf
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
 from engine.backends.opencl.launches.sizes import (
     Defines,
@@ -15,6 +14,7 @@ from engine.backends.opencl.launches.sizes import (
     team_size,
     vector_width,
 )
+from engine.device.backend import TypeOf
 from engine.gguf.formats import F32
 from engine.graph.lowered import ArgsortMerge, LoweredArgsort
 from engine.graph.ops.reduce import Argsort

@@ -8,10 +8,10 @@ follow it.
 
 from collections.abc import Sequence
 
-from engine.backends.base import Computes
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.lowering.fusions import PATTERNS
 from engine.backends.opencl.lowering.rewrite import NodeList, Pattern
+from engine.device.backend import Computes
 from engine.errors import BadSetting
 from engine.graph.tensor import Tensor
 from engine.settings import FUSE

@@ -7,7 +7,6 @@ A RESULT takes no launch: it stands for what the node before it writes, too.
 
 from collections.abc import Sequence
 
-from engine.backends.base import Computes, TypeOf
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches.matmul_tiled import AT_ONCE, is_tiled
 from engine.backends.opencl.launches.quantize import panel_bits, panel_rows
@@ -19,6 +18,7 @@ from engine.backends.opencl.lowering.helpers import (
     split_argsort,
     split_attention,
 )
+from engine.device.backend import Computes, TypeOf
 from engine.gguf.formats import Format
 from engine.graph.lowered import MatmulExperts, MatmulTiled, Panels
 from engine.graph.op import Op

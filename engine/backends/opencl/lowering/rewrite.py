@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, TypeVar
 
-from engine.backends.base import Computes
 from engine.backends.opencl.launch import DeviceTraits
+from engine.device.backend import Computes
 from engine.graph.node import Arguments
 from engine.graph.op import Op
 from engine.graph.tensor import Tensor

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backends.base import Bytes
 from engine.backends.opencl.tiles.words import (
     LOW,
     Parts,
@@ -21,6 +20,7 @@ from engine.backends.opencl.tiles.words import (
     shifts,
     without_scales,
 )
+from engine.device.backend import Bytes
 
 _Index = NDArray[np.integer[Any]]
 

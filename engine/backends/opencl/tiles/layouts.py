@@ -37,9 +37,9 @@ Experts [K, M, E] are E matrices, one after the other.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from engine.backends.base import PLAIN, REPACKED, Bytes
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.tiles.schemes import SCHEMES, TILE
+from engine.device.backend import PLAIN, REPACKED, Bytes
 from engine.gguf.formats import Format
 from engine.graph.tensor import Shape
 

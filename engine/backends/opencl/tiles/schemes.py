@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backends.base import Bytes
 from engine.backends.opencl.tiles import codebooks, words
+from engine.device.backend import Bytes
 from engine.gguf import formats
 from engine.gguf.formats import Format
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backends.base import Bytes
+from engine.device.backend import Bytes
 
 Parts = tuple[Bytes, Bytes, Bytes]
 Splitter = Callable[[Bytes], Parts]

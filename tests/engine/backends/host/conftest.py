@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.backends.base import MemoryPool
 from engine.backends.host.backend import HostBackend
+from engine.device.backend import MemoryPool
 
 
 @pytest.fixture

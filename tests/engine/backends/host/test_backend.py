@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from engine.backends.base import Component, Location, MemoryPool, Owner
 from engine.backends.host.backend import HostBackend
+from engine.device.backend import Component, Location, MemoryPool, Owner
 from engine.errors import DeviceError, NoMem
 from engine.gguf.formats import F32, Q4_1, Format
 from engine.graph import ops

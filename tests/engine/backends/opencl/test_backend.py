@@ -6,11 +6,11 @@ import os
 import numpy as np
 import pytest
 
-from engine.backends.base import Component, Location, MemoryPool, Owner
 from engine.backends.opencl import commands, program, source
 from engine.backends.opencl.commands import prepare
 from engine.backends.opencl.launch import Launch
 from engine.backends.opencl.program import ProgramKey, Programs
+from engine.device.backend import Component, Location, MemoryPool, Owner
 from engine.errors import KernelBuildFailed, NoMem
 from engine.gguf.formats import F32
 from engine.graph.tensor import Role, leaf

@@ -6,7 +6,6 @@ from math import prod
 import pytest
 from msgspec import structs
 
-from engine.backends.base import PLAIN, BufferType
 from engine.backends.opencl.attention_split import split_of
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.launches import launches_of
@@ -14,6 +13,7 @@ from engine.backends.opencl.lowering.fuse import fuse
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.tiles.layouts import TILED
 from engine.backends.opencl.tuned import default
+from engine.device.backend import PLAIN, BufferType
 from engine.gguf.formats import F16, F32, I32, Q4_K
 from engine.graph import ops
 from engine.graph.graph import Graph

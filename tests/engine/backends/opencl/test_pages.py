@@ -7,11 +7,11 @@ import numpy as np
 import psutil
 import pytest
 
-from engine.backends.base import Component, Owner
 from engine.backends.opencl import pages
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.pages import EVEN, LARGE, MOST, FreshPages, LargePages, has_fresh_pages
+from engine.device.backend import Component, Owner
 from engine.errors import NoMem
 from engine.gguf.formats import F32
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from engine.backends.base import Component, Location, Owner
 from engine.backends.opencl import roof
+from engine.device.backend import Component, Location, Owner
 from engine.errors import NoMem
 from engine.gguf.formats import F32, I8
 from engine.graph.tensor import Role, leaf

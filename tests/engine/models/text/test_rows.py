@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Kind
 
-from engine.backends.base import PLAIN, BufferType
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.lowering.fuse import fuse
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.tiles.layouts import layout_for
+from engine.device.backend import PLAIN, BufferType
 from engine.gguf import open_gguf
 from engine.graph.op import VIEW_OPS, Op
 from engine.graph.tensor import Tensor

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.backends.base import Backend, Location
+from engine.device.backend import Backend, Location
 from engine.gguf import open_gguf
 from engine.graph.tensor import Tensor
 from engine.images.plan import ImagePlan, Limits, Size

@@ -11,8 +11,8 @@ import gguf
 import numpy as np
 import pytest
 
-from engine.backends.base import Component
 from engine.backends.opencl.drivers.device import list_devices
+from engine.device.backend import Component
 from engine.errors import BadFile, TensorMismatch, UnsupportedModel
 from engine.gguf import open_gguf
 from engine.images.plan import Learned, Limits, Rows, Size, Text

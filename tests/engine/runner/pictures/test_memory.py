@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.backends.base import MemoryPool, Owner
+from engine.device.backend import MemoryPool, Owner
 from engine.errors import NoMem
 from engine.gguf.formats import F32
 from engine.memory.pools import MeasuredPool

@@ -9,8 +9,8 @@ from time import monotonic, sleep
 import numpy as np
 import pytest
 
-from engine.backends.base import Component, Owner
 from engine.backends.opencl.backend import OpenCLBackend
+from engine.device.backend import Component, Owner
 from engine.gguf import open_gguf
 from engine.graph.tensor import Role, leaf
 from engine.kept import prepared_files

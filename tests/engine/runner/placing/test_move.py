@@ -12,9 +12,9 @@ import pytest
 from gguf import GGMLQuantizationType as Kind
 from numpy.typing import NDArray
 
-from engine.backends.base import Upload
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.buffers import OpenCLBuffer
+from engine.device.backend import Upload
 from engine.errors import BadSetting, Cancelled, DeviceError, NeedsReload, NoMem
 from engine.graph.tensor import Tensor
 from engine.memory.pools import listen

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from engine.backends.base import Bytes, Component, Location, Owner, Upload
 from engine.backends.opencl import shared
 from engine.backends.opencl.backend import OpenCLBackend
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.tiles.schemes import SCHEMES
+from engine.device.backend import Bytes, Component, Location, Owner, Upload
 from engine.errors import Cancelled, DeviceError, NoMem
 from engine.kept import prepared_files
 from engine.memory.pools import system_pool

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.backends.base import Buffer
+from engine.device.backend import Buffer
 from engine.errors import BadFile, CutawayError, NotSupported
 from engine.weights.prepared import file as format_
 from engine.weights.prepared.file import MAGIC, START, Entry, PreparedFile, head_of

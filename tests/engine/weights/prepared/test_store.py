@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.backends.base import Buffer
+from engine.device.backend import Buffer
 from engine.errors import BadFile, BadSetting
 from engine.kept import delete_prepared, prepared_files, prepared_folder
 from engine.settings import EngineOptions

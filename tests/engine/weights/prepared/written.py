@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from engine import kept
-from engine.backends.base import Buffer, BufferType, Component, Owner
 from engine.backends.host.backend import HostBackend
+from engine.device.backend import Buffer, BufferType, Component, Owner
 from engine.kept import prepared_files, prepared_folder
 from engine.weights.prepared.file import PAGE, START, PreparedFile
 from engine.weights.prepared.store import GB

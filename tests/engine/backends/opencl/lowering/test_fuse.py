@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.backends.base import PLAIN, BufferType
 from engine.backends.opencl.launch import DeviceTraits
 from engine.backends.opencl.lowering.fuse import fuse
 from engine.backends.opencl.lowering.lower import lower
 from engine.backends.opencl.tiles.layouts import TILED
+from engine.device.backend import PLAIN, BufferType
 from engine.errors import BadSetting
 from engine.gguf.formats import BF16, F16, F32, I32, Q4_1, Q8_0, Format
 from engine.graph import ops

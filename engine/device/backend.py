@@ -1,7 +1,7 @@
 """The interface between the scheduler and the devices: buffers, backends, memory pools (pool.py).
 
 A backend runs nodes on one device. It owns no policy: who computes what, and where bytes lie, is
-decided by the scheduler and told to it.
+decided by the scheduler.
 """
 
 from abc import ABC, abstractmethod
@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backends.pool import KEPT as KEPT
-from engine.backends.pool import Component as Component
-from engine.backends.pool import MemoryPool as MemoryPool
-from engine.backends.pool import Owner as Owner
+from engine.device.pool import KEPT as KEPT
+from engine.device.pool import Component as Component
+from engine.device.pool import MemoryPool as MemoryPool
+from engine.device.pool import Owner as Owner
 from engine.errors import NotSupported
 from engine.gguf.formats import Format
 from engine.graph.tensor import Shape, Tensor
