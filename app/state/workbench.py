@@ -14,6 +14,7 @@ from app.state.graph.splits import SplitsState
 from app.state.layers.layers import LayersState
 from app.state.log import LogState
 from app.state.memory.memory import MemoryState
+from app.state.models.discover import Discover
 from app.state.models.downloads import Downloads
 from app.state.models.library import LibraryState
 from app.state.models.model import ModelState
@@ -93,6 +94,7 @@ class Workbench(QObject):
         )
         self.report = ReportState(self)
         self.downloads = Downloads(lambda: self.preferences.models_folder, self)
+        self.discover = Discover(self.client, self)
         keys = keys or Keys()
         self.servers = ServersState(self.client, self.preferences, keys, self)
         self.file = ModelState(self.client, self)

@@ -1,0 +1,115 @@
+"""Models worth beginning with, from 0.3B to 30B with experts; data only, checked by hand.
+
+Sizes are those of the repositories' pages, rounded; the Hub gives the exact ones before a download.
+"""
+
+from dataclasses import dataclass
+
+from engine.units import GB
+
+
+@dataclass(frozen=True)
+class Recommended:
+    """A model and the reason for it, in one sentence. `parameters` are all, `active` those that one
+    token uses; `size` is in bytes, with its projector where it reads pictures.
+    """
+
+    title: str
+    name: str
+    parameters: float
+    size: int
+    licence: str
+    reason: str
+    active: float | None = None
+    images: bool = False
+
+
+def _gb(size: float) -> int:
+    return round(size * GB)
+
+
+SHELF = (
+    Recommended(
+        "Gemma 3 270M",
+        "ggml-org/gemma-3-270m-it-GGUF:Q8_0",
+        0.27e9,
+        _gb(0.29),
+        "gemma",
+        "It answers at once on any machine and is good for short rewrites and labels.",
+    ),
+    Recommended(
+        "Qwen3 0.6B",
+        "Qwen/Qwen3-0.6B-GGUF:Q8_0",
+        0.6e9,
+        _gb(0.64),
+        "apache-2.0",
+        "It is the smallest one here that thinks before it answers.",
+    ),
+    Recommended(
+        "Gemma 3 1B",
+        "ggml-org/gemma-3-1b-it-GGUF:Q4_K_M",
+        1.0e9,
+        _gb(0.81),
+        "gemma",
+        "It holds a plain conversation in many languages in less than 1 GB.",
+    ),
+    Recommended(
+        "Qwen3 1.7B",
+        "Qwen/Qwen3-1.7B-GGUF:Q8_0",
+        1.7e9,
+        _gb(1.83),
+        "apache-2.0",
+        "It reasons and calls tools on a laptop without a graphics card.",
+    ),
+    Recommended(
+        "SmolLM3 3B",
+        "ggml-org/SmolLM3-3B-GGUF:Q4_K_M",
+        3.1e9,
+        _gb(1.92),
+        "apache-2.0",
+        "Its training data and recipe are open, so its answers can be traced.",
+    ),
+    Recommended(
+        "Gemma 3 4B",
+        "ggml-org/gemma-3-4b-it-GGUF:Q4_K_M",
+        3.9e9,
+        _gb(3.34),
+        "gemma",
+        "It reads pictures and writes well in over a hundred languages.",
+        images=True,
+    ),
+    Recommended(
+        "Qwen3 4B Instruct 2507",
+        "unsloth/Qwen3-4B-Instruct-2507-GGUF:Q4_K_M",
+        4.0e9,
+        _gb(2.5),
+        "apache-2.0",
+        "It gives the best short answers of its size and takes long documents.",
+    ),
+    Recommended(
+        "Qwen3 8B",
+        "Qwen/Qwen3-8B-GGUF:Q4_K_M",
+        8.2e9,
+        _gb(5.03),
+        "apache-2.0",
+        "It is a good everyday model where 8 GB of memory are free.",
+    ),
+    Recommended(
+        "gpt-oss 20B",
+        "ggml-org/gpt-oss-20b-GGUF",
+        20.9e9,
+        _gb(12.1),
+        "apache-2.0",
+        "It uses 3.6 of its 21 billion parameters for each token, so it is fast for its knowledge.",
+        active=3.6e9,
+    ),
+    Recommended(
+        "Qwen3 30B A3B Instruct 2507",
+        "unsloth/Qwen3-30B-A3B-Instruct-2507-GGUF:Q4_K_M",
+        30.5e9,
+        _gb(18.6),
+        "apache-2.0",
+        "It knows most of all here and uses only 3.3 billion parameters for each token.",
+        active=3.3e9,
+    ),
+)

@@ -1,0 +1,219 @@
+"""Searching the Hugging Face Hub: results, a repository's models, and a plan for each."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.client import EngineClient
+from app.fetch.quants import FoundQuant, HeaderPlan, preselected, quants
+from app.fetch.search import FoundRepo, Hub, HubError, RepoFile, SearchQuery
+from app.fetch.shelf import SHELF, Recommended
+from app.work import Work
+from engine.protocol import Devices, ListDevices
+
+__all__ = ["Discover", "FoundQuant", "FoundRepo", "HeaderPlan", "SearchQuery", "ShelfRow"]
+
+State = Literal["idle", "searching", "done", "offline", "failed"]
+AT_MOST_MS = 5000  # until the Hub counts as out of reach
+ROOM = 1.2  # a model's file and its context in a conversation, as multiples of the file
+AT_ONCE = 2  # headers fetched side by side
+
+log = logging.getLogger("fetch")
+
+
+@dataclass(frozen=True)
+class ShelfRow:
+    """A recommended model; `fits` is an estimate from its size, None until devices are known."""
+
+    model: Recommended
+    fits: bool | None = None
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """The result of one request, or why there is none."""
+
+    value: Any = None
+    error: HubError | None = None
+
+
+class Discover(QObject):
+    """`results` of the latest search, `rows` the models of the repository that is open.
+
+    `state` and `problem` describe the search, `repo_state` and `repo_problem` the open repository;
+    `waiting_s` counts down while the Hub limits the rate. `selected` is the key of the row to
+    offer. `shelf` has ten recommended models, those that fit this machine first.
+    """
+
+    changed = Signal()  # results, state, rows, shelf
+    row_changed = Signal(str)  # a row's key: its plan came, or failed
+
+    def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._client = client
+        self.query = SearchQuery()
+        self.state: State = "idle"
+        self.problem = ""
+        self.waiting_s: float | None = None
+        self.results: list[FoundRepo] = []
+        self.repo: FoundRepo | None = None
+        self.repo_state: State = "idle"
+        self.repo_problem = ""
+        self.gated_page = ""
+        self.rows: list[FoundQuant] = []
+        self.selected: str | None = None
+        self.shelf = [ShelfRow(model) for model in SHELF]
+        self._next = ""
+        self._search: Work | None = None
+        self._opening: Work | None = None
+        self._patience = QTimer(self, singleShot=True, interval=AT_MOST_MS)
+        self._patience.timeout.connect(self._on_silence)
+        self._shelf_asked = False
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is another page of results."""
+        return bool(self._next) and self.state == "done"
+
+    def search(self, query: SearchQuery) -> None:
+        """Begin a search in place of the one before."""
+        self.query, self.results, self._next = query, [], ""
+        self._begin(lambda hub: hub.search(query))
+
+    def more(self) -> None:
+        """Add the next page of results, if there is one."""
+        if self.has_more:
+            url = self._next
+            self._begin(lambda hub: hub.page(url))
+
+    def open_repo(self, repo: str) -> None:
+        """List the models of a repository, in place of the one that was open."""
+        self._close_repo()
+        found = next((row for row in self.results if row.repo == repo), None)
+        self.repo = found or FoundRepo(repo, repo.partition("/")[0])
+        self.repo_state = "searching"
+        work = Work.polling(_open, repo, found).then(partial(self._on_opened, repo))
+        self._opening = work.fail(partial(self._on_open_failed, repo)).start(self)
+        self.changed.emit()
+
+    def plan(self, key: str) -> None:
+        """Plan one row from its header, unless that was done; for rows in view."""
+
+    def cancel(self) -> None:
+        """Stop searching and planning; what is there stays."""
+        self._patience.stop()
+        if self._search is not None:
+            self._search.cancel()
+            self._search = None
+            self.state = "done" if self.results else "idle"
+        self.waiting_s = None
+        self._stop_opening()
+        self.changed.emit()
+
+    def look_at_machine(self) -> None:
+        """Order the shelf by what fits this machine; once a run."""
+        if not self._shelf_asked:
+            self._shelf_asked = True
+            self._client.ask(ListDevices(0), self._on_devices, lambda failed: None)
+
+    def _begin(self, request: Callable[[Hub], object]) -> None:
+        if self._search is not None:
+            self._search.cancel()
+        self.state, self.problem, self.waiting_s = "searching", "", None
+        work = Work.polling(_request, request).then(self._on_page)
+        work.progress(self._on_waiting).fail(lambda text: self._fail("failed", text))
+        self._search = work.start(self)
+        self._patience.start()
+        self.changed.emit()
+
+    def _on_page(self, outcome: _Outcome) -> None:
+        self._patience.stop()
+        self._search, self.waiting_s = None, None
+        if outcome.error is not None:
+            kind: State = "offline" if outcome.error.cause == "offline" else "failed"
+            self._fail(kind, str(outcome.error))
+            return
+        found, self._next = outcome.value
+        known = {row.repo for row in self.results}
+        self.results = [*self.results, *(row for row in found if row.repo not in known)]
+        self.state = "done"
+        self.changed.emit()
+
+    def _on_waiting(self, seconds: float) -> None:
+        self._patience.stop()  # the Hub has answered
+        self.waiting_s = seconds
+        self.changed.emit()
+
+    def _on_silence(self) -> None:
+        """A name server or a connection takes longer than anybody waits."""
+        if self._search is not None:
+            self._search.cancel()
+            self._search = None
+            text = f"{Hub().host} has not answered for 5 s; check the network and the proxy"
+            self._fail("offline", text)
+
+    def _fail(self, state: State, problem: str) -> None:
+        self._patience.stop()
+        self._search, self.waiting_s = None, None
+        self.state, self.problem = state, problem
+        log.warning("%s", problem)
+        self.changed.emit()
+
+    def _close_repo(self) -> None:
+        self._stop_opening()
+        self.repo, self.rows, self.selected = None, [], None
+        self.repo_problem, self.gated_page = "", ""
+
+    def _stop_opening(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
+            self.repo_state = "idle"
+
+    def _on_opened(self, repo: str, outcome: _Outcome) -> None:
+        self._opening = None
+        if outcome.error is not None:
+            self.repo_state = "offline" if outcome.error.cause == "offline" else "failed"
+            self.repo_problem = str(outcome.error)
+            self.gated_page = outcome.error.page if outcome.error.cause == "gated" else ""
+        else:
+            self.repo, files = outcome.value
+            self.rows = quants(repo, files)
+            self.repo_state = "done"
+            if not self.rows:
+                self.repo_problem = f"{repo} has no GGUF file of a model"
+            self._select()
+        self.changed.emit()
+
+    def _on_open_failed(self, repo: str, problem: str) -> None:
+        self._opening, self.repo_state, self.repo_problem = None, "failed", problem
+        self.changed.emit()
+
+    def _select(self) -> None:
+        parameters = self.repo.parameters if self.repo is not None else None
+        row = preselected(self.rows, parameters)
+        self.selected = row.key if row is not None else None
+
+    def _on_devices(self, reply: Devices) -> None:
+        room = max((device.memory for device in reply.devices), default=0)
+        rows = [replace(row, fits=row.model.size * ROOM <= room) for row in self.shelf]
+        self.shelf = sorted(rows, key=lambda row: not row.fits)
+        self.changed.emit()
+
+
+def _request(job: Work, request: Callable[[Hub], object]) -> _Outcome:
+    try:
+        return _Outcome(request(Hub(lambda: job.cancelled, job.report)))
+    except HubError as error:
+        return _Outcome(error=error)
+
+
+def _open(job: Work, repo: str, found: FoundRepo | None) -> _Outcome:
+    def both(hub: Hub) -> tuple[FoundRepo, list[RepoFile]]:
+        return found or hub.repository(repo), hub.files(repo)
+
+    return _request(job, both)
