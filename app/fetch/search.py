@@ -14,6 +14,7 @@ import httpx2
 import msgspec
 from huggingface_hub import constants, get_token
 
+from app import names
 from app.fetch.config import web_client
 from engine.errors import CutawayError
 from engine.settings import Setting
@@ -54,7 +55,10 @@ HubCause = Literal["offline", "gated", "missing", "busy", "failed"]
 
 
 def _endpoint(text: str) -> str:
-    url = httpx2.URL(text)
+    try:
+        url = httpx2.URL(text)
+    except httpx2.InvalidURL:
+        url = httpx2.URL("")
     if url.scheme not in ("http", "https") or not url.host:
         raise ValueError("an address like https://huggingface.co")
     return text.rstrip("/")
@@ -272,10 +276,12 @@ def reset_seconds(headers: httpx2.Headers) -> float:
 
 def _repo_of(row: dict[str, Any]) -> FoundRepo:
     """A row of the search; every field of a wrong type counts as missing."""
-    repo = _text(row.get("id")) or _text(row.get("modelId"))
-    tags = [tag for tag in row.get("tags") or () if isinstance(tag, str)]
+    repo = _text(row.get("id"))
+    repo = repo if names.REPOSITORY.match(repo) and ":" not in repo else ""
+    tags = row.get("tags")
+    tags = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
     licences = [tag.partition(":")[2] for tag in tags if tag.startswith("license:")]
-    tasks = [TASKS[name] for name in (row.get("pipeline_tag"), *tags) if name in TASKS]
+    tasks = [TASKS[name] for name in (_text(row.get("pipeline_tag")), *tags) if name in TASKS]
     about = row.get("gguf")
     about = about if isinstance(about, dict) else {}
     gated = row.get("gated")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
+from tests.app.helpers.fake_hub import FakeHub, fake_hub
 from tests.app.helpers.no_network import refused, refusing
 from tests.app.helpers.server import Server, serve
 from tests.app.left import delete_new, top_widgets
@@ -52,14 +53,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def server(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A running server; it is the package index and the Hugging Face endpoint, without a proxy."""
+def _no_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No package index and no proxy of this machine."""
     for name in [n for n in os.environ if n.startswith(("PIP_", "UV_")) or "proxy" in n.lower()]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+
+
+@pytest.fixture
+def server(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A running server; it is the package index and the Hugging Face endpoint, without a proxy."""
+    _no_index(monkeypatch)
     with serve() as running:
         monkeypatch.setenv("PIP_INDEX_URL", f"{running.url}/simple/")
+        monkeypatch.setenv("HF_ENDPOINT", running.url)
+        monkeypatch.setenv("CUTAWAY_TEST_HOSTS", "127.0.0.1 localhost")
+        yield running
+
+
+@pytest.fixture
+def hub(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """A Hugging Face Hub without repositories; it is the endpoint, without a proxy or a token."""
+    _no_index(monkeypatch)
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    with fake_hub() as running:
         monkeypatch.setenv("HF_ENDPOINT", running.url)
         monkeypatch.setenv("CUTAWAY_TEST_HOSTS", "127.0.0.1 localhost")
         yield running
