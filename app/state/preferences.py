@@ -58,14 +58,15 @@ class ModelPreferences(msgspec.Struct, frozen=True):
 
 class WindowPreferences(msgspec.Struct, frozen=True):
     """`geometry` is base64 of Qt's own, `windows` those of views in windows of their own, by page;
-    `splitters` are sizes by the splitter's object name.
+    `splitters` are sizes by the splitter's object name. `chats_listed` is the person's choice
+    between the list of chats and icons; None leaves it to the window's width.
     """
 
     geometry: Base64 = ""
     windows: dict[str, Base64] = {}
     splitters: dict[str, list[Size]] = {}
-    chats_shown: bool = True
-    inspector_shown: bool = True
+    chats_listed: bool | None = None
+    inspector_shown: bool = False
     inspector_wide: bool = False
     tab: Name = "token"
 

@@ -46,6 +46,7 @@ class Selection(QObject):
 
     changed = Signal()
     page_wanted = Signal(str)  # id of the inspector's page that is to show it
+    word_clicked = Signal()  # a word of the talk, to look inside it
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -87,6 +87,10 @@ class Session(QObject):
     changed = Signal()  # status, model, options or error
     opened = Signal()  # a model was loaded
     refused = Signal(object)  # Problem of a file; the model that was open still is
+    given_up = (
+        Signal()
+    )  # a load that was refused or cancelled, before another model takes its place
+    cancelled = Signal(str)  # a sentence: which load was cancelled, what is open now
     stage_changed = Signal()  # at most once a frame
     vitals_changed = Signal()  # at most once a frame
 
@@ -176,6 +180,7 @@ class Session(QObject):
         self._load(wanted)
 
     def _refuse(self, problem: str) -> None:
+        self.given_up.emit()
         self._keep()
         log.error("%s", problem)
         self.refused.emit(Problem("BadFile", problem, "open"))
@@ -217,12 +222,28 @@ class Session(QObject):
         self._set("idle")
 
     def cancel_load(self) -> None:
-        """Stop loading; then no model is open, but for the one before while a file is checked."""
+        """Stop loading. The model before stays open, or is opened again."""
         if self._check is not None:
+            name = self.model_title
             self._check()
+            self.given_up.emit()
             self._keep()
+            self.cancelled.emit(f"Opening {name} was cancelled. {self.model_title} stays open.")
         elif self._load_id is not None:
             self.client.cancel(self._load_id)
+
+    def _load_cancelled(self) -> None:
+        """Go back to the model before, if there was one."""
+        name, before, self.previous = self.model_title, self.previous, None
+        self.given_up.emit()
+        if before is not None:
+            self._load(before)
+            then = f"{self.model_title} is opened again."
+        else:
+            self.path = self.connection = None
+            self._set("idle")
+            then = "No model is open."
+        self.cancelled.emit(f"Opening {name} was cancelled. {then}")
 
     def restart(self, less: bool = False) -> None:
         """A fresh process with the same model, or with half its context."""
@@ -380,8 +401,7 @@ class Session(QObject):
         elif failed.id == self._load_id:
             self._load_id = None
             if failed.kind == "Cancelled":
-                self.path = self.connection = None
-                self._set("idle")
+                self._load_cancelled()
                 return
             log.error("%s", failed.message)
             actions = {"NoMem": "restart_less", "BadFile": "open", "ServerFailed": "retry"}

@@ -153,6 +153,7 @@ class MainWindow(QMainWindow, Refuge):
         ):
             signal.connect(self.commands.refresh)
         bench.selection.page_wanted.connect(self.panes.show_tab)
+        bench.selection.word_clicked.connect(self.panes.show_word)
         bench.chat.details.changed.connect(self._show_title)
         bench.session.changed.connect(self._show_title)
         self._show_title()

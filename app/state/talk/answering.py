@@ -56,6 +56,7 @@ class Answering(QObject):
         self.live = LiveWanted(session.client, self)
         self.latest: Message | None = None  # the one under way or the one before
         session.changed.connect(self._on_session)
+        session.given_up.connect(self._on_given_up)
         brought.changed.connect(self._on_brought)
         session.client.pieces.connect(self._on_pieces)
         session.client.on(Finished, self._on_finished)
@@ -120,6 +121,16 @@ class Answering(QObject):
                 self._end(asked, "failed", session.error.text if session.error else "")
             elif session.status == "idle":
                 self._end(asked, "cancelled")
+
+    def waits_for_model(self, answer: Answer | None) -> bool:
+        """Whether it is to be asked for once the model is open."""
+        loading = self._session.status == "loading"
+        return answer is not None and answer.request_id is None and loading
+
+    def _on_given_up(self) -> None:
+        """What waited for a model is not asked of another."""
+        for asked in [one for one in self._asked if self.waits_for_model(one.answer)]:
+            self._end(asked, "cancelled")
 
     def _on_brought(self) -> None:
         if self._session.status in ("ready", "answering"):

@@ -61,6 +61,7 @@ class ChatState(QObject):
         self.attached.problem.connect(self.problem)
         self.written: PictureList = self.attached
         self.brought = PicturesInEngine(session.client, session, store.pictures.files, self)
+        session.given_up.connect(self.take_back)  # before what waits is ended
         self._answering = Answering(store, session, self.brought, self)
         self._answering.appended.connect(self._on_appended)
         self._answering.ended.connect(self._on_ended)
@@ -155,9 +156,29 @@ class ChatState(QObject):
         says = bool(text.strip() or self.attached.pictures) and not self.attached.arriving
         return says and self._may_ask() and self._attempt(self._send, text)
 
+    @property
+    def queued(self) -> bool:
+        """Whether the last question is sent when the model is ready."""
+        return self._answering.waits_for_model(self._running)
+
     def stop(self) -> None:
-        """End the answer under way; what there is of it stays."""
-        self._answering.stop(self._running)
+        """End the answer under way; what there is of it stays. Takes back what is queued."""
+        if self.queued:
+            self.take_back()
+        else:
+            self._answering.stop(self._running)
+
+    def take_back(self) -> None:
+        """The question that waits for the model is a draft again, before what was typed since."""
+        running = self._running
+        row = self.answering
+        if running is None or row is None or not self.queued:
+            return
+        question = self.path[row - 1]
+        self._answering.stop(running)
+        asked_once = len(self.siblings(running.message)) == len(self.siblings(question)) == 1
+        if asked_once and row == len(self.path) - 1:
+            self._attempt(self._unsend, question, row - 1)
 
     def regenerate(self, row: int) -> bool:
         """Another answer beside the one at `row`, or an answer to the question there."""
@@ -300,6 +321,27 @@ class ChatState(QObject):
         self.attached.show(self.chat_id)
         self._append(question)
         self._answer(question, len(self.path))
+
+    def _unsend(self, question: Message, row: int) -> None:
+        """Remove the question; its text and pictures go back to the draft."""
+        draft = "\n".join(filter(None, (question.text, self.details.draft)))
+        pictures = (*question.pictures, *self.attached.pictures)
+        chat = self.chat_id if row else None
+        with self._store.together():
+            self._store.pictures.set_draft(chat, pictures)
+            if row:
+                self._thread.unsend(row)
+            else:
+                self._store.delete(question.chat)
+        if row:
+            self._show_path(row)
+            self.attached.show(chat)
+        else:
+            self._preferences.update(draft=draft)
+            self.open(None)
+        self.details.set_draft(draft)
+        self.details.draft_changed.emit(draft)
+        self.stored.emit()
 
     def _ask_anew(self, row: int, text: str, pictures: tuple[Picture, ...]) -> None:
         above = self._thread.parent(self.path[row])

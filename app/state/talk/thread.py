@@ -112,6 +112,10 @@ class Thread:
         self._removed = take_out(self._store, self.tree, self.path[row])
         return len(self._removed.messages)
 
+    def unsend(self, row: int) -> None:
+        """Remove a question that was not sent yet, for good."""
+        take_out(self._store, self.tree, self.path[row])
+
     @property
     def can_put_back(self) -> bool:
         """Whether something was deleted since this chat was opened."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QSize, Signal
+from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app.state.talk.draft import DraftTokens
@@ -53,8 +55,8 @@ class Composer(QWidget):
         self._settings.setProperty("tone", "quiet")
         self._settings.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._count = label("", "quiet", "small")
-        self.stop = Button("Stop", bench.chat.stop, "", "stop", name="Stop the answer")
-        self.send_button = Button("Send", self.send, "primary")
+        self.send_button = SendButton(self.send, bench.chat.stop)
+        self.queued = Queued(bench.chat.take_back)
         self.copy = Button("Go on in a copy", self._copy, picture="copy")
         self.overflow = Overflow(bench)
         self._popover: SamplingPopover | None = None
@@ -111,11 +113,11 @@ class Composer(QWidget):
         row.addWidget(self._settings, 1)
         row.addWidget(self._count)
         row.addWidget(self.copy)
-        row.addWidget(self.stop)
         row.addWidget(self.send_button)
         inside = QVBoxLayout(self._card)
         inside.setContentsMargins(12, 10, GRID, GRID)
         inside.setSpacing(6)
+        inside.addWidget(self.queued)
         inside.addWidget(self.attachments)
         inside.addWidget(self.field)
         inside.addWidget(self.overflow)
@@ -128,8 +130,7 @@ class Composer(QWidget):
             (self.field, self.overflow.choice),
             (self.overflow.choice, self.send_button),
             (self.send_button, self.copy),
-            (self.copy, self.stop),
-            (self.stop, self.add),
+            (self.copy, self.add),
             (self.add, self.sampling),
         ):
             QWidget.setTabOrder(before, after)
@@ -154,7 +155,8 @@ class Composer(QWidget):
         if field == "send_key":
             on_enter = self.bench.preferences.value.send_key == "enter"
             self.field.submits_on_enter = on_enter
-            set_tip(self.send_button, "Enter" if on_enter else "Ctrl+Enter")
+            self.send_button.key = "Enter" if on_enter else "Ctrl+Enter"
+            self._refresh()
         elif field == "presets":
             self._refresh()
 
@@ -173,12 +175,58 @@ class Composer(QWidget):
         self.field.setReadOnly(bool(served))
         self.copy.setVisible(bool(served))
         self.send_button.setVisible(not served)
-        self.stop.setEnabled(chat.busy)
-        set_tip(self.stop, "Esc")
+        self.queued.setVisible(chat.queued)
         self._settings.setText(in_words(self.bench))
         count = self.counter.count
         known = written and count is not None
         self._count.setText(f"{grouped(count)} tok" if known else "")
         asks = known or self.attachments.any
         self.overflow.show_question((count or 0) if asks else None)
-        self.send_button.setEnabled(self._sendable)
+        self.send_button.show_state(chat.busy, self._sendable)
+
+
+class SendButton(Button):
+    """Sends; while an answer is written it stops it, in the same place and size."""
+
+    def __init__(self, send: Callable[[], object], stop: Callable[[], object]) -> None:
+        super().__init__("Send", lambda: (stop if self._stops else send)(), "primary")
+        self.key = "Enter"
+        self._stops = False
+
+    def show_state(self, busy: bool, sendable: bool) -> None:
+        """`busy` while an answer is written."""
+        self._stops = busy
+        self.setText("Stop" if busy else "Send")
+        self.setAccessibleName("Stop the answer" if busy else "Send")
+        set_tip(self, "Esc" if busy else self.key)
+        self.setEnabled(busy or sendable)
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """Room for either word."""
+        hint = super().sizeHint()
+        metrics = self.fontMetrics()
+        widths = [metrics.horizontalAdvance(word) for word in ("Send", "Stop")]
+        return QSize(
+            hint.width() + max(widths) - metrics.horizontalAdvance(self.text()), hint.height()
+        )
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """A double click sends; its second press does not stop the answer."""
+        event.accept()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        if not event.isAutoRepeat():  # a key held down would send, then stop
+            super().keyPressEvent(event)
+
+
+class Queued(QWidget):
+    """Shown while the last question waits for the model."""
+
+    def __init__(self, take_back: Callable[[], object]) -> None:
+        super().__init__()
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(GRID)
+        row.addWidget(label("Sent when the model is ready.", "quiet", "small", wrap=True), 1)
+        self.button = Button("Take it back", take_back, "link", name="Take the question back")
+        row.addWidget(self.button)

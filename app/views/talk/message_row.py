@@ -164,6 +164,8 @@ class MessageRow(QObject):
     def look_at(self, position: int) -> None:
         """Select the token at a place of its text."""
         self._bench.token.look_at(self.message.id, position)
+        self._bench.selection.word_clicked.emit()
 
     def select_token(self, index: int) -> None:
         self._bench.selection.select_token(self.message.id, index)
+        self._bench.selection.word_clicked.emit()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.state.workbench import Workbench
@@ -29,6 +30,7 @@ class Inspector(QWidget):
 
     tab_changed = Signal(str)
     tensors_wanted = Signal(object)  # of a layer; None: all of the file
+    close_wanted = Signal()
 
     TALK = "talk"
 
@@ -57,6 +59,8 @@ class Inspector(QWidget):
             ("window", "This view in a window of its own (Ctrl+Shift+N)", "view.own_window"),
         ):
             line.addWidget(_command_button(picture, name, commands, command))
+        self.close_button = IconButton("close", "Close the inspector (Esc)", self.close_wanted.emit)
+        line.addWidget(self.close_button)
         column = self._column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -113,10 +117,11 @@ class Inspector(QWidget):
     @property
     def front(self) -> str:
         """The page that a person looks at: that of the active window, or of the tab; empty where
-        the tab is the talk's.
+        the tab is the talk's, or the inspector is closed.
         """
         active = (id for id, window in self.windows.items() if window.isActiveWindow())
-        return next(active, self.tab if self.tab in self._pages else "")
+        shown = self.tab in self._pages and not self.isHidden()
+        return next(active, self.tab if shown else "")
 
     def put_in_window(self, id: str, of: QWidget) -> None:
         """Give a page a window of its own; bring it to the front where it has one."""
@@ -156,12 +161,19 @@ class Inspector(QWidget):
 
     def show_talk_tab(self, shown: bool) -> None:
         """Whether talk is one of the tabs."""
+        self.close_button.setVisible(not shown)  # there the talk's tab does it
         has = self._tabs.tabData(0) == self.TALK
         if shown and not has:
             self._tabs.put("Talk", self.TALK, 0)
         elif has and not shown:
             self._tabs.removeTab(0)
             self._tabs.fit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        if event.key() == Qt.Key.Key_Escape:
+            self.close_wanted.emit()
+        else:
+            super().keyPressEvent(event)
 
     def take_bar(self) -> None:
         """Take the line of tabs back, if it was put elsewhere."""

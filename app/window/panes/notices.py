@@ -61,6 +61,7 @@ class Notices(QWidget):
         bench.session.stage_changed.connect(self._stage_changed)
         bench.session.refused.connect(lambda problem: self.problem("refused", problem))
         bench.session.opened.connect(self._model_opened)
+        bench.session.cancelled.connect(lambda text: self.news("cancelled", text))
         bench.chat.opened.connect(self._chat_opened)
         bench.log.appended.connect(self._log_appended)
         for line in bench.notices:

@@ -1,5 +1,5 @@
-"""Chats, talk and inspector side by side: chats folded to icons in a window of middle width, one
-pane behind the other in a narrow one.
+"""Chats, talk and inspector side by side: the chat first, the inspector on demand, chats as icons
+in a window of middle width, one pane at a time in a narrow one.
 """
 
 from collections.abc import Sequence
@@ -13,18 +13,19 @@ from PySide6.QtWidgets import QHBoxLayout, QSplitter, QVBoxLayout, QWidget
 from app.state.preferences import PreferencesState, WindowPreferences
 from app.theme import fonts
 from app.theme.tokens import (
-    FOLDED,
+    CHATS_WIDTH,
+    CROWDED_TALK,
     INSIDE_SHARE,
     INSPECTOR_SHARE,
     LEAST_INSIDE,
     LEAST_TALK,
+    LISTED,
     NARROW,
 )
 from app.widgets.basics import LOOKS
 from app.widgets.focus import focus_first, has_focus
 from app.window.panes.inspector import Inspector
 
-CHATS_WIDTH = 208
 ALL = 100
 BALANCED, INSIDE, ALONE = "body", "body-inside", "talk-alone"
 
@@ -32,7 +33,8 @@ BALANCED, INSIDE, ALONE = "body", "body-inside", "talk-alone"
 class Panes(QWidget):
     """What is shown and how wide it is, kept in the preferences; F6 goes round in `order`.
 
-    Talk and inspector stand 42:58 (`BALANCED`), 25:75 (`INSIDE`) or the talk alone (`ALONE`).
+    Talk and inspector stand 42:58 (`BALANCED`), 25:75 (`INSIDE`) or the talk alone (`ALONE`), as
+    at the first start. The talk keeps `LEAST_TALK` wherever the window has room for it.
     """
 
     changed = Signal()  # what is shown
@@ -48,11 +50,12 @@ class Panes(QWidget):
     ) -> None:
         super().__init__()
         self._preferences, self._chats, self._inspector = preferences, chats, inspector
-        self._rail = rail
-        self._unfolded = False  # the chats of a window that has room for icons only
+        self._rail, self._talk = rail, talk
+        self._unfolded = False  # the list is wanted in a window without room for it
         self._order = order
         self._is_narrow: bool | None = None
-        self._is_folded = False
+        self._has_room = True  # for the list of chats beside the others
+        self._was_listed = False
         self._sized = False
         self.left = _splitter("talk", chats, talk)
         self.body = _splitter("body", self.left, inspector)
@@ -73,6 +76,7 @@ class Panes(QWidget):
         for splitter in (self.left, self.body):
             splitter.splitterMoved.connect(self._keep_sizes)
         inspector.tab_changed.connect(self._tab_changed)
+        inspector.close_wanted.connect(self.close_inspector)
         self._restore()
 
     @property
@@ -91,33 +95,73 @@ class Panes(QWidget):
             return ALONE
         return INSIDE if self.kept.inspector_wide else BALANCED
 
+    @property
+    def inspects(self) -> bool:
+        """Whether the inspector can be seen."""
+        at_page = self._inspector.tab != Inspector.TALK
+        return at_page if self._is_narrow else self.kept.inspector_shown
+
+    @property
+    def lists_chats(self) -> bool:
+        """Whether the chats are a list, not icons."""
+        if not self._has_room:
+            return self._unfolded
+        chosen = self.kept.chats_listed
+        usual = self.width() >= fonts.px(LISTED) and self.arrangement != INSIDE
+        return usual if chosen is None else chosen
+
     def show_tab(self, id: str) -> None:
         """A page of the inspector; the talk too, where it is a page in a narrow window."""
         if id != Inspector.TALK and not self._is_narrow and id not in self._inspector.windows:
-            self._show(inspector_shown=True)
+            self._open_inspector()
         self._inspector.show_tab(id)
+
+    def show_word(self) -> None:
+        """Open the inspector at the word that was clicked, unless it is open or has no room."""
+        if not self._is_narrow and not self.inspects:
+            self.show_tab("token")
+
+    def toggle_inspector(self) -> None:
+        """Open the inspector beside the chat, or close it."""
+        if self.inspects:
+            self.close_inspector()
+        else:
+            self.show_tab(self.kept.tab)
+
+    def close_inspector(self) -> None:
+        """The chat alone; in a narrow window the chat in place of the inspector."""
+        if self._is_narrow:
+            self.show_tab(Inspector.TALK)
+        else:
+            self._show(inspector_shown=False)
 
     def show_chats(self) -> None:
         """The list of chats, whole."""
-        self._unfolded = True
-        self._show(chats_shown=True)
+        self._list_chats(True)
         self.show_tab(Inspector.TALK)
 
     def toggle_chats(self) -> None:
-        """Hide or show the chats; where they are folded, unfold them or fold them again."""
-        if self._is_folded and self.kept.chats_shown:
-            self._unfolded = not self._unfolded
-            self._arrange()
+        """The chats as a list, or as icons."""
+        self._list_chats(not self.lists_chats)
+
+    def _list_chats(self, listed: bool) -> None:
+        if self._has_room:
+            self._show(chats_listed=listed)
         else:
-            self._show(chats_shown=not self.kept.chats_shown)
+            self._unfolded = listed
+            self._arrange()
+
+    def _open_inspector(self) -> None:
+        if not self.kept.inspector_shown:
+            self._show(inspector_shown=True)
+            self._size_body()
 
     def cycle(self) -> None:
         """From 42:58 to 25:75 to the talk alone; in a narrow window from the talk to the inspector
         and back.
         """
         if self._is_narrow:
-            at_talk = self._inspector.tab == Inspector.TALK
-            self.show_tab(self.kept.tab if at_talk else Inspector.TALK)
+            self.show_tab(Inspector.TALK if self.inspects else self.kept.tab)
             return
         following = {BALANCED: INSIDE, INSIDE: ALONE, ALONE: BALANCED}[self.arrangement]
         self._show(inspector_shown=following != ALONE, inspector_wide=following == INSIDE)
@@ -142,25 +186,25 @@ class Panes(QWidget):
             self._follow_width()
 
     def _follow_width(self) -> None:
-        """One pane at a time, folded chats, or all: larger text needs a wider window for each."""
-        narrow, folded = self._narrow(), self._folded()
-        if (narrow, folded) != (self._is_narrow, self._is_folded):
+        """One pane at a time, chats as icons, or all: larger text needs a wider window for each."""
+        if (self._narrow, self._roomy) != (self._is_narrow, self._has_room):
             self._unfolded = False
             self._arrange()
+        elif self.lists_chats != self._was_listed:
+            self._arrange()
 
+    @property
     def _narrow(self) -> bool:
         return self.width() < fonts.px(NARROW)
 
-    def _folded(self) -> bool:
-        """Whether the left half has no room for chats beside the talk."""
-        share = {BALANCED: ALL - INSPECTOR_SHARE, INSIDE: ALL - INSIDE_SHARE, ALONE: ALL}
-        return self.width() * share[self.arrangement] / ALL < fonts.px(FOLDED)
+    @property
+    def _roomy(self) -> bool:
+        """Whether the list of chats fits beside the talk and what else is open."""
+        inside = LEAST_INSIDE if self.kept.inspector_shown and not self._narrow else 0
+        return self.width() >= fonts.px(CHATS_WIDTH + LEAST_TALK + inside)
 
     def _arrange(self) -> None:
-        narrow, folded = self._narrow(), self._folded()
-        self._is_folded = folded
-        self.left.setMinimumWidth(0 if narrow else fonts.px(LEAST_TALK))
-        self._inspector.setMinimumWidth(0 if narrow else fonts.px(LEAST_INSIDE))
+        narrow, self._has_room = self._narrow, self._roomy
         if narrow != self._is_narrow:
             self._is_narrow = narrow
             self._inspector.show_talk_tab(narrow)
@@ -168,12 +212,15 @@ class Panes(QWidget):
                 self._bar_place.addWidget(self._inspector.bar)
             else:
                 self._inspector.take_bar()
-        at_talk = self._inspector.tab == Inspector.TALK
-        talks, chats = not narrow or at_talk, self.kept.chats_shown
-        self._chats.setVisible(chats and (not folded or self._unfolded))
-        self._rail.setVisible(talks and chats and folded and not self._unfolded)
+        listed = self._was_listed = self.lists_chats
+        talks = not narrow or not self.inspects
+        least = LEAST_TALK if self._has_room or not listed else CROWDED_TALK
+        self._talk.setMinimumWidth(0 if narrow else fonts.px(least))
+        self._inspector.setMinimumWidth(0 if narrow else fonts.px(LEAST_INSIDE))
+        self._chats.setVisible(listed)
+        self._rail.setVisible(talks and not listed)
         self.left.setVisible(talks)
-        self._inspector.setVisible(not at_talk if narrow else self.kept.inspector_shown)
+        self._inspector.setVisible(self.inspects)
         self.changed.emit()
 
     def _show(self, **fields: bool) -> None:
@@ -200,7 +247,9 @@ class Panes(QWidget):
     def _size_body(self) -> None:
         """Talk and inspector as wide as they were when last arranged so, or as usual."""
         share = INSIDE_SHARE if self.arrangement == INSIDE else INSPECTOR_SHARE
-        usual = [self.width() * part // ALL for part in (ALL - share, share)]
+        least = fonts.px(LEAST_TALK + (CHATS_WIDTH if self.lists_chats else 0))
+        left = max(self.width() * (ALL - share) // ALL, least)
+        usual = [left, max(self.width() - left, 1)]
         kept = self.kept.splitters.get(self.arrangement, [])
         self.body.setSizes(kept if len(kept) == self.body.count() else usual)
 

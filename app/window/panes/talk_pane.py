@@ -45,19 +45,24 @@ class TalkPane(QWidget):
 
     def refresh(self) -> None:
         """Show what there is."""
-        talks = self._bench.has_talk
-        if talks:
+        talks, writes = self._bench.has_talk, self._writes
+        starts = writes and has_focus(self.welcome)
+        if writes:
             self.composer.show()  # first, as what is hidden next may have the keyboard
-        starts = talks and has_focus(self.welcome)
         self.stack.setCurrentWidget(self.chat if talks else self.welcome)
-        self.composer.setVisible(talks)
+        self.composer.setVisible(writes)
         if starts:  # the stack gives the keyboard to what it shows
             self.focus_start()
 
     @property
+    def _writes(self) -> bool:
+        """Whether there is somewhere to write: while a model loads, its first question may wait."""
+        return self._bench.has_talk or self._bench.session.status == "loading"
+
+    @property
     def start(self) -> QWidget:
         """The composer, or the welcome page while there is no model."""
-        return self.composer if self._bench.has_talk else self.welcome
+        return self.composer if self._writes else self.welcome
 
     def focus_start(self) -> None:
         """Give the keyboard to `start`."""

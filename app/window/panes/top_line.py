@@ -37,6 +37,10 @@ class TopLine(QWidget):
         self.device = DeviceLine(bench, commands)
         self.vitals = Vitals(bench)
         self.context = ContextMeter(bench)
+        self.inside = IconButton(
+            "panel-right", "Look inside: open or close the inspector (Ctrl+J)",
+            lambda: commands.run("view.inside"),
+        )  # fmt: skip
         self.settings = IconButton(
             "settings", "Preferences", lambda: commands.run("app.preferences")
         )
@@ -55,6 +59,7 @@ class TopLine(QWidget):
         row.addWidget(self.vitals, VITALS_SHARE)
         row.addStretch(1)
         row.addWidget(self.context)
+        row.addWidget(self.inside)
         row.addWidget(self.settings)
         row.addWidget(self.menu)
         self._session.changed.connect(self.refresh)

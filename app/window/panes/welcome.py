@@ -89,7 +89,7 @@ class Welcome(QWidget):
         loading = session.status == "loading"
         if loading and session.path is not None:
             self._title.setText(f"Opening {session.model_title}")
-            self._says.setText("Weights go to the device; the inspector shows where.")
+            self._says.setText("You can write already: it is sent when the model is ready.")
         elif self._bench.library.models:
             self._title.setText("Open a model")
             self._says.setText("Drop a .gguf file anywhere in this window, or take one of these.")
@@ -204,6 +204,7 @@ class _Progress(QWidget):
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
         self._bar.setAccessibleName("Progress")
+        self._bar.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # before Cancel, which a key presses
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID)

@@ -11,6 +11,7 @@ from PySide6.QtCore import QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.state.preferences import WindowPreferences
 from app.state.workbench import Workbench
 from app.theme.theme import Theme
 from app.views.talk.chat import ChatView
@@ -129,11 +130,23 @@ def ask(bench: Workbench, engine: ScriptedEngine, qapp: QApplication) -> Callabl
 
 @pytest.fixture
 def window(theme: Theme, own_home: Path, qtbot: QtBot) -> Iterator[MainWindow]:
-    """The whole window before a scripted engine, with no model and an empty home."""
+    """The whole window before a scripted engine, with no model and an empty home, with the
+    inspector open.
+    """
+    yield from _window(theme, qtbot, WindowPreferences(inspector_shown=True))
+
+
+@pytest.fixture
+def new_window(theme: Theme, own_home: Path, qtbot: QtBot) -> Iterator[MainWindow]:
+    """The same as it is at the first start."""
+    yield from _window(theme, qtbot, WindowPreferences())
+
+
+def _window(theme: Theme, qtbot: QtBot, layout: WindowPreferences) -> Iterator[MainWindow]:
     engine = ScriptedEngine()
     bench = Workbench(engine)
     engine.deliver = bench.client.drain
-    bench.preferences.update(theme="light")
+    bench.preferences.update(theme="light", window=layout)
     window = MainWindow(bench, theme)
     window.resize(1600, 1000)
     window.show()

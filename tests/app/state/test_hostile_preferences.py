@@ -21,7 +21,7 @@ GOOD: dict[str, Any] = {
     "open_last_model": False, "models_folder": "/m", "default_ctx": 2048, "draft": "hello",
     "probabilities_shown": True, "prepared_gb": 20,
     "window": {
-        "geometry": "AdnQywADAAA=", "splitters": {"main": [100, 200]}, "chats_shown": False,
+        "geometry": "AdnQywADAAA=", "splitters": {"main": [100, 200]}, "chats_listed": False,
         "inspector_shown": True, "tab": "model",
     },
     "models": {

@@ -55,12 +55,12 @@ def test_what_is_not_known_stays(path: Path) -> None:
     )
     state = PreferencesState(path)
     assert (state.value.theme, state.value.window.tab) == ("dark", "model")
-    state.update(window=replace(state.value.window, chats_shown=False))
+    state.update(window=replace(state.value.window, chats_listed=False))
     state.update_model("a", ctx=6)
     state.close()
     kept = json.loads(path.read_bytes())
     assert (kept["version"], kept["colour"]) == (7, "green")
-    assert (kept["window"]["zoom"], kept["window"]["chats_shown"]) == (2, False)
+    assert (kept["window"]["zoom"], kept["window"]["chats_listed"]) == (2, False)
     assert (kept["models"]["a"]["x"], kept["models"]["a"]["ctx"]) == (1, 6)
     assert "send_key" not in kept  # not changed, so not written
 

@@ -187,6 +187,9 @@ def test_panes_are_hidden_by_key_and_stay_so(window: MainWindow, theme: Theme) -
 
 
 def test_42_to_58(window: MainWindow) -> None:
+    window.resize(2560, 1440)
+    window.commands.run("view.inside")
+    window.commands.run("view.inside")
     QTest.qWait(20)
     talk, inspector = window.panes.body.sizes()
     assert talk / (talk + inspector) == pytest.approx(0.42, abs=0.02)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from PySide6.QtCore import QMimeData, Qt, QUrl
-from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtCore import QEvent, QMimeData, Qt, QUrl
+from PySide6.QtGui import QGuiApplication, QImage, QKeyEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -54,23 +54,42 @@ def test_the_other_way_round_where_it_is_preferred(talk: Talk, engine: ScriptedE
     assert isinstance(engine.last, Generate)
 
 
-def test_stop_is_a_button_of_its_own(talk: Talk, engine: ScriptedEngine) -> None:
-    composer = talk.composer
-    assert not composer.stop.isEnabled()
-    assert not composer.send_button.isEnabled()
+def test_send_becomes_stop_in_its_place(talk: Talk, engine: ScriptedEngine) -> None:
+    composer, button = talk.composer, talk.composer.send_button
+    assert (button.text(), button.isEnabled()) == ("Send", False)
     composer.field.set_text("Q")
-    QTest.mouseClick(composer.send_button, Qt.MouseButton.LeftButton)
-    assert composer.stop.isEnabled()
+    place = button.geometry()
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    QApplication.processEvents()
+    assert (button.text(), button.accessibleName()) == ("Stop", "Stop the answer")
+    assert button.toolTip() == "Esc"
+    assert button.geometry() == place
     composer.field.set_text("the next question, while the answer comes")
-    assert not composer.send_button.isEnabled()
+    QTest.keyClick(composer.field, Qt.Key.Key_Return)
+    assert composer.field.text.startswith("the next question")
     request = engine.last.id
-    QTest.mouseClick(composer.stop, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
     assert engine.last == Cancel(request)
     engine.asked.pop()
     engine.end("cancelled", n=0)
-    assert not composer.stop.isEnabled()
-    assert composer.send_button.isEnabled()
+    QApplication.processEvents()
+    assert (button.text(), button.accessibleName(), button.isEnabled()) == ("Send", "Send", True)
+    assert button.geometry() == place
     assert composer.field.text.startswith("the next question")
+
+
+def test_a_double_click_or_a_held_key_sends_and_does_not_stop(
+    talk: Talk, engine: ScriptedEngine
+) -> None:
+    button = talk.composer.send_button
+    talk.composer.field.set_text("Q")
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    QTest.mouseDClick(button, Qt.MouseButton.LeftButton)
+    assert isinstance(engine.last, Generate)
+    button.setFocus()
+    held = QKeyEvent(QEvent.Type.KeyPress, Qt.Key.Key_Return, Qt.KeyboardModifier(0), "", True)
+    QApplication.sendEvent(button, held)
+    assert isinstance(engine.last, Generate)
 
 
 def test_drafts_are_kept_with_their_chat(talk: Talk, ask: Callable[..., None]) -> None:

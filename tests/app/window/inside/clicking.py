@@ -149,6 +149,7 @@ def told(window: MainWindow) -> tuple[str, ...]:
         str(window.bench.selection.now),
         str(len(client.asked)),
         str(window.sheets.front),
+        str(window.panes.inspects),
     )
 
 
@@ -184,7 +185,9 @@ def click(window: MainWindow, target: Target, asked: list[str]) -> bool:
 
 
 def close_popups(window: MainWindow) -> None:
-    """Menus, lists of combo boxes, sheets and windows that a click has opened."""
+    """Menus, lists of combo boxes, sheets and windows that a click has opened; the inspector comes
+    back where it was closed.
+    """
     while (popup := QApplication.activePopupWidget()) is not None:
         popup.close()
     for menu in QApplication.topLevelWidgets():
@@ -193,4 +196,6 @@ def close_popups(window: MainWindow) -> None:
     window.inspector.close_windows()
     while (sheet := window.sheets.front) is not None:
         sheet.dismiss()
+    if not window.panes.inspects:
+        window.panes.toggle_inspector()
     QApplication.processEvents()
