@@ -6,7 +6,13 @@ from app.serve.gathered import Gathered
 from app.version import version
 from engine.protocol import Alternative, Stats, TokenInfo
 
-FINISH = {"stop": "stop", "length": "length", "context": "length", "calls": "tool_calls"}
+FINISH = {
+    "stop": "stop",
+    "length": "length",
+    "context": "length",
+    "loop": "length",
+    "calls": "tool_calls",
+}
 FINGERPRINT = f"cutaway-{version()}"
 
 

@@ -14,7 +14,12 @@ from app.words import UNKNOWN
 from engine.protocol import ChatMessage, Finished, Generate, Loaded, Piece, TokenInfo
 from engine.worker import RemoteError
 
-ENDINGS = {"length": "token limit", "context": "context full", "cancelled": "stopped"}
+ENDINGS = {
+    "length": "token limit",
+    "context": "context full",
+    "loop": "repeated itself",
+    "cancelled": "stopped",
+}
 
 
 @dataclass

@@ -169,7 +169,9 @@ class Stats(msgspec.Struct, frozen=True):
 
 
 class Finished(Reply, frozen=True):
-    """An answer has ended: `stop`, `calls` of tools, `length`, `context` or `cancelled`."""
+    """An answer has ended: `stop`, `calls` of tools, `length`, `context`, `loop` (it repeated
+    itself) or `cancelled`.
+    """
 
     reason: str
     stats: Stats
@@ -190,7 +192,8 @@ class Generate(Request[Finished], frozen=True):
 
     `form` is what the answer must be like, `tools` what it may call. `template` has further
     variables of the chat template, such as `enable_thinking`. `bias` is added to the logits of
-    tokens by their ids. With `endless` the answer goes on behind a token that ends it. `apart` has
+    tokens by their ids. With `endless` the answer goes on behind a token that ends it. `stop_loops`
+    ends an answer that repeats itself, unless it has a form or is `endless`. `apart` has
     thoughts, answer and calls told as pieces of their own; `prompt_logprobs` asks for the
     prompt's tokens, as `logprobs` does for the answer's, in a first piece without text.
     """
@@ -208,6 +211,7 @@ class Generate(Request[Finished], frozen=True):
     template: dict[str, Any] = {}
     bias: dict[int, float] = {}
     endless: bool = False
+    stop_loops: bool = False
     apart: bool = False
     logprobs: int = 0
     prompt_logprobs: int | None = None

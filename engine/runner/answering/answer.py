@@ -246,6 +246,8 @@ class RunningAnswer:
         is_full = len(self.sequence.items) >= self.sequence.n_ctx
         if self.drawing.is_last(token):
             self._ending = "stop"
+        elif self.drawing.repeats(token):
+            self._ending = "loop"
         elif is_full and self.request.when_full == "stop":
             self._ending = "context"
         elif self.tally.n_generated == self.limit:

@@ -10,6 +10,7 @@ from engine.runner.forms.guide import Guide, rule_of
 from engine.runner.loading import LoadedModel
 from engine.runner.prompt import Prompt
 from engine.runner.stepper import Logits
+from engine.sampling.loops import LoopStop
 from engine.sampling.sampler import Sampler
 
 
@@ -25,6 +26,8 @@ class Drawing:
         self._ends: Container[int] = () if request.endless else model.tokenizer.eog
         rule = rule_of(model.tokenizer, model.template, request, prompt.opened)
         self.guide = None if rule is None else Guide(model.form_words, rule, so_far)
+        free = rule is None and not request.endless
+        self._loops = LoopStop() if request.stop_loops and free else None
         self._logits: Logits = np.empty(0, np.float32)
 
     def draw(self, logits: Logits) -> int:
@@ -35,6 +38,10 @@ class Drawing:
             guide.take(token)
         self._seen.append(token)
         return token
+
+    def repeats(self, token: int) -> bool:
+        """True if the answer repeats itself with the token that was drawn."""
+        return self._loops is not None and self._loops.loops_with(token)
 
     def ends(self, token: int) -> bool:
         """True if a token is no text but an answer's end."""

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from engine.backends.opencl.drivers.device import list_devices
 from engine.errors import BadSetting, ContextFull
-from engine.protocol import ChatMessage, Finished, Generate, Piece, Render, Sampling
+from engine.protocol import ChatMessage, Finished, Generate, Grammar, Piece, Render, Sampling
 from engine.runner import load
 from engine.runner.api import Model
 from engine.runner.generate import generate
@@ -49,6 +50,26 @@ def long_answer(model: Model, when_full: str) -> tuple[list[int], Finished]:
         when_full=when_full,  # type: ignore[arg-type]
     )
     return answer(model, request)
+
+
+def test_an_answer_that_repeats_itself_ends(tiny_path: Path) -> None:
+    """A biased token comes again and again; a form or `endless` lets it."""
+    request = Generate(
+        1,
+        prompt="abc",
+        sampling=Sampling(temperature=0),
+        max_tokens=100,
+        bias={70: 1e6},
+        stop_loops=True,
+    )
+    with load(tiny_path, device="host", ctx=256) as model:
+        tokens, end = answer(model, request)
+        assert (end.reason, tokens) == ("loop", [70] * 32)
+        for free in ({"endless": True}, {"form": Grammar("root ::= .+", "gbnf")}):
+            tokens, end = answer(model, structs.replace(request, **free))
+            assert (end.reason, len(tokens)) == ("length", 100)
+        tokens, end = answer(model, structs.replace(request, stop_loops=False))
+        assert (end.reason, len(tokens)) == ("length", 100)
 
 
 @pytest.mark.parametrize("device", DEVICES)

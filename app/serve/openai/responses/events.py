@@ -46,7 +46,7 @@ class GrowingResponse:
     def end(self, end: Finished) -> None:
         """It has ended so."""
         self.stats = end.stats
-        self.status = "incomplete" if end.reason in ("length", "context") else "completed"
+        self.status = "incomplete" if end.reason in ("length", "context", "loop") else "completed"
 
 
 def _usage(stats: Stats) -> dict[str, Any]:
