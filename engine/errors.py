@@ -37,6 +37,9 @@ class BadSetting(CutawayError):
 class BadFile(CutawayError):
     """A GGUF file (or one of its splits) that cannot be read."""
 
+    cut_off = False
+    """Whether more bytes of the same file might mend it."""
+
     def __init__(self, path: object, problem: str) -> None:
         self.path, self.problem = str(path), problem
         super().__init__(f"{path}: {problem}")

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from urllib.parse import quote
 
 import httpx2
 import msgspec
@@ -48,6 +49,7 @@ MOST_PAGES = 50  # of a repository's file list, 1000 files each
 TIMEOUT = httpx2.Timeout(4.5, connect=4.5)  # seconds; nobody waits longer for an offline Hub
 LONGEST_WAIT = 300.0  # seconds; the Hub counts requests in windows of five minutes
 NEXT = re.compile(r'<([^>]+)>\s*;\s*rel="?next"?')
+CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 RESETS = re.compile(r"\bt=(\d+)")
 
 Params = list[tuple[str, str | int | float | bool | None]]
@@ -171,39 +173,79 @@ class Hub:
             return {}
         return {"Authorization": f"Bearer {token}"}
 
+    def read_range(self, repo: str, path: str, start: int, length: int) -> tuple[bytes, int]:
+        """Bytes of a file from `start` on, and the whole file's size. A server that ignores ranges
+        is read up to there.
+        """
+        last = start + length - 1
+        asked = {"Range": f"bytes={start}-{last}", "Accept-Encoding": "identity"}
+        url = f"{self.endpoint}/{repo}/resolve/main/{quote(path)}"
+        content, response = self._request(url, repo, asked, last + 1)
+        found = CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
+        if response.status_code != httpx2.codes.PARTIAL_CONTENT:
+            size = response.headers.get("Content-Length", "")
+            if not (size.isascii() and size.isdecimal()):
+                raise self._fail(f"it gives no size for {path}")
+            return content[start : last + 1], int(size)
+        if found is None or int(found[1]) != start or found[2] == "*":
+            raise self._fail(f"it sent another part of {path} than requested")
+        return content[:length], int(found[2])
+
+    def small_file(self, repo: str, path: str, most: int) -> bytes | None:
+        """A whole file of at most `most` bytes; None where there is none or it is larger."""
+        url = f"{self.endpoint}/{repo}/resolve/main/{quote(path)}"
+        try:
+            content, _ = self._request(url, repo, {}, most + 1)
+        except HubError as error:
+            if error.cause == "missing":
+                return None
+            raise
+        return content if len(content) <= most else None
+
     def _get(self, url: str, repo: str = "") -> tuple[Any, str]:
         """Decoded JSON and the next page's address. Raises HubError."""
-        if constants.is_offline_mode():
-            raise HubError("offline", "HF_HUB_OFFLINE is set, so nothing is searched; unset it")
-        for attempt in (1, 2):
-            try:
-                with web_client() as client:
-                    content, response = self._read(client, url)
-            except httpx2.TransportError as error:
-                raise self._offline(error) from None
-            except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-                raise self._fail(str(error) or type(error).__name__) from None
-            if response.status_code != httpx2.codes.TOO_MANY_REQUESTS or attempt == 2:
-                break
-            self._wait(reset_seconds(response.headers))
-        self._check(response, repo)
+        content, response = self._request(url, repo, {}, MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise self._fail(f"the response is larger than {MOST_BYTES >> 20} MiB")
         try:
             decoded = msgspec.json.decode(content)
         except (msgspec.MsgspecError, RecursionError):
             raise self._fail("the response is not JSON") from None
         return decoded, self._next(response)
 
-    def _read(self, client: httpx2.Client, url: str) -> tuple[bytes, httpx2.Response]:
-        headers = self.headers_for(url)
+    def _request(
+        self, url: str, repo: str, headers: dict[str, str], most: int
+    ) -> tuple[bytes, httpx2.Response]:
+        """The first `most` bytes of a response. A limited rate is waited for once."""
+        if constants.is_offline_mode():
+            raise HubError("offline", "HF_HUB_OFFLINE is set, so nothing is searched; unset it")
+        for attempt in (1, 2):
+            try:
+                with web_client() as client:
+                    content, response = self._read(client, url, headers, most)
+            except httpx2.TransportError as error:
+                raise self._offline(error) from None
+            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+                raise self._fail(str(error) or type(error).__name__) from None
+            if response.status_code != httpx2.codes.TOO_MANY_REQUESTS or attempt == 2:
+                break
+            self._wait(reset_seconds(response.headers))
+        self._check(response, repo)
+        return content, response
+
+    def _read(
+        self, client: httpx2.Client, url: str, headers: dict[str, str], most: int
+    ) -> tuple[bytes, httpx2.Response]:
         content = bytearray()
-        with client.stream("GET", url, headers=headers, timeout=TIMEOUT) as response:
+        sent = headers | self.headers_for(url)
+        with client.stream("GET", url, headers=sent, timeout=TIMEOUT) as response:
             for chunk in response.iter_bytes():
                 content += chunk
-                if len(content) > MOST_BYTES:
-                    raise ValueError(f"the response is larger than {MOST_BYTES >> 20} MiB")
                 if self.cancelled():
-                    raise ValueError("stopped")
-        return bytes(content), response
+                    raise HubError("failed", "stopped")
+                if len(content) >= most:
+                    break
+        return bytes(content[:most]), response
 
     def _next(self, response: httpx2.Response) -> str:
         """The next page; only at the endpoint itself, since the token goes there."""
@@ -233,6 +275,8 @@ class Hub:
             raise HubError(
                 "gated", f"{repo} is gated: open {page} and accept its terms, then try again", page
             )
+        if code == "EntryNotFound":
+            raise HubError("missing", f"{repo} has no such file any more; search again", page)
         if code == "RepoNotFound" or (repo and status in (401, 404)):
             problem = f"{self.host} has no repository {repo}, or it is private; check the name"
             raise HubError("missing", problem, page)

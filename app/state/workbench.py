@@ -94,7 +94,7 @@ class Workbench(QObject):
         )
         self.report = ReportState(self)
         self.downloads = Downloads(lambda: self.preferences.models_folder, self)
-        self.discover = Discover(self.client, self)
+        self.discover = Discover(self.client, lambda: self.options_for(""), self)
         keys = keys or Keys()
         self.servers = ServersState(self.client, self.preferences, keys, self)
         self.file = ModelState(self.client, self)

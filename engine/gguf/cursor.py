@@ -14,9 +14,11 @@ class Cursor:
         self.pos = 0
         self.order = "<"
 
-    def fail(self, problem: str) -> BadFile:
+    def fail(self, problem: str, cut_off: bool = False) -> BadFile:
         """The error for this file."""
-        return BadFile(self.path, problem)
+        error = BadFile(self.path, problem)
+        error.cut_off = cut_off
+        return error
 
     def number(self, code: str, what: str) -> int | float | bool:
         """One number of that `struct` code."""
@@ -57,7 +59,9 @@ class Cursor:
         left = len(self.data) - self.pos
         if count > most or count * smallest > left:
             limit = f"{left} bytes are left" if count * smallest > left else f"at most {most}"
-            raise self.fail(f"claims {count} {what}, but {limit}; the file is damaged")
+            raise self.fail(
+                f"claims {count} {what}, but {limit}; the file is damaged", count <= most
+            )
         return count
 
     def string_starts(self, count: int, what: str) -> "array[int]":
@@ -80,7 +84,8 @@ class Cursor:
         if size > left:
             raise self.fail(
                 f"ends inside {what}: {size} bytes wanted at {start}, {left} left; "
-                "the file is cut off or damaged"
+                "the file is cut off or damaged",
+                cut_off=True,
             )
         self.pos += size
         return start

@@ -29,8 +29,9 @@ class FileHeader:
     tensors: tuple[TensorInfo, ...]
 
 
-def read_header(path: str, data: memoryview, part: int = 0) -> FileHeader:
-    """The header of a mapped file that is number `part` among its split files.
+def read_header(path: str, data: memoryview, part: int = 0, size: int | None = None) -> FileHeader:
+    """The header of a mapped file that is number `part` among its split files; `size` is the whole
+    file's where `data` is only its beginning.
 
     BadFile for everything that does not hold; no count or length is trusted with memory.
     """
@@ -40,7 +41,7 @@ def read_header(path: str, data: memoryview, part: int = 0) -> FileHeader:
     infos = read_infos(cursor, n_tensors)
     alignment = _alignment(cursor, metadata)
     start = -(-cursor.pos // alignment) * alignment
-    tensors = place(path, infos, part, start, alignment, size=len(data))
+    tensors = place(path, infos, part, start, alignment, len(data) if size is None else size)
     return FileHeader(version, cursor.order, alignment, metadata, tensors)
 
 

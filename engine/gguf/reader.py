@@ -34,7 +34,7 @@ class GGUFFile:
         first = parts[0].header
         self.paths = tuple(part.path for part in parts)
         self.identity = tuple(part.identity for part in parts)
-        self.size = sum(len(part.data) for part in parts)
+        self.size = sum(part.size for part in parts)
         self.version, self.alignment = first.version, first.alignment
         self.byteorder = "little" if first.order == "<" else "big"
         tensors = {tensor.name: tensor for part in parts for tensor in part.header.tensors}
@@ -42,6 +42,7 @@ class GGUFFile:
         self.metadata: Metadata = metadata
         self.tensors: dict[str, TensorInfo] = dict(named)
         self._maps: list[memoryview] = [part.data for part in parts]
+        self._excerpts = [part.excerpt for part in parts]
 
     def data(self, name: str) -> npt.NDArray[np.uint8]:
         """The blocks of a tensor, read-only, little-endian, [rows, row bytes].
@@ -81,14 +82,14 @@ class GGUFFile:
 
     def drop_read(self, name: str, start: int, size: int) -> None:
         """The same, of some bytes of a tensor."""
-        if hasattr(mmap, "MADV_DONTNEED"):
-            info = self._info(name)
+        info = self._info(name)
+        if hasattr(mmap, "MADV_DONTNEED") and self._excerpts[info.file] is None:
             _advise(self._maps[info.file], info.offset + start, size, mmap.MADV_DONTNEED)
 
     def read_ahead(self, name: str, start: int, size: int) -> None:
         """Have the system read these bytes of a tensor from the disk; waits for nothing."""
-        if hasattr(mmap, "MADV_WILLNEED"):
-            info = self._info(name)
+        info = self._info(name)
+        if hasattr(mmap, "MADV_WILLNEED") and self._excerpts[info.file] is None:
             _advise(self._maps[info.file], info.offset + start, size, mmap.MADV_WILLNEED)
 
     def close(self) -> None:
@@ -115,7 +116,12 @@ class GGUFFile:
         info = self._info(name)
         if not self._maps:
             raise BadFile(self.paths[0], "was closed")
-        span = self._maps[info.file][info.offset : info.offset + info.nbytes]
+        excerpt = self._excerpts[info.file]
+        at = info.offset if excerpt is None else excerpt.find(info.offset, info.nbytes)
+        if at is None:
+            problem = f"holds the header without the data of {name!r}; download the model first"
+            raise BadFile(self.paths[info.file], problem)
+        span = self._maps[info.file][at : at + info.nbytes]
         return np.frombuffer(span, np.uint8).reshape(info.rows, info.row_bytes)
 
     def _little(self, blocks: npt.NDArray[np.uint8], info: TensorInfo) -> npt.NDArray[np.uint8]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.errors import BadFile
+from engine.gguf.excerpt import Excerpt, excerpt_of
 from engine.gguf.header import FileHeader, read_architecture, read_header
 
 _NAME = re.compile(r"(?P<prefix>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.gguf)", re.I)
@@ -44,12 +45,18 @@ class FileIdentity(NamedTuple):
 
 @dataclass(frozen=True)
 class FilePart:
-    """A mapped file and its header."""
+    """A mapped file and its header; `excerpt` where the file holds only parts of the model's."""
 
     path: Path
     data: memoryview
     header: FileHeader
     identity: FileIdentity
+    excerpt: Excerpt | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole file."""
+        return len(self.data) if self.excerpt is None else self.excerpt.size
 
 
 def open_parts(path: Path) -> tuple[FilePart, ...]:
@@ -76,7 +83,12 @@ def architecture_of(path: Path) -> str | None:
 
 def _open(path: Path, number: int) -> FilePart:
     data, identity = _mapped(path)
-    return FilePart(path, data, read_header(str(path), data, number), identity)
+    excerpt = excerpt_of(data)
+    if excerpt is None:
+        return FilePart(path, data, read_header(str(path), data, number), identity)
+    begin = data[: excerpt.parts[0][1]]
+    header = read_header(str(path), begin, number, excerpt.size)
+    return FilePart(path, data, header, identity, excerpt)
 
 
 def _mapped(path: Path) -> tuple[memoryview, FileIdentity]:

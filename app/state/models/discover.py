@@ -9,18 +9,23 @@ from typing import Any, Literal
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.client import EngineClient
-from app.fetch.quants import FoundQuant, HeaderPlan, preselected, quants
+from app.fetch.heads import Heads, fetch_heads
+from app.fetch.quants import FoundQuant, HeaderPlan, header_plan, preselected, quants
 from app.fetch.search import FoundRepo, Hub, HubError, RepoFile, SearchQuery
 from app.fetch.shelf import SHELF, Recommended
 from app.work import Work
-from engine.protocol import Devices, ListDevices
+from engine.protocol import DescribePlan, Devices, ListDevices, Planned
+from engine.settings import EngineOptions
 
 __all__ = ["Discover", "FoundQuant", "FoundRepo", "HeaderPlan", "SearchQuery", "ShelfRow"]
 
 State = Literal["idle", "searching", "done", "offline", "failed"]
 AT_MOST_MS = 5000  # until the Hub counts as out of reach
 ROOM = 1.2  # a model's file and its context in a conversation, as multiples of the file
-AT_ONCE = 2  # headers fetched side by side
+AT_ONCE = 2  # rows planned side by side
+WANTED_CTX = 8192  # tokens; a model that was trained for fewer gets its own number
+SMALLER_CTX = (4096, 2048, 1024)
+LEAST_CTX = 512
 
 log = logging.getLogger("fetch")
 
@@ -41,20 +46,44 @@ class _Outcome:
     error: HubError | None = None
 
 
+@dataclass(eq=False)
+class _Planning:
+    """A row on its way to a plan; `least` is the plan with the least context, if that fits."""
+
+    row: FoundQuant
+    heads: Heads | None = None
+    least: Planned | None = None
+    work: Work | None = None
+    request: int | None = None
+
+    def stop(self, client: EngineClient) -> None:
+        """Give up."""
+        if self.work is not None:
+            self.work.cancel()
+        if self.request is not None:
+            client.cancel(self.request)
+
+
 class Discover(QObject):
     """`results` of the latest search, `rows` the models of the repository that is open.
 
     `state` and `problem` describe the search, `repo_state` and `repo_problem` the open repository;
     `waiting_s` counts down while the Hub limits the rate. `selected` is the key of the row to
-    offer. `shelf` has ten recommended models, those that fit this machine first.
+    offer. `options` are those that a model would be opened with. `shelf` has ten recommended
+    models, those that fit this machine first.
     """
 
     changed = Signal()  # results, state, rows, shelf
     row_changed = Signal(str)  # a row's key: its plan came, or failed
 
-    def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        client: EngineClient,
+        options: Callable[[], EngineOptions] = EngineOptions,
+        parent: QObject | None = None,
+    ) -> None:
         super().__init__(parent)
-        self._client = client
+        self._client, self._options = client, options
         self.query = SearchQuery()
         self.state: State = "idle"
         self.problem = ""
@@ -70,6 +99,9 @@ class Discover(QObject):
         self._next = ""
         self._search: Work | None = None
         self._opening: Work | None = None
+        self._plans: dict[str, HeaderPlan] = {}
+        self._waiting: list[_Planning] = []  # rows whose headers are not fetched yet
+        self._planning: list[_Planning] = []
         self._patience = QTimer(self, singleShot=True, interval=AT_MOST_MS)
         self._patience.timeout.connect(self._on_silence)
         self._shelf_asked = False
@@ -102,6 +134,14 @@ class Discover(QObject):
 
     def plan(self, key: str) -> None:
         """Plan one row from its header, unless that was done; for rows in view."""
+        row = self._row(key)
+        if row is None or not row.supported or row.plan is not None or row.problem:
+            return
+        if key in self._plans:
+            self._put(replace(row, plan=self._plans[key]))
+        elif all(key != planning.row.key for planning in (*self._waiting, *self._planning)):
+            self._waiting.append(_Planning(row))
+            self._plan_next()
 
     def cancel(self) -> None:
         """Stop searching and planning; what is there stays."""
@@ -173,6 +213,10 @@ class Discover(QObject):
             self._opening.cancel()
             self._opening = None
             self.repo_state = "idle"
+        self._waiting.clear()
+        for planning in self._planning:
+            planning.stop(self._client)
+        self._planning.clear()
 
     def _on_opened(self, repo: str, outcome: _Outcome) -> None:
         self._opening = None
@@ -198,6 +242,66 @@ class Discover(QObject):
         row = preselected(self.rows, parameters)
         self.selected = row.key if row is not None else None
 
+    def _row(self, key: str) -> FoundQuant | None:
+        return next((row for row in self.rows if row.key == key), None)
+
+    def _put(self, row: FoundQuant) -> None:
+        self.rows = [row if old.key == row.key else old for old in self.rows]
+        self._select()
+        self.row_changed.emit(row.key)
+
+    def _plan_next(self) -> None:
+        while self._waiting and len(self._planning) < AT_ONCE:
+            planning = self._waiting.pop(0)
+            self._planning.append(planning)
+            work = Work.polling(_heads, planning.row).then(partial(self._on_heads, planning))
+            planning.work = work.fail(partial(self._on_plan_failed, planning)).start(self)
+
+    def _on_heads(self, planning: _Planning, heads: Heads) -> None:
+        planning.heads = heads
+        self._describe(planning, WANTED_CTX)
+
+    def _describe(self, planning: _Planning, ctx: int) -> None:
+        heads = planning.heads
+        assert heads is not None
+        mmproj = str(heads.projector) if heads.projector is not None else "none"
+        options = replace(self._options(), ctx=ctx, mmproj=mmproj)
+        planning.request = self._client.ask(
+            DescribePlan(0, str(heads.model), options),
+            partial(self._on_planned, planning, ctx),
+            lambda failed: self._on_plan_failed(planning, failed.message),
+        )
+
+    def _on_planned(self, planning: _Planning, ctx: int, planned: Planned) -> None:
+        """Decide, or ask about another context: the least one first, which many will not fit."""
+        if ctx == LEAST_CTX and not planned.problem:
+            planning.least = planned
+            self._describe(planning, SMALLER_CTX[0])
+        elif ctx == WANTED_CTX and planned.problem:
+            self._describe(planning, LEAST_CTX)
+        elif planned.problem and ctx in SMALLER_CTX[:-1]:
+            self._describe(planning, SMALLER_CTX[SMALLER_CTX.index(ctx) + 1])
+        else:
+            best = planning.least if planned.problem and planning.least else planned
+            self._end_plan(planning, plan=header_plan(best, smaller=ctx < WANTED_CTX))
+
+    def _on_plan_failed(self, planning: _Planning, problem: str) -> None:
+        self._end_plan(planning, problem=problem)
+
+    def _end_plan(
+        self, planning: _Planning, plan: HeaderPlan | None = None, problem: str = ""
+    ) -> None:
+        if planning not in self._planning:  # another repository was opened
+            return
+        self._planning.remove(planning)
+        key = planning.row.key
+        if plan is not None:
+            self._plans[key] = plan
+        row = self._row(key)
+        if row is not None:
+            self._put(replace(row, plan=plan, problem=problem))
+        self._plan_next()
+
     def _on_devices(self, reply: Devices) -> None:
         room = max((device.memory for device in reply.devices), default=0)
         rows = [replace(row, fits=row.model.size * ROOM <= room) for row in self.shelf]
@@ -217,3 +321,7 @@ def _open(job: Work, repo: str, found: FoundRepo | None) -> _Outcome:
         return found or hub.repository(repo), hub.files(repo)
 
     return _request(job, both)
+
+
+def _heads(job: Work, row: FoundQuant) -> Heads:
+    return fetch_heads(Hub(lambda: job.cancelled), row)

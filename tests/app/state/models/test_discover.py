@@ -1,8 +1,10 @@
 """What the page of Discover shows, against a Hub on this machine."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from gguf import GGUFValueType
 
 from app.client import EngineClient
 from app.fetch import search
@@ -10,8 +12,13 @@ from app.local_engine import LocalEngine
 from app.state.models import discover
 from app.state.models.discover import Discover, SearchQuery
 from app.work import close_jobs
+from engine.protocol import DescribePlan
+from engine.settings import EngineOptions
+from engine.worker import Worker
 from tests.app.helpers.fake_hub import FakeHub
 from tests.app.state.conftest import Until
+from tests.engine.runner.memory import drivers
+from tests.goldens.tiny import write_tiny
 
 
 @pytest.fixture
@@ -117,6 +124,86 @@ def test_models_of_a_repository(state: Discover, hub: FakeHub, until: Until) -> 
     state.open_repo("o/none")
     until(lambda: state.repo_state == "done")
     assert (state.rows, state.repo_problem) == ([], "o/none has no GGUF file of a model")
+
+
+@pytest.mark.device
+def test_plans_of_rows_in_view(
+    state: Discover, hub: FakeHub, until: Until, tiny_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = tiny_path.read_bytes()
+    files = {f"m-{kind}.gguf": content + bytes(i) for i, kind in enumerate(("Q8_0", "Q6_K"))}
+    hub.add("o/r", files | {"m-Q4_K_M.gguf": b"no model" * 9, "m-Q2_K.gguf": content[:99]})
+    state.open_repo("o/r")
+    until(lambda: state.repo_state == "done")
+    rows = {row.label: row for row in state.rows}
+    told: list[str] = []
+    state.row_changed.connect(told.append)
+    for label in ("Q8_0", "Q6_K", "Q4_K_M", "Q8_0"):
+        state.plan(rows[label].key)
+    state.plan("no such key")
+    assert len(state._planning) == discover.AT_ONCE
+    until(lambda: len(told) == 3)
+    rows = {row.label: row for row in state.rows}
+    plan = rows["Q8_0"].plan
+    assert plan is not None
+    assert (plan.verdict, plan.n_ctx) == ("fits", 256)  # all that it was trained for
+    assert 0 < plan.wanted < plan.limit
+    assert plan.text.startswith("fits, 0.0 of ")
+    assert plan.device in plan.text
+    assert "this isn't a GGUF file" in rows["Q4_K_M"].problem
+    assert (rows["Q2_K"].plan, rows["Q2_K"].problem) == (None, "")
+    assert state.selected == rows["Q8_0"].key
+    asked = len(hub.asked)
+    state.open_repo("o/r")
+    until(lambda: state.repo_state == "done")
+    state.plan(rows["Q8_0"].key)
+    assert state.rows[[r.label for r in state.rows].index("Q8_0")].plan == plan
+    assert not any(a.range for a in hub.asked[asked:])
+
+
+@pytest.mark.device
+def test_verdicts(
+    state: Discover, hub: FakeHub, until: Until, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same model with budgets between what its contexts take."""
+    context = {"llama.context_length": (1 << 20, GGUFValueType.UINT32)}
+    whole = write_tiny(tmp_path / "m-F16.gguf", "llama", metadata=context)
+    hub.add("o/r", {whole.name: whole.read_bytes()})
+    device = drivers()[0]
+    takes: dict[int, int] = {}
+    with Worker() as worker:
+        for ctx in (512, 1024, 2048, 4096, 8192):
+            options = EngineOptions(device=device, ctx=ctx)
+            found = worker.get(DescribePlan(worker.new_id(), str(whole), options))
+            takes[ctx] = next(row.wanted for row in found.budgets if row.device == device)
+    assert sorted(takes.values()) == list(takes.values())
+    verdicts = {
+        takes[8192]: ("fits", 8192),
+        takes[8192] - 1: ("fits_smaller", 4096),
+        takes[2048]: ("fits_smaller", 2048),
+        takes[2048] - 1: ("fits_smaller", 1024),
+        takes[1024] - 1: ("fits_smaller", 512),
+        takes[512] - 1: ("too_big", 512),
+    }
+    for room, expected in verdicts.items():
+        monkeypatch.setattr(
+            state, "_options", lambda room=room: EngineOptions(device=device, budget={device: room})
+        )
+        state._plans.clear()
+        state.open_repo("o/r")
+        until(lambda: state.repo_state == "done")
+        key = state.rows[0].key
+        state.plan(key)
+        until(lambda: state.rows[0].plan is not None)
+        plan = state.rows[0].plan
+        assert plan is not None
+        assert (plan.verdict, plan.n_ctx) == expected, room
+        assert (plan.limit, plan.device) == (room, device)
+        assert state.selected == (None if expected[0] == "too_big" else key)
+        if expected[0] == "too_big":
+            assert plan.text.startswith("does not fit: 0.0 GB too much on")
+        elif expected[0] == "fits_smaller":
+            assert f"fits with {expected[1]} tokens of context, " in plan.text
 
 
 def test_the_shelf_puts_first_what_fits(state: Discover, until: Until) -> None:
