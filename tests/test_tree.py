@@ -59,6 +59,7 @@ ORDER = [
     ("app.bench", "app.checks"),
     ("app.report",),
     ("app.client", "app.headers", "app.local_engine", "app.work", "app.stores"),
+    ("app.defaults",),
     ("app.fetch",),
     ("app.library",),
     ("app.serve",),

@@ -22,7 +22,7 @@ class Loaded(Reply, frozen=True):
 
     `vision` is None where it reads text only. `details` are for the log: why layers lie where they
     do, and the memory records. `prepared` bytes of weights were not packed, but mapped as an
-    earlier load had packed them.
+    earlier load had packed them. `general` are the file's `general.*` values.
     """
 
     path: str
@@ -38,6 +38,7 @@ class Loaded(Reply, frozen=True):
     details: list[str] = []
     vision: Vision | None = None
     prepared: int = 0
+    general: dict[str, str | int | float | bool] = {}
 
 
 class Load(Request[Loaded], frozen=True):

@@ -10,6 +10,7 @@ from engine.device.backend import Backend, Component
 from engine.errors import BadFile, BadSetting, GivesNoText
 from engine.gguf import GGUFFile
 from engine.gguf.formats import Format, by_name
+from engine.gguf.general import general_values
 from engine.models.base import Output
 from engine.models.build import BuiltModel
 from engine.protocol import Load, Loaded
@@ -122,6 +123,7 @@ class LoadedModel:
             ],
             vision=self.opened.vision,
             prepared=self.room.prepared.size,
+            general=general_values(metadata),
         )
 
     def _taken_over(self) -> list[str]:
