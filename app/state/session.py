@@ -203,6 +203,9 @@ class Session(QObject):
             self._n_ctx = None
         self._take(wanted)
         self.model = self.error = None
+        self.vitals = AnswerSpeed()  # another model has other speeds
+        self.rates.clear()
+        self.vitals_changed.emit()
         self._load_id = self.client.open(wanted.request)
         self._set("loading", StageProgress("load", 0, 0, None))
         log.info("opening %s", self.path)

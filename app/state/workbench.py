@@ -167,6 +167,12 @@ class Workbench(QObject):
         if self._last_chat is not None:
             self.chat.open(self._last_chat)
 
+    def undo_delete_chat(self) -> None:
+        """Bring back the chat that was deleted last, and show it."""
+        brought = self.chats.undo_delete()
+        if brought is not None:
+            self.chat.open(brought)
+
     def follow(self, link: str) -> None:
         """Select what a link names; the chat and the version of it that have its word are opened.
         Raises BadLink for what neither the chats nor the open model have.

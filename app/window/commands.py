@@ -2,7 +2,14 @@
 
 from app.fetch import bundled
 from app.widgets.commands import Command
-from app.window.desk import Desk, new_chat, search_chats, shown_pictures
+from app.window.desk import (
+    Desk,
+    new_chat,
+    rename_chat,
+    search_chats,
+    shown_pictures,
+    undo_delete,
+)
 from app.window.layer_commands import LAYERS
 from app.window.token_commands import TOKEN
 from app.window.view_commands import VIEW
@@ -227,7 +234,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="chat.rename",
         title="Rename the chat…",
-        run=lambda w: w.chats.rename_current(),
+        run=rename_chat,
         menu="Chat",
         key="F2",
         icon="edit",
@@ -268,10 +275,12 @@ COMMANDS: tuple[Command[Desk], ...] = (
     ),
     Command(
         id="chat.undo_delete",
-        title="Bring back the chat deleted last",
-        run=lambda w: w.chats.undo_delete(),
+        title="Undo the last deletion",
+        run=undo_delete,
         menu="Chat",
+        key="Ctrl+Z",
         icon="undo",
+        enabled=lambda w: w.talk.notices.can_undo or w.bench.chats.has_deleted,
     ),
     *VIEW,
     *LAYERS,

@@ -86,6 +86,18 @@ def search_chats(w: Desk) -> None:
     w.chats.search.selectAll()
 
 
+def rename_chat(w: Desk) -> None:
+    """Edit the open chat's title in the list, which is shown for it."""
+    w.panes.show_chats()
+    w.chats.rename_current()
+
+
+def undo_delete(w: Desk) -> None:
+    """Bring back what was deleted last: what a banner offers, or else a chat."""
+    if not w.talk.notices.undo():
+        w.bench.undo_delete_chat()
+
+
 def shown_pictures(w: Desk) -> Sequence[Picture]:
     """Those of the message being written, or else of the last one that has any."""
     attached = w.bench.chat.attached.pictures

@@ -125,6 +125,7 @@ class MainWindow(QMainWindow, Refuge):
         self.talk.details_wanted.connect(self.drawer.show_line)
         self.inspector.tensors_wanted.connect(self.sheets.show_tensors)
         self.sheets.file.tensors.picture_wanted.connect(self._show_picture)
+        self.chats.new_wanted.connect(lambda: self.commands.run("chat.new"))
         self.drawer.running.probes_wanted.connect(self._show_probes)
         self.drawer.running.serving_wanted.connect(lambda: self.commands.run("model.serve"))
         self.sheets.chooser.wants_fetch.connect(self.opener.get)
@@ -146,7 +147,7 @@ class MainWindow(QMainWindow, Refuge):
         )
         chat.pictures_wanted.connect(self.sheets.show_pictures)
         for signal in (
-            *(self.panes.changed, self.drawer.opened),
+            *(self.panes.changed, self.drawer.opened, self.talk.notices.undo_changed),
             *(bench.session.changed, bench.preferences.changed),
             *(bench.chat.path_changed, bench.chat.message_added, bench.chat.busy_changed),
             bench.selection.changed,

@@ -101,6 +101,11 @@ class ChatList(QObject):
         self._attempt(delete)
         self.refresh()
 
+    @property
+    def has_deleted(self) -> bool:
+        """Whether `undo_delete` would bring a chat back."""
+        return bool(self._deleted)
+
     def undo_delete(self) -> int | None:
         """Bring back what was deleted last; its id."""
         if not self._deleted:

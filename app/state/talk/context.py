@@ -34,6 +34,11 @@ class ContextUse:
         return sum(share.tokens for share in self.shares)
 
     @property
+    def over(self) -> int:
+        """Tokens that are too many for the context; 0 where all fit or no model is open."""
+        return max(0, self.used - self.n_ctx) if self.n_ctx else 0
+
+    @property
     def counted(self) -> bool:
         """Whether no part is an estimate."""
         return all(share.counted for share in self.shares)

@@ -14,6 +14,7 @@ from PySide6.QtCore import (
     QRect,
     QSize,
     Qt,
+    Signal,
 )
 from PySide6.QtGui import QColor, QKeyEvent, QKeySequence, QPainter, QShortcut
 from PySide6.QtWidgets import (
@@ -36,6 +37,7 @@ from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
 from app.widgets.basics import IconButton, label, surface
+from app.widgets.focus import has_focus
 from app.widgets.numbers import local_time
 from app.widgets.tips import plain_tip
 
@@ -168,6 +170,8 @@ class _ChatDelegate(QStyledItemDelegate):
 class ChatsView(QWidget):
     """Shows `bench.chats`; opens in `bench.chat`."""
 
+    new_wanted = Signal()
+
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         surface(self, "canvas")
@@ -198,7 +202,7 @@ class ChatsView(QWidget):
         delete.activated.connect(self.delete_current)
         self._empty = label("No chats yet.", "quiet", wrap=True)
         self._empty.setContentsMargins(GRID, GRID, 0, 0)
-        self.new = IconButton("plus", "New chat", lambda: self._chat.open(None))
+        self.new = IconButton("plus", "New chat (Ctrl+N)", self.new_wanted.emit)
         head = QHBoxLayout()
         head.setSpacing(GRID // 2)
         head.addWidget(self.search, 1)
@@ -233,8 +237,10 @@ class ChatsView(QWidget):
             self._chat.found.emit(None, [])
 
     def refresh(self) -> None:
-        rows = self._chats.rows
+        rows, had_keyboard = self._chats.rows, has_focus(self.list)
         self._model.show_rows(rows, with_headings=not self._chats.query)
+        if had_keyboard:  # a title that was edited takes it along
+            self.list.setFocus()
         self._empty.setText("Nothing found." if self._chats.query else "No chats yet.")
         self._empty.setVisible(not rows)
         self._mark()
@@ -251,11 +257,6 @@ class ChatsView(QWidget):
 
     def delete_current(self) -> None:
         self._delete(self._here())
-
-    def undo_delete(self) -> None:
-        brought = self._chats.undo_delete()
-        if brought is not None:
-            self._chat.open(brought)
 
     def export_current(self) -> None:
         chat = self._here()

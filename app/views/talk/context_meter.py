@@ -69,15 +69,20 @@ class ContextMeter(QWidget):
             [self._segment(part, tight) for part in self.use.shares], model.n_ctx
         )
         self._percent.setMinimumWidth(self._percent.fontMetrics().horizontalAdvance("100 %"))
-        self._percent.setText(f"{self.share * 100:.0f} %")
+        self._percent.setText(self._amount)
         self.setAccessibleName(self.words)
         if self._card is not None and self._card.isVisible():
             self._show_card()
 
     @property
     def share(self) -> float:
-        """From 0 to 1, and above where the engine must leave something out."""
-        return self.use.used / self.use.n_ctx if self.use.n_ctx else 0.0
+        """How full it is, from 0 to 1."""
+        return min(1.0, self.use.used / self.use.n_ctx) if self.use.n_ctx else 0.0
+
+    @property
+    def _amount(self) -> str:
+        over = self.use.over
+        return f"{grouped(over)} tokens too long" if over else f"{self.share * 100:.0f} %"
 
     @property
     def words(self) -> str:
@@ -85,7 +90,7 @@ class ContextMeter(QWidget):
         about = "" if self.use.counted else "about "
         return (
             f"Context: {about}{grouped(self.use.used)} of {grouped(self.use.n_ctx)} tokens,"
-            f" {self.share * 100:.0f} %"
+            f" {self._amount}"
         )
 
     def who(self, part: Share) -> str:

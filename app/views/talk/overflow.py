@@ -9,9 +9,9 @@ from app.widgets.basics import label, set_tone
 from app.widgets.numbers import grouped
 
 LOST = {
-    "shift": "about {} of the oldest will be left out",
-    "middle": "about {} in the middle will be left out",
-    "stop": "too long to send by about {}",
+    "shift": "the oldest messages will be left out",
+    "middle": "the middle will be left out",
+    "stop": "shorten it to send it",
 }
 
 
@@ -42,9 +42,9 @@ class Overflow(QWidget):
         needed = use.used + (tokens or 0)
         over = needed - (use.n_ctx - 1)  # one is for the answer
         self.setVisible(tokens is not None and use.n_ctx > 0 and over > 0)
-        lost = LOST[self._policy].format(grouped(max(0, over)))
         self.words.setText(
-            f"{grouped(needed)} tokens, the context holds {grouped(use.n_ctx)}: {lost}."
+            f"{grouped(max(0, over))} tokens too long for the context of {grouped(use.n_ctx)}:"
+            f" {LOST[self._policy]}."
         )
         set_tone(self.words, "bad" if self._policy == "stop" else "warn")
 

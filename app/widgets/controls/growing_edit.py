@@ -1,7 +1,7 @@
 """A field for plain text that grows with it, from one line to eight."""
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy
 
 from app.theme import fonts
@@ -31,6 +31,7 @@ class GrowingEdit(QPlainTextEdit):
         self.setTabChangesFocus(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.document().setDocumentMargin(2)
+        self.document().clearUndoRedoStacks()  # of the margin
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
         self._fit()
 
@@ -65,6 +66,14 @@ class GrowingEdit(QPlainTextEdit):
             super().keyPressEvent(event)
 
     def event(self, event: QEvent) -> bool:
+        if (
+            event.type() == QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and event.matches(QKeySequence.StandardKey.Undo)
+            and not self.document().isUndoAvailable()
+        ):
+            event.ignore()  # for the window, which may have something to undo
+            return True
         # Esc is also a shortcut of the window.
         if (
             self._takes_escape

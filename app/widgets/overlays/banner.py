@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QGridLayout, QLabel, QSizePolicy, QWidget
 
@@ -11,6 +11,7 @@ from app.theme.icons import pixmap
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
 from app.widgets.basics import LOOKS, Button, IconButton, label
+from app.widgets.focus import has_focus
 
 LEAST_TEXT = 320  # pixels for the words beside the steps
 LEAST_BESIDE = 48  # pixels on each side of the steps
@@ -74,6 +75,19 @@ class Banner(QWidget):
     def set_text(self, text: str) -> None:
         self._text.setText(text)
         self.setAccessibleName(text)
+
+    def leave_after(self, milliseconds: int) -> None:
+        """Dismiss it then, unless the mouse or the keyboard is there: then once more so long."""
+
+        def leave() -> None:
+            if self.underMouse() or has_focus(self):
+                timer.start()
+            else:
+                self.dismiss()
+
+        timer = QTimer(self, singleShot=True, interval=milliseconds)
+        timer.timeout.connect(leave)
+        timer.start()
 
     def dismiss(self) -> None:
         self.closed.emit()

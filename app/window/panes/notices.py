@@ -31,20 +31,29 @@ NEXT_STEPS = {
     "retry": ("Try again", "engine.restart"),
 }
 MOST = 4
-# What is over when another chat is opened.
-PASSING = ("exported", "message", "drop", "picture", "link")
+# What is over when another chat is opened, or the next question asked.
+PASSING = (
+    *("exported", "message", "drop", "picture", "link", "report", "chat", "chats", "refused"),
+    *("unexpected", "cancelled", "context"),
+)
+NEWS_MS, STEP_MS = 8_000, 20_000  # how long news stay, and those with a next step
 MANY_MESSAGES = 500  # whose import takes long enough to be told of
 
 
 class Notices(QWidget):
-    """The banners; one of a kind, the oldest go first."""
+    """The banners; one of a kind, the oldest go first. Each leaves with its cause: what went wrong
+    in a chat with that chat, news after some seconds.
+    """
 
     details_wanted = Signal(str)  # of a problem, by its text: the log
+    undo_changed = Signal()
 
     def __init__(self, bench: Workbench, commands: Actions[Any]) -> None:
         super().__init__()
         self._bench, self._commands = bench, commands
         self._banners: dict[str, Banner] = {}
+        self._undo: dict[str, Callable[[], object]] = {}  # of those that offer it
+        self._kinds: dict[str, str] = {}  # of problems, by their place
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(PADDING, GRID, PADDING, GRID)
         self._column.setSpacing(GRID)
@@ -62,10 +71,14 @@ class Notices(QWidget):
         bench.session.refused.connect(lambda problem: self.problem("refused", problem))
         bench.session.opened.connect(self._model_opened)
         bench.session.cancelled.connect(lambda text: self.news("cancelled", text))
-        bench.chat.opened.connect(self._chat_opened)
+        bench.chat.opened.connect(self._drop_passing)
+        bench.chat.message_added.connect(self._drop_passing)
+        bench.chat.busy_changed.connect(self._busy_changed)
+        bench.preferences.changed.connect(self._preference_changed)
         bench.log.appended.connect(self._log_appended)
         for line in bench.notices:
             self.show_banner(line, Banner("warn", line))
+        self._folder_problem = bench.preferences.folder_problem
         self._session_changed()
 
     def problem(self, place: str, problem: Problem) -> None:
@@ -82,13 +95,18 @@ class Notices(QWidget):
         first, _, rest = problem.text.partition(" ")  # a device keeps its name: pocl:0
         text = problem.text if ":" in first else f"{first[:1].upper()}{first[1:]} {rest}".rstrip()
         details = partial(self.details_wanted.emit, problem.text)
+        self._kinds[place] = problem.kind
         self.show_banner(place, Banner("bad", text, words, act, details, instead=instead))
 
     def news(self, key: str, text: str, tone: str = "accent") -> None:
-        self.show_banner(key, Banner(tone, text))
+        """A line that leaves after some seconds, but for bad news."""
+        self.show_banner(key, Banner(tone, text), 0 if tone == "bad" else NEWS_MS)
 
-    def show_banner(self, key: str, banner: Banner) -> None:
+    def show_banner(self, key: str, banner: Banner, stays_ms: int = 0) -> None:
+        """Show it in place of the one of that key; 0: until its cause is gone."""
         self.drop(key)
+        if stays_ms:
+            banner.leave_after(stays_ms)
         while len(self._banners) >= MOST:
             self.drop(next(iter(self._banners)))
         self._banners[key] = banner
@@ -100,6 +118,18 @@ class Notices(QWidget):
         """Take a banner away, if it is there."""
         if key in self._banners:
             self._banners[key].dismiss()
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether a banner offers to undo something."""
+        return bool(self._undo)
+
+    def undo(self) -> bool:
+        """Do what the newest button called Undo does; False where there is none."""
+        newest = next(reversed(self._undo.values()), None)
+        if newest is not None:
+            newest()
+        return newest is not None
 
     @property
     def texts(self) -> list[str]:
@@ -120,6 +150,9 @@ class Notices(QWidget):
     def _closed(self, key: str, banner: Banner) -> None:
         if self._banners.get(key) is banner:
             del self._banners[key]
+            self._kinds.pop(key, None)
+            if self._undo.pop(key, None) is not None:
+                self.undo_changed.emit()
             if key == "session" and self._bench.session.error is not None:
                 self._bench.session.dismiss_error()
         self.setVisible(bool(self._banners))
@@ -136,6 +169,8 @@ class Notices(QWidget):
     def _download_changed(self, name: str) -> None:
         downloads = self._bench.downloads
         item = downloads.items[name]
+        if item.state == "running":
+            self.drop(name)  # why it failed before
         if item.state not in ("running", "stopping") or not self._bench.has_talk:
             self.drop(f"fetch {name}")
         else:
@@ -147,6 +182,7 @@ class Notices(QWidget):
         """Show the progress of a long import or export of chats."""
         chats = self._bench.chats
         transfer = chats.transfer
+        self.drop("chats")
         if transfer is None:
             self.drop("transfer")
         elif transfer.total >= MANY_MESSAGES:
@@ -155,6 +191,7 @@ class Notices(QWidget):
 
     def _model_opened(self) -> None:
         self.drop("refused")
+        self.drop("drop")  # of what the model before could not see
         session = self._bench.session
         model, asked = session.model, session.context_cut
         if model is not None and asked is not None:
@@ -164,12 +201,24 @@ class Notices(QWidget):
             )
             self.news("context", text, "warn")
 
-    def _chat_opened(self) -> None:
+    def _drop_passing(self) -> None:
         for key in PASSING:
             self.drop(key)
 
+    def _busy_changed(self, busy: bool) -> None:
+        if not busy and self._kinds.get("chat") == "Busy":
+            self.drop("chat")
+
+    def _preference_changed(self, field: str) -> None:
+        if field == "models_folder" and not self._bench.preferences.folder_problem:
+            self.drop(self._folder_problem)
+
     def _session_changed(self) -> None:
         self._stage_changed()
+        if self._bench.session.status == "loading":
+            self.drop("refused")
+            if self._kinds.get("chat") == "NoModel":
+                self.drop("chat")
         if self._bench.session.model is None:
             self.drop("context")
         error = self._bench.session.error
@@ -191,9 +240,10 @@ class Notices(QWidget):
 
     def _chat_deleted(self, row: ChatRow) -> None:
         def undo() -> None:
-            self._act("deleted", "chat.undo_delete")
+            self.drop("deleted")
+            self._bench.undo_delete_chat()
 
-        self.show_banner("deleted", Banner("accent", f"Deleted “{row.title}”.", "Undo", undo))
+        self._offer_undo("deleted", f"Deleted “{row.title}”.", undo)
 
     def _message_deleted(self, count: int) -> None:
         def undo() -> None:
@@ -201,14 +251,19 @@ class Notices(QWidget):
             self._bench.chat.undo_delete_message()
 
         what = "the message" if count == 1 else f"{grouped(count)} messages"
-        self.show_banner("message", Banner("accent", f"Deleted {what}.", "Undo", undo))
+        self._offer_undo("message", f"Deleted {what}.", undo)
+
+    def _offer_undo(self, key: str, text: str, undo: Callable[[], object]) -> None:
+        self.show_banner(key, Banner("accent", text, "Undo", undo), STEP_MS)
+        self._undo[key] = undo
+        self.undo_changed.emit()
 
     def _exported(self, path: Path) -> None:
         def show() -> None:
             QDesktopServices.openUrl(QUrl.fromLocalFile(str(path.parent)))
 
         text = f"Exported to {path.name}."
-        self.show_banner("exported", Banner("good", text, "Show in folder", show))
+        self.show_banner("exported", Banner("good", text, "Show in folder", show), STEP_MS)
 
     def _download_failed(self, name: str, problem: str) -> None:
         def again() -> None:

@@ -51,7 +51,7 @@ class Panes(QWidget):
         super().__init__()
         self._preferences, self._chats, self._inspector = preferences, chats, inspector
         self._rail, self._talk = rail, talk
-        self._unfolded = False  # the list is wanted in a window without room for it
+        self._unfolded = False  # the list is wanted for now, with room for it or without
         self._order = order
         self._is_narrow: bool | None = None
         self._has_room = True  # for the list of chats beside the others
@@ -104,7 +104,7 @@ class Panes(QWidget):
     @property
     def lists_chats(self) -> bool:
         """Whether the chats are a list, not icons."""
-        if not self._has_room:
+        if self._unfolded or not self._has_room:
             return self._unfolded
         chosen = self.kept.chats_listed
         usual = self.width() >= fonts.px(LISTED) and self.arrangement != INSIDE
@@ -136,20 +136,18 @@ class Panes(QWidget):
             self._show(inspector_shown=False)
 
     def show_chats(self) -> None:
-        """The list of chats, whole."""
-        self._list_chats(True)
+        """The list of chats, whole, until it is folded or the window changes."""
+        self._unfolded = not self.lists_chats or self._unfolded
+        self._arrange()
         self.show_tab(Inspector.TALK)
 
     def toggle_chats(self) -> None:
         """The chats as a list, or as icons."""
-        self._list_chats(not self.lists_chats)
-
-    def _list_chats(self, listed: bool) -> None:
+        listed = not self.lists_chats
+        self._unfolded = listed and not self._has_room
         if self._has_room:
-            self._show(chats_listed=listed)
-        else:
-            self._unfolded = listed
-            self._arrange()
+            self.keep(chats_listed=listed)
+        self._arrange()
 
     def _open_inspector(self) -> None:
         if not self.kept.inspector_shown:
@@ -206,12 +204,7 @@ class Panes(QWidget):
     def _arrange(self) -> None:
         narrow, self._has_room = self._narrow, self._roomy
         if narrow != self._is_narrow:
-            self._is_narrow = narrow
-            self._inspector.show_talk_tab(narrow)
-            if narrow:
-                self._bar_place.addWidget(self._inspector.bar)
-            else:
-                self._inspector.take_bar()
+            self._turn(narrow)
         listed = self._was_listed = self.lists_chats
         talks = not narrow or not self.inspects
         least = LEAST_TALK if self._has_room or not listed else CROWDED_TALK
@@ -222,6 +215,20 @@ class Panes(QWidget):
         self.left.setVisible(talks)
         self._inspector.setVisible(self.inspects)
         self.changed.emit()
+
+    def _turn(self, narrow: bool) -> None:
+        """To one pane at a time, or back; what a person was looking at stays in sight."""
+        page, looked_at, inspector = self.kept.tab, self.inspects, self._inspector
+        first, self._is_narrow = self._is_narrow is None, narrow
+        inspector.show_talk_tab(narrow)
+        if narrow:
+            self._bar_place.addWidget(inspector.bar)
+            inspector.show_tab(page if has_focus(inspector) else Inspector.TALK)
+        else:
+            inspector.take_bar()
+            inspector.show_tab(page)
+            if looked_at and not first:
+                self.keep(inspector_shown=True)
 
     def _show(self, **fields: bool) -> None:
         self.keep(**fields)

@@ -16,7 +16,7 @@ from app.widgets.tips import set_tip
 from app.window.panes.device_line import DeviceLine
 from app.window.panes.vitals import ContextMeter, Vitals
 
-DEVICE_FROM, VITALS_FROM = 600, 720  # widths of the line, at normal text, that have room for them
+DEVICE_FROM, VITALS_FROM = 720, 720  # widths of the line, at normal text, that have room for them
 VITALS_SHARE = 1000  # of what is left; the rest keeps the others apart where there are none
 
 

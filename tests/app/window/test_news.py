@@ -3,8 +3,12 @@
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
+from app.state.models.downloads import Download
+from app.state.problem import Problem
+from app.widgets.basics import IconButton
 from app.widgets.numbers import grouped
 from app.widgets.overlays.banner import Banner
 from app.window.main_window import MainWindow
@@ -66,14 +70,90 @@ def test_news_of_one_chat_go_with_it(window: MainWindow, tmp_path: Path, by: str
         bench.chat.open(None)
         assert bench.chat.send(question)
         scripted(window).end()
-    bench.chats.exported.emit(tmp_path / "chat.json")
     notices.show_banner("kept", Banner("bad", "It failed."))
-    assert notices.texts == ["Exported to chat.json.", "It failed."]
     assert bench.chat.send("More?")
     scripted(window).end()
-    assert "Exported to chat.json." in notices.texts, "it is still the same chat"
+    bench.chats.exported.emit(tmp_path / "chat.json")
+    assert notices.texts == ["It failed.", "Exported to chat.json."]
     assert bench.chat.delete_message(2)
-    assert "Deleted 2 messages." in notices.texts
+    assert notices.texts == ["It failed.", "Exported to chat.json.", "Deleted 2 messages."]
     other = next(row.id for row in bench.chats.rows if row.id != bench.chat.chat_id)
     bench.chat.open(None if by == "a new chat" else other)
     assert notices.texts == ["It failed."]
+
+
+def timer(window: MainWindow, text: str) -> QTimer:
+    """That ends a banner's time."""
+    (banner,) = (b for b in window.talk.notices.findChildren(Banner) if b.text == text)
+    made = banner.findChild(QTimer)
+    assert isinstance(made, QTimer)
+    return made
+
+
+def test_an_answer_being_written_is_told_until_it_ends(window: MainWindow, tmp_path: Path) -> None:
+    notices, chat = window.talk.notices, window.bench.chat
+    open_model(window, tmp_path / "SmolLM2.gguf")
+    assert chat.send("One?")
+    assert not chat.delete_message(0)
+    assert notices.texts == ["An answer is being written; stop it first"]
+    scripted(window).end()
+    assert notices.texts == []
+    assert chat.send("Two?")
+    assert not chat.delete_message(0)
+    chat.open(None)
+    assert notices.texts == [], "it was of another chat"
+
+
+def test_news_leave_after_some_seconds(window: MainWindow, tmp_path: Path) -> None:
+    notices = window.talk.notices
+    open_model(window, tmp_path / "SmolLM2.gguf")
+    notices.news("report", "Saved a.md, a.png in here.", "good")
+    notices.news("picture", "Copied a picture.", "good")
+    notices.news("kept", "It failed.", "bad")
+    timer(window, "Saved a.md, a.png in here.").timeout.emit()
+    assert notices.texts == ["Copied a picture.", "It failed."]
+    copied = timer(window, "Copied a picture.")
+    (banner,) = (b for b in notices.findChildren(Banner) if b.text == "Copied a picture.")
+    QApplication.processEvents()
+    banner.findChildren(IconButton)[0].setFocus()
+    copied.timeout.emit()
+    assert "Copied a picture." in notices.texts, "the keyboard is in it"
+    assert copied.isActive()
+    window.talk.composer.field.setFocus()
+    assert window.bench.chat.send("Next?")
+    assert notices.texts == ["It failed."], "the next action"
+
+
+def test_no_model_is_told_until_one_is_opened(window: MainWindow, tmp_path: Path) -> None:
+    assert not window.bench.chat.send("Hello?")
+    assert window.talk.notices.texts == ["No model is open; open one first"]
+    window.bench.open_model(tmp_path / "SmolLM2.gguf")
+    assert window.talk.notices.texts == []
+
+
+def test_what_a_model_could_not_see_goes_with_it(window: MainWindow, tmp_path: Path) -> None:
+    open_model(window, tmp_path / "SmolLM2.gguf")
+    window.vision.refuse("cat.png")
+    assert len(window.talk.notices.texts) == 1
+    open_model(window, tmp_path / "SmolVLM.gguf")
+    assert window.talk.notices.texts == []
+
+
+def test_why_a_download_failed_goes_when_it_is_tried_again(window: MainWindow) -> None:
+    downloads = window.bench.downloads
+    downloads.failed.emit("smollm2-135m", "no network")
+    assert window.talk.notices.texts == ["no network"]
+    downloads.items["smollm2-135m"] = Download("smollm2-135m", "running", "download", 1, 2, 1.0, 1)
+    downloads.changed.emit("smollm2-135m")
+    assert "no network" not in window.talk.notices.texts
+
+
+def test_a_refused_file_is_told_until_the_next_load(
+    window: MainWindow, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    open_model(window, tmp_path / "SmolLM2.gguf")
+    window.bench.session.refused.emit(Problem("BadFile", "a.gguf is broken", "open"))
+    assert window.talk.notices.texts == ["A.gguf is broken"]
+    window.bench.open_model(tmp_path / "other.gguf")
+    assert "A.gguf is broken" not in window.talk.notices.texts
+    window.bench.session.cancel_load()

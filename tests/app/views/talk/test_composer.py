@@ -289,8 +289,8 @@ def test_a_question_that_does_not_fit_says_what_is_left_out(
     too_long(talk, qtbot)
     assert overflow.isVisible()
     assert overflow.words.text() == (
-        "5\u2009898 tokens, the context holds 2\u2009048:"
-        " about 3\u2009851 of the oldest will be left out."
+        "3\u2009851 tokens too long for the context of 2\u2009048:"
+        " the oldest messages will be left out."
     )
     assert talk.composer.send_button.isEnabled()
 
@@ -306,7 +306,7 @@ def test_the_person_chooses_what_is_left_out(
     choice.activated.emit(row)
     QTest.keyClick(talk.composer.field, Qt.Key.Key_Return)
     if policy == "stop":
-        assert "too long to send" in talk.composer.overflow.words.text()
+        assert "shorten it to send it" in talk.composer.overflow.words.text()
         assert not talk.composer.send_button.isEnabled()
         assert len(engine.asked) == count
         assert talk.composer.field.text.startswith("word")

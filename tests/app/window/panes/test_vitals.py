@@ -14,9 +14,10 @@ from app.state.workbench import Workbench
 from app.views.talk.context_meter import ContextMeter
 from app.window.main_window import MainWindow
 from app.window.panes.vitals import Vitals
-from engine.protocol import Finished, Progress, Stats
+from engine.protocol import Finished, Load, Progress, Stats
 from tests.app.helpers.gui import Talk
 from tests.app.helpers.scripted import ScriptedEngine
+from tests.app.test_library import put
 
 Ask = Callable[..., None]
 
@@ -107,6 +108,31 @@ def test_a_nearly_full_context_warns(
     answer(engine, n_prompt=1900, n=20)
     meter.refresh()
     assert {segment.tone for segment in meter.bar._segments} == {"warn"}
+
+
+def test_above_full_it_says_by_how_many_tokens(
+    talk: Talk, meter: ContextMeter, engine: ScriptedEngine
+) -> None:
+    talk.bench.chat.send("One")
+    answer(engine, n_prompt=2048, n=1200)
+    meter.refresh()
+    assert meter._percent.text() == "1\u2009200 tokens too long"
+    assert meter.accessibleName() == (
+        "Context: 3\u2009248 of 2\u2009048 tokens, 1\u2009200 tokens too long"
+    )
+
+
+def test_another_model_has_no_speed_yet(
+    window: MainWindow, client: ScriptedEngine, tmp_path: Path, qtbot: QtBot
+) -> None:
+    vitals = window.top.vitals
+    assert "143" in vitals._rate.text()
+    window.bench.open_model(put(tmp_path / "other.gguf"))
+    loads = [r for r in client.asked if isinstance(r, Load)]
+    qtbot.waitUntil(lambda: len([r for r in client.asked if isinstance(r, Load)]) > len(loads))
+    client.load_done()
+    assert vitals._rate.text() == "– t/s"
+    assert "143" not in vitals.accessibleName()
 
 
 def test_while_the_first_token_is_awaited_nothing_is_loading(
