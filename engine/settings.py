@@ -286,7 +286,7 @@ class EngineOptions:
     place: str = _option(
         "",
         *("place", "WHERE"),
-        r"layers and weights: 0-11=intel:0,out=host,ffn_.*=pocl:0, or shares: 3,1",
+        r"layers and weights: 0-11=intel:0,12-=pocl:0,out=host,ffn_.*=host, or shares: 3,1",
         kept=True,
     )
     gpu_layers: int | None = _option(

@@ -3,6 +3,7 @@
 What a person writes, parts separated by commas, the later one counting where two name a layer:
 
     0-11=intel:0, 12=pocl:0, out=host    layers, and the output block
+    0-11=intel:0, 12-=pocl:0             layers to the last one before the output block
     blk\\.\\d+\\.ffn_.*=host                weights whose name matches (llama.cpp's -ot)
     3,1                                  shares of all layers, device by device (llama.cpp's -ts)
 """
@@ -17,7 +18,7 @@ from engine.errors import BadSetting
 
 OUTPUT = ("out", "output")
 
-_LAYERS = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
+_LAYERS = re.compile(r"(\d+)(?:(-)(\d*))?", re.ASCII)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _LLAMA_CPP = re.compile(r"(CPU|[A-Za-z]+)(\d{0,4})", re.ASCII)
 _DIGITS = 4
@@ -26,9 +27,14 @@ _DIGITS = 4
 
 @dataclass(frozen=True)
 class Pins:
-    """A person's placements: layers, the output block, devices' shares, weights by name."""
+    """A person's placements: layers, the output block, devices' shares, weights by name.
+
+    A pair of `tails` places all layers from a number on. A later pair counts more than an earlier
+    one, and `layers` count more than both.
+    """
 
     layers: Mapping[int, str] = field(default_factory=dict)
+    tails: tuple[tuple[int, str], ...] = ()
     output: str | None = None
     shares: tuple[float, ...] = ()
     patterns: tuple[tuple[str, str], ...] = ()
@@ -36,13 +42,15 @@ class Pins:
     @property
     def devices(self) -> list[str]:
         """Every device that is named, once."""
-        named = [*self.layers.values(), *(device for _, device in self.patterns)]
+        pairs = (*self.tails, *self.patterns)
+        named = [*self.layers.values(), *(device for _, device in pairs)]
         return list(dict.fromkeys([*named, *([self.output] if self.output else [])]))
 
     def spelled(self, device: Callable[[str], str]) -> "Pins":
         """The same with every device as `device` spells it."""
         return Pins(
             {i: device(name) for i, name in self.layers.items()},
+            tuple((first, device(name)) for first, name in self.tails),
             device(self.output) if self.output else None,
             self.shares,
             tuple((pattern, device(name)) for pattern, name in self.patterns),
@@ -53,11 +61,14 @@ class Pins:
 
         `devices` are those that shares count. Raises `BadSetting`.
         """
-        beyond = [i for i in self.layers if i >= n_layer]
+        named = [*self.layers, *(first for first, _ in self.tails)]
+        beyond = [i for i in named if i >= n_layer]
         if beyond:
             expected = f"layers 0 to {n_layer - 1}, and out"
             raise BadSetting("--place", beyond[0], expected)
         fixed = self._by_shares(n_layer, devices) if self.shares else {}
+        for first, device in self.tails:
+            fixed |= dict.fromkeys(range(first, n_layer), device)
         fixed |= self.layers
         return fixed | ({n_layer: self.output} if self.output else {})
 
@@ -105,28 +116,39 @@ class Placement:
 def parse_pins(text: str) -> Pins:
     """Parse a person's rule. Raises `BadSetting`."""
     layers: dict[int, str] = {}
+    tails: list[tuple[int, str]] = []
     patterns: list[tuple[str, str]] = []
     shares: list[float] = []
     output = None
     for part in _parts(text) if text else ():
         key, equals, device = part.rpartition("=")
         span = _LAYERS.fullmatch(key)
-        if not equals and _NUMBER.fullmatch(part) and not (layers or patterns or output):
+        if not equals and _NUMBER.fullmatch(part) and not (layers or tails or patterns or output):
             shares.append(float(part))
         elif not (key and device):
             raise BadSetting("--place", part, "LAYERS=DEVICE, out=DEVICE, PATTERN=DEVICE or shares")
         elif span is not None:
-            first, last = span[1], span[2] or span[1]
-            if max(len(first), len(last)) > _DIGITS:
-                raise BadSetting("--place", part, f"layers of at most {_DIGITS} digits")
-            if int(last) < int(first):
-                raise BadSetting("--place", part, "layers from the lower to the higher")
-            layers |= dict.fromkeys(range(int(first), int(last) + 1), device)
+            first, last = _span(part, span)
+            if last is None:
+                tails.append((first, device))
+                layers = {i: name for i, name in layers.items() if i < first}
+            else:
+                layers |= dict.fromkeys(range(first, last + 1), device)
         elif key in OUTPUT:
             output = device
         else:
             patterns.append((_pattern(key), device))
-    return Pins(layers, output, tuple(shares), tuple(patterns))
+    return Pins(layers, tuple(tails), output, tuple(shares), tuple(patterns))
+
+
+def _span(part: str, span: "re.Match[str]") -> tuple[int, int | None]:
+    """The first and the last layer of a part, None for a range without an end."""
+    first, last = span[1], span[3] or span[1]
+    if max(len(first), len(last)) > _DIGITS:
+        raise BadSetting("--place", part, f"layers of at most {_DIGITS} digits")
+    if int(last) < int(first):
+        raise BadSetting("--place", part, "layers from the lower to the higher")
+    return int(first), None if span[2] and not span[3] else int(last)
 
 
 def spell(device: str, gpus: Sequence[str], cpu: str | None) -> str:

@@ -20,6 +20,34 @@ def test_the_later_part_counts() -> None:
     assert parse_pins("0-3=a:0,2=b:0").layers == {0: "a:0", 1: "a:0", 2: "b:0", 3: "a:0"}
 
 
+@pytest.mark.parametrize(
+    ("text", "placed"),
+    [
+        ("2-=b:0", "--bb"),
+        ("0-1=a:0, 2-=b:0", "aabb"),
+        ("2-=b:0,3=a:0", "--ba"),
+        ("3=a:0,2-=b:0", "--bb"),
+        ("1-=a:0,3-=b:0", "-aab"),
+        ("3-=b:0,1-=a:0", "-aaa"),
+        ("1,1,2-=c:0", "aacc"),
+    ],
+)
+def test_a_range_without_an_end_goes_to_the_last_layer(text: str, placed: str) -> None:
+    """The output block is none of them."""
+    wanted = {i: f"{name}:0" for i, name in enumerate(placed) if name != "-"}
+    found = parse_pins(text).of_layers(4, ["a:0", "b:0"])
+    assert {i: device for i, device in found.items() if i < 4} == wanted
+    assert found.get(4) == ("b:0" if text.startswith("1,1") else None)
+
+
+def test_a_range_without_an_end_names_its_device() -> None:
+    pins = parse_pins("2-=CPU,0-1=host")
+    assert set(pins.devices) == {"host", "CPU"}
+    assert pins.spelled(str.lower).of_layers(3, []) == {0: "host", 1: "host", 2: "cpu"}
+    with pytest.raises(BadSetting, match="layers 0 to 1, and out"):
+        pins.of_layers(2, [])
+
+
 def test_patterns_may_hold_commas_and_equals_signs() -> None:
     pins = parse_pins(r"blk\.\d{1,2}\.ffn=CPU,a=b=c:0,1=d:0")
     assert pins.patterns == ((r"blk\.\d{1,2}\.ffn", "CPU"), ("a=b", "c:0"))
@@ -44,6 +72,7 @@ def test_shares_beside_parts() -> None:
         ("0-11", "0-11"),
         ("0=", "0="),
         ("=a:0", "=a:0"),
+        ("12345-=a:0", "4 digits"),
         ("3-1=a:0", "lower to the higher"),
         ("[=a:0", "regular expression"),
         ("0=a:0,3,1", "3"),
