@@ -35,6 +35,27 @@ class Mutant(NamedTuple):
 
 OTHERS = (
     Mutant(
+        "tokens move to another learned position",
+        "engine/kvcache/causal.py",
+        "if not self.movable and later.any():",
+        "if False:",
+        "tests/engine/models/text/test_positions.py",
+    ),
+    Mutant(
+        "of several experts that are fed by weight the first alone counts",
+        "engine/layers/experts.py",
+        "reduce(ops.add, parts)",
+        "next(parts)",
+        "tests/engine/models/text/test_rows.py::test_on_the_host[llama4-scaled]",
+    ),
+    Mutant(
+        "a range without an end yields to layers that were named before it",
+        "engine/memory/placement.py",
+        "layers = {i: name for i, name in layers.items() if i < first}",
+        "pass",
+        "tests/engine/memory/test_placement.py",
+    ),
+    Mutant(
         "kernel: rows that the last tile lacks are left as they were",
         "kernels_cl/pack.cl",
         "        clear_row(out +",

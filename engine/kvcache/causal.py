@@ -49,13 +49,21 @@ class CausalCache:
 
     `window` counts visible tokens, the token itself included; a token at p sees its chunk from
     floor(p / chunk) * chunk on. Cells that nobody sees any more are given up only when room is
-    needed, so that a prompt can often be resumed further back.
+    needed, so that a prompt can often be resumed further back. Where keys are not `movable`, tokens
+    stay at the positions that they were computed at.
     """
 
-    def __init__(self, n_cells: int, window: int | None = None, chunk: int | None = None) -> None:
+    def __init__(
+        self,
+        n_cells: int,
+        window: int | None = None,
+        chunk: int | None = None,
+        movable: bool = True,
+    ) -> None:
         self.n_cells = n_cells
         self.window = window
         self.chunk = chunk
+        self.movable = movable
         self.cells: Ints = np.zeros((n_cells, 2), np.int32)
         self.cells[:, POSITION] = -1
         self.n_kv = 0
@@ -107,14 +115,16 @@ class CausalCache:
 
         With an end, later tokens move down by end - begin; returned is how far each cell's K must
         be rotated [C], or None where nothing moves. Raises `NotSupported`, before anything is
-        changed, where that would take them into other chunks, as which they were not computed, or
-        where another sequence shares them.
+        changed, where keys are not `movable`, where that would take them into other chunks, as
+        which they were not computed, or where another sequence shares them.
         """
         mine = self._of(sequence)
         position = self.cells[:, POSITION]
         later = mine & (position >= end) if end is not None else np.zeros_like(mine)
         if self.chunk is not None and later.any():
             raise NotSupported("moving tokens from chunk to chunk")
+        if not self.movable and later.any():
+            raise NotSupported("moving tokens to positions that were learned")
         if (self.cells[later, BITS] != 1 << sequence).any():
             raise NotSupported("moving tokens that another sequence shares")
         gone = mine & (position >= begin) & ~later

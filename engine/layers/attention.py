@@ -1,7 +1,7 @@
 """Attention of a block: what is projected, normalised and turned; the step does the rest.
 
 What an architecture's attention has besides is a subclass that adds its weights and overrides one
-of `normed`, `sink` and `gated`; numbers stand in the spec.
+of `normed`, `turned`, `sink` and `gated`; numbers stand in the spec.
 """
 
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from typing import Annotated
 from engine.graph import ops
 from engine.graph.tensor import Tensor
 from engine.layers.linear import LayerNorm, Linear, RMSNorm, weightless
+from engine.layers.rope import RopeParams
 from engine.layers.spec import AttentionSpec, BlockSpec
 from engine.layers.step import LayerCache, Pass
 from engine.weights.bind import Name
@@ -79,8 +80,7 @@ class SelfAttention:
         if spec.temperature is not None:
             q = p.tempered(q, spec.temperature).named("Qcur_scaled", i)
         if spec.rope is not None:
-            q = p.rope(q, spec.rope).named("Qcur", i)
-            k = p.rope(k, spec.rope).named("Kcur", i)
+            q, k = self.turned(q, k, i, p, spec, spec.rope)
         if cache is None:
             mixed = p.attend_all(q, k, v, spec.scale, spec.reach)
         else:
@@ -91,6 +91,12 @@ class SelfAttention:
     def normed(self, q: Tensor, k: Tensor, i: int, spec: AttentionSpec) -> tuple[Tensor, Tensor]:
         """q [D, H, T] and k [D, K, T] before they are turned; here as they are."""
         return q, k
+
+    def turned(
+        self, q: Tensor, k: Tensor, i: int, p: Pass, spec: AttentionSpec, rope: RopeParams
+    ) -> tuple[Tensor, Tensor]:
+        """q [D, H, T] and k [D, K, T] by their positions."""
+        return p.rope(q, rope).named("Qcur", i), p.rope(k, rope).named("Kcur", i)
 
     def sink(self) -> Tensor | None:
         """A score f32 [H] that joins each head's softmax and mixes in nothing."""
@@ -150,6 +156,28 @@ class WidthNormedAttention(NormedAttention):
         wide_k = ops.contiguous(k, k.shape[0] * k.shape[1], -1)
         wide_q, wide_k = super().normed(wide_q, wide_k, i, spec)
         return wide_q.reshape(*q.shape), wide_k.reshape(*k.shape)
+
+
+@dataclass(frozen=True)
+class TurnedNormedAttention(SelfAttention):
+    """Queries and keys are normalised per head behind their turning (Hunyuan).
+
+    The cache keeps keys without the norm's weights, which queries carry in their place: so a shift
+    of the context can turn them further.
+    """
+
+    q_norm: Annotated[RMSNorm, Name("attn_q_norm")]
+    k_norm: Annotated[RMSNorm, Name("attn_k_norm")]
+
+    def turned(
+        self, q: Tensor, k: Tensor, i: int, p: Pass, spec: AttentionSpec, rope: RopeParams
+    ) -> tuple[Tensor, Tensor]:
+        q, k = super().turned(q, k, i, p, spec, rope)
+        q = self.q_norm(q, spec.eps, "Qcur_normed", i)
+        return (
+            ops.mul(q, self.k_norm.weight).named("Qcur_scaled", i),
+            weightless(k, spec.eps, "Kcur_normed", i),
+        )
 
 
 @dataclass(frozen=True)

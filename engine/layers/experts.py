@@ -166,8 +166,8 @@ class Experts:
 def _sum(made: Tensor) -> Tensor:
     """[E, T] of [E, U, T]."""
     n_embd, used, n = made.shape[:3]
-    parts = [ops.slice_(made, 1, u, u + 1).reshape(n_embd, n) for u in range(used)]
-    return reduce(ops.add, parts)
+    parts = (ops.slice_(made, 1, u, u + 1) for u in range(used))
+    return reduce(ops.add, parts).reshape(n_embd, n)
 
 
 def _act(spec: BlockSpec) -> str:

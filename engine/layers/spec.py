@@ -117,7 +117,8 @@ class BlockSpec:
 
     Norms behind attention and feed-forward add `post_eps` where they have another; what both give
     is multiplied by `residual`. `recurrence` is None where nothing is carried, or a convolution
-    alone. Gates below their mean plus `sparse` standard deviations count as 0.
+    alone. Gates below their mean plus `sparse` standard deviations count as 0. `parallel`: the
+    feed-forward reads what enters the block, as attention does (GPT-NeoX).
     """
 
     attention: AttentionSpec
@@ -128,3 +129,4 @@ class BlockSpec:
     residual: float = 1.0
     recurrence: RecurrenceSpec | None = None
     sparse: float | None = None
+    parallel: bool = False

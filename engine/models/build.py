@@ -160,10 +160,12 @@ MTP = "mtp."
 
 MODULES = {
     "command-r": "command_r",
+    "ernie4_5-moe": "ernie4_5",
     "falcon-h1": "falcon_h1",
     "gemma-embedding": "gemma_embedding",
     "gpt-oss": "gpt_oss",
     "granitemoe": "granite",
+    "hunyuan-dense": "hunyuan_dense",
     "minimax-m2": "minimax_m2",
     "modern-bert": "modern_bert",
     "muse-glimmer": "muse_glimmer",

@@ -13,6 +13,9 @@ from engine.weights.params import Range
 
 Values = NDArray[np.float32]
 
+ROPE_FACTORS = "rope_freqs.weight"
+"""What the frequencies of a rope's pairs are divided by; 1e30 stops a pair."""
+
 
 @dataclass(frozen=True)
 class Constant:
@@ -44,3 +47,14 @@ def read_constants(wanted: Iterable[Constant], file: GGUFFile) -> Mapping[str, V
                 raise BadFile(file.paths[0], problem)
         constants[constant.name] = values
     return constants
+
+
+def rope_factors(n_rot: int) -> Constant:
+    """The factors of a rope that turns `n_rot` channels."""
+    return Constant(ROPE_FACTORS, (n_rot // 2,), Range(1e-6, 3e38))
+
+
+def factors_by_pair(constants: Mapping[str, Values]) -> tuple[float, ...] | None:
+    """Those that the file has, None for none."""
+    factors = constants.get(ROPE_FACTORS)
+    return None if factors is None else tuple(factors.tolist())

@@ -37,7 +37,8 @@ class Cells:
     """Keys and values of every token that can still be seen: of all, or of the last `window`.
 
     `key_dim` and `value_dim` are of a head, `window` counts the token itself. `rope` is what keys
-    were turned by, None for nothing: a shift of the context turns them on.
+    were turned by, None for nothing: a shift of the context turns them on. Keys that are not
+    `movable` hold a position that was learned: a shift reads the tokens again.
     """
 
     key_dim: int
@@ -45,6 +46,7 @@ class Cells:
     heads: int
     rope: RopeParams | None
     window: int | None = None
+    movable: bool = True
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,8 @@ class Both:
     state: State
 
 
+Sight = tuple[int | None, int | None, bool]
+"""What a cache is made by, besides its size."""
 Kept = Cells | Borrowed | Chunk | Latent | State | Encoded | Nothing | Both
 
 
@@ -131,7 +135,7 @@ def make_caches(
     whole = _up(max(n_ctx, n_cells))
     sizes = [
         min(whole, _up(n_sequences * (window or chunk or whole) + n_batch))
-        for window, chunk in sights
+        for window, chunk, _ in sights
     ]
     n_encoded = _encoded_cells(kept, n_sequences)
     layers: list[LayerCache | None] = []
@@ -187,11 +191,15 @@ def _slots(name: str, size: int, n_slots: int) -> Tensor | None:
     return leaf(name, F32, (size, n_slots), Role.CACHE) if size else None
 
 
-def _sight(shape: Cells | Chunk | Latent) -> tuple[int | None, int | None]:
-    """Its window and its chunk."""
-    if isinstance(shape, Chunk):
-        return None, shape.size
-    return (shape.window if isinstance(shape, Cells) else None), None
+def _sight(shape: Cells | Chunk | Latent) -> Sight:
+    """Its window, its chunk, and whether its keys can move."""
+    match shape:
+        case Chunk(size=size):
+            return None, size, True
+        case Cells(window=window, movable=movable):
+            return window, None, movable
+        case Latent():
+            return None, None, True
 
 
 def _encoded_cells(kept: Sequence[Kept], n_sequences: int) -> int:

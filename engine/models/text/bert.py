@@ -51,10 +51,7 @@ class Model(TextEncoder[Params, Weights]):
         self, params: Params, weights: Weights, constants: Mapping[str, Values], n_ctx: int
     ) -> None:
         super().__init__(params, weights, constants, n_ctx)
-        learned = weights.positions.weight.shape
-        if learned[1] < params.n_ctx_train:
-            what = f"a row for each of {params.n_ctx_train} positions"
-            raise ShapeError("position_embd", what, learned)
+        check_positions(weights.positions, params.n_ctx_train)
 
     def rope(self, i: int) -> RopeParams | None:
         return None
@@ -62,6 +59,13 @@ class Model(TextEncoder[Params, Weights]):
     def embed(self, p: Pass) -> Tensor:
         x = ops.add(super().embed(p), self.weights.positions(p.positions))
         return of_first_kind(x, self.weights.kinds, self.weights.embedding_norm, self.params.eps)
+
+
+def check_positions(learned: Embedding, n_ctx: int) -> None:
+    """Raises `ShapeError` where there are fewer rows than positions."""
+    if learned.weight.shape[1] < n_ctx:
+        what = f"a row for each of {n_ctx} positions"
+        raise ShapeError("position_embd", what, learned.weight.shape)
 
 
 def of_first_kind(x: Tensor, kinds: Embedding | None, norm: LayerNorm, eps: float) -> Tensor:

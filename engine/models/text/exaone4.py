@@ -14,11 +14,9 @@ from engine.layers.blocks import PostNormBlock
 from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
-from engine.models.constants import Constant
-from engine.models.text.llama import FACTORS
+from engine.models.constants import Constant, factors_by_pair, rope_factors
 from engine.models.windowed import WindowedDecoder, WindowedParams
 from engine.weights.bind import Name
-from engine.weights.params import Range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +26,7 @@ class Params(WindowedParams):
     every = 4
 
     def constants(self) -> Sequence[Constant]:
-        return [Constant(FACTORS, (self.rope_dim // 2,), Range(1e-6, 3e38))]
+        return [rope_factors(self.rope_dim)]
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,7 @@ class Model(WindowedDecoder[Params, Weights]):
     @cached_property
     def turned(self) -> RopeParams:
         """By factors where the file has them."""
-        factors = self.constants.get(FACTORS)
-        return self.params.rope(True, None if factors is None else tuple(factors.tolist()))
+        return self.params.rope(neox=True, factors=factors_by_pair(self.constants))
 
     def rope(self, i: int) -> RopeParams | None:
         return None if self.params.window and not self.params.is_windowed(i) else self.turned

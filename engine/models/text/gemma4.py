@@ -20,15 +20,12 @@ from engine.layers.per_layer import PerLayer, PerLayerInputs, of_layer
 from engine.layers.rope import RopeParams
 from engine.layers.spec import GEGLU, AttentionSpec, BlockSpec
 from engine.layers.step import LayerCache, Pass
-from engine.models.constants import Constant
+from engine.models.constants import Constant, factors_by_pair, rope_factors
 from engine.models.decoder import HEAD, ROPE_BASE, Decoder, DecoderWeights
 from engine.models.kept import Borrowed, Kept
 from engine.models.routed import SOME, RoutedParams
 from engine.weights.bind import Name
 from engine.weights.params import EPSILON, WIDTH, Meta, Range
-
-FACTORS = "rope_freqs.weight"
-"""By what global layers divide the frequencies of the pairs: 1e30 where a pair stands still."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +81,7 @@ class Params(RoutedParams):
         return super().problem()
 
     def constants(self) -> Sequence[Constant]:
-        return [Constant(FACTORS, (self.rope_dim // 2,), Range(1e-6, 3e38))]
+        return [rope_factors(self.rope_dim)]
 
 
 @dataclass(frozen=True)
@@ -179,9 +176,7 @@ class Model(LendingDecoder[Params, Weights]):
     @cached_property
     def turned(self) -> RopeParams:
         """How global layers turn."""
-        factors = self.constants.get(FACTORS)
-        by_pair = None if factors is None else tuple(factors.tolist())
-        return self.params.rope(neox=True, factors=by_pair)
+        return self.params.rope(neox=True, factors=factors_by_pair(self.constants))
 
     def rope(self, i: int) -> RopeParams:
         params = self.params

@@ -15,13 +15,9 @@ from engine.layers.experts import Experts
 from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
-from engine.models.constants import Constant
+from engine.models.constants import Constant, factors_by_pair, rope_factors
 from engine.models.routed import RoutedDecoder, RoutedParams
 from engine.weights.bind import Name
-from engine.weights.params import Range
-
-FACTORS = "rope_freqs.weight"
-"""By what Llama 3 divides the frequencies of the pairs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +25,7 @@ class Params(RoutedParams):
     """Hyperparameters by their GGUF keys."""
 
     def constants(self) -> Sequence[Constant]:
-        return [Constant(FACTORS, (self.rope_dim // 2,), Range(1e-6, 3e38))]
+        return [rope_factors(self.rope_dim)]
 
 
 @dataclass(frozen=True)
@@ -48,9 +44,7 @@ class Model(RoutedDecoder[Params, Weights]):
     @cached_property
     def turned(self) -> RopeParams:
         """By factors where the file has them."""
-        factors = self.constants.get(FACTORS)
-        by_pair = None if factors is None else tuple(factors.tolist())
-        return self.params.rope(neox=False, factors=by_pair)
+        return self.params.rope(neox=False, factors=factors_by_pair(self.constants))
 
     def rope(self, i: int) -> RopeParams | None:
         return self.turned

@@ -5,6 +5,7 @@ Meta 2025; tensor names and keys by the GGUF spec. Rope pairs are (2i, 2i+1), as
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated
 
 from engine.graph.ops.experts import Scoring
@@ -15,6 +16,7 @@ from engine.layers.feed_forward import FeedForward
 from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
 from engine.layers.spec import AttentionSpec, RouteSpec, Temperature
+from engine.models.constants import Constant, factors_by_pair, rope_factors
 from engine.models.kept import Cells, Chunk, Kept
 from engine.models.routed import SOME, RoutedDecoder, RoutedParams
 from engine.models.windowed import WINDOW
@@ -45,6 +47,9 @@ class Params(RoutedParams):
         """True if layer i turns queries and keys, and sees no further than its chunk."""
         return self.window == 0 or (i + 1) % NO_ROPE_EVERY != 0
 
+    def constants(self) -> Sequence[Constant]:
+        return [rope_factors(self.rope_dim)]
+
     def route(self, i: int) -> RouteSpec | None:
         route = super().route(i)
         return route and replace(route, fed=True)
@@ -63,8 +68,13 @@ class Weights:
 class Model(RoutedDecoder[Params, Weights]):
     """Layers differ in what they see, how they turn, and whether they have experts."""
 
+    @cached_property
+    def turned(self) -> RopeParams:
+        """By factors where the file has them."""
+        return self.params.rope(neox=False, factors=factors_by_pair(self.constants))
+
     def rope(self, i: int) -> RopeParams | None:
-        return self.params.rope(neox=False) if self.params.has_rope(i) else None
+        return self.turned if self.params.has_rope(i) else None
 
     def attention(self, i: int) -> AttentionSpec:
         """Where nothing turns, queries rise with their position."""

@@ -18,14 +18,12 @@ from engine.layers.linear import Embedding, Linear, RMSNorm
 from engine.layers.rope import RopeParams
 from engine.layers.spec import BlockSpec
 from engine.layers.step import LayerCache, Pass
-from engine.models.constants import Constant, Values
+from engine.models.constants import Constant, Values, factors_by_pair, rope_factors
 from engine.models.decoder import Decoder, DecoderParams
 from engine.models.kept import Cells, Encoded, Kept
-from engine.models.text.llama import FACTORS
 from engine.weights.bind import Name
 from engine.weights.params import COUNT, Meta, Range
 
-FACTOR = Range(1e-6, 3e38)
 SIDE = Range(1, 1 << 14)
 MOST_ROWS = 1 << 17
 """Of a picture: what they need of memory on the host is taken before anything is placed."""
@@ -62,7 +60,7 @@ class Params(DecoderParams):
         return ""
 
     def constants(self) -> Sequence[Constant]:
-        return [Constant(FACTORS, (self.rope_dim // 2,), FACTOR)]
+        return [rope_factors(self.rope_dim)]
 
 
 @dataclass(frozen=True)
@@ -135,9 +133,7 @@ class Model(Decoder[Params, Weights]):
         if made != sorted(params.cross):
             problem = f"are {sorted(params.cross)}, the tensors make {made}"
             raise ShapeError("attention.cross_attention_layers", problem)
-        factors = constants.get(FACTORS)
-        by_pair = None if factors is None else tuple(factors.tolist())
-        self._rope = params.rope(neox=False, factors=by_pair)
+        self._rope = params.rope(neox=False, factors=factors_by_pair(constants))
 
     def rope(self, i: int) -> RopeParams:
         return self._rope

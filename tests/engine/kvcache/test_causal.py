@@ -163,6 +163,16 @@ def test_tokens_stay_in_their_chunk() -> None:
     assert cache.resumable(0, 3) == 3
 
 
+def test_tokens_of_learned_positions_stay_there() -> None:
+    cache = CausalCache(8, movable=False)
+    cache.start(np.arange(6, dtype=np.int32), 0)
+    with pytest.raises(NotSupported, match="positions that were learned"):
+        cache.remove(0, 1, 3)
+    assert (cache.cells[:, 0] != 0).sum() == 6
+    assert cache.remove(0, 3, 8) is None  # none is behind
+    assert cache.resumable(0, 3) == 3
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     sight=st.sampled_from([(None, None), (6, None), (None, 8)]),

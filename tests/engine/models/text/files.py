@@ -14,6 +14,7 @@ from tests.engine.models.text.rows import Row
 GOLDENS = Path(__file__).parents[4] / "tests" / "goldens" / "text"
 FLOATS_ONLY = (
     "_exps.bias",
+    "exp_probs_b",
     *("ffn_gate_inp", "ssm_conv1d", "shortconv.conv", "ssm_a", "ssm_d", "altup_predict_coef"),
     *("token_types", "position_embd"),
     *("altup_correct_coef", "altup_router", "attn_q_norm", "attn_k_norm", "ssm_norm"),

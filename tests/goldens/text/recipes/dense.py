@@ -41,16 +41,49 @@ LONGROPE = {
     "original_max_position_embeddings": 64,
     "partial_rotary_factor": 0.5,
 }
+LLAMA4 = {
+    "num_hidden_layers": 4,
+    "attention_chunk_size": 8,
+    "floor_scale": 16,
+    "num_local_experts": 6,
+    "num_experts_per_tok": 1,
+    "interleave_moe_layer_step": 2,
+    "intermediate_size_mlp": 96,
+}
+PEAKED_Q = {"q_proj": 6.0, "k_proj": 1.0}
 PHI3 = {**NO_HEAD_DIM, "sliding_window": 8, "original_max_position_embeddings": 64}
 PEAKED_QKV = {"qkv_proj": 2.0}
 SECTIONS = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 2, 2]}
 VISION = {"hidden_size": 32, "intermediate_size": 32, "depth": 1, "num_heads": 2}
+ALPHA = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 1.0, "alpha": 50.0}
+NEOX = {
+    **NO_HEAD_DIM,
+    "num_key_value_heads": ABSENT,
+    "rope_parameters": {**HALF, "partial_rotary_factor": 0.25},
+}
+GENERAL = ["hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"] + [
+    "num_key_value_heads",
+    "head_dim",
+    "max_position_embeddings",
+]
+"""What GPT-2 has other names for."""
+PEAKED_GPT = {"c_attn": 8.0, "query_key_value": 4.0}
 PICTURES = {"image_token_id": 0, "video_token_id": 1, "vision_start_token_id": 2}
 
 
 def with_rotary_pct(config: Config) -> Config:
     """What the converter of Command R7B asks for."""
     return {**config, "rotary_pct": 1.0}
+
+
+def with_context(config: Config) -> Config:
+    """As the published config.json has it; the class calls it n_positions alone."""
+    return {**config, "n_ctx": config["n_positions"]}
+
+
+def with_quarter(config: Config) -> Config:
+    """As the published config.json has it, and the class no longer writes it."""
+    return {**config, "rotary_pct": 0.25}
 
 
 RECIPES = {
@@ -156,18 +189,51 @@ RECIPES = {
             "video_token_id": 1,
         },
     ),
-    "llama4": Recipe(
+    "llama4": Recipe("Llama4ForCausalLM", LLAMA4, peaked=PEAKED_Q),
+    "llama4-scaled": Recipe(
         "Llama4ForCausalLM",
+        {**LLAMA4, "num_experts_per_tok": 3, "rope_parameters": LLAMA3},
+        peaked=PEAKED_Q,
+    ),
+    "arcee": Recipe("ArceeForCausalLM", {"rope_parameters": YARN}),
+    "ernie4_5": Recipe("Ernie4_5ForCausalLM", {"use_bias": True, "tie_word_embeddings": True}),
+    "gpt2": Recipe(
+        "GPT2LMHeadModel",
         {
-            "num_hidden_layers": 4,
-            "attention_chunk_size": 8,
-            "floor_scale": 16,
-            "num_local_experts": 6,
-            "num_experts_per_tok": 1,
-            "interleave_moe_layer_step": 2,
-            "intermediate_size_mlp": 96,
+            "n_embd": 64,
+            "n_head": 4,
+            "n_layer": 3,
+            "n_positions": 128,
+            "tie_word_embeddings": True,
+            **dict.fromkeys(GENERAL, ABSENT),
         },
-        peaked={"q_proj": 6.0, "k_proj": 1.0},
+        peaked=PEAKED_GPT,
+        edit=with_context,
+    ),
+    "gptneox": Recipe(
+        "GPTNeoXForCausalLM", NEOX, peaked=PEAKED_GPT, edit=with_quarter, hparams=True
+    ),
+    "gptneox-serial": Recipe(
+        "GPTNeoXForCausalLM",
+        {**NEOX, "use_parallel_residual": False, "attention_bias": False},
+        peaked=PEAKED_GPT,
+        edit=with_quarter,
+        hparams=True,
+    ),
+    "hunyuan-dense": Recipe(
+        "HunYuanDenseV1ForCausalLM",
+        {"rope_parameters": ALPHA, "max_position_embeddings": 32768, "tie_word_embeddings": True},
+        peaked={"query_layernorm": 2.0, "key_layernorm": 2.0},
+    ),
+    "nemotron": Recipe("NemotronForCausalLM", {**NO_HEAD_DIM, "rope_parameters": HALF}),
+    "nemotron-biases": Recipe(
+        "NemotronForCausalLM",
+        {
+            **NO_HEAD_DIM,
+            "attention_bias": True,
+            "mlp_bias": True,
+            "rope_parameters": {**HALF, "rope_type": "linear", "factor": 2.0},
+        },
     ),
     "qwen2vl": Recipe(
         "Qwen2_5_VLForConditionalGeneration",

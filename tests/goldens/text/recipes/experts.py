@@ -1,6 +1,6 @@
 """Experts in place of a feed-forward."""
 
-from tests.goldens.text.recipe import NORMS, Config, Recipe
+from tests.goldens.text.recipe import ABSENT, NORMS, Config, Recipe
 from tests.goldens.text.recipes.dense import PICTURES, SECTIONS, VISION
 
 SIX = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
@@ -111,6 +111,31 @@ RECIPES = {
             },
         },
         peaked=NORMS,
+    ),
+    "olmoe": Recipe(
+        "OlmoeForCausalLM",
+        {
+            "hidden_size": 64,
+            "head_dim": ABSENT,
+            "num_experts": 6,
+            "num_experts_per_tok": 2,
+            "intermediate_size": 32,
+            "num_hidden_layers": 2,
+            "norm_topk_prob": False,
+        },
+        peaked=NORMS,
+    ),
+    "ernie4_5-moe": Recipe(
+        "Ernie4_5_MoeForCausalLM",
+        {
+            "moe_num_experts": 6,
+            "moe_k": 2,
+            "moe_intermediate_size": 32,
+            "moe_num_shared_experts": 2,
+            "moe_layer_start_index": 1,
+            "moe_layer_interval": 2,
+            "num_hidden_layers": 4,
+        },
     ),
     "qwen3vlmoe": Recipe(
         "Qwen3VLMoeForConditionalGeneration",

@@ -66,6 +66,25 @@ ROWS = (
         launches=79,
     ),
     Row(
+        "olmoe",
+        "olmoe",
+        "softmax, not normalised; norms of all queries, of all keys",
+        Fault("engine/models/text/olmoe.py", "normalised = False", "normalised = True"),
+        launches=34,
+    ),
+    Row(
+        "ernie4_5-moe",
+        "ernie4_5-moe",
+        "softmax with a bias for the choice, normalised; a shared expert; experts in every other"
+        " layer behind a dense one",
+        Fault(
+            EXPERTS,
+            'ops.add(shared, self.routed(x, x, i, spec)).named("ffn_out", i)',
+            "self.routed(x, x, i, spec)",
+        ),
+        launches=50,
+    ),
+    Row(
         "qwen3vlmoe",
         "qwen3vlmoe",
         "experts, norms of heads, pairs in sections by turns",

@@ -1,0 +1,52 @@
+"""Arcee AFM-4.5B: Llama with a feed-forward of squared ReLUs, which has no gate.
+
+Arcee AI 2025; tensor names and keys by the GGUF spec. Rope pairs are (2i, 2i+1): the converter
+permutes q and k.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated
+
+from engine.layers.attention import SelfAttention
+from engine.layers.blocks import PreNormBlock
+from engine.layers.feed_forward import PlainFeedForward
+from engine.layers.linear import Embedding, Linear, RMSNorm
+from engine.layers.rope import RopeParams
+from engine.layers.spec import RELU_SQR
+from engine.models.constants import Constant, factors_by_pair, rope_factors
+from engine.models.decoder import Decoder, DecoderParams
+from engine.weights.bind import Name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params(DecoderParams):
+    """Hyperparameters by their GGUF keys."""
+
+    def constants(self) -> Sequence[Constant]:
+        return [rope_factors(self.rope_dim)]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The whole model's tensors."""
+
+    embedding: Annotated[Embedding, Name("token_embd", rows=True)]
+    blocks: Annotated[list[PreNormBlock[SelfAttention, PlainFeedForward]], Name("blk")]
+    norm: Annotated[RMSNorm, Name("output_norm")]
+    output: Annotated[Linear, Name("output", alt="token_embd")]
+
+
+class Model(Decoder[Params, Weights]):
+    """All layers are alike."""
+
+    gated = RELU_SQR
+
+    @cached_property
+    def turned(self) -> RopeParams:
+        """By factors where the file has them."""
+        return self.params.rope(neox=False, factors=factors_by_pair(self.constants))
+
+    def rope(self, i: int) -> RopeParams:
+        return self.turned
