@@ -57,6 +57,10 @@ class Selection(QObject):
     def select_token(self, message: int, index: int) -> None:
         self._go(replace(self.now, token=(message, index)))
 
+    def leave_token(self) -> None:
+        """No token any more; the place inside the model stays."""
+        self._go(replace(self.now, token=None))
+
     def select_layer(self, layer: int | None, device: str | None = None) -> None:
         """A layer, or what of it lies on one device."""
         self._go(Selected(self.now.token, layer=layer, device=device))
@@ -113,6 +117,18 @@ class Selection(QObject):
         self._past, self._future = [], []
         if self.now != Selected():
             self.now = Selected()
+            self.changed.emit()
+
+    def forget_message(self, message: int) -> None:
+        """A message is gone: none of its tokens is selected, nor was."""
+
+        def without(one: Selected) -> Selected:
+            return replace(one, token=None) if one.token and one.token[0] == message else one
+
+        now = without(self.now)
+        self._past, self._future = ([*map(without, kept)] for kept in (self._past, self._future))
+        if now != self.now:
+            self.now = now
             self.changed.emit()
 
     @property

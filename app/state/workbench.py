@@ -1,5 +1,6 @@
 """All state of one window, made and closed in one place."""
 
+import contextlib
 from pathlib import Path
 
 import platformdirs
@@ -117,7 +118,7 @@ class Workbench(QObject):
         self.cells = CellsState(self.client, self.session, self.chat.live, self)
         notices = (self.preferences.notice, self.preferences.folder_problem, self._store.notice)
         self.notices = [notice for notice in notices if notice]
-        self._closed = False
+        self._closed = self._opening = False
         self._last_chat = self.preferences.value.last_chat
         self.chat.details.changed.connect(self._remember_chat)
         self.chat.stored.connect(self.chats.refresh)
@@ -126,6 +127,8 @@ class Workbench(QObject):
         self.downloads.finished.connect(self.library.refresh)
         self.session.opened.connect(self._on_opened)
         self.session.changed.connect(self._follow_model)
+        self.selection.changed.connect(self._show_selected)
+        self.chat.path_changed.connect(self._leave_token)
         self.layers.applying.moved.connect(self._keep_placement)
         self.preferences.changed.connect(self._preference_changed)
 
@@ -220,6 +223,24 @@ class Workbench(QObject):
             self.selection.forget()  # it was of the model before
             self.experts.forget()
             self.file.open(self.session.path)
+
+    def _show_selected(self) -> None:
+        """Open the chat of the selected token, as Alt+Left may come back to another one's."""
+        token = self.selection.now.token
+        if token is None or self._opening or self.chat.row_of(token[0]) is not None:
+            return
+        self._opening = True
+        with contextlib.suppress(BadLink):
+            self._open_message(token[0])
+        self._opening = False
+        if self.chat.row_of(token[0]) is None:
+            self.selection.forget_message(token[0])
+
+    def _leave_token(self) -> None:
+        """Another chat or branch is shown, without the selected token."""
+        token = self.selection.now.token
+        if token is not None and not self._opening and self.chat.row_of(token[0]) is None:
+            self.selection.leave_token()
 
     def _keep_options(self, path: str | Path, options: EngineOptions) -> None:
         kept = {name: getattr(options, name) for name in KEPT}

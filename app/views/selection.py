@@ -44,13 +44,18 @@ class SelectionStrip(QWidget):
         selection.changed.connect(self.refresh)
         bench.memory.changed.connect(self.refresh)  # it knows which layer is the output block
         bench.chat.path_changed.connect(self.refresh)
+        bench.token.changed.connect(self.refresh)  # which word is followed
         self.refresh()
 
     @property
     def text(self) -> str:
-        """The selection in words; empty where nothing is selected."""
-        now = self._bench.selection.now
-        return BETWEEN.join(part for part in self._parts(now) if part)
+        """The word that the Token view shows and the place inside the model, in words."""
+        return BETWEEN.join(part for part in self._parts(self._bench.selection.now) if part)
+
+    @property
+    def is_selected(self) -> bool:
+        """Whether something is selected; else `text` may name the newest word, which is shown."""
+        return self._bench.selection.now != Selected()
 
     def copy(self) -> None:
         """Put the selection's text on the clipboard."""
@@ -59,19 +64,19 @@ class SelectionStrip(QWidget):
 
     def copy_link(self) -> None:
         """Put the selection's link on the clipboard."""
-        if self.text:
+        if self.is_selected:
             QGuiApplication.clipboard().setText(self._bench.selection.link())
 
     def refresh(self) -> None:
         text, selection = self.text, self._bench.selection
         self.says.setText(text or NOTHING)
         self.says.setAccessibleName(f"Selected: {text}" if text else NOTHING)
-        set_tone(self.says, "" if text else "quiet")
+        set_tone(self.says, "" if self.is_selected else "quiet")
         self._back.setEnabled(selection.has_past)
         self._forward.setEnabled(selection.has_future)
         self._copy.setEnabled(bool(text))
-        self._link.setEnabled(bool(text))
-        self._clear.setEnabled(bool(text))
+        self._link.setEnabled(self.is_selected)
+        self._clear.setEnabled(self.is_selected)
 
     def _parts(self, now: Selected) -> tuple[str, ...]:
         device = ""
@@ -89,9 +94,10 @@ class SelectionStrip(QWidget):
         )
 
     def _token(self, token: tuple[int, int] | None) -> str:
-        """Its text and its place in its message."""
+        """Its text and its place in its message; without one, the newest word's."""
         if token is None:
-            return ""
+            followed = self._bench.token.word
+            return f"{self._token(followed.key)} (newest)" if followed is not None else ""
         message, index = token
         text = self._bench.token.text(message, index)
         shown = "".join(c if c.isprintable() else " " for c in text).strip()

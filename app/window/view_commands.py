@@ -170,7 +170,7 @@ VIEW: tuple[Command[Desk], ...] = (
         run=lambda w: w.inspector.selection.copy_link(),
         menu="View",
         icon="link",
-        enabled=lambda w: bool(w.inspector.selection.text),
+        enabled=lambda w: w.inspector.selection.is_selected,
     ),
     Command(
         id="view.follow_link",
@@ -184,6 +184,6 @@ VIEW: tuple[Command[Desk], ...] = (
         title="Select nothing",
         run=lambda w: w.bench.selection.clear(),
         menu="View",
-        enabled=lambda w: bool(w.inspector.selection.text),
+        enabled=lambda w: w.inspector.selection.is_selected,
     ),
 )

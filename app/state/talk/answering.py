@@ -91,6 +91,11 @@ class Answering(QObject):
         return next(mine, None)
 
     @property
+    def all(self) -> list[Answer]:
+        """Those under way, in the order in which they began."""
+        return [one.answer for one in self._asked]
+
+    @property
     def newest(self) -> Answer | None:
         """Of those under way the one that began last."""
         return self._asked[-1].answer if self._asked else None

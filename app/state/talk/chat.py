@@ -83,10 +83,16 @@ class ChatState(QObject):
     @property
     def busy(self) -> bool:
         """Whether an answer is being written in this chat."""
-        return self._running is not None
+        return self.running is not None
 
     @property
-    def _running(self) -> Answer | None:
+    def answers(self) -> list[Answer]:
+        """The answers under way, of this chat and of others."""
+        return self._answering.all
+
+    @property
+    def running(self) -> Answer | None:
+        """The answer under way of this chat."""
         return self._answering.of(self.chat_id)
 
     @property
@@ -102,12 +108,12 @@ class ChatState(QObject):
     @property
     def answer(self) -> Answer | None:
         """The answer under way of this chat, else the one of another that began last."""
-        return self._running or self._answering.newest
+        return self.running or self._answering.newest
 
     @property
     def answering(self) -> int | None:
         """The row of the answer under way, None if it is not in the path shown."""
-        return None if self._running is None else self._thread.row(self._running.message)
+        return None if self.running is None else self._thread.row(self.running.message)
 
     @property
     def context(self) -> ContextUse:
@@ -159,18 +165,18 @@ class ChatState(QObject):
     @property
     def queued(self) -> bool:
         """Whether the last question is sent when the model is ready."""
-        return self._answering.waits_for_model(self._running)
+        return self._answering.waits_for_model(self.running)
 
     def stop(self) -> None:
         """End the answer under way; what there is of it stays. Takes back what is queued."""
         if self.queued:
             self.take_back()
         else:
-            self._answering.stop(self._running)
+            self._answering.stop(self.running)
 
     def take_back(self) -> None:
         """The question that waits for the model is a draft again, before what was typed since."""
-        running = self._running
+        running = self.running
         row = self.answering
         if running is None or row is None or not self.queued:
             return
@@ -259,8 +265,8 @@ class ChatState(QObject):
 
     def tokens_of(self, message: Message) -> Tokens:
         """The tokens of an answer of this chat, read when first asked for."""
-        if self._running is not None and self._running.message is message:
-            return self._running.tokens
+        if self.running is not None and self.running.message is message:
+            return self.running.tokens
         try:
             return self._thread.tokens(message)
         except StoreError as error:

@@ -13,57 +13,60 @@ from engine.protocol import ContextItems, TokenInside
 
 
 class LiveInside:
-    """`inside` is of the latest word that was told of, None before there is one. The engine tells
-    of as many words as cost little, not of all.
+    """`inside` is None before the engine has told of a word. It tells of as many words as cost
+    little, not of all.
     """
 
     def __init__(self, chat: ChatState, changed: Callable[[], None]) -> None:
         self._chat, self._changed = chat, changed
-        self.inside: Inside | None = None
-        self.problem = ""
-        self._context: ContextMap | None = None
-        self._request: int | None = None
+        # By request, also of answers in chats that are not shown now.
+        self._insides: dict[int, Inside] = {}
+        self._contexts: dict[int, ContextMap] = {}
+
+    @property
+    def inside(self) -> Inside | None:
+        """The latest word of the answer that the open chat is getting."""
+        answer = self._chat.running
+        return None if answer is None else self._insides.get(answer.request_id or 0)
 
     def hear(self, told: TokenInside) -> None:
-        """What an answer tells; nothing where it is not the one under way."""
-        answer = self._chat.answer
-        if answer is None or answer.request_id != told.id:
+        """Take in what an answer under way tells of a word."""
+        answer = next((one for one in self._chat.answers if one.request_id == told.id), None)
+        if answer is None:
             return
-        if told.id != self._request:
-            self._begin(told.id)
-        if told.problem:
-            self.problem = told.problem
-        index = answer.begun + told.index
+        index, known = answer.begun + told.index, self._insides.get(told.id)
         if told.context is not None:
-            self._context = self._map_of(answer, told.context, index)
+            self._contexts[told.id] = self._map_of(answer, told.context, index)
         if told.lens is not None or told.attention is not None:
-            self.inside = self._inside_of(answer, told, index)
-        elif told.step is not None and self.inside is not None:
-            self.inside = replace(self.inside, step=told.step)
+            self._insides[told.id] = self._inside_of(answer, told, index)
+        elif told.step is not None and known is not None:
+            self._insides[told.id] = replace(known, step=told.step)
         self._changed()
 
-    def forget(self) -> None:
-        """No answer is under way, or nobody looks."""
-        self.inside = self._context = self._request = None
-        self.problem = ""
+    def forget_words(self) -> None:
+        """The view is hidden or does not follow. Contexts stay: the engine sends each once."""
+        self._insides = {}
 
-    def _begin(self, request: int) -> None:
-        self.forget()
-        self._request = request
+    def forget_ended(self) -> None:
+        """Drop what was told of answers that have ended."""
+        running = {answer.request_id for answer in self._chat.answers}
+        self._insides = {n: inside for n, inside in self._insides.items() if n in running}
+        self._contexts = {n: known for n, known in self._contexts.items() if n in running}
 
     def _inside_of(self, answer: Answer, told: TokenInside, index: int) -> Inside:
         known = index < len(answer.tokens)
         lens = LensReading(told.lens) if told.lens is not None else None
         text = answer.tokens[index].text if known else lens.wanted_text if lens else ""
         places = told.attention.n_places if told.attention is not None else 0
+        before = self._insides.get(told.id)
         return Inside(
             Word(answer.message.id, index, text),
-            self._context,
+            self._contexts.get(told.id),
             places,
             lens=lens,
             attention=AttentionReading(told.attention) if told.attention is not None else None,
             choice=told.choice,
-            step=told.step or (self.inside.step if self.inside is not None else None),
+            step=told.step or (before.step if before is not None else None),
         )
 
     def _map_of(self, answer: Answer, items: ContextItems, index: int) -> ContextMap:

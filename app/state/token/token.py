@@ -54,7 +54,6 @@ class TokenState(QObject):
         self.word: Word | None = None
         self.inside: Inside | None = None
         self.sources: Sources | None = None
-        self.following = True
         self.questions = WordQuestions(session, chat.brought, self)
         self._shown = False
         self._kept: OrderedDict[Key, Inside] = OrderedDict()
@@ -81,6 +80,11 @@ class TokenState(QObject):
         preferences.changed.connect(self._preference_changed)
 
     # What is seen
+
+    @property
+    def following(self) -> bool:
+        """Whether the newest word is looked at, since none is selected."""
+        return self._selection.now.token is None
 
     @property
     def live(self) -> bool:
@@ -176,10 +180,7 @@ class TokenState(QObject):
 
     def follow(self) -> None:
         """Look at the newest word again."""
-        self.following = True
-        self._want_live()
-        self._refresh()
-        self.changed.emit()
+        self._selection.leave_token()
 
     def toggle_live(self) -> None:
         """Look into answers while they are written, or no longer."""
@@ -207,10 +208,8 @@ class TokenState(QObject):
 
     def _wanted(self) -> Key | None:
         selected = self._selection.now.token
-        if self.following or selected is None:
-            newest = self._newest()
-            if newest is not None or selected is None:
-                return newest
+        if selected is None:
+            return self._newest()
         return selected if self._words.has(selected[0]) else None
 
     def _newest(self) -> Key | None:
@@ -247,7 +246,7 @@ class TokenState(QObject):
         asks = dict.fromkeys(("lens", "attention", "choice", "step"), looks)
         self._chat.live.want(**asks, top_k=TOP, rows=rows)
         if not looks:
-            self._told_live.forget()
+            self._told_live.forget_words()
 
     def _live_told(self) -> None:
         told = self._told_live.inside
@@ -336,10 +335,10 @@ class TokenState(QObject):
         before, self._selected = self._selected, self._selection.now
         now = self._selected
         if now.token != before.token:
-            self.following = now.token is None
             self._want_live()
             self._refresh()
             self._want()
+            self.changed.emit()
         elif (now.layer, now.head) != (before.layer, before.head):
             self._want()
             self._want_live()
@@ -348,8 +347,8 @@ class TokenState(QObject):
 
     def _busy_changed(self, busy: bool) -> None:
         if busy and self.live:
-            self.following = True
-        self._told_live.forget()
+            self._selection.leave_token()
+        self._told_live.forget_ended()
         self._want_live()
         self._refresh()
         if not busy:

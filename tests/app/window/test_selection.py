@@ -148,19 +148,26 @@ def test_from_each_part_to_every_other(window: MainWindow, client: ScriptedEngin
 def test_the_strip_always_says_what_is_selected(window: MainWindow, client: ScriptedEngine) -> None:
     strip, selection = window.inspector.selection, window.bench.selection
     assert strip.isVisible()
-    assert strip.says.text() == "Nothing selected"
+    newest = "“word399” #400 (newest)"  # the word that the Token view follows, and shows
+    assert strip.says.text() == newest
     for tab in ("memory",):
         window.panes.show_tab(tab)
         assert strip.isVisible()
     selection.select_cell(12, "nvidia:0", "weights")
-    letter = strip.text.split(" › ")[1][0]
-    assert strip.says.text() == f"output block › {letter} nvidia:0 › weights"
+    letter = strip.text.split(" › ")[2][0]
+    assert strip.says.text() == f"{newest} › output block › {letter} nvidia:0 › weights"
     window.commands.run("view.copy_selection")
     assert QGuiApplication.clipboard().text() == strip.says.text()
     window.commands.run("view.select_nothing")
-    assert strip.says.text() == "Nothing selected"
+    assert strip.says.text() == newest
+    assert not strip.is_selected
     press(window, Qt.Key.Key_Left)
     assert selection.now.layer == 12
+    selection.select_token(window.bench.chat.path[1].id, 390)
+    window.commands.run("chat.new")
+    assert strip.says.text() == f"output block › {letter} nvidia:0 › weights"
+    window.commands.run("view.select_nothing")
+    assert strip.says.text() == "Nothing selected"
 
 
 def test_a_link_is_copied_and_followed(window: MainWindow, client: ScriptedEngine) -> None:

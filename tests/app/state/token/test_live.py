@@ -3,6 +3,7 @@
 import msgspec
 from pytestqt.qtbot import QtBot
 
+from app.state.selection import Selected
 from app.state.workbench import Workbench
 from engine.protocol import Examine, Generate, Live, Look, TokenInside
 from tests.app.helpers import inside
@@ -102,3 +103,69 @@ def test_after_a_shift_the_places_are_new(talk: Workbench, engine: ScriptedEngin
     text = talk.chat.path[3].text
     lit = [text[first:last] for first, last, _ in talk.token.lights(talk.chat.path[3].id)]
     assert lit == [f" w{n}" for n in range(30, 38)]
+
+
+def test_another_chat_or_branch_leaves_the_token_and_going_back_opens_it(
+    talk: Workbench, engine: ScriptedEngine
+) -> None:
+    first, answer = talk.chat.chat_id, talk.chat.path[1].id
+    talk.selection.select_token(answer, 2)
+    talk.selection.select_tensor("token_embd.weight", None)
+    talk.chat.open(None)
+    assert talk.selection.now == Selected(tensor="token_embd.weight")
+    assert talk.token.word is None
+    talk.selection.back()
+    assert talk.chat.chat_id == first
+    assert talk.selection.now.token == (answer, 2)
+    assert talk.token.word is not None
+    assert talk.token.word.text == " is"
+    assert talk.chat.regenerate(1)
+    assert talk.selection.now.token is None
+    engine.write("Lyon")
+    engine.end(n=1)
+    assert talk.chat.delete_message(1)
+    assert talk.chat.path[1].id == answer
+    talk.selection.select_token(answer, 0)
+    assert talk.chat.delete_message(1)
+    while talk.selection.has_past:
+        talk.selection.back()
+        assert talk.selection.now.token is None, "the message is gone"
+
+
+def test_following_goes_on_after_leaving_the_chat_and_coming_back(
+    talk: Workbench, engine: ScriptedEngine
+) -> None:
+    talk.preferences.update(token_live=True)
+    assert talk.chat.send("And of Italy?")
+    engine.write("Rome", " it", " is")
+    answer, chat = talk.chat.path[3].id, talk.chat.chat_id
+    engine.say(told(engine, 0), told(engine, 1))
+    talk.chat.open(None)
+    engine.say(told(engine, 2))
+    assert talk.token.word is None, "it is a word of another chat"
+    talk.chat.open(chat)
+    assert talk.token.word is not None
+    assert talk.token.word.key == (answer, 2)
+    assert talk.token.lights(answer), "the context that was sent once is still known"
+    engine.write(" so")
+    engine.say(told(engine, 3))
+    assert talk.token.word.key == (answer, 3)
+
+
+def test_following_goes_on_after_a_word_was_selected_here_and_elsewhere(
+    talk: Workbench, engine: ScriptedEngine
+) -> None:
+    talk.preferences.update(token_live=True)
+    before, first = talk.chat.path[1].id, talk.chat.chat_id
+    assert talk.chat.send("And of Italy?")
+    engine.write("Rome", " it")
+    answer = talk.chat.path[3].id
+    engine.say(told(engine, 0))
+    talk.selection.select_token(before, 1)
+    talk.chat.open(None)
+    talk.chat.open(first)
+    engine.say(told(engine, 1))
+    assert talk.token.following
+    assert talk.token.word is not None
+    assert talk.token.word.key == (answer, 1)
+    assert talk.token.lights(answer)
