@@ -11,6 +11,7 @@ from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
 from engine.protocol import (
+    Alternative,
     AnswerForm,
     Change,
     ChatMessage,
@@ -146,14 +147,13 @@ def continued(message: Message, tokens: Tokens, by_ids: bool) -> tuple[str, Toke
 
 
 def branched(
-    message: Message, tokens: Tokens, index: int, alternative: int, by_ids: bool
+    message: Message, tokens: Tokens, index: int, other: Alternative, by_ids: bool
 ) -> tuple[str, Tokens]:
     """What an answer begins with that takes another token at `index`."""
-    info = tokens[index]
-    other, kept = info.top[alternative], tokens.first(index)
+    kept = tokens.first(index)
     # By ids the engine tells the token's text itself, which may be part of a character.
     text = message.text[: tokens.start(index)] + ("" if by_ids else other.text)
-    kept.append([TokenInfo(other.token, other.logprob, other.text, info.top)], len(text))
+    kept.append([TokenInfo(other.token, other.logprob, other.text, tokens[index].top)], len(text))
     return text, kept
 
 

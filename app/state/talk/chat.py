@@ -21,7 +21,7 @@ from app.state.talk.message import Message, Picture, title_of
 from app.state.talk.thread import Thread
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
-from engine.protocol import Change
+from engine.protocol import Alternative, Change
 
 
 class ChatState(QObject):
@@ -232,7 +232,11 @@ class ChatState(QObject):
 
     def branch_from_token(self, row: int, index: int, alternative: int) -> bool:
         """Add a sibling that takes `tokens(row)[index].top[alternative]` there and continues."""
-        return self._may_ask() and self._attempt(self._branch, row, index, alternative)
+        return self.branch_with(row, index, self.tokens(row)[index].top[alternative])
+
+    def branch_with(self, row: int, index: int, other: Alternative) -> bool:
+        """Add a sibling that takes that token in the place of `tokens(row)[index]`."""
+        return self._may_ask() and self._attempt(self._branch, row, index, other)
 
     def choose_sibling(self, row: int, step: int) -> None:
         """Show the next (+1) or the previous (-1) branch at `row`; nothing at the ends."""
@@ -376,9 +380,9 @@ class ChatState(QObject):
             self._show_path(row)
         self._begin(answer)
 
-    def _branch(self, row: int, index: int, alternative: int) -> None:
+    def _branch(self, row: int, index: int, other: Alternative) -> None:
         message = self.path[row]
-        answer = self._thread.branch(message, index, alternative, self._same_model(message))
+        answer = self._thread.branch(message, index, other, self._same_model(message))
         self._show_path(row)
         self._begin(answer)
 

@@ -10,7 +10,7 @@ from app.state.talk.message import Message, Picture, Role, title_of
 from app.state.talk.removed import Removed, put_back, take_out
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
-from engine.protocol import AnswerForm, Change, Sampling
+from engine.protocol import Alternative, AnswerForm, Change, Sampling
 
 
 class Thread:
@@ -80,11 +80,11 @@ class Thread:
             message.text, message.finish, message.problem = text, "", ""
         return Answer(message, tokens, self.tree, by_ids, before, changes)
 
-    def branch(self, message: Message, index: int, alternative: int, by_ids: bool) -> Answer:
+    def branch(self, message: Message, index: int, other: Alternative, by_ids: bool) -> Answer:
         """An answer beside this one that takes another token at `index`."""
         tokens = self.tokens(message)
         by_ids = by_ids and tokens.begin == 0
-        text, tokens = branched(message, tokens, index, alternative, by_ids)
+        text, tokens = branched(message, tokens, index, other, by_ids)
         sibling = self.add("assistant", self.parent(message), text)
         return Answer(sibling, tokens, self.tree, by_ids, changes=message.changes)
 

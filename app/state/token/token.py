@@ -22,7 +22,7 @@ from app.state.token.sources import Light, Sources
 from app.state.token.structure import ModelParts, parts_of
 from app.state.token.word import TOP, Conversation, Inside, Key, Word, inside_of
 from app.state.token.words import ChatWords
-from engine.protocol import Examine, Examined, TokenInfo, TokenInside
+from engine.protocol import Alternative, Examine, Examined, TokenInfo, TokenInside
 
 SETTLE_MS = 120  # a word must be looked at so long before the engine is asked, when stepping
 KEPT = 16  # words whose answers are kept
@@ -177,6 +177,17 @@ class TokenState(QObject):
             message, index = self.word.key
             last = self._words.count(message) - 1
             self._selection.select_token(message, min(max(0, index + by), last))
+
+    def branch(self, other: Alternative) -> bool:
+        """Go on with another word in the place of this one, in a branch beside the answer; it is
+        selected, so that going back comes to this one.
+        """
+        word = self.word
+        row = self._chat.row_of(word.message) if word is not None else None
+        if word is None or row is None:
+            return False
+        self._selection.select_token(*word.key)
+        return self._chat.branch_with(row, word.index, other)
 
     def follow(self) -> None:
         """Look at the newest word again."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import exp, log
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from app.theme import fonts
@@ -14,10 +14,14 @@ from app.views.token.words import percent, shown
 from app.widgets.basics import TEXT_SIZE, label
 from app.widgets.charts.walk import Walk
 from app.widgets.numbers import grouped
-from engine.protocol import TokenChoice, TokenInfo
+from engine.protocol import Alternative, TokenChoice, TokenInfo
 
 MOST = 8  # words listed
 NAME = 96  # pixels of a word
+HINT = (
+    "A click or Enter goes on with another word, as a branch beside this answer. Alt+Left comes"
+    " back."
+)
 STEPS = {
     "model": "model",
     "penalties": "penalties",
@@ -37,10 +41,10 @@ class Candidate:
     """
 
     def __init__(
-        self, text: str, model: float, drawn: float | None, removed_by: str, taken: bool
+        self, token: Alternative, drawn: float | None, removed_by: str, taken: bool
     ) -> None:
-        self.text, self.model, self.drawn = text, model, drawn
-        self.removed_by, self.taken = removed_by, taken
+        self.token, self.text, self.model = token, token.text, exp(token.logprob)
+        self.drawn, self.removed_by, self.taken = drawn, removed_by, taken
 
     @property
     def says(self) -> str:
@@ -56,30 +60,32 @@ def candidates(choice: TokenChoice | None, recorded: TokenInfo | None) -> list[C
         if recorded is None:
             return []
         top = sorted(recorded.top, key=lambda other: -other.logprob)
-        return [Candidate(o.text, exp(o.logprob), None, "", o.token == recorded.token) for o in top]
+        return [Candidate(other, None, "", other.token == recorded.token) for other in top]
     taken = recorded.token if recorded is not None else None
     found = []
     for at, other in enumerate(choice.top):
         gone = (step.name for step in choice.steps if step.probabilities[at] <= 0)
         drawn = choice.steps[-1].probabilities[at] if choice.steps else None
-        found.append(
-            Candidate(other.text, exp(other.logprob), drawn, next(gone, ""), other.token == taken)
-        )
+        found.append(Candidate(other, drawn, next(gone, ""), other.token == taken))
     return found
 
 
 class ChoiceBars(Walk):
     """A line a word: what the model gives it as a light bar, what it was drawn with as a solid one.
 
-    A click or arrows go to a word.
+    Arrows and the mouse point at a word; a click or Enter takes it.
     """
 
-    pointed = Signal(int)  # the word that the person went to
+    pointed = Signal(int)  # the word under the mouse or the keyboard
+    taken = Signal(int)
 
     def __init__(self) -> None:
         super().__init__()
         self.candidates: Sequence[Candidate] = ()
-        self.setAccessibleName("What could have come")
+        self._hovered: int | None = None
+        self.setAccessibleName("What could have come: Enter goes on with a word, as a branch")
+        self.setMouseTracking(True)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def show_candidates(self, found: Sequence[Candidate]) -> None:
@@ -96,10 +102,42 @@ class ChoiceBars(Walk):
         self.setAccessibleDescription(self.candidates[self.at].says)
         self.pointed.emit(self.at)
 
+    def chosen(self) -> bool:
+        self.taken.emit(self.at)
+        return True
+
+    def row_area(self, at: int) -> QRectF:
+        """Where a word's line is painted."""
+        return QRectF(0, (at + 1) * self._line(), self.width(), self._line())
+
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        at = int(event.position().y() // self._line()) - 1
-        if 0 <= at < self.stops():
+        at = self._under(event)
+        if at is not None and event.button() == Qt.MouseButton.LeftButton:
             self.go(at)
+            self.taken.emit(at)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        at = self._under(event)
+        if at is not None and at != self._hovered:
+            self.pointed.emit(at)
+        self._hovered = at
+        self.update()
+
+    def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().leaveEvent(event)
+        self._hovered = None
+        self.update()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        by = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()))
+        if by is not None and self.stops():
+            self.go(self.at + by)
+        else:
+            super().keyPressEvent(event)
+
+    def _under(self, event: QMouseEvent) -> int | None:
+        at = int(event.position().y() // self._line()) - 1
+        return at if 0 <= at < self.stops() else None
 
     def sizeHint(self) -> QSize:  # noqa: N802
         return QSize(fonts.px(240), round((len(self.candidates) + 1) * self._line()))
@@ -114,7 +152,11 @@ class ChoiceBars(Walk):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         self._paint_titles(painter)
         for at, one in enumerate(self.candidates):
-            area = QRectF(0, (at + 1) * self._line(), self.width(), self._line())
+            area = self.row_area(at)
+            if at == self._hovered:
+                painter.setPen(Qt.PenStyle.NoPen)
+                painter.setBrush(QColor(tokens().selection))
+                painter.drawRoundedRect(area, RADIUS_CONTROL, RADIUS_CONTROL)
             self._paint(painter, one, area)
             if self.hasFocus() and at == self.at:
                 painter.setPen(QPen(QColor(tokens().accent), 1))
@@ -191,11 +233,14 @@ class ChoiceBars(Walk):
 class ChoicePanel(QWidget):
     """The words that could have come, and a line for each step of sampling."""
 
+    taken = Signal(object)  # Alternative that the answer is to go on with
+
     def __init__(self) -> None:
         super().__init__()
         self.bars = ChoiceBars()
         self.word = label("", "", "small", wrap=True)
         self.word.hide()
+        self.hint = label(HINT, "quiet", "small", wrap=True)
         self.says = label("", "quiet", "small", wrap=True)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -203,18 +248,22 @@ class ChoicePanel(QWidget):
         column.addWidget(self.bars)
         column.addWidget(self.word)
         column.addWidget(self.says)
+        column.addWidget(self.hint)
         column.addStretch(1)
         self._choice: TokenChoice | None = None
+        self._of_answer = False
         self.bars.pointed.connect(self._tell_word)
+        self.bars.taken.connect(self._take)
 
     def show_choice(
         self, choice: TokenChoice | None, recorded: TokenInfo | None, empty: str
     ) -> None:
         """What was computed again, or only what was recorded; `empty` says why there is none."""
-        self._choice = choice
+        self._choice, self._of_answer = choice, recorded is not None
         found = candidates(choice, recorded)
         self.bars.show_candidates(found)
         self.bars.setVisible(bool(found))
+        self.hint.setVisible(bool(found) and self._of_answer)
         self.word.hide()
         self.says.setText(_sentence(choice) if choice is not None else "" if found else empty)
         self.says.setVisible(bool(self.says.text()))
@@ -222,6 +271,16 @@ class ChoicePanel(QWidget):
     def _tell_word(self, at: int) -> None:
         """All that is known of a word."""
         self.word.setText(self.bars.candidates[at].says)
+        self.word.show()
+
+    def _take(self, at: int) -> None:
+        """Go on with a word that did not come; say why not where that cannot be."""
+        one = self.bars.candidates[at]
+        if self._of_answer and not one.taken:
+            self.taken.emit(one.token)
+            return
+        why = "This word came." if one.taken else "Only a word of an answer can be replaced."
+        self.word.setText(f"{one.says}. {why}")
         self.word.show()
 
     def rows(self) -> list[list[str]]:

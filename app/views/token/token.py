@@ -36,6 +36,7 @@ class TokenView(QWidget):
         self.looked_at = LookedAtPicture(bench)
         self.attention.picture_wanted.connect(self._show_picture)
         self.choice, self.time = ChoicePanel(), TimePanel()
+        self.choice.taken.connect(bench.token.branch)
         self.time.device_picked.connect(bench.selection.select_device)
         looks = QWidget()
         column = QVBoxLayout(looks)

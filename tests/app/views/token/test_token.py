@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.state.workbench import Workbench
 from app.views.token.token import TokenView
-from engine.protocol import Cancel, Examine, Failed, ReadFile
+from engine.protocol import Cancel, Examine, Failed, Generate, Piece, ReadFile
 from tests.app.helpers import inside
 from tests.app.helpers.gui import Talk
 from tests.app.helpers.painted import texts
@@ -369,3 +369,62 @@ def test_before_anything_runs_the_file_gives_the_shape(
     assert [text for text in painted(token.lens) if text.isdecimal()] == ["2", "1", "0"]
     assert "3 layers of 4 heads" in token.attention.says.text()
     assert token.attention.blank.isVisible()
+
+
+def by_click(token: TokenView, at: int) -> None:
+    QTest.mouseClick(token.choice.bars, LEFT, pos=token.choice.bars.row_area(at).center().toPoint())
+
+
+def by_keyboard(token: TokenView, at: int) -> None:
+    token.choice.bars.setFocus()
+    for key in (Qt.Key.Key_Home, *[Qt.Key.Key_Down] * at, Qt.Key.Key_Return):
+        QTest.keyClick(token.choice.bars, key)
+
+
+@pytest.mark.parametrize("take", [by_click, by_keyboard])
+@pytest.mark.parametrize("asked", [False, True], ids=["as recorded", "computed again"])
+def test_a_word_of_the_choice_is_gone_on_with_and_alt_left_comes_back(
+    token: TokenView,
+    bench: Workbench,
+    engine: ScriptedEngine,
+    look: Callable[[int], Examine],
+    take: Callable[[TokenView, int], None],
+    asked: bool,
+) -> None:
+    chat, first = bench.chat, bench.chat.path[1]
+    if asked:
+        look(3)
+    else:
+        bench.selection.select_token(first.id, 3)
+    words = token.choice.bars.candidates
+    at = next(n for n, one in enumerate(words) if not one.taken)
+    take(token, at)
+    request = engine.last_of(Generate)
+    assert isinstance(request, Generate)
+    assert request.prefix_tokens[:3] == chat.tokens_of(first).ids[:3]
+    assert request.prefix_tokens[3] == words[at].token.token
+    engine.say(Piece(request.id, f"The capital is{words[at].text}", []))
+    engine.write(" it is.")
+    engine.end(n=1)
+    assert chat.path[1].id != first.id
+    assert chat.path[1].siblings == 2
+    bench.selection.back()
+    assert chat.path[1] is first
+    assert bench.selection.now.token == (first.id, 3)
+    assert token.head.word.text() == "“Paris”"
+
+
+def test_a_click_on_the_word_that_came_or_on_one_of_a_question_says_why_it_stays(
+    token: TokenView, bench: Workbench, engine: ScriptedEngine, look: Callable[[int], Examine]
+) -> None:
+    look(3)
+    before = len(engine.asked)
+    at = next(n for n, one in enumerate(token.choice.bars.candidates) if one.taken)
+    by_click(token, at)
+    assert token.choice.word.text().endswith("This word came.")
+    assert not token.choice.hint.isHidden()
+    token.choice.show_choice(inside.choice(7, " Paris"), None, "")
+    by_click(token, 1)
+    assert "Only a word of an answer" in token.choice.word.text()
+    assert token.choice.hint.isHidden()
+    assert len(engine.asked) == before
