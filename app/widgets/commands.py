@@ -21,7 +21,8 @@ def always(on: object) -> bool:
 @dataclass(frozen=True, kw_only=True)
 class Command(Generic[On]):
     """`run`, `enabled` and `checked` are given what the command acts on; `checked` makes it a
-    switch. Commands without a menu are for the palette and keys alone.
+    switch. Commands without a menu are for the palette and keys alone. `words` are others that
+    people look for it by.
     """
 
     id: str
@@ -30,6 +31,7 @@ class Command(Generic[On]):
     menu: str = ""
     key: str = ""
     icon: str = ""
+    words: str = ""
     enabled: Callable[[On], bool] = always
     checked: Callable[[On], bool] | None = None
 
@@ -51,6 +53,10 @@ class Actions(QObject, Generic[On]):
         """The commands that can be run now, in the table's order."""
         self.refresh()
         return [c for id, c in self.commands.items() if self._actions[id].isEnabled()]
+
+    def is_possible(self, command: str) -> bool:
+        """Whether it could be run when that was last refreshed."""
+        return self._actions[command].isEnabled()
 
     def run(self, command: str) -> None:
         """Run it if it is possible now."""

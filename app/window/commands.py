@@ -37,6 +37,7 @@ def _theme(choice: str, title: str) -> Command[Desk]:
     return Command(
         id=f"theme.{choice}",
         title=f"Theme: {title}",
+        words="appearance mode colours colors",
         run=lambda w: w.bench.preferences.update(theme=choice),
         checked=lambda w: w.bench.preferences.value.theme == choice,
     )
@@ -46,6 +47,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="model.open",
         title="Choose a model…",
+        words="load switch change select browse find search hub hugging face",
         run=lambda w: w.sheets.show_chooser(),
         menu="Model",
         key="Ctrl+O",
@@ -54,6 +56,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="model.open_file",
         title="Open a GGUF file…",
+        words="load import",
         run=lambda w: w.opener.choose_file(),
         menu="Model",
         key="Ctrl+Shift+O",
@@ -62,6 +65,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="model.server",
         title="Add a server…",
+        words="connect connection endpoint remote api address",
         run=lambda w: w.sheets.add_server(),
         menu="Model",
         icon="link",
@@ -69,6 +73,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="model.serve",
         title="Serve the model to other programs…",
+        words="server api http openai anthropic ollama listen port key",
         run=lambda w: w.sheets.show_serving(),
         menu="Model",
         icon="upload",
@@ -76,6 +81,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="model.file",
         title="About the model: metadata, tensors, tokenizer…",
+        words="details properties information header vocabulary",
         run=lambda w: w.sheets.show_file(),
         menu="Model",
         key="Ctrl+I",
@@ -85,6 +91,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="model.vision",
         title="Choose a vision file (mmproj)…",
+        words="image picture projector see",
         run=lambda w: w.vision.choose_file(),
         menu="Model",
         icon="eye",
@@ -93,6 +100,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="model.get",
         title="Download SmolLM2",
+        words="get fetch install",
         run=lambda w: w.opener.get(),
         menu="Model",
         icon="download",
@@ -100,6 +108,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="model.demo",
         title="Try a model that sees",
+        words="demo example sample image picture vision",
         run=lambda w: w.opener.try_demo(),
         menu="Model",
         icon="eye",
@@ -108,6 +117,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="model.unload",
         title="Unload the model",
+        words="close eject free memory",
         run=lambda w: w.bench.session.unload(),
         menu="Model",
         icon="eject",
@@ -116,6 +126,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="model.cancel_load",
         title="Cancel loading",
+        words="stop abort",
         run=lambda w: w.bench.session.cancel_load(),
         menu="Model",
         icon="close",
@@ -124,6 +135,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="device.report",
         title="Report on the devices…",
+        words="gpu cpu hardware diagnostics driver opencl doctor",
         run=lambda w: w.sheets.show_report(),
         menu="Model",
         icon="device",
@@ -131,6 +143,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="engine.restart",
         title="Restart the engine",
+        words="reload reset crash",
         run=lambda w: w.bench.session.restart(),
         menu="Model",
         icon="restart",
@@ -139,6 +152,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="engine.restart_less",
         title="Restart with half the context",
+        words="reload reset memory",
         run=lambda w: w.bench.session.restart(less=True),
         menu="Model",
         icon="restart",
@@ -148,6 +162,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="chat.search",
         title="Search chats",
+        words="find history",
         run=search_chats,
         menu="Chat",
         key="Ctrl+K",
@@ -156,6 +171,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="chat.stop",
         title="Stop the answer",
+        words="cancel abort interrupt halt",
         run=lambda w: w.bench.chat.stop(),
         menu="Chat",
         key="Esc",
@@ -165,6 +181,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="chat.regenerate",
         title="Regenerate",
+        words="retry again redo",
         run=lambda w: w.talk.chat.regenerate_last(),
         menu="Chat",
         key="Ctrl+R",
@@ -174,6 +191,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="chat.edit_last",
         title="Edit the last question",
+        words="change rewrite",
         run=lambda w: w.talk.chat.edit_last(),
         menu="Chat",
         icon="edit",
@@ -182,6 +200,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="chat.copy_last",
         title="Copy the last answer",
+        words="clipboard reply response",
         run=lambda w: w.talk.chat.copy_last(),
         menu="Chat",
         key="Ctrl+Shift+C",
@@ -191,6 +210,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="chat.probabilities",
         title="Token probabilities",
+        words="logprobs confidence entropy colour color likelihood",
         run=lambda w: w.talk.chat.toggle_probabilities(),
         menu="Chat",
         key="Ctrl+P",
@@ -200,6 +220,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="chat.sampling",
         title="Sampling and system prompt…",
+        words="settings options parameters temperature top-k top-p min-p penalty seed length",
         run=lambda w: w.talk.composer.show_sampling(),
         menu="Chat",
         key="Ctrl+Shift+S",
@@ -209,6 +230,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="chat.prompt",
         title="Prompt with the chat template…",
+        words="show raw jinja text",
         run=lambda w: w.sheets.show_prompt(),
         menu="Chat",
         icon="info",
@@ -217,6 +239,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="chat.pictures",
         title="Add pictures…",
+        words="image photo attach upload file",
         run=lambda w: w.vision.choose(),
         menu="Chat",
         key="Ctrl+Shift+A",
@@ -226,6 +249,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="chat.seen",
         title="What the model sees…",
+        words="image picture vision patches",
         run=lambda w: w.sheets.show_pictures(shown_pictures(w), 0, seen=True),
         menu="Chat",
         icon="eye",
@@ -234,6 +258,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="chat.rename",
         title="Rename the chat…",
+        words="title name",
         run=rename_chat,
         menu="Chat",
         key="F2",
@@ -243,6 +268,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="chat.duplicate",
         title="Duplicate the chat",
+        words="copy fork clone",
         run=lambda w: w.chats.duplicate_current(),
         menu="Chat",
         icon="copy",
@@ -251,6 +277,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="chat.export",
         title="Export the chat…",
+        words="save download markdown json backup",
         run=lambda w: w.chats.export_current(),
         menu="Chat",
         key="Ctrl+Shift+E",
@@ -260,6 +287,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="chat.import",
         title="Import a chat…",
+        words="load open restore",
         run=lambda w: w.chats.import_file(),
         menu="Chat",
         key="Ctrl+Shift+I",
@@ -268,6 +296,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="chat.delete",
         title="Delete the chat",
+        words="remove trash",
         run=lambda w: w.chats.delete_current(),
         menu="Chat",
         icon="trash",
@@ -276,6 +305,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="chat.undo_delete",
         title="Undo the last deletion",
+        words="undo restore recover undelete",
         run=undo_delete,
         menu="Chat",
         key="Ctrl+Z",
@@ -288,6 +318,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="text.larger",
         title="Larger text",
+        words="text size font zoom in bigger scale",
         run=lambda w: w.looks.scale(1.1),
         menu="Window",
         key="Ctrl++",
@@ -295,6 +326,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="text.smaller",
         title="Smaller text",
+        words="text size font zoom out scale",
         run=lambda w: w.looks.scale(1 / 1.1),
         menu="Window",
         key="Ctrl+-",
@@ -302,6 +334,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="text.normal",
         title="Normal text",
+        words="text size font zoom reset scale",
         run=lambda w: w.looks.scale(0),
         menu="Window",
         key="Ctrl+0",
@@ -313,6 +346,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="app.preferences",
         title="Preferences…",
+        words="settings options configuration setup theme font language folder",
         run=lambda w: w.sheets.show_preferences(),
         menu="Window",
         key="Ctrl+,",
@@ -321,6 +355,7 @@ COMMANDS: tuple[Command[Desk], ...] = (
     Command(
         id="app.quit",
         title="Quit",
+        words="exit close end",
         run=lambda w: w.close(),
         menu="Window",
         key="Ctrl+Q",

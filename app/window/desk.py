@@ -167,6 +167,12 @@ def compare_with_host(w: Desk) -> None:
     w.bench.comparison.start()
 
 
+def record_answer(w: Desk) -> None:
+    """Record the next answer, or no longer, and show the page where it will be."""
+    w.bench.profile.record(not w.bench.profile.recording)
+    w.panes.show_tab("profile")
+
+
 def memory_page(page: Page) -> Callable[[Desk], None]:
     """Show a page of the memory view; the layers, if that page is shown already."""
 

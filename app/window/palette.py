@@ -1,5 +1,6 @@
 """Every command by its name."""
 
+import re
 from typing import Any
 
 from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex, QSize, Qt, Signal
@@ -18,11 +19,14 @@ from PySide6.QtWidgets import (
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CONTROL
+from app.widgets.basics import label
 from app.widgets.commands import Actions, Command
 from app.widgets.fuzzy import score
 
 KEYS_WIDTH = 104
 COMMAND_ROLE = Qt.ItemDataRole.UserRole
+LEAST_POINTS = 2  # of a letter on average: most start a word or follow each other
+NOT_NOW = "not possible now"
 _ARROWS = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
 
 
@@ -36,7 +40,7 @@ class _CommandDelegate(QStyledItemDelegate):
         index: QModelIndex | QPersistentModelIndex,
     ) -> None:
         command: Command[Any] = index.data(COMMAND_ROLE)
-        rect = option.rect
+        rect, possible = option.rect, bool(option.state & QStyle.StateFlag.State_Enabled)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if option.state & QStyle.StateFlag.State_Selected:
@@ -44,7 +48,7 @@ class _CommandDelegate(QStyledItemDelegate):
             painter.setBrush(QColor(tokens().selection))
             painter.drawRoundedRect(rect, RADIUS_CONTROL, RADIUS_CONTROL)
         inside = rect.adjusted(12, 0, -12, 0)
-        painter.setPen(QColor(tokens().text))
+        painter.setPen(QColor(tokens().text if possible else tokens().quiet))
         middle = Qt.AlignmentFlag.AlignVCenter
         title = inside.adjusted(0, 0, -fonts.px(KEYS_WIDTH), 0)
         metrics = painter.fontMetrics()
@@ -52,6 +56,7 @@ class _CommandDelegate(QStyledItemDelegate):
         shown = metrics.elidedText(command.title, Qt.TextElideMode.ElideRight, title.width())
         painter.drawText(inside, middle | Qt.AlignmentFlag.AlignLeft, shown)
         keys = QKeySequence(command.key).toString(QKeySequence.SequenceFormat.NativeText)
+        keys = keys if possible else NOT_NOW
         painter.setFont(fonts.small())
         painter.setPen(QColor(tokens().quiet))
         painter.drawText(inside, middle | Qt.AlignmentFlag.AlignRight, keys)
@@ -61,7 +66,9 @@ class _CommandDelegate(QStyledItemDelegate):
 
 
 class Palette(QWidget):
-    """A line to type in, and the commands that are possible now, best match first."""
+    """A line to type in, and the commands that are possible now, best match first. Those that are
+    not possible now are listed where they are searched for.
+    """
 
     done = Signal()
 
@@ -78,11 +85,13 @@ class Palette(QWidget):
         self.list.setItemDelegate(_CommandDelegate(self.list))
         self.list.setUniformItemSizes(True)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.nothing = label(tone="quiet", wrap=True)
         column = QVBoxLayout(self)
         column.setContentsMargins(GRID, GRID, GRID, GRID)
         column.setSpacing(GRID)
         column.addWidget(self.query)
-        column.addWidget(self.list)
+        column.addWidget(self.nothing)
+        column.addWidget(self.list, 1)
         self.query.textChanged.connect(self._show)
         self.query.returnPressed.connect(self.run)
         self.list.itemClicked.connect(self.run)
@@ -99,7 +108,7 @@ class Palette(QWidget):
 
     def run(self) -> None:
         item = self.list.currentItem()
-        if item is not None:
+        if item is not None and item.flags() & Qt.ItemFlag.ItemIsEnabled:
             self.done.emit()  # first, so that a command may open another sheet
             self._commands.run(item.data(COMMAND_ROLE).id)
 
@@ -112,15 +121,42 @@ class Palette(QWidget):
 
     def _show(self, query: str) -> None:
         self.list.clear()
-        scored = [
-            (score(query, f"{command.title} {command.menu}"), command)
-            for command in self._commands.possible()
-        ]
-        found = [(points, command) for points, command in scored if points is not None]
-        if query:
-            found.sort(key=lambda pair: -pair[0])
+        possible = self._commands.possible()
+        every = self._commands.commands.values() if query.strip() else possible
+        ranked = [(_rank(query, command), command) for command in every]
+        found = [(rank, command) for rank, command in ranked if rank is not None]
+        if any(rank[0] for rank, _ in found):
+            found = [(rank, command) for rank, command in found if rank[0]]
+        if query.strip():
+            found.sort(key=lambda pair: (pair[0][0], pair[1] in possible, pair[0][1]), reverse=True)
         for _, command in found:
             item = QListWidgetItem(command.title, self.list)
             item.setData(COMMAND_ROLE, command)
             item.setSizeHint(QSize(0, fonts.row()))
+            if command not in possible:
+                item.setFlags(item.flags() & ~Qt.ItemFlag.ItemIsEnabled)
+                item.setData(Qt.ItemDataRole.AccessibleTextRole, f"{command.title}, {NOT_NOW}")
+        self.nothing.setText(f"Nothing found for “{query.strip()}”." if not found else "")
+        self.nothing.setVisible(not found)
         self.list.setCurrentRow(0)
+
+
+def _rank(query: str, command: Command[Any]) -> tuple[int, float] | None:
+    """How well a query names a command: by all its words, in the title before others, or by some
+    of the title's letters; None where it does not.
+    """
+    title, others = command.title.lower(), f"{command.menu} {command.words}".lower()
+    points = score(query, command.title)
+    words = query.lower().split()
+    if all(_starts_word(word, title) for word in words):
+        return 3, points or 0.0
+    if all(_starts_word(word, f"{title} {others}") for word in words):
+        return 2, points or 0.0
+    if query.lower().strip() in title:
+        return 1, points or 0.0
+    good = points is not None and points >= LEAST_POINTS * len(query.replace(" ", ""))
+    return (0, points or 0.0) if good else None
+
+
+def _starts_word(word: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(word)}", text) is not None

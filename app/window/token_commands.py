@@ -13,6 +13,7 @@ TOKEN: tuple[Command[Desk], ...] = (
     Command(
         id="token.live",
         title="Look into answers while they are written",
+        words="follow watch",
         run=lambda w: w.bench.token.toggle_live(),
         menu="View",
         key="Ctrl+L",
@@ -33,6 +34,7 @@ TOKEN: tuple[Command[Desk], ...] = (
     Command(
         id="token.trial",
         title="Try a change…",
+        words="ablate ablation edit layer head leave out intervene",
         run=lambda w: w.sheets.show_trial(),
         menu="Chat",
         key="Ctrl+Shift+Y",

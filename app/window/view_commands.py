@@ -8,6 +8,7 @@ from app.window.desk import (
     follow_link,
     memory_page,
     put_in_window,
+    record_answer,
     save_report,
     tabled,
 )
@@ -28,6 +29,7 @@ VIEW: tuple[Command[Desk], ...] = (
     Command(
         id="view.palette",
         title="Every command…",
+        words="help shortcuts keys command palette",
         run=lambda w: w.sheets.show_palette(),
         menu="View",
         key="Ctrl+Shift+P",
@@ -36,6 +38,7 @@ VIEW: tuple[Command[Desk], ...] = (
     Command(
         id="view.chats",
         title="Chats",
+        words="sidebar history list hide show",
         run=lambda w: w.panes.toggle_chats(),
         menu="View",
         key="Ctrl+B",
@@ -53,6 +56,7 @@ VIEW: tuple[Command[Desk], ...] = (
     Command(
         id="view.inspector",
         title="Cycle layout: balanced, wide inspector, chat alone",
+        words="layout panes split sidebar hide show inside",
         run=lambda w: w.panes.cycle(),
         menu="View",
         key="Ctrl+J",
@@ -61,6 +65,7 @@ VIEW: tuple[Command[Desk], ...] = (
     Command(
         id="view.log",
         title="Log",
+        words="errors messages console debug",
         run=lambda w: w.drawer.toggle(),
         menu="View",
         key="Ctrl+Shift+J",
@@ -69,6 +74,7 @@ VIEW: tuple[Command[Desk], ...] = (
     Command(
         id="view.own_window",
         title="This view in a window of its own",
+        words="detach pop out separate",
         run=put_in_window,
         menu="View",
         key="Ctrl+Shift+N",
@@ -78,6 +84,7 @@ VIEW: tuple[Command[Desk], ...] = (
     Command(
         id="view.copy_picture",
         title="Copy this view as a picture",
+        words="screenshot image clipboard",
         run=copy_picture,
         menu="View",
         key="Ctrl+Alt+C",
@@ -87,6 +94,7 @@ VIEW: tuple[Command[Desk], ...] = (
     Command(
         id="view.save_report",
         title="Save a report of this view…",
+        words="export screenshot",
         run=save_report,
         menu="View",
         key="Ctrl+Alt+S",
@@ -97,6 +105,7 @@ VIEW: tuple[Command[Desk], ...] = (
     Command(
         id="view.table",
         title="Charts as tables",
+        words="numbers text accessible",
         run=lambda w: tabled(w).toggle_table(),
         menu="View",
         key="Ctrl+T",
@@ -121,8 +130,19 @@ VIEW: tuple[Command[Desk], ...] = (
         checked=lambda w: w.inspector.memory.page == "splits",
     ),
     Command(
+        id="view.record",
+        title="Record the next answer",
+        words="profile profiler trace timing start stop recording",
+        run=record_answer,
+        menu="View",
+        icon="chart",
+        enabled=lambda w: w.bench.session.model is not None,
+        checked=lambda w: w.bench.profile.recording,
+    ),
+    Command(
         id="view.compare",
         title="Compare with the host, operation by operation",
+        words="check difference errors cpu",
         run=compare_with_host,
         menu="View",
         enabled=lambda w: w.bench.comparison.can_start,
@@ -130,6 +150,7 @@ VIEW: tuple[Command[Desk], ...] = (
     Command(
         id="view.next_pane",
         title="Next pane",
+        words="focus switch",
         run=lambda w: w.panes.focus_next(1),
         menu="View",
         key="F6",
@@ -137,6 +158,7 @@ VIEW: tuple[Command[Desk], ...] = (
     Command(
         id="view.previous_pane",
         title="Previous pane",
+        words="focus switch",
         run=lambda w: w.panes.focus_next(-1),
         menu="View",
         key="Shift+F6",
@@ -144,6 +166,7 @@ VIEW: tuple[Command[Desk], ...] = (
     Command(
         id="view.back",
         title="Back to the selection before",
+        words="undo previous history",
         run=lambda w: w.bench.selection.back(),
         menu="View",
         key="Alt+Left",
@@ -152,6 +175,7 @@ VIEW: tuple[Command[Desk], ...] = (
     Command(
         id="view.forward",
         title="Forward to the next selection",
+        words="redo next history",
         run=lambda w: w.bench.selection.forward(),
         menu="View",
         key="Alt+Right",
@@ -182,6 +206,7 @@ VIEW: tuple[Command[Desk], ...] = (
     Command(
         id="view.select_nothing",
         title="Select nothing",
+        words="clear deselect unselect",
         run=lambda w: w.bench.selection.clear(),
         menu="View",
         enabled=lambda w: w.inspector.selection.is_selected,

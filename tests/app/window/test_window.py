@@ -20,6 +20,7 @@ from tests.app.helpers.scripted import ScriptedEngine
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
+COMMAND = {command.id: command for command in COMMANDS}
 NONE = Qt.KeyboardModifier.NoModifier
 
 
@@ -104,6 +105,66 @@ def test_the_palette_finds_and_runs(window: MainWindow) -> None:
     assert window.sheets.front is None
     assert window.bench.preferences.value.theme == "dark"
     assert tokens().name == "dark"
+
+
+@pytest.mark.parametrize(
+    ("query", "command"),
+    [
+        ("record", "view.record"),
+        ("text size", "text.larger"),
+        ("zoom", "text.larger"),
+        ("settings", "app.preferences"),
+        ("undo", "chat.undo_delete"),
+        ("stop", "chat.stop"),
+        ("temperature", "chat.sampling"),
+        ("logprobs", "chat.probabilities"),
+        ("dark mode", "theme.dark"),
+        ("screenshot", "view.copy_picture"),
+        ("retry", "chat.regenerate"),
+    ],
+)
+def test_the_palette_finds_what_a_person_means(
+    window: MainWindow, tmp_path: Path, query: str, command: str
+) -> None:
+    open_model(window, tmp_path)
+    assert window.bench.chat.send("Hello")
+    window.sheets.show_palette()
+    palette = window.sheets.palette
+    palette.query.setText(query)
+    assert COMMAND[command].title in palette.titles()[:3]
+    for unmeant in ("Quit", "Serve the model to other programs…"):
+        assert unmeant not in palette.titles()
+    assert palette.nothing.isHidden()
+
+
+def test_the_palette_tells_what_is_not_possible_and_what_it_does_not_find(
+    window: MainWindow, tmp_path: Path
+) -> None:
+    open_model(window, tmp_path)
+    window.sheets.show_palette()
+    palette = window.sheets.palette
+    palette.query.setText("stop the answer")
+    assert palette.titles()[0] == "Stop the answer"
+    assert not palette.list.item(0).flags() & Qt.ItemFlag.ItemIsEnabled
+    press(window, Qt.Key.Key_Return)
+    assert window.sheets.front is not None, "nothing is run"
+    palette.query.setText("<b>xyzzy</b>")
+    assert palette.titles() == []
+    assert palette.nothing.text() == "Nothing found for “<b>xyzzy</b>”."
+    assert palette.nothing.textFormat() == Qt.TextFormat.PlainText
+    assert palette.nothing.isVisible()
+    palette.query.setText("")
+    assert palette.nothing.isHidden()
+    assert len(palette.titles()) > 20
+
+
+def test_recording_is_a_command(window: MainWindow, tmp_path: Path) -> None:
+    open_model(window, tmp_path)
+    window.commands.run("view.record")
+    assert window.bench.profile.recording
+    assert window.inspector.tab == "profile"
+    window.commands.run("view.record")
+    assert not window.bench.profile.recording
 
 
 def test_arrows_walk_in_the_palette(window: MainWindow) -> None:
