@@ -33,8 +33,8 @@ class Answers:
         pictures: Mapping[str, bytes] = MappingProxyType({}),
     ) -> None:
         self._gate, self._clients, self._who = gate, clients, who
-        self._requests, self._pictures = list(requests), pictures
-        self._next = deque(enumerate(self._requests))
+        self.requests, self._pictures = list(requests), pictures
+        self._next = deque(enumerate(self.requests))
         self._row: ServedRequest | None = None
         self._turn: HeldSlots | None = None
         self._inbound: Inbound | None = None
@@ -43,10 +43,10 @@ class Answers:
         self.check: Callable[[], object] = lambda: None  # raises where the model is another by now
 
     async def __aenter__(self) -> Self:
-        first = self._requests[0]
-        self._row = self._clients.began(*self._who, first, len(self._requests))
+        first = self.requests[0]
+        self._row = self._clients.began(*self._who, first, len(self.requests))
         try:
-            slots = min(len(self._requests), self._gate.turns.slots)
+            slots = min(len(self.requests), self._gate.turns.slots)
             self._turn = await self._gate.turns.enter(slots)
             self.check()
             self._begin(slots)
@@ -59,7 +59,7 @@ class Answers:
         if kind is not None and issubclass(kind, Refusal):
             self._end("error")
         else:
-            self._end(self._reason if self._timing.ended == len(self._requests) else "gone")
+            self._end(self._reason if self._timing.ended == len(self.requests) else "gone")
 
     async def batch(self) -> list[Said]:
         """What was said since the last call, at least one reply; nothing once all have ended.
@@ -97,7 +97,7 @@ class Answers:
         self._inbound.__exit__()
         for data in lost.values():
             await self._gate.get(PutPicture(0, data))
-        self._next = deque(enumerate(self._requests))
+        self._next = deque(enumerate(self.requests))
         assert self._turn is not None
         self._begin(self._turn.slots)
 
@@ -134,13 +134,15 @@ class Answers:
             self._clients.ended(self._row, reason, self._timing.stats)
 
 
-async def all_of(answers: Answers, n: int) -> list[Gathered]:
-    """What `n` answers say, once all have ended. Raises `Refusal`."""
-    made = [Gathered() for _ in range(n)]
+async def all_of(answers: Answers) -> list[Gathered]:
+    """The whole answers, once all have ended. Raises `Refusal`."""
+    made = [Gathered.of(request) for request in answers.requests]
     async with answers:
         while said := await answers.batch():
             for place, reply in said:
                 made[place].hear(reply)
+    for one in made:
+        one.drop_cut_call()
     return made
 
 

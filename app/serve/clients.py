@@ -33,10 +33,15 @@ class ServedRequest:
     n_generated: int = 0
     ended: str = ""
     seconds: float = 0.0
+    stats: Stats | None = None
 
     @property
     def rate(self) -> float:
-        """Tokens per second after the first."""
+        """Tokens per second after the first: the engine's, as the response has it, once there is
+        one; until then by when they came.
+        """
+        if self.stats is not None:
+            return self.stats.decode_rate
         took = self.last - self.first
         return (self.n_generated - self.n_choices) / took if took > 0 else 0.0
 
@@ -106,7 +111,7 @@ class Clients:
 
     def ended(self, row: ServedRequest, reason: str, stats: Stats | None) -> None:
         """The row is over."""
-        row.ended, row.seconds = reason, monotonic() - row.began
+        row.ended, row.seconds, row.stats = reason, monotonic() - row.began, stats
         self._now.pop(row.number, None)
         self._log.append(row)
         self._tell(RequestEnded(row, stats))

@@ -1,8 +1,11 @@
 """One answer put together from its pieces."""
 
 from dataclasses import dataclass, field
+from typing import Self
 
-from engine.protocol import CallPart, Finished, Piece, TokenInfo, ToolCall
+import msgspec
+
+from engine.protocol import CallPart, Finished, Generate, Piece, TokenInfo, ToolCall
 
 
 @dataclass
@@ -16,6 +19,11 @@ class Gathered:
     prompt_tokens: list[TokenInfo] = field(default_factory=list)
     finished: Finished | None = None
     waits_for_prompt: bool = False
+
+    @classmethod
+    def of(cls, request: Generate) -> Self:
+        """The answer to this request, before anything is said."""
+        return cls(waits_for_prompt=request.prompt_logprobs is not None)
 
     def hear(self, reply: object) -> None:
         """One more of the engine's replies."""
@@ -42,6 +50,14 @@ class Gathered:
         """How it ended."""
         assert self.finished is not None
         return self.finished
+
+    def drop_cut_call(self) -> None:
+        """Leave out a last call that the end of the answer has cut: its arguments are no JSON."""
+        if self.calls and self.end.reason != "calls":
+            try:
+                msgspec.json.decode(self.calls[-1].arguments)
+            except msgspec.DecodeError:
+                del self.calls[-1]
 
     def _call(self, part: CallPart) -> None:
         while len(self.calls) <= part.index:

@@ -59,6 +59,11 @@ class AnswerReader:
         found, self._deltas = self._deltas, []
         return found
 
+    @property
+    def call_begun(self) -> bool:
+        """Whether `deltas` has given some of the call that is written now."""
+        return self.open == "call" and self._stream.n_begun > 0
+
     def finish(self) -> list[Passage]:
         """The rest, where no more comes."""
         return self._read(final=True)

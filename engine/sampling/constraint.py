@@ -11,11 +11,18 @@ from threading import Lock
 
 import numpy as np
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
-from llguidance.gbnf_to_lark import GbnfToLarkError, gbnf_to_lark
+from llguidance.gbnf_to_lark import (
+    AlternativeNode,
+    ASTNode,
+    GrammarParser,
+    RepetitionNode,
+    resolve,
+)
 from numpy.typing import NDArray
 
 from engine.errors import CutawayError
 from engine.protocol import AnswerForm, Grammar, JsonObject, JsonSchema
+from engine.sampling.closing import closed
 from engine.tokenizer import Tokenizer
 from engine.tokenizer.vocab import TokenType
 from engine.units import KIB
@@ -33,8 +40,8 @@ LIMITS = LLParserLimits(
     verbose_errors=False,
 )
 OPTIONS = "x-guidance"
-JSON_OPTIONS = {"whitespace_pattern": r"[\x20\x0A\x0D\x09]{1,32}"}
-"""White space between two marks of JSON is bounded: small models are known to go on with it."""
+JSON_OPTIONS = {"whitespace_pattern": r"\x20|\x0A{1,2}[\x20\x09]{0,20}"}
+"""White space between two marks of JSON is bounded as in llama.cpp: small models go on with it."""
 _SHOWN = 300
 _TABLE = np.where(
     np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"),
@@ -131,11 +138,6 @@ class Constraint:
         return other
 
     @property
-    def is_complete(self) -> bool:
-        """True if what was taken fits the form as a whole."""
-        return bool(self._matcher.is_accepting())
-
-    @property
     def is_over(self) -> bool:
         """True if nothing but the end may follow."""
         return bool(self._matcher.is_stopped())
@@ -221,7 +223,7 @@ def _of_schema(text: str) -> str:
         raise BadForm(f"the schema has {OPTIONS!r}, which is not known here")
     try:
         if isinstance(schema, dict):
-            schema = {**schema, OPTIONS: JSON_OPTIONS}
+            schema = {**closed(schema), OPTIONS: JSON_OPTIONS}
         return LLMatcher.grammar_from_json_schema(json.dumps(schema))
     except ValueError as error:
         raise BadForm(f"the schema cannot be read: {_told(str(error))}") from None
@@ -231,9 +233,23 @@ def _lark(form: Grammar) -> str:
     if form.syntax == "lark":
         return form.text
     try:
-        return gbnf_to_lark(form.text)
-    except (GbnfToLarkError, RecursionError, ValueError, IndexError, KeyError) as error:
-        raise BadForm(f"the grammar is no GBNF: {_told(str(error)) or 'too deep'}") from None
+        rules = GrammarParser().parse(form.text)
+        resolve(rules)
+        ordered = sorted(rules.values(), key=lambda rule: rule.order)
+        for rule in ordered:
+            _parenthesise(rule)
+        return "\n".join(["%llguidance {}", *map(str, ordered)])
+    except Exception as error:  # noqa: BLE001  the parser raises plain `Exception`, too
+        problem = _told(str(error)) if not isinstance(error, RecursionError) else ""
+        raise BadForm(f"the grammar is no GBNF: {problem or 'too deep'}") from None
+
+
+def _parenthesise(node: ASTNode) -> None:
+    """Put a repetition that is repeated in parentheses, which llguidance prints without."""
+    for child in node.children():
+        _parenthesise(child)
+    if isinstance(node, RepetitionNode) and isinstance(node.node, RepetitionNode):
+        node.node = AlternativeNode([node.node])
 
 
 def _told(problem: str) -> str:

@@ -1,5 +1,6 @@
 """The answers of the open model: many `Generate`s at once, and what their slots are told as."""
 
+import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -25,6 +26,7 @@ from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item, rows_looked_at
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH
+from engine.worker.handle import WENT_ON
 
 WAITING = 0.005
 """Seconds between two looks whether somebody's form is ready, where nobody else is answered."""
@@ -182,4 +184,6 @@ def failed(number: int, error: BaseException) -> Failed:
         text = "the system has no memory left; close programs or choose a smaller context"
         return Failed(number, "NoMem", text)
     traceback.print_exception(error)  # a bug: told to the app, the worker lives on
+    sys.stderr.write(f"{WENT_ON}\n")
+    sys.stderr.flush()
     return Failed(number, "Unexpected", f"unexpected {type(error).__name__}: {error}")

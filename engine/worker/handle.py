@@ -23,6 +23,8 @@ from engine.protocol.wire import decoder_of_replies, encode
 PROGRAM = "engine.worker"
 GRACE = 2.0  # seconds to end by itself
 _TAIL = 2000
+WENT_ON = "The engine goes on after this error."
+"""Ends the log of an error that was answered: what stands before it ended no process."""
 
 
 class RemoteError(CutawayError):
@@ -157,7 +159,8 @@ class Worker:
     def _last_words(self) -> str:
         try:
             self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - _TAIL))
-            lines = self._log.read().decode("utf-8", "replace").split("\n")
+            told = self._log.read().decode("utf-8", "replace")
+            lines = told.rpartition(WENT_ON)[2].split("\n")
         except ValueError:  # closed
             return ""
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
@@ -173,6 +176,8 @@ def _reason(code: int | None, last_words: str) -> str:
         -signal.SIGABRT: "a device driver gave up (SIGABRT)",
     }
     text = known.get(code) or (f"signal {-code}" if code < 0 else f"exit code {code}")
+    if code == -signal.SIGKILL:
+        return text  # it had no time for last words: what it wrote is of something else
     return f"{text}; last words: {last_words}" if last_words else text
 
 

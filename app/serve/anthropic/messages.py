@@ -28,7 +28,7 @@ async def messages(call: HttpCall) -> Reply:
     if body.stream:
         stream = MessageStream(number, model.name)
         return FrameStream(_frames(call, request, stream), error_frame, alive=PING)
-    (made,) = await all_of(call.answers([request]), 1)
+    (made,) = await all_of(call.answers([request]))
     return json(_whole(made, number, model.name))
 
 

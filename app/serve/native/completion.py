@@ -39,7 +39,7 @@ async def completion(call: HttpCall) -> Reply:
     )
     if body.stream:
         return FrameStream(_frames(call, request, model.name), error_event)
-    (made,) = await all_of(call.answers([request]), 1)
+    (made,) = await all_of(call.answers([request]))
     told = _end(made.end, model.name, [token.token for token in made.tokens])
     prompt = {"prompt": body.prompt} if text else {}
     return json({"content": made.text} | told | prompt)

@@ -120,7 +120,7 @@ async def _answered(
 ) -> Reply:
     if body.stream is not False:
         return FrameStream(_lines(call, request, telling), error_line, LINES, alive=b"")
-    (made,) = await all_of(call.answers([request]), 1)
+    (made,) = await all_of(call.answers([request]))
     told = telling.line(made.text, made.thought, made.calls) | telling.end(made.end)
     return json(told | telling.probabilities(made.tokens))
 
@@ -164,6 +164,8 @@ async def _lines(call: HttpCall, request: Generate, telling: TalkTelling) -> Asy
                         lines.append(telling.line(*told) | telling.probabilities(held))
                         held = []
                 elif isinstance(reply, Finished):
+                    calls.hear(reply)
+                    calls.drop_cut_call()
                     if calls.calls:
                         lines.append(telling.line(calls=calls.calls))
                     lines.append(telling.line() | telling.end(reply))

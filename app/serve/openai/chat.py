@@ -96,7 +96,7 @@ def _top(body: ChatBody) -> int | None:
 
 
 async def _whole(call: HttpCall, requests: list[Generate], telling: Telling) -> dict[str, Any]:
-    made = await all_of(call.answers(requests), len(requests))
+    made = await all_of(call.answers(requests))
     return telling.head | {
         "object": telling.kind,
         "choices": [_choice(i, one, telling) for i, one in enumerate(made)],

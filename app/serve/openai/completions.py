@@ -109,7 +109,7 @@ async def _text(call: HttpCall, prompt: Prompt) -> str:
 async def _whole(
     call: HttpCall, requests: list[Generate], telling: TextTelling, n: int
 ) -> dict[str, Any]:
-    made = await all_of(call.answers(requests), len(requests))
+    made = await all_of(call.answers(requests))
     return telling.head | {
         "choices": [_choice(i, one, telling) for i, one in enumerate(made)],
         "usage": _usage(made, n),
@@ -133,8 +133,7 @@ def _choice(index: int, made: Gathered, telling: TextTelling) -> dict[str, Any]:
     echo = telling.echoes[index]
     told = None
     if telling.top is not None:
-        tokens = [*made.prompt_tokens, *made.tokens] if echo else made.tokens
-        told = token_lists(tokens, telling.top, 0 if made.prompt_tokens else len(echo))
+        told = token_lists([*made.prompt_tokens, *made.tokens], telling.top, echo + made.text)
     return {
         "text": echo + made.text,
         "index": index,
@@ -143,18 +142,32 @@ def _choice(index: int, made: Gathered, telling: TextTelling) -> dict[str, Any]:
     }
 
 
-def token_lists(tokens: list[TokenInfo], top: int, begins: int) -> dict[str, Any]:
-    """Lists of equal length; `begins` is where the first token's text begins."""
-    offsets = []
-    for token in tokens:
-        offsets.append(begins)
-        begins += len(token.text)
+def token_lists(tokens: list[TokenInfo], top: int, text: str, begins: int = 0) -> dict[str, Any]:
+    """Lists of equal length; `text` is what the tokens became, from `begins` of the answer on."""
+    offsets = [begins + at for at in token_offsets(tokens, text)]
     return {
         "tokens": [token.text for token in tokens],
         "token_logprobs": [token.logprob for token in tokens],
         "top_logprobs": [_likeliest(token, top) for token in tokens],
         "text_offset": offsets,
     }
+
+
+def token_offsets(tokens: list[TokenInfo], text: str) -> list[int]:
+    """The character of `text` at which each token begins. Control tokens may have no place in it,
+    nor the space that a tokenizer puts in front; one token may be half a character.
+    """
+    data, at, begun = text.encode(), 0, 0  # a place in bytes, and the characters that begin before
+    offsets = []
+    for token in tokens:
+        within = at < len(data) and data[at] & 0xC0 == 0x80
+        offsets.append(begun - within)
+        own = text_bytes(token)
+        found = own if data.startswith(own, at) else own[1:] if own[:1] == b" " else b""
+        if found and data.startswith(found, at):
+            begun += sum(byte & 0xC0 != 0x80 for byte in found)
+            at += len(found)
+    return offsets
 
 
 def _likeliest(token: TokenInfo, top: int) -> dict[str, float] | None:
@@ -193,7 +206,7 @@ class TextStream:
 
     def __init__(self, index: int, telling: TextTelling, request: Generate) -> None:
         self._index, self._telling = index, telling
-        self.made = Gathered(waits_for_prompt=request.prompt_logprobs is not None)
+        self.made = Gathered.of(request)
         self._held: list[TokenInfo] = []
         self._at = 0
         self._echo = telling.echoes[index]
@@ -218,7 +231,7 @@ class TextStream:
     def _chunk(self, text: str, reason: str | None = None) -> bytes:
         told = None
         if self._telling.top is not None and text:
-            told = token_lists(self._held, self._telling.top, self._at)
+            told = token_lists(self._held, self._telling.top, text, self._at)
             self._held = []
         self._at += len(text)
         choice = {"text": text, "index": self._index, "logprobs": told, "finish_reason": reason}

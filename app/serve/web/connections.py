@@ -8,16 +8,19 @@ import asyncio
 from typing import Any
 
 import h11
+import msgspec
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from app.serve.web.refusal import error_value, unavailable
 
 MOST_CONNECTIONS = 256
 HEADER_SECONDS = 10.0
 KEPT_SECONDS = 5  # that a connection may idle between requests
 
+_BODY = msgspec.json.encode(error_value(unavailable("too many connections")))
 _TOO_MANY = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 2\r\n"
-    b"connection: close\r\ncontent-length: 92\r\n\r\n"
-    b'{"error":{"message":"too many connections","type":"unavailable_error","code":null,"param":0}'
+    b"connection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
 )
 
 

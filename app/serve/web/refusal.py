@@ -27,9 +27,21 @@ KINDS |= {413: INVALID, 415: INVALID, 429: RATE_LIMIT, 500: SERVER, 501: INVALID
 KINDS |= {503: UNAVAILABLE}
 # What the engine refuses because of what it was asked; what else fails is not the asker's fault.
 ASKED_WRONGLY = {
-    *("BadSetting", "BadForm", "BadPicture", "CannotSee", "GivesNoText", "NotSupported"),
+    *("BadSetting", "BadForm", "BadPicture", "CannotSee", "FormFailed", "GivesNoText"),
+    "NotSupported",
     *("TemplateError", "TokenizerError", "UnsupportedModel", "UnsupportedForm"),
 }
+FIELDS = {
+    "arguments": "messages",
+    "bias": "logit_bias",
+    "parameters": "tools",
+    "picture": "messages",
+    "prefix_tokens": "messages",
+    "prompt_logprobs": "logprobs",
+    "prompt_tokens": "prompt",
+    "template": "chat_template_kwargs",
+}
+"""Fields of a request by the engine's names for them."""
 FULL = re.compile(r"(\d+) tokens do not fit the context of (\d+)")
 RETRY_SECONDS = 2
 
@@ -81,6 +93,14 @@ def error(refusal: Refusal) -> bytes:
     return msgspec.json.encode(error_value(refusal))
 
 
+def field_of(path: str, param: str | None) -> str | None:
+    """The field of a request to this path, where chats have the field `param`."""
+    if param == "messages" and path.endswith("/responses"):
+        return "input"
+    plain = path.endswith("/completions") and not path.endswith("/chat/completions")
+    return "prompt" if param == "messages" and plain else param
+
+
 def unavailable(message: str, seconds: int = RETRY_SECONDS) -> Refusal:
     """The model cannot be asked now, and may be later."""
     return Refusal(503, message, headers={"retry-after": str(seconds)})
@@ -96,9 +116,12 @@ def of_failed(failed: Failed) -> Refusal:
     if failed.kind == "BadSetting" and failed.message.startswith("model: None"):
         return unavailable("Loading model")
     if failed.kind in ASKED_WRONGLY:
-        name, colon, _ = failed.message.partition(": ")
-        param = name if colon and name.replace("_", "").isalnum() else None
-        return Refusal(400, failed.message, param=param)
+        name, colon, problem = failed.message.partition(": ")
+        if not colon or not name.replace("_", "").isalnum():
+            return Refusal(400, failed.message)
+        param = FIELDS.get(name, name)
+        told = name if param == "messages" else param  # of all messages, which part
+        return Refusal(400, f"{told}: {problem}", param=param)
     if failed.pictures:
         return PicturesGone(failed)
     if failed.kind in ("WorkerDied", "Cancelled"):

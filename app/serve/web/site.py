@@ -16,7 +16,7 @@ from app.serve.pictures import AskedPictures
 from app.serve.served import OpenModel, Shelf
 from app.serve.settings import ServeSettings
 from app.serve.web.guard import Guard, Receive, Scope
-from app.serve.web.refusal import Refusal, a_bug
+from app.serve.web.refusal import Refusal, a_bug, field_of
 from app.serve.web.stream import Reply, Send, Whole, send_frames, send_whole
 from engine.protocol import Generate
 
@@ -162,6 +162,7 @@ class Site:
 
     async def _refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
         self._desk.gate.counts.turned_away(refusal.status)
+        refusal.param = field_of(scope["path"], refusal.param)
         body = self._error(scope["path"])(refusal)
         headers = dict(refusal.headers)
         if refusal.close or scope["method"] in BODIES and refusal.status in (401, 403, 404, 405):

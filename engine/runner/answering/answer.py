@@ -173,8 +173,7 @@ class RunningAnswer:
         yield from self.words.tell(text, self.drawing.info(token))
         yield from self.watch.found()
         if self.words.stop is not None:
-            # What does not fit its form yet is too short.
-            self.reason = "length" if self.drawing.is_incomplete else "stop"
+            self.reason = "stop"
         elif not self.pending:
             self.reason = self._ending
 

@@ -57,11 +57,6 @@ class Drawing:
             self.guide.saw(text)
             self.guide.prepare()
 
-    @property
-    def is_incomplete(self) -> bool:
-        """True if the answer, if it ends here, does not fit its form yet."""
-        return self.guide is not None and self.guide.is_incomplete
-
     def info(self, token: int) -> TokenInfo:
         """What is told of the token that was drawn last."""
         if not self._n_top:

@@ -50,5 +50,6 @@ class Words:
         yield from self._teller.finish(left)
 
     def reason(self, reason: str) -> str:
-        """Why the answer ended, as who asked is told."""
-        return self._teller.reason(reason)
+        """Why the answer ended, as who asked is told; a stop string may also stand in a call."""
+        told = self._teller.reason(reason)
+        return reason if told == "length" and self.stop is not None else told

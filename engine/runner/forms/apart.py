@@ -65,12 +65,17 @@ class Apart:
         yield from rest
 
     def finish(self, text: str) -> list[Piece]:
-        """What is left with the last `text`. A call that is not whole is text."""
-        parts = self._reader.push(text)
-        was_call = self._reader.open == "call"
-        parts += self._reader.finish()
+        """What is left with the last `text`. A call that is not whole is text, unless its arguments
+        were told: nothing is told twice.
+        """
+        found = [*self._pieces(self._reader.push(text))]
+        found = [*self._deltas(), *found]
+        was_call, was_told = self._reader.open == "call", self._reader.call_begun
+        parts = self._reader.finish()
         self.is_cut = was_call and not any(part.kind == "call" for part in parts)
-        return [*self._deltas(), *self._pieces(parts)]
+        if self.is_cut and was_told:
+            parts = []
+        return [*found, *self._deltas(), *self._pieces(parts)]
 
     def reason(self, reason: str) -> str:
         """Why the answer ended, seen with its calls."""

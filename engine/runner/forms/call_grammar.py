@@ -15,6 +15,7 @@ from engine.answers.reader import read
 from engine.errors import BadSetting, TemplateError
 from engine.protocol import Tool, Tools
 from engine.runner.forms.turns import parameters_of
+from engine.sampling.closing import closed
 from engine.sampling.constraint import JSON_OPTIONS, OPTIONS
 from engine.tokenizer import ChatTemplate, Tokenizer
 
@@ -73,14 +74,15 @@ def _is_read(style: CallStyle, template: str) -> bool:
 
 
 def calls_grammar(style: CallStyle, tools: Tools, tokenizer: Tokenizer, trigger: str = "") -> str:
-    """Calls of these tools as Lark, whole or behind the `trigger`. What of a schema is not known is
-    passed over where a model need not call. Raises `BadSetting`.
+    """Calls of these tools as Lark, whole or behind the `trigger`; exactly one where a tool is
+    named. What of a schema is not known is passed over where a model need not call. Raises
+    `BadSetting`.
     """
     lenient = trigger != ""
     known = _callable(tools)
     lines = ["%llguidance {}"]
     more = ""
-    if style.separator and tools.several:
+    if style.separator and tools.several and not tools.only:
         more = f"({_literal(style.separator, tokenizer)} call)*"
     before, after = style.before.partition(trigger)[2] if trigger else style.before, style.after
     head, end = (_literal(text, tokenizer) for text in (before, after))
@@ -88,7 +90,8 @@ def calls_grammar(style: CallStyle, tools: Tools, tokenizer: Tokenizer, trigger:
     lines.append("call: " + " | ".join(f"call_{i}" for i in range(len(known))))
     for i, tool in enumerate(known):
         between = _literal(style.between, tokenizer)
-        schema = json.dumps({**parameters_of(tool), OPTIONS: {**JSON_OPTIONS, "lenient": lenient}})
+        options = {OPTIONS: {**JSON_OPTIONS, "lenient": lenient}}
+        schema = json.dumps(closed(parameters_of(tool)) | options)
         lines.append(f"call_{i}: {json.dumps(tool.name)} {between} arguments_{i}")
         lines.append(f"arguments_{i}: %json {schema}")
     return "\n".join(lines)

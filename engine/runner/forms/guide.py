@@ -85,13 +85,6 @@ class Guide:
         """True if nothing may follow."""
         return self._constraint is not None and self._constraint.is_over
 
-    @property
-    def is_incomplete(self) -> bool:
-        """True if the answer, if it ends here, is too short for its rule."""
-        if self._constraint is None:
-            return self._rule.must
-        return not self._constraint.is_complete
-
     def prepare(self) -> None:
         """Find out what may follow, while there is time. Raises `FormFailed`."""
         if self._constraint is not None and not self._constraint.is_over:

@@ -204,3 +204,31 @@ def test_a_prompt_that_does_not_fit_is_never_cut(tiny: Served) -> None:
     ends = ask(tiny, max_tokens=None, messages=near, ignore_eos=True)
     assert ends["choices"][0]["finish_reason"] == "length"
     assert 256 <= ends["usage"]["total_tokens"] <= 257
+
+
+def test_an_error_names_the_requests_own_field(tiny: Served) -> None:
+    cut = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "[1]"}}
+    called = [{"role": "assistant", "content": None, "tool_calls": [cut]}]
+    asked = {"role": "tool", "tool_call_id": "c", "content": "x"}
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+    long = "the hat on " * 200
+    cases: list[tuple[str, dict[str, Any], str]] = [
+        (CHAT, {"logit_bias": {"99999": 1}}, "logit_bias"),
+        (CHAT, {"messages": [*QUESTION, *called, asked]}, "messages"),
+        (CHAT, {"messages": [{"role": "user", "content": [picture]}]}, "messages"),
+        (CHAT, {"chat_template_kwargs": {"messages": 1}}, "chat_template_kwargs"),
+        (CHAT, {"messages": [{"role": "user", "content": long}]}, "messages"),
+        ("/v1/completions", {"prompt": long}, "prompt"),
+        ("/v1/completions", {"prompt": [99999]}, "prompt"),
+        ("/v1/responses", {"input": long}, "input"),
+    ]
+    for path, fields, param in cases:
+        answer = tiny.post(path, {"model": "tiny", "messages": QUESTION} | fields)
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["error"]["param"] == param, answer.text
+
+
+def test_the_rate_shown_is_the_responses(tiny: Served) -> None:
+    told = ask(tiny, max_tokens=12)
+    row = tiny.serving.clients.log[-1]
+    assert round(row.rate, 3) == told["timings"]["predicted_per_second"]

@@ -9,7 +9,9 @@ import gguf
 import httpx2
 import pytest
 
+from engine.gguf.reader import open_gguf
 from engine.settings import EngineOptions
+from engine.tokenizer.tokenizer import load_tokenizer
 from tests.app.serve.running import Served, events, served
 from tests.goldens.tiny import write_tiny
 
@@ -26,12 +28,23 @@ TOOLS = [{"type": "function", "function": FUNCTION}]
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with room for a tool's description in single bytes."""
+def wide_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with room for a tool's description in single bytes."""
     size = {"llama.context_length": (2048, gguf.GGUFValueType.UINT32)}
-    path = write_tiny(tmp_path_factory.mktemp("wide") / "wide.gguf", "llama", metadata=size)
-    with served(path, EngineOptions(device="host", ctx=1024, parallel=2)) as running:
+    return write_tiny(tmp_path_factory.mktemp("wide") / "wide.gguf", "llama", metadata=size)
+
+
+@pytest.fixture(scope="module")
+def tiny(wide_path: Path) -> Iterator[Served]:
+    with served(wide_path, EngineOptions(device="host", ctx=1024, parallel=2)) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def no_ends(wide_path: Path) -> dict[str, int]:
+    """A bias that keeps the model from ending an answer by itself."""
+    eog = load_tokenizer(open_gguf(wide_path).metadata).eog
+    return {str(token): -100 for token in eog}
 
 
 def fits(value: Any) -> bool:
@@ -93,6 +106,90 @@ def test_schemas_that_cannot_be_kept(tiny: Served, form: dict[str, Any]) -> None
     answer = tiny.post("/v1/chat/completions", BODY | {"response_format": form, "stream": True})
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_a_named_function_is_called_once(tiny: Served, no_ends: dict[str, int]) -> None:
+    """Though the model would rather go on."""
+    more = TOOLS + [{"type": "function", "function": FUNCTION | {"name": "other"}}]
+    named = {"type": "function", "function": {"name": "order"}}
+    body = BODY | {"tools": more, "tool_choice": named, "logit_bias": no_ends}
+    for seed in range(3):
+        choice = ask(tiny, "/v1/chat/completions", body | {"seed": seed})["choices"][0]
+        (call,) = choice["message"]["tool_calls"]
+        assert call["function"]["name"] == "order"
+        assert fits(json.loads(call["function"]["arguments"]))
+    chunks = events(tiny.stream("/v1/chat/completions", body))[:-1]
+    parts = [p for c in chunks for p in c["choices"][0]["delta"].get("tool_calls", [])]
+    assert "".join(part["function"].get("name", "") for part in parts) == "order"
+    tool = {"name": "order", "input_schema": SCHEMA}
+    wanted = {"tools": [tool], "tool_choice": {"type": "tool", "name": "order"}}
+    told = ask(tiny, "/v1/messages", BODY | wanted)
+    assert [block["type"] for block in told["content"]] == ["tool_use"]
+
+
+@pytest.mark.parametrize("strict", [None, True])
+def test_objects_are_closed_unless_a_schema_says_otherwise(
+    tiny: Served, no_ends: dict[str, int], wide_path: Path, strict: bool | None
+) -> None:
+    """Though the model would rather write more keys than close the object."""
+    brace = load_tokenizer(open_gguf(wide_path).metadata).id("}")
+    on = {"logit_bias": {**no_ends, str(brace): -100}}
+    plain = {key: value for key, value in SCHEMA.items() if key != "additionalProperties"}
+    wanted = {"name": "hat", "schema": plain, "strict": strict}
+    form = {"type": "json_schema", "json_schema": wanted}
+    for seed in range(4):
+        body = BODY | on | {"response_format": form, "seed": seed}
+        choice = ask(tiny, "/v1/chat/completions", body)["choices"][0]
+        assert choice["finish_reason"] == "stop"
+        assert fits(json.loads(choice["message"]["content"]))
+    tool = {"type": "function", "function": {"name": "order", "parameters": plain}}
+    body = BODY | on | {"tools": [tool], "tool_choice": "required", "parallel_tool_calls": False}
+    (call,) = ask(tiny, "/v1/chat/completions", body)["choices"][0]["message"]["tool_calls"]
+    assert fits(json.loads(call["function"]["arguments"]))
+
+
+def test_calls_that_the_limit_cuts_are_told_once(tiny: Served, no_ends: dict[str, int]) -> None:
+    body = BODY | {"tools": TOOLS, "tool_choice": "required", "logit_bias": no_ends}
+    for most in (40, 60, 90, 120):
+        choice = ask(tiny, "/v1/chat/completions", body | {"max_tokens": most})["choices"][0]
+        message = choice["message"]
+        assert choice["finish_reason"] == "length"
+        for call in message.get("tool_calls", []):
+            assert fits(json.loads(call["function"]["arguments"]))
+        assert not message["content"], message
+        chunks = events(tiny.stream("/v1/chat/completions", body | {"max_tokens": most}))[:-1]
+        assert not any(chunk["choices"][0]["delta"].get("content") for chunk in chunks)
+        told = ask(tiny, "/api/chat", body | {"options": {"num_predict": most}, "stream": False})
+        assert not told["message"]["content"] or not told["message"].get("tool_calls")
+
+
+BAD_GRAMMARS = {
+    "undefined": ("root ::= foo", "'foo' not found"),
+    "no root": ('other ::= "a"', "'root'"),
+    "without end": ('root ::= "a" root', ""),
+    "alternatives": ("root ::= " + " | ".join(f'"w{i}"' for i in range(20_000)), "20001 items"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_GRAMMARS)
+def test_a_bad_grammar_is_the_clients_fault(tiny: Served, case: str) -> None:
+    grammar, reason = BAD_GRAMMARS[case]
+    answer = tiny.post("/v1/chat/completions", BODY | {"grammar": grammar})
+    assert answer.status_code == 400, answer.text
+    assert reason in answer.json()["error"]["message"]
+
+
+def test_a_schema_of_too_many_properties_is_the_clients_fault(tiny: Served) -> None:
+    schema = {"type": "object", "properties": {f"k{i}": {"type": "null"} for i in range(3000)}}
+    answer = tiny.post("/api/chat", BODY | {"format": schema, "stream": False})
+    assert answer.status_code == 400, answer.text
+    assert "items" in answer.json()["error"]
+
+
+def test_a_stop_string_inside_a_form_is_a_stop(tiny: Served) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "hat", "schema": SCHEMA}}
+    body = BODY | {"response_format": form, "stop": ["{"]}
+    assert ask(tiny, "/v1/chat/completions", body)["choices"][0]["finish_reason"] == "stop"
 
 
 @pytest.mark.model_file

@@ -1,10 +1,13 @@
 """What monitors and llama-server's clients ask: state, tokens, templates, plain completions."""
 
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 
+from app.serve.openai.completions import token_offsets
 from engine.gguf import open_gguf
+from engine.protocol import TokenInfo
 from engine.tokenizer import Tokenizer, load_tokenizer
 from tests.app.serve.running import Served, events
 
@@ -67,6 +70,16 @@ def test_templates(tiny: Served) -> None:
     assert tiny.post("/apply-template", {"messages": []}).status_code == 400
 
 
+def test_offsets_of_half_characters() -> None:
+    tokens = [TokenInfo(1, text="a"), TokenInfo(2, data=b"\xc3"), TokenInfo(3, data=b"\xa9x")]
+    assert token_offsets([*tokens, TokenInfo(4, text="y")], "a\u00e9xy") == [0, 1, 1, 3]
+    # A control token and the space that a tokenizer puts in front are not in the text.
+    tokens = [TokenInfo(1, text=text) for text in ("<s>", " the", " hat")]
+    assert token_offsets(tokens, "the hat") == [0, 0, 3]
+    # What a stop string has cut has no place behind the text.
+    assert token_offsets([TokenInfo(1, text="ab"), TokenInfo(2, text="c")], "a") == [0, 0]
+
+
 def test_an_echo_with_probabilities(tiny: Served) -> None:
     """What evaluation harnesses ask: how likely each token of a text is, and nothing more."""
     ask = {"prompt": "the hat", "echo": True, "logprobs": 2, "temperature": 0}
@@ -82,10 +95,13 @@ def test_an_echo_with_probabilities(tiny: Served) -> None:
             tiny.post("/tokenize", {"content": "the hat", "add_special": True}).json()["tokens"]
         )
         assert len(told["tokens"]) == n_prompt + most
+        sizes = map(len, told["tokens"])
+        assert told["text_offset"] == list(accumulate(sizes, initial=0))[:-1]
         streamed = events(tiny.stream("/v1/completions", ask | {"max_tokens": most}))[:-1]
         assert "".join(c["choices"][0]["text"] for c in streamed) == choice["text"]
         chunks = [c["choices"][0]["logprobs"] for c in streamed if c["choices"][0]["logprobs"]]
         assert [t for c in chunks for t in c["tokens"]] == told["tokens"]
+        assert [at for c in chunks for at in c["text_offset"]] == told["text_offset"]
 
 
 def test_completion(tiny: Served) -> None:

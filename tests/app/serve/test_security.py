@@ -1,5 +1,6 @@
 """What strangers may not: each is refused as it should be, and the engine hears nothing of it."""
 
+import json
 import resource
 import socket
 import time
@@ -205,8 +206,24 @@ def test_bodies_that_are_no_json(locked: Served) -> None:
         headers = WITH_KEY | {"content-type": kind}
         answer = httpx2.post(locked.url + CHAT, content=b"{}", headers=headers)
         assert answer.status_code == 415
+    untyped = httpx2.post(locked.url + CHAT, content=b"{}", headers=WITH_KEY)
+    assert "messages" in untyped.json()["error"]["message"]  # programs may leave it out
+    paged = WITH_KEY | {"origin": "http://localhost:1"}
+    assert httpx2.post(locked.url + CHAT, content=b"{}", headers=paged).status_code == 415
     packed = WITH_KEY | {"content-type": "application/json", "content-encoding": "gzip"}
     assert httpx2.post(locked.url + CHAT, content=b"{}", headers=packed).status_code == 415
+
+
+def test_a_connection_too_many_is_refused_in_json(
+    locked: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(connections, "MOST_CONNECTIONS", 0)
+        patch.setattr(connections.BoundedProtocol, "_make_room", lambda self: False)
+        head, _, body = locked.raw(b"").partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert b"content-length: %d" % len(body) in head
+    assert json.loads(body)["error"]["type"] == "unavailable_error"
 
 
 @pytest.mark.parametrize(

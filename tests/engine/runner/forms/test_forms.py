@@ -93,6 +93,35 @@ def test_an_expression_and_grammars(model: Model) -> None:
     assert re.fullmatch(r"<[a-z]\d(,[a-z]\d)*>", said(model, gbnf)[0])
 
 
+def is_whole(model: Model, form: AnswerForm, text: str) -> bool:
+    """Whether a text fits a form, and may end."""
+    held = Constraint(model.loaded.form_words, constraint.grammar_of(form))
+    tokenizer = model.loaded.tokenizer
+    if not held.take_text(tokenizer.encode(text, add_special=False, continues=True)):
+        return False
+    masked = held.masked(np.zeros(tokenizer.size, np.float32))
+    return any(masked[token] == 0 for token in tokenizer.eog) or held.is_over
+
+
+def test_repetitions_of_repetitions(model: Model) -> None:
+    """Valid GBNF, whose parentheses mean something."""
+    star = Grammar('root ::= (("a")*)* "z"', "gbnf")
+    assert [is_whole(model, star, text) for text in ("z", "aaz", "a")] == [True, True, False]
+    counted = Grammar('root ::= ("a"{2,3}){2}', "gbnf")
+    assert [is_whole(model, counted, "a" * n) for n in (3, 4, 6)] == [False, True, True]
+    assert not is_whole(model, counted, "a" * 7)
+    inner = Grammar('root ::= (("x" "y")? | "w"+)* "."', "gbnf")
+    assert is_whole(model, inner, "xywwxy.")
+
+
+def test_white_space_in_json_is_bounded_as_llama_cpp_does(model: Model) -> None:
+    form = JsonSchema('{"properties": {"a": {"type": "null"}}, "required": ["a"]}')
+    fits = [f'{{{space}"a":null}}' for space in ("", " ", "\n", "\n\n" + " " * 20, "\n\t")]
+    assert all(is_whole(model, form, text) for text in fits)
+    more = [f'{{{space}"a":null}}' for space in ("  ", "\n\n\n", "\n" + " " * 21, "\t")]
+    assert not any(is_whole(model, form, text) for text in more)
+
+
 def test_a_form_that_is_whole_ends_the_answer_without_another_step(model: Model) -> None:
     heard = list(events(model, Regex("abc")))
     ids = [info.token for e in heard if isinstance(e, Piece) for info in e.tokens]
@@ -105,9 +134,9 @@ def test_a_form_that_is_whole_ends_the_answer_without_another_step(model: Model)
     assert (set(longer[0]), longer[1]) == ({"a"}, "length")
 
 
-def test_a_stop_inside_a_form_leaves_it_short(model: Model) -> None:
+def test_a_stop_string_inside_a_form_ends_it_as_any_answer(model: Model) -> None:
     form = Regex("a,b,c")
-    assert said(model, form, stop=[","]) == ("a", "length")
+    assert said(model, form, stop=[","]) == ("a", "stop")
     assert said(model, form, max_tokens=2)[1] == "length"
 
 
