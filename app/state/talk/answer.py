@@ -167,5 +167,6 @@ def _together(first: Stats, then: Stats) -> Stats:
         n_context=then.n_context,
         n_shifts=first.n_shifts + then.n_shifts,
         n_truncated=first.n_truncated + then.n_truncated,
+        n_forgotten=first.n_forgotten + then.n_forgotten,
         encode_s=first.encode_s + then.encode_s,
     )

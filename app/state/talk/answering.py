@@ -78,6 +78,7 @@ class Answering(QObject):
         asked = _Asked(answer, request)
         self._asked.append(asked)
         self.latest = answer.message
+        answer.message.model = self._session.model_name
         self._brought.try_again(asked.pictures)
         self._session.expect_answer()
         self.busy_changed.emit()

@@ -25,9 +25,9 @@ class Picture:
 class Message:
     """A node of a chat's tree. `text` is all of it, a reasoning block included.
 
-    `finish` is why an answer ended: stop, length, context, cancelled, failed, died, edited; empty
-    while it is written (or where the program ended meanwhile). `place` counts from 0 among its
-    `siblings`. `problem` is the error of a failed answer. `n_tokens` are those of the answer.
+    `finish` is why an answer ended: stop, length, context, loop, cancelled, failed, died, edited;
+    empty while it is written (or where the program ended meanwhile). `place` counts from 0 among
+    its `siblings`. `problem` is the error of a failed answer. `n_tokens` are those of the answer.
     `pictures` come before the text.
     """
 

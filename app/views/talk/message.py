@@ -13,6 +13,7 @@ from app.state.talk.reasoning import Excerpt, Said, as_written, split_reasoning
 from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import CHAT_PX, GRID, PADDING, RADIUS_CARD
+from app.views.talk.ending import EndNotes
 from app.views.talk.message_edit import MessageEdit
 from app.views.talk.message_parts import (
     AnswerProgress,
@@ -56,6 +57,7 @@ class MessageView(Row):
         self.buttons = MessageButtons(row)
         self.header = MessageHeader(row, self.buttons if user else None)
         self.footer = None if user else MessageFooter(row, self.buttons)
+        self.end = None if user else EndNotes(row)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, GRID // 2, 0, GRID * 2)
         self._column.setSpacing(GRID // 2)
@@ -64,6 +66,8 @@ class MessageView(Row):
         self._set_margins(card=user)
         self._place.setSpacing(GRID)
         self._column.addLayout(self._place)
+        if self.end is not None:
+            self._column.addWidget(self.end)
         if self.footer is not None:
             self._column.addSpacing(GRID // 2)
             self._column.addWidget(self.footer)
@@ -80,6 +84,7 @@ class MessageView(Row):
             self.show_lights()
         self._show_progress()
         self._show_problem()
+        self._show_end()
         if self.footer is not None:
             self.footer.refresh()
         self.refresh_actions()
@@ -87,7 +92,15 @@ class MessageView(Row):
     def refresh_actions(self) -> None:
         """Show what can be done with it now."""
         self.buttons.refresh()
+        self._show_end()
         self.show_actions()
+
+    def _show_end(self) -> None:
+        if self.end is not None:
+            before = self.end.text
+            self.end.refresh()
+            if self.end.text != before:
+                self.height_changed.emit()
 
     def tick(self) -> None:
         """Update the stage and the elapsed times."""
@@ -295,7 +308,7 @@ class MessageView(Row):
 
     def stops(self) -> list[QWidget]:
         """Tab goes from the text to what can be done with it."""
-        last = [*(self.footer.stops if self.footer is not None else ()), *self.buttons.stops]
+        last = [*(self.end.stops if self.end is not None else ()), *self.buttons.stops]
         found = super().stops()
         return [w for w in found if w not in last] + [w for w in last if w in found]
 

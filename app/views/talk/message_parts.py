@@ -22,7 +22,7 @@ from app.theme.theme import tokens
 from app.theme.tokens import GRID, ROW_COMPACT
 from app.views.talk.message_row import MessageRow
 from app.views.talk.statistics import details, stage_left, stage_title, summary, which_block
-from app.widgets.basics import Button, IconButton, label, set_tone
+from app.widgets.basics import Button, IconButton, label
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.markdown.view import MarkdownView
 from app.widgets.numbers import duration, grouped, local_time
@@ -140,14 +140,10 @@ class MessageFooter(QWidget):
         self._numbers = ElidedLabel()
         self._numbers.setProperty("tone", "quiet")
         self._numbers.setProperty("letters", "small")
-        self._step = Button("", lambda: row.next_step[1](), "link")
-        self._step.hide()
-        self.stops: list[QWidget] = [self._step]
         self._line = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
         self._line.setContentsMargins(0, 0, 0, 0)
         self._line.setSpacing(GRID)
         self._line.addWidget(self._numbers, 1)
-        self._line.addWidget(self._step)
         self._line.addWidget(buttons)
         self._actions = buttons
         self._arrange()
@@ -171,11 +167,6 @@ class MessageFooter(QWidget):
         message = self._row.message
         self._numbers.setText("" if self._row.answering else summary(message))
         self._arrange()
-        # The window's banner says what became of the engine, with its own next steps.
-        died = message.finish == "died"
-        set_tone(self._numbers, "bad" if died else "quiet")
-        self._step.setVisible(died)
-        self._step.set_text(self._row.next_step[0])
         set_tip(self, details(message))
         self._numbers.setAccessibleDescription(details(message))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from msgspec import structs
 from PySide6.QtCore import QObject, Signal
 
 from app import names
@@ -117,6 +118,28 @@ class MessageRow(QObject):
         return self._bench.preferences.value.send_key
 
     @property
+    def of_request(self) -> bool:
+        """Whether it belongs to the log of a served request, which is only read."""
+        return bool(self._bench.chat.details.served)
+
+    @property
+    def continues_text(self) -> bool:
+        """Whether a base model wrote it, which knows no chats."""
+        session = self._bench.session
+        open_now = session.model is not None and self.message.model == session.model_name
+        return open_now and session.model is not None and session.model.chat == "none"
+
+    @property
+    def drops_oldest(self) -> bool:
+        """Whether answers drop the oldest tokens where the context is full."""
+        return self._bench.chat.details.limits.when_full == "shift"
+
+    @property
+    def stronger_penalty(self) -> float:
+        """A repeat penalty above the one that is set."""
+        return round(max(1.1, self._bench.chat.details.sampling.repeat_penalty + 0.1), 2)
+
+    @property
     def next_step(self) -> tuple[str, Callable[[], object]]:
         """What to do about an answer that went wrong."""
         if self.message.text:
@@ -130,6 +153,18 @@ class MessageRow(QObject):
 
     def continue_answer(self) -> None:
         self._bench.chat.continue_answer(self.number)
+
+    def continue_dropping(self) -> None:
+        """Go on, and from now on drop the oldest tokens where the context is full."""
+        details = self._bench.chat.details
+        details.set_limits(structs.replace(details.limits, when_full="shift"))
+        self.continue_answer()
+
+    def penalise_repetition(self, penalty: float) -> None:
+        """Answer again with a repeat penalty."""
+        details = self._bench.chat.details
+        details.set_sampling(structs.replace(details.sampling, repeat_penalty=penalty))
+        self.regenerate()
 
     def delete(self) -> None:
         """Delete the message with all that follows."""

@@ -8,14 +8,8 @@ from app.widgets.numbers import duration, grouped
 from app.words import STAGES
 from engine.protocol import Change, Stats
 
-ENDS = {
-    "length": "maximum length reached",
-    "context": "the context is full",
-    "cancelled": "stopped",
-    "failed": "failed",
-    "died": "the engine stopped",
-    "edited": "edited",
-}
+# What other ends there are stands in a line of its own (`app.views.talk.ending`).
+ENDS = {"cancelled": "stopped", "failed": "failed", "edited": "edited"}
 WAITING = "Waiting for the first token"
 CHANGED = {"layer": "", "attention": "attention of ", "feed_forward": "feed-forward of "}
 
@@ -34,8 +28,6 @@ def summary(message: Message) -> str:
         parts.append(f"TTFT {duration(stats.first_token_s)}")
     if stats is not None and stats.encode_s:
         parts.append(f"looked {duration(stats.encode_s)}")
-    if stats is not None and stats.n_shifts:
-        parts.append("context shifted")
     if stats is not None and stats.n_generated:
         parts.append(f"seed {stats.seed}")
     return "  ·  ".join(parts)

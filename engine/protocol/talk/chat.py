@@ -137,7 +137,8 @@ class Stats(msgspec.Struct, frozen=True):
 
     Rows of pictures count as tokens. `encode_s` is the time of the tower, not in `prefill_s`;
     `n_image_rows` are the prompt's rows, `pictures` the prompt's pictures, `notes` what became of
-    those that did not fit. `changes` are what the answer was tried with.
+    those that did not fit. `changes` are what the answer was tried with. `n_forgotten` tokens were
+    dropped by the `n_shifts`, `n_truncated` others of the prompt before it was read.
     """
 
     n_prompt: int
@@ -156,6 +157,7 @@ class Stats(msgspec.Struct, frozen=True):
     pictures: list[PictureStats] = []
     notes: list[str] = []
     changes: list[Change] = []
+    n_forgotten: int = 0
 
     @property
     def prefill_rate(self) -> float:

@@ -84,6 +84,7 @@ class Tally:
             pictures=[self._picture(tokenizer, prompt, i) for i in range(len(prompt.pictures))],
             notes=[*prompt.notes, *self.notes, *(self._read_again() if is_recurrent else ())],
             changes=list(changes),
+            n_forgotten=self.n_forgotten,
         )
 
     def _read_again(self) -> Iterator[str]:

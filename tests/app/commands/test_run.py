@@ -106,6 +106,7 @@ class TestSmolLM2:
         assert answer["finish_reason"] == "length"
         assert len(answer["tokens"]) == 150
         assert answer["stats"]["n_shifts"] >= 2
+        assert answer["stats"]["n_forgotten"] > 0
         assert answer["stats"]["n_context"] <= 64
 
     def test_a_chat_remembers(self, smol: str) -> None:

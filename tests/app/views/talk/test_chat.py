@@ -267,9 +267,9 @@ def test_after_a_death_the_answer_stays_and_can_go_on(
     shown = view(talk, 1)
     assert shown.body is not None
     assert shown.body.text == "Half an"
-    assert shown.footer is not None
-    assert "the engine stopped" in shown.footer._numbers.text()
-    click(shown.footer, "Continue")
+    assert shown.end is not None
+    assert shown.end.text == "Interrupted: the engine stopped."
+    click(shown.end, "Continue")
     assert talk.bench.session.status == "loading"
     assert talk.bench.chat.busy
 

@@ -1,0 +1,158 @@
+"""Notes below an answer: why it ended where it did, what was dropped, and the way on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
+
+from app.theme.tokens import GRID
+from app.views.talk.message_row import MessageRow
+from app.widgets.basics import Button, label
+from app.widgets.numbers import grouped
+
+CONTINUED_TEXT = "This is a base model without a chat template: it continues the text."
+Step = tuple[str, Callable[[], object]]
+
+
+@dataclass(frozen=True)
+class Note:
+    """A sentence, and the buttons behind it, of the last answer of a chat only."""
+
+    text: str
+    steps: tuple[Step, ...] = ()
+
+
+def notes_of(row: MessageRow) -> list[Note]:
+    """Everything to be said of the answer at a row; nothing while it is being written."""
+    if row.answering or row.of_request:
+        return []
+    end = _end(row)
+    found = [*_dropped(row), *([end] if end is not None else [])]
+    if row.continues_text:
+        found.append(Note(CONTINUED_TEXT))
+    return found
+
+
+def _end(row: MessageRow) -> Note | None:
+    message = row.message
+    on, again = ("Continue", row.continue_answer), ("Try again", row.regenerate)
+    match message.finish, bool(message.text):
+        case "length", _:
+            return Note(f"Stopped at {_tokens(message.n_tokens)}, the limit.", (on,))
+        case "loop", _:
+            penalty = row.stronger_penalty
+            stronger: Step = (
+                f"Try a repeat penalty of {penalty:g}",
+                lambda: row.penalise_repetition(penalty),
+            )
+            return Note("Stopped: it repeated itself.", (stronger, on))
+        case "context", _:
+            return _full(row)
+        case "died", True:
+            return Note("Interrupted: the engine stopped.", (on, ("Regenerate", row.regenerate)))
+        case "died", False:
+            return Note("Interrupted before the first word: the engine stopped.", (again,))
+        case "", True:
+            return Note("Interrupted: the program ended.", (on, ("Regenerate", row.regenerate)))
+        case "", False:
+            return Note("Interrupted before the first word: the program ended.", (again,))
+        case "cancelled", False:
+            return Note("Stopped before the first word.", (again,))
+    return None
+
+
+def _full(row: MessageRow) -> Note:
+    stats = row.message.stats
+    size = f" ({grouped(stats.n_context)} tokens)" if stats is not None else ""
+    if row.drops_oldest:
+        return Note(f"The context is full{size}. Begin a new chat, or reload with a larger one.")
+    return Note(
+        f"The context is full{size}.", (("Continue, dropping the oldest", row.continue_dropping),)
+    )
+
+
+def _dropped(row: MessageRow) -> list[Note]:
+    stats = row.message.stats
+    if stats is None:
+        return []
+    found = []
+    if stats.n_truncated:
+        count, were = _tokens(stats.n_truncated), "was" if stats.n_truncated == 1 else "were"
+        found.append(Note(f"The chat is longer than the context: {count} of it {were} left out."))
+    if stats.n_forgotten:
+        count = _tokens(stats.n_forgotten)
+        found.append(Note(f"The context was full: the oldest {count} were dropped."))
+    elif stats.n_shifts:
+        found.append(Note("The context was full: the oldest part was dropped."))
+    return found
+
+
+def _tokens(count: int) -> str:
+    return f"{grouped(count)} token{'' if count == 1 else 's'}"
+
+
+class EndNotes(QWidget):
+    """Shows the notes of an answer, one a line."""
+
+    def __init__(self, row: MessageRow) -> None:
+        super().__init__()
+        self._row = row
+        self._shown: list[tuple[str, tuple[str, ...]]] = []
+        self._lines: list[_NoteLine] = []
+        self.stops: list[QWidget] = []  # its buttons, in the order of Tab
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, GRID // 2, 0, 0)
+        self._column.setSpacing(GRID // 2)
+        self.hide()
+
+    @property
+    def text(self) -> str:
+        """All notes, for screen readers and for tests."""
+        return " ".join(text for text, _ in self._shown)
+
+    def refresh(self) -> None:
+        """Show the notes as they are now."""
+        notes = notes_of(self._row)
+        if not self._row.is_last:
+            notes = [Note(note.text) for note in notes if note.text != CONTINUED_TEXT]
+        shown = [(note.text, tuple(words for words, _ in note.steps)) for note in notes]
+        if shown == self._shown:
+            return
+        self._shown = shown
+        for gone in self._lines:
+            self._column.removeWidget(gone)
+            gone.hide()
+            gone.deleteLater()
+        self._lines = [_NoteLine(note) for note in notes]
+        self.stops = [button for line in self._lines for button in line.buttons]
+        for line in self._lines:
+            self._column.addWidget(line)
+        self.setVisible(bool(notes))
+
+
+class _NoteLine(QWidget):
+    """The buttons stand behind the sentence, or below it where there is no room."""
+
+    def __init__(self, note: Note) -> None:
+        super().__init__()
+        self._says = label(note.text, "quiet", wrap=True)
+        self._says.setAccessibleName(note.text)
+        self.buttons = [Button(words, act, "link") for words, act in note.steps]
+        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(GRID)
+        self._row.addWidget(self._says)
+        for button in self.buttons:
+            self._row.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
+        self._row.addStretch(1)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        words = self._says.fontMetrics().horizontalAdvance(self._says.text()) + GRID
+        needed = words + sum(button.sizeHint().width() + GRID for button in self.buttons)
+        beside = bool(self.buttons) and needed <= self.width()
+        right, down = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
+        self._row.setDirection(right if beside else down)
+        self._says.setMinimumWidth(words if beside else 0)
