@@ -4,6 +4,12 @@ from importlib.resources import files
 from pathlib import Path
 
 NAME = "shapes"
+KNOWS = (
+    "This small model knows drawn shapes only: circles, squares, triangles, stars, rings and"
+    " crosses, up to four in a picture."
+)
+QUESTIONS = ("Describe the picture.", "How many shapes are there?", "Where is the circle?")
+"""About the sample; it answers each rightly."""
 
 _FOLDER = Path(str(files("resources") / "demo"))
 
@@ -16,6 +22,11 @@ def model() -> Path:
 def projector() -> Path:
     """The file of the tower that sees, beside it."""
     return _FOLDER / "mmproj-cutaway-shapes-f16.gguf"
+
+
+def sample() -> Path:
+    """A picture of three shapes, drawn as those that it learned from."""
+    return _FOLDER / "sample.png"
 
 
 def is_there() -> bool:

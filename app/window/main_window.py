@@ -141,6 +141,7 @@ class MainWindow(QMainWindow, Refuge):
             writes.picture_given.connect(self.vision.add_data)
             writes.choose_wanted.connect(self.vision.choose)
         chat.vision_wanted.connect(self.vision.choose_file)
+        chat.demo_wanted.connect(self.opener.try_demo)
         composer.attachments.vision_wanted.connect(self.vision.choose_file)
         composer.attachments.opened.connect(
             lambda place: self.sheets.show_pictures(bench.chat.attached.pictures, place)

@@ -21,7 +21,10 @@ class ModelOpener(QObject):
         super().__init__(window)
         self._bench, self._vision, self._window = bench, vision, window
         self._fetched_for_use = ""
+        self._tries_demo = False
         bench.downloads.finished.connect(self._fetched)
+        bench.session.opened.connect(self._opened)
+        bench.session.given_up.connect(self._forget_demo)
 
     def start(self, model: Path | None) -> None:
         """Open a model, or the one that was open last."""
@@ -47,14 +50,35 @@ class ModelOpener(QObject):
         self._vision.take_model(path, self._bench.open_model)
 
     def try_demo(self) -> None:
-        """Open the model that comes with the program, and sees."""
+        """Open the model that comes with the program, and sees, in a new chat with a picture and a
+        question about it.
+        """
         self.file_chosen.emit()
-        self._bench.open_model(bundled.model())
+        self._bench.chat.open(None)
+        self._tries_demo = True
+        if self._bench.session.status == "ready" and self._bench.session.path == bundled.model():
+            self._opened()
+        else:
+            self._bench.open_model(bundled.model())
 
     def get(self, name: str = SMOLLM2.name) -> None:
         """Fetch a model and open it when it has come, unless another is open by then."""
         self._fetched_for_use = name
         self._bench.downloads.start(name)
+
+    def _opened(self) -> None:
+        """Attach the sample, where the demo was asked for; what a person wrote meanwhile stays."""
+        chat, tries = self._bench.chat, self._tries_demo
+        self._tries_demo = False
+        begins = not chat.path and not chat.attached.pictures and not chat.attached.arriving
+        if tries and begins and self._bench.session.path == bundled.model():
+            chat.attached.add_files([bundled.sample()])
+            if not chat.details.draft:
+                chat.details.set_draft(bundled.QUESTIONS[0])
+                chat.details.draft_changed.emit(chat.details.draft)
+
+    def _forget_demo(self) -> None:
+        self._tries_demo = False
 
     def _fetched(self, name: str, path: Path) -> None:
         wanted, self._fetched_for_use = name == self._fetched_for_use, ""

@@ -15,6 +15,7 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
+from PIL.JpegImagePlugin import JpegImageFile
 
 from engine.errors import BadPicture
 from engine.images.colour import strips, to_rgb
@@ -28,7 +29,8 @@ FORMATS = (
 )
 """In Pillow's names. Others that it knows start programs (EPS), or hold no pixels of their own."""
 MOST_SIDE = 32768
-MOST_PIXELS = 40_000_000
+MOST_PIXELS = 40_000_000  # at 7 bytes each, of Pillow's copy and of ours, some 280 MB
+SMALLER_JPEGS = (2, 4, 8)  # a larger JPEG is decoded at this part of its sides
 # Formats whose decoders take more than 7 bytes per pixel, or much longer than others.
 MOST_PIXELS_OF = {
     "WEBP": 16_000_000,
@@ -150,6 +152,7 @@ def _refusals(name: str) -> Iterator[None]:
 
 def _read(image: Image.Image, name: str) -> Picture:
     """All pixels, a strip at a time: large pictures are in memory twice and not more often."""
+    scaled = _scale_jpeg(image)
     _check_size(image, name)
     image.load()
     turn, notes = _orientation(image)
@@ -163,7 +166,22 @@ def _read(image: Image.Image, name: str) -> Picture:
         upright = strip.transpose(TURNS[turn]) if turn in TURNS else strip
         rgb[(slice(None), here) if across else here] = convert(upright)
     rgb.setflags(write=False)
-    return Picture(rgb, (*notes, *more, *_frames(image)))
+    return Picture(rgb, (*scaled, *notes, *more, *_frames(image)))
+
+
+def _scale_jpeg(image: Image.Image) -> list[str]:
+    """Have a JPEG of too many pixels decoded at a half, a quarter or an eighth of its sides. Not a
+    progressive one: all its coefficients are in memory, whatever is decoded of them.
+    """
+    w, h = image.size
+    jpeg = isinstance(image, JpegImageFile) and not image.info.get("progressive")
+    if not jpeg or w * h <= MOST_PIXELS:
+        return []
+    for part in SMALLER_JPEGS:
+        if (w // part) * (h // part) <= MOST_PIXELS:
+            image.draft(image.mode, (w // part, h // part))
+            break
+    return [f"scaled from {w}x{h} to {image.size[0]}x{image.size[1]}"]
 
 
 def _check_size(image: Image.Image, name: str) -> None:

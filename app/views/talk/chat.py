@@ -32,6 +32,7 @@ class ChatView(QWidget):
     picture_given = Signal(object)
     choose_wanted = Signal()
     vision_wanted = Signal()
+    demo_wanted = Signal()
 
     def __init__(self, bench: Workbench, loader: PictureLoader) -> None:
         super().__init__()
@@ -42,7 +43,9 @@ class ChatView(QWidget):
         surface(self, "canvas")
         self.column = ScrolledRows(self._make, self._estimate, fonts.chat_width())
         self.column.setAccessibleName("Messages")
-        self.empty = EmptyTalk(bench, self.column.viewport())
+        self.column.setParent(self)
+        self.empty = EmptyTalk(bench, self.column)
+        self.empty.demo_wanted.connect(self.demo_wanted)
         self.legend = Legend(self._set_measure, self.select_next_of)
         self.latest = IconButton("arrow-down", "Jump to the latest message", self.column.follow)
         self.latest.setProperty("floating", "true")

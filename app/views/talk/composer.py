@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QSize, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
+from app import names
 from app.state.talk.draft import DraftTokens
 from app.state.workbench import Workbench
 from app.theme import fonts
@@ -57,6 +58,7 @@ class Composer(QWidget):
         self._count = label("", "quiet", "small")
         self.send_button = SendButton(self.send, bench.chat.stop)
         self.queued = Queued(bench.chat.take_back)
+        self._other = label("", "quiet", "small", wrap=True)
         self.copy = Button("Go on in a copy", self._copy, picture="copy")
         self.overflow = Overflow(bench)
         self._popover: SamplingPopover | None = None
@@ -65,6 +67,7 @@ class Composer(QWidget):
         chat.details.draft_changed.connect(self._draft_changed)
         chat.busy_changed.connect(self._refresh)
         chat.details.changed.connect(self._refresh)
+        chat.path_changed.connect(self._refresh)
         bench.session.changed.connect(self._refresh)
         bench.preferences.changed.connect(self._preference_changed)
         self._preference_changed("send_key")
@@ -118,6 +121,7 @@ class Composer(QWidget):
         inside.setContentsMargins(12, 10, GRID, GRID)
         inside.setSpacing(6)
         inside.addWidget(self.queued)
+        inside.addWidget(self._other)
         inside.addWidget(self.attachments)
         inside.addWidget(self.field)
         inside.addWidget(self.overflow)
@@ -167,11 +171,27 @@ class Composer(QWidget):
         free = not (chat.busy or chat.details.served or self.overflow.refuses)
         return asks and free and self.attachments.ready
 
+    @property
+    def _other_model(self) -> str:
+        """A sentence where the chat's last answer came from another model than the next one."""
+        session, path = self.bench.session, self.bench.chat.path
+        before = next((m.model for m in reversed(path) if m.role == "assistant" and m.model), "")
+        if session.model is None or before in ("", session.model_name):
+            return ""
+        return (
+            f"This chat was with {names.title(before)}; answers now come from"
+            f" {session.model_title}."
+        )
+
     def _refresh(self) -> None:
         chat = self.bench.chat
         written = bool(self.field.text.strip())
         served = chat.details.served
-        self.field.setPlaceholderText(f"A request of {served}: only read" if served else "Message")
+        model = self.bench.session.model
+        begins = "Text to continue" if model is not None and model.chat == "none" else "Message"
+        self.field.setPlaceholderText(f"A request of {served}: only read" if served else begins)
+        self._other.setText(self._other_model)
+        self._other.setVisible(bool(self._other.text()))
         self.field.setReadOnly(bool(served))
         self.copy.setVisible(bool(served))
         self.send_button.setVisible(not served)

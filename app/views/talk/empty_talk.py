@@ -1,66 +1,143 @@
-"""A chat before its first message: which model listens, and the keys worth knowing."""
+"""A chat before its first message: which model listens, and what one could ask it."""
 
-from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from collections.abc import Callable
 
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from app.defaults import suggested_for, suggested_questions
+from app.fetch import bundled
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID
-from app.widgets.basics import label
+from app.widgets.basics import LOOKS, Button, label, scrolled
+from app.widgets.controls.offer import Offer
 from app.widgets.numbers import grouped
+from engine.protocol import Loaded
 
 KEYS = (
     ("Esc", "stops an answer"),
     ("↑", "edits the last question"),
     ("Ctrl+P", "shows token probabilities"),
 )
+BASE = "This is a base model: it continues text. Write how a text begins, or take a beginning."
 
 
 class EmptyTalk(QWidget):
-    """Lies over `ground` while nothing is said, as large as it, and takes no mouse."""
+    """Lies over `ground`, beside it in its parent, as large as it, while nothing is said. One click
+    on a question asks it.
+    """
+
+    demo_wanted = Signal()
 
     def __init__(self, bench: Workbench, ground: QWidget) -> None:
-        super().__init__(ground)
-        self._bench = bench
+        super().__init__(ground.parentWidget())
+        self._bench, self._ground = bench, ground
+        self._of: Loaded | None = None  # whose questions are shown
         ground.installEventFilter(self)
-        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._name = _middle(label(wrap=True))
         self._name.setFont(fonts.title())
         self._facts = _middle(label("", "quiet", wrap=True))
+        self._note = _middle(label("", wrap=True))
+        self.questions: list[Offer] = []
+        self._offers = QVBoxLayout()
+        self._offers.setSpacing(GRID // 2)
+        self.demo = Button("Try a model that sees", self.demo_wanted.emit, "link")
         keys = "     ".join(f"{key}  {what}" for key, what in KEYS)
         self._keys = _middle(label(keys, "quiet", "small", wrap=True))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(4 * GRID, 4 * GRID, 4 * GRID, 4 * GRID)
-        column.setSpacing(GRID)
+        self._block = QWidget()
+        self._block.setMaximumWidth(fonts.chat_width())
+        block = QVBoxLayout(self._block)
+        block.setContentsMargins(0, 0, 0, 0)
+        block.setSpacing(GRID)
+        for text in (self._name, self._facts, self._note):
+            block.addWidget(text)
+        block.addSpacing(GRID)
+        block.addLayout(self._offers)
+        block.addWidget(self.demo, 0, Qt.AlignmentFlag.AlignHCenter)
+        block.addSpacing(GRID)
+        block.addWidget(self._keys)
+        body = QWidget()
+        across = QHBoxLayout()
+        across.addStretch(1)
+        across.addWidget(self._block, 1000)  # all, up to its widest
+        across.addStretch(1)
+        column = QVBoxLayout(body)
+        column.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
         column.addStretch(2)
-        column.addWidget(self._name)
-        column.addWidget(self._facts)
-        column.addSpacing(2 * GRID)
-        column.addWidget(self._keys)
+        column.addLayout(across)
         column.addStretch(3)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.addWidget(scrolled(body))
         self.setAccessibleName("Empty chat")
+        bench.chat.brought.changed.connect(self.refresh)
         self.refresh()
 
     def eventFilter(self, ground: QObject, event: QEvent) -> bool:  # noqa: N802
-        if isinstance(event, QResizeEvent):
-            self.resize(event.size())
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.Move):
+            self.setGeometry(self._ground.geometry())
         return False
 
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in LOOKS:
+            self._name.setFont(fonts.title())
+            self._block.setMaximumWidth(fonts.chat_width())
+
     def refresh(self) -> None:
-        """Tell of the model that is open."""
+        """Show the model that is open, and what it can be asked."""
         model = self._bench.session.model
+        if model is not self._of:
+            self._of = model
+            self._show_questions(model)
+        sees = self._is_demo or bool(model is not None and self._bench.chat.brought.sees)
+        self.demo.setVisible(model is not None and not sees and bundled.is_there())
+        self._keys.setVisible(model is not None)
         if model is None:
-            self._name.setText("")
-            self._facts.setText("")
+            for text in (self._name, self._facts, self._note):
+                text.setText("")
+        else:
+            base = model.chat == "none"
+            title = self._bench.session.model_title
+            self._name.setText(f"Continue a text with {title}" if base else f"Ask {title}")
+            context = f"{grouped(model.n_ctx)} tokens of context" if model.n_ctx else ""
+            parts = (model.architecture, model.device_name or model.device, context)
+            self._facts.setText("  ·  ".join(part for part in parts if part))
+            self._note.setText(bundled.KNOWS if self._is_demo else BASE if base else "")
+        self._note.setVisible(bool(self._note.text()))
+
+    @property
+    def _is_demo(self) -> bool:
+        return self._bench.session.path == bundled.model()
+
+    def _show_questions(self, model: Loaded | None) -> None:
+        for old in self.questions:
+            old.setParent(None)
+            old.deleteLater()
+        self.questions = []
+        if model is None:
             return
-        self._name.setText(f"Ask {self._bench.session.model_title}")
-        context = f"{grouped(model.n_ctx)} tokens of context" if model.n_ctx else ""
-        parts = (model.architecture, model.device_name or model.device, context)
-        facts = "  ·  ".join(part for part in parts if part)
-        if model.chat == "none":
-            facts += "\nThis is a base model: it continues text."
-        self._facts.setText(facts)
+        texts = bundled.QUESTIONS
+        if not self._is_demo:
+            texts = suggested_questions(suggested_for(model).family, model.chat)
+        for text in texts:
+            offer = Offer(text, "", self._asks(text))
+            offer.setAccessibleName(text)
+            self.questions.append(offer)
+            self._offers.addWidget(offer)
+
+    def _asks(self, text: str) -> Callable[[], None]:
+        """Sends it; what was being written stays written."""
+
+        def ask() -> None:
+            details = self._bench.chat.details
+            draft = details.draft
+            if self._bench.chat.send(text) and draft not in ("", *bundled.QUESTIONS):
+                details.set_draft(draft)
+                details.draft_changed.emit(draft)
+
+        return ask
 
 
 def _middle(made: QLabel) -> QLabel:

@@ -94,6 +94,8 @@ class Notices(QWidget):
             instead = (f"Back to {name}", self._bench.session.open_previous)
         first, _, rest = problem.text.partition(" ")  # a device keeps its name: pocl:0
         text = problem.text if ":" in first else f"{first[:1].upper()}{first[1:]} {rest}".rstrip()
+        if problem.kind == "Picture" == self._kinds.get(place):  # several were given at once
+            text = f"{self._banners[place].text}\n{text}"
         details = partial(self.details_wanted.emit, problem.text)
         self._kinds[place] = problem.kind
         self.show_banner(place, Banner("bad", text, words, act, details, instead=instead))

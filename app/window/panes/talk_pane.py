@@ -6,6 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from app.state.workbench import Workbench
+from app.theme.tokens import GRID
 from app.views.talk.chat import ChatView
 from app.views.talk.composer import Composer
 from app.widgets.commands import Actions
@@ -27,6 +28,7 @@ class TalkPane(QWidget):
         self.welcome = Welcome(bench, commands)
         self.chat, self.composer = ChatView(bench, loader), Composer(bench, loader)
         self.stack = QStackedWidget()
+        self.stack.setMinimumHeight(GRID)  # where room is short the composer has it
         self.stack.addWidget(self.welcome)
         self.stack.addWidget(self.chat)
         column = QVBoxLayout(self)

@@ -52,7 +52,8 @@ class TopLine(QWidget):
         row.setSpacing(GRID)
         row.addWidget(self.model)
         row.addWidget(self.about)
-        row.addWidget(_short_divider())
+        self._after_model = _short_divider()
+        row.addWidget(self._after_model)
         row.addWidget(self.device)
         self._after_device = _short_divider()
         row.addWidget(self._after_device)
@@ -81,6 +82,7 @@ class TopLine(QWidget):
             name = f"{name} …"
         self.model.say(name, says)
         self.about.setVisible(session.path is not None)
+        self._after_model.setVisible(session.path is not None)
         self._arrange()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802

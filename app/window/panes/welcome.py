@@ -43,9 +43,9 @@ class Welcome(QWidget):
         self.get = Button(
             f"Download SmolLM2, {FETCH_MB} MB", self._runs("model.get"), "primary", "download"
         )
-        self.open = Button("Open a file…", self._runs("model.open_file"), picture="folder")
-        self.demo = Offer("Try a model that sees", "nothing to fetch", self._runs("model.demo"))
-        self.demo.setAccessibleName("Try a model that sees, nothing to fetch")
+        self.open = Button("Choose a model…", self._runs("model.open"), picture="model")
+        self.demo = Offer("Try a model that sees", "nothing to download", self._runs("model.demo"))
+        self.demo.setAccessibleName("Try a model that sees, nothing to download")
         self._stored = QVBoxLayout()
         self._stored.setSpacing(2)
         self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
@@ -53,7 +53,9 @@ class Welcome(QWidget):
         self._buttons.addWidget(self.get)
         self._buttons.addWidget(self.open)
         self._buttons.addStretch(1)
-        block = QVBoxLayout()
+        self._block = QWidget()
+        block = QVBoxLayout(self._block)
+        block.setContentsMargins(0, 0, 0, 0)
         block.setSpacing(GRID)
         block.addWidget(self._picture)
         block.addSpacing(GRID // 2)
@@ -67,7 +69,7 @@ class Welcome(QWidget):
         body = QWidget()
         across = QHBoxLayout()
         across.addStretch(1)
-        across.addLayout(block)
+        across.addWidget(self._block, 1000)  # all, up to its widest
         across.addStretch(1)
         column = QVBoxLayout(body)
         column.addStretch(2)
@@ -96,8 +98,9 @@ class Welcome(QWidget):
         else:
             self._title.setText("No model yet")
             self._says.setText(
-                f"Drop a .gguf here, or get SmolLM2, {FETCH_MB} MB: a small model that answers "
-                "on any processor. It runs on this machine; nothing you write leaves it."
+                f"SmolLM2 is a small model that answers on any processor: {FETCH_MB}\u00a0MB, "
+                f"licence {SMOLLM2.licence}. It runs on this machine; nothing you write leaves it. "
+                "Or drop a .gguf file here."
             )
         busy, had = loading or self._download() is not None, has_focus(self)
         self.get.setVisible(not busy and not self._bench.library.models)
@@ -121,11 +124,9 @@ class Welcome(QWidget):
         self._arrange()
 
     def _arrange(self) -> None:
-        """Fit the width; the buttons go below each other where they do not fit side by side."""
-        width = max(0, min(fonts.px(WIDTH), self.width() - 2 * GRID))
-        for text in (self._says, self._title):
-            text.setFixedWidth(width)
-            text.setMinimumHeight(text.heightForWidth(width))
+        """The buttons go below each other where they do not fit side by side."""
+        width = min(fonts.px(WIDTH), self.width() - 4 * GRID)
+        self._block.setMaximumWidth(fonts.px(WIDTH))
         beside = self.get.sizeHint().width() + self.open.sizeHint().width() + GRID <= width
         way = QBoxLayout.Direction.LeftToRight if beside else QBoxLayout.Direction.TopToBottom
         self._buttons.setDirection(way)
@@ -167,9 +168,6 @@ class Welcome(QWidget):
         usable = [m for m in self._bench.library.models if not m.problem and not m.is_projector]
         for model in usable[:MOST]:
             self._stored.addWidget(self._offer(model))
-        if usable:
-            more = Button("All models…", self._runs("model.open"), "link")
-            self._stored.addWidget(more, 0, Qt.AlignmentFlag.AlignLeft)
         self.refresh()
 
     def _offer(self, model: Stored) -> Offer:

@@ -121,3 +121,24 @@ def test_it_is_right_about_pictures_given_in_every_way_and_again_after_a_restart
         open_demo(again)
         shape = shapes[1]
         assert is_right(ask(again, f"What shape is {shape.colour}?"), f"A {shape.form}")
+
+
+def test_the_sample_is_answered_rightly_at_the_default(
+    first_window: MainWindow, qapp: QApplication
+) -> None:
+    """As somebody does who tries the demo: the question that is there, then the others offered."""
+    window, chat = first_window, first_window.bench.chat
+    window.bench.preferences.update_model(str(bundled.model()), device="host", ctx=512)
+    window.commands.run("model.demo")
+    until(lambda: bool(chat.attached.pictures))
+    composer = window.talk.composer
+    assert composer.field.text == bundled.QUESTIONS[0]
+    until(composer.send_button.isEnabled)
+    expected = (
+        "A large red circle at the top left, a large blue square on the right and a small green"
+        " triangle at the bottom left.",
+        "Three.",
+        "At the top left.",
+    )
+    said = [ask(window, question) for question in bundled.QUESTIONS]
+    assert said == list(expected)

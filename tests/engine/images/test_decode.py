@@ -291,7 +291,8 @@ def test_a_file_cut_off_is_refused(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["PNG", "GIF", "BMP", "JPEG", "QOI", "PPM", "TGA"])
 def test_bombs_are_refused_by_their_header(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    bombs = [header(kind, 65500, 65500), header(kind, 9000, 9000)]
+    bombs = [header(kind, 65500, 65500)]
+    bombs += [header(kind, 9000, 9000)] if kind != "JPEG" else []  # it is scaled
     monkeypatch.setattr(Image.Image, "load", lambda _: pytest.fail("pixels were allocated"))
     expected = r"million pixels; a \w+ may have \d+: save it smaller|more than \d+ million pixels"
     for bomb in bombs:
@@ -315,6 +316,32 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     decode(saved(image, "JPEG"))
     with pytest.raises(BadPicture, match="a progressive JPEG may have"):
         decode(saved(image, "JPEG", progressive=True))
+
+
+@pytest.mark.parametrize("turn", [1, 6])
+def test_a_large_jpeg_is_scaled(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Pillow would scale the whole of it; in its orientation."""
+    monkeypatch.setattr(module, "MOST_PIXELS", 10_000)
+    exif = Image.Exif()
+    exif[0x0112] = turn
+    smooth = Image.fromarray(noise(12, 9)).resize((240, 180), Image.Resampling.BICUBIC)
+    picture = decode(saved(smooth, "JPEG", quality=95, exif=exif))
+    assert picture.notes[0] == "scaled from 240x180 to 60x45"
+    upright = smooth.rotate(-90, expand=True) if turn == 6 else smooth
+    assert picture.size == tuple(side // 4 for side in upright.size)
+    expected = np.asarray(upright.resize(picture.size, Image.Resampling.BOX), np.float32)
+    assert np.abs(picture.rgb - expected).mean() < 4
+    monkeypatch.setattr(module, "MOST_PIXELS", 600)
+    with pytest.raises(BadPicture, match="a JPEG may have"):
+        decode(saved(smooth, "JPEG"))
+
+
+def test_108_megapixels_of_a_telephone() -> None:
+    data = saved(Image.new("RGB", (12000, 9000), (200, 30, 90)), "JPEG")
+    picture = decode(data)
+    assert picture.size == (6000, 4500)
+    assert picture.notes == ("scaled from 12000x9000 to 6000x4500",)
+    assert np.abs(picture.rgb[::500, ::500].astype(int) - (200, 30, 90)).max() < 6
 
 
 def test_a_jpeg_of_endless_scans_is_refused() -> None:

@@ -73,19 +73,20 @@ class Attachments(QWidget):
 
     @property
     def _bad(self) -> str:
-        """What is wrong with the first that cannot be sent."""
-        chat = self._bench.chat
+        """What is wrong with each that cannot be sent, a line each."""
+        chat, found = self._bench.chat, []
         for picture in self._written.pictures:
-            bad = words.item(picture, chat.brought, self._loader).bad
+            bad = words.item(picture, chat.brought, self._loader).bad.rstrip(".")
             if bad:
-                return bad if picture.name in bad else f"{picture.name}: {bad}"
-        return ""
+                found.append(bad if picture.name in bad else f"{picture.name}: {bad}")
+        return "\n".join(found)
 
     def _say(self) -> None:
         chat, bad = self._bench.chat, self._bad
         pictures = self._written.pictures
         if bad:
-            text = f"{bad.rstrip('.')}. Remove it to send the message."
+            those = "them" if "\n" in bad else "it"
+            text = f"{bad}. Remove {those} to send the message."
         elif self._blind:
             text = f"{self._bench.session.model_title} cannot see pictures."
         else:
