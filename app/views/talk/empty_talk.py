@@ -118,7 +118,7 @@ class EmptyTalk(QWidget):
         self.questions = []
         if model is None:
             return
-        texts = bundled.QUESTIONS
+        texts: tuple[str, ...] = bundled.QUESTIONS
         if not self._is_demo:
             texts = suggested_questions(suggested_for(model).family, model.chat)
         for text in texts:
