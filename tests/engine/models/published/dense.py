@@ -73,6 +73,18 @@ SIZES = {
         cache=kv(13, 4, 256) + kv(13, 4, 256, 4096 + 512), attention__sliding_window=4096,
     ),
     "gemma-2b": dense("gemma", 2_506_172_416, (18, 2048, 16384, 8, 1, 256, 256000), tied=True),
+    "afm-4.5b": mixed(
+        "arcee", 4.62e9, (36, 2560, 18432, 20, 4, 128, 128003),
+        lambda i: {**vectors(NORMS, 2560), **attention(2560, 20, 4, 128),
+                   "ffn_up": (2560, 18432), "ffn_down": (18432, 2560)},
+        kv(36, 4, 128),
+    ),
+    "ernie-4.5-0.3b": dense(
+        "ernie4_5", 360_748_032, (18, 1024, 3072, 16, 2, 128, 103424), tied=True
+    ),
+    "hunyuan-4b": dense(
+        "hunyuan-dense", 4.22e9, (36, 3072, 8192, 32, 8, 128, 120818), HEADS, tied=True
+    ),
     "smollm3-3b": dense(
         "smollm3", 3_075_098_624, (36, 2048, 11008, 16, 4, 128, 128256), tied=True
     ),

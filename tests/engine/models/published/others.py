@@ -1,6 +1,7 @@
 """Models of other blocks: one norm a layer, norms behind, biases, latents."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tests.engine.models.published.header import Value
 from tests.engine.models.published.size import (
@@ -32,6 +33,11 @@ def plain(e: int, f: int) -> dict[str, Shape]:
     return made | {"ffn_up.bias": (f,), "ffn_down.bias": (e,)}
 
 
+def with_first(size: Size, more: Mapping[str, Shape]) -> Size:
+    """The same with further tensors of the whole model."""
+    return replace(size, shapes={**size.shapes, **more})
+
+
 PHI2 = {
     "attn_norm": (2560,), "attn_norm.bias": (2560,), **attention(2560, 32, 32, 80),
     **biased("attn_q attn_k attn_v attn_output", dict.fromkeys(
@@ -48,6 +54,20 @@ STABLELM2 = {
     **vectors("attn_norm ffn_norm", 2048), "attn_norm.bias": (2048,), "ffn_norm.bias": (2048,),
     **attention(2048, 32, 32, 64), **gated(2048, 5632),
     **biased("attn_q attn_k attn_v", dict.fromkeys(("attn_q", "attn_k", "attn_v"), 2048)),
+}  # fmt: skip
+GPT2 = {
+    **vectors("attn_norm ffn_norm", 768), "attn_norm.bias": (768,), "ffn_norm.bias": (768,),
+    "attn_qkv": (768, 2304), "attn_qkv.bias": (2304,), "attn_output": (768, 768),
+    "attn_output.bias": (768,), **plain(768, 3072),
+}  # fmt: skip
+PYTHIA = {
+    **vectors("attn_norm ffn_norm", 2048), "attn_norm.bias": (2048,), "ffn_norm.bias": (2048,),
+    "attn_qkv": (2048, 6144), "attn_qkv.bias": (6144,), "attn_output": (2048, 2048),
+    "attn_output.bias": (2048,), **plain(2048, 8192),
+}  # fmt: skip
+MINITRON = {
+    **vectors("attn_norm ffn_norm", 3072), "attn_norm.bias": (3072,), "ffn_norm.bias": (3072,),
+    **attention(3072, 24, 8, 128), "ffn_up": (3072, 9216), "ffn_down": (9216, 3072),
 }  # fmt: skip
 LATENT = {
     **vectors("attn_norm ffn_norm", 2048), "attn_q": (2048, 16 * 192),
@@ -141,6 +161,28 @@ SIZES = {
         attention__key_length_mla=192, attention__value_length_mla=128, attention__kv_lora_rank=512,
         rope__dimension_count=64, leading_dense_block_count=1, expert_count=64,
         expert_used_count=6, expert_shared_count=2, expert_feed_forward_length=1408,
+    ),
+    "gpt2": with_first(
+        mixed(
+            "gpt2", 124_439_808, (12, 768, 3072, 12, 12, 64, 50257), lambda i: GPT2,
+            kv(12, 12, 64, 1024), tied=True, context_length=1024, **EPS,
+        ),
+        {"position_embd.weight": (768, 1024), "output_norm.bias": (768,)},
+    ),
+    "pythia-1.4b": with_first(
+        mixed(
+            "gptneox", 1_414_647_808, (24, 2048, 8192, 16, 16, 128, 50304), lambda i: PYTHIA,
+            kv(24, 16, 128, 2048), context_length=2048, rope__dimension_count=32,
+            use_parallel_residual=True, **EPS,
+        ),
+        {"output_norm.bias": (2048,)},
+    ),
+    "minitron-4b": with_first(
+        mixed(
+            "nemotron", 4.19e9, (32, 3072, 9216, 24, 8, 128, 256000), lambda i: MINITRON,
+            kv(32, 8, 128, 4096), context_length=4096, rope__dimension_count=64, **EPS,
+        ),
+        {"output_norm.bias": (3072,)},
     ),
     "command-r7b": mixed(
         "cohere2", 8_028_033_024, (32, 4096, 14336, 32, 8, 128, 256000),

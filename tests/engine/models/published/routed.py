@@ -1,6 +1,6 @@
 """Models whose every layer has experts, as they are published."""
 
-from tests.engine.models.published.size import attention, experts, kv, mixed, vectors
+from tests.engine.models.published.size import attention, experts, gated, kv, mixed, vectors
 
 PRE = "attn_norm post_attention_norm"
 OSS = {
@@ -31,7 +31,25 @@ MINIMAX = {
     "exp_probs_b.bias": (256,),
     **experts(3072, 1536, 256),
 }
+OLMOE = {
+    **vectors("attn_norm ffn_norm attn_q_norm attn_k_norm", 2048),
+    **attention(2048, 16, 16, 128),
+    **experts(2048, 1024, 64),
+}
+ERNIE = vectors("attn_norm ffn_norm", 2560) | attention(2560, 20, 4, 128)
+ERNIE_EXPERTS = experts(2560, 1536, 64, 2 * 1536) | {"exp_probs_b.bias": (64, 1)}
 SIZES = {
+    "olmoe-1b-7b": mixed(
+        "olmoe", 6_919_161_856, (16, 2048, 1024, 16, 16, 128, 50304), lambda i: OLMOE,
+        kv(16, 16, 128, 4096), context_length=4096, expert_count=64, expert_used_count=8,
+    ),
+    "ernie-4.5-21b-a3b": mixed(
+        "ernie4_5-moe", 21_825_437_888, (28, 2560, 12288, 20, 4, 128, 103424),
+        lambda i: ERNIE | (ERNIE_EXPERTS if i else gated(2560, 12288)), kv(28, 4, 128), tied=True,
+        expert_count=64, expert_used_count=6, expert_feed_forward_length=1536,
+        expert_shared_count=2, expert_shared_feed_forward_length=3072,
+        leading_dense_block_count=1, interleave_moe_layer_step=1,
+    ),
     "gpt-oss-20b": mixed(
         "gpt-oss", 20_914_757_184, (24, 2880, 2880, 64, 8, 64, 201088), lambda i: OSS,
         # Every other layer sees 128 tokens, beside a step of 512.

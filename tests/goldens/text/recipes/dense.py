@@ -196,6 +196,15 @@ RECIPES = {
         peaked=PEAKED_Q,
     ),
     "arcee": Recipe("ArceeForCausalLM", {"rope_parameters": YARN}),
+    "arcee-factors": Recipe(
+        "ArceeForCausalLM",
+        {
+            "rope_parameters": LLAMA3,
+            "attention_bias": True,
+            "mlp_bias": True,
+            "tie_word_embeddings": True,
+        },
+    ),
     "ernie4_5": Recipe("Ernie4_5ForCausalLM", {"use_bias": True, "tie_word_embeddings": True}),
     "gpt2": Recipe(
         "GPT2LMHeadModel",

@@ -209,6 +209,13 @@ ROWS = (
         launches=32,
     ),
     Row(
+        "arcee-factors",
+        "arcee",
+        "biases everywhere but in norms; factors of Llama 3; tied output",
+        Fault(f"{TEXT}/arcee.py", "factors=factors_by_pair(self.constants)", "factors=None"),
+        launches=32,
+    ),
+    Row(
         "ernie4_5",
         "ernie4_5",
         "biases everywhere but in norms; pairs of neighbours; tied output",
