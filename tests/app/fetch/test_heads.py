@@ -23,6 +23,12 @@ from tests.goldens.tiny import write_tiny
 ARCHITECTURES = ("gpt-oss", "qwen3moe", "phi3", "mamba2", "gemma4", "smollm3")
 
 
+@pytest.fixture(autouse=True)
+def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of tests are small; of none of them a first range is to be all."""
+    monkeypatch.setattr(heads, "FIRST", 1 << 10)
+
+
 def published(hub: FakeHub, *paths: Path) -> list[FoundQuant]:
     hub.add("o/r", {path.name: path.read_bytes() for path in paths})
     return quants("o/r", Hub().files("o/r"))
@@ -54,9 +60,8 @@ def worker() -> object:
 @pytest.mark.device
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_plan_is_that_of_the_whole_file(
-    name: str, hub: FakeHub, tmp_path: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch
+    name: str, hub: FakeHub, tmp_path: Path, worker: Worker
 ) -> None:
-    monkeypatch.setattr(heads, "FIRST", 1 << 10)
     row = next(row for row in ROWS.values() if row.name == name or row.architecture == name)
     whole = write(row, tmp_path)
     found = fetch_heads(Hub(), published(hub, whole)[0])
@@ -94,7 +99,6 @@ def test_a_plan_with_a_projector(hub: FakeHub, worker: Worker) -> None:
 def test_only_headers_are_fetched_and_once(
     hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heads, "FIRST", 1 << 10)
     whole = write_tiny(tmp_path / "tiny-F16.gguf", "llama")
     quant = published(hub, whole)[0]
     first = fetch_heads(Hub(), quant)
@@ -111,7 +115,6 @@ def test_only_headers_are_fetched_and_once(
 def test_headers_beyond_the_bound_are_refused(
     hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heads, "FIRST", 1 << 10)
     monkeypatch.setattr(heads, "MOST", 1 << 12)
     quant = published(hub, write_tiny(tmp_path / "tiny-F16.gguf", "llama"))[0]
     with pytest.raises(BadFile, match=r"o/r/tiny-F16\.gguf"):
@@ -132,7 +135,6 @@ def test_a_file_that_is_none(hub: FakeHub, tmp_path: Path, content: bytes) -> No
 def test_servers_that_do_otherwise(
     hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heads, "FIRST", 1 << 12)
     whole = write_tiny(tmp_path / "tiny-F16.gguf", "llama")
     quant = published(hub, whole)[0]
     file = hub.repos["o/r"].files[whole.name]
