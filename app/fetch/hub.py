@@ -16,11 +16,13 @@ from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 from huggingface_hub.file_download import repo_folder_name
 
 from app import names
+from app.fetch import ranges
 from app.fetch.config import web_client
 from app.fetch.job import Job
-from app.fetch.transfer import Source, download
+from app.fetch.quants import projector_files
+from app.fetch.source import Source
+from app.fetch.transfer import download
 from engine.errors import CutawayError, DownloadError, ModelNotFound
-from engine.gguf import projectors
 from engine.units import MIB
 
 
@@ -52,11 +54,11 @@ def fetch_repository(repo: str, quant: str | None, job: Job, text_only: bool = F
         files = [sibling.rfilename for sibling in api.model_info(repo).siblings or ()]
         group = _choose(repo, quant, files)
         blobs = [_blob(api, repo, file, job) for file in group.files]
-        for file in () if text_only else _projector(group, files):
+        for file in () if text_only else projector_files(group, files):
             blobs.append(_blob(api, repo, file, job))
             job.along = f"with {file}, {blobs[-1].size / MIB:.0f} MiB"
         _download(blobs, job)
-        return [_link(api, repo, blob) for blob in blobs][0]
+        return [_link(api, repo, blob) for blob in reversed(blobs)][-1]  # the model's name is last
     except CutawayError:
         raise
     except Exception as error:  # the library's HTTP client, so its errors, differ by version
@@ -76,19 +78,6 @@ def _choose(repo: str, quant: str | None, files: list[str]) -> names.Group:
     if models or quant is None:
         raise ModelNotFound(repo, f"there are several; name one: {choices}")
     raise ModelNotFound(repo, f"no {quant}; there are {choices}")
-
-
-def _projector(model: names.Group, files: list[str]) -> tuple[str, ...]:
-    """The projector of the repository that goes best with a model's file."""
-
-    def rank(group: names.Group) -> tuple[int, int, str]:
-        quality = projectors.quality(names.quant(group.files[0]))
-        return -projectors.alike(names.label(model), names.label(group)), quality, group.stem
-
-    found = [group for group in names.groups(files) if names.is_projector(group.stem)]
-    if names.is_projector(model.stem) or not found:
-        return ()
-    return min(found, key=rank).files
 
 
 def _blob(api: HfApi, repo: str, file: str, job: Job) -> _Blob:
@@ -131,7 +120,7 @@ def _left(blob: _Blob) -> int:
     if blob.path.exists():
         return 0
     part = blob.path.with_name(f"{blob.path.name}.part")
-    return blob.size - (part.stat().st_size if part.exists() else 0)
+    return blob.size - ranges.present(part)
 
 
 def _link(api: HfApi, repo: str, blob: _Blob) -> Path:

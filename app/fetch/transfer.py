@@ -1,44 +1,35 @@
 """One file over HTTP: resumed where it stopped, counted, hashed, then renamed into place.
 
 The partial file is `<target>.part`. Callers put something of the content into the target's name
-(its hash), so a part can only belong to the content that is being fetched.
+(its hash), so a part can only belong to the content that is being fetched. A large file comes in
+several ranges (`ranges`), all others in one stream.
 """
 
+import errno
 import hashlib
 import os
-import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import httpx2
 
+from app.fetch import ranges
 from app.fetch.job import Job
-from engine.units import MIB
+from app.fetch.source import (
+    CONTENT_RANGE,
+    RETRIED,
+    TIMEOUT,
+    TRIES,
+    Source,
+    explained,
+    pause_before_retry,
+)
+from engine.errors import DownloadError
 
 CHUNK = 1 << 18  # bytes
-TRIES = 4  # in a row without one byte more
-TIMEOUT = httpx2.Timeout(30, connect=15)  # seconds; the first is per read, not for the whole file
-RETRIED = frozenset({408, 429, 500, 502, 503, 504})
-CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a file is and what is known of it beforehand."""
-
-    url: str
-    size: int | None
-    sha256: str | None
-    headers: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def label(self) -> str:
-        """The file's name and server, without a password or a signature."""
-        url = httpx2.URL(self.url)
-        return f"{url.path.rpartition('/')[2]} of {url.host}"
+HASHED = 1 << 22  # bytes that are hashed at once
 
 
 class PartialFile:
@@ -91,28 +82,78 @@ def download(
     FetchStopped; both leave the part for the next try, except a full disk and a wrong hash.
     """
     path = target.with_name(f"{target.name}.part")
+    job.parts.append(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.sha256 is None:
-            path.unlink(missing_ok=True)  # it could be of another content
-        with PartialFile(path) as part:
-            resumed = part.size > 0
-            _receive(client, source, part, job, on_size)
-            if resumed and not _is_right(source, part):
-                part.restart()  # the bytes of an earlier try may be the wrong ones
-                _receive(client, source, part, job, on_size)
-            right = _is_right(source, part)
-            part.sync()
-        if not right:
-            path.unlink()
-            raise job.fail(
-                f"{source.label} has sha256 {part.digest.hexdigest()} instead of {source.sha256}; "
-                "it was deleted; try again, or another server"
-            )
+            ranges.forget(path)  # it could be of another content
+        if not _by_ranges(client, source, path, job, on_size):
+            _by_stream(client, source, path, job, on_size)
         path.replace(target)
+        ranges.forget(path)
     except OSError as error:
-        path.unlink(missing_ok=True)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            ranges.forget(path)
         raise job.disk_error(error, target.parent) from error
+
+
+def _by_ranges(
+    client: httpx2.Client, source: Source, path: Path, job: Job, on_size: Callable[[int], None]
+) -> bool:
+    """Fetch and check a large file; False for one that comes in a stream."""
+    if source.sha256 is None or source.size is None or source.size < ranges.RANGED_FROM:
+        return False
+    try:
+        resumed = ranges.receive_ranges(client, source, path, job, on_size)
+        digest = _digest(path, job)
+        if resumed and digest != source.sha256.lower():
+            ranges.forget(path)  # the bytes of an earlier try may be the wrong ones
+            ranges.receive_ranges(client, source, path, job, on_size)
+            digest = _digest(path, job)
+    except ranges.RangesRefused:
+        ranges.forget(path)
+        return False
+    if digest != source.sha256.lower():
+        raise _wrong(source, path, digest, job)
+    return True
+
+
+def _by_stream(
+    client: httpx2.Client, source: Source, path: Path, job: Job, on_size: Callable[[int], None]
+) -> None:
+    if ranges.record_path(path).exists():
+        ranges.forget(path)
+    with PartialFile(path) as part:
+        resumed = part.size > 0
+        _receive(client, source, part, job, on_size)
+        if resumed and not _is_right(source, part):
+            part.restart()  # the bytes of an earlier try may be the wrong ones
+            _receive(client, source, part, job, on_size)
+        right = _is_right(source, part)
+        part.sync()
+    if not right:
+        raise _wrong(source, path, part.digest.hexdigest(), job)
+
+
+def _digest(path: Path, job: Job) -> str:
+    """The sha256 of a whole part, in order, once it is on the disk."""
+    digest, size, done = hashlib.sha256(), path.stat().st_size, 0
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
+        while chunk := file.read(HASHED):
+            job.check()
+            digest.update(chunk)
+            done += len(chunk)
+            job.report("checking", done, size)
+    return digest.hexdigest()
+
+
+def _wrong(source: Source, path: Path, digest: str, job: Job) -> DownloadError:
+    ranges.forget(path)
+    return job.fail(
+        f"{source.label} has sha256 {digest} instead of {source.sha256}; "
+        "it was deleted; try again, or another server"
+    )
 
 
 def _is_right(source: Source, part: PartialFile) -> bool:
@@ -139,8 +180,8 @@ def _receive(
                 error.response.status_code in RETRIED
             )
             if failures == TRIES or not retried:
-                raise job.fail(_explain(source, part, error)) from error
-            job.wait(0.25 * 2**failures)
+                raise job.fail(explained(source, part.size, error)) from error
+            job.wait(pause_before_retry(error, failures))
 
 
 def _stream(
@@ -165,11 +206,12 @@ def _stream(
         response.raise_for_status()
         size = _whole_size(response, part)
         if size is not None and source.size is not None and size != source.size:
-            raise job.fail(
-                f"{source.label} has {size} bytes where {source.size} were announced; "
-                "try again later, or another server"
-            )
+            raise job.fail(source.other_size(size))
+        most = next((n for n in (source.size, size) if n is not None), source.most)
         for chunk in response.iter_raw():
+            if part.size + len(chunk) > most:
+                part.restart()
+                raise job.fail(_too_much(source, most))
             part.write(chunk)
             on_size(part.size)
             job.check()
@@ -177,6 +219,11 @@ def _stream(
     if size is not None and part.size != size:
         raise httpx2.RemoteProtocolError(f"{part.size} bytes came where {size} were announced")
     return None
+
+
+def _too_much(source: Source, most: int) -> str:
+    announced = f"the {most} bytes announced" if source.size is not None else f"{most} bytes"
+    return f"{source.label} sends more than {announced}; it was deleted; try another server"
 
 
 def _whole_size(response: httpx2.Response, part: PartialFile) -> int | None:
@@ -190,14 +237,3 @@ def _whole_size(response: httpx2.Response, part: PartialFile) -> int | None:
     part.restart()
     length = response.headers.get("Content-Length", "")
     return int(length) if length.isdecimal() else None
-
-
-def _explain(source: Source, part: PartialFile, error: httpx2.HTTPError) -> str:
-    if isinstance(error, httpx2.HTTPStatusError):
-        code = error.response.status_code
-        return f"{source.label}: the server answered {code} {error.response.reason_phrase}"
-    reason = str(error) or type(error).__name__
-    return (
-        f"the connection for {source.label} broke at {part.size / MIB:.1f} MiB ({reason}); "
-        "check the network and try again: the download resumes"
-    )

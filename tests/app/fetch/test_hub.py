@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.fetch import KNOWN, FetchProgress, FetchStopped, fetch, transfer
+from app.fetch import KNOWN, FetchProgress, FetchStopped, fetch, source
 from app.library import resolve
 from engine.errors import DownloadError, ModelNotFound
 from tests.app.helpers.server import Page, Server
@@ -148,7 +148,7 @@ def test_which_file_must_be_clear(repo: Path, server: Server) -> None:
 
 
 def test_goes_on_after_a_broken_connection(repo: Path, server: Server) -> None:
-    server.pages[cdn(Q4)].breaks = [300_000] + [0] * (transfer.TRIES - 1)
+    server.pages[cdn(Q4)].breaks = [300_000] + [0] * (source.TRIES - 1)
     with pytest.raises(DownloadError, match=r"broke at 0\.3 MiB.*resumes"):
         fetch("org/repo:Q4_0")
     assert not (repo / "snapshots").exists()

