@@ -28,6 +28,7 @@ HOST = "#8A8F99"
 class ThemeTokens:
     """Colours as `#RRGGBB`. `faint` and `divider` are for lines and marks, never for text.
 
+    `attention` marks the words that others looked at; no other meaning has its hue.
     `accent` is for surfaces and lines; text of its kind is `link`, or `accent_text` upon it.
     """
 
@@ -47,6 +48,7 @@ class ThemeTokens:
     good: str
     warn: str
     bad: str
+    attention: str
     code_keyword: str
     code_string: str
     code_number: str
@@ -75,6 +77,7 @@ LIGHT = ThemeTokens(
     good="#2D7A4D",
     warn="#9A5B00",
     bad="#C0392B",
+    attention="#7440C4",
     code_keyword="#8A3FA0",
     code_string="#276B43",
     code_number="#8F5500",
@@ -99,6 +102,7 @@ DARK = ThemeTokens(
     good="#6CC893",
     warn="#F0B35A",
     bad="#FF7B6E",
+    attention="#D08CFF",
     code_keyword="#C99BEA",
     code_string="#6CC893",
     code_number="#F0B35A",
@@ -123,6 +127,7 @@ CONTRAST = ThemeTokens(
     good="#7CFFB0",
     warn="#FFC14D",
     bad="#FF9A8F",
+    attention="#D9A8FF",
     code_keyword="#E5B8FF",
     code_string="#7CFFB0",
     code_number="#FFC14D",

@@ -1,10 +1,24 @@
 """What the colours of tokens mean, and by what they are painted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtGui import (
+    QColor,
+    QFontMetricsF,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QHBoxLayout,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.theme import fonts
 from app.theme.theme import tokens
@@ -31,12 +45,15 @@ class Legend(QWidget):
         self.scale = BandScale(seek)
         self._by_probability = self._switch("Probability", "probability")
         self._by_entropy = self._switch("Entropy", "entropy")
-        row = QHBoxLayout()
+        switches = QHBoxLayout()
+        switches.setSpacing(GRID // 2)
+        switches.addWidget(self._by_probability)
+        switches.addWidget(self._by_entropy)
+        switches.addStretch(1)
+        self._row = row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         row.setContentsMargins(PADDING, GRID // 2, PADDING, GRID // 2)
-        row.setSpacing(GRID // 2)
-        row.addWidget(self._by_probability)
-        row.addWidget(self._by_entropy)
-        row.addSpacing(GRID)
+        row.setSpacing(GRID)
+        row.addLayout(switches)
         row.addWidget(self.scale, 1)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -44,6 +61,15 @@ class Legend(QWidget):
         column.addLayout(row)
         column.addWidget(divider())
         self._pick("probability")
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """The scale is below the switches where its words would not fit beside them."""
+        super().resizeEvent(event)
+        switches = self._by_probability.sizeHint().width() + self._by_entropy.sizeHint().width()
+        room = self.width() - 2 * PADDING - switches - 2 * GRID
+        narrow = room < self.scale.sizeHint().width()
+        right, down = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
+        self._row.setDirection(down if narrow else right)
 
     def _switch(self, text: str, measure: Measure) -> QToolButton:
         button = QToolButton()
@@ -98,16 +124,27 @@ class BandScale(Walk):
 
     def area(self, band: int) -> QRectF:
         """Where a band is painted."""
-        width = min(self.width() / len(BANDS), fonts.px(72))
+        width = min(self.width() / len(BANDS), self._wide(self._words))
         return QRectF(band * width, 3, width - 4, self.height() - 8)
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        return QSize(fonts.px(66) * len(BANDS), fonts.px(24))
+        return QSize(round(self._wide(self._words)) * len(BANDS), fonts.px(24))
+
+    def fitting(self) -> list[str]:
+        """What the bands say: without units where there is no room for them."""
+        short = [words.rpartition(" ")[0] or words for words in self._words]
+        room = self.width() / len(BANDS)
+        return list(self._words) if self._wide(self._words) <= room else short
+
+    def _wide(self, words: Sequence[str]) -> float:
+        """Pixels of a band in which each of these fits."""
+        metrics = QFontMetricsF(fonts.small())
+        return max(metrics.horizontalAdvance(text) for text in words) + 12
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         painter = QPainter(self)
         painter.setFont(fonts.small())
-        for n, words in enumerate(self._words):
+        for n, words in enumerate(self.fitting()):
             area = self.area(n)
             if BANDS[n].share:
                 painter.fillRect(area, QColor(band_colour(n)))
@@ -116,8 +153,7 @@ class BandScale(Walk):
                 painter.setPen(pen)
                 painter.drawLine(area.bottomLeft(), area.bottomRight())
             painter.setPen(QColor(tokens().text))
-            if painter.fontMetrics().horizontalAdvance(words) <= area.width():
-                painter.drawText(area, int(Qt.AlignmentFlag.AlignCenter), words)
+            painter.drawText(area, int(Qt.AlignmentFlag.AlignCenter), words)
             if self.hasFocus() and n == self.at:
                 painter.drawRect(area.adjusted(0, -1, 0, 1))
         painter.end()

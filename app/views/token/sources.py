@@ -114,7 +114,7 @@ class SourceList(Walk):
             )
             painter.fillRect(lit, QColor(light_colour(line.strength)))
             if line.strength >= UNDERLINED:
-                painter.setPen(QPen(QColor(now.warn), 1))
+                painter.setPen(QPen(QColor(now.attention), 1))
                 painter.drawLine(lit.bottomLeft(), lit.bottomRight())
         painter.setPen(QColor(now.text if line.strength is not None else now.quiet))
         painter.drawText(word.adjusted(3, 0, 0, 0), _LEFT, text)
@@ -124,7 +124,7 @@ class SourceList(Walk):
         painter.setBrush(QColor(now.raised))
         painter.drawRoundedRect(bar, 2, 2)
         bar.setWidth(max(1.0, room * min(line.share, 1.0)))
-        tone = now.warn if line.strength is not None else now.quiet
+        tone = now.attention if line.strength is not None else now.quiet
         painter.setBrush(QColor(mix(tone, now.panel, 0.7)))
         painter.drawRoundedRect(bar, 2, 2)
         painter.setPen(QColor(now.text))

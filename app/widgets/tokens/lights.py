@@ -15,7 +15,7 @@ _FAINTEST, _BRIGHTEST = 0.10, 0.42  # of the tone over the ground
 def light_colour(strength: float) -> str:
     """What is behind a lit word."""
     share = _FAINTEST + (_BRIGHTEST - _FAINTEST) * min(max(strength, 0.0), 1.0)
-    return mix(tokens().warn, tokens().canvas, share)
+    return mix(tokens().attention, tokens().canvas, share)
 
 
 def light_format(strength: float) -> QTextCharFormat:
@@ -25,5 +25,5 @@ def light_format(strength: float) -> QTextCharFormat:
     look.setForeground(QColor(tokens().text))
     if strength >= UNDERLINED:
         look.setUnderlineStyle(QTextCharFormat.UnderlineStyle.SingleUnderline)
-        look.setUnderlineColor(QColor(tokens().warn))
+        look.setUnderlineColor(QColor(tokens().attention))
     return look

@@ -277,7 +277,7 @@ class TokenText(QWidget):
                 painter.fillRect(area, QColor(light_colour(strength)))
                 if strength >= UNDERLINED:
                     top = QRectF(area.left(), area.top() - 2, area.width(), 2)
-                    painter.fillRect(top, QColor(tokens().warn))
+                    painter.fillRect(top, QColor(tokens().attention))
 
     def _paint_cursor(self, painter: QPainter) -> None:
         """A frame around the token that is pointed at, a thinner one around the selected one."""

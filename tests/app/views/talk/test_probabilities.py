@@ -23,6 +23,7 @@ from app.widgets.tokens.bands import (
 )
 from engine.protocol import Alternative, Generate, Piece, TokenInfo
 from tests.app.helpers.gui import Talk
+from tests.app.helpers.painted import texts
 from tests.app.helpers.scripted import ScriptedEngine
 
 Ask = Callable[..., None]
@@ -54,6 +55,21 @@ def test_entropy_is_shannons() -> None:
     full = np.append(shares, 1 - shares.sum())
     assert entropy(top) == pytest.approx(float(-(full * np.log2(full)).sum()), abs=1e-9)
     assert entropy([Alternative(0, "x", 0.0)]) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("width", [300, 400, 700])
+def test_each_band_of_the_legend_says_its_limits(
+    talk: Talk, painted: TokenAnswer, width: int
+) -> None:
+    legend = talk.chat.legend
+    for measure in (legend._by_probability, legend._by_entropy):
+        measure.click()
+        talk.resize(width, 800)
+        QApplication.processEvents()
+        shown = texts(legend.scale)
+        assert len(shown) == len(BANDS)
+        for text, n in zip(shown, range(len(BANDS)), strict=True):
+            assert legend.scale.area(n).adjusted(-1, -9, 1, 9).contains(text.area), (text, n)
 
 
 def test_bands_cover_all_and_in_order() -> None:
