@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Qt, QTimer
+from PySide6.QtCore import QEvent, QRect, QRectF, Qt, QTimer
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QWidget
 
@@ -30,7 +30,7 @@ class Vitals(QWidget):
     """Tokens per second and the time to the first; while loading, its progress.
 
     They are those of the latest answer: a click or Enter selects its last token. While a token of
-    it is selected, they are marked.
+    it is selected, they are underlined.
     """
 
     def __init__(self, bench: Workbench) -> None:
@@ -118,14 +118,27 @@ class Vitals(QWidget):
         else:
             super().keyPressEvent(event)
 
+    @property
+    def numbers_area(self) -> QRect:
+        """The numbers, without the empty room behind them."""
+        words = self._first.fontMetrics().horizontalAdvance(self._first.text())
+        last = self._rate.geometry().right()
+        if self._first.isVisibleTo(self):
+            last = self._first.x() + min(words, self._first.width())
+        shown = [part for part in (self._line, self._bar, self._rate) if part.isVisibleTo(self)]
+        left = min((part.x() for part in shown), default=self._first.x())
+        return QRect(left, 0, max(0, last - left), self.height()).adjusted(-4, 4, 4, -4)
+
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        painter, now = QPainter(self), tokens()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        area = self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
-        painter.setPen(QColor(now.accent) if self.hasFocus() else Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(now.selection) if self.marked else Qt.BrushStyle.NoBrush)
-        if self.hasFocus() or self.marked:
-            painter.drawRoundedRect(area, RADIUS_CONTROL, RADIUS_CONTROL)
+        painter, area = QPainter(self), self.numbers_area.toRectF()
+        accent = QColor(tokens().accent)
+        if self.marked:
+            painter.fillRect(QRectF(area.left(), area.bottom() - 2, area.width(), 2), accent)
+        if self.hasFocus():
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(accent)
+            frame = area.adjusted(0.5, 0.5, -0.5, -0.5)
+            painter.drawRoundedRect(frame, RADIUS_CONTROL, RADIUS_CONTROL)
         painter.end()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802

@@ -49,6 +49,34 @@ def test_speed_and_first_token_after_an_answer(qtbot: QtBot, talk: Talk, ask: As
     assert vitals.accessibleName() == "139 tokens per second, first token after 213 ms"
 
 
+def test_a_selected_word_underlines_the_numbers_alone(qtbot: QtBot, talk: Talk, ask: Ask) -> None:
+    """No block is painted behind them, nor in the empty room at their right."""
+    vitals = Vitals(talk.bench)
+    qtbot.addWidget(vitals)
+    vitals.resize(830, 48)
+    vitals.show()
+    qtbot.waitExposed(vitals)
+    ask("Q", *["a "] * 40)
+    qtbot.waitUntil(lambda: vitals._rate.text() == "139 t/s")
+    before = vitals.grab().toImage()
+    talk.bench.selection.select_token(talk.bench.chat.path[1].id, 3)
+    QApplication.processEvents()
+    assert vitals.marked
+    after = vitals.grab().toImage()
+    ratio, size = after.devicePixelRatio(), after.size()
+    changed = {
+        (x / ratio, y / ratio)
+        for x in range(size.width())
+        for y in range(size.height())
+        if before.pixel(x, y) != after.pixel(x, y)
+    }
+    assert changed
+    area = vitals.numbers_area
+    assert area.right() < 400
+    assert all(area.left() <= x <= area.right() + 1 for x, _ in changed)
+    assert len({y for _, y in changed}) <= 3
+
+
 def test_loading_shows_how_far_it_is(
     qtbot: QtBot, bench: Workbench, engine: ScriptedEngine, tiny_path: Path
 ) -> None:
