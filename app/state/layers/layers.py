@@ -55,7 +55,7 @@ class LayersState(QObject):
         self.problem = ""
         self.devices: list[DeviceRow] = []
         self.applying = Applying(client, session, load, self)
-        self.measuring = Measuring(client, self)
+        self.measuring = Measuring(client, session, self)
         self._history = History(Draft(""))
         self._preview: Draft | None = None
         self._answers: Draft | None = None  # what `answer` is about

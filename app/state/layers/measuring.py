@@ -7,27 +7,42 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.client import EngineClient
+from app.state.session import Session
 from engine.protocol import DevicesMeasured, Failed, MeasureDevices, Progress
 from engine.settings import EngineOptions
 
 
 class Measuring(QObject):
-    """`done` of `total` tells how far it is; `problem` is one line where it has failed."""
+    """`done` of `total` tells how far it is; `problem` is one line where it has failed.
+
+    Nothing is measured beside an answer, which would slow both: a measurement `waits` until the
+    answer is written, and one that runs is cancelled by a question and begins again after it.
+    """
 
     changed = Signal()
     ended = Signal()
 
-    def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
+    def __init__(
+        self, client: EngineClient, session: Session, parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
-        self._client = client
+        self._client, self._session = client, session
+        self._wanted: MeasureDevices | None = None
         self._id: int | None = None
         self.done = self.total = 0
         self.problem = ""
         client.progress.connect(self._on_progress)
+        session.changed.connect(self._on_session)
 
     @property
     def is_busy(self) -> bool:
-        return self._id is not None
+        """Whether devices are measured or will be."""
+        return self._wanted is not None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it begins when the answer under way is written."""
+        return self._wanted is not None and self._session.status == "answering"
 
     def start(
         self, path: Path, options: EngineOptions, devices: Sequence[str], again: bool
@@ -35,15 +50,28 @@ class Measuring(QObject):
         """Measure these devices with that model; what was measured before only if `again`."""
         if self.is_busy:
             return
-        self.done, self.total, self.problem = 0, 0, ""
         asked = replace(options, device=",".join(devices), place="")
-        request = MeasureDevices(0, str(path), asked, again)
-        self._id = self._client.ask(request, self._on_measured, self._on_failed)
-        self.changed.emit()
+        self._wanted = MeasureDevices(0, str(path), asked, again)
+        self.problem = ""
+        self._begin()
 
     def cancel(self) -> None:
+        self._wanted = None
         if self._id is not None:
             self._client.cancel(self._id)
+        self.changed.emit()
+
+    def _begin(self) -> None:
+        self.done = self.total = 0
+        if self._wanted is not None and self._id is None and not self.waits:
+            self._id = self._client.ask(self._wanted, self._on_measured, self._on_failed)
+        self.changed.emit()
+
+    def _on_session(self) -> None:
+        if self.waits and self._id is not None:
+            self._client.cancel(self._id)
+        elif self._wanted is not None and self._id is None:
+            self._begin()
 
     def _on_progress(self, progress: Progress) -> None:
         if progress.id == self._id:
@@ -51,11 +79,12 @@ class Measuring(QObject):
             self.changed.emit()
 
     def _on_measured(self, _: DevicesMeasured) -> None:
-        self._id = None
+        self._id = self._wanted = None
         self.ended.emit()
         self.changed.emit()
 
     def _on_failed(self, failed: Failed) -> None:
         self._id = None
-        self.problem = "" if failed.kind == "Cancelled" else failed.message
-        self.changed.emit()
+        if failed.kind != "Cancelled":
+            self._wanted, self.problem = None, failed.message
+        self._begin()

@@ -31,6 +31,7 @@ KEYS = (
     "Drag layers, or choose them with the arrows and Shift and move them with Alt+Up and Alt+Down."
     " Enter opens a layer, Ctrl+Left and Ctrl+Right move a boundary, Ctrl+Enter applies."
 )
+MEASURE_TIP = "Times the devices with this model: a few seconds for each"
 NO_MODEL = "Choose a model (Ctrl+O): its layers are shown here, before it is loaded too."
 
 
@@ -248,19 +249,28 @@ class LayersView(QWidget):
             self._says.setText(f"Placed by hand, {edited}")
 
     def _show_measure(self, some: bool) -> None:
-        """Offered as long as a speed is unknown, with how far it is."""
-        measuring, answer = self.state.measuring, self.state.answer
-        unknown = some and answer is not None and answer.speed is None
-        self.measure.setVisible(measuring.is_busy or unknown)
+        """The button that measures, or says how far it is and cancels."""
+        measuring = self.state.measuring
+        self.measure.setVisible(measuring.is_busy or (some and self.state.answer is not None))
         share = f" {100 * measuring.done // measuring.total} %" if measuring.total else ""
-        self.measure.set_text(f"Cancel measuring{share}" if measuring.is_busy else "Measure speed")
-        set_tip(self.measure, measuring.problem or "A few seconds for each device")
+        words, tip = "Measure again" if self._is_known else "Measure speed", MEASURE_TIP
+        if measuring.waits:
+            words, tip = "Cancel measuring (waits)", "It begins when the answer is written."
+        elif measuring.is_busy:
+            words, tip = f"Cancel measuring{share}", "A question stops it; it begins again after."
+        self.measure.set_text(words)
+        set_tip(self.measure, measuring.problem or tip)
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether the speed of what is shown was measured."""
+        return self.state.answer is not None and self.state.answer.speed is not None
 
     def _measure(self) -> None:
         if self.state.measuring.is_busy:
             self.state.measuring.cancel()
         else:
-            self.state.measure()
+            self.state.measure(again=self._is_known)
 
     def _offer_part(self, menu: QMenu, tiles: list[LayerTile], part: str) -> None:
         for device in [*self.state.lane_devices(), *self.state.unused_devices()]:

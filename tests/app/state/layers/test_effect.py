@@ -3,12 +3,15 @@
 import pytest
 
 from app.state.layers.layers import LayersState
+from app.state.talk.answer import NOTHING_COUNTED
 from app.state.workbench import Workbench
 from app.views.layers.apply import ApplyBar
 from engine.protocol import (
     Cancel,
     DevicesMeasured,
     Failed,
+    Finished,
+    Generate,
     MeasureDevices,
     Move,
     Moved,
@@ -132,3 +135,39 @@ def test_measuring_is_cancelled_or_fails(state: LayersState, engine: ScriptedEng
         engine.say(Failed(request.id, kind, "it is gone"))
         assert state.measuring.problem == problem
         assert not state.measuring.is_busy
+
+
+def test_nothing_is_measured_beside_an_answer(
+    bench: Workbench, state: LayersState, engine: ScriptedEngine
+) -> None:
+    """A measurement waits for the answer; a question stops one, which begins again after it."""
+    measuring = state.measuring
+
+    def measured() -> list[MeasureDevices]:
+        return [request for request in engine.asked if isinstance(request, MeasureDevices)]
+
+    assert bench.chat.send("Hello")
+    state.measure(again=True)
+    assert measuring.is_busy
+    assert measuring.waits
+    assert measured() == []
+    answer = engine.last_of(Generate)
+    engine.say(Finished(answer.id, "stop", NOTHING_COUNTED))
+    assert not measuring.waits
+    (first,) = measured()
+    assert first.again
+    assert bench.chat.send("And now?")
+    assert engine.last == Cancel(first.id)
+    assert isinstance(engine.asked[-2], Generate), "the answer is not behind a new measurement"
+    engine.say(Failed(first.id, "Cancelled", "it was cancelled"))
+    assert measuring.waits
+    assert measured() == [first]
+    engine.say(Finished(engine.last_of(Generate).id, "stop", NOTHING_COUNTED))
+    assert len(measured()) == 2
+    engine.say(DevicesMeasured(measured()[-1].id, []))
+    assert not measuring.is_busy
+    assert bench.chat.send("Once more")
+    state.measure()
+    measuring.cancel()
+    engine.say(Finished(engine.last_of(Generate).id, "stop", NOTHING_COUNTED))
+    assert len(measured()) == 2, "it was cancelled while it waited"

@@ -302,7 +302,8 @@ def test_a_speed_is_predicted_before_and_after(
     view: LayersView, answer: Answer, model: PlacedModel
 ) -> None:
     assert view.figures.text.startswith("143 tokens/s predicted, 1 split, 0 bytes")
-    assert not view.measure.isVisible()
+    assert view.measure.isVisible()
+    assert view.measure.text() == "Measure again"
     move_layers(view.state, [3], B)
     answer()
     assert view.figures.text.startswith("143 → 47.7 tokens/s predicted, 1 → 3 splits")
@@ -312,7 +313,7 @@ def test_a_speed_is_predicted_before_and_after(
     answer()
     assert view.figures.text.startswith("143 → – tokens/s")
     assert "not measured" in view.figures.toolTip()
-    assert view.measure.isVisible()
+    assert view.measure.text() == "Measure speed"
     view.measure.click()
     assert view.measure.text() == "Cancel measuring"
 
