@@ -3,12 +3,16 @@
 import argparse
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
+from app.names import REPOSITORY
 from app.terminal.options import add_engine_options, engine_options
 from app.terminal.table import table
-from app.terminal.text import plain, print_json
+from app.terminal.text import note, plain, print_json
 from app.words import UNKNOWN
+from engine.errors import BadSetting, ModelNotFound
 from engine.protocol import ArenaRow, DescribePlan, MeasureDevices, Planned, SplitRow
+from engine.settings import EngineOptions
 from engine.units import MIB
 
 NAME = "plan"
@@ -24,7 +28,7 @@ COMPONENTS = (*OF_LAYERS, "graph", "staging", "input")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo[:quant]")
+    parser.add_argument("model", metavar="MODEL", help="path, stored name or org/repo:quant")
     parser.add_argument("--nodes", action="store_true", help="list what runs every node, and why")
     parser.add_argument(
         "--measure", action="store_true", help="time the model's layers on the devices first"
@@ -34,14 +38,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the placement. Raises BadSetting, ModelNotFound, RemoteError, WorkerDied."""
+    """Prints the placement. Raises BadSetting, HubError, ModelNotFound, WorkerDied."""
     options = engine_options(args)
 
     from app.library import resolve
     from engine.worker import Worker
 
     with Worker() as worker:
-        path = str(resolve(args.model))
+        try:
+            path = str(resolve(args.model))
+        except ModelNotFound as error:
+            path, options = _from_header(args, options, error)
         if args.measure:
             worker.get(MeasureDevices(worker.new_id(), path, options))
         request = DescribePlan(worker.new_id(), path, options, args.nodes)
@@ -53,6 +60,30 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join(lines(planned)))
     return 0
+
+
+def _from_header(
+    args: argparse.Namespace, options: EngineOptions, error: ModelNotFound
+) -> tuple[str, EngineOptions]:
+    """The header of a model on Hugging Face, and of its projector; raises `error` for others."""
+    name = REPOSITORY.match(args.model)
+    if name is None:
+        raise error
+    if args.measure:
+        raise BadSetting("measure", args.model, "a model on this disk; fetch it first")
+
+    from app.fetch.heads import fetch_heads
+    from app.fetch.quants import find_quant
+    from app.fetch.search import Hub
+
+    hub = Hub()
+    found = find_quant(name["repo"], name["quant"], hub.files(name["repo"]))
+    heads = fetch_heads(hub, found)
+    note(f"planned from the header of {plain(found.files[0].path)}; the model is not downloaded")
+    if not options.mmproj:
+        mmproj = str(heads.projector) if heads.projector is not None else "none"
+        options = replace(options, mmproj=mmproj)
+    return str(heads.model), options
 
 
 def lines(planned: Planned) -> Iterable[str]:

@@ -15,14 +15,13 @@ from huggingface_hub import HfApi, constants, get_token, hf_hub_url
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 from huggingface_hub.file_download import repo_folder_name
 
-from app import names
 from app.fetch import ranges
 from app.fetch.config import web_client
 from app.fetch.job import Job
-from app.fetch.quants import projector_files
+from app.fetch.quants import choose_group, projector_files
 from app.fetch.source import Source
 from app.fetch.transfer import download
-from engine.errors import CutawayError, DownloadError, ModelNotFound
+from engine.errors import CutawayError, DownloadError
 from engine.units import MIB
 
 
@@ -52,7 +51,7 @@ def fetch_repository(repo: str, quant: str | None, job: Job, text_only: bool = F
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     try:
         files = [sibling.rfilename for sibling in api.model_info(repo).siblings or ()]
-        group = _choose(repo, quant, files)
+        group = choose_group(repo, quant, files)
         blobs = [_blob(api, repo, file, job) for file in group.files]
         for file in () if text_only else projector_files(group, files):
             blobs.append(_blob(api, repo, file, job))
@@ -63,21 +62,6 @@ def fetch_repository(repo: str, quant: str | None, job: Job, text_only: bool = F
         raise
     except Exception as error:  # the library's HTTP client, so its errors, differ by version
         raise _explain(api, repo, error, job) from error
-
-
-def _choose(repo: str, quant: str | None, files: list[str]) -> names.Group:
-    found = names.groups(files)
-    models = names.choose(found, quant)
-    if len(models) == 1:
-        if models[0].missing:
-            raise ModelNotFound(repo, f"{models[0].missing} splits are not in the repository")
-        return models[0]
-    choices = ", ".join(f"{repo}:{label}" for label in names.labels(found))
-    if not found:
-        raise ModelNotFound(repo, "the repository has no GGUF file")
-    if models or quant is None:
-        raise ModelNotFound(repo, f"there are several; name one: {choices}")
-    raise ModelNotFound(repo, f"no {quant}; there are {choices}")
 
 
 def _blob(api: HfApi, repo: str, file: str, job: Job) -> _Blob:

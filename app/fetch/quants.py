@@ -7,6 +7,7 @@ from typing import Literal
 
 from app import names
 from app.fetch.search import RepoFile
+from engine.errors import ModelNotFound
 from engine.gguf import projectors
 from engine.gguf.formats import UNREADABLE
 from engine.protocol import Planned
@@ -71,6 +72,29 @@ def quants(repo: str, files: Sequence[RepoFile]) -> list[FoundQuant]:
     models = [group for group in found if not names.is_projector(group.stem)]
     rows = [_quant(repo, labels[group.stem], group, by_path) for group in models]
     return sorted(rows, key=lambda row: (row.size, row.label))
+
+
+def choose_group(repo: str, quant: str | None, files: Sequence[str]) -> names.Group:
+    """The model of a repository that a name means. Raises ModelNotFound."""
+    found = names.groups(files)
+    models = names.choose(found, quant)
+    if len(models) == 1:
+        if models[0].missing:
+            raise ModelNotFound(repo, f"{models[0].missing} splits are not in the repository")
+        return models[0]
+    choices = ", ".join(f"{repo}:{label}" for label in names.labels(found))
+    if not found:
+        raise ModelNotFound(repo, "the repository has no GGUF file")
+    if models or quant is None:
+        raise ModelNotFound(repo, f"there are several; name one: {choices}")
+    raise ModelNotFound(repo, f"no {quant}; there are {choices}")
+
+
+def find_quant(repo: str, quant: str | None, files: Sequence[RepoFile]) -> FoundQuant:
+    """The same with its sizes and its projector."""
+    by_path = {file.path: file for file in files}
+    group = choose_group(repo, quant, list(by_path))
+    return _quant(repo, quant or names.label(group), group, by_path)
 
 
 def _quant(repo: str, label: str, group: names.Group, by_path: dict[str, RepoFile]) -> FoundQuant:
