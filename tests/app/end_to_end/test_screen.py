@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.model_file, pytest.mark.device]
 SCREEN = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"]
 
 
-LONGER = ("memory", "layers", "token", "token_pictures", "tensors", "profile")
+LONGER = ("first_minute", "memory", "layers", "token", "token_pictures", "tensors", "profile")
 
 
 @pytest.mark.parametrize(

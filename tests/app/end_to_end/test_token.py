@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -15,11 +15,10 @@ from app.state.limits import AnswerLimits
 from app.views.talk.message import MessageView
 from app.views.token.token import TokenView
 from app.views.token.words import percent, place
-from app.widgets.markdown.places import units
 from app.widgets.markdown.view import MarkdownView
 from engine.protocol import Examine, Examined, Progress, Sampling
 from engine.settings import EngineOptions
-from tests.app.end_to_end.person import Person
+from tests.app.end_to_end.person import Person, place_of
 
 pytestmark = [pytest.mark.model_file, pytest.mark.device]
 
@@ -44,17 +43,7 @@ def again(person: Person) -> Examined:
 
 def click(view: MarkdownView, word: str) -> None:
     """Click in the middle of a word that is shown."""
-    laid = next(one for one in view.laid if word in one.document.toRawText())
-    shown = laid.document.toRawText()
-    at = units(shown, shown.index(word) + len(word) // 2)
-    block = laid.document.findBlock(at)
-    line = block.layout().lineForTextPosition(at - block.position())
-    x = line.cursorToX(at - block.position())
-    x = x[0] if isinstance(x, tuple) else x
-    y = laid.y_of(at) + line.height() / 2
-    QTest.mouseClick(
-        view, Qt.MouseButton.LeftButton, pos=QPoint(round(laid.origin.x() + x), round(y))
-    )
+    QTest.mouseClick(view, Qt.MouseButton.LeftButton, pos=place_of(view, word))
     QApplication.processEvents()
 
 
