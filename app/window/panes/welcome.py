@@ -88,10 +88,13 @@ class Welcome(QWidget):
 
     def refresh(self) -> None:
         session = self._bench.session
-        loading = session.status == "loading"
+        loading, download = session.status == "loading", self._download()
         if loading and session.path is not None:
             self._title.setText(f"Opening {session.model_title}")
             self._says.setText("You can write already: it is sent when the model is ready.")
+        elif download is not None:
+            self._title.setText("Downloading a model")
+            self._says.setText("It is opened when it has come. It runs on this machine.")
         elif self._bench.library.models:
             self._title.setText("Open a model")
             self._says.setText("Drop a .gguf file anywhere in this window, or take one of these.")
@@ -102,7 +105,7 @@ class Welcome(QWidget):
                 f"licence {SMOLLM2.licence}. It runs on this machine; nothing you write leaves it. "
                 "Or drop a .gguf file here."
             )
-        busy, had = loading or self._download() is not None, has_focus(self)
+        busy, had = loading or download is not None, has_focus(self)
         self.get.setVisible(not busy and not self._bench.library.models)
         self.open.setVisible(not busy)
         self.demo.setVisible(not busy and bundled.is_there())
@@ -224,6 +227,7 @@ class _Progress(QWidget):
         text = f"{words.get(download.stage, download.stage.capitalize())} {download.name}"
         parts = [f"{mib(download.done)} of {mib(download.total)} MiB"] if download.total else []
         parts += [f"{mib(int(download.rate))} MiB/s"] if download.rate else []
-        parts += [f"{duration(download.left_s)} left"] if download.left_s is not None else []
+        if download.left_s is not None:
+            parts.append(f"{duration(max(1.0, download.left_s))} left")
         numbers = "stopping …" if download.state == "stopping" else " · ".join(parts)
         self.show_part(text, download.done, download.total, numbers)
