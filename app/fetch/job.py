@@ -3,7 +3,7 @@
 import errno
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,11 +33,34 @@ class FetchProgress:
 
 
 class FetchStopped(CutawayError):
-    """A fetch that was stopped; `parts` are the files that stay on disk for the next try."""
+    """A fetch that was stopped; what it has stays on disk for the next try."""
 
-    def __init__(self, name: str, parts: Sequence[Path] = ()) -> None:
-        self.name, self.parts = name, tuple(parts)
+    def __init__(self, name: str) -> None:
+        self.name = name
         super().__init__(f"{name}: stopped; `cutaway get {name}` resumes it")
+
+
+def record_path(part: Path) -> Path:
+    """Where the record of a partial file lies that is fetched by ranges."""
+    return part.with_name(f"{part.name}.json")
+
+
+def forget(part: Path) -> None:
+    """Delete a partial file with its record."""
+    part.unlink(missing_ok=True)
+    record_path(part).unlink(missing_ok=True)
+
+
+class GatedModel(DownloadError):
+    """A repository whose terms must be accepted on its `page` first."""
+
+    def __init__(self, name: str, page: str) -> None:
+        self.page = page
+        super().__init__(
+            name,
+            f"its terms must be accepted at {page}; then set HF_TOKEN or log in with "
+            "`hf auth login`, and try again",
+        )
 
 
 class TermsNotAccepted(CutawayError):
@@ -67,7 +90,7 @@ class Job:
     def check(self) -> None:
         """Raises FetchStopped once the fetch has been told to stop."""
         if self.cancelled():
-            raise FetchStopped(self.name, self.parts)
+            raise FetchStopped(self.name)
 
     def report(self, stage: FetchStage, done: int, total: int) -> None:
         """Passes the progress on, some ten times a second and at the stage's end."""

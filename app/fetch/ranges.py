@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx2
 import msgspec
 
-from app.fetch.job import Job
+from app.fetch.job import Job, forget, record_path
 from app.fetch.source import (
     CONTENT_RANGE,
     RETRIED,
@@ -45,23 +45,12 @@ class _Record(msgspec.Struct):
     done: list[Span]
 
 
-def record_path(part: Path) -> Path:
-    """Where the record of a part lies."""
-    return part.with_name(f"{part.name}.json")
-
-
 def present(part: Path) -> int:
     """How many bytes of a file are in its part."""
     record = _read(record_path(part))
     if record is not None:
         return sum(end - start for start, end in record.done)
     return part.stat().st_size if part.exists() else 0
-
-
-def forget(part: Path) -> None:
-    """Delete a part with its record."""
-    part.unlink(missing_ok=True)
-    record_path(part).unlink(missing_ok=True)
 
 
 def receive_ranges(

@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 import httpx2
 import msgspec
-from huggingface_hub import constants, get_token
 
 from app import names
 from app.fetch.config import web_client
@@ -44,6 +43,7 @@ FILTERS: dict[Task, str] = {
     "embeddings": "feature-extraction",
 }
 EXPANDED = ("gguf", "gated", "downloads", "likes", "lastModified", "tags", "pipeline_tag")
+BASE = "base_model:quantized:"
 PER_PAGE = 30
 MOST_BYTES = 32 << 20  # of one response
 MOST_PAGES = 50  # of a repository's file list, 1000 files each
@@ -153,6 +153,14 @@ class Hub:
         row, _ = self._get(f"{self.endpoint}/api/models/{repo}?{params}", repo)
         return _repo_of(row if isinstance(row, dict) else {})
 
+    def bases(self, repo: str) -> list[str]:
+        """The repositories that a repository's tags name as what it was quantised from."""
+        row, _ = self._get(f"{self.endpoint}/api/models/{repo}?expand[]=tags", repo)
+        tags = row.get("tags") if isinstance(row, dict) else None
+        found = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+        named = [tag.removeprefix(BASE) for tag in found if tag.startswith(BASE)]
+        return [name for name in named if names.REPOSITORY.match(name) and ":" not in name][:1]
+
     def files(self, repo: str, revision: str = "main") -> list[RepoFile]:
         """All files of a repository."""
         url = f"{self.endpoint}/api/models/{repo}/tree/{revision}?recursive=true"
@@ -166,6 +174,8 @@ class Hub:
 
     def headers_for(self, url: str | httpx2.URL) -> dict[str, str]:
         """The token, for the endpoint's own scheme, host and port only."""
+        from huggingface_hub import get_token
+
         token = get_token()
         if not token or not same_origin(httpx2.URL(url), httpx2.URL(self.endpoint)):
             return {}
@@ -215,7 +225,9 @@ class Hub:
         self, url: str, repo: str, headers: dict[str, str], most: int
     ) -> tuple[bytes, httpx2.Response]:
         """The first `most` bytes of a response. A limited rate is waited for once."""
-        if constants.is_offline_mode():
+        from huggingface_hub.constants import is_offline_mode
+
+        if is_offline_mode():
             raise HubError("offline", "HF_HUB_OFFLINE is set, so nothing is searched; unset it")
         for attempt in (1, 2):
             try:

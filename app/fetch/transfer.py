@@ -16,7 +16,7 @@ from typing import Self
 import httpx2
 
 from app.fetch import ranges
-from app.fetch.job import Job
+from app.fetch.job import Job, forget, record_path
 from app.fetch.source import (
     CONTENT_RANGE,
     RETRIED,
@@ -86,14 +86,14 @@ def download(
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.sha256 is None:
-            ranges.forget(path)  # it could be of another content
+            forget(path)  # it could be of another content
         if not _by_ranges(client, source, path, job, on_size):
             _by_stream(client, source, path, job, on_size)
         path.replace(target)
-        ranges.forget(path)
+        forget(path)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            ranges.forget(path)
+            forget(path)
         raise job.disk_error(error, target.parent) from error
 
 
@@ -107,11 +107,11 @@ def _by_ranges(
         resumed = ranges.receive_ranges(client, source, path, job, on_size)
         digest = _digest(path, job)
         if resumed and digest != source.sha256.lower():
-            ranges.forget(path)  # the bytes of an earlier try may be the wrong ones
+            forget(path)  # the bytes of an earlier try may be the wrong ones
             ranges.receive_ranges(client, source, path, job, on_size)
             digest = _digest(path, job)
     except ranges.RangesRefused:
-        ranges.forget(path)
+        forget(path)
         return False
     if digest != source.sha256.lower():
         raise _wrong(source, path, digest, job)
@@ -121,8 +121,8 @@ def _by_ranges(
 def _by_stream(
     client: httpx2.Client, source: Source, path: Path, job: Job, on_size: Callable[[int], None]
 ) -> None:
-    if ranges.record_path(path).exists():
-        ranges.forget(path)
+    if record_path(path).exists():
+        forget(path)
     with PartialFile(path) as part:
         resumed = part.size > 0
         _receive(client, source, part, job, on_size)
@@ -149,7 +149,7 @@ def _digest(path: Path, job: Job) -> str:
 
 
 def _wrong(source: Source, path: Path, digest: str, job: Job) -> DownloadError:
-    ranges.forget(path)
+    forget(path)
     return job.fail(
         f"{source.label} has sha256 {digest} instead of {source.sha256}; "
         "it was deleted; try again, or another server"

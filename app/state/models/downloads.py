@@ -1,7 +1,7 @@
 """Fetches under way and their ends."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,10 +22,13 @@ log = logging.getLogger("fetch")
 
 @dataclass(frozen=True)
 class Download:
-    """One fetch. Bytes; `rate` bytes per second; `left_s` seconds, None while unknown."""
+    """One fetch. Bytes; `rate` bytes per second; `left_s` seconds, None while unknown. What came
+    of one that is paused or failed is kept, of one that is stopped it is deleted. `page` is where a
+    gated model's terms can be accepted.
+    """
 
     name: str
-    state: Literal["running", "stopping", "stopped", "failed", "done"]
+    state: Literal["running", "stopping", "paused", "stopped", "failed", "done"]
     stage: str = "download"
     done: int = 0
     total: int = 0
@@ -33,6 +36,7 @@ class Download:
     left_s: float | None = None
     path: Path | None = None
     problem: str = ""
+    page: str = ""
 
 
 class Downloads(QObject):
@@ -52,11 +56,15 @@ class Downloads(QObject):
         super().__init__(parent)
         self._folder = folder
         self.items: dict[str, Download] = {}
-        self._stopping: set[str] = set()  # looked at by the fetching threads
+        self._stopping: dict[str, Literal["paused", "stopped"]] = {}  # read by fetching threads
+        self._asked: dict[str, tuple[bool, bool]] = {}  # terms accepted, text only
+        self._parts: dict[str, tuple[Path, ...]] = {}
+        self._pages: dict[str, str] = {}  # of gated repositories
         self._measured: dict[str, tuple[float, int]] = {}  # when, at how many bytes
 
-    def start(self, name: str, accept_terms: bool = False) -> None:
-        """Fetch, or go on where it stopped; nothing while it runs already.
+    def start(self, name: str, accept_terms: bool = False, text_only: bool = False) -> None:
+        """Fetch, or resume; nothing while it runs already. With `text_only` the projector is left
+        out.
 
         A model with terms of use is not fetched before they are accepted: `terms_needed`.
         """
@@ -67,24 +75,56 @@ class Downloads(QObject):
             self.terms_needed.emit(name, terms)
             return
         self.items[name] = Download(name, "running")
+        self._asked[name] = accept_terms, text_only
         self._measured.pop(name, None)
-        work = Work.polling(self._fetch, name, accept_terms, self._folder())
+        self._pages.pop(name, None)
+        work = Work.polling(self._fetch, name, accept_terms, self._folder(), text_only)
         work.then(partial(self._on_done, name)).fail(partial(self._on_failed, name))
         work.progress(partial(self._on_progress, name)).start(self)
         log.info("fetching %s", name)
         self.changed.emit(name)
 
+    def pause(self, name: str) -> None:
+        """Stop; what came stays on disk for `resume`."""
+        self._stop(name, "paused")
+
+    def resume(self, name: str) -> None:
+        """Start again as it was started, from where it stopped."""
+        if name in self._asked:
+            self.start(name, *self._asked[name])
+
     def cancel(self, name: str) -> None:
-        """Stop; what came stays on disk for the next start."""
-        if name in self.items and self.items[name].state == "running":
-            self._stopping.add(name)
+        """Stop, and delete what came."""
+        self._stop(name, "stopped")
+        if name in self.items and self.items[name].state in ("paused", "failed"):
+            self._delete_parts(name)
+            self._update(name, state="stopped", done=0, problem="", page="")
+
+    def _stop(self, name: str, end: Literal["paused", "stopped"]) -> None:
+        if name in self.items and self.items[name].state in ("running", "stopping"):
+            self._stopping[name] = end
             self._update(name, state="stopping", left_s=None)
 
-    def _fetch(self, job: Work, name: str, accept_terms: bool, folder: Path | None) -> Path:
+    def _fetch(
+        self, job: Work, name: str, accept_terms: bool, folder: Path | None, text_only: bool
+    ) -> Path:
         def stopped() -> bool:
             return job.cancelled or name in self._stopping
 
-        return fetch.fetch(name, job.report, stopped, accept_terms, folder)
+        def note_parts(parts: Sequence[Path]) -> None:
+            self._parts[name] = tuple(parts)
+
+        try:
+            return fetch.fetch(
+                name, job.report, stopped, accept_terms, folder, text_only, note_parts
+            )
+        except fetch.GatedModel as error:
+            self._pages[name] = error.page
+            raise
+
+    def _delete_parts(self, name: str) -> None:
+        for part in self._parts.pop(name, ()):
+            fetch.forget(part)
 
     def _on_progress(self, name: str, progress: fetch.FetchProgress) -> None:
         item, now = self.items[name], monotonic()
@@ -108,18 +148,21 @@ class Downloads(QObject):
         )
 
     def _on_done(self, name: str, path: Path) -> None:
-        self._stopping.discard(name)
+        self._stopping.pop(name, None)
         self._update(name, state="done", path=path, left_s=0.0)
         log.info("%s is at %s", name, path)
         self.finished.emit(name, path)
 
     def _on_failed(self, name: str, problem: str) -> None:
-        if name in self._stopping:
-            self._stopping.discard(name)
-            self._update(name, state="stopped", left_s=None)
-            log.info("%s: stopped", name)
+        end = self._stopping.pop(name, None)
+        if end is not None:
+            if end == "stopped":
+                self._delete_parts(name)
+            self._update(name, state=end, left_s=None)
+            log.info("%s: %s", name, end)
         else:
-            self._update(name, state="failed", problem=problem, left_s=None)
+            page = self._pages.get(name, "")
+            self._update(name, state="failed", problem=problem, left_s=None, page=page)
             log.error("%s", problem)
             self.failed.emit(name, problem)
 

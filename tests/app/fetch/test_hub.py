@@ -6,10 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from huggingface_hub import HfApi
 
 from app.fetch import KNOWN, FetchProgress, FetchStopped, fetch, source
 from app.library import resolve
 from engine.errors import DownloadError, ModelNotFound
+from tests.app.helpers.fake_hub import FakeHub, HubFile
 from tests.app.helpers.server import Page, Server
 
 COMMIT = "c" * 40
@@ -212,3 +214,33 @@ def test_no_hub(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUTAWAY_TEST_HOSTS", "127.0.0.1")
     with pytest.raises(DownloadError, match=r"127\.0\.0\.1: .*check the network"):
         fetch("org/repo")
+
+
+def test_the_first_part_gets_its_name_last(
+    repo: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linked: list[str] = []
+    whole = HfApi.hf_hub_download
+
+    def download(api: HfApi, repo_id: str, file: str) -> str:
+        linked.append(file)
+        return whole(api, repo_id, file)
+
+    monkeypatch.setattr(HfApi, "hf_hub_download", download)
+    fetch("org/repo:Q6_K")
+    parts = [f"big/m-Q6_K-0000{i}-of-00003.gguf" for i in (3, 2, 1)]
+    assert linked == ["mmproj-m-F16.gguf", *parts]
+
+
+@pytest.mark.parametrize("place", ["o/r", "o/base", "", "large"])
+def test_what_its_makers_say_of_sampling_is_kept(hub: FakeHub, own_home: Path, place: str) -> None:
+    hub.add("o/r", {"m-Q4_0.gguf": Q4}, tags=["base_model:quantized:o/base"])
+    hub.add("o/base", {"model.safetensors": b"x"})
+    said = b'{"temperature": 0.6}' if place != "large" else b"x" * (1 << 16 + 1)
+    hub.repos[place if "/" in place else "o/r"].files |= (
+        {"generation_config.json": HubFile(said, lfs=False)} if place else {}
+    )
+    fetch("o/r")
+    kept = own_home / "data" / "cutaway" / "generation_config" / f"{digest(Q4)}.json"
+    assert kept.exists() == ("/" in place)
+    assert not kept.exists() or kept.read_bytes() == said

@@ -96,10 +96,16 @@ def test_stopped_and_resumed(hub: FakeHub, own_home: Path) -> None:
     file = publish(hub)
     file.seconds_a_chunk = 0.005
     done: list[int] = []
-    with pytest.raises(FetchStopped) as caught:
-        fetch("o/r", lambda p: done.append(p.done), lambda: bool(done) and done[-1] > MIB)
-    assert [path.name[64:] for path in caught.value.parts] == [".part"]
-    assert ranges.present(caught.value.parts[0]) > MIB
+    left: list[Path] = []
+    with pytest.raises(FetchStopped):
+        fetch(
+            "o/r",
+            lambda p: done.append(p.done),
+            lambda: bool(done) and done[-1] > MIB,
+            parts=left.extend,
+        )
+    assert [path.name[64:] for path in left] == [".part"]
+    assert ranges.present(left[0]) > MIB
     assert fetch("o/r").read_bytes() == file.content
     assert sum(hub.sent.values()) <= 4 * MIB + 512 * KIB  # what was under way
     assert parts(own_home) == []

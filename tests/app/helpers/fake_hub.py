@@ -66,6 +66,7 @@ class HubRepo:
     parameters: int | None = None
     architecture: str | None = None
     task: str = "text-generation"
+    tags: list[str] = field(default_factory=list)
     more: dict[str, object] = field(default_factory=dict)
 
 
@@ -266,7 +267,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _tags(repo: HubRepo) -> list[str]:
-    return ["gguf", repo.task, f"license:{repo.licence}"]
+    return ["gguf", repo.task, f"license:{repo.licence}", *repo.tags]
 
 
 def _row(name: str, repo: HubRepo) -> dict[str, object]:

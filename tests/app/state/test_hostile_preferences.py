@@ -184,7 +184,7 @@ def test_the_chosen_folder_is_used_and_the_environment_left_alone(
     assert [model.name for model in bench.library.models] == ["mine"]
 
     def fetch(*given: object) -> Path:
-        fetched.append(given[-1])
+        fetched.append(given[4])
         return chosen / "m.gguf"
 
     monkeypatch.setattr("app.fetch.fetch", fetch)

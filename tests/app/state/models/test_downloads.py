@@ -11,13 +11,20 @@ from app.fetch.job import FetchProgress, FetchStopped
 from app.state.models.downloads import Downloads
 from app.work import close_jobs
 from engine.errors import DownloadError
+from tests.app.helpers.fake_hub import FakeHub, HubFile
 from tests.app.state.conftest import Until
 
 Report, Stopped = Callable[[FetchProgress], None], Callable[[], bool]
 
 
 def fake(
-    name: str, progress: Report, cancelled: Stopped, accept_terms: bool, preferred: Path | None
+    name: str,
+    progress: Report,
+    cancelled: Stopped,
+    accept_terms: bool,
+    preferred: Path | None,
+    text_only: bool,
+    parts: object,
 ) -> Path:
     """Behaves by its name, as the real one's contract has it."""
     if name == "broken":
@@ -63,10 +70,10 @@ def test_stop_and_go_on(downloads: Downloads, until: Until) -> None:
     mean = item.done / (time.monotonic() - began)
     assert mean / 4 < item.rate < mean * 4
     downloads.start("endless")  # runs already
-    downloads.cancel("endless")
-    downloads.cancel("endless")
+    downloads.pause("endless")
+    downloads.pause("endless")
     assert downloads.items["endless"].state == "stopping"
-    until(lambda: downloads.items["endless"].state == "stopped")
+    until(lambda: downloads.items["endless"].state == "paused")
     downloads.start("endless")
     assert downloads.items["endless"].state == "running"
     downloads.cancel("endless")
@@ -81,9 +88,11 @@ def test_failed(downloads: Downloads, until: Until) -> None:
     until(lambda: heard)
     assert heard == [("broken", "broken: no network")]
     assert downloads.items["broken"].state == "failed"
-    downloads.cancel("broken")
+    downloads.pause("broken")
     downloads.cancel("never asked for")
     assert downloads.items["broken"].problem == "broken: no network"
+    downloads.cancel("broken")
+    assert (downloads.items["broken"].state, downloads.items["broken"].problem) == ("stopped", "")
     close_jobs()
 
 
@@ -95,4 +104,70 @@ def test_terms_come_first(downloads: Downloads, until: Until) -> None:
     downloads.start("gemma3-270m", accept_terms=True)
     until(lambda: downloads.items["gemma3-270m"].state == "done")
     assert downloads.items["gemma3-270m"].path == Path("/gemma3-270m-True.gguf")
+    close_jobs()
+
+
+def slow_model(hub: FakeHub) -> HubFile:
+    hub.add("o/r", {"m-Q4_0.gguf": bytes(range(256)) * 8192, "mmproj-m-F16.gguf": b"eyes" * 9})
+    file = hub.repos["o/r"].files["m-Q4_0.gguf"]
+    file.seconds_a_chunk = 0.02
+    return file
+
+
+def left(home: Path) -> list[Path]:
+    return list(home.rglob("*.part*"))
+
+
+def test_paused_resumed_and_cancelled(
+    qapp: object, hub: FakeHub, own_home: Path, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, downloads = slow_model(hub), Downloads()
+    downloads.pause("o/r")  # nothing to pause
+    downloads.resume("o/r")
+    assert downloads.items == {}
+    downloads.start("o/r", text_only=True)
+    until(lambda: downloads.items["o/r"].done > 300_000)
+    downloads.pause("o/r")
+    until(lambda: downloads.items["o/r"].state == "paused")
+    (part,) = left(own_home)
+    before = part.stat().st_size
+    assert before > 0
+    downloads.resume("o/r")
+    until(lambda: downloads.items["o/r"].done > before)
+    assert [r for r in hub.ranges("m-Q4_0.gguf") if r] == [f"bytes={before}-"] * 2
+    downloads.cancel("o/r")
+    until(lambda: downloads.items["o/r"].state == "stopped")
+    assert left(own_home) == []
+    downloads.start("o/r", text_only=True)
+    until(lambda: downloads.items["o/r"].done > 100_000)
+    downloads.pause("o/r")
+    until(lambda: downloads.items["o/r"].state == "paused")
+    downloads.cancel("o/r")
+    assert (downloads.items["o/r"].state, left(own_home)) == ("stopped", [])
+    file.seconds_a_chunk = 0
+    downloads.resume("o/r")
+    until(lambda: downloads.items["o/r"].state == "done")
+    path = downloads.items["o/r"].path
+    assert path is not None
+    assert path.read_bytes() == file.content
+    assert [p.name for p in path.parent.iterdir()] == ["m-Q4_0.gguf"]  # the text alone
+    close_jobs()
+
+
+def test_a_gated_model_names_its_page(
+    qapp: object, hub: FakeHub, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    downloads = Downloads()
+    slow_model(hub).seconds_a_chunk = 0
+    hub.repos["o/r"].gated = "manual"
+    downloads.start("o/r")
+    until(lambda: downloads.items["o/r"].state == "failed")
+    item = downloads.items["o/r"]
+    assert item.page == f"{hub.url}/o/r"
+    assert f"terms must be accepted at {hub.url}/o/r" in item.problem
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    downloads.resume("o/r")
+    until(lambda: downloads.items["o/r"].state == "done")
+    assert downloads.items["o/r"].page == ""
+    assert {a.login for a in hub.asked if a.host == "cdn"} == {None}
     close_jobs()

@@ -167,7 +167,7 @@ def test_terms_come_before_the_fetch(
 ) -> None:
     fetched: list[tuple[str, bool]] = []
 
-    def fetch(name: str, _: object, __: object, accept_terms: bool, ___: object) -> Path:
+    def fetch(name: str, _: object, __: object, accept_terms: bool, *___: object) -> Path:
         fetched.append((name, accept_terms))
         return Path("/x/y.gguf")
 
