@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +11,14 @@ from engine.errors import BadSetting, Cancelled, UnsupportedModel
 from engine.kvcache.causal import MAX_SEQUENCES
 from engine.models.base import Output
 from engine.models.pooling import Pooling, pooling_of
+from engine.runner.aside import LONG, Aside, check_length, least_tokens
 from engine.runner.loading import LoadedModel
 from engine.runner.stepper import StepPart
+from engine.tokenizer import Tokenizer
+from engine.tokenizer.words import Pause, no_pause
 
 Vector = NDArray[np.float32]
+_LOOKS = 0.002  # seconds between two looks whether long texts are tokenised
 BESIDE = MAX_SEQUENCES - 1
 """The number of the sequence that texts are computed in."""
 
@@ -58,7 +63,13 @@ def embed_in_parts(
     pooling = pooling_of(model.file, built.model.whole)
     if pooling is Pooling.RANK:
         raise UnsupportedModel("pooling", "rank (of a reranker)", ("mean", "cls", "last"))
-    encoded = [_ids(model, text, number) for number, text in enumerate(texts, 1)]
+    if sum(map(len, texts)) < LONG:
+        encoded = _encoded(model, texts, no_pause)
+    else:
+        aside = Aside(partial(_encoded, model, texts), cancelled)
+        while not aside.wait(_LOOKS):
+            yield []
+        encoded = aside.result()
     groups = list(_groups(model, encoded))
     claim(max((sum(map(len, group)) for group in groups), default=0))
     try:
@@ -75,14 +86,25 @@ def embed_in_parts(
         model.stepper.forget(0, sequence=BESIDE)
 
 
-def _ids(model: LoadedModel, text: str, number: int) -> list[int]:
+def _encoded(model: LoadedModel, texts: Sequence[str], pause: Pause) -> list[list[int]]:
+    tokenizer = model.tokenizer.pausing(pause)
+    return [_ids(model, tokenizer, text, number) for number, text in enumerate(texts, 1)]
+
+
+def _ids(model: LoadedModel, tokenizer: Tokenizer, text: str, number: int) -> list[int]:
     """A text's tokens, all of which the model must be able to read."""
-    ids, most = model.tokenizer.encode(text, parse_special=False), model.built.n_ctx
-    if not ids:
+    most = model.built.n_ctx
+    check_length(f"text {number}", text, most)
+    n = least_tokens(tokenizer, text, most)
+    ids: list[int] = []
+    if n <= most:
+        ids = tokenizer.encode(text, parse_special=False)
+        n = len(ids)
+    if not n:
         raise BadSetting(f"text {number}", text, "a text that is not empty")
-    if len(ids) > most:
+    if n > most:
         expected = f"at most {most} tokens; split it, or give more context with --ctx"
-        raise BadSetting(f"text {number}", f"{len(ids)} tokens", expected)
+        raise BadSetting(f"text {number}", f"{n} tokens", expected)
     return ids
 
 

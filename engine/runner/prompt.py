@@ -1,12 +1,14 @@
 """From a request's words and pictures to items that fit the context."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 
 from engine.answers.forms import opened
 from engine.errors import BadSetting, CannotSee, ContextFull
 from engine.protocol import Generate, PicturePart, WhenFull
+from engine.runner.aside import check_length, least_tokens
 from engine.runner.forms.turns import AskedChat, Turn, has_tools, turns_of, variables_of
 from engine.runner.pictures.compose import compose
 from engine.runner.pictures.items import Item, Shown, extents, whole
@@ -14,6 +16,10 @@ from engine.runner.pictures.marking import mended
 from engine.runner.pictures.viewer import Viewer
 from engine.tokenizer import ChatTemplate, Tokenizer
 from engine.tokenizer.decode import StreamDecoder
+
+Fits = Callable[[str], None]
+_OTHER = 64
+"""Characters of a question that differs from a chat's own."""
 
 
 @dataclass(frozen=True)
@@ -46,18 +52,21 @@ def make_prompt(
     """
     # Ids are taken as they are; a text is encoded with the prompt, so that spaces come out right.
     begun = "" if request.prefix_tokens else request.prefix
+    fits = partial(_check_fits, tokenizer, n_ctx, request.when_full)
     if request.prompt_tokens is not None:
+        if request.when_full == "stop" and len(request.prompt_tokens) >= n_ctx:
+            raise ContextFull(len(request.prompt_tokens), n_ctx)
         prompt = _given(tokenizer, request.prompt_tokens, begun)
     elif request.prompt is not None:
-        prompt = _plain(tokenizer, request.prompt + begun)
+        prompt = _plain(tokenizer, request.prompt + begun, fits)
     elif not request.messages:
         raise BadSetting("prompt", "", "some text, or at least one message")
     elif any(message.pictures for message in request.messages):
-        prompt = _seen(tokenizer, template, request, begun, _needed(viewer))
+        prompt = _seen(tokenizer, template, request, begun, _needed(viewer), fits)
     elif template.source == "none":
-        prompt = _plain(tokenizer, prompt_text(template, request) + begun)
+        prompt = _plain(tokenizer, prompt_text(template, request) + begun, fits)
     else:
-        prompt = _chat(tokenizer, template, request, begun)
+        prompt = _chat(tokenizer, template, request, begun, fits)
     prompt.items.extend(request.prefix_tokens)
     if not prompt.items:
         raise BadSetting("prompt", "", "at least one token")
@@ -91,7 +100,7 @@ def encoded(
 ) -> tuple[list[Item], list[Shown]]:
     """The items of messages, before any is left out, and the pictures. Raises as `make_prompt`."""
     if any(message.pictures for message in chat.messages):
-        seen = _seen(tokenizer, template, chat, "", _needed(viewer))
+        seen = _seen(tokenizer, template, chat, "", _needed(viewer), lambda text: None)
         return seen.items, list(seen.pictures)
     text = prompt_text(template, chat)
     ids = tokenizer.encode(text) if template.source == "none" else tokenizer.encode_prompt(text)
@@ -129,7 +138,18 @@ def beyond_prefix(request: Generate, decoder: StreamDecoder, begins: str) -> str
     raise BadSetting("prefix_tokens", text, f"ids of a text that begins {request.prefix!r}")
 
 
-def _plain(tokenizer: Tokenizer, text: str) -> Prompt:
+def _check_fits(tokenizer: Tokenizer, n_ctx: int, when_full: WhenFull, text: str) -> None:
+    """Raise `ContextFull` for a text that surely does not fit and may not be cut, `BadSetting` for
+    one that is too long to be cut: before it is tokenised, which would take its time and memory.
+    """
+    if when_full == "stop" and (least := least_tokens(tokenizer, text, n_ctx)) > n_ctx - 1:
+        detail = "it has that many at least; shorten the prompt or raise --ctx"
+        raise ContextFull(least, n_ctx, detail)
+    check_length("prompt", text, n_ctx)
+
+
+def _plain(tokenizer: Tokenizer, text: str, fits: Fits) -> Prompt:
+    fits(text)
     ids = tokenizer.encode(text)
     return Prompt([*ids], _bos(tokenizer, ids))
 
@@ -142,19 +162,28 @@ def _given(tokenizer: Tokenizer, tokens: Sequence[int], begun: str) -> Prompt:
     return Prompt([*tokens, *rest], _bos(tokenizer, tokens))
 
 
-def _chat(tokenizer: Tokenizer, template: ChatTemplate, chat: AskedChat, begun: str) -> Prompt:
+def _chat(
+    tokenizer: Tokenizer, template: ChatTemplate, chat: AskedChat, begun: str, fits: Fits
+) -> Prompt:
     text = prompt_text(template, chat)
+    fits(text)
     begins = opened(text)
     ids = tokenizer.encode_prompt(text + begun.removeprefix(begins))
     return Prompt([*ids], _kept(tokenizer, template, chat, ids), opened=begins)
 
 
 def _seen(
-    tokenizer: Tokenizer, template: ChatTemplate, chat: AskedChat, begun: str, viewer: Viewer
+    tokenizer: Tokenizer,
+    template: ChatTemplate,
+    chat: AskedChat,
+    begun: str,
+    viewer: Viewer,
+    fits: Fits,
 ) -> Prompt:
     """A chat with pictures."""
     parts: list[PicturePart] = [part for message in chat.messages for part in message.pictures]
     text = _marked_text(template, chat, viewer)
+    fits(text)
     begins = opened(text)
     items, pictures = compose(tokenizer, viewer, text + begun.removeprefix(begins), parts)
     keep = _kept(tokenizer, template, chat, items)
@@ -181,7 +210,8 @@ def _kept(
     n_system = int(turns[0]["role"] == "system")
     if template.source == "none" or len(turns) == n_system or not (n_system or has_tools(chat)):
         return _bos(tokenizer, items)
-    question = {"role": "user", "content": f"?{turns[n_system]['content']}"}
+    # It parts at its first letter; more of a long one would only be tokenised in vain.
+    question = {"role": "user", "content": f"?{turns[n_system]['content']}"[:_OTHER]}
     other = tokenizer.encode_prompt(_text(template, chat, [*turns[:n_system], question]))
     pairs = zip(items, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -13,7 +13,7 @@ from engine.tokenizer.merge import merge
 from engine.tokenizer.patterns import PreTokenizer
 from engine.tokenizer.strings import Strings
 from engine.tokenizer.vocab import Vocab
-from engine.tokenizer.words import SPACE, WordCache, space_cutter
+from engine.tokenizer.words import SPACE, Pause, WordCache, no_pause, space_cutter
 
 
 def _letters() -> dict[int, str]:
@@ -42,14 +42,27 @@ class BytePairs:
         self._merges = merges
         self._words = WordCache(self._word)
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, pause: Pause = no_pause) -> list[int]:
         """The ids of `text`; bytes without a token are left out."""
         if self._pre.byte_letters:
-            return self._words.ids(self._pre.words(text))
+            return self._words.ids(self._pre.words(text), pause)
         words = self._pre.words(text.replace(" ", SPACE))
         if len(text) < _SHORT:
-            return self._words.ids(words)
-        return self._words.ids(part for word in words for part in self._cuts.split(word))
+            return self._words.ids(words, pause)
+        return self._words.ids((part for word in words for part in self._cuts.split(word)), pause)
+
+    def spelt(self, text: str) -> bytes:
+        """The text in the letters of the vocabulary; every token stands for some of them."""
+        if not self._pre.byte_letters:
+            return text.replace(" ", SPACE).encode()
+        return text.encode().decode("latin-1").translate(LETTERS).encode()
+
+    @property
+    def left_out(self) -> bytes | None:
+        """Letters, as `spelt`, that have no token of their own; None where any may be left out."""
+        if self._pre.byte_letters:
+            return "".join(one for one in LETTERS.values() if self._vocab.id(one) is None).encode()
+        return None if None in self._vocab.byte_ids else b""
 
     def text_bytes(self, text: str) -> bytes:
         """What a normal token of that text stands for."""
@@ -64,7 +77,7 @@ class BytePairs:
     def _cuts(self) -> "re.Pattern[str]":
         return space_cutter(rule.replace(" ", "") for rule in self._merges.holding(SPACE))
 
-    def _word(self, word: str) -> list[int]:
+    def _word(self, word: str, pause: Pause) -> list[int]:
         whole = word
         if self._pre.byte_letters:
             whole = word.encode().decode("latin-1").translate(LETTERS)
@@ -74,7 +87,7 @@ class BytePairs:
             if token is not None:
                 return [token]
         ids: list[int] = []
-        for piece in merge(whole, self._rank):
+        for piece in merge(whole, self._rank, pause):
             token = self._vocab.id(piece)
             ids += self._parts(piece) if token is None else [token]
         return ids

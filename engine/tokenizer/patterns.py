@@ -5,6 +5,7 @@ the other: each cuts the pieces that the one before left, what it does not match
 The names and their groups are llama.cpp's.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,27 +32,30 @@ class PreTokenizer:
     def _compiled(self) -> list["regex.Pattern[str]"]:
         return [regex.compile(pattern) for pattern in self.patterns]
 
-    def words(self, text: str) -> list[str]:
+    def words(self, text: str) -> Iterator[str]:
         """The words of `text`; joined they give it back."""
-        pieces = [text]
+        pieces: Iterable[str] = [text]
         for pattern in self._compiled:
-            pieces = [word for piece in pieces for word in _cut(pattern, piece)]
-        return pieces
+            pieces = _cut(pattern, pieces)
+        return iter(pieces)
 
 
-def _cut(pattern: "regex.Pattern[str]", text: str) -> list[str]:
-    words = []
+def _cut(pattern: "regex.Pattern[str]", pieces: Iterable[str]) -> Iterator[str]:
+    for piece in pieces:
+        yield from _words(pattern, piece)
+
+
+def _words(pattern: "regex.Pattern[str]", text: str) -> Iterator[str]:
     end = 0
     for match in pattern.finditer(text):
         start = match.start()
         if start > end:
-            words.append(text[end:start])
+            yield text[end:start]
         end = match.end()
         if end > start:
-            words.append(text[start:end])
+            yield text[start:end]
     if end < len(text):
-        words.append(text[end:])
-    return words
+        yield text[end:]
 
 
 _CONTRACTION = "'s|'t|'re|'ve|'m|'ll|'d"

@@ -34,6 +34,11 @@ class SpecialTokens:
         )
         self._always = [(text, token) for text, token in self._all if token in always]
 
+    @property
+    def swallows(self) -> bool:
+        """True if some of them take spaces beside them along."""
+        return bool(self._left or self._right)
+
     def split(self, text: str, parse_special: bool) -> list[Fragment]:
         """`text` as text fragments and token ids, in order.
 

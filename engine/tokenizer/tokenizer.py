@@ -2,14 +2,19 @@
 
 import re
 from collections.abc import Container, Iterable
-from functools import lru_cache
-from typing import Protocol
+from copy import copy
+from functools import cached_property, lru_cache
+from typing import Protocol, Self
+
+import numpy as np
 
 from engine.errors import TokenizerError, UnsupportedModel
 from engine.gguf.metadata import Metadata
 from engine.tokenizer.decode import StreamDecoder
+from engine.tokenizer.least import LetterWeights, letter_weights
 from engine.tokenizer.special import SpecialTokens, special_tokens
 from engine.tokenizer.vocab import TokenType, Vocab, load_vocab, token_of
+from engine.tokenizer.words import Pause, no_pause
 
 KINDS = ("bert", "gemma4", "gpt2", "llama", "t5")
 
@@ -20,7 +25,7 @@ _MARKED = (TokenType.CONTROL, TokenType.UNKNOWN)
 class Encoder(Protocol):
     """How text between special tokens is turned into ids, and token texts into bytes."""
 
-    def encode(self, text: str) -> list[int]: ...
+    def encode(self, text: str, pause: Pause = no_pause) -> list[int]: ...
     def text_bytes(self, text: str) -> bytes: ...
 
 
@@ -52,11 +57,32 @@ class Tokenizer:
         self.add_bos = add_bos and vocab.bos is not None
         self.add_eos = add_eos and vocab.eos is not None
         self.shown = lru_cache(_KEPT)(self._shown)
+        self._pause: Pause = no_pause
 
     @property
     def size(self) -> int:
         """Tokens in the vocabulary."""
         return len(self._vocab.texts)
+
+    def pausing(self, pause: Pause) -> Self:
+        """The same tokenizer, but calling `pause` again and again while it encodes."""
+        other = copy(self)
+        other._pause = pause
+        return other
+
+    def least(self, text: str) -> int:
+        """A number of tokens that `encode` surely gives at least, found without encoding: no token
+        stands for more letters than the longest that has any of them. 0 where none is known.
+        """
+        weights = self._weights
+        if weights is None:
+            return 0
+        spelt = np.frombuffer(weights.spelt(_LONE_SURROGATES.sub("\ufffd", text)), np.uint8)
+        return int(np.bincount(spelt, minlength=256) @ weights.of_bytes)
+
+    @cached_property
+    def _weights(self) -> "LetterWeights | None":
+        return letter_weights(self._vocab, self._encoder, self._special.swallows)
 
     def encode(
         self,
@@ -79,7 +105,7 @@ class Tokenizer:
                 ids.append(fragment)
             else:
                 prefix = " " if self._space_prefix and after_special else ""
-                ids += self._encoder.encode(prefix + fragment)
+                ids += self._encoder.encode(prefix + fragment, self._pause)
             after_special = isinstance(fragment, int)
         if add_special and self.add_eos and self.eos is not None:
             ids.append(self.eos)

@@ -14,7 +14,14 @@ from engine.gguf.metadata import Metadata
 from engine.gguf.values import Array
 from engine.tokenizer.charsmap import CharsMap
 from engine.tokenizer.vocab import TokenType, Vocab
-from engine.tokenizer.words import SPACE, WordCache, space_cutter
+from engine.tokenizer.words import (
+    PAUSE_EVERY,
+    SPACE,
+    Pause,
+    WordCache,
+    no_pause,
+    space_cutter,
+)
 
 UNKNOWN_BELOW = 10.0
 """How far the score of an unknown character lies below the worst token's."""
@@ -36,11 +43,11 @@ class Unigram:
         self._unknown_score = float(scores.min() if scores.size else 0.0) - UNKNOWN_BELOW
         self._words = WordCache(self._word)
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, pause: Pause = no_pause) -> list[int]:
         """The ids of `text`; unknown characters side by side are one unknown token."""
         words = self._cuts.split(self.normalised(text))
         ids: list[int] = []
-        for token in self._words.ids(words):
+        for token in self._words.ids(words, pause):
             if token != self._vocab.unknown or ids[-1:] != [token]:
                 ids.append(token)
         return ids
@@ -72,11 +79,13 @@ class Unigram:
     def _cuts(self) -> "re.Pattern[str]":
         return space_cutter(self._vocab.texts.holding(SPACE))
 
-    def _word(self, word: str) -> list[int]:
+    def _word(self, word: str, pause: Pause) -> list[int]:
         """The best path: `best[i]` is the score of the first i characters, and its last token."""
         best: list[tuple[float, int, int | None]] = [(0.0, 0, None)]
         best += [(-inf, 0, None)] * len(word)
         for start, first in enumerate(word):
+            if start % PAUSE_EVERY == PAUSE_EVERY - 1:
+                pause()
             score, alone = best[start][0], False
             for length in self._lengths.get(first, ()):
                 end = start + length

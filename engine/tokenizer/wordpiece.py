@@ -7,7 +7,7 @@ BertPreTokenizer. A file marks where words start with U+2581, not what goes on w
 import unicodedata
 
 from engine.tokenizer.vocab import Vocab
-from engine.tokenizer.words import SPACE, WordCache
+from engine.tokenizer.words import SPACE, Pause, WordCache, no_pause
 
 LONGEST_WORD = 100
 """Characters; longer ones are unknown, as in the original."""
@@ -27,9 +27,9 @@ class WordPiece:
         self._longest = max((len(vocab.texts[i]) for i in range(len(vocab.texts))), default=0)
         self._words = WordCache(self._word)
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, pause: Pause = no_pause) -> list[int]:
         """The ids of `text`; a word that does not consist of tokens is one unknown token."""
-        return self._words.ids(self.words(text))
+        return self._words.ids(self.words(text), pause)
 
     def text_bytes(self, text: str) -> bytes:
         """What a normal token of that text stands for."""
@@ -45,7 +45,7 @@ class WordPiece:
             cleaned = "".join(map(str.lower, cleaned))  # one by one: no final sigma
         return "".join(f" {c} " if _stands_alone(c) else c for c in cleaned).split(" ")
 
-    def _word(self, word: str) -> list[int]:
+    def _word(self, word: str, pause: Pause) -> list[int]:
         if not word:
             return []
         unknown = [] if self._vocab.unknown is None else [self._vocab.unknown]

@@ -3,6 +3,11 @@
 import re
 from collections.abc import Callable, Iterable
 
+Pause = Callable[[], None]
+"""Called again and again while a long text is tokenised; what it raises ends that."""
+PAUSE_EVERY = 2048
+"""Pieces, or words, between two pauses: some milliseconds."""
+
 SPACE = "\u2581"  # how SentencePiece writes a space
 
 # Words this long are rarely met again, and this many kept ones are enough for any text.
@@ -10,21 +15,27 @@ _LONGEST = 64
 _KEPT = 1 << 16
 
 
+def no_pause() -> None:
+    """For texts that nobody waits for."""
+
+
 class WordCache:
     """Ids by word, made by `encode` the first time a word is met."""
 
-    def __init__(self, encode: Callable[[str], list[int]]) -> None:
+    def __init__(self, encode: Callable[[str, Pause], list[int]]) -> None:
         self._encode = encode
         self._known: dict[str, list[int]] = {}
 
-    def ids(self, words: Iterable[str]) -> list[int]:
+    def ids(self, words: Iterable[str], pause: Pause) -> list[int]:
         """The ids of all `words`, one after the other."""
         ids: list[int] = []
         known = self._known
-        for word in words:
+        for count, word in enumerate(words, 1):
+            if count % PAUSE_EVERY == 0:
+                pause()
             found = known.get(word)
             if found is None:
-                found = self._encode(word)
+                found = self._encode(word, pause)
                 if len(word) <= _LONGEST:
                     if len(known) >= _KEPT:
                         known.clear()

@@ -4,6 +4,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from time import perf_counter, sleep
 
 from engine.errors import CutawayError, SequenceBusy, UnknownPictures
@@ -22,6 +23,7 @@ from engine.protocol import (
 from engine.runner.answering.answer import RunningAnswer
 from engine.runner.answering.batcher import Batcher, Broken
 from engine.runner.answering.slots import Lent, Slots
+from engine.runner.aside import LONG, Aside
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item, rows_looked_at
 from engine.runner.sequence import Sequenced
@@ -49,6 +51,7 @@ class AnswersAtOnce:
         self.model, self._send, self._stops, self._looked_at = model, send, stops, looked_at
         self._looks = LookBudget()
         self._answers: dict[int, RunningAnswer] = {}
+        self._preparing: dict[int, Aside[RunningAnswer]] = {}  # their prompts are tokenised
         self.slots = Slots(model)
         self._batcher = Batcher(model, self.slots)
         self._told, self._due = self.table(0), 0.0
@@ -56,7 +59,7 @@ class AnswersAtOnce:
     @property
     def is_idle(self) -> bool:
         """True if there is no answer."""
-        return self._batcher.is_idle
+        return self._batcher.is_idle and not self._preparing
 
     def add(self, request: Generate) -> None:
         """Begin an answer, as soon as there is room. Raises as `RunningAnswer`."""
@@ -65,8 +68,15 @@ class AnswersAtOnce:
             looked_at = self._looked_at(request)
             return TokenWatch(self.model, sequence, request, looked_at, self._looks)
 
-        answer = RunningAnswer(self.model, request, self._stops(request), watching)
-        self._answers[request.id] = answer
+        stops = self._stops(request)
+        make = partial(RunningAnswer, self.model, request, stops, watching)
+        if _length(request) >= LONG:
+            self._preparing[request.id] = Aside(make, stops)
+        else:
+            self._add(make())
+
+    def _add(self, answer: RunningAnswer) -> None:
+        self._answers[answer.request.id] = answer
         for backend in self.model.dry.backends:  # or builds would be told as the loading's
             backend.watch_builds(self._tell_builds)
         self._batcher.add(answer)
@@ -111,7 +121,7 @@ class AnswersAtOnce:
 
     def turn(self) -> list[int]:
         """One step of all that are answered. Returns the requests that have ended."""
-        ended: list[int] = []
+        ended = self._take_prepared()
         try:
             for told in self._batcher.turn():
                 if isinstance(told, Broken):
@@ -129,6 +139,17 @@ class AnswersAtOnce:
         self._tell_slots()
         if not self._batcher.running and not self.is_idle:
             sleep(WAITING)
+        return ended
+
+    def _take_prepared(self) -> list[int]:
+        """Begin the answers whose prompts are tokenised by now. Returns those that have failed."""
+        ended = []
+        for number in [n for n, aside in self._preparing.items() if aside.wait(0)]:
+            try:
+                self._add(self._preparing.pop(number).result())
+            except Exception as error:  # noqa: BLE001  who asked is told
+                self._send(failed(number, error))
+                ended.append(number)
         return ended
 
     def table(self, number: int) -> SlotTable:
@@ -172,6 +193,12 @@ class AnswersAtOnce:
         if table != self._told:
             self._told, self._due = table, now + TOLD_EVERY
             self._send(table)
+
+
+def _length(request: Generate) -> int:
+    """Characters of all that is to be tokenised."""
+    texts = [request.prompt or "", request.prefix, *(one.text for one in request.messages)]
+    return sum(map(len, texts))
 
 
 def failed(number: int, error: BaseException) -> Failed:

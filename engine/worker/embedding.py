@@ -24,7 +24,8 @@ def _embed(service: Service, request: Embed) -> InParts[Embedded]:
     asked = (request.texts, request.width, request.normalized, stop, claim)
     for part in embed_in_parts(answering.model, *asked):
         found += part
-        service.send(Progress(request.id, "embed", len(found), len(request.texts)))
+        if part:
+            service.send(Progress(request.id, "embed", len(found), len(request.texts)))
         yield
         answering.free(most)
     vectors = np.stack([one.vector for one in found]).astype("<f4") if found else np.empty((0, 0))

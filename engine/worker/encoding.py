@@ -9,6 +9,7 @@ from engine.protocol import (
     EncodeText,
     FormChecked,
 )
+from engine.runner.aside import MOST_TEXT, check_length, resting
 from engine.sampling.constraint import problem_of
 from engine.worker.answers import answers
 from engine.worker.service import Service
@@ -16,7 +17,9 @@ from engine.worker.service import Service
 
 @answers(EncodeText)
 def _encode(service: Service, request: EncodeText) -> EncodedText:
-    tokenizer = service.model[0].tokenizer
+    model, _ = service.model
+    check_length("content", request.text, model.built.n_ctx)
+    tokenizer = model.tokenizer.pausing(resting(service.asked_to_stop(request)))
     ids = tokenizer.encode(request.text, add_special=request.special, parse_special=request.marks)
     return EncodedText(request.id, ids, [tokenizer.piece(token, special=True) for token in ids])
 
@@ -24,6 +27,8 @@ def _encode(service: Service, request: EncodeText) -> EncodedText:
 @answers(DecodeTokens)
 def _decode(service: Service, request: DecodeTokens) -> DecodedText:
     tokenizer = service.model[0].tokenizer
+    if len(request.tokens) > MOST_TEXT:
+        raise BadSetting("tokens", f"{len(request.tokens):,} ids", f"at most {MOST_TEXT:,}")
     for token in request.tokens:
         if not 0 <= token < tokenizer.size:
             raise BadSetting("tokens", token, f"ids from 0 to {tokenizer.size - 1}")

@@ -47,6 +47,7 @@ from engine.protocol import (
     Unloaded,
 )
 from engine.runner.answering.bench import bench_together
+from engine.runner.aside import check_length, resting
 from engine.runner.bench import bench, bench_picture
 from engine.runner.devices import open_devices
 from engine.runner.generate import generate
@@ -194,7 +195,9 @@ def _generate(service: Service, request: Generate) -> Finished:
 def _render(service: Service, request: Render) -> Rendered:
     model, _ = service.model
     text = prompt_text(model.template, request, model.viewer)
-    items, pictures = encoded(model.tokenizer, model.template, request, model.viewer)
+    check_length("messages", text, model.built.n_ctx)
+    tokenizer = model.tokenizer.pausing(resting(service.asked_to_stop(request)))
+    items, pictures = encoded(tokenizer, model.template, request, model.viewer)
     rows = placed_rows(items, pictures)
     return Rendered(request.id, text, len(items), model.template.source, rows)
 

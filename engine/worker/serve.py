@@ -8,6 +8,7 @@ import traceback
 from collections import deque
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 import msgspec
@@ -17,16 +18,19 @@ from engine.memory.pools import listen
 from engine.memory.trim import keep_little
 from engine.protocol import (
     Cancel,
+    EncodeText,
     Generate,
     Live,
     Look,
     MemoryEvent,
     MemoryEvents,
+    Render,
     Reply,
     Request,
     Shutdown,
 )
 from engine.protocol.wire import decoder_of_requests, encode
+from engine.runner.aside import LONG
 from engine.worker.answering import failed
 from engine.worker.answers import InParts
 from engine.worker.handlers import HANDLERS
@@ -65,10 +69,21 @@ class _Server:
 
     def _answer_beside(self, service: Service) -> None:
         while (request := self._beside.get()) is not None:
-            reply = _answer(service, request)
-            assert isinstance(reply, Reply), "parts are answered between steps"
-            self._send(reply)
-            self._cancelled.discard(request.id)
+            if _is_long(request):
+                self._answer_apart(service, request)
+            else:
+                self._answer_here(service, request)
+
+    def _answer_apart(self, service: Service, request: Request[Any]) -> None:
+        """A long text is read in a thread of its own; who asks about others does not wait."""
+        given = (service, request)
+        Thread(target=self._answer_here, args=given, daemon=True, name="long text").start()
+
+    def _answer_here(self, service: Service, request: Request[Any]) -> None:
+        reply = _answer(service, request)
+        assert isinstance(reply, Reply), "parts are answered between steps"
+        self._send(reply)
+        self._cancelled.discard(request.id)
 
     def _turn(self, service: Service) -> bool:
         """Begin the requests whose turn it is, then make one step of the answers. False when it was
@@ -121,6 +136,9 @@ class _Server:
                 service.answering.add(request)
             except Exception as error:  # noqa: BLE001  who asked is told
                 self._end(service, failed(request.id, error))
+            return
+        if isinstance(request, Render) and _is_long(request):
+            self._answer_apart(service, request)
             return
         if not (request.between or request.in_parts):
             service.make_way()
@@ -202,6 +220,13 @@ class _Server:
             self._pipe.send_bytes(encode(reply))
         except OSError:
             os._exit(0)
+
+
+def _is_long(request: Request[Any]) -> bool:
+    """True if tokenising what it asks about takes long."""
+    if isinstance(request, EncodeText):
+        return len(request.text) >= LONG
+    return isinstance(request, Render) and any(len(one.text) >= LONG for one in request.messages)
 
 
 def _answer(service: Service, request: Request[Any]) -> Reply | InParts[Reply]:

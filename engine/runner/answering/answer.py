@@ -18,6 +18,7 @@ from engine.runner.prompt import answer_opening, make_prompt
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH, TEXT, Extras, Logits
 from engine.runner.watch import Watch
+from engine.tokenizer.words import Pause, no_pause
 
 CONTEXTS_AT_MOST = 10
 _WAITING = 0.02  # seconds between two looks whether a form is ready, or nobody wants it any more
@@ -42,14 +43,17 @@ class RunningAnswer:
         request: Generate,
         cancelled: Callable[[], bool],
         watching: Callable[[Sequenced], Watch] | None = None,
+        pause: Pause = no_pause,
     ) -> None:
-        """`watching` makes what computes its parts, for a sequence."""
+        """`watching` makes what computes its parts, for a sequence; `pause` is called again and
+        again while a long prompt is tokenised.
+        """
         check(model, request)
         self.model, self.request, self.cancelled = model, request, cancelled
         self._watching = watching or (lambda sequence: Watch(sequence, request.watch))
         self.tally = Tally()
         built = model.built
-        given = (model.tokenizer, model.template, request)
+        given = (model.tokenizer.pausing(pause), model.template, request)
         self.prompt = make_prompt(*given, built.n_ctx, model.viewer)
         self.tally.tokenized = perf_counter()
         most, given_most = CONTEXTS_AT_MOST * built.n_ctx, request.max_tokens
