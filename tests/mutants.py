@@ -199,8 +199,8 @@ OTHERS = (
     Mutant(
         "tokenizer: pairs of pieces that were joined meanwhile are joined again",
         "engine/tokenizer/merge.py",
-        "if not a or not b or len(a) + len(b) != size:",
-        "if not a or not b:",
+        "if self._orders[i] == order:",
+        "if self._orders[i] != _NEVER:",
         "tests/engine/tokenizer/test_merge.py",
     ),
     Mutant(

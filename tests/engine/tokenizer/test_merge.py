@@ -25,6 +25,11 @@ def test_equals_its_definition(text: str, rules: dict[str, int]) -> None:
     assert merge(text, lambda a, b: rules.get(a + b)) == by_definition(text, rules)
 
 
+def test_a_pair_that_has_changed_waits_for_its_new_turn() -> None:
+    rules = {"bc": 0, "ab": 1, "bcd": 3, "abc": 5}
+    assert merge("abcd", lambda a, b: rules.get(a + b)) == ["a", "bcd"]
+
+
 def test_a_long_run_is_not_quadratic() -> None:
     rules = {"a" * 2**k: -k for k in range(1, 12)}
     asked = 0
