@@ -94,7 +94,7 @@ def _lines(device: str, compared: Compared, everything: bool) -> Iterator[str]:
         yield f"  none deviates from the host; the nearest to it is {_said(nearest)}"
     else:
         wrong = sum(bool(row.problem) for row in rows)
-        yield f"  the first that deviates is {_said(rows[compared.first])}; {wrong} in all"
+        yield f"  first mismatch: {_said(rows[compared.first])}; {wrong} in all"
 
 
 TITLES = ("step", "result", "NMSE", "at most", "launches")

@@ -41,6 +41,7 @@ from app.state.tensors.tensors import TensorsState
 from app.state.tensors.texts import TextsState
 from app.state.token.token import TokenState
 from app.state.trial.trial import TrialState
+from app.state.wanted import name_of
 from app.work import close_jobs
 from engine.settings import KEPT, EngineOptions
 
@@ -157,6 +158,12 @@ class Workbench(QObject):
             self._keep_options(path, options)
         self.session.open(path, options or self.options_for(path))
 
+    def path_of(self, model: str) -> Path | None:
+        """The file or the server's address of a model by its name; None where it is not known."""
+        stored = [found.paths[0] for found in self.library.models]
+        recent = [Path(path) for path in self.preferences.value.recent]
+        return next((path for path in (*recent, *stored) if name_of(path) == model), None)
+
     def _open_server(self, path: str | Path, address: ServerAddress) -> None:
         connection = self.servers.of(path)
         if connection is not None:
@@ -188,7 +195,7 @@ class Workbench(QObject):
             self._open_message(message)
             row = self.chat.row_of(message)
             if row is None:
-                raise BadLink("The link's word is of a message that is in none of the chats.")
+                raise BadLink("The linked message no longer exists.")
             if index >= len(self.chat.tokens(row)):
                 raise BadLink(f"The link's token is #{index + 1}; the message has fewer.")
         self.selection.follow(link)

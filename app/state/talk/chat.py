@@ -290,7 +290,7 @@ class ChatState(QObject):
 
     def _is_free(self) -> bool:
         if self.details.served:
-            text = f"this chat is a request of {self.details.served}; go on in a copy of it"
+            text = f"logged request from {self.details.served}; copy the chat to continue"
             self.problem.emit(Problem("ReadOnly", text, "copy"))
             return False
         if self.busy:

@@ -127,6 +127,6 @@ def verdict(result: Compared) -> str:
     wrong = sum(bool(row.problem) for row in rows)
     others = f"{wrong} of {len(rows)} results deviate" if wrong > 1 else "no other does"
     return (
-        f"The first that deviates is {result_key(first)} of {STEPS[first.phase]} on"
+        f"First mismatch: {result_key(first)} of {STEPS[first.phase]} on"
         f" {first.device or devices}: {error_text(first)}; {others}."
     )

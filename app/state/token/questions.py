@@ -109,7 +109,7 @@ class WordQuestions(QObject):
         """Why the engine need not be asked, and the next step."""
         session, message = self._session, talk.message
         if not session.client.abilities.examine:
-            text = "This engine does not tell how a word came to be; one on this machine does."
+            text = "Only models on this machine can be inspected."
             return Problem("Unable", text)
         if session.status == "loading":
             return Problem("Loading", "The model is loading; then the word is looked at.")
@@ -121,5 +121,5 @@ class WordQuestions(QObject):
         if len(talk.tokens) and message.model != session.model_name:
             wrote, now = names.title(message.model) or "Another model", session.model_title
             text = f"{wrote} wrote this answer, and {now} is open. Open {wrote} to look inside it."
-            return Problem("OtherModel", text, "open")
+            return Problem("OtherModel", text, "open_model")
         return None

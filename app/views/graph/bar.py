@@ -53,7 +53,7 @@ class GraphBar(QWidget):
         self.query.textChanged.connect(self.query_changed)
         self.query.installEventFilter(self)
         self.count = label(tone="quiet", size="small")
-        self.collapse = IconButton("menu", "Show blocks that are alike once")
+        self.collapse = IconButton("menu", "Collapse identical blocks")
         self.collapse.setCheckable(True)
         self.collapse.setChecked(True)
         self.collapse.toggled.connect(self.collapse_chosen)

@@ -25,7 +25,7 @@ class CompareBar(QWidget):
         self.says = label(wrap=True)
         self.compare = Button("Compare with the host", self._state.start)
         self.stop = Button("Cancel", self._state.cancel, kind="flat", name="Cancel the comparison")
-        self.go = Button("Show it", self.go_to_first, name="Show the first that deviates")
+        self.go = Button("Show it", self.go_to_first, name="Show the first mismatch")
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName("Comparing with the host")

@@ -304,7 +304,7 @@ class GraphView(QWidget):
         node = index.graph.nodes[number]
         change = self._state.differences(self._phase).get(number, "")
         beside = "a prompt" if len(self._state.phases) > 1 else "the graph with the pin"
-        said = f"Not the same in {beside}: {change}." if change else ""
+        said = f"Differs from {beside}: {change}." if change else ""
         error = self._comparison.errors(index).get(number)
         self.panel.show_node(index, number, self._state.launch_ns.get(node.launch), said, error)
         self.canvas.setAccessibleDescription(f"{key_of(node)}, {node.op}. {node.why}")

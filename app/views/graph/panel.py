@@ -19,6 +19,7 @@ from app.state.graph.overlay import NOT_COMPARED
 from app.theme.tokens import GRID
 from app.views.graph.arena import ArenaView, describe_life
 from app.views.graph.source import kernel_source
+from app.views.graph.tables import cause_words
 from app.widgets.basics import Button, label, scrolled
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import grouped, kib, milliseconds
@@ -243,7 +244,7 @@ def _node_facts(
     yield "Type", node.dtype
     yield "Size", f"{kib(node.size)} KiB"
     yield "Device", node.device
-    yield "Cause", node.cause
+    yield "Runs there", cause_words(node.cause)
     if node.split >= 0:
         yield "Split", f"#{node.split} of {len(index.graph.splits)}"
     if launch is not None:

@@ -1,5 +1,6 @@
 """The graph as a table: one row a node, in the order of running, or one a launch."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -62,12 +63,31 @@ def _error_columns(kind: type[T]) -> tuple[Column[T], Column[T]]:
     )
 
 
+CAUSES = {
+    "usr": "pinned by you",
+    "1.dst": "it lies there",
+    "1.vsrc": "writes into what lies there",
+    "1.wgt": "its weight lies there",
+    "1.src": "its cache lies there",
+    "2.src": "follows what it reads",
+    "2.use": "goes before what reads it",
+    "3.upg": "reads its weight in the host's memory",
+    "3.best": "nothing ties it to a device",
+    "3.sup": "refused where it belongs",
+}
+
+
+def cause_words(cause: str) -> str:
+    """Why an operation runs where it does, from the scheduler's code (`1.wgt0`)."""
+    return CAUSES.get(cause, CAUSES.get(re.sub(r"\d+$", "", cause), cause))
+
+
 NODES = (
     Column[NodeRow]("#", lambda r: str(r.number), lambda r: r.number, right=True),
     Column[NodeRow]("Name", lambda r: key_of(r.node), mono=True, whole=True),
     Column[NodeRow]("Operation", lambda r: r.node.op),
     Column[NodeRow]("Device", lambda r: r.node.device, mono=True),
-    Column[NodeRow]("Cause", lambda r: r.node.cause, mono=True),
+    Column[NodeRow]("Runs there because", lambda r: cause_words(r.node.cause), whole=True),
     Column[NodeRow]("Shape", lambda r: shape_text(r.node), right=True),
     Column[NodeRow]("Type", lambda r: r.node.dtype),
     Column[NodeRow]("KiB", lambda r: kib(r.node.size), lambda r: r.node.size, right=True),

@@ -174,7 +174,7 @@ def _words(server: ServerState) -> str:
         words = server.problem.removeprefix(f"server {server.connection.name}: ")
         return f"{words[:1].upper()}{words[1:]}."
     if server.told is None:
-        return "Not asked yet in this run: Test lists its models."
+        return "Not tested yet. Test lists its models."
     count = len(server.models)
     models = f"{grouped(count)} model{'' if count == 1 else 's'}"
     said = f"{server.kind}  ·  {models}  ·  answers in {duration(server.told.seconds)}"

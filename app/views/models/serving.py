@@ -103,13 +103,13 @@ class ServingView(QWidget):
         if state.is_on and here:
             text = f"{session.model_title} answers at this address."
         elif state.is_on:
-            text = "It listens; no model is open here, so those who ask are told to come again."
+            text = "Running, but no model is open: clients get 503."
         elif state.busy:
             text = "One moment …"
         elif away:
             text = "The model is on a server already: others can ask that one."
         else:
-            text = "Nobody else can ask." if here else "Open a model first: it is what is served."
+            text = "Not serving." if here else "Open a model first: it is what is served."
         self._says.setText(text)
         self._problem.setText(state.problem)
         self._problem.setVisible(bool(state.problem))

@@ -36,11 +36,12 @@ class StatisticsPage(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.words = Table(TableRows(WORDS, self), "Statistics", stretch=(0,))
-        self.farthest = Table(TableRows(FARTHEST, self), "Farthest from zero", stretch=(0,))
+        self.words = Table(TableRows(WORDS, self), "Statistics", stretch=(0,), short=True)
+        self.farthest = Table(
+            TableRows(FARTHEST, self), "Farthest from zero", stretch=(0,), short=True
+        )
         self.farthest.activated.connect(lambda o: self.place_wanted.emit(o.row, o.column))
         for table in (self.words, self.farthest):
-            table.query.hide()  # a few rows
             table.setMinimumHeight(fonts.px(150))
         self._row = QBoxLayout(QBoxLayout.Direction.TopToBottom, self)
         self._row.setContentsMargins(0, 0, 0, 0)

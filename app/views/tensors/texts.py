@@ -40,7 +40,11 @@ ABOUT = (
 )
 NO_MODEL = "Open a model to compare two texts."
 COMPARING = "Computing both texts …"
-PICTURE = "A row a result, a column a pair of tokens: NMSE, as its power of ten."
+PICTURE = (
+    "Each row is a result of the model, each column a pair of tokens. The colour is how far the two"
+    " are apart: the squared difference relative to the result itself (NMSE). 1e-08 is nearly"
+    " equal, 1 is as far as two unrelated results."
+)
 LEAST_MAP = 150
 LEAST, MOST = -8.0, 1.0  # powers of ten that colours run between
 NOT_THERE = "not computed for this token"

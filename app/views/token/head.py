@@ -1,12 +1,15 @@
 """Which word is looked at, how to go to others, and what is going on."""
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from app import names
 from app.state.problem import Problem
+from app.state.wanted import title_of
 from app.state.workbench import Workbench
 from app.theme.tokens import GRID
 from app.views.token.words import BETWEEN, shown
@@ -14,11 +17,10 @@ from app.widgets.basics import Button, IconButton, label, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import grouped
 from app.widgets.tips import set_tip
-from engine.protocol import LOOK_SHARE
 
 COST = (
-    f"Follows words while they are written, as many as {100 * LOOK_SHARE:.0f} % of the time allows;"
-    " answers are up to 10 % slower meanwhile"
+    "Shows each new word while an answer is written, which makes answers up to 10 % slower; words"
+    " that come too fast are skipped"
 )
 NOTHING = "Click a word in the chat to see how it came to be."
 
@@ -121,8 +123,18 @@ class TokenHead(QWidget):
         if problem.action == "retry":
             self._does = self._state.ask
             return problem.text, "Look again", "quiet"
+        wrote = self._writer() if problem.action == "open_model" else None
+        if wrote is not None:
+            self._does = partial(self._bench.open_model, wrote)
+            return problem.text, f"Open {title_of(wrote)}", "quiet"
         calm = ("NoModel", "Loading", "Unable", "OtherModel", "NotRead")
         return problem.text, "", "quiet" if problem.kind in calm else "bad"
+
+    def _writer(self) -> Path | None:
+        """The model that wrote the word, if it is still known where that is."""
+        word = self._state.word
+        row = self._bench.chat.row_of(word.message) if word is not None else None
+        return None if row is None else self._bench.path_of(self._bench.chat.path[row].model)
 
     def _act(self) -> None:
         self._does()

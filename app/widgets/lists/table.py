@@ -44,14 +44,17 @@ _Select = QItemSelectionModel.SelectionFlag
 class Table(QWidget):
     """`rows` with filter, count and Copy. The chosen row stays chosen when rows are replaced.
 
-    `stretch` are the columns that share what width is left, the last one by default.
+    `stretch` are the columns that share what width is left, the last one by default. A `short` one
+    has its name in place of filter and count.
     """
 
     chosen = Signal(object)  # a row; None when none is
     picked = Signal(object)  # a row that the person went to, by mouse or keyboard
     activated = Signal(object)
 
-    def __init__(self, rows: TableRows[Any], name: str, stretch: Sequence[int] = ()) -> None:
+    def __init__(
+        self, rows: TableRows[Any], name: str, stretch: Sequence[int] = (), short: bool = False
+    ) -> None:
         super().__init__()
         self.rows, self._name = rows, name.lower()
         self._chosen: Any = None
@@ -76,6 +79,10 @@ class Table(QWidget):
             key.activated.connect(partial(self.sort_by, at))
         self.head = QHBoxLayout()
         self.head.setSpacing(GRID)
+        if short:
+            self.head.addWidget(label(name, size="strong"), 1)
+            self.query.hide()
+            self._count.hide()
         self.head.addWidget(self.query, 1)
         self.head.addWidget(self._count)
         self._copy = IconButton("copy", f"Copy {self._name} as text", self.copy_all)

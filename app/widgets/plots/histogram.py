@@ -1,5 +1,7 @@
 """How many numbers fall into each of equal intervals."""
 
+from collections.abc import Callable
+from math import log10
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from app.theme.theme import tokens
 from app.theme.tokens import mix
 from app.widgets.numbers import grouped
 from app.widgets.plots.axes import round_marks
-from app.widgets.plots.canvas import BETWEEN, PlotCanvas
+from app.widgets.plots.canvas import BETWEEN, PlotCanvas, Ticks
 from app.widgets.plots.cells import number_text
 from app.widgets.plots.toolkit import toolkit
 
@@ -78,8 +80,9 @@ class Histogram(PlotCanvas):
     def ranged(self) -> None:
         seen, room = self.seen, self.room
         tall = 1.6 * self._letters().height()
+        marks = self._decades if self._log else round_marks
         self.set_left(
-            round_marks(seen.top(), seen.bottom(), room.height(), lambda _: tall, self._count_text)
+            marks(seen.top(), seen.bottom(), room.height(), lambda _: tall, self._count_text)
         )
         wide = lambda text: self.width_of(text) + BETWEEN  # noqa: E731
         self.set_bottom(round_marks(seen.left(), seen.right(), room.width(), wide, number_text))
@@ -128,8 +131,25 @@ class Histogram(PlotCanvas):
     def _heights(self) -> np.ndarray[Any, Any]:
         return np.log10(1.0 + self.counts) if self._log else self.counts.astype(np.float64)
 
-    def _count_text(self, height: float) -> str:
-        return grouped(round(10**height - 1 if self._log else height))
+    def _decades(
+        self,
+        low: float,
+        high: float,
+        room: float,
+        needed: Callable[[str], float],
+        text: Callable[[float], str],
+    ) -> Ticks:
+        """0, 1, 10, 100, … at the heights that these counts have."""
+        kept: Ticks = []
+        for count in (0, *(10**power for power in range(10))):
+            at = log10(1 + count)
+            gap = needed("") * (high - low) / max(room, 1.0)
+            if low <= at <= high and (not kept or at - kept[-1][0] >= gap):
+                kept.append((at, text(count)))
+        return kept
+
+    def _count_text(self, count: float) -> str:
+        return grouped(round(count))
 
     def _describe(self) -> None:
         self.setAccessibleDescription(self.says(self.at) or "no numbers yet")

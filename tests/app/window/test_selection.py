@@ -192,7 +192,7 @@ def test_a_link_to_elsewhere_is_refused_aloud(window: MainWindow, client: Script
     message = window.bench.chat.path[-1].id
     for link, words in (
         ("cutaway:layer=99", "layer is 99; this model has 12"),
-        ("cutaway:token=999.0", "in none of the chats"),
+        ("cutaway:token=999.0", "no longer exists"),
         (f"cutaway:token={message}.400", "#401; the message has fewer"),
         ("<b>cutaway:</b>", "“<b>cutaway:</b>”"),
     ):

@@ -111,11 +111,11 @@ def read_chat_file(
         file = msgspec.json.decode(_content(path), type=ChatFile)
         file.sampling.check()
     except RecursionError:
-        raise BadChatFile(path, "holds no chat of Cutaway (it is nested too deeply)") from None
+        raise BadChatFile(path, "is not a Cutaway chat (it is nested too deeply)") from None
     except (msgspec.MsgspecError, UnicodeDecodeError, CutawayError) as error:
         if isinstance(error, BadChatFile):
             raise
-        raise BadChatFile(path, f"holds no chat of Cutaway ({error})") from error
+        raise BadChatFile(path, f"is not a Cutaway chat ({error})") from error
     if file.version > VERSION:
         problem = f"is of version {file.version}, this Cutaway reads up to {VERSION}; update it"
         raise BadChatFile(path, problem)
@@ -131,7 +131,7 @@ def read_chat_file(
             _check(message, place)
             check_named(message.shown, file.pictures)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
-            problem = f"holds no chat of Cutaway (message {place}: {error})"
+            problem = f"is not a Cutaway chat (message {place}: {error})"
             raise BadChatFile(path, problem) from error
         messages.append(message)
     return file, messages

@@ -77,7 +77,7 @@ def import_chat(
     try:
         unpack(store.pictures, file.pictures, stopped)
     except BadPicture as error:
-        raise BadChatFile(path, f"holds no chat of Cutaway ({error})") from error
+        raise BadChatFile(path, f"is not a Cutaway chat ({error})") from error
     return _insert(store, file, messages, report, stopped)
 
 

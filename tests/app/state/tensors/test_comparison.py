@@ -118,7 +118,7 @@ def test_what_came_of_it_is_said_in_words() -> None:
     assert "The nearest to it is l_out-1: NMSE 1.3e-09, at most 1.0e-05" in good
     bad = verdict(compared(2, ["Qcur-1", "l_out-1"]))
     assert bad == (
-        "The first that deviates is Qcur-1 of one token on intel:0: NMSE 3.0e-01, at most"
+        "First mismatch: Qcur-1 of one token on intel:0: NMSE 3.0e-01, at most"
         " 1.0e-05; 2 of 28 results deviate."
     )
     assert "no other does" in verdict(compared(2, ["Qcur-1"]))

@@ -13,12 +13,14 @@ from pytestqt.qtbot import QtBot
 
 from app.state.graph.blocks import key_of
 from app.views.graph.graph import GraphView
+from app.views.graph.tables import CAUSES, cause_words
 from app.window.main_window import MainWindow
 from engine.protocol import (
     DescribeGraph,
     SplitRecord,
     StepTimes,
 )
+from engine.scheduler.assign import CAUSES as SCHEDULED
 from tests.app.helpers.graphs import graph_done
 from tests.app.helpers.scripted import ScriptedEngine
 from tests.app.views.graph.driving import GRAPH, GRAPH_INDEX, buttons, halves, tell
@@ -243,7 +245,7 @@ def test_both_steps_beside_each_other(
         names = {GRAPH.nodes[n].name for n in canvas.marks.changed}
         assert names == {f"mixed-{i}" for i in range(4)}
     window.bench.selection.select_operation("mixed-1", 1, "intel:0")
-    assert "Not the same in a prompt: attention_tiles.attention there" in view.panel.note.text()
+    assert "Differs from a prompt: attention_tiles.attention there" in view.panel.note.text()
     assert [c.marks.selected for c in both] == [view.selected, view.selected]
 
 
@@ -303,3 +305,21 @@ def test_a_hidden_view_does_nothing(
     assert window.bench.graph.launch_ns == {}
     assert view.canvas.scene is scene
     assert len(client.asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        ("1.wgt1", "its weight lies there"),
+        ("1.wgt0", "its weight lies there"),
+        ("2.src12", "follows what it reads"),
+        ("usr", "pinned by you"),
+        ("9.new", "9.new"),
+    ],
+)
+def test_a_cause_is_said_in_plain_words(cause: str, words: str) -> None:
+    assert cause_words(cause) == words
+
+
+def test_every_cause_of_the_scheduler_has_plain_words() -> None:
+    assert set(SCHEDULED) <= set(CAUSES)

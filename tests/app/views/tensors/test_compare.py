@@ -34,7 +34,7 @@ def test_results_are_listed_and_select_their_operation(
     told = compared(4, ["ffn_norm-2"], engine.last_of(Compare).id)
     engine.say(told)
     assert page.table.rows.all_rows == told.rows
-    assert "first that deviates is ffn_norm-2" in page.head.says.text()
+    assert "First mismatch: ffn_norm-2" in page.head.says.text()
     page.table.choose(0)
     page.table.view.clicked.emit(page.table.rows.index(5, 0))
     now = window.bench.selection.now

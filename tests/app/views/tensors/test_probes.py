@@ -64,6 +64,11 @@ def test_nobody_asks_for_what_nobody_sees(
     view = window.inspector.page("tensors")
     view.probes.switch.click()  # type: ignore[attr-defined]
     assert wanted().probes == []
+    assert view.probes.pattern.text() == ""  # type: ignore[attr-defined]
+    assert "the output of every layer" in view.probes.pattern.placeholderText()  # type: ignore[attr-defined]
+    view.probes.switch.click()  # type: ignore[attr-defined]
+    assert wanted().probes == [r"l_out-\d+"], "an empty field stands for the usual results"
+    view.probes.switch.click()  # type: ignore[attr-defined]
     view.probes.pattern.setText("ffn_out-3")  # type: ignore[attr-defined]
     view.probes.switch.click()  # type: ignore[attr-defined]
     assert wanted().probes == ["ffn_out-3"]

@@ -8,6 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from app.state.tensors.items import TensorItem
@@ -69,6 +70,13 @@ def test_every_page_shows_the_same_numbers(
     view.show_page("Stats")
     qtbot.waitUntil(lambda: window.bench.tensors.statistics is not None)
     words = dict(view.statistics.words.rows.shown)
+    heads = {
+        said.text()
+        for table in (view.statistics.words, view.statistics.farthest)
+        for said in table.findChildren(QLabel)
+        if said.isVisible()
+    }
+    assert heads == {"Statistics", "Farthest from zero"}, "no bare count of rows heads a table"
     assert float(words["largest"]) == pytest.approx(values.max(), rel=1e-3)
     farthest = view.statistics.farthest.rows.shown[0]
     assert abs(values[farthest.row, farthest.column]) == np.abs(values).max()

@@ -1,6 +1,7 @@
 """What the Token view shows of a word, and what a person does with it."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -428,3 +429,25 @@ def test_a_click_on_the_word_that_came_or_on_one_of_a_question_says_why_it_stays
     assert "Only a word of an answer" in token.choice.word.text()
     assert token.choice.hint.isHidden()
     assert len(engine.asked) == before
+
+
+def test_the_model_that_wrote_a_word_is_opened_by_a_button(
+    token: TokenView, bench: Workbench, engine: ScriptedEngine, tmp_path: Path, qtbot: QtBot
+) -> None:
+    wrote = tmp_path / "SmolLM2.gguf"
+    bench.session.unload()
+    bench.open_model("/models/gemma-3-270m-Q4_K_M.gguf")
+    engine.load_done("Gemma")
+    bench.selection.select_token(bench.chat.path[1].id, 1)
+    bench.token.ask()
+    qtbot.waitUntil(lambda: not token.head.act.isHidden())
+    assert token.head.act.text() == "Open SmolLM2"
+    bench.session.unload()
+    token.head.act.click()
+    assert bench.session.path == wrote
+
+
+def test_live_says_what_it_costs_in_plain_words(token: TokenView) -> None:
+    said = " ".join(token.head.live.toolTip().split())
+    assert "answers up to 10 % slower" in said
+    assert "the time allows" not in said

@@ -284,3 +284,16 @@ def test_marks_are_round_and_do_not_touch() -> None:
     assert [text for _, text in marks] == ["0.1", "1", "10", "100", "1000"]
     marks = decade_marks(0.1, 0.9, 400, lambda text: 40, lambda x: f"{x:g}")
     assert [text for _, text in marks] == ["2", "5"]
+
+
+def test_a_logarithmic_scale_counts_in_powers_of_ten(show: Show) -> None:
+    """Not 9, 99 and 999, which a logarithm of one more than the count makes of them."""
+    plot = show(a_histogram())
+    plot.resize(500, 400)
+    plot.set_log(True)
+    plot.show_counts([1, 50, 4000, 0], [-2, -1, 0, 1, 2])
+    ticks = [tick for level in plot.left._tickLevels for tick in level]
+    said = {text: at for at, text in ticks}
+    assert {"1", "10", "100", "1\u2009000"} <= set(said)
+    for text, at in said.items():
+        assert at == pytest.approx(np.log10(1 + int(text.replace("\u2009", ""))))

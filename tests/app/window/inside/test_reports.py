@@ -120,7 +120,7 @@ def test_kinds_of_numbers_are_saved(
         if kind == "Compare":
             (results,) = data["tables"]
             assert ["ffn_norm-2", "token"] in [row[:2] for row in results["rows"]]
-            assert "first that deviates is ffn\\_norm-2" in text
+            assert "First mismatch: ffn\\_norm-2" in text
 
 
 def report() -> ViewReport:

@@ -95,14 +95,14 @@ def test_files_that_are_no_chats(store: ChatStore, chat: int, tmp_path: Path) ->
     good: dict[str, Any] = json.loads(as_json(store, chat))
     message = good["messages"][0]
     broken: dict[str, object] = {
-        "holds no chat": "not json",
-        "holds no chat of": [],
-        "holds no": {"format": "other", "version": 1},
+        "is not a Cutaway chat": "not json",
+        "is not a Cutaway chat .Expected `object`": [],
+        "Invalid enum value 'other'": {"format": "other", "version": 1},
         "of version 7, this Cutaway reads up to 2": good | {"version": 7},
         "message 0: it names parent 0": good | {"messages": [message | {"parent": 0}]},
         "message 0: it names parent -1": good | {"messages": [message | {"parent": -1}]},
-        "no chat of Cutaway": good | {"messages": [message | {"role": "system"}]},
-        "holds no chat of Cutaway": good | {"messages": [message | {"text": 5}]},
+        "Invalid enum value 'system'": good | {"messages": [message | {"role": "system"}]},
+        "is not a Cutaway chat .*Expected `str`": good | {"messages": [message | {"text": 5}]},
     }
     tokens = good["messages"][2]["tokens"]
     odd = message | {"tokens": tokens | {"ids": "AAAA"}}

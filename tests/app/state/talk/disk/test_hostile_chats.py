@@ -134,7 +134,7 @@ def test_what_is_refused(what: str, store: ChatStore, tmp_path: Path) -> None:
     path.write_text(value if isinstance(value, str) else json.dumps(value))
     with pytest.raises(BadChatFile) as caught:
         import_chat(store, path)
-    assert "holds no chat of Cutaway (" in str(caught.value)
+    assert "is not a Cutaway chat (" in str(caught.value)
     assert len(str(caught.value)) < 400
     assert rows(tmp_path) == (0, 0)
 
