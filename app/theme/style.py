@@ -150,6 +150,7 @@ QSplitter::handle:hover { background: $accent; }
 QProgressBar {
   background: $divider; border: none; border-radius: 2px; max-height: 4px; min-height: 4px;
 }
+QProgressBar:focus { border: 1px solid $accent; max-height: 6px; min-height: 6px; }
 QProgressBar::chunk { background: $accent; border-radius: 2px; }
 """)
 

@@ -29,7 +29,9 @@ NEXT_STEPS = {
     "get": ("Download SmolLM2", "model.get"),
     "copy": ("Go on in a copy", "chat.duplicate"),
     "retry": ("Try again", "engine.restart"),
+    "stop": ("Stop", "chat.stop"),
 }
+MILD = ("Busy", "NoModel", "ReadOnly")  # problems by which nothing is lost
 MOST = 4
 # What is over when another chat is opened, or the next question asked.
 PASSING = (
@@ -98,7 +100,8 @@ class Notices(QWidget):
             text = f"{self._banners[place].text}\n{text}"
         details = partial(self.details_wanted.emit, problem.text)
         self._kinds[place] = problem.kind
-        self.show_banner(place, Banner("bad", text, words, act, details, instead=instead))
+        tone = "warn" if problem.kind in MILD else "bad"
+        self.show_banner(place, Banner(tone, text, words, act, details, instead=instead))
 
     def news(self, key: str, text: str, tone: str = "accent") -> None:
         """A line that leaves after some seconds, but for bad news."""

@@ -114,6 +114,34 @@ def test_cancel_load(bench: Workbench, until: Until, smollm2_path: Path) -> None
 
 
 @pytest.mark.model_file
+def test_a_cancelled_load_brings_the_model_before_back(
+    bench: Workbench,
+    until: Until,
+    smollm2_path: Path,
+    tiny_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """And the engine is the one before: nothing hung."""
+    bench.open_model(tiny_path)
+    until(lambda: bench.session.status == "ready")
+    worker = bench.engine.pid
+    said: list[str] = []
+    bench.session.cancelled.connect(said.append)
+    bench.open_model(smollm2_path)
+    until(lambda: bench.session.stage is not None and bench.session.stage.total > 0)
+    bench.session.cancel_load()
+    until(lambda: bench.session.status == "ready")
+    if said:  # else the load was quicker
+        assert bench.session.path == tiny_path
+        assert said[0].endswith("was cancelled. tiny is opened again.")
+        assert bench.session.error is None
+    assert bench.chat.send("hi")
+    until(lambda: not bench.chat.busy)
+    assert bench.chat.path[1].problem == ""
+    assert ("did not stop" in caplog.text) == (bench.engine.pid != worker)
+
+
+@pytest.mark.model_file
 def test_death_while_loading(bench: Workbench, until: Until, smollm2_path: Path) -> None:
     bench.open_model(smollm2_path)
     assert bench.chat.send("hi")

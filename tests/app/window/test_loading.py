@@ -7,6 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel
 
+from app.state.models.downloads import Download
 from app.widgets.focus import has_focus
 from app.window.main_window import MainWindow
 from engine.protocol import Cancel, Failed, Generate, Load
@@ -167,3 +168,21 @@ def test_the_first_load_cancelled_leaves_the_welcome_page(
     assert has_focus(loading.talk.welcome)
     assert loading.bench.chat.details.draft == "kept"
     assert loading.talk.notices.texts == ["Opening first was cancelled. No model is open."]
+
+
+def test_a_space_while_a_model_is_downloaded_cancels_nothing(new_window: MainWindow) -> None:
+    window, downloads = new_window, new_window.bench.downloads
+    cancelled: list[str] = []
+    downloads.cancel = cancelled.append  # type: ignore[method-assign]
+    window.talk.welcome.get.setFocus()
+    downloads.items["smollm2-135m"] = Download("smollm2-135m", "running", "download", 1, 2, 1.0, 1)
+    downloads.changed.emit("smollm2-135m")
+    QApplication.processEvents()
+    now = QApplication.focusWidget()
+    assert now is not None
+    assert now.accessibleName() == "Progress"
+    press(window, Qt.Key.Key_Space)
+    assert cancelled == []
+    press(window, Qt.Key.Key_Tab)
+    press(window, Qt.Key.Key_Space)
+    assert cancelled == ["smollm2-135m"], "it is the next one"

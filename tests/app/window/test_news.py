@@ -8,10 +8,11 @@ from PySide6.QtWidgets import QApplication
 
 from app.state.models.downloads import Download
 from app.state.problem import Problem
-from app.widgets.basics import IconButton
+from app.widgets.basics import Button, IconButton
 from app.widgets.numbers import grouped
 from app.widgets.overlays.banner import Banner
 from app.window.main_window import MainWindow
+from engine.protocol import Cancel
 from engine.settings import EngineOptions
 from tests.app.helpers.scripted import ScriptedEngine
 
@@ -96,6 +97,10 @@ def test_an_answer_being_written_is_told_until_it_ends(window: MainWindow, tmp_p
     assert chat.send("One?")
     assert not chat.delete_message(0)
     assert notices.texts == ["An answer is being written; stop it first"]
+    (stop,) = (b for b in notices.findChildren(Button) if b.text() == "Stop")
+    stop.click()
+    assert isinstance(scripted(window).asked.pop(), Cancel)
+    assert not chat.delete_message(0)
     scripted(window).end()
     assert notices.texts == []
     assert chat.send("Two?")
