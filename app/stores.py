@@ -6,8 +6,11 @@ Layouts: Hugging Face's by its library; Ollama's manifests name blobs by digest;
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +25,11 @@ OLLAMA_SERVICE = Path("/usr/share/ollama/.ollama/models")  # where its Linux ser
 OLLAMA_DEFAULTS = ("registry.ollama.ai", "library")
 OLLAMA_TAG = "latest"
 LAYER = "application/vnd.ollama.image."
+MOST_MANIFEST = 1 << 20  # bytes
+DIGEST = re.compile(r"[a-z0-9]+[:-][0-9a-zA-Z]{1,128}")
+HUB_MODELS = "models--"
+
+Refused = Callable[[OSError], None]
 
 
 @dataclass(frozen=True)
@@ -44,14 +52,28 @@ class Place:
         return self.blobs.get(file, self.root / file)
 
 
-def places(preferred: Path | None = None) -> Iterator[Place]:
-    """Our own folders (`model_folders`), then the stores of others."""
-    yield from own_places(preferred)
-    yield from _hub_places()
-    yield from _lm_studio_places()
-    yield from _ollama_places()
+def _ignore(_: OSError) -> None:
+    return
+
+
+def places(preferred: Path | None = None, refused: Refused = _ignore) -> Iterator[Place]:
+    """Our own folders (`model_folders`), then the stores of others. A folder that may not be read
+    is left out; `refused` gets the error.
+    """
+    yield from own_places(preferred, refused)
+    yield from _hub_places(refused)
+    yield from _lm_studio_places(refused)
+    yield from _ollama_places(refused)
     folder = Path(platformdirs.user_data_dir()) / "nomic.ai" / "GPT4All"
-    yield Place(folder, "gpt4all", "", _gguf_files(folder))
+    yield Place(folder, "gpt4all", "", _gguf_files(folder, refused))
+
+
+def unreadable(preferred: Path | None = None) -> list[str]:
+    """The folders of models that may not be read, each with the reason."""
+    errors: list[OSError] = []
+    for _ in places(preferred, errors.append):
+        pass
+    return list(dict.fromkeys(f"{error.filename}: {error.strerror}" for error in errors))
 
 
 def opened_places(paths: Sequence[Path]) -> Iterator[Place]:
@@ -66,56 +88,102 @@ def opened_places(paths: Sequence[Path]) -> Iterator[Place]:
         yield Place(path.parent, "opened", "", tuple(files))
 
 
-def own_places(preferred: Path | None = None) -> Iterator[Place]:
+def own_places(preferred: Path | None = None, refused: Refused = _ignore) -> Iterator[Place]:
     """Our own folders (`model_folders`); fetched models are put into the first."""
     for folder in model_folders(preferred):
-        yield Place(folder, "own", "", _gguf_files(folder))
+        yield Place(folder, "own", "", _gguf_files(folder, refused))
 
 
-def _gguf_files(folder: Path) -> tuple[str, ...]:
-    """What lies in a folder and below; what may not be read is left out."""
+def _gguf_files(folder: Path, refused: Refused) -> tuple[str, ...]:
+    """Files in a folder and below; links that lead nowhere are left out."""
     found = []
-    for parent, _, files in os.walk(folder):
+    for parent, _, files in os.walk(folder, onerror=partial(_tell, refused)):
         paths = [Path(parent, name) for name in files if names.is_gguf(name)]
-        found += [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
+        found += [p.relative_to(folder).as_posix() for p in paths if os.path.isfile(p)]
     return tuple(found)
 
 
-def _hub_places() -> Iterator[Place]:
-    """One place for each repository and revision of the Hugging Face cache, the newest first."""
-    from huggingface_hub import CacheNotFound, constants, scan_cache_dir
-
+def _folders(folder: Path, refused: Refused, depth: int = 1) -> list[Path]:
+    """The folders so many levels below, by name."""
     try:
-        cache = scan_cache_dir(constants.HF_HUB_CACHE)
-    except (CacheNotFound, ValueError):  # no cache, or a file in its place
-        return
-    for repo in sorted(cache.repos, key=lambda repo: repo.repo_id):
-        if repo.repo_type != "model":
+        with os.scandir(folder) as entries:
+            inside = sorted(Path(entry.path) for entry in entries if os.path.isdir(entry.path))
+    except OSError as error:
+        _tell(refused, error)
+        return []
+    if depth == 1:
+        return inside
+    return [below for one in inside for below in _folders(one, refused, depth - 1)]
+
+
+def _tell(refused: Refused, error: OSError) -> None:
+    """Pass on that a folder may not be read; one that is not there is no news."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        refused(error)
+
+
+def _hub_places(refused: Refused) -> Iterator[Place]:
+    """One place for each repository and revision of the Hugging Face cache, the newest first.
+
+    Its library's own scan leaves out a whole repository for one broken link, and the whole cache
+    for one broken name.
+    """
+    from huggingface_hub import constants
+
+    for repo in _folders(Path(constants.HF_HUB_CACHE), refused):
+        if not repo.name.startswith(HUB_MODELS):
             continue
-        newest_first = sorted(
-            repo.revisions, key=lambda r: ("main" in r.refs, r.last_modified), reverse=True
-        )
-        for revision in newest_first:
-            root = revision.snapshot_path
-            files = tuple(f.file_path.relative_to(root).as_posix() for f in revision.files)
-            yield Place(root, "hugging face", repo.repo_id, tuple(filter(names.is_gguf, files)))
+        name = repo.name.removeprefix(HUB_MODELS).replace("--", "/")
+        main = _main_revision(repo)
+        found = [
+            Place(folder, "hugging face", name, _gguf_files(folder, refused))
+            for folder in _folders(repo / "snapshots", refused)
+        ]
+        yield from sorted(found, key=lambda p: (p.root.name == main, _written(p)), reverse=True)
 
 
-def _lm_studio_places() -> Iterator[Place]:
+def _main_revision(repo: Path) -> str:
+    try:
+        return (repo / "refs" / "main").read_bytes()[:100].decode("ascii", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _written(place: Place) -> float:
+    """When the newest of its files was written."""
+    times = []
+    for file in place.files:
+        with suppress(OSError):
+            times.append(place.path(file).stat().st_mtime)
+    return max(times, default=0.0)
+
+
+def _lm_studio_places(refused: Refused) -> Iterator[Place]:
     for root in (Path.home() / ".lmstudio", Path.home() / ".cache" / "lm-studio"):
-        for folder in sorted((root / "models").glob("*/*/")):
+        for folder in _folders(root / "models", refused, depth=2):
             name = f"{folder.parent.name}/{folder.name}"
-            yield Place(folder, "lm studio", name, _gguf_files(folder))
+            yield Place(folder, "lm studio", name, _gguf_files(folder, refused))
 
 
-def _ollama_places() -> Iterator[Place]:
+def _ollama_places(refused: Refused) -> Iterator[Place]:
     """One place per tag; its files are called as our own would be."""
     own = os.environ.get("OLLAMA_MODELS")
     for root in (Path(own) if own else Path.home() / ".ollama" / "models", OLLAMA_SERVICE):
-        for path in sorted((root / "manifests").glob("*/*/*/*")):
-            layers = _layers(path)
-            if layers:
-                yield _ollama_place(root, path, layers)
+        for folder in _folders(root / "manifests", refused, depth=3):
+            for path in _manifests(folder, refused):
+                layers = _layers(path)
+                if layers:
+                    yield _ollama_place(root, path, layers)
+
+
+def _manifests(folder: Path, refused: Refused) -> list[Path]:
+    """The regular files of a folder; opening a pipe would wait for its other end."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(Path(entry.path) for entry in entries if os.path.isfile(entry.path))
+    except OSError as error:
+        _tell(refused, error)
+        return []
 
 
 def _ollama_place(root: Path, manifest: Path, layers: list[tuple[str, str]]) -> Place:
@@ -137,8 +205,9 @@ def _ollama_place(root: Path, manifest: Path, layers: list[tuple[str, str]]) -> 
 def _layers(manifest: Path) -> list[tuple[str, str]]:
     """(kind, digest) of the layers; none where it is no manifest that can be read."""
     try:
-        content: Any = json.loads(manifest.read_bytes())
+        with manifest.open("rb") as file:
+            content: Any = json.loads(file.read(MOST_MANIFEST))
         layers = [(str(item["mediaType"]), str(item["digest"])) for item in content["layers"]]
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return []
-    return [(kind.removeprefix(LAYER), digest) for kind, digest in layers if "/" not in digest]
+    return [(kind.removeprefix(LAYER), d) for kind, d in layers if DIGEST.fullmatch(d)]

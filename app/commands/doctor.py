@@ -7,7 +7,8 @@ import sys
 import msgspec
 
 from app.checks.drivers import check_drivers
-from app.terminal.text import print_json
+from app.stores import unreadable
+from app.terminal.text import plain, print_json
 from engine.protocol import DriverCheck
 
 NAME = "doctor"
@@ -84,6 +85,7 @@ def _as_json(drivers: list[DriverCheck], packages: list[str]) -> dict[str, objec
     return {
         "drivers": [msgspec.to_builtins(driver) for driver in drivers],
         "missing_packages": packages,
+        "unreadable": unreadable(),
         "next_steps": _next_steps(any(d.works for d in drivers), packages)
         + [driver.advice for driver in drivers if driver.advice],
     }
@@ -116,3 +118,5 @@ def _print_rest(works: bool, packages: list[str]) -> None:
         print(f"      next: {_next_steps(True, packages)[0]}")
     else:
         print("ok  system libraries of the window")
+    for folder in unreadable():
+        print(f"--  models are left out: {plain(folder)}")

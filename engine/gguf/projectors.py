@@ -1,6 +1,7 @@
 """Files that make a language model see (mmproj): what their headers say, and where they lie."""
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -31,6 +32,7 @@ HINT = "mmproj"
 TYPE = re.compile(r"[-._](?:ud-)?(?:i?q\d\w*|bf16|f16|f32)$")
 MOST_FILES = 64  # of a folder whose headers are read
 MOST_MANIFESTS = 4096
+MOST_MANIFEST = 1 << 20  # bytes of one
 OLLAMA_PROJECTOR = "application/vnd.ollama.image.projector"
 
 
@@ -120,8 +122,11 @@ def _of_manifest(model: Path) -> list[Path]:
     digest = model.name.replace("-", ":", 1)
     manifests = sorted((blobs.parent / "manifests").glob("*/*/*/*"))
     for manifest in manifests[:MOST_MANIFESTS]:
-        with suppress(OSError, ValueError, TypeError, KeyError):
-            layers = json.loads(manifest.read_bytes())["layers"]
+        if not os.path.isfile(manifest):  # opening a pipe would wait for its other end
+            continue
+        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+            with manifest.open("rb") as file:
+                layers = json.loads(file.read(MOST_MANIFEST))["layers"]
             kinds = {str(layer["digest"]): str(layer["mediaType"]) for layer in layers}
             named = [d for d, kind in kinds.items() if kind == OLLAMA_PROJECTOR and "/" not in d]
             found = [p for d in named if (p := blobs / d.replace(":", "-")).is_file()]

@@ -1,12 +1,14 @@
 """Models of other programs: each layout as its program writes it, each file once, never written."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from app import stores
 from app.library import list_models, resolve
+from engine.gguf import projectors
 from engine.gguf.values import ValueType
 from tests.gguf_files import Blocks, Draft
 
@@ -242,3 +244,94 @@ def test_files_opened_from_elsewhere_come_last_and_once(home: Path) -> None:
         "own-Q4_0": ("own", (own,)),
         "some-Q4_0": ("opened", (elsewhere,)),
     }
+
+
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Folders that may not be listed, as others' folders; the tests may run as root."""
+    folders: set[str] = set()
+    scandir = os.scandir
+
+    def refusing(path: str | Path = ".") -> object:
+        if os.fspath(path) in folders:
+            raise PermissionError(13, "Permission denied", os.fspath(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    return folders
+
+
+def hub_file(home: Path, repo: str, revision: str, name: str, seed: int) -> Path:
+    """A file of the Hugging Face cache: a blob, and the link to it."""
+    folder = home / "hf" / "hub" / f"models--{repo.replace('/', '--')}"
+    blob = put(folder / "blobs" / f"{seed:064x}", seed)
+    link = folder / "snapshots" / revision / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(blob)
+    return link
+
+
+def test_a_closed_folder_does_not_end_the_list(
+    home: Path, closed: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub_file(home, "org/open", "r1", "m-Q4_0.gguf", 1)
+    hub_file(home, "org/shut", "r1", "n-Q4_0.gguf", 2)
+    put(home / ".lmstudio" / "models" / "a" / "open" / "x-Q4_0.gguf", 3)
+    put(home / ".lmstudio" / "models" / "b" / "shut" / "y-Q4_0.gguf", 4)
+    ollama(home / "service", "registry.ollama.ai/library/a/latest", (MODEL, put(home / "a", 5)))
+    shut = [
+        home / "hf" / "hub" / "models--org--shut" / "snapshots",
+        home / ".lmstudio" / "models" / "b",
+        home / "service" / "manifests",
+    ]
+    closed |= {str(path) for path in shut}
+    assert [model.name for model in list_models()] == ["a/open:Q4_0", "org/open:Q4_0"]
+    assert resolve("org/open:Q4_0").name == "m-Q4_0.gguf"
+    assert stores.unreadable() == [f"{path}: Permission denied" for path in shut]
+    closed |= {str(home / "hf" / "hub"), str(home / ".lmstudio" / "models")}
+    assert list_models() == []
+    from app.commands import doctor
+
+    doctor._print_rest(True, [])
+    assert f"models are left out: {home / 'hf' / 'hub'}: Permission" in capsys.readouterr().out
+    assert doctor._as_json([], [])["unreadable"] == stores.unreadable()
+
+
+def test_broken_links_and_names_hide_nothing_else(home: Path) -> None:
+    good = hub_file(home, "org/repo", "r1", "m-Q4_0.gguf", 1)
+    (good.parent / "gone-Q8_0.gguf").symlink_to(home / "nowhere")
+    loop = good.parent / "loop-Q8_0.gguf"
+    loop.symlink_to(loop)
+    refs = home / "hf" / "hub" / "models--org--repo" / "refs"
+    refs.mkdir()
+    (refs / "main").write_bytes(b"\xff\xfe\x00")
+    (refs / "other").write_text("a revision that is not there")
+    (home / "hf" / "hub" / "models--org--repo" / "snapshots" / "a file").touch()
+    (home / "hf" / "hub" / "models--empty").mkdir()
+    hub_file(home, "org/next", "r1", "n-Q4_0.gguf", 2)
+    assert [model.name for model in list_models()] == ["org/next:Q4_0", "org/repo:Q4_0"]
+
+
+def test_of_several_revisions_main_comes_first(home: Path) -> None:
+    main = hub_file(home, "org/repo", "old", "m-Q4_0.gguf", 1)
+    new = hub_file(home, "org/repo", "new", "m-Q4_0.gguf", 2)
+    os.utime(new.resolve(), (2e9, 2e9))
+    assert list_models()[0].paths == (new,)
+    refs = home / "hf" / "hub" / "models--org--repo" / "refs"
+    refs.mkdir()
+    (refs / "main").write_text("old\n")
+    assert list_models()[0].paths == (main,)
+
+
+def test_manifests_that_are_none_do_not_end_the_list(home: Path) -> None:
+    root = home / ".ollama" / "models"
+    ollama(root, "registry.ollama.ai/library/good/latest", (MODEL, put(home / "a", 1)))
+    ollama(root, "registry.ollama.ai/library/nul/latest", (MODEL, "sha256:\0"))
+    ollama(root, "registry.ollama.ai/library/half/latest", (MODEL, "sha256:\ud800"))
+    folder = root / "manifests" / "registry.ollama.ai" / "library"
+    (folder / "deep").mkdir()
+    (folder / "deep" / "latest").write_bytes(b"[" * 200_000)
+    os.mkfifo(folder / "deep" / "pipe")
+    (model,) = list_models()
+    assert model.name == "good:latest"
+    assert projectors.beside(model.paths[0]) == []
