@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from msgspec import structs
 from PySide6.QtCore import QObject, Signal
 
 from app.state.live import LiveWanted
@@ -191,13 +192,15 @@ class ChatState(QObject):
         question = row if self.path[row].role == "user" else row - 1
         return self._may_ask() and self._attempt(self._answer, self.path[question], question + 1)
 
-    def try_changed(self, row: int, changes: Sequence[Change]) -> bool:
-        """Another answer beside the one at `row`, by a model that is changed."""
+    def try_changed(self, row: int, changes: Sequence[Change], most: int) -> bool:
+        """Another answer beside the one at `row`, by a model that is changed, of at most so many
+        tokens.
+        """
         above = self._thread.parent(self.path[row])
         return (
             above is not None
             and self._may_ask()
-            and self._attempt(self._answer, above, row, changes)
+            and self._attempt(self._answer, above, row, changes, most)
         )
 
     def edit_and_resend(
@@ -365,14 +368,20 @@ class ChatState(QObject):
         )
         self._show_path(row)
 
-    def _answer(self, question: Message, row: int, changes: Sequence[Change] = ()) -> None:
+    def _answer(
+        self,
+        question: Message,
+        row: int,
+        changes: Sequence[Change] = (),
+        most: int | None = None,
+    ) -> None:
         """A new answer below a question, shown at `row`."""
         answer = self._thread.answer_to(question, changes)
         if row == len(self.path):
             self._append(answer.message)
         else:
             self._show_path(row)
-        self._begin(answer)
+        self._begin(answer, most)
 
     def _continue(self, message: Message, row: int) -> None:
         answer = self._thread.go_on(message, self._same_model(message))
@@ -395,10 +404,12 @@ class ChatState(QObject):
         self._thread.put_back()
         self._show_path(0)
 
-    def _begin(self, answer: Answer) -> None:
+    def _begin(self, answer: Answer, most: int | None = None) -> None:
         self._thread.keep_tokens(answer.message, None)
-        now = self.details
-        request = partial(answer.request, now.system, now.sampling, now.limits, form=now.form)
+        now, limits = self.details, self.details.limits
+        if most is not None:
+            limits = structs.replace(limits, max_tokens=min(most, limits.max_tokens or most))
+        request = partial(answer.request, now.system, now.sampling, limits, form=now.form)
         self._answering.begin(answer, request)
         self.stored.emit()
 

@@ -16,6 +16,11 @@ from app.state.talk.tokens import Tokens
 from engine.protocol import AnswerScored, Change, Failed, ScoreAnswer
 
 Floats = NDArray[np.float32]
+SHORTEST, LONGEST = 64, 512  # tokens that an answer of a changed model may have at most
+NO_PLAIN = (
+    "Only the changed answer is there. Regenerate answers without the change, to compare the two."
+)
+OTHER_MODEL = "Open the model that wrote both answers to compare them."
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class TrialState(QObject):
     def start(self, changes: Sequence[Change]) -> bool:
         """Answer the last question once more, changed; both are compared when that has ended."""
         row = self.row_to_try()
-        if row is None or not self._chat.try_changed(row, changes):
+        if row is None or not self._chat.try_changed(row, changes, self._most(row)):
             return False
         self._clear()
         self._tried = self._chat.path[row].id
@@ -77,8 +82,9 @@ class TrialState(QObject):
     def show(self, message: Message) -> None:
         """Compare an answer that was tried before."""
         self._clear()
-        self._tried = message.id if message.changes else None
-        self._compare()
+        if message.changes:
+            self._tried = message.id
+            self._compare()
 
     def forget(self) -> None:
         """Compare nothing."""
@@ -88,7 +94,7 @@ class TrialState(QObject):
     def answers(self) -> tuple[TriedAnswer, TriedAnswer] | None:
         """As it is, and as it was changed; None where there are not both."""
         tried = self._message(self._tried)
-        plain = None if tried is None else self._plain(tried)
+        plain = None if tried is None else self.plain(tried)
         if tried is None or plain is None:
             return None
         return self._answer(plain), self._answer(tried)
@@ -112,9 +118,9 @@ class TrialState(QObject):
             self.updated.emit()
             return
         if both is None:
-            self.problem = "there is no answer of the unchanged model to compare with"
+            self.problem = NO_PLAIN
         elif session.status != "ready" or both[1].message.model != session.model_name:
-            self.problem = "open the model that wrote both answers to compare them"
+            self.problem = OTHER_MODEL
         else:
             self.problem = ""
             for one in both:
@@ -158,7 +164,18 @@ class TrialState(QObject):
         row = None if number is None else self._chat.row_of(number)
         return None if row is None else self._chat.path[row]
 
-    def _plain(self, tried: Message) -> Message | None:
+    def _most(self, row: int) -> int:
+        """A changed model may not find an end: about as many tokens as the answer at `row` has."""
+        return min(max(2 * self._chat.path[row].n_tokens, SHORTEST), LONGEST)
+
+    def show_plain(self, tried: Message) -> None:
+        """Have the chat show the answer of the unchanged model in the place of that one."""
+        plain, row = self.plain(tried), self._chat.row_of(tried.id)
+        if plain is not None and row is not None:
+            siblings = self._chat.siblings(tried)
+            self._chat.choose_sibling(row, siblings.index(plain) - siblings.index(tried))
+
+    def plain(self, tried: Message) -> Message | None:
         """The latest answer to the same question that no change made, by the same model."""
         siblings = [m for m in self._chat.siblings(tried) if not m.changes and m.finish]
         same = [m for m in siblings if m.model == tried.model and m.n_tokens]

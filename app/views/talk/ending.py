@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
 
 from app.theme.tokens import GRID
 from app.views.talk.message_row import MessageRow
+from app.views.talk.statistics import said_of_all
 from app.widgets.basics import Button, label
 from app.widgets.numbers import grouped
 
@@ -18,10 +19,11 @@ Step = tuple[str, Callable[[], object]]
 
 @dataclass(frozen=True)
 class Note:
-    """A sentence, and the buttons behind it, of the last answer of a chat only."""
+    """A sentence, and the buttons behind it, which are of the last answer of a chat only."""
 
     text: str
     steps: tuple[Step, ...] = ()
+    always: bool = False  # whether its buttons are also there behind later messages
 
 
 def notes_of(row: MessageRow) -> list[Note]:
@@ -30,6 +32,8 @@ def notes_of(row: MessageRow) -> list[Note]:
         return []
     end = _end(row)
     found = [*_dropped(row), *([end] if end is not None else [])]
+    if row.message.changes:
+        found.insert(0, _changed(row))
     if row.continues_text:
         found.append(Note(CONTINUED_TEXT))
     return found
@@ -61,6 +65,12 @@ def _end(row: MessageRow) -> Note | None:
         case "cancelled", False:
             return Note("Stopped before the first word.", (again,))
     return None
+
+
+def _changed(row: MessageRow) -> Note:
+    back: Step = ("Show the unchanged answer", row.show_unchanged)
+    text = f"Written by a changed model: {said_of_all(row.message.changes, capital=False)}."
+    return Note(text, (back,) if row.can_show_unchanged else (), always=True)
 
 
 def _full(row: MessageRow) -> Note:
@@ -116,7 +126,8 @@ class EndNotes(QWidget):
         """Show the notes as they are now."""
         notes = notes_of(self._row)
         if not self._row.is_last:
-            notes = [Note(note.text) for note in notes if note.text != CONTINUED_TEXT]
+            notes = [note for note in notes if note.text != CONTINUED_TEXT]
+            notes = [note if note.always else Note(note.text) for note in notes]
         shown = [(note.text, tuple(words for words, _ in note.steps)) for note in notes]
         if shown == self._shown:
             return

@@ -118,6 +118,15 @@ class MessageRow(QObject):
         return self._bench.preferences.value.send_key
 
     @property
+    def can_show_unchanged(self) -> bool:
+        """Whether an answer of the unchanged model stands beside this one of a changed one."""
+        return self._bench.trial.plain(self.message) is not None
+
+    def show_unchanged(self) -> None:
+        """Show the answer of the unchanged model instead."""
+        self._bench.trial.show_plain(self.message)
+
+    @property
     def of_request(self) -> bool:
         """Whether it belongs to the log of a served request, which is only read."""
         return bool(self._bench.chat.details.served)

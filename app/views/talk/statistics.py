@@ -17,8 +17,6 @@ CHANGED = {"layer": "", "attention": "attention of ", "feed_forward": "feed-forw
 def summary(message: Message) -> str:
     """One quiet line under an answer, what matters most first: its end may be cut off."""
     stats, parts = message.stats, []
-    if message.changes:
-        parts.append(f"changed: {said_of_all(message.changes)}")
     if message.finish in ENDS:
         parts.append(ENDS[message.finish])
     if stats is not None and stats.n_generated:
@@ -41,10 +39,10 @@ def said_of(change: Change) -> str:
     return f"{head}{part}layer {change.layer} {how}"
 
 
-def said_of_all(changes: Sequence[Change]) -> str:
-    """All of them, in one line that begins with a capital."""
+def said_of_all(changes: Sequence[Change], capital: bool = True) -> str:
+    """All of them in one line, which begins with a capital or is a part of a sentence."""
     said = "; ".join(map(said_of, changes))
-    return said[:1].upper() + said[1:]
+    return said[:1].upper() + said[1:] if capital else said
 
 
 def stage_title(stage: StageProgress | None) -> str:

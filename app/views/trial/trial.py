@@ -30,11 +30,13 @@ PARTS: dict[str, str] = {
     "feed_forward": "A layer's feed-forward",
     HEAD: "One head of attention",
 }
-HELP = "What it adds: 0 leaves it out, 1 is as it is, 2 is twice as much"
+HELP = "How much it counts: 0 leaves it out, 1 changes nothing, 2 is twice as much"
 NOTE = (
-    "The file stays as it is. The answer becomes a branch that says what was changed; after it the"
-    " model is itself again and reads the chat anew."
+    "The last question is answered once more with this change, and both answers are compared. The"
+    " model's file stays as it is; the new answer is a branch of the chat, which says so."
 )
+AS_IT_IS = "A factor of 1 changes nothing: choose a smaller or a larger one."
+MILD = 0.5  # the factor to begin with: most models still answer in sentences
 UNKNOWN_LAYERS = 1 << 10  # of a model that nothing is known of; the engine refuses those not there
 
 
@@ -54,16 +56,20 @@ class TrialView(QWidget):
         named = ((self.part, "Part"), (self.layer, "Layer"), (self.head, "Head"))
         for widget, name in named:
             widget.setAccessibleName(name)
-        self.factor = NumberSlider("Factor", HELP, 0.0, 2.0, 2.0, 2, "0")
+        self.factor = NumberSlider("Factor", HELP, 0.0, 2.0, 2.0, 2)
         self.try_it = Button("Answer again", self._start, kind="primary")
         self.stop = Button("Stop", bench.chat.stop)
         self.copy = IconButton("copy", "Copy both answers as a table", self.copy_table)
+        self.back = Button("Show the unchanged answer in the chat", self._show_plain, "link")
         self.says = label("", tone="quiet", wrap=True)
         self.plain, self.changed = _Side("As it is"), _Side("Changed")
         for one in (self.plain, self.changed):
             one.text.pointed.connect(lambda at, one=one: self._point(one, at))
             one.text.placed.connect(lambda at, one=one: self._point(one, at))
         self.under = label("", wrap=True)
+        self.factor.set_value(MILD)
+        self.factor.changed.connect(self.show_both)
+        self._chosen = False
         self._lay_out()
         self.setFocusProxy(self.part)
         self.part.currentIndexChanged.connect(self._part_chosen)
@@ -76,6 +82,9 @@ class TrialView(QWidget):
         """Take what is selected; compare the last answer where it was tried with a change."""
         selected, parts = self._bench.selection.now, self._bench.token.parts
         self.layer.setRange(0, (parts.n_layer if parts else UNKNOWN_LAYERS) - 1)
+        if not self._chosen and parts is not None:
+            self._chosen = True
+            self.layer.setValue(parts.n_layer // 2)  # the first ones hold an answer together
         self.head.setRange(0, (parts.n_head if parts else UNKNOWN_LAYERS) - 1)
         if selected.layer is not None:
             self.layer.setValue(selected.layer)
@@ -100,9 +109,11 @@ class TrialView(QWidget):
     def show_both(self, _: object = None) -> None:
         """What there is by now."""
         chat, both = self._bench.chat, self._trial.answers()
-        self.try_it.setEnabled(not chat.busy and self._trial.row_to_try() is not None)
+        possible = self._trial.row_to_try() is not None and self.change.factor != 1
+        self.try_it.setEnabled(not chat.busy and possible)
         self.stop.setEnabled(chat.busy)
         self.copy.setEnabled(both is not None)
+        self.back.setVisible(both is not None and not chat.busy)
         self.says.setText(self._status(both is not None))
         for side in (self.plain, self.changed):
             side.setVisible(both is not None)
@@ -131,14 +142,24 @@ class TrialView(QWidget):
         if self._trial.busy:
             return "Each answer is read by the other model…"
         if has_both:
-            return "Each word is painted by how likely the other model finds it."
+            return (
+                "Each word is painted by how likely the other model finds it. The chat shows the"
+                " changed answer."
+            )
         if self._trial.row_to_try() is None:
-            return "Ask something first: the last question is answered once more. " + NOTE
-        return NOTE
+            return "Ask something first: the last question is answered once more."
+        return AS_IT_IS if self.change.factor == 1 else NOTE
 
     def _start(self) -> None:
         self._trial.start([self.change])
         self.show_both()
+
+    def _show_plain(self) -> None:
+        """Leave the changed answer where it is, as a branch."""
+        both = self._trial.answers()
+        if both is not None:
+            self._trial.show_plain(both[1].message)
+            self.done.emit()
 
     def _part_chosen(self) -> None:
         of_head = self.part.currentData() == HEAD
@@ -171,6 +192,7 @@ class TrialView(QWidget):
         sides.addWidget(self.changed, 1)
         row = QHBoxLayout()
         row.addWidget(self.copy)
+        row.addWidget(self.back)
         row.addStretch(1)
         row.addWidget(self.stop)
         row.addWidget(self.try_it)
