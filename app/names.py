@@ -1,6 +1,7 @@
 """What a GGUF file's name tells: split number, quantisation, projector; and `org/repo[:quant]`."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -91,7 +92,7 @@ def label(group: Group) -> str:
 def labels(found: list[Group]) -> list[str]:
     """What to call each of `found` after `org/repo:`; the quantisation where that is enough."""
     quants = [None if is_projector(g.stem) else quant(g.files[0]) for g in found]
+    counts = Counter(quants)
     return [
-        q if q and quants.count(q) == 1 else label(group)
-        for q, group in zip(quants, found, strict=True)
+        q if q and counts[q] == 1 else label(group) for q, group in zip(quants, found, strict=True)
     ]

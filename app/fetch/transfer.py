@@ -207,7 +207,7 @@ def _stream(
         size = _whole_size(response, part)
         if size is not None and source.size is not None and size != source.size:
             raise job.fail(source.other_size(size))
-        most = next((n for n in (source.size, size) if n is not None), source.most)
+        most = source.size if source.size is not None else min(size or source.most, source.most)
         for chunk in response.iter_raw():
             if part.size + len(chunk) > most:
                 part.restart()

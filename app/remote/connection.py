@@ -34,13 +34,14 @@ class Connection(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         """Raise `BadSetting` for the first part that cannot be used."""
-        name, url = self.name, urlsplit(self.url)
+        name = self.name
         if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
             raise BadSetting("name", name, f"1 to {LONGEST_NAME} characters on one line")
         try:
+            url = urlsplit(self.url)
             good = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
         except ValueError:
-            good = False
+            url, good = urlsplit(""), False
         if not good or len(self.url) > LONGEST_URL or not self.url.isprintable():
             raise BadSetting("address", self.url, "one such as http://localhost:8085/v1")
         if url.username is not None or url.query or url.fragment:

@@ -115,7 +115,11 @@ def _within(url: str, answer: httpx2.Response) -> str | None:
         answer.status_code in (301, 302) and answer.request.method == "GET"
     ):
         return None
-    here, there = httpx2.URL(url), httpx2.URL(urljoin(url, answer.headers.get("location", "")))
+    try:
+        there = httpx2.URL(urljoin(url, answer.headers.get("location", "")))
+    except (ValueError, httpx2.InvalidURL):  # the answer is told as the redirect that it is
+        return None
+    here = httpx2.URL(url)
     same = (here.scheme, here.host, here.port) == (there.scheme, there.host, there.port)
     return str(there) if same and there != here else None
 

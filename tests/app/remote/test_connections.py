@@ -141,6 +141,20 @@ def test_a_redirect_carries_no_key_elsewhere(asker: Asker, server: ChatServer) -
     assert isinstance(asker.ask(ProbeServer(0, connection(server), KEY)), ServerProbed)
 
 
+def test_a_redirect_to_what_is_no_address(asker: Asker, server: ChatServer) -> None:
+    for there in ("http://[::1/", "http://host:port/"):
+        server.pages["/v1/models"] = Said(b"", 302, headers={"Location": there})
+        end = asker.ask(ProbeServer(0, connection(server), KEY))
+        assert isinstance(end, Failed)
+        assert (end.kind, f"sends on to {there}" in end.message) == ("ServerFailed", True)
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://[", "http://a:b", "https://[x]/v1"])
+def test_an_address_that_is_none(url: str) -> None:
+    with pytest.raises(BadSetting, match="address"):
+        Connection("work", url).check()
+
+
 def models(owner: str, **more: Any) -> Said:
     return page({"data": [{"id": "m", "owned_by": owner, **more}]})
 
