@@ -194,8 +194,7 @@ def ollama(root: Path, params: Any, system: str = "") -> Path:
     kind = "application/vnd.ollama.image."
     layers = [{"mediaType": f"{kind}model", "digest": f"sha256:{digest}"}]
     for name, data in (("params", json.dumps(params)), ("system", system)):
-        other = (name[0] + "e") * 32
-        other = "".join(c if c in "0123456789abcdef" else "0" for c in other)
+        other = name.encode()[:1].hex() * 32
         (root / "blobs" / f"sha256-{other}").write_text(data)
         layers.append({"mediaType": kind + name, "digest": f"sha256:{other}"})
     manifest = root / "manifests" / "registry.ollama.ai" / "library" / "tiny" / "latest"
