@@ -5,8 +5,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
+from app.defaults import Suggested
 from app.terminal.forms import add_form_options, form_of
 from app.terminal.options import add_engine_options, add_server_options, count, engine_options
+from app.terminal.sampling import add_sampling_options, chosen_values, sampling_for
 from app.terminal.text import bounded
 from engine.errors import BadSetting, ModelNotFound
 from engine.protocol import ChatMessage, Generate, Sampling
@@ -20,12 +24,12 @@ NAME = "run"
 HELP = "chat with a model, or get one answer"
 
 DEFAULT_MODEL = "smollm2-135m"
+MOST_TOKENS = 4096
 INTERRUPTED = 130
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    usual = Sampling()
     parser.add_argument(
         "model", metavar="MODEL", nargs="?", help="path, stored name or org/repo[:quant]"
     )
@@ -42,7 +46,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", metavar="TEXT", help="the system message")
     parser.add_argument("--json", action="store_true", help="one JSON object after the answer")
     group = parser.add_argument_group("answer")
-    group.add_argument("--max-tokens", type=count, metavar="N", help="end after so many tokens")
+    group.add_argument(
+        "--max-tokens",
+        type=count,
+        metavar="N",
+        help=f"the most tokens of an answer ({MOST_TOKENS} for one answer, the context in a chat)",
+    )
     group.add_argument(
         "--stop", action="append", default=[], metavar="TEXT", help="end before it; repeatable"
     )
@@ -52,29 +61,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--when-full",
         choices=("shift", "middle", "stop"),
-        default="shift",
-        help="when the context is full: drop the oldest, cut a prompt's middle, or stop (shift)",
+        default="stop",
+        help="when the context is full: drop the oldest, cut a prompt's middle, or stop (stop)",
     )
     add_form_options(parser)
-    group = parser.add_argument_group("sampling")
-    for option, kind, default, text in (
-        ("--temp", float, usual.temperature, "temperature, 0 takes the likeliest token"),
-        ("--top-k", count, usual.top_k, "draw from the K likeliest, 0 from all"),
-        ("--top-p", float, usual.top_p, "draw from the likeliest that reach P together"),
-        ("--min-p", float, usual.min_p, "draw from those P times as likely as the likeliest"),
-        ("--repeat-penalty", float, usual.repeat_penalty, "divide logits of what was said"),
-        ("--frequency-penalty", float, usual.frequency_penalty, "lower logits for each time"),
-        ("--presence-penalty", float, usual.presence_penalty, "lower logits of what was said"),
-    ):
-        group.add_argument(
-            option, type=kind, default=default, metavar="X", help=f"{text} ({default})"
-        )
     group.add_argument(
         "--seed",
         type=int,
         metavar="N",
-        help="equal seeds draw equally (random); the same command says the same again",
+        help="random seed; the same seed gives the same answer (random)",
     )
+    add_sampling_options(parser)
     add_server_options(parser)
     add_engine_options(parser)
 
@@ -90,12 +87,17 @@ def run(args: argparse.Namespace) -> int:
     from app.terminal.answer import answer, as_json, logprob_table, tell
     from app.terminal.chat import Chat
     from app.terminal.pictures import BroughtPictures, check_sees, described, question
-    from app.terminal.text import aside, print_json, whole
+    from app.terminal.text import aside, note, print_json, whole
 
     with _engine(args, options) as engine:
         loaded = engine.start()
         if args.image:
             check_sees(loaded)
+        suits = sampling_for(loaded, args)
+        template = _suited(template, suits)
+        for text in suits.notes:
+            note(text)
+        aside(f"sampling: {suits.line}")
         if prompt is None:
             chat = Chat(engine, loaded, template, system)
             chat.waiting = [chat.pictures.bring(path) for path in args.image]
@@ -107,12 +109,17 @@ def run(args: argparse.Namespace) -> int:
             aside(f"picture {described(info)}")
         messages = [ChatMessage("system", system)] if system else []
         messages.append(question(prompt, shown))
+        bounded = template.max_tokens is None
+        if bounded:
+            template = structs.replace(template, max_tokens=MOST_TOKENS)
         made = answer(engine, template, messages, quiet=args.json, pictures=pictures)
         if args.json:
-            print_json(as_json(made, loaded))
+            print_json(as_json(made, loaded) | {"sampling": suits.as_json()})
         elif template.logprobs:
             whole("\n".join(logprob_table(made.tokens)))
         tell(made, loaded)
+        if bounded and made.finished is not None and made.finished.reason == "length":
+            note(f"stopped after {MOST_TOKENS} tokens; --max-tokens N allows more")
         return INTERRUPTED if made.cancelled else 0
 
 
@@ -129,26 +136,25 @@ def _engine(args: argparse.Namespace, options: EngineOptions) -> "CommandEngine"
 
 
 def _template(args: argparse.Namespace) -> Generate:
-    sampling = Sampling(
-        temperature=args.temp,
-        top_k=args.top_k,
-        top_p=args.top_p,
-        min_p=args.min_p,
-        repeat_penalty=args.repeat_penalty,
-        frequency_penalty=args.frequency_penalty,
-        presence_penalty=args.presence_penalty,
-        seed=args.seed,
-    )
+    chosen_values(args)  # refused before a model is opened
+    sampling = Sampling(seed=args.seed)
     sampling.check()
     return Generate(
         0,
         sampling=sampling,
         max_tokens=args.max_tokens,
+        stop_loops=True,
         stop=[_utf8("--stop", text) or "" for text in args.stop],
         logprobs=args.logprobs,
         when_full=args.when_full,
         form=form_of(args),
     )
+
+
+def _suited(template: Generate, suits: Suggested) -> Generate:
+    """The request with the model's sampling, and its stops where none were given."""
+    sampling = structs.replace(suits.sampling, seed=template.sampling.seed)
+    return structs.replace(template, sampling=sampling, stop=template.stop or [*suits.stop])
 
 
 def _is_terminal() -> bool:

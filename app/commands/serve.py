@@ -13,6 +13,7 @@ from typing import Any
 
 from app.serve.settings import PORT, QUEUE, ServeSettings, read_key
 from app.terminal.options import add_engine_options, count, engine_options, positive
+from app.terminal.sampling import add_sampling_options, chosen_values
 from engine.settings import API_KEY
 
 NAME = "serve"
@@ -56,8 +57,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--metrics", action="store_true", help="tell counts at /metrics")
     group.add_argument(
         "--defaults", choices=("cutaway", "openai"), default="cutaway",
-        help="how tokens are drawn where a request does not say (cutaway)",
+        help="sampling where a request leaves it out: the model's, or OpenAI's defaults (cutaway)",
     )  # fmt: skip
+    group.add_argument(
+        "--stop-loops", action="store_true", help="end answers that repeat themselves"
+    )
+    add_sampling_options(parser)
     add_engine_options(parser, without=OWN)
 
 
@@ -198,6 +203,9 @@ def _settings(args: argparse.Namespace) -> ServeSettings:
         fetch_images=_listed(args.fetch_images),
         metrics=args.metrics,
         openai_defaults=args.defaults == "openai",
+        suggested=not args.no_suggested,
+        sampling=chosen_values(args),
+        stop_loops=args.stop_loops,
     )
 
 

@@ -2,13 +2,11 @@
 
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta, Raw, Struct
 
-from app.serve.settings import ServeSettings
 from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
-from engine.protocol import AnswerForm, Grammar, JsonObject, JsonSchema, Sampling
+from engine.protocol import AnswerForm, Grammar, JsonObject, JsonSchema
 
 MOST_STOPS = 4
 MOST_SCHEMA = 1 << 18
@@ -74,11 +72,9 @@ class TextRequest(Struct):
     grammar: str | None = None
 
 
-def sampling(body: TextRequest, settings: ServeSettings) -> Sampling:
-    """How tokens are drawn; where nothing is said as this program does, or as OpenAI's."""
-    usual = Sampling(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
-    usual = usual if settings.openai_defaults else Sampling()
-    given = {
+def sampling(body: TextRequest) -> dict[str, Any]:
+    """The request's own values of `Sampling`; None where it has none."""
+    return {
         "temperature": body.temperature,
         "top_k": None if body.top_k is None else max(0, body.top_k),
         "top_p": body.top_p,
@@ -89,7 +85,6 @@ def sampling(body: TextRequest, settings: ServeSettings) -> Sampling:
         "penalty_last_n": body.repeat_last_n,
         "seed": seed(body.seed),
     }
-    return msgspec.structs.replace(usual, **{k: v for k, v in given.items() if v is not None})
 
 
 def seed(given: int | None) -> int | None:

@@ -1,12 +1,12 @@
 """The model that is served: its names, what is known of it, and whether it can be asked now."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from app.serve.web.refusal import Refusal, unavailable
-from engine.protocol import FileContent, Loaded
+from engine.protocol import FileContent, Loaded, Sampling
 
 State = Literal["loading", "ready", "down"]
 SWITCH_SECONDS = 600.0
@@ -14,12 +14,20 @@ SWITCH_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class OpenModel:
-    """An open model by its `names`, the first of which it tells; `file` is what its file says."""
+    """An open model by its `names`, the first of which is its own; `file` is its file's content.
+
+    `sampling` is for requests that leave fields out, by whether the model thinks; `stop` for those
+    without stop strings.
+    """
 
     names: tuple[str, ...]
     loaded: Loaded
     file: FileContent | None = None
     created: int = 0
+    sampling: Mapping[bool, Sampling] = field(
+        default_factory=lambda: {True: Sampling(), False: Sampling()}
+    )
+    stop: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

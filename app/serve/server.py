@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from app.defaults import Suggested, suggested_for
 from app.engine import Engine
 from app.serve.clients import Clients
 from app.serve.counts import ServedCounts
@@ -73,8 +74,16 @@ class Serving:
 
     def open(self, name: str, loaded: Loaded, file: FileContent | None = None) -> None:
         """This model answers from now on, by `name` unless the settings have aliases."""
-        model = OpenModel(self.settings.aliases or (name,), loaded, file, int(time.time()))
+        names, now = self.settings.aliases or (name,), int(time.time())
+        suits = {way: self._suited(loaded, way) for way in (True, False)}
+        sampling = {way: one.sampling for way, one in suits.items()}
+        model = OpenModel(names, loaded, file, now, sampling, suits[True].stop)
         self._call(lambda running: running.open(model))
+
+    def _suited(self, loaded: Loaded, thinking: bool) -> Suggested:
+        """What suits the model, with the settings' values before it."""
+        suits = suggested_for(loaded, thinking) if self.settings.suggested else Suggested()
+        return suits.over(self.settings.sampling, "yours")
 
     def shut(self, state: State = "loading", reason: str = "") -> None:
         """No model answers from now on."""

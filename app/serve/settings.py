@@ -3,7 +3,8 @@
 import ipaddress
 import os
 import stat
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.errors import BadSetting
@@ -22,6 +23,9 @@ class ServeSettings:
     that is asked for. `allowed_hosts` and `allow_origins` are
     accepted besides loopback, pictures fetched from the domains of `fetch_images` alone. `slots`
     requests are answered at once and `queue` more may wait.
+
+    Values of `sampling` come before the model's own, which count where `suggested`; `stop_loops`
+    ends answers that repeat themselves.
     """
 
     host: str = ""
@@ -37,6 +41,9 @@ class ServeSettings:
     fetch_images: tuple[str, ...] = ()
     metrics: bool = False
     openai_defaults: bool = False
+    suggested: bool = True
+    sampling: Mapping[str, float] = field(default_factory=dict)
+    stop_loops: bool = False
 
     def check(self) -> None:
         """Raise `BadSetting` for an address beyond this machine without a key."""

@@ -121,6 +121,8 @@ def tell(made: PrintedAnswer, loaded: Loaded) -> None:
         (aside if loaded.device.startswith("server ") else note)(text)
     if reason == "context":
         note(f"the context of {loaded.n_ctx} tokens is full; raise --ctx or use --when-full shift")
+    elif reason == "loop":
+        note("stopped: it repeated itself; try --repeat-penalty 1.1")
     parts = [f"{stats.decode_rate:.1f} t/s"] if stats.n_generated > 1 else []
     parts += [f"{stats.n_generated} tokens"]
     if stats.n_generated:

@@ -2,7 +2,6 @@
 
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta, Raw, Struct
 
 from app.serve.pictures import AskedPictures
@@ -13,7 +12,6 @@ from engine.protocol import (
     ChatMessage,
     JsonSchema,
     PicturePart,
-    Sampling,
     TextPart,
     Tool,
     ToolCall,
@@ -141,14 +139,9 @@ class MessagesBody(CountBody, kw_only=True):
     output_config: OutputWanted | None = None
 
 
-def sampling(body: MessagesBody) -> Sampling:
-    """How tokens are drawn."""
-    given: dict[str, Any] = {
-        "temperature": body.temperature,
-        "top_p": body.top_p,
-        "top_k": body.top_k,
-    }
-    return msgspec.structs.replace(Sampling(), **{k: v for k, v in given.items() if v is not None})
+def sampling(body: MessagesBody) -> dict[str, Any]:
+    """The request's own values of `Sampling`; None where it has none."""
+    return {"temperature": body.temperature, "top_p": body.top_p, "top_k": body.top_k}
 
 
 def form(body: MessagesBody) -> AnswerForm | None:

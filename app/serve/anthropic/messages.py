@@ -42,18 +42,18 @@ async def count_tokens(call: HttpCall) -> Reply:
 
 
 async def _request(call: HttpCall, body: bodies.MessagesBody) -> Generate:
-    given = bodies.tools(body)
+    given, template = bodies.tools(body), bodies.template(body)
     chat, begun = _begun(await bodies.chat(body, call.pictures))
     return Generate(
         0,
         messages=chat,
         prefix=begun,
-        sampling=bodies.sampling(body),
+        sampling=call.sampling(bodies.sampling(body), template),
         max_tokens=body.max_tokens,
         stop=[text for text in body.stop_sequences or [] if text],
         tools=given,
         form=bodies.form(body),
-        template=bodies.template(body),
+        template=template,
         apart=True,
         when_full="stop",
     )

@@ -29,7 +29,7 @@ async def completion(call: HttpCall) -> Reply:
         0,
         prompt=body.prompt if isinstance(body.prompt, str) else None,
         prompt_tokens=None if isinstance(body.prompt, str) else body.prompt,
-        sampling=asked.sampling(body, call.desk.settings),
+        sampling=call.sampling(asked.sampling(body), openai=True),
         max_tokens=asked.limit(most),
         stop=asked.stops(body.stop),
         form=asked.form(body),

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from app.serve.served import OpenModel
 from app.serve.web.refusal import Refusal, unavailable
 from app.serve.web.site import HttpCall
 from app.serve.web.stream import Reply, Whole, json
@@ -35,7 +36,7 @@ async def props(call: HttpCall) -> Reply:
     return json(
         {
             "total_slots": call.gate.turns.slots,
-            "default_generation_settings": {"n_ctx": loaded.n_ctx},
+            "default_generation_settings": {"n_ctx": loaded.n_ctx, "params": _params(model)},
             "model_alias": model.name,
             "model_path": _file_name(loaded.path),
             "chat_template": model.meta("tokenizer.chat_template"),
@@ -65,6 +66,22 @@ async def slots(call: HttpCall) -> Reply:
         for row in table.slots
     ]
     return json(rows)
+
+
+def _params(model: OpenModel) -> dict[str, Any]:
+    """How requests that leave fields out are sampled, under llama-server's names."""
+    usual = model.sampling[True]
+    return {
+        "temperature": usual.temperature,
+        "top_k": usual.top_k,
+        "top_p": usual.top_p,
+        "min_p": usual.min_p,
+        "repeat_penalty": usual.repeat_penalty,
+        "repeat_last_n": usual.penalty_last_n,
+        "frequency_penalty": usual.frequency_penalty,
+        "presence_penalty": usual.presence_penalty,
+        "stop": [*model.stop],
+    }
 
 
 def _file_name(path: str) -> str:

@@ -9,6 +9,7 @@ from app.serve.pictures import AskedPictures
 from app.serve.served import OpenModel
 from app.serve.web.body import NULL, raw_text
 from app.serve.web.refusal import Refusal
+from app.serve.web.site import HttpCall
 from engine.protocol import (
     AnswerForm,
     ChatMessage,
@@ -16,7 +17,6 @@ from engine.protocol import (
     JsonObject,
     JsonSchema,
     PicturePart,
-    Sampling,
     TextPart,
     Tool,
     ToolCall,
@@ -112,29 +112,29 @@ class GenerateAsked(TextAsked, kw_only=True):
     raw: bool | None = None
 
 
-def asked_for(model: OpenModel, body: TextAsked) -> Generate:
+def asked_for(call: HttpCall, model: OpenModel, body: TextAsked) -> Generate:
     """All of a request but its words. Raises `Refusal`."""
     knobs = body.options or Knobs()
     n_ctx = model.loaded.n_ctx
     if knobs.num_ctx is not None and knobs.num_ctx > n_ctx:
         raise Refusal(400, f"num_ctx: {knobs.num_ctx} is more than the context, {n_ctx} tokens")
     stops = [knobs.stop] if isinstance(knobs.stop, str) else knobs.stop or []
-    most = knobs.num_predict
+    most, template = knobs.num_predict, _template(body.think)
     return Generate(
         0,
-        sampling=_sampling(knobs),
+        sampling=call.sampling(_sampling(knobs), template),
         max_tokens=None if most is None or most < 0 else most,
         stop=[text for text in stops if text],
         form=_form(body.format),
-        template=_template(body.think),
+        template=template,
         logprobs=max(1, body.top_logprobs or 0) if body.logprobs else 0,
         apart=True,
         when_full="stop",
     )
 
 
-def _sampling(knobs: Knobs) -> Sampling:
-    given = {
+def _sampling(knobs: Knobs) -> dict[str, Any]:
+    return {
         "temperature": knobs.temperature,
         "top_k": None if knobs.top_k is None else max(0, knobs.top_k),
         "top_p": knobs.top_p,
@@ -145,7 +145,6 @@ def _sampling(knobs: Knobs) -> Sampling:
         "frequency_penalty": knobs.frequency_penalty,
         "seed": None if knobs.seed is None or knobs.seed < 0 else knobs.seed,
     }
-    return msgspec.structs.replace(Sampling(), **{k: v for k, v in given.items() if v is not None})
 
 
 def _form(given: str | dict[str, Any] | None) -> AnswerForm | None:

@@ -77,7 +77,7 @@ class TalkTelling:
 async def chat(call: HttpCall) -> Reply:
     """Answer a chat; one without messages only asks whether the model is there."""
     body = decoded(call.body, bodies.ChatAsked)
-    request = bodies.asked_for(await call.model(body.model), body)
+    request = bodies.asked_for(call, await call.model(body.model), body)
     telling = _telling(body, _chat_fields)
     if not body.messages:
         return json(telling.line() | {"done": True, "done_reason": "load"})
@@ -96,7 +96,7 @@ async def generate(call: HttpCall) -> Reply:
     body = decoded(call.body, bodies.GenerateAsked)
     if body.suffix:
         raise Refusal(400, "suffix: filling in is not possible")
-    request = bodies.asked_for(await call.model(body.model), body)
+    request = bodies.asked_for(call, await call.model(body.model), body)
     telling = _telling(body, _generate_fields)
     if not body.prompt and not body.images:
         return json(telling.line() | {"done": True, "done_reason": "load"})

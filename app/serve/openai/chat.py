@@ -73,7 +73,7 @@ async def _request(call: HttpCall, body: ChatBody) -> Generate:
         0,
         messages=chat,
         prefix=so_far,
-        sampling=asked.sampling(body, call.desk.settings),
+        sampling=call.sampling(asked.sampling(body), template, openai=True),
         max_tokens=asked.limit(most),
         stop=asked.stops(body.stop),
         form=asked.form(body),

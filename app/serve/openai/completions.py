@@ -88,7 +88,7 @@ def _request(call: HttpCall, body: TextBody, prompt: Prompt) -> Generate:
         0,
         prompt=prompt if isinstance(prompt, str) else None,
         prompt_tokens=None if isinstance(prompt, str) else prompt,
-        sampling=asked.sampling(body, call.desk.settings),
+        sampling=call.sampling(asked.sampling(body), openai=True),
         max_tokens=asked.limit(body.max_tokens, USUAL_TOKENS),
         stop=asked.stops(body.stop),
         form=asked.form(body),

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from starlette.routing import Match, Route
 
 from app.serve.answers import Answers
@@ -18,10 +19,11 @@ from app.serve.settings import ServeSettings
 from app.serve.web.guard import Guard, Receive, Scope
 from app.serve.web.refusal import Refusal, a_bug, field_of
 from app.serve.web.stream import Reply, Send, Whole, send_frames, send_whole
-from engine.protocol import Generate
+from engine.protocol import Generate, Sampling
 
 log = logging.getLogger("server")
 BODIES = ("POST", "PUT", "PATCH", "DELETE")
+OPENAI = Sampling(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,29 @@ class HttpCall:
         self.asked.append(await self.desk.shelf.asked(name))
         return self.asked[-1]
 
+    def sampling(
+        self,
+        values: Mapping[str, Any],
+        template: Mapping[str, Any] = {},  # noqa: B006
+        openai: bool = False,
+    ) -> Sampling:
+        """A request's own values, else those that suit the model, or OpenAI's where settings say so
+        and the interface is `openai`. Raises `Refusal` where no model is open.
+        """
+        usual = self.desk.shelf.ready.sampling[template.get("enable_thinking") is not False]
+        if openai and self.desk.settings.openai_defaults:
+            usual = OPENAI
+        given = {key: value for key, value in values.items() if value is not None}
+        return msgspec.structs.replace(usual, **given)
+
     def answers(self, requests: list[Generate]) -> Answers:
         """Their answers, as a context."""
         who = self.client, self.path
+        stop, stop_loops = [*self.desk.shelf.ready.stop], self.desk.settings.stop_loops
+        requests = [
+            msgspec.structs.replace(one, stop=one.stop or stop, stop_loops=stop_loops)
+            for one in requests
+        ]
         made = Answers(self.gate, self.desk.clients, who, requests, self.brought)
         made.check = self._check
         return made

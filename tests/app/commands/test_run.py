@@ -9,11 +9,13 @@ import time
 from pathlib import Path
 from shutil import copy
 
+import gguf
 import pytest
 
 from app import cli
 from app.library import resolve
 from tests.app.helpers.server import Server
+from tests.goldens.tiny import write_tiny
 from tests.in_process import run_here
 from tests.program import (
     ENDLESS,
@@ -174,18 +176,53 @@ def test_logprobs_as_a_table(tiny: str) -> None:
 
 def test_what_a_full_context_does(tiny: str) -> None:
     words = ("run", tiny, *HOST, *GREEDY, "-p", "a", "--ctx", "64", "--max-tokens", "200")
-    stopped = run_here(*words, "--when-full", "stop", "--json")
+    stopped = run_here(*words, "--json")
     assert "context of 64 tokens is full" in stopped.stderr
     answer = json.loads(stopped.stdout)
     assert answer["finish_reason"] == "context"
     assert answer["stats"]["n_context"] == 64
     long = "a " * 300
-    assert_one_line_error(
-        run_here(*words, "-p", long, "--when-full", "stop"), "context of 64", "--ctx"
-    )
-    cut = run_here(*words, "-p", long)
+    assert_one_line_error(run_here(*words, "-p", long), "context of 64", "--ctx")
+    cut = run_here(*words, "-p", long, "--when-full", "shift")
     assert cut.returncode == 0
     assert "tokens of the prompt did not fit" in cut.stderr
+
+
+def test_an_answer_that_repeats_itself_ends(tiny: str) -> None:
+    """A penalty below 0 makes the token before the likeliest for ever."""
+    again = (*GREEDY, "--frequency-penalty=-100", "--json")
+    ended = run_here("run", tiny, *HOST, "-p", "a", "--ctx", "256", *again)
+    answer = json.loads(ended.stdout)
+    assert answer["finish_reason"] == "loop"
+    assert answer["stats"]["n_generated"] <= 128
+    assert "repeated itself; try --repeat-penalty 1.1" in ended.stderr
+
+
+def test_one_answer_is_bounded(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.commands.run.MOST_TOKENS", 7)
+    ended = run_here("run", tiny, *HOST, "-p", "a", "--temp", "50", "--seed", "1", "--json")
+    answer = json.loads(ended.stdout)
+    assert (answer["finish_reason"], answer["stats"]["n_generated"]) == ("length", 7)
+    assert "stopped after 7 tokens; --max-tokens N allows more" in ended.stderr
+    asked = run_here("run", tiny, *HOST, "-p", "a", *GREEDY, "--json", "--max-tokens", "3")
+    assert "allows more" not in asked.stderr
+
+
+def test_the_files_own_sampling_and_where_each_value_comes_from(tmp_path: Path) -> None:
+    keys = {f"general.sampling.{name}": value for name, value in (("temp", 0.6), ("top_p", 0.95))}
+    float32 = gguf.GGUFValueType.FLOAT32
+    path = write_tiny(
+        tmp_path / "a.gguf", "llama", metadata={k: (v, float32) for k, v in keys.items()}
+    )
+    words = ("run", str(path), *HOST, "-p", "a", "--max-tokens", "2", "--json")
+    found = json.loads(run_here(*words).stdout)["sampling"]
+    assert found["temperature"] == {"value": 0.6, "origin": "file"}
+    assert found["top_p"] == {"value": 0.95, "origin": "file"}
+    assert found["min_p"] == {"value": 0.05, "origin": "program"}
+    mine = json.loads(run_here(*words, "--temp", "0").stdout)["sampling"]
+    assert mine["temperature"] == {"value": 0.0, "origin": "yours"}
+    plain = json.loads(run_here(*words, "--no-suggested").stdout)["sampling"]
+    assert {value["origin"] for value in plain.values()} == {"program"}
 
 
 def test_a_base_model_continues_and_says_so(tiny_base_path: Path) -> None:

@@ -24,7 +24,9 @@ def test_state(tiny: Served, tiny_path: Path) -> None:
     assert tiny.get("/health").json() == {"status": "ok"}
     props = tiny.get("/props").json()
     assert props["total_slots"] == 4
-    assert props["default_generation_settings"] == {"n_ctx": 256}
+    usual = props["default_generation_settings"]
+    assert usual["n_ctx"] == 256
+    assert (usual["params"]["temperature"], usual["params"]["min_p"]) == (0.8, 0.05)
     assert props["model_path"] == tiny_path.name
     assert props["modalities"] == {"vision": False, "audio": False}
     slots = tiny.get("/slots").json()

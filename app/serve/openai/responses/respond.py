@@ -11,7 +11,7 @@ from app.serve.web.body import decoded
 from app.serve.web.refusal import Refusal
 from app.serve.web.site import HttpCall
 from app.serve.web.stream import FrameStream, Reply, json
-from engine.protocol import Generate, Sampling
+from engine.protocol import Generate
 
 
 async def responses(call: HttpCall) -> Reply:
@@ -33,19 +33,16 @@ async def responses(call: HttpCall) -> Reply:
 
 
 async def _request(call: HttpCall, body: bodies.ResponseBody) -> Generate:
-    usual = Sampling(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
-    usual = usual if call.desk.settings.openai_defaults else Sampling()
-    given: dict[str, Any] = {"temperature": body.temperature, "top_p": body.top_p}
-    given = {key: value for key, value in given.items() if value is not None}
+    values, template = {"temperature": body.temperature, "top_p": body.top_p}, bodies.template(body)
     most = body.max_output_tokens
     return Generate(
         0,
         messages=await bodies.chat(body, call.pictures),
-        sampling=msgspec.structs.replace(usual, **given),
+        sampling=call.sampling(values, template, openai=True),
         max_tokens=None if most is None or most < 0 else most,
         tools=bodies.tools(body),
         form=bodies.form(body),
-        template=bodies.template(body),
+        template=template,
         apart=True,
         when_full="stop",
     )

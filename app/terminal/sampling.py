@@ -1,0 +1,45 @@
+"""Sampling options of the terminal: laid over what suits the model."""
+
+import argparse
+from typing import Any
+
+import msgspec
+
+from app.defaults import Suggested, suggested_for
+from app.terminal.options import count
+from engine.protocol import Loaded, Sampling
+
+OPTIONS = (
+    ("--temp", "temperature", float, "temperature; 0 always takes the likeliest token"),
+    ("--top-k", "top_k", count, "sample from the K likeliest tokens; 0 is off"),
+    ("--top-p", "top_p", float, "sample from the likeliest tokens that reach P together; 1 is off"),
+    ("--min-p", "min_p", float, "leave out tokens less than P times as likely as the likeliest"),
+    ("--repeat-penalty", "repeat_penalty", float, "divide the logits of recent tokens; 1 is off"),
+    ("--frequency-penalty", "frequency_penalty", float, "lower a logit per recent occurrence"),
+    ("--presence-penalty", "presence_penalty", float, "lower the logits of recent tokens"),
+)
+
+
+def add_sampling_options(parser: argparse.ArgumentParser) -> None:
+    """Add an argument for each field, and --no-suggested."""
+    group = parser.add_argument_group("sampling", "Defaults are the model's own; else those in ().")
+    for option, field, kind, text in OPTIONS:
+        help = f"{text} ({getattr(Sampling(), field):g})"
+        group.add_argument(option, dest=field, type=kind, metavar="X", help=help)
+    group.add_argument(
+        "--no-suggested", action="store_true", help="use Cutaway's defaults, whatever the model"
+    )
+
+
+def chosen_values(args: argparse.Namespace) -> dict[str, Any]:
+    """The fields that options set. Raises BadSetting for one out of range."""
+    values = {field: getattr(args, field) for _, field, _, _ in OPTIONS}
+    chosen = {field: value for field, value in values.items() if value is not None}
+    msgspec.structs.replace(Sampling(), **chosen).check()
+    return chosen
+
+
+def sampling_for(loaded: Loaded, args: argparse.Namespace) -> Suggested:
+    """What suits the open model, with the options laid over it."""
+    suits = Suggested() if args.no_suggested else suggested_for(loaded)
+    return suits.over(chosen_values(args), "yours")
