@@ -210,6 +210,14 @@ class TemplateError(CutawayError):
     """A chat template that fails, loops, or grows past its bounds."""
 
 
+class TemplateTooSlow(TemplateError):
+    """A chat template that is not rendered in time; it would not be, a moment later."""
+
+    @property
+    def kind(self) -> str:
+        return "TemplateError"
+
+
 class ContextFull(CutawayError):
     """More tokens than the context holds."""
 

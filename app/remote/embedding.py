@@ -12,6 +12,8 @@ from engine.errors import BadSetting, NotSupported
 from engine.protocol import Embed, Embedded
 
 AT_ONCE = 64  # texts of one question
+LARGEST = float(np.finfo(np.float32).max)
+"""Embeddings are of 32 bits; what is larger would make a length without end."""
 
 
 class ServedVector(msgspec.Struct, frozen=True):
@@ -73,4 +75,8 @@ async def _some(opened: OpenedModel, texts: list[str]) -> NDArray[np.float64]:
     widths = {len(row) for row in found.values()}
     if found.keys() != set(range(len(texts))) or len(widths) != 1 or 0 in widths:
         raise ServerFailed(name, f"it did not give one embedding for each of {len(texts)} texts")
-    return np.array([found[index] for index in range(len(texts))], np.float64)
+    vectors = np.array([found[index] for index in range(len(texts))], np.float64)
+    if not (np.abs(vectors) <= LARGEST).all():
+        problem = f"a number of its embeddings lies outside -{LARGEST:g} to {LARGEST:g}"
+        raise ServerFailed(name, problem)
+    return vectors

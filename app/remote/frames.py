@@ -176,8 +176,10 @@ def token_of(likely: Likely) -> TokenInfo:
 
 
 def token_id(text: str) -> int:
-    """A number for a token whose id the server does not tell: the same for the same text."""
-    return crc32(text.encode("utf-8", "surrogatepass")) & 0x7FFFFFFF
+    """A number for a token whose id the server does not give: the same for the same text, and
+    below 0, so that nobody takes it for the server's.
+    """
+    return ~(crc32(text.encode("utf-8", "surrogatepass")) & 0x7FFFFFFF)
 
 
 def _id(likely: Likely) -> int:

@@ -96,9 +96,14 @@ def as_json(made: PrintedAnswer, loaded: Loaded) -> dict[str, Any]:
 
 
 def _token(info: TokenInfo) -> dict[str, Any]:
-    if info.logprob is None:
-        return {"token": info.token}
+    """All that is known; a server may not give its tokens' ids, which are below 0 then."""
     full: dict[str, Any] = msgspec.to_builtins(info)
+    for one in (full, *full["top"]):
+        if one["token"] < 0:
+            del one["token"]
+    if info.logprob is None:
+        key = "token" if "token" in full else "text"
+        return {key: full[key]}
     return full
 
 
@@ -108,7 +113,8 @@ def logprob_table(tokens: Iterable[TokenInfo]) -> Iterable[str]:
     for info in tokens:
         if info.logprob is not None:
             others = "  ".join(f"{a.text!r} {a.logprob:.3f}" for a in info.top)
-            yield f"{info.token:>8}  {info.logprob:>8.3f}  {info.text!r}; {others}"
+            number = info.token if info.token >= 0 else "-"
+            yield f"{number:>8}  {info.logprob:>8.3f}  {info.text!r}; {others}"
 
 
 def tell(made: PrintedAnswer, loaded: Loaded) -> None:

@@ -192,6 +192,9 @@ def grammar_of(form: AnswerForm) -> str:
         return _of_schema(form.text)
     if isinstance(form, Grammar):
         return LLMatcher.grammar_from_lark(_lark(form))
+    backslashes = len(form.pattern) - len(form.pattern.rstrip("\\"))
+    if backslashes % 2:  # llguidance leaves the last one out
+        raise BadForm("the expression ends with a backslash that escapes nothing")
     return LLMatcher.grammar_from_regex(form.pattern)
 
 

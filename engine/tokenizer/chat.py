@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from time import monotonic
 from typing import Literal
 
-from engine.errors import TemplateError
+from engine.errors import TemplateError, TemplateTooSlow
 from engine.gguf.metadata import Metadata
 from engine.tokenizer.renderer import RENDERER
 from engine.tokenizer.tokenizer import Tokenizer
@@ -15,6 +16,8 @@ Source = Literal["file", "chatml", "none"]
 KEY = "tokenizer.chat_template"
 CHATML = ("<|im_start|>", "<|im_end|>")
 
+SLOW_SECONDS = 10.0
+"""A template that took too long fails at once for so long: a chat needs it rendered many times."""
 REASONING = ("reasoning_content", "thinking", "reasoning")
 ROLES = ("system", "user", "assistant", "tool")
 
@@ -40,6 +43,8 @@ class ChatTemplate:
         self.source, self.text, self.names = source, text, tuple(names)
         self._tokens = {"bos_token": bos, "eos_token": eos}
         self._only_parts: dict[str, bool] = {}
+        self._slow: TemplateTooSlow | None = None
+        self._tried_again = 0.0  # the moment before which it is not rendered once more
 
     def render(
         self,
@@ -97,7 +102,13 @@ class ChatTemplate:
         self, messages: Sequence[Message], prompt: bool, variables: Mapping[str, object]
     ) -> str:
         chat = {"messages": list(messages), "add_generation_prompt": prompt}
-        return RENDERER.render(self.text, {**self._tokens, **variables, **chat})
+        if self._slow is not None and monotonic() < self._tried_again:
+            raise self._slow
+        try:
+            return RENDERER.render(self.text, {**self._tokens, **variables, **chat})
+        except TemplateTooSlow as error:
+            self._slow, self._tried_again = error, monotonic() + SLOW_SECONDS
+            raise
 
     @cached_property
     def _takes_system(self) -> bool:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.errors import TemplateError
+from engine.errors import TemplateError, TemplateTooSlow
 
 START_LIMIT = 15.0  # seconds until the process must be ready
 RENDER_LIMIT = 1.2  # seconds for one template
@@ -43,9 +43,10 @@ class Renderer:
             line = _exchange(process, request, RENDER_LIMIT)
             if not line:
                 self._stop()
+                if line is None:
+                    raise TemplateTooSlow(f"chat template: not rendered within {RENDER_LIMIT:g} s")
                 ended = f"its process ended with status {process.returncode}"
-                late = f"not rendered within {RENDER_LIMIT:g} s"
-                raise TemplateError(f"chat template: {late if line is None else ended}")
+                raise TemplateError(f"chat template: {ended}")
         reply: dict[str, str] = json.loads(line.decode("utf-8", "surrogatepass"))
         if "error" in reply:
             raise TemplateError(f"chat template: {' '.join(reply['error'].split())[:500]}")

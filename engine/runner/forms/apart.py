@@ -50,6 +50,8 @@ class Apart:
         end = thought_end(opened) if not prefix.startswith(opened) else ""
         form = answer_form(template, request)
         self._reader = AnswerReader(form, _types(request), end or None)
+        tools = request.tools
+        self._most_calls = None if tools.several and not tools.only else 1
         self._arguments: dict[int, str] = {}  # told so far, by the call's number
         self.n_calls = 0
         self.is_cut = False
@@ -85,6 +87,8 @@ class Apart:
 
     def _deltas(self) -> Iterator[Piece]:
         for delta in self._reader.deltas():
+            if self._most_calls is not None and delta.index >= self._most_calls:
+                continue
             if delta.name:
                 self._arguments[delta.index] = ""
                 number = delta.id if delta.id and not self._short_ids else self._new_id()
@@ -98,6 +102,8 @@ class Apart:
             if part.call is None:
                 yield self._piece(_kind(part.kind), part.text)
                 continue
+            if self._most_calls is not None and part.number >= self._most_calls:
+                continue  # one was wanted, and more were written
             self.n_calls += 1
             if part.number not in self._arguments:
                 yield self._piece("call", call=self._whole(part.number, part.call))

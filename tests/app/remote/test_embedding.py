@@ -60,6 +60,7 @@ def test_many_texts_are_asked_in_parts_and_put_in_order(opened: Asker, server: C
         (page({"error": {"message": "start it with --embeddings"}}, 501), "--embeddings"),
         (page({"data": []}), "one embedding for each of 1 texts"),
         (page({"data": [{"index": 0, "embedding": []}]}), "one embedding for each"),
+        (page({"data": [{"index": 0, "embedding": [1e308, 1.0]}]}), "outside"),
         (page({"data": [{"index": 7, "embedding": [1.0]}]}), "one embedding for each"),
         (page({"data": "none"}), "server work"),
         (Said(b"[1", kind="application/json"), "server work"),

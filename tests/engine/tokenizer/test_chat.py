@@ -16,7 +16,8 @@ import pytest
 
 from engine.errors import TemplateError
 from engine.gguf.reader import open_gguf
-from engine.tokenizer import load_tokenizer
+from engine.runner.forms.tool_form import ToolForm
+from engine.tokenizer import load_tokenizer, renderer
 from engine.tokenizer.chat import ChatTemplate, load_chat_template
 from engine.tokenizer.renderer import RENDERER, Renderer
 from tests.engine.tokenizer.vocabs import byte_pairs, metadata
@@ -223,6 +224,31 @@ def test_a_process_that_was_killed_is_replaced() -> None:
     RENDERER._process.kill()
     RENDERER._process.wait()
     assert render("y") == "y"
+
+
+def test_a_template_that_loops_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chat needs it rendered for each role, and for tools: one limit holds for all of that."""
+    monkeypatch.setattr(LIMIT, 0.3)
+    rendered = 0
+    exchange = renderer._exchange
+
+    def counted(process: Any, request: bytes, limit: float) -> bytes | None:
+        nonlocal rendered
+        rendered += request != b""
+        return exchange(process, request, limit)
+
+    monkeypatch.setattr(renderer, "_exchange", counted)
+    template = ChatTemplate("file", "{{ 9 ** (9 ** 9) }}", "<s>", "</s>")
+    for chat in (CHAT, [{"role": "system", "content": "brief"}, *CHAT]):
+        with pytest.raises(TemplateError, match="not rendered within"):
+            template.render(chat)
+    assert not ToolForm(template).tools
+    assert rendered == 1
+    monkeypatch.setattr("engine.tokenizer.chat.SLOW_SECONDS", 0.0)
+    template._tried_again = 0.0
+    with pytest.raises(TemplateError, match="not rendered within"):
+        template.render(CHAT)
+    assert rendered > 1
 
 
 def test_a_process_started_ahead_renders() -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 import gguf
+import msgspec
 import pytest
 
 from engine.protocol import (
@@ -105,6 +106,16 @@ def test_each_kind_is_told_by_itself_and_every_token_once(hermes: Model) -> None
     assert "<" not in text_of(events, "thought") + text_of(events, "answer")
 
 
+def test_of_several_calls_the_first_alone_is_told_where_one_is_wanted(hermes: Model) -> None:
+    now = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+    one = msgspec.structs.replace(TOOLS, several=False)
+    events = told(hermes, f"{CALL}\n{now}", one)
+    assert [part.name for part in calls_of(events) if part.name] == ["weather"]
+    assert text_of(events, "answer") == ""
+    assert isinstance(events[-1], Finished)
+    assert events[-1].reason == "calls"
+
+
 def test_several_calls_and_text_behind(hermes: Model) -> None:
     now = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
     events = told(hermes, f"{CALL}\n{now}Done.")
@@ -115,13 +126,18 @@ def test_several_calls_and_text_behind(hermes: Model) -> None:
     assert len({part.id for part in parts if part.id}) == 2
 
 
-def test_a_call_that_never_closes_is_given_back_as_text(hermes: Model) -> None:
-    cut = CALL[:-20]
-    events = told(hermes, f"So: {cut}")
-    end = events[-1]
-    assert isinstance(end, Finished)
-    assert end.reason == "length"
-    assert text_of(events, "answer") == f"So: {cut}"
+def test_a_call_that_never_closes_is_told_once(hermes: Model) -> None:
+    """As a call as far as it came, or where nothing of it is known as text."""
+    events = told(hermes, f"So: {CALL[:-20]}")
+    assert [part.name for part in calls_of(events) if part.name] == ["weather"]
+    assert text_of(events, "answer") == "So:"
+    begun = CALL[: CALL.index("weather")]
+    cut = told(hermes, f"So: {begun}")
+    assert not calls_of(cut)
+    assert text_of(cut, "answer") == f"So: {begun}"
+    for end in (events[-1], cut[-1]):
+        assert isinstance(end, Finished)
+        assert end.reason == "length"
 
 
 def test_a_form_begins_behind_the_thought_that_the_prompt_began(hermes: Model) -> None:
@@ -131,7 +147,7 @@ def test_a_form_begins_behind_the_thought_that_the_prompt_began(hermes: Model) -
     assert (text_of(short, "thought"), text_of(short, "answer")) == ("x" * 6, "")
     stopped = told(hermes, "{}", template={"think": True}, bias=bias, stop=["xxx"])
     assert isinstance(stopped[-1], Finished)
-    assert stopped[-1].reason == "length"
+    assert stopped[-1].reason == "stop"
     ended = told(hermes, "{}", template={"think": True}, prefix="<think>\nHm.</think>")
     assert text_of(ended, "answer") == "{}"
     assert isinstance(ended[-1], Finished)

@@ -192,6 +192,8 @@ REFUSED = {
     "too long": (JsonSchema(json.dumps({"enum": ["x" * 300_000]})), "262144 at most"),
     "look-around": (Regex("(?=a)b"), "look-around"),
     "open": (Regex("a("), "regex"),
+    "backslash": (Regex("\\"), "backslash"),
+    "a third backslash": (Regex(r"a\\" + "\\"), "backslash"),
     "nested": (Regex("(" * 9000 + ")" * 9000), "regex"),
     "no start": (Grammar('a: "b"'), "start"),
     "no rule": (Grammar("start: b"), "b"),
