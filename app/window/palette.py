@@ -60,7 +60,10 @@ class _CommandDelegate(QStyledItemDelegate):
         painter.setFont(fonts.small())
         painter.setPen(QColor(tokens().quiet))
         painter.drawText(inside, middle | Qt.AlignmentFlag.AlignRight, keys)
-        if wide + painter.fontMetrics().horizontalAdvance(f"  {command.menu}") <= title.width():
+        if (
+            possible
+            and wide + painter.fontMetrics().horizontalAdvance(f"  {command.menu}") <= title.width()
+        ):
             painter.drawText(title, middle | Qt.AlignmentFlag.AlignRight, command.menu)
         painter.restore()
 

@@ -39,8 +39,8 @@ class TokenHead(QWidget):
         state = self._state
         self.before = IconButton("chevron-left", "The word before", lambda: state.step(-1), 16)
         self.after = IconButton("chevron-right", "The next word", lambda: state.step(1), 16)
-        self.word = ElidedLabel()
-        self.word.setProperty("letters", "strong")
+        self.place = ElidedLabel()  # the word itself stands in the line of the selection
+        self.place.setProperty("letters", "strong")
         self.live = QToolButton()
         self.live.setText("Live")
         self.live.setCheckable(True)
@@ -58,8 +58,8 @@ class TokenHead(QWidget):
     def refresh(self) -> None:
         """Show the word and the status as they are now."""
         state, word = self._state, self._state.word
-        self.word.setText(f"“{shown(word.text)}”" if word is not None else "No word yet")
-        self.word.setAccessibleName(f"Word {shown(word.text)}" if word is not None else "No word")
+        self.place.setText(self._place())
+        self.place.setAccessibleName(self.caption)
         self.before.setEnabled(word is not None and word.index > 0)
         self.after.setEnabled(word is not None and word.index + 1 < state.count)
         self.live.setChecked(state.live)
@@ -67,6 +67,7 @@ class TokenHead(QWidget):
         set_tip(self.live, f"{COST} (Ctrl+L)")
         self.newest.setVisible(state.can_follow)
         self.about.setText(self._about())
+        self.about.setVisible(bool(self.about.text()))
         self._show_status()
 
     def show_table(self, as_table: bool) -> None:
@@ -77,20 +78,27 @@ class TokenHead(QWidget):
     @property
     def caption(self) -> str:
         """The word with its message, as pictures and texts begin."""
-        return BETWEEN.join(part for part in (self.word.text(), self.about.text()) if part)
+        word = self._state.word
+        said = f"“{shown(word.text)}”" if word is not None else ""
+        return BETWEEN.join(part for part in (said, self._place(), self._about()) if part)
 
-    def _about(self) -> str:
-        """Where the word stands, and what was computed for it."""
-        state, word = self._state, self._state.word
-        if word is None:
-            return f"{NOTHING} Live is {'on' if state.live else 'off'}: {COST.lower()}."
-        row = self._bench.chat.row_of(word.message)
-        if row is None:
-            return ""
+    def _place(self) -> str:
+        """Which word of which message is looked at."""
+        word = self._state.word
+        row = self._bench.chat.row_of(word.message) if word is not None else None
+        if word is None or row is None:
+            return "No word yet"
         message = self._bench.chat.path[row]
         user = message.role == "user"
         whose = "your message" if user else names.title(message.model) or "the answer"
-        parts = [f"word {grouped(word.index + 1)} of {whose}"]
+        return f"Word {grouped(word.index + 1)} of {whose}"
+
+    def _about(self) -> str:
+        """What was computed for the word."""
+        state, word = self._state, self._state.word
+        if word is None:
+            return f"{NOTHING} Live is {'on' if state.live else 'off'}: {COST.lower()}."
+        parts = []
         inside = state.inside
         if inside is not None and inside.context is not None:
             parts.append(f"after {grouped(inside.n_context)} tokens")
@@ -145,7 +153,7 @@ class TokenHead(QWidget):
         line.addWidget(self.before)
         line.addWidget(self.after)
         line.addSpacing(GRID // 2)
-        line.addWidget(self.word, 1)
+        line.addWidget(self.place, 1)
         for widget in (self.newest, self.live, self.text, self.switch):
             line.addWidget(widget)
         status = QHBoxLayout()

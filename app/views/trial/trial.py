@@ -249,7 +249,7 @@ def _facts(answer: TriedAnswer, by: Floats | None) -> str:
     if by is None or not n:
         return words
     bits = -float(np.mean(by)) / float(np.log(2))
-    return f"{words}, to the other model {bits:.2f} bits each"
+    return f"{words}; how surprising the other model finds them: {bits:.2f} bits each"
 
 
 def _band(logprob: float) -> int | None:
