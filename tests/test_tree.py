@@ -62,6 +62,7 @@ ORDER = [
     ("app.client", "app.headers", "app.local_engine", "app.work", "app.stores"),
     ("app.fetch",),
     ("app.library",),
+    ("app.storage",),
     ("app.serve",),
     ("app.theme",),
     ("app.widgets",),

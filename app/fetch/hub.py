@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
-import platformdirs
 from huggingface_hub import HfApi, constants, get_token, hf_hub_url
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 from huggingface_hub.file_download import repo_folder_name
 
+from app.defaults.places import GENERATION_CONFIG, MOST_BYTES, keep_generation_config
 from app.fetch import ranges
 from app.fetch.config import web_client
 from app.fetch.job import GatedModel, Job
@@ -24,12 +24,8 @@ from app.fetch.quants import choose_group, projector_files
 from app.fetch.search import Hub, HubError
 from app.fetch.source import Source
 from app.fetch.transfer import download
-from app.files import write_atomically
 from engine.errors import CutawayError, DownloadError
 from engine.units import MIB
-
-GENERATION_CONFIG = "generation_config.json"
-MOST_CONFIG = 1 << 16  # bytes
 
 
 @dataclass(frozen=True)
@@ -113,12 +109,11 @@ def _keep_generation_config(repo: str, blob: str) -> None:
     repository, or else from the one that it was quantised from. Most have none.
     """
     hub = Hub()
-    with suppress(HubError, OSError):
+    with suppress(HubError, OSError, ValueError):
         for source in (repo, *hub.bases(repo)):
-            content = hub.small_file(source, GENERATION_CONFIG, MOST_CONFIG)
+            content = hub.small_file(source, GENERATION_CONFIG, MOST_BYTES)
             if content is not None:
-                folder = Path(platformdirs.user_data_dir("cutaway", appauthor=False))
-                write_atomically(folder / "generation_config" / f"{blob}.json", content)
+                keep_generation_config(blob, content)
                 return
 
 

@@ -21,6 +21,7 @@ from app.state.models.library import LibraryState
 from app.state.models.model import ModelState
 from app.state.models.servers import ServersState
 from app.state.models.serving import ServingState
+from app.state.models.storage import StorageState
 from app.state.preferences import PreferencesState
 from app.state.problem import Problem
 from app.state.profile.profile import ProfileState
@@ -96,6 +97,8 @@ class Workbench(QObject):
         )
         self.report = ReportState(self)
         self.downloads = Downloads(lambda: self.preferences.models_folder, self)
+        self.storage = StorageState(lambda: self.library.models, lambda: self.session.path, self)
+        self.storage.finished.connect(self.library.refresh)
         self.discover = Discover(self.client, lambda: self.options_for(""), self)
         keys = keys or Keys()
         self.servers = ServersState(self.client, self.preferences, keys, self)

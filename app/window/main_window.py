@@ -100,6 +100,7 @@ class MainWindow(QMainWindow, Refuge):
         if event.type() == QEvent.Type.ActivationChange and self.isActiveWindow():
             take_refuge(self, self.focusWidget())  # what had the keyboard may have gone meanwhile
             self.bench.chats.refresh_if_changed()  # another window may have written meanwhile
+            self.bench.library.look_again()
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         self.panes.keep(geometry=base64.b64encode(self.saveGeometry().data()).decode())

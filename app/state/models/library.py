@@ -1,19 +1,26 @@
 """Models on this disk, and those that can be fetched."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import monotonic
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QFileSystemWatcher, QObject, QTimer, Signal
 
 from app.fetch.known import KNOWN, KnownModel
 from app.library import Stored, list_models
 from app.work import Work
+from engine.settings import model_folders
+
+SETTLES_MS = 500  # a change of a folder is seldom alone
+RECENT_S = 2.0
+MOST_WATCHED = 256  # folders
 
 
 class LibraryState(QObject):
     """The lists of the chooser. `opened` gives files that a person opened from elsewhere, `folder`
     the models folder that was chosen, if any. `problem` is one line where the disk could not be
-    read.
+    read. The folders of the list are watched, so it follows what other programs do there.
     """
 
     changed = Signal()
@@ -31,6 +38,11 @@ class LibraryState(QObject):
         self.known = False  # whether the disk was looked at
         self.problem = ""
         self._again = False
+        self._watcher = QFileSystemWatcher(self)
+        self._soon = QTimer(self, singleShot=True, interval=SETTLES_MS)
+        self._watcher.directoryChanged.connect(lambda _: self._soon.start())
+        self._soon.timeout.connect(self.refresh)
+        self._looked_at = 0.0
 
     @property
     def fetchable(self) -> list[KnownModel]:
@@ -53,9 +65,27 @@ class LibraryState(QObject):
         work = Work.polling(_list, opened, self._folder())
         work.then(self._on_models).fail(self._on_problem).start(self)
 
+    def look_again(self) -> None:
+        """Refresh, unless the disk was looked at just now; for a window that is activated."""
+        if self.known and monotonic() - self._looked_at > RECENT_S:
+            self.refresh()
+
     def _on_models(self, models: list[Stored]) -> None:
         self.models, self.problem, self.known = models, "", True
+        self._looked_at = monotonic()
+        self._watch()
         self._end()
+
+    def _watch(self) -> None:
+        """Notice files that come or go beside those in the list, and in our own folders."""
+        folders = dict.fromkeys(str(folder) for folder in model_folders(self._folder()))
+        folders |= dict.fromkeys(str(path.parent) for m in self.models for path in m.paths)
+        wanted = {folder for folder in list(folders)[:MOST_WATCHED] if os.path.isdir(folder)}
+        watched = set(self._watcher.directories())
+        if watched - wanted:
+            self._watcher.removePaths(sorted(watched - wanted))
+        if wanted - watched:
+            self._watcher.addPaths(sorted(wanted - watched))
 
     def _on_problem(self, text: str) -> None:
         self.problem = text
