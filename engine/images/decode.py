@@ -195,7 +195,8 @@ def _check_size(image: Image.Image, name: str) -> None:
     if w * h > most:
         counts = f"{w}x{h} are {w * h / 1e6:.1f} million pixels"
         kind = "PNG or JPEG" if kind == "picture" else kind
-        raise BadPicture(name, f"{counts}; a {kind} may have {most // 10**6}: save it smaller")
+        advice = "save it smaller" + ("" if "JPEG" in kind else ", or as JPEG")
+        raise BadPicture(name, f"{counts}; a {kind} may have {most // 10**6}: {advice}")
     if max(w, h) > MOST_SIDE:
         raise BadPicture(name, f"a side of {w}x{h} is longer than {MOST_SIDE}; save it smaller")
 

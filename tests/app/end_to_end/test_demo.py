@@ -134,11 +134,5 @@ def test_the_sample_is_answered_rightly_at_the_default(
     composer = window.talk.composer
     assert composer.field.text == bundled.QUESTIONS[0]
     until(composer.send_button.isEnabled)
-    expected = (
-        "A large red circle at the top left, a large blue square on the right and a small green"
-        " triangle at the bottom left.",
-        "Three.",
-        "At the top left.",
-    )
     said = [ask(window, question) for question in bundled.QUESTIONS]
-    assert said == list(expected)
+    assert said == ["Three.", "At the top left.", "Blue."]

@@ -4,11 +4,12 @@ a word of it is looked into, and the model that sees answers about a picture.
 CUTAWAY_SCREENSHOTS names the folder that keeps the pictures.
 """
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -16,6 +17,7 @@ from app.defaults.questions import ANY, SMOLLM2
 from app.fetch import bundled
 from app.theme.tokens import LEAST_TALK
 from app.window.main_window import MainWindow
+from engine.protocol import Sampling
 from tests.app.end_to_end.person import Person
 from tests.app.helpers.painted import faults, overlapping
 from tests.app.helpers.server import Server
@@ -24,6 +26,7 @@ pytestmark = [pytest.mark.device, pytest.mark.usefixtures("nothing_left")]
 
 MOST_CLICKS = 6
 SIZE = (1280, 800)
+PATIENT = 20
 Snap = Callable[[str], None]
 
 
@@ -44,7 +47,12 @@ def snap(person: Person, folder: Path, request: pytest.FixtureRequest) -> Snap:
         person.look(200)
         taken.append(scene)
         person.window.grab().save(str(folder / f"{name}-{len(taken)}-{scene}.png"))
-        assert [*faults(person.window), *overlapping(person.window)] == [], scene
+        for _ in range(PATIENT):  # what has just come is laid out in a later turn of the loop
+            found = [*faults(person.window), *overlapping(person.window)]
+            if not found:
+                break
+            person.look(100)
+        assert found == [], scene
         settings = person.window.talk.composer._settings
         if settings.isVisible():
             wanted = settings.fontMetrics().horizontalAdvance(settings.text())
@@ -79,12 +87,9 @@ def demo_ready(person: Person) -> None:
     assert person.reads("This small model knows drawn shapes only")
 
 
-def described(person: Person) -> None:
-    said = answered(person, bundled.QUESTIONS[0])
-    assert said == (
-        "A large red circle at the top left, a large blue square on the right and a small green"
-        " triangle at the bottom left."
-    )
+def counted(person: Person) -> None:
+    """The demo has answered rightly."""
+    assert answered(person, bundled.QUESTIONS[0]) == "Three."
 
 
 @pytest.mark.full
@@ -111,8 +116,8 @@ def test_by_mouse(person: Person, package_index: Server, snap: Snap) -> None:
     demo_ready(person)
     snap("demo")
     person.click("Send")
-    described(person)
-    snap("described")
+    counted(person)
+    snap("counted")
     assert person.clicks <= MOST_CLICKS
     assert person.banners() == []
 
@@ -143,8 +148,8 @@ def test_by_keyboard(person: Person, package_index: Server, snap: Snap) -> None:
     assert now.accessibleName() == "Message"
     snap("demo")
     person.key(Qt.Key.Key_Return)
-    described(person)
-    snap("described")
+    counted(person)
+    snap("counted")
     assert person.clicks == 0
 
 
@@ -153,6 +158,8 @@ def test_with_a_model_on_the_disk(
 ) -> None:
     """The same without a download, by mouse; the model is random and says anything."""
     monkeypatch.setenv("CUTAWAY_MODELS", str(tiny_path.parent))
+    likeliest = Sampling(temperature=0)
+    person.bench.preferences.update_model(tiny_path.name, sampling=likeliest)
     person.bench.library.refresh()
     person.wait(lambda: person.all_named("Open tiny…"))
     snap("start")
@@ -161,14 +168,16 @@ def test_with_a_model_on_the_disk(
     snap("ready")
     person.click(ANY[0])
     chat = person.bench.chat
-    person.wait(lambda: chat.path[1].n_tokens > 20)
+    person.wait(lambda: not chat.busy or chat.path[1].n_tokens > 20)
     if chat.busy:
         person.key(Qt.Key.Key_Escape)
     answered(person, ANY[0])
     snap("answered")
     body = person.message(1).body
     assert body is not None
-    person.click(body, QPoint(6, 10))  # its first word, whatever that is
+    letters = re.search("[A-Za-z]+", body.laid[0].document.toRawText())
+    assert letters is not None
+    person.click_word(1, letters[0])
     looked_into(person)
     snap("word")
     person.click("New chat (Ctrl+N)")
@@ -176,6 +185,6 @@ def test_with_a_model_on_the_disk(
     demo_ready(person)
     snap("demo")
     person.click("Send")
-    described(person)
-    snap("described")
+    counted(person)
+    snap("counted")
     assert person.clicks <= MOST_CLICKS
