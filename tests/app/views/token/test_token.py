@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.state.workbench import Workbench
+from app.views.selection import SelectionStrip
 from app.views.token.token import TokenView
 from engine.protocol import Cancel, Examine, Failed, Generate, Piece, ReadFile
 from tests.app.helpers import inside
@@ -445,6 +446,19 @@ def test_the_model_that_wrote_a_word_is_opened_by_a_button(
     bench.session.unload()
     token.head.act.click()
     assert bench.session.path == wrote
+
+
+def test_the_word_itself_stands_in_the_line_of_the_selection_alone(
+    token: TokenView, bench: Workbench, qtbot: QtBot
+) -> None:
+    strip = SelectionStrip(bench)
+    qtbot.addWidget(strip)
+    bench.selection.select_token(bench.chat.path[1].id, 3)
+    assert strip.says.text() == "“Paris” #4"
+    assert token.head.place.text() == "Word 4 of SmolLM2"
+    bench.selection.clear()
+    assert strip.says.text() == "“.” #5 (newest)"
+    assert token.head.place.text() == "Word 5 of SmolLM2"
 
 
 def test_live_says_what_it_costs_in_plain_words(token: TokenView) -> None:
