@@ -122,6 +122,15 @@ class EndNotes(QWidget):
         """All notes, for screen readers and for tests."""
         return " ".join(text for text, _ in self._shown)
 
+    def arrange(self, width: int) -> None:
+        """Before heights for a width are asked for: where there is no room, buttons go below."""
+        for line in self._lines:
+            line.arrange(width)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self.arrange(self.width())
+
     def refresh(self) -> None:
         """Show the notes as they are now."""
         notes = notes_of(self._row)
@@ -140,6 +149,7 @@ class EndNotes(QWidget):
         self.stops = [button for line in self._lines for button in line.buttons]
         for line in self._lines:
             self._column.addWidget(line)
+        self.arrange(self.width())
         self.setVisible(bool(notes))
 
 
@@ -159,11 +169,12 @@ class _NoteLine(QWidget):
             self._row.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         self._row.addStretch(1)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        super().resizeEvent(event)
+    def arrange(self, width: int) -> None:
+        """Find the arrangement for a width."""
         words = self._says.fontMetrics().horizontalAdvance(self._says.text()) + GRID
         needed = words + sum(button.sizeHint().width() + GRID for button in self.buttons)
-        beside = bool(self.buttons) and needed <= self.width()
+        beside = bool(self.buttons) and needed <= width
         right, down = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
-        self._row.setDirection(right if beside else down)
+        if self._row.direction() != (right if beside else down):
+            self._row.setDirection(right if beside else down)
         self._says.setMinimumWidth(words if beside else 0)

@@ -203,6 +203,8 @@ class MessageView(Row):
         self.show_actions()
 
     def heightForWidth(self, width: int) -> int:  # noqa: N802
+        if self.end is not None:
+            self.end.arrange(width)
         if not self._column.hasHeightForWidth():
             return self._column.totalSizeHint().height()
         return self._column.totalHeightForWidth(width)

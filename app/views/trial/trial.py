@@ -19,6 +19,7 @@ from app.theme.tokens import GRID, PADDING
 from app.views.talk.statistics import said_of_all
 from app.widgets.basics import Button, IconButton, divider, label
 from app.widgets.controls.number_slider import NumberSlider
+from app.widgets.tips import set_tip
 from app.widgets.tokens.bands import band_of_probability
 from app.widgets.tokens.text import TokenText
 from engine.protocol import Change, ChangedPart
@@ -218,6 +219,7 @@ class _Side(QWidget):
         self.answer: TriedAnswer | None = None
         self.title: QLabel = label(name, size="strong", wrap=True)
         self.facts = label("", tone="quiet", wrap=True)
+        set_tip(self.facts, "How surprising the other model finds the words, on average")
         self.text = TokenText(f"Answer, {name.lower()}")
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
@@ -249,7 +251,7 @@ def _facts(answer: TriedAnswer, by: Floats | None) -> str:
     if by is None or not n:
         return words
     bits = -float(np.mean(by)) / float(np.log(2))
-    return f"{words}; how surprising the other model finds them: {bits:.2f} bits each"
+    return f"{words}, surprise {bits:.2f} bits each"
 
 
 def _band(logprob: float) -> int | None:
