@@ -64,6 +64,10 @@ def fetch_repository(repo: str, quant: str | None, job: Job, text_only: bool = F
         return [_link(api, repo, blob) for blob in reversed(blobs)][-1]  # the model's name is last
     except CutawayError:
         raise
+    except OSError as error:
+        if error.filename is None:  # the library's own errors of the network are OSErrors, too
+            raise _explain(api, repo, error, job) from error
+        raise job.disk_error(error, Path(str(error.filename)).parent) from error
     except Exception as error:  # the library's HTTP client, so its errors, differ by version
         raise _explain(api, repo, error, job) from error
 

@@ -1,6 +1,7 @@
-"""Models worth beginning with, from 0.3B to 30B with experts; data only, checked by hand.
+"""Models worth beginning with, from 0.3B to 30B with experts; data only.
 
-Sizes are those of the repositories' pages, rounded; the Hub gives the exact ones before a download.
+Sizes are rounded, for a first look without the network; the Hub gives the exact ones, and whether a
+model fits is planned from its header.
 """
 
 from dataclasses import dataclass
@@ -55,9 +56,9 @@ SHELF = (
     ),
     Recommended(
         "Qwen3 1.7B",
-        "Qwen/Qwen3-1.7B-GGUF:Q8_0",
+        "ggml-org/Qwen3-1.7B-GGUF:Q8_0",
         1.7e9,
-        _gb(1.83),
+        _gb(2.17),
         "apache-2.0",
         "It reasons and calls tools on a laptop without a graphics card.",
     ),
@@ -96,9 +97,9 @@ SHELF = (
     ),
     Recommended(
         "gpt-oss 20B",
-        "ggml-org/gpt-oss-20b-GGUF",
+        "unsloth/gpt-oss-20b-GGUF:Q4_K_M",
         20.9e9,
-        _gb(12.1),
+        _gb(11.6),
         "apache-2.0",
         "It uses 3.6 of its 21 billion parameters for each token, so it is fast for its knowledge.",
         active=3.6e9,

@@ -155,6 +155,17 @@ def test_servers_that_do_otherwise(
     assert (caught.value.cause, caught.value.page) == ("gated", page)
 
 
+def test_the_token_does_not_follow_to_the_second_host(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    quant = published(hub, write_tiny(tmp_path / "tiny-F16.gguf", "llama"))[0]
+    hub.repos["o/r"].gated = "manual"
+    fetch_heads(Hub(), quant)
+    logins = {(a.host, a.login) for a in hub.asked}
+    assert logins == {("hub", f"Bearer {hub.token}"), ("cdn", None)}
+
+
 def test_the_oldest_headers_are_forgotten(
     hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -244,3 +244,12 @@ def test_what_its_makers_say_of_sampling_is_kept(hub: FakeHub, own_home: Path, p
     kept = own_home / "data" / "cutaway" / "generation_config" / f"{digest(Q4)}.json"
     assert kept.exists() == ("/" in place)
     assert not kept.exists() or kept.read_bytes() == said
+
+
+def test_a_cache_that_cannot_be_written_is_no_network_problem(hub: FakeHub, own_home: Path) -> None:
+    hub.add("o/r", {"m-Q4_0.gguf": Q4})
+    (own_home / "hf").mkdir()
+    (own_home / "hf" / "hub").write_text("a file in its place")
+    with pytest.raises(DownloadError, match="cannot write to") as caught:
+        fetch("o/r")
+    assert "network" not in str(caught.value)
