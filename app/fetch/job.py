@@ -16,7 +16,7 @@ from engine.units import MIB
 REPORT_EVERY = 0.1  # seconds
 SPACE_MARGIN = 16 << 20  # bytes a download leaves free, since others write to the disk too
 
-FetchStage = Literal["download", "checking", "unpack"]
+FetchStage = Literal["waiting", "download", "checking", "unpack"]
 
 
 @dataclass(frozen=True)

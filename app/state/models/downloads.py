@@ -1,7 +1,9 @@
 """Fetches under way and their ends."""
 
 import logging
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +17,7 @@ from app.fetch.known import KNOWN
 from app.work import Work
 
 RATE_EVERY = 0.5  # seconds over which a rate is measured
+AT_ONCE = 2  # fetches side by side; others wait
 SMOOTHING = 0.4  # weight of the newest rate
 
 log = logging.getLogger("fetch")
@@ -60,6 +63,7 @@ class Downloads(QObject):
         self._asked: dict[str, tuple[bool, bool]] = {}  # terms accepted, text only
         self._parts: dict[str, tuple[Path, ...]] = {}
         self._pages: dict[str, str] = {}  # of gated repositories
+        self._turns = threading.BoundedSemaphore(AT_ONCE)
         self._measured: dict[str, tuple[float, int]] = {}  # when, at how many bytes
 
     def start(self, name: str, accept_terms: bool = False, text_only: bool = False) -> None:
@@ -115,12 +119,25 @@ class Downloads(QObject):
             self._parts[name] = tuple(parts)
 
         try:
-            return fetch.fetch(
-                name, job.report, stopped, accept_terms, folder, text_only, note_parts
-            )
+            with self._turn(job, name, stopped):
+                return fetch.fetch(
+                    name, job.report, stopped, accept_terms, folder, text_only, note_parts
+                )
         except fetch.GatedModel as error:
             self._pages[name] = error.page
             raise
+
+    @contextmanager
+    def _turn(self, job: Work, name: str, stopped: Callable[[], bool]) -> Iterator[None]:
+        """Wait until fewer than AT_ONCE others are fetched; in the fetching thread."""
+        while not self._turns.acquire(timeout=0.1):
+            if stopped():
+                raise fetch.FetchStopped(name)
+            job.report(fetch.FetchProgress("waiting", 0, 0))
+        try:
+            yield
+        finally:
+            self._turns.release()
 
     def _delete_parts(self, name: str) -> None:
         for part in self._parts.pop(name, ()):

@@ -27,6 +27,7 @@ def fake(
     parts: object,
 ) -> Path:
     """Behaves by its name, as the real one's contract has it."""
+    name = name.partition("#")[0]
     if name == "broken":
         raise DownloadError(name, "no network")
     total, done = (1 << 60 if name == "endless" else 50 << 20), 0
@@ -78,6 +79,29 @@ def test_stop_and_go_on(downloads: Downloads, until: Until) -> None:
     assert downloads.items["endless"].state == "running"
     downloads.cancel("endless")
     until(lambda: downloads.items["endless"].state == "stopped")
+    close_jobs()
+
+
+def test_two_at_once(downloads: Downloads, until: Until) -> None:
+    names = [f"endless#{i}" for i in range(4)]
+    for name in names:
+        downloads.start(name)
+
+    def fetched() -> list[str]:
+        return [
+            n for n in names if downloads.items[n].done and downloads.items[n].state != "paused"
+        ]
+
+    until(lambda: len(fetched()) == 2)
+    until(lambda: [d.stage for d in downloads.items.values()].count("waiting") == 2)
+    waiting = [n for n in names if n not in fetched()]
+    downloads.pause(waiting[0])
+    until(lambda: downloads.items[waiting[0]].state == "paused")
+    downloads.pause(fetched()[0])
+    until(lambda: downloads.items[waiting[1]].done)
+    for name in names:
+        downloads.pause(name)
+    until(lambda: all(d.state == "paused" for d in downloads.items.values()))
     close_jobs()
 
 
