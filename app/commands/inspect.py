@@ -10,6 +10,7 @@ from engine.errors import BadSetting
 from engine.units import MIB
 
 if TYPE_CHECKING:
+    from app.defaults import Suggested
     from engine.gguf.reader import GGUFFile
 
 NAME = "inspect"
@@ -39,21 +40,24 @@ def run(args: argparse.Namespace) -> int:
 
     Raises BadFile, ModelNotFound for a name that leads nowhere, BadSetting for numbers below 0.
     """
+    from app.defaults import facts_in, suggested
     from app.library import resolve
     from engine.gguf.reader import open_gguf
     from engine.gguf.summary import summarize
 
     if args.precision > MOST_DECIMALS:
         raise BadSetting("--precision", args.precision, f"0 to {MOST_DECIMALS}")
-    with open_gguf(resolve(args.model)) as file:
+    path = resolve(args.model)
+    with open_gguf(path) as file:
         if args.tensor is not None:
             whole(_numbers(file, args))
             return 0
         summary = summarize(file)
+        suits = suggested(facts_in(path, file.metadata)) if summary["architecture"] else None
     if args.json:
-        print_json(summary, indent=2)
+        print_json(summary | {"sampling": suits.as_json() if suits else None}, indent=2)
     else:
-        print("\n".join(_lines(summary)))
+        print("\n".join(_lines(summary, suits)))
     return 0
 
 
@@ -71,7 +75,7 @@ def _numbers(file: "GGUFFile", args: argparse.Namespace) -> str:
     )
 
 
-def _lines(summary: dict[str, Any]) -> Iterable[str]:
+def _lines(summary: dict[str, Any], suits: "Suggested | None") -> Iterable[str]:
     yield from (plain(path) for path in summary["files"])
     yield (
         f"{plain(summary['architecture'] or 'no architecture')}, "
@@ -83,6 +87,11 @@ def _lines(summary: dict[str, Any]) -> Iterable[str]:
     yield from table(
         ((name, f"{t['tensors']} tensors", f"{t['bytes'] / MIB:.1f} MiB") for name, t in rows),
     )
+    if suits is not None:
+        yield "\nsampling"
+        rows = ((f, f"{getattr(suits.sampling, f):g}", suits.text(f)) for f in suits.origins)
+        yield from table(rows, left=(0, 2))
+        yield from (plain(text) for text in suits.notes)
     yield "\nmetadata"
     yield from table(((plain(k), _shown(v)) for k, v in summary["metadata"].items()), left=(0, 1))
     yield "\ntensors"

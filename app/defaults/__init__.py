@@ -6,13 +6,23 @@ LM Studio), `generation_config.json`, our table by model, the program's own defa
 """
 
 from app.defaults.questions import suggested_questions
-from app.defaults.suggest import ModelFacts, Suggested, facts_of, suggested, suggested_for
+from app.defaults.suggest import (
+    ModelFacts,
+    Suggested,
+    facts_in,
+    facts_of,
+    suggested,
+    suggested_for,
+    suggested_sampling,
+)
 
 __all__ = [
     "ModelFacts",
     "Suggested",
+    "facts_in",
     "facts_of",
     "suggested",
     "suggested_for",
     "suggested_questions",
+    "suggested_sampling",
 ]

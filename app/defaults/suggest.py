@@ -13,6 +13,8 @@ import msgspec
 from app.defaults.curated import entry_for
 from app.defaults.places import OllamaSettings, generation_config_for, lm_studio, number
 from engine.errors import BadSetting
+from engine.gguf.general import general_values
+from engine.gguf.metadata import Metadata
 from engine.protocol import Loaded, Sampling
 
 Origin = Literal[
@@ -144,12 +146,20 @@ def suggested_for(
 def facts_of(path: Path) -> ModelFacts:
     """The facts of a file that is not open. Raises `BadFile`."""
     from engine.gguf import open_gguf
-    from engine.gguf.general import general_values
 
     with open_gguf(path) as file:
-        metadata = file.metadata
-        chat = "file" if "tokenizer.chat_template" in metadata else "none"
-        return ModelFacts(path, metadata.architecture, general_values(metadata), chat)
+        return facts_in(path, file.metadata)
+
+
+def facts_in(path: Path, metadata: Metadata) -> ModelFacts:
+    """The facts of a file whose metadata was read. Raises `BadFile`."""
+    chat = "file" if "tokenizer.chat_template" in metadata else "none"
+    return ModelFacts(path, metadata.architecture, general_values(metadata), chat)
+
+
+def suggested_sampling(path: str | Path) -> Sampling:
+    """The sampling that suits a file. Raises `BadFile`."""
+    return suggested(facts_of(Path(path))).sampling
 
 
 def suggested(

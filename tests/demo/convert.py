@@ -49,6 +49,7 @@ def text_file(state: State) -> File:
         TEXT_LAYERS, WIDTH, HEADS, KV_HEADS, HEAD_SIZE, FEED_FORWARD, eps=_EPSILON, base=1e6
     )
     own = {"gemma3.context_length": CONTEXT, "gemma3.attention.sliding_window": WINDOW}
+    own |= {"general.sampling.temp": 0.0}  # the likeliest word is what it sees
     tensors = dict(renamed(state, TEXT_PARTS))
     del tensors["output.weight"]  # the same as token_embd.weight
     tensors = {name: w + 1 if "norm" in name else w for name, w in tensors.items()}
