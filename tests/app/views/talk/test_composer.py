@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from PySide6.QtCore import QEvent, QMimeData, Qt, QUrl
-from PySide6.QtGui import QGuiApplication, QImage, QKeyEvent
+from PySide6.QtCore import QEvent, QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QGuiApplication, QImage, QKeyEvent, QMouseEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -84,7 +84,16 @@ def test_a_double_click_or_a_held_key_sends_and_does_not_stop(
     button = talk.composer.send_button
     talk.composer.field.set_text("Q")
     QTest.mouseClick(button, Qt.MouseButton.LeftButton)
-    QTest.mouseDClick(button, Qt.MouseButton.LeftButton)
+    place = QPointF(button.rect().center())
+    left, none = Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
+    for kind, held in (
+        (QEvent.Type.MouseButtonDblClick, left),  # the second press of a double click
+        (QEvent.Type.MouseButtonRelease, none),
+    ):
+        event = QMouseEvent(
+            kind, place, button.mapToGlobal(place), left, held, Qt.KeyboardModifier.NoModifier
+        )
+        QApplication.sendEvent(button, event)
     assert isinstance(engine.last, Generate)
     button.setFocus()
     held = QKeyEvent(QEvent.Type.KeyPress, Qt.Key.Key_Return, Qt.KeyboardModifier(0), "", True)

@@ -366,7 +366,26 @@ def test_a_bad_file_says_why(window: MainWindow, engine: ScriptedEngine, tmp_pat
     (tmp_path / "empty.png").write_bytes(b"")
     window.vision.add_files([tmp_path / "empty.png", tmp_path / "gone.png"])
     until(lambda: "gone.png" in " ".join(window.talk.notices.texts))
+    (told,) = window.talk.notices.texts
+    assert "empty.png" in told, "the reason of each"
     assert names(window) == []
+
+
+def test_every_bad_picture_has_its_reason(
+    window: MainWindow, engine: ScriptedEngine, tmp_path: Path
+) -> None:
+    whole = landscape(tmp_path / "whole.png").read_bytes()
+    for name, size in (("cut.png", 200), ("short.png", 300)):
+        (tmp_path / name).write_bytes(whole[:size])
+    window.vision.add_files([tmp_path / "cut.png", tmp_path / "short.png"])
+    for count, reason in ((1, "the file is cut off"), (2, "the file is damaged")):
+        until(lambda: len([r for r in engine.asked if isinstance(r, PutPicture)]) == count)  # noqa: B023
+        put = engine.last_of(PutPicture)
+        engine.say(Failed(put.id, "BadPicture", f"picture: {reason}"))
+    says = window.talk.composer.attachments.says.text()
+    assert "cut.png: the file is cut off" in says
+    assert "short.png: the file is damaged" in says
+    assert says.endswith("Remove them to send the message.")
 
 
 def test_the_welcome_page_offers_a_model_that_sees(
