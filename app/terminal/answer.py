@@ -113,7 +113,7 @@ def logprob_table(tokens: Iterable[TokenInfo]) -> Iterable[str]:
     for info in tokens:
         if info.logprob is not None:
             others = "  ".join(f"{a.text!r} {a.logprob:.3f}" for a in info.top)
-            number = info.token if info.token >= 0 else "-"
+            number = info.token if info.token >= 0 else UNKNOWN
             yield f"{number:>8}  {info.logprob:>8.3f}  {info.text!r}; {others}"
 
 

@@ -12,7 +12,11 @@ WRONG = re.compile(r"—|^-$|(?<=\S) - (?=\S)|(?<=\w)– |(?<= )–(?=\w)")
 # A single "-" that is no text: parts of names, versions, file names and options.
 NO_TEXT = {
     "app/cli.py",
+    "app/defaults/places.py",
+    "app/defaults/suggest.py",
     "app/fetch/index.py",
+    "app/fetch/ranges.py",
+    "app/fetch/search.py",
     "app/fetch/transfer.py",
     "app/state/graph/splits.py",
     "app/state/layers/placing.py",

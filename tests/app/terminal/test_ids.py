@@ -17,4 +17,4 @@ def test_ids_that_a_server_does_not_give_are_left_out() -> None:
     assert (told["text"], told["logprob"]) == ("yes", -0.5)
     assert [one.get("token") for one in told["top"]] == [None, 7]
     assert token_of(Likely("yes")).token == tokens[0].token  # the same for the same text
-    assert list(logprob_table(tokens))[1].split()[:2] == ["-", "-0.500"]
+    assert list(logprob_table(tokens))[1].split()[:2] == ["–", "-0.500"]
