@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from glob import escape
 from pathlib import Path
 from typing import Literal
 
@@ -47,8 +48,11 @@ def record_path(part: Path) -> Path:
 
 def forget(part: Path) -> None:
     """Delete a partial file with its record."""
+    record = record_path(part)
     part.unlink(missing_ok=True)
-    record_path(part).unlink(missing_ok=True)
+    record.unlink(missing_ok=True)
+    for unfinished in part.parent.glob(f".{escape(record.name)}.*"):  # killed while it was written
+        unfinished.unlink(missing_ok=True)
 
 
 class GatedModel(DownloadError):
