@@ -125,7 +125,9 @@ def test_talk(person: Person, folder: Path, expected: list[str]) -> None:
         assert other.text.lower() not in _colours(person), f"unreadable in {theme}"
     os.kill(pid, signal.SIGCONT)
     end(person)
+    person.window.panes.show_tab("memory")
     take(person, folder, "memory")
+    person.window.panes.close_inspector()
 
     person.run("chat.probabilities")
     person.look(200)
@@ -133,6 +135,8 @@ def test_talk(person: Person, folder: Path, expected: list[str]) -> None:
     def point() -> None:
         painter = person.message(3).tokens.painter  # type: ignore[union-attr]
         first = next(n for n in range(len(painter.ends)) if _is_in_sight(painter, n))
+        person.hover(person.window.talk.composer.field)  # away from the card of the size before
+        person.look(500)
         person.hover(painter, painter.token_rect(first + 4).center().toPoint())
 
     take(person, folder, "probabilities", point)
