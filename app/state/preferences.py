@@ -68,6 +68,7 @@ class WindowPreferences(msgspec.Struct, frozen=True):
     chats_listed: bool | None = None
     inspector_shown: bool = False
     inspector_wide: bool = False
+    advanced_shown: bool = False
     tab: Name = "token"
 
 

@@ -51,7 +51,7 @@ class Sheets(QObject):
         self.trial.done.connect(self._trial.dismiss)
         self._prompt = Sheet(parent, self.prompt, 720, 560)
         self.prompt.done.connect(self._prompt.dismiss)
-        self._chooser = Sheet(parent, self.chooser, 960, 640)
+        self._chooser = Sheet(parent, self.chooser, *LARGEST)
         self._terms = Sheet(parent, self.terms, 480)
         self._preferences = Sheet(parent, self.preferences, 560, 500)
         self.serving = ServingView(bench)

@@ -30,7 +30,7 @@ from tests.goldens.vision.files.gemma3 import MMPROJ, TEXT_PARTS
 from tests.goldens.vision.layout import renamed
 
 RATE = 3e-4
-WEIGHTS = {"beside": 5.0, "describe": 2.5, "larger": 1.5}
+WEIGHTS = {"beside": 8.0, "describe": 4.0, "larger": 2.0}
 """How often the kinds are asked that are wrong most often."""
 
 

@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QEvent, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.library import Stored
 from app.state.workbench import Workbench
@@ -12,11 +12,13 @@ from app.views.models.chooser_fetch import FetchView
 from app.views.models.chooser_options import OptionsView
 from app.views.models.servers import ServersView
 from app.widgets.basics import TEXT_SIZE, Button, IconButton, divider, label, scrolled
+from app.widgets.controls.fitted_tabs import FittedTabs
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
 from app.widgets.numbers import mib
 from engine.protocol import ListDevices
 
+DISK, DISCOVER, SERVERS = range(3)
 LEAST_ROWS = 6  # of the table of models
 BESIDE = 680  # pixels at normal text; in less, the options stand below the models
 
@@ -68,42 +70,29 @@ class Chooser(QWidget):
         self.fetch = FetchView(bench)
         self.servers = ServersView(bench)
         self._empty = label(tone="quiet", wrap=True)
-        title = label("Choose a model", size="strong")
-        to_download = label("Download", "quiet")
+        self.tabs = FittedTabs("Where to look for a model")
+        self.tabs.setProperty("level", "second")
+        self._pages = QStackedWidget()
+        for title, page in (
+            ("On this disk", self._disk()),
+            ("Discover", self._discover()),
+            ("Servers", self._elsewhere()),
+        ):
+            self.tabs.put(title)
+            self._pages.addWidget(page)
+        self.tabs.currentChanged.connect(self._pages.setCurrentIndex)
         head = QHBoxLayout()
-        head.setContentsMargins(PADDING, GRID, GRID, GRID)
+        head.setContentsMargins(PADDING, GRID, GRID, GRID // 2)
         head.setSpacing(GRID)
-        head.addWidget(title, 1)
+        head.addWidget(self.tabs, 1)
         head.addWidget(Button("Open a file…", self.wants_file.emit, picture="folder"))
         head.addWidget(IconButton("close", "Close", self.done.emit, 16))
-        self.table.setMinimumHeight(fonts.px(LEAST_ROWS * ROW))
-        stored = QWidget()
-        left = QVBoxLayout(stored)
-        left.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        left.setSpacing(GRID)
-        left.addWidget(self.table, 1)
-        left.addWidget(self._empty)
-        left.addWidget(divider())
-        left.addWidget(self.servers)
-        left.addWidget(divider())
-        left.addWidget(to_download)
-        left.addWidget(self.fetch)
-        body = QWidget()
-        self._halves = QBoxLayout(QBoxLayout.Direction.LeftToRight, body)
-        self._halves.setContentsMargins(0, 0, 0, 0)
-        self._halves.setSpacing(0)
-        self._halves.addWidget(stored, 56)
-        self._halves.addWidget(divider(vertical=True))
-        self._halves.addWidget(self.options, 44)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(head)
         column.addWidget(divider())
-        self._area = scrolled(body)
-        column.addWidget(self._area, 1)
-        column.addWidget(divider())
-        column.addWidget(self.options.footer)
+        column.addWidget(self._pages, 1)
         self.table.chosen.connect(self.options.show_model)
         self.table.activated.connect(self._load)
         self.options.loading.connect(self.done)
@@ -114,6 +103,51 @@ class Chooser(QWidget):
         bench.library.changed.connect(self._show_models)
         self.setFocusProxy(self.table.view)
         self._show_models()
+
+    def _disk(self) -> QWidget:
+        """The stored models, and the chosen one beside them."""
+        self.table.setMinimumHeight(fonts.px(LEAST_ROWS * ROW))
+        stored = QWidget()
+        left = QVBoxLayout(stored)
+        left.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        left.setSpacing(GRID)
+        left.addWidget(self.table, 1)
+        left.addWidget(self._empty)
+        body = QWidget()
+        self._halves = QBoxLayout(QBoxLayout.Direction.LeftToRight, body)
+        self._halves.setContentsMargins(0, 0, 0, 0)
+        self._halves.setSpacing(0)
+        self._halves.addWidget(stored, 56)
+        self._halves.addWidget(divider(vertical=True))
+        self._halves.addWidget(self.options, 44)
+        page = QWidget()
+        column = QVBoxLayout(page)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(scrolled(body), 1)
+        column.addWidget(divider())
+        column.addWidget(self.options.footer)
+        return page
+
+    def _discover(self) -> QWidget:
+        """Models to download: known ones, and any repository by its name."""
+        page = QWidget()
+        column = QVBoxLayout(page)
+        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        column.setSpacing(GRID)
+        column.addWidget(self.fetch)
+        column.addStretch(1)
+        return scrolled(page)
+
+    def _elsewhere(self) -> QWidget:
+        """Models of servers."""
+        page = QWidget()
+        column = QVBoxLayout(page)
+        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        column.addWidget(self.servers)
+        column.addStretch(1)
+        self._area = scrolled(page)
+        return self._area
 
     def refresh(self) -> None:
         """Look at the disk and the devices again; to be called when it is opened."""
@@ -134,8 +168,13 @@ class Chooser(QWidget):
         if event.type() in TEXT_SIZE:
             self.table.setMinimumHeight(fonts.px(LEAST_ROWS * ROW))
 
+    def show_disk(self) -> None:
+        """The models on this disk."""
+        self.tabs.setCurrentIndex(DISK)
+
     def add_server(self) -> None:
         """Show the form of a new server."""
+        self.tabs.setCurrentIndex(SERVERS)
         self.servers.edit(None)
 
     def _show_form(self) -> None:

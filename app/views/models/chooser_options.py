@@ -1,7 +1,9 @@
 """What is chosen at load: device, context and cache type, with the memory they would take."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QComboBox,
@@ -34,12 +36,13 @@ COST = (
     "8-bit activations: CPUs read prompts faster; about 1 in 40 top tokens changes"
     " (12 bits: 1 in 400)."
 )
+LONG_CONTEXT = 4096  # tokens, where the engine chooses
 WAIT_MS = 150  # after the last change, before the engine is asked
 
 
 class OptionsView(QWidget):
-    """Options of one stored model, kept with it when it is loaded. `footer` says whether it
-    fits and has the buttons: it is placed where it is always visible.
+    """A stored model: whether it fits, first; its context; all else below Advanced. What is chosen
+    is kept with the model when it is loaded. `footer` has the buttons, always in sight.
     """
 
     loading = Signal()
@@ -50,7 +53,7 @@ class OptionsView(QWidget):
         super().__init__()
         self._bench = bench
         self._model: Stored | None = None
-        self._tight = False
+        self._tight = self._readable = False
         self._asked_for: tuple[Path, EngineOptions] | None = None
         self._name = ElidedLabel(size="strong")
         self._says = label(tone="quiet", wrap=True)
@@ -62,39 +65,41 @@ class OptionsView(QWidget):
         self.cache = _combo("Type of the KV cache", self._changed)
         self.activations = _combo("Bits of activations", self._changed)
         self.cost = label(COST, "quiet", wrap=True)
-        self._form = QWidget()
-        form = self._rows = QFormLayout(self._form)
-        form.setContentsMargins(0, GRID, 0, 0)
-        form.setHorizontalSpacing(2 * GRID)
-        form.setVerticalSpacing(GRID)
-        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
-        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        for text, box in (
-            ("Devices", self.devices),
-            ("", self.report),
-            ("Layers", self.place_layers),
-            ("Context", self.context),
-            ("KV cache", self.cache),
-            ("Activations", self.activations),
-            ("", self.cost),
-        ):
-            form.addRow(label(text, "quiet"), box)
+        self._first, self._rows = _form((("Context", self.context),))
+        self._form, self._rows = _form(
+            (
+                ("Devices", self.devices),
+                ("", self.report),
+                ("Layers", self.place_layers),
+                ("KV cache", self.cache),
+                ("Activations", self.activations),
+                ("", self.cost),
+            )
+        )
         self._bars = PoolBars()
         self._mark = QLabel()
         self._mark.setFixedSize(18, 18)
         self._fits = label(wrap=True)
         self._fits.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.smaller = Button("Use a smaller context", self._use_smaller)
         verdict = QHBoxLayout()
         verdict.setSpacing(GRID)
         verdict.addWidget(self._mark, 0, Qt.AlignmentFlag.AlignTop)
         verdict.addWidget(self._fits, 1)
+        self.advanced = Button("Advanced", self._fold, "link")
+        self._inside = QWidget()
+        inside = QVBoxLayout(self._inside)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.addWidget(self._form)
+        inside.addSpacing(GRID)
+        inside.addWidget(self._bars)
         self.load = Button("Load", self._load, "primary")
         self.unload = Button("Unload", bench.session.unload)
         self.footer = QWidget()
         buttons = QHBoxLayout(self.footer)
         buttons.setContentsMargins(PADDING, GRID, PADDING, GRID)
         buttons.setSpacing(GRID)
-        buttons.addLayout(verdict, 1)
+        buttons.addStretch(1)
         buttons.addWidget(self.unload)
         buttons.addWidget(self.load)
         column = QVBoxLayout(self)
@@ -102,9 +107,11 @@ class OptionsView(QWidget):
         column.setSpacing(GRID)
         column.addWidget(self._name)
         column.addWidget(self._says)
-        column.addWidget(self._form)
-        column.addSpacing(GRID)
-        column.addWidget(self._bars)
+        column.addLayout(verdict)
+        column.addWidget(self.smaller, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(self._first)
+        column.addWidget(self.advanced, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(self._inside)
         column.addStretch(1)
         self._soon = QTimer(self, singleShot=True, interval=WAIT_MS)
         self._soon.timeout.connect(self._ask)
@@ -113,12 +120,14 @@ class OptionsView(QWidget):
         bench.session.changed.connect(self._show_buttons)
         bench.session.changed.connect(self._show_prediction)
         self._fill()
+        self._show_fold()
         self.show_model(None)
 
     def show_model(self, model: Stored | None) -> None:
         """The options that were chosen for it before."""
         self._model = model
-        self._form.setVisible(model is not None and not model.problem)
+        self._readable = model is not None and not model.problem
+        self._show_fold()
         self._name.setText(model.name if model is not None else "")
         if model is None:
             self._says.setText("Choose a model to see the memory it needs.")
@@ -218,6 +227,7 @@ class OptionsView(QWidget):
             colour = getattr(tokens(), tone)
             self._mark.setPixmap(pixmap(picture, colour, 18, self.devicePixelRatioF()))
         self._mark.setVisible(bool(picture))
+        self.smaller.setVisible(self._tight and memory is not None and self._smaller() >= 0)
 
     def _show_buttons(self) -> None:
         session, model = self._bench.session, self._model
@@ -228,6 +238,31 @@ class OptionsView(QWidget):
         words = "Reload" if mine and session.model is not None else "Load"
         self.load.set_text("Load anyway" if self._tight else words)
         self.unload.setVisible(mine and session.model is not None)
+
+    def _fold(self) -> None:
+        """Show what is below Advanced, or hide it; kept for the next time."""
+        kept = self._bench.preferences.value.window
+        shown = msgspec.structs.replace(kept, advanced_shown=not kept.advanced_shown)
+        self._bench.preferences.update(window=shown)
+        self._show_fold()
+
+    def _show_fold(self) -> None:
+        open_ = self._bench.preferences.value.window.advanced_shown
+        self.advanced.set_text("Hide advanced" if open_ else "Advanced: devices, layers, cache")
+        self.advanced.setVisible(self._readable)
+        self._first.setVisible(self._readable)
+        self._inside.setVisible(self._readable and open_)
+
+    def _smaller(self) -> int:
+        """The place of the next smaller context; -1 where there is none."""
+        now = self.context.currentData()
+        sizes = [self.context.itemData(i) for i in range(self.context.count())]
+        less = [n for n in sizes if n is not None and n < (now or LONG_CONTEXT)]
+        return sizes.index(max(less)) if less else -1
+
+    def _use_smaller(self) -> None:
+        self.context.setCurrentIndex(self._smaller())
+        self._changed()
 
     def _place(self) -> None:
         if self._model is not None:
@@ -249,6 +284,20 @@ def _verdict(memory: PredictedMemory) -> tuple[str, str, str]:
         return "check", "good", f"Fits: {mib(wanted)} MiB wanted, {mib(left)} MiB free for it."
     words = f"Does not fit: {mib(wanted)} MiB wanted, {mib(memory.shortfall)} MiB short."
     return "error", "bad", f"{words} Choose a smaller context or another device."
+
+
+def _form(rows: Iterable[tuple[str, QWidget]]) -> tuple[QWidget, QFormLayout]:
+    """A form of named fields."""
+    made = QWidget()
+    form = QFormLayout(made)
+    form.setContentsMargins(0, GRID, 0, 0)
+    form.setHorizontalSpacing(2 * GRID)
+    form.setVerticalSpacing(GRID)
+    form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
+    form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+    for text, box in rows:
+        form.addRow(label(text, "quiet"), box)
+    return made, form
 
 
 def _combo(name: str, changed: object) -> QComboBox:
