@@ -357,7 +357,7 @@ def test_the_chooser_hands_its_model_over(
     assert (load.options.device, load.options.place) == (f"{A},{C}", placed)
     options.show_model(Stored("good", (path,), 5, "own", False, "llama", "Q4_1"))
     assert options.options().place == placed  # and the chooser has it from then on
-    assert options.devices.place.isVisibleTo(options)
+    assert options.devices.place.isVisibleTo(options.devices)
 
 
 @pytest.mark.parametrize("n_layer", [18, 30, 80])

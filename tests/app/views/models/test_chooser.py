@@ -12,6 +12,8 @@ from pytestqt.qtbot import QtBot
 from app.fetch.known import GEMMA3
 from app.library import Stored
 from app.state.models.downloads import Download
+from app.views.models.chooser import DISCOVER
+from app.views.models.chooser_options import WAIT_MS
 from app.window.main_window import MainWindow
 from engine.protocol import DeviceRow, ListDevices, Load, Predict, Unload, WireMessage
 from engine.settings import KV_TYPES
@@ -75,6 +77,8 @@ def test_8_bit_activations_are_chosen_beside_their_cost(
 ) -> None:
     options = window.sheets.chooser.options
     assert options.activations.currentData() == 12
+    assert not options.activations.isVisible()
+    QTest.mouseClick(options.advanced, Qt.MouseButton.LeftButton)
     assert not options.cost.isVisible()
     QTest.keyClick(options.activations, Qt.Key.Key_Down)
     assert options.cost.isVisible()
@@ -162,6 +166,53 @@ def test_enter_loads_the_chosen_model(
     assert len(asked(Load)) == 1
 
 
+def test_what_is_advanced_is_folded_until_it_is_wanted(
+    window: MainWindow, models: list[Stored]
+) -> None:
+    options = window.sheets.chooser.options
+    assert options.context.isVisible()
+    assert not options.devices.isVisible()
+    QTest.keyClick(options.advanced, Qt.Key.Key_Space)
+    assert options.devices.isVisible()
+    assert options.cache.isVisible()
+    assert window.bench.preferences.value.window.advanced_shown
+    options.show_model(models[1])  # it cannot be read
+    assert not options.advanced.isVisible()
+    options.show_model(models[0])
+    assert options.devices.isVisible()
+    QTest.keyClick(options.advanced, Qt.Key.Key_Space)
+    assert not options.devices.isVisible()
+
+
+def test_one_that_does_not_fit_offers_a_smaller_context(
+    window: MainWindow, models: list[Stored], asked: Asked, client: ScriptedEngine
+) -> None:
+    options = window.sheets.chooser.options
+    assert not options.smaller.isVisible()
+    client.predict(memory("planned", fits=False))
+    assert options.smaller.isVisible()
+    QTest.mouseClick(options.smaller, Qt.MouseButton.LeftButton)
+    assert options.options().ctx == 2048
+    QTest.qWait(WAIT_MS + 100)
+    last = [r for r in asked(Predict) if isinstance(r, Predict)][-1]
+    assert last.options.ctx == 2048
+    client.predict(memory("planned"))
+    assert not options.smaller.isVisible()
+    assert says(window).startswith("Fits")
+
+
+def test_tabs_by_the_keyboard(window: MainWindow, models: list[Stored]) -> None:
+    chooser = window.sheets.chooser
+    assert chooser.table.isVisible()
+    chooser.tabs.setFocus()
+    QTest.keyClick(chooser.tabs, Qt.Key.Key_Right)
+    assert chooser.fetch.isVisible()
+    assert not chooser.table.isVisible()
+    QTest.keyClick(chooser.tabs, Qt.Key.Key_Right)
+    assert chooser.servers.isVisible()
+    assert chooser.width() > window.width() - 100  # it grows with the window
+
+
 def test_terms_come_before_the_fetch(
     window: MainWindow, models: list[Stored], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +243,7 @@ def test_a_fetch_is_shown_and_cancelled(window: MainWindow, models: list[Stored]
     downloads.cancel = cancelled.append  # type: ignore[method-assign]
     downloads.items["org/repo"] = Download("org/repo", "running", "download", MIB, 4 * MIB)
     downloads.changed.emit("org/repo")
+    window.sheets.chooser.tabs.setCurrentIndex(DISCOVER)
     QTest.qWait(20)
     (stop,) = [
         b
