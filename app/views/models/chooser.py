@@ -11,6 +11,7 @@ from app.theme.tokens import GRID, PADDING, ROW
 from app.views.models.chooser_fetch import FetchView
 from app.views.models.chooser_options import OptionsView
 from app.views.models.servers import ServersView
+from app.views.models.storage import StorageBar
 from app.widgets.basics import TEXT_SIZE, Button, IconButton, divider, label, scrolled
 from app.widgets.controls.fitted_tabs import FittedTabs
 from app.widgets.lists.rows import Column, TableRows
@@ -69,6 +70,7 @@ class Chooser(QWidget):
         self.options = OptionsView(bench)
         self.fetch = FetchView(bench)
         self.servers = ServersView(bench)
+        self.storage = StorageBar(bench.storage)
         self._empty = label(tone="quiet", wrap=True)
         self.tabs = FittedTabs("Where to look for a model")
         self.tabs.setProperty("level", "second")
@@ -94,6 +96,8 @@ class Chooser(QWidget):
         column.addWidget(divider())
         column.addWidget(self._pages, 1)
         self.table.chosen.connect(self.options.show_model)
+        self.table.chosen.connect(self.storage.show_model)
+        self.storage.changed.connect(bench.library.refresh)
         self.table.activated.connect(self._load)
         self.options.loading.connect(self.done)
         self.options.placing.connect(self.done)
@@ -113,6 +117,7 @@ class Chooser(QWidget):
         left.setSpacing(GRID)
         left.addWidget(self.table, 1)
         left.addWidget(self._empty)
+        left.addWidget(self.storage)
         body = QWidget()
         self._halves = QBoxLayout(QBoxLayout.Direction.LeftToRight, body)
         self._halves.setContentsMargins(0, 0, 0, 0)

@@ -1,0 +1,131 @@
+"""Deleting and moving the chosen model: what goes is listed first, nothing goes by one click."""
+
+from pathlib import Path
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
+
+from app.library import Stored
+from app.state.models.storage import StorageState
+from app.storage import Deletion, StorageError
+from app.theme.tokens import GRID
+from app.widgets.basics import Button, label, set_tone
+from app.widgets.numbers import mib
+
+SHOWN = 4  # files that a question names
+
+
+class StorageBar(QWidget):
+    """Buttons for the model of `show_model`, a question before anything is deleted, progress."""
+
+    changed = Signal()  # models were deleted or moved
+
+    def __init__(self, storage: StorageState) -> None:
+        super().__init__()
+        self._storage = storage
+        self._model: Stored | None = None
+        self._planned: Deletion | None = None
+        self._says = label(wrap=True)
+        self.delete = Button("Delete…", self._ask, picture="trash")
+        self.elsewhere = Button("Move…", self._choose_folder, picture="folder")
+        self.agree = Button("Delete", self._delete, "primary", name="Delete these files")
+        self.keep = Button("Keep", self._keep, name="Keep the model")
+        self.stop = Button("Cancel", storage.cancel, name="Cancel moving")
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setAccessibleName("Progress of moving")
+        row = QHBoxLayout()
+        row.setSpacing(GRID)
+        for button in (self.delete, self.elsewhere, self.agree, self.keep, self.stop):
+            row.addWidget(button)
+        row.addWidget(self._bar, 1)
+        row.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addWidget(self._says)
+        column.addLayout(row)
+        storage.changed.connect(self.refresh)
+        storage.finished.connect(self._finished)
+        self.refresh()
+
+    def show_model(self, model: Stored | None) -> None:
+        """The model that the buttons are about; a question about another is withdrawn."""
+        if model != self._model:
+            self._model, self._planned = model, None
+            self._say("")
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show what is possible now."""
+        task, asks = self._storage.task, self._planned is not None
+        busy = self._storage.busy
+        if task is not None and task.problem:
+            self._say(task.problem, "bad")
+        elif busy and task is not None:
+            verb = "Moving" if task.action == "move" else "Deleting"
+            self._say(f"{verb} {task.name}: {mib(task.done)} of {mib(task.total)} MiB")
+            self._bar.setRange(0, 1000)
+            self._bar.setValue(round(1000 * task.done / max(1, task.total)))
+        there = self._model is not None and bool(self._model.paths)
+        for button in (self.delete, self.elsewhere):
+            button.setVisible(there and not asks and not busy)
+        for button in (self.agree, self.keep):
+            button.setVisible(asks and not busy)
+        moving = busy and task is not None and task.action == "move"
+        self.stop.setVisible(moving)
+        self._bar.setVisible(moving)
+        self._says.setVisible(bool(self._says.text()))
+
+    def _say(self, text: str, tone: str = "") -> None:
+        self._says.setText(text)
+        set_tone(self._says, tone)
+
+    def _ask(self) -> None:
+        if self._model is None:
+            return
+        try:
+            self._planned = self._storage.deletion(self._model)
+        except StorageError as error:
+            self._say(str(error), "bad")
+            self.refresh()
+            return
+        files = [path.name for path in self._planned.files]
+        more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
+        named = ", ".join(files[:SHOWN]) + more
+        self._say(f"Delete {named}? {mib(self._planned.size)} MiB become free.")
+        self.refresh()
+        self.keep.setFocus()
+
+    def _delete(self) -> None:
+        planned, self._planned = self._planned, None
+        if planned is not None:
+            self._say("")
+            self._storage.delete(planned)
+        self.refresh()
+
+    def _keep(self) -> None:
+        self._planned = None
+        self._say("")
+        self.refresh()
+        self.delete.setFocus()
+
+    def _choose_folder(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self, "Move the model into")
+        if folder:
+            self.move_to(Path(folder))
+
+    def move_to(self, folder: Path) -> None:
+        """Move the chosen model into a folder."""
+        if self._model is None:
+            return
+        try:
+            self._storage.move(self._model, folder)
+        except StorageError as error:
+            self._say(str(error), "bad")
+        self.refresh()
+
+    def _finished(self, name: str, path: object) -> None:
+        self._say(f"{name} is in {path.parent} now." if isinstance(path, Path) else "")
+        self.refresh()
+        self.changed.emit()
