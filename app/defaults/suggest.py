@@ -1,7 +1,6 @@
 """The sampling of a model: values from all places, in their order, with the origin of each."""
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import msgspec
 
 from app.defaults.curated import entry_for
 from app.defaults.places import OllamaSettings, generation_config_for, lm_studio, number
+from app.names import REPOSITORY
 from engine.errors import BadSetting
 from engine.gguf.general import general_values
 from engine.gguf.metadata import Metadata
@@ -76,14 +76,17 @@ class ModelFacts:
         if number(self.general.get("general.base_model.count")) not in (None, 1):
             return []
         found = []
-        address = urlsplit(str(self.general.get("general.base_model.0.repo_url", "")))
+        try:
+            address = urlsplit(str(self.general.get("general.base_model.0.repo_url", "")))
+        except ValueError:  # "http://["
+            address = urlsplit("")
         if address.netloc.lower() in ("huggingface.co", "hf.co"):
             found.append("/".join(address.path.strip("/").split("/")[:2]))
         organization = self.general.get("general.base_model.0.organization")
         name = self.general.get("general.base_model.0.name")
         if isinstance(organization, str) and isinstance(name, str):
             found.append(f"{organization}/{name}".replace(" ", "-"))
-        return [repo for repo in found if re.fullmatch(r"[\w.-]+/[\w.-]+", repo, re.ASCII)]
+        return [repo for repo in found if REPOSITORY.match(repo)]
 
 
 @dataclass(frozen=True)

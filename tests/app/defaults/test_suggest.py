@@ -174,6 +174,22 @@ def test_a_snapshot_of_the_repository_and_of_its_base(tmp_path: Path) -> None:
     assert of(merged).sampling.temperature == 0.8
 
 
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("https://huggingface.co/Org/Base", ["Org/Base"]),
+        ("https://huggingface.co/Org/Base/tree/main", ["Org/Base"]),
+        ("https://example.com/Org/Base", []),
+        ("https://huggingface.co/../..", []),
+        ("http://[", []),
+        ("", []),
+    ],
+)
+def test_the_base_repository_by_its_address(tmp_path: Path, url: str, found: list[str]) -> None:
+    path = model(tmp_path / "a.gguf", ("general.base_model.0.repo_url", url, STR))
+    assert facts_of(path).base_repositories == found
+
+
 def test_one_that_was_kept_at_the_fetch(tmp_path: Path) -> None:
     blob = "ab" * 32
     (tmp_path / "blobs").mkdir()
