@@ -249,6 +249,8 @@ def saved_values(path: Path) -> dict[str, float]:
         content = json.loads(place.read_bytes())
         saved = content["models"][path.name]["sampling"]
         values = {name: number(saved.get(name)) for name in FIELDS}
+        if content.get("version", 1) < 2:  # then all fields were kept, whoever had set them
+            values = {n: v for n, v in values.items() if v != getattr(Sampling(), n)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
     return {name: value for name, value in values.items() if value is not None}

@@ -8,15 +8,19 @@ from engine.protocol import WhenFull
 
 LONGEST = 1 << 20  # tokens
 MOST_STOPS = 16
-StopText = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+LONGEST_STOP = 200  # characters
+StopText = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_STOP)]
 
 
 class AnswerLimits(msgspec.Struct, frozen=True):
-    """Of all chats with a model. `max_tokens` None sets none; answers end before any of `stop`."""
+    """Of all chats with a model. `max_tokens` None sets none; answers end before any of `stop`, and
+    with `stop_loops` where they repeat themselves.
+    """
 
     max_tokens: Annotated[int, msgspec.Meta(ge=1, le=LONGEST)] | None = None
     stop: Annotated[list[StopText], msgspec.Meta(max_length=MOST_STOPS)] = []
-    when_full: WhenFull = "shift"
+    when_full: WhenFull = "stop"
+    stop_loops: bool = True
 
 
 NONE = AnswerLimits()  # but the context itself

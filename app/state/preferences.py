@@ -11,12 +11,12 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.files import write_atomically
 from app.remote.connection import Connection
 from app.state.limits import AnswerLimits
-from app.state.presets import BUILT_IN, Preset
+from app.state.presets import BUILT_IN, OwnSampling, Preset, own_of_whole
 from engine.errors import CutawayError
-from engine.protocol import PictureLimits, Sampling
+from engine.protocol import PictureLimits
 from engine.settings import KV_TYPES, ActivationBits, usable_folder
 
-VERSION = 1
+VERSION = 2  # before 2, samplings were kept whole, also the fields that nobody had set
 SAVE_MS = 500
 LARGEST = 64 << 20  # bytes of a file that is read
 MOST_RECENT = 12  # files
@@ -39,8 +39,8 @@ Size = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
 
 
 class ModelPreferences(msgspec.Struct, frozen=True):
-    """Of one model; None leaves the choice to the engine or to the defaults. `picture` is what each
-    picture that is added may take.
+    """Of one model; None leaves the choice to the engine or to the defaults. `sampling` is what
+    was saved for the model, `picture` is what each picture that is added may take.
     """
 
     device: Name | None = None
@@ -49,7 +49,7 @@ class ModelPreferences(msgspec.Struct, frozen=True):
     activations: ActivationBits = 12
     place: PlaceRule = ""
     mmproj: Name = ""
-    sampling: Sampling | None = None
+    sampling: OwnSampling | None = None
     limits: AnswerLimits | None = None
     system: str | None = None
     preset: Name | None = None
@@ -202,6 +202,8 @@ class PreferencesState(QObject):
         if content is None:
             self._set_aside()
             return Preferences()
+        if _version(content) < 2:
+            self._unsaved.update(_without_defaults(content))
         wrong: dict[str, str] = {}
         value: Preferences = _understood(content, Preferences, "", wrong)
         if wrong:
@@ -226,6 +228,23 @@ class PreferencesState(QObject):
 def _version(content: dict[str, Any]) -> int:
     version = content.get("version")
     return version if isinstance(version, int) else VERSION
+
+
+def _without_defaults(content: dict[str, Any]) -> set[str]:
+    """Leave out of samplings that were kept whole what nobody had set; returns changed fields."""
+    models, presets = content.get("models"), content.get("presets")
+    listed = {
+        "models": list(models.values()) if isinstance(models, dict) else [],
+        "presets": presets if isinstance(presets, list) else [],
+    }
+    changed = set()
+    for name, items in listed.items():
+        for item in items:
+            sampling = item.get("sampling") if isinstance(item, dict) else None
+            if isinstance(sampling, dict):
+                item["sampling"] = own_of_whole(sampling)
+                changed.add(name)
+    return changed
 
 
 def _understood(content: Any, kind: Any, where: str, wrong: dict[str, str]) -> Any:
@@ -256,7 +275,7 @@ def _understood(content: Any, kind: Any, where: str, wrong: dict[str, str]) -> A
     try:
         value = msgspec.convert(content, kind)
         for part in (value, getattr(value, "sampling", None)):
-            if isinstance(part, Sampling | Connection):
+            if isinstance(part, OwnSampling | Connection):
                 part.check()
         return value
     except (msgspec.ValidationError, CutawayError) as error:
@@ -271,6 +290,8 @@ def _is_struct(kind: Any) -> bool:
 def _merged(before: Any, value: Any) -> Any:
     """`value` as JSON has it, with what `before` had in structs beyond the fields known here."""
     known = before if isinstance(before, dict) else {}
+    if isinstance(value, OwnSampling):
+        return value.values
     if isinstance(value, msgspec.Struct):
         fields = value.__struct_fields__
         return known | {name: _merged(known.get(name), getattr(value, name)) for name in fields}

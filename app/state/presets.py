@@ -1,20 +1,54 @@
-"""Named samplings with a system prompt."""
+"""Numbers of sampling that a person sets, and named presets of them with a system prompt."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from engine.protocol import Sampling
 
 
+class OwnSampling(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The fields of `Sampling` that a person set; None leaves one to what suits the model."""
+
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repeat_penalty: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    penalty_last_n: int | None = None
+    seed: int | None = None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The fields that are set."""
+        return {name: value for name, value in structs.asdict(self).items() if value is not None}
+
+    def check(self) -> None:
+        """Raise `BadSetting` for the first value out of its range."""
+        structs.replace(Sampling(), **self.values).check()
+
+
+def own_of_whole(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that a person set, where all were kept: those that differ from the program's."""
+    usual = structs.asdict(Sampling())
+    return {name: value for name, value in values.items() if value != usual.get(name)}
+
+
 class Preset(msgspec.Struct, frozen=True):
-    """`system` None leaves the system prompt as it is."""
+    """A field of `sampling` that is None stays with the model; `system` None leaves the prompt."""
 
     name: str
-    sampling: Sampling
+    sampling: OwnSampling
     system: str | None = None
 
 
+SUGGESTED = Preset("As the model suggests", OwnSampling())
 BUILT_IN = (
-    Preset("Balanced", Sampling()),
-    Preset("Precise", Sampling(temperature=0.2, top_p=0.9)),
-    Preset("Creative", Sampling(temperature=1.1, top_k=0, min_p=0.03)),
+    SUGGESTED,
+    Preset("Precise", OwnSampling(temperature=0.2, top_p=0.9)),
+    Preset("Creative", OwnSampling(temperature=1.1, top_k=0, min_p=0.03)),
 )

@@ -15,7 +15,7 @@ from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message, Role, title_of
 from app.state.talk.tokens import Tokens
 from app.work import Work
-from engine.protocol import ChatMessage, Sampling, TextPart
+from engine.protocol import ChatMessage, TextPart
 
 KEPT = 100  # such chats; older ones are deleted
 SOON_MS = 500  # many requests are written at once
@@ -91,7 +91,7 @@ def _add(store: ChatStore, asked: _EndedRequest) -> None:
     question = next((_text(m) for m in reversed(said) if m.role == "user"), "")
     with store.together():
         title = title_of(question or asked.client)
-        chat = store.create(title, system, Sampling(), served=asked.client)
+        chat = store.create(title, system, served=asked.client)
         rows: list[tuple[Role, str, dict[str, Any]]] = [
             ("assistant" if m.role == "assistant" else "user", _text(m), {}) for m in said
         ]

@@ -81,6 +81,7 @@ class Answer:
             max_tokens=limits.max_tokens,
             stop=limits.stop,
             when_full=limits.when_full,
+            stop_loops=limits.stop_loops,
             logprobs=LOGPROBS,
             watch=True,
             prefix=self.message.text,

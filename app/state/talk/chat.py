@@ -1,6 +1,6 @@
 """The chat that is open: the messages of its active path, and what a person can do with them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.state.live import LiveWanted
 from app.state.preferences import PreferencesState
+from app.state.presets import OwnSampling
 from app.state.problem import Problem
 from app.state.session import Session
 from app.state.talk.answer import Answer
@@ -22,7 +23,7 @@ from app.state.talk.message import Message, Picture, title_of
 from app.state.talk.thread import Thread
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
-from engine.protocol import Alternative, Change
+from engine.protocol import Alternative, AnswerForm, Change, Generate
 
 
 class ChatState(QObject):
@@ -406,12 +407,28 @@ class ChatState(QObject):
 
     def _begin(self, answer: Answer, most: int | None = None) -> None:
         self._thread.keep_tokens(answer.message, None)
-        now, limits = self.details, self.details.limits
-        if most is not None:
-            limits = structs.replace(limits, max_tokens=min(most, limits.max_tokens or most))
-        request = partial(answer.request, now.system, now.sampling, limits, form=now.form)
+        now = self.details
+        request = partial(self._request, answer, now.system, now.own, most, form=now.form)
         self._answering.begin(answer, request)
         self.stored.emit()
+
+    def _request(
+        self,
+        answer: Answer,
+        system: str,
+        own: OwnSampling,
+        most: int | None,
+        digests: Mapping[str, str],
+        form: AnswerForm | None,
+    ) -> Generate:
+        """What to ask of the model that is open now: one that was still loading as the question was
+        sent brings its own sampling.
+        """
+        sampling = self.details.drawn_with(own).sampling
+        limits = self.details.limits
+        if most is not None:
+            limits = structs.replace(limits, max_tokens=min(most, limits.max_tokens or most))
+        return answer.request(system, sampling, limits, digests, form)
 
     def _append(self, message: Message) -> None:
         self._thread.append(message)
@@ -433,7 +450,7 @@ class ChatState(QObject):
         return by_ids and message.model == self._session.model_name
 
     def _take_usual(self) -> None:
-        """A chat that has not begun takes the model's system prompt and sampling."""
+        """A chat that has not begun takes the model's system prompt."""
         if self.chat_id is None:
             self.details.take_usual()
 

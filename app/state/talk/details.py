@@ -3,21 +3,27 @@
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import structs
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.state.limits import AnswerLimits
+from app.defaults import Suggested, suggested_for
+from app.state.limits import LONGEST_STOP, MOST_STOPS, AnswerLimits
 from app.state.preferences import PreferencesState
+from app.state.presets import OwnSampling, Preset
 from app.state.session import Session
 from app.state.talk.disk.store import UNTITLED, ChatRow
-from engine.protocol import AnswerForm, Sampling
+from engine.protocol import AnswerForm, Loaded, Sampling
 
 DRAFT_MS = 500
 
 
 class Details(QObject):
     """Those of the chat that is open; `served` is the program that asked, where it is a request of
-    another, which is only read. The system prompt and the sampling set here are also the
-    usual ones of the model; the limits are those of all chats with it, the form is the chat's own.
+    another, which is only read. The system prompt set here is also the usual one of the model;
+    the limits are those of all chats with it, the form is the chat's own.
+
+    `own` are the numbers of sampling that the person set in this chat. They come before those that
+    were saved for the model, and these before what is suggested for it (`app.defaults`).
 
     `write` stores fields of the chat and returns False where there is no chat yet.
     """
@@ -34,7 +40,8 @@ class Details(QObject):
     ) -> None:
         super().__init__(parent)
         self._session, self._preferences, self._write = session, preferences, write
-        self.system, self.sampling = "", Sampling()
+        self.system, self.own = "", OwnSampling()
+        self._suggested: tuple[Loaded | None, Suggested] = (None, Suggested())
         self.form: AnswerForm | None = None
         self.take(None)  # with what was being typed when the program ended
         self._draft_timer = QTimer(self, singleShot=True, interval=DRAFT_MS)
@@ -44,22 +51,21 @@ class Details(QObject):
         """Those of a chat, or of a new one; tells nobody yet."""
         if chat is None:
             self.title, self.draft = UNTITLED, self._preferences.value.draft
-            self.served = ""
+            self.served, self.own = "", OwnSampling()
         else:
             self.title, self.draft, self.served = chat.title, chat.draft, chat.served
-            self.system, self.sampling = chat.system, chat.sampling
+            self.system, self.own = chat.system, chat.sampling
         self.form = None if chat is None else chat.form
 
     def take_usual(self) -> None:
-        """The system prompt and the sampling that are usual for the model."""
-        usual = self._preferences.of_model(str(self._session.path or ""))
-        self.system, self.sampling = usual.system or "", usual.sampling or Sampling()
+        """The system prompt that is usual for the model."""
+        self.system = self._preferences.of_model(self._model).system or ""
         self.changed.emit()
 
     @property
-    def settings(self) -> tuple[str, Sampling, AnswerForm | None]:
+    def settings(self) -> tuple[str, OwnSampling, AnswerForm | None]:
         """What a chat begins with."""
-        return self.system, self.sampling, self.form
+        return self.system, self.own, self.form
 
     def set_title(self, title: str) -> None:
         """Rename the chat."""
@@ -72,10 +78,78 @@ class Details(QObject):
         self.system = text
         self._save(system=text)
 
-    def set_sampling(self, sampling: Sampling) -> None:
-        """How answers are drawn from now on."""
-        self.sampling = sampling
-        self._save(sampling=sampling)
+    @property
+    def suggested(self) -> Suggested:
+        """What suits the open model, without what a person set."""
+        model = self._session.model
+        if self._suggested[0] is not model:
+            found = suggested_for(model, with_saved=False) if model is not None else Suggested()
+            self._suggested = (model, found)
+        return self._suggested[1]
+
+    @property
+    def saved(self) -> OwnSampling:
+        """The numbers that were saved for the model."""
+        return self._preferences.of_model(self._model).sampling or OwnSampling()
+
+    @property
+    def drawn(self) -> Suggested:
+        """All numbers of this chat, with the origin of each."""
+        return self.drawn_with(self.own)
+
+    @property
+    def sampling(self) -> Sampling:
+        """How tokens are drawn."""
+        return self.drawn.sampling
+
+    def drawn_with(self, own: OwnSampling) -> Suggested:
+        """All numbers where the person has set these."""
+        return self.suggested.over(self.saved.values, "saved").over(own.values, "yours")
+
+    def set_sampling(self, chosen: OwnSampling | Sampling) -> None:
+        """Replace the numbers that the person set; None leaves one to the model."""
+        self.own = OwnSampling(**structs.asdict(chosen))
+        self._write(sampling=self.own)
+        self.changed.emit()
+
+    def set_number(self, field: str, value: float | None) -> None:
+        """Set one number; None takes back what the person set."""
+        self.set_sampling(structs.replace(self.own, **{field: value}))
+
+    def reset_number(self, field: str) -> None:
+        """Take back what the person set, in this chat or else for this model."""
+        if getattr(self.own, field) is None:
+            self._save_for_model(structs.replace(self.saved, **{field: None}))
+        else:
+            self.set_number(field, None)
+
+    def take_preset(self, preset: Preset) -> None:
+        """The preset's numbers; where it has none, what suits the model. The seed stays."""
+        suited = {name: getattr(self.suggested.sampling, name) for name in self.saved.values}
+        values = suited | preset.sampling.values | {"seed": self.own.seed}
+        self.set_sampling(OwnSampling(**values))
+        if preset.system is not None:
+            self.set_system(preset.system)
+
+    def has_preset(self, preset: Preset) -> bool:
+        """True where this chat draws as the preset does, whatever the seed."""
+        by_preset = self.suggested.over(preset.sampling.values, "yours").sampling
+        return structs.replace(self.sampling, seed=None) == structs.replace(by_preset, seed=None)
+
+    def save_for_model(self) -> None:
+        """Every chat with the model takes the numbers that the person set here."""
+        chosen = self.saved.values | self.own.values | {"seed": None}
+        self._save_for_model(OwnSampling(**chosen))
+        self.set_sampling(OwnSampling(seed=self.own.seed))
+
+    def forget_saved(self) -> None:
+        """What suits the model holds again for all its chats."""
+        self._save_for_model(OwnSampling())
+
+    def _save_for_model(self, chosen: OwnSampling) -> None:
+        if self._session.path is not None:
+            self._preferences.update_model(self._model, sampling=chosen if chosen.values else None)
+            self.changed.emit()
 
     def set_form(self, form: AnswerForm | None) -> None:
         """What the chat's answers must be like from now on."""
@@ -85,8 +159,18 @@ class Details(QObject):
 
     @property
     def limits(self) -> AnswerLimits:
-        """What ends answers."""
-        return self._preferences.of_model(str(self._session.path or "")).limits or AnswerLimits()
+        """What ends answers; without a person's choice also the stop strings of the program that
+        stores the model.
+        """
+        chosen = self._preferences.of_model(self._model).limits
+        if chosen is not None:
+            return chosen
+        stops = [text for text in self.suggested.stop if len(text) <= LONGEST_STOP]
+        return AnswerLimits(stop=stops[:MOST_STOPS])
+
+    @property
+    def _model(self) -> str:
+        return str(self._session.path or "")
 
     def set_limits(self, limits: AnswerLimits) -> None:
         """What ends answers from now on."""

@@ -4,13 +4,14 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from app.state.presets import OwnSampling
 from app.state.talk.answer import Answer, branched, continued
 from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message, Picture, Role, title_of
 from app.state.talk.removed import Removed, put_back, take_out
 from app.state.talk.tokens import Tokens
 from app.state.talk.tree import Tree
-from engine.protocol import Alternative, AnswerForm, Change, Sampling
+from engine.protocol import Alternative, AnswerForm, Change
 
 
 class Thread:
@@ -30,7 +31,7 @@ class Thread:
         self,
         text: str,
         system: str,
-        sampling: Sampling,
+        sampling: OwnSampling,
         form: AnswerForm | None = None,
         pictures: tuple[Picture, ...] = (),
     ) -> Message:

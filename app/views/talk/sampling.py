@@ -1,7 +1,8 @@
-"""At hand above the composer: presets, system prompt, how tokens are drawn."""
+"""At hand above the composer: presets, system prompt, how tokens are drawn, and why so."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -19,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.state.presets import BUILT_IN, Preset
+from app.state.presets import BUILT_IN, SUGGESTED, OwnSampling, Preset
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
@@ -32,7 +33,7 @@ from engine.protocol import Sampling
 
 CUSTOM = "Custom"
 SAVE_MS = 400
-WIDTH = 416
+WIDTH = 448
 
 # Field of Sampling, name, help, the slider's range, the field's most, decimals, word for the least.
 NUMBERS: tuple[tuple[str, str, str, float, float, float, int, str], ...] = (
@@ -55,10 +56,10 @@ NUMBERS: tuple[tuple[str, str, str, float, float, float, int, str], ...] = (
 
 
 def in_words(bench: Workbench) -> str:
-    """The sampling in a few words, by its preset where it has one."""
+    """The sampling in a few words, by its preset where a person chose one."""
     drawn = bench.chat.details.sampling
     name = preset_of(bench)
-    words = [name] if name else [f"T {drawn.temperature:g}"]
+    words = [f"T {drawn.temperature:g}"] if name in ("", SUGGESTED.name) else [name]
     if drawn.seed is not None:
         words.append(f"seed {drawn.seed}")
     if bench.chat.details.system:
@@ -70,11 +71,8 @@ def in_words(bench: Workbench) -> str:
 
 def preset_of(bench: Workbench) -> str:
     """The preset that draws as the chat does, if there is one; a seed makes no difference."""
-    drawn = structs.replace(bench.chat.details.sampling, seed=None)
-    for preset in bench.preferences.presets():
-        if structs.replace(preset.sampling, seed=None) == drawn:
-            return preset.name
-    return ""
+    presets = bench.preferences.presets()
+    return next((one.name for one in presets if bench.chat.details.has_preset(one)), "")
 
 
 class SamplingPopover(QFrame):
@@ -102,12 +100,15 @@ class SamplingPopover(QFrame):
         self._remove = IconButton("trash", "Delete the preset", self._delete_preset)
         self.system = QPlainTextEdit()
         self.system.setAccessibleName("System prompt")
-        self.system.setPlaceholderText("What the model is told before the chat")
+        self.system.setPlaceholderText("Instructions that the model gets before the chat")
         self.system.setTabChangesFocus(True)
         self.system.setFixedHeight(fonts.px(72))
         self.system.textChanged.connect(self._system_typed)
         self._soon = QTimer(self, singleShot=True, interval=SAVE_MS)
         self._soon.timeout.connect(self._save_system)
+        self._offered = Button("Use the system prompt from Ollama", self._take_offered, "link")
+        self._save = Button("Save for this model", bench.chat.details.save_for_model)
+        self._forget = Button("Forget what was saved", bench.chat.details.forget_saved, "flat")
         self.numbers: dict[str, NumberSlider] = {}
         self.seed = QLineEdit()
         self.seed.setAccessibleName("Seed")
@@ -144,7 +145,9 @@ class SamplingPopover(QFrame):
         """Keep sampling and system prompt under a name."""
         chat = self._bench.chat
         preset = Preset(
-            name, structs.replace(chat.details.sampling, seed=None), chat.details.system or None
+            name,
+            OwnSampling(**structs.asdict(structs.replace(chat.details.sampling, seed=None))),
+            chat.details.system or None,
         )
         self._bench.preferences.save_preset(preset)
         self._fill()
@@ -172,11 +175,13 @@ class SamplingPopover(QFrame):
         column.addLayout(top)
         column.addWidget(_named("System prompt", self.system))
         column.addWidget(self.system)
+        column.addWidget(self._offered, 0, Qt.AlignmentFlag.AlignLeft)
         for field, name, help, low, high, most, decimals, off in NUMBERS:
             default = getattr(Sampling(), field)
             hint = f"{help}. From {low:g} to {most:g}, default {default:g}"
             number = NumberSlider(name, hint, low, high, most, decimals, off)
             number.changed.connect(self._setter(field, decimals))
+            number.reset.connect(partial(self._reset, field))
             self.numbers[field] = number
             column.addWidget(number)
         seeds = QHBoxLayout()
@@ -191,6 +196,12 @@ class SamplingPopover(QFrame):
         seeds.addWidget(self.seed, 1)
         seeds.addWidget(Button("Random", lambda: self._set(seed=None), name="Random seed"))
         column.addLayout(seeds)
+        kept = QHBoxLayout()
+        kept.setSpacing(GRID)
+        kept.addWidget(self._save)
+        kept.addWidget(self._forget)
+        kept.addStretch(1)
+        column.addLayout(kept)
         column.addWidget(self.form)
         column.addWidget(self.limits)
         self._scroll.setWidget(self._inside)
@@ -203,16 +214,28 @@ class SamplingPopover(QFrame):
 
     def _set(self, **fields: Any) -> None:
         if not self._filling:
-            self._bench.chat.details.set_sampling(
-                structs.replace(self._bench.chat.details.sampling, **fields)
-            )
+            details = self._bench.chat.details
+            details.set_sampling(structs.replace(details.own, **fields))
+
+    def _reset(self, field: str) -> None:
+        """The number is the model's again; the keyboard stays with it, as the button leaves."""
+        self._bench.chat.details.reset_number(field)
+        self.numbers[field].field.setFocus()
 
     def _fill(self) -> None:
         """Show what the chat has."""
         self._filling = True
-        drawn: Sampling = self._bench.chat.details.sampling
+        details = self._bench.chat.details
+        origins = details.drawn
+        drawn: Sampling = origins.sampling
         for field, number in self.numbers.items():
             number.set_value(float(getattr(drawn, field)))
+            number.set_origin(origins.text(field), origins.origins[field] in ("yours", "saved"))
+        offered = details.suggested.system
+        self._offered.setVisible(bool(offered) and details.system != offered)
+        has_model = self._bench.session.path is not None
+        self._save.setEnabled(has_model and bool(details.own.values.keys() - {"seed"}))
+        self._forget.setVisible(bool(details.saved.values))
         seed = "" if drawn.seed is None else str(drawn.seed)
         if self.seed.text() != seed:
             self.seed.setText(seed)
@@ -233,11 +256,11 @@ class SamplingPopover(QFrame):
         name = self.presets.currentText()
         for preset in self._bench.preferences.presets():
             if preset.name == name:
-                seed = self._bench.chat.details.sampling.seed
-                self._set(**structs.asdict(structs.replace(preset.sampling, seed=seed)))
-                if preset.system is not None:
-                    self._bench.chat.details.set_system(preset.system)
+                self._bench.chat.details.take_preset(preset)
         self._fill()
+
+    def _take_offered(self) -> None:
+        self._bench.chat.details.set_system(self._bench.chat.details.suggested.system)
 
     def _delete_preset(self) -> None:
         self._bench.preferences.delete_preset(self.presets.currentText())

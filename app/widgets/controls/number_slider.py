@@ -1,11 +1,11 @@
-"""A number by slider and by field, side by side under one name."""
+"""A number by slider and by field, side by side, with the place that it comes from below."""
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QDoubleSpinBox, QHBoxLayout, QLabel, QSlider, QWidget
+from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QLabel, QSlider, QWidget
 
 from app.theme import fonts
 from app.theme.tokens import GRID
-from app.widgets.basics import label
+from app.widgets.basics import IconButton, label
 from app.widgets.tips import set_tip
 
 STEPS = 1000
@@ -14,10 +14,11 @@ NAME = 128  # pixels for what it is called
 
 class NumberSlider(QWidget):
     """`changed` only for what a person does. The field takes more than the slider shows:
-    numbers up to `most`.
+    numbers up to `most`. `reset` is asked for by the button that `set_origin` shows.
     """
 
     changed = Signal(float)
+    reset = Signal()
 
     def __init__(
         self,
@@ -52,12 +53,21 @@ class NumberSlider(QWidget):
             self.field.setSpecialValueText(off)
         self.name.setBuddy(self.field)
         self.name.setFixedWidth(fonts.px(NAME))
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self.name)
-        row.addWidget(self.slider, 1)
-        row.addWidget(self.field)
+        self._help = help
+        self.origin = label("", "quiet", "small")
+        self.origin.hide()
+        self.back = IconButton("undo", f"Reset {name}", self.reset.emit, size=14)
+        self.back.hide()
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(GRID)
+        grid.setVerticalSpacing(0)
+        grid.setColumnStretch(1, 1)
+        grid.addWidget(self.name, 0, 0)
+        grid.addWidget(self.slider, 0, 1)
+        grid.addWidget(self.field, 0, 2)
+        grid.addWidget(self.back, 0, 3)
+        grid.addWidget(self.origin, 1, 1, 1, 3)
         self.slider.valueChanged.connect(self._slid)
         self.field.valueChanged.connect(self._entered)
 
@@ -71,6 +81,16 @@ class NumberSlider(QWidget):
         self.field.setValue(value)
         self.slider.setValue(self._step(value))
         self._setting = False
+
+    def set_origin(self, text: str, can_reset: bool) -> None:
+        """Say where the number comes from. The button's place stays free where it is not shown."""
+        policy = self.back.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self.back.setSizePolicy(policy)
+        self.back.setVisible(can_reset)
+        self.origin.setText(text)
+        self.origin.show()
+        self.field.setAccessibleDescription(f"{self._help}. Now {text}")
 
     def _step(self, value: float) -> int:
         share = (value - self._low) / (self._high - self._low)

@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QApplication, QProgressBar
 from pytestqt.qtbot import QtBot
 
 from app.fetch.known import SMOLLM2
+from app.state.presets import OwnSampling
 from app.window.main_window import MainWindow
-from engine.protocol import Sampling
 from tests.app.end_to_end.person import Person
 from tests.app.helpers.server import Server
 
@@ -21,7 +21,7 @@ QUESTION = "What is the capital of France?"
 @pytest.fixture
 def person(qtbot: QtBot, package_index: Server, first_window: MainWindow) -> Person:
     """Has a window, no model, and will get the likeliest answers."""
-    usual = Sampling(temperature=0)
+    usual = OwnSampling(temperature=0)
     first_window.bench.preferences.update_model(SMOLLM2.file_name, sampling=usual)
     return Person(qtbot, first_window)
 

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 
 from app.state.preferences import ModelPreferences, Preferences, PreferencesState
-from app.state.presets import BUILT_IN, Preset
-from engine.protocol import Sampling
+from app.state.presets import BUILT_IN, OwnSampling, Preset
 
 
 @pytest.fixture
@@ -25,14 +24,14 @@ def test_kept(path: Path) -> None:
     state.changed.connect(heard.append)
     state.update(theme="dark", send_key="enter")
     state.update(window=replace(state.value.window, splitters={"main": [420, 580]}, tab="model"))
-    state.update_model("/somewhere/m.gguf", ctx=2048, sampling=Sampling(seed=5))
-    state.save_preset(Preset("Mine", Sampling(temperature=0.3), "Be brief."))
+    state.update_model("/somewhere/m.gguf", ctx=2048, sampling=OwnSampling(seed=5))
+    state.save_preset(Preset("Mine", OwnSampling(temperature=0.3), "Be brief."))
     assert heard == ["theme", "window", "models", "presets"]
     state.close()
     again = PreferencesState(path)
     assert again.value == state.value
     assert again.of_model("/elsewhere/m.gguf") == ModelPreferences(
-        ctx=2048, sampling=Sampling(seed=5)
+        ctx=2048, sampling=OwnSampling(seed=5)
     )
     assert again.of_model("other.gguf") == ModelPreferences()
     assert [preset.name for preset in again.presets()] == [*(p.name for p in BUILT_IN), "Mine"]
@@ -100,12 +99,12 @@ def test_two_windows_do_not_undo_each_other(path: Path) -> None:
 
 def test_own_presets(path: Path) -> None:
     state = PreferencesState(path)
-    state.save_preset(Preset("a", Sampling()))
-    state.save_preset(Preset("a", Sampling(top_k=1)))
-    state.save_preset(Preset("b", Sampling()))
+    state.save_preset(Preset("a", OwnSampling()))
+    state.save_preset(Preset("a", OwnSampling(top_k=1)))
+    state.save_preset(Preset("b", OwnSampling()))
     state.delete_preset("b")
-    state.delete_preset("Balanced")  # built in
-    assert state.presets() == [*BUILT_IN, Preset("a", Sampling(top_k=1))]
+    state.delete_preset("Precise")  # built in
+    assert state.presets() == [*BUILT_IN, Preset("a", OwnSampling(top_k=1))]
     for preset in BUILT_IN:
         preset.sampling.check()
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from app.state.presets import OwnSampling, own_of_whole
 from app.state.talk.disk.packed_pictures import check_named
 from app.state.talk.message import Picture, Role
 from app.state.talk.tokens import TokenData, Tokens
@@ -77,16 +78,26 @@ class ChatFileMessage(msgspec.Struct, omit_defaults=True):
 
 
 class ChatFile(msgspec.Struct):
-    """The whole file; its messages are decoded one by one."""
+    """The whole file; its messages are decoded one by one. `sampling` is whole, for versions that
+    do not know `own`.
+    """
 
     format: Literal["cutaway-chat"]
     version: int
     title: Name = ""
     system: Text = ""
     sampling: Sampling = Sampling()
+    own: OwnSampling | None = None
     form: AnswerForm | None = None
     messages: list[msgspec.Raw] = []
     pictures: dict[str, msgspec.Raw] = {}
+
+    @property
+    def chosen(self) -> OwnSampling:
+        """The numbers that the person set."""
+        if self.own is not None:
+            return self.own
+        return OwnSampling(**own_of_whole(msgspec.structs.asdict(self.sampling)))
 
 
 def never() -> bool:
@@ -110,6 +121,7 @@ def read_chat_file(
     try:
         file = msgspec.json.decode(_content(path), type=ChatFile)
         file.sampling.check()
+        file.chosen.check()
     except RecursionError:
         raise BadChatFile(path, "is not a Cutaway chat (it is nested too deeply)") from None
     except (msgspec.MsgspecError, UnicodeDecodeError, CutawayError) as error:

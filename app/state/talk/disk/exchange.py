@@ -26,6 +26,7 @@ from app.state.talk.message import Message, Picture
 from app.state.talk.reasoning import split_reasoning
 from app.state.talk.tokens import Tokens
 from engine.errors import Cancelled
+from engine.protocol import Sampling
 
 BATCH = 100  # messages written in one transaction
 WITHOUT_PICTURES = 1  # the version that every Cutaway reads
@@ -152,7 +153,9 @@ def _file(store: ChatStore, chat_id: int) -> tuple[ChatFile, list[ChatFileMessag
             )
         )
     title = chat.title[:LONGEST_NAME]
-    return ChatFile("cutaway-chat", VERSION, title, chat.system, chat.sampling, chat.form), messages
+    whole = msgspec.structs.replace(Sampling(), **chat.sampling.values)
+    file = ChatFile("cutaway-chat", VERSION, title, chat.system, whole, chat.sampling, chat.form)
+    return file, messages
 
 
 def _insert(
@@ -166,7 +169,7 @@ def _insert(
     store. Each transaction is short: the window writes beside it.
     """
     title = " ".join(file.title.split()) or UNTITLED
-    chat_id = store.create(title, file.system, file.sampling, hidden=True, form=file.form)
+    chat_id = store.create(title, file.system, file.chosen, hidden=True, form=file.form)
     new: list[Message] = []
     for batch in _batches(messages):
         report(len(new), len(messages))

@@ -1,12 +1,14 @@
 """What the rows of the chats' database mean."""
 
 import sqlite3
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
+from app.state.presets import OwnSampling, own_of_whole
 from app.state.talk.message import Message, Picture
-from engine.protocol import AnswerForm, Sampling, Stats
+from engine.protocol import AnswerForm, Stats
 
 UNTITLED = "New chat"
 
@@ -26,7 +28,7 @@ class ChatRow:
     changed: float = 0.0
     model: str = ""
     system: str = ""
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: OwnSampling = OwnSampling()
     draft: str = ""
     form: AnswerForm | None = None
     snippet: str = ""
@@ -35,10 +37,6 @@ class ChatRow:
 
 
 def chat_of(row: sqlite3.Row, snippet: str = "", hit: int | None = None) -> ChatRow:
-    try:
-        sampling = msgspec.json.decode(row["sampling"], type=Sampling)
-    except msgspec.MsgspecError:
-        sampling = Sampling()
     try:
         form = msgspec.json.decode(row["form"], type=AnswerForm) if row["form"] else None
     except msgspec.MsgspecError:
@@ -50,13 +48,27 @@ def chat_of(row: sqlite3.Row, snippet: str = "", hit: int | None = None) -> Chat
         row["changed"],
         row["model"],
         row["system"],
-        sampling,
+        _own_of(row["sampling"]),
         row["draft"],
         form,
         snippet,
         hit,
         row["served"],
     )
+
+
+def own_as_json(sampling: OwnSampling) -> str:
+    """The column `sampling` of a chat."""
+    return msgspec.json.encode({"own": sampling}).decode()
+
+
+def _own_of(text: str) -> OwnSampling:
+    """What `own_as_json` made; earlier versions kept a whole sampling there."""
+    try:
+        kept = msgspec.json.decode(text, type=dict[str, Any])
+        return msgspec.convert(kept.get("own", own_of_whole(kept)), OwnSampling)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return OwnSampling()
 
 
 def message_of(row: sqlite3.Row, pictures: tuple[Picture, ...]) -> Message:

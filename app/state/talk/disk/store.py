@@ -10,15 +10,22 @@ from typing import Any
 
 import msgspec
 
+from app.state.presets import OwnSampling
 from app.state.talk.disk.database import CANDIDATES, Database, StoreError
 from app.state.talk.disk.picture_files import PictureFiles
 from app.state.talk.disk.picture_rows import PictureRows
-from app.state.talk.disk.rows import UNTITLED, ChatRow, chat_of, message_of
+from app.state.talk.disk.rows import (
+    UNTITLED,
+    ChatRow,
+    chat_of,
+    message_of,
+    own_as_json,
+)
 from app.state.talk.message import Message
 from app.state.talk.tokens import TokenData, Tokens
 from app.state.talk.tree import Tree
 from engine.errors import CutawayError
-from engine.protocol import AnswerForm, Sampling
+from engine.protocol import AnswerForm
 
 SNIPPET = 60  # characters around what was found
 SHORTEST = 3  # letters of a word that the index knows
@@ -118,7 +125,7 @@ class ChatStore:
         self,
         title: str = UNTITLED,
         system: str = "",
-        sampling: Sampling | None = None,
+        sampling: OwnSampling | None = None,
         hidden: bool = False,
         form: AnswerForm | None = None,
         served: str = "",
@@ -132,7 +139,7 @@ class ChatStore:
                 "INSERT INTO chats (title, created, changed, model, system, sampling, draft,"
                 " deleted, form, served) VALUES (?, ?, ?, '', ?, ?, '', ?, ?, ?)",
                 (
-                    *(title, now, now, system, _json(sampling or Sampling())),
+                    *(title, now, now, system, own_as_json(sampling or OwnSampling())),
                     *(now if hidden else None, _json(form) if form else "", served),
                 ),
             )
@@ -146,7 +153,7 @@ class ChatStore:
             fields["changed"] = time.time()
         with self._db.transaction():
             if "sampling" in fields:
-                fields["sampling"] = _json(fields["sampling"])
+                fields["sampling"] = own_as_json(fields["sampling"])
             if "form" in fields:
                 fields["form"] = _json(fields["form"]) if fields["form"] else ""
             self._set("chats", chat_id, fields)

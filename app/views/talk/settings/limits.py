@@ -4,7 +4,7 @@ from typing import cast
 
 from msgspec import structs
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtWidgets import QComboBox, QFormLayout, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QPlainTextEdit, QWidget
 
 from app.state.limits import LONGEST, MOST_STOPS, AnswerLimits
 from app.state.workbench import Workbench
@@ -18,7 +18,7 @@ from engine.protocol import WhenFull
 WHEN_FULL: dict[WhenFull, tuple[str, str]] = {
     "shift": ("Drop the oldest", "The oldest messages after the system prompt are left out"),
     "middle": ("Cut the middle", "The beginning and the end of what does not fit are kept"),
-    "stop": ("Refuse", "What does not fit is not sent, and an answer ends where it is full"),
+    "stop": ("Stop", "An answer ends where the context is full; a longer question is not sent"),
 }
 SLIDER_MOST = 4096  # tokens
 STOPS_HINT = f"One per line, at most {MOST_STOPS}; \\n is a line break. Default: none"
@@ -68,6 +68,8 @@ class LimitsForm(QWidget):
             "none",
         )
         self.length.changed.connect(self._set_length)
+        self.loops = QCheckBox("Stop an answer that repeats itself")
+        self.loops.toggled.connect(self._set_loops)
         self.stops = QPlainTextEdit()
         self.stops.setAccessibleName("Stop strings")
         self.stops.setAccessibleDescription(STOPS_HINT)
@@ -81,6 +83,7 @@ class LimitsForm(QWidget):
         form.setContentsMargins(0, 0, 0, 0)
         form.setSpacing(GRID)
         form.addRow(self.length)
+        form.addRow(self.loops)
         for name, field in (("Stop strings", self.stops), ("When full", self.when_full)):
             words = label(name)
             words.setFixedWidth(fonts.px(NAME))
@@ -94,6 +97,7 @@ class LimitsForm(QWidget):
         """Show what is kept."""
         limits = self._chat.details.limits
         self.length.set_value(limits.max_tokens or 0)
+        self.loops.setChecked(limits.stop_loops)
         if stops_of(self.stops.toPlainText()) != limits.stop:
             self.stops.setPlainText("\n".join(_escaped(text) for text in limits.stop))
 
@@ -110,6 +114,9 @@ class LimitsForm(QWidget):
 
     def _set_length(self, value: float) -> None:
         self._set(structs.replace(self._chat.details.limits, max_tokens=round(value) or None))
+
+    def _set_loops(self, on: bool) -> None:
+        self._set(structs.replace(self._chat.details.limits, stop_loops=on))
 
     def _set(self, limits: AnswerLimits) -> None:
         if limits != self._chat.details.limits:

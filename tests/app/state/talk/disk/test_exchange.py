@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from app.state.presets import OwnSampling
 from app.state.talk.disk.exchange import (
     BadChatFile,
     as_json,
@@ -16,13 +17,13 @@ from app.state.talk.disk.exchange import (
 from app.state.talk.disk.store import ChatStore
 from app.state.talk.message import Message
 from app.state.talk.tokens import Tokens
-from engine.protocol import Alternative, Sampling, Stats, TokenInfo
+from engine.protocol import Alternative, Stats, TokenInfo
 
 
 @pytest.fixture
 def chat(store: ChatStore) -> int:
     """Two branches of the answer, the first one chosen; tokens at one."""
-    chat = store.create("On **cats**", "Be brief.", Sampling(temperature=0.5))
+    chat = store.create("On **cats**", "Be brief.", OwnSampling(temperature=0.5))
     question = Message(0, chat, None, "user", "What is a cat?", 1.0)
     store.add(question)
     answers = []

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from app.state.presets import OwnSampling
 from app.state.talk.disk import database
 from app.state.talk.disk.database import MIGRATIONS, Database
 from app.state.talk.disk.store import ChatStore, StoreError
 from app.state.talk.message import Message, Role
 from app.state.talk.tokens import Tokens
-from engine.protocol import Alternative, Sampling, Stats, TokenInfo
+from engine.protocol import Alternative, Stats, TokenInfo
 
 STATS = Stats(10, 2, 3, 0.1, 0.2, 0.3, 0.4, 2**63 + 5, 13)
 
@@ -30,7 +31,7 @@ def titles(store: ChatStore, query: str = "") -> list[str]:
 def test_what_was_written_is_read_by_another(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "chats.sqlite"
     store = ChatStore(path)
-    chat = store.create("A", "be kind", Sampling(temperature=0.1, seed=2**63))
+    chat = store.create("A", "be kind", OwnSampling(temperature=0.1, seed=2**63))
     question = say(store, chat, "q")
     answer = say(store, chat, "", question, "assistant")
     answer.text, answer.finish, answer.stats, answer.n_tokens = "né 🦀\0", "stop", STATS, 3
@@ -47,7 +48,7 @@ def test_what_was_written_is_read_by_another(tmp_path: Path) -> None:
     (row,) = store.chats()
     assert row == store.chat(chat)
     assert (row.title, row.system, row.model, row.draft) == ("A", "be kind", "m", "half a thou")
-    assert row.sampling == Sampling(temperature=0.1, seed=2**63)
+    assert row.sampling == OwnSampling(temperature=0.1, seed=2**63)
     path_read = store.tree(chat).path()
     assert path_read == [question, answer]
     assert store.tokens(answer)[0] == tokens[0]
@@ -274,7 +275,7 @@ def test_values_of_another_version_do_not_stop_reading(tmp_path: Path) -> None:
         connection.execute("INSERT INTO tokens VALUES (?, x'00')", (message.id,))
     connection.close()
     (row,) = store.chats()
-    assert row.sampling == Sampling()
+    assert row.sampling == OwnSampling()
     assert store.tree(chat).messages[message.id].stats is None
     assert len(store.tokens(message)) == 0
     store.close()
