@@ -69,6 +69,7 @@ class LimitsForm(QWidget):
         )
         self.length.changed.connect(self._set_length)
         self.loops = QCheckBox("Stop an answer that repeats itself")
+        self.loops.setAccessibleName(self.loops.text())
         self.loops.toggled.connect(self._set_loops)
         self.stops = QPlainTextEdit()
         self.stops.setAccessibleName("Stop strings")

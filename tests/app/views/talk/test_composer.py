@@ -14,6 +14,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.state.limits import AnswerLimits
 from app.state.presets import BUILT_IN
 from app.state.talk.disk.store import ChatStore, StoreError
 from app.state.talk.message import Message
@@ -293,6 +294,7 @@ def test_a_question_that_does_not_fit_says_what_is_left_out(
     talk: Talk, engine: ScriptedEngine, qtbot: QtBot
 ) -> None:
     overflow = talk.composer.overflow
+    talk.bench.chat.details.set_limits(AnswerLimits(when_full="shift"))
     talk.composer.field.set_text("short")
     talk.composer.counter.count = 1
     talk.composer.counter.changed.emit()
