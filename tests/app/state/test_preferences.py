@@ -123,3 +123,25 @@ def test_nothing_is_written_without_a_change(path: Path) -> None:
     state.update(theme=state.value.theme)
     state.close()
     assert not os.path.exists(path)
+
+
+def test_samplings_that_were_kept_whole_keep_what_was_set(path: Path) -> None:
+    """Before version 2 all fields were written, whoever had set them."""
+    whole = {"temperature": 0.8, "top_k": 40, "top_p": 0.9, "seed": None}
+    content = {
+        "version": 1,
+        "models": {"m.gguf": {"sampling": whole}, "n.gguf": {}},
+        "presets": [{"name": "Mine", "sampling": {**whole, "temperature": 0.3}}],
+    }
+    path.parent.mkdir()
+    path.write_text(json.dumps(content))
+    state = PreferencesState(path)
+    assert state.of_model("m.gguf").sampling == OwnSampling(top_p=0.9)
+    assert state.value.presets == [Preset("Mine", OwnSampling(temperature=0.3, top_p=0.9))]
+    state.update(theme="dark")
+    state.update_model("m.gguf", sampling=OwnSampling(temperature=0.8))  # now set, though usual
+    state.close()
+    assert json.loads(path.read_bytes())["version"] == 2
+    again = PreferencesState(path)
+    assert again.of_model("m.gguf").sampling == OwnSampling(temperature=0.8)
+    assert again.value.presets == state.value.presets

@@ -276,6 +276,11 @@ def test_values_of_another_version_do_not_stop_reading(tmp_path: Path) -> None:
     connection.close()
     (row,) = store.chats()
     assert row.sampling == OwnSampling()
+    with sqlite3.connect(tmp_path / "chats.sqlite") as connection:  # all fields, whoever set them
+        whole = '{"temperature": 0.8, "top_k": 5, "min_p": 0.05, "seed": null}'
+        connection.execute("UPDATE chats SET sampling = ?", (whole,))
+    connection.close()
+    assert store.chats()[0].sampling == OwnSampling(top_k=5)
     assert store.tree(chat).messages[message.id].stats is None
     assert len(store.tokens(message)) == 0
     store.close()
