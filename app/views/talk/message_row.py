@@ -172,7 +172,7 @@ class MessageRow(QObject):
     def penalise_repetition(self, penalty: float) -> None:
         """Answer again with a repeat penalty."""
         details = self._bench.chat.details
-        details.set_sampling(structs.replace(details.sampling, repeat_penalty=penalty))
+        details.set_number("repeat_penalty", penalty)
         self.regenerate()
 
     def delete(self) -> None:
