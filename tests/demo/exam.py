@@ -1,4 +1,4 @@
-"""The exam: 200 pictures that training never drew, one question about each, always the same."""
+"""The exam: pictures that training never drew, one question about each, always the same."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Task:
     question: Question
 
 
-def exam() -> list[Task]:
-    """All tasks; the kinds of questions take turns."""
-    random, kinds = Random(_SEED), tuple(KINDS)
-    return [_task(kinds[i % len(kinds)], random) for i in range(PICTURES)]
+def exam(pictures: int = PICTURES, seed: int = _SEED) -> list[Task]:
+    """So many tasks; the kinds of questions take turns."""
+    random, kinds = Random(seed), tuple(KINDS)
+    return [_task(kinds[i % len(kinds)], random) for i in range(pictures)]
 
 
 def _task(kind: str, random: Random) -> Task:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
+from app.defaults import suggested_sampling
 from app.fetch import bundled
 from engine.backends.opencl.drivers.device import list_devices
 from engine.protocol import Sampling
@@ -21,6 +22,7 @@ from tests.demo.questions import is_right
 
 LEAST = 0.85
 """The part of the answers that must be right."""
+SEEDS, LEAST_OF_MANY = (777_001, 888_002), 0.93
 SOME, FEW = 60, 18
 CONTEXT = 512
 NAMES = [i.name for i in list_devices()]
@@ -41,6 +43,18 @@ def said(model: Model, text: str, *tasks: Task) -> str:
     pictures = [task.picture for task in tasks]
     greedy = Sampling(temperature=0)
     return "".join(model.generate(text, images=pictures, sampling=greedy, max_tokens=64))
+
+
+@pytest.mark.full
+def test_600_others_at_its_own_sampling() -> None:
+    usual = suggested_sampling(bundled.model())
+    with opened(NAMES[0] if NAMES else "host") as model:
+        tasks = [task for seed in SEEDS for task in exam(300, seed)]
+        given = [
+            "".join(model.generate(t.question.text, images=[t.picture], sampling=usual))
+            for t in tasks
+        ]
+    assert share(tasks, given) >= LEAST_OF_MANY
 
 
 def share(tasks: Sequence[Task], given: Sequence[str]) -> float:
