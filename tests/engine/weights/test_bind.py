@@ -12,7 +12,8 @@ from engine.gguf.formats import F32
 from engine.gguf.tensors import TensorInfo
 from engine.graph.tensor import Role, Tensor
 from engine.layers.linear import Linear
-from engine.models.text.llama import FACTORS, Weights
+from engine.models.constants import ROPE_FACTORS
+from engine.models.text.llama import Weights
 from engine.weights.bind import Name, bind
 from tests.bounds import steps_executed
 from tests.goldens.tiny import write_tiny
@@ -36,7 +37,7 @@ def test_missing_and_unused_tensors_come_in_one_error(tensors: dict[str, TensorI
     del wrong["output_norm.weight"]
     wrong["blk.1.extra.weight"] = wrong["blk.0.attn_q.weight"]
     with pytest.raises(TensorMismatch) as caught:
-        bind(Weights, wrong, "llama", 3, [FACTORS])
+        bind(Weights, wrong, "llama", 3, [ROPE_FACTORS])
     assert caught.value.missing == ("blk.0.attn_k.weight", "output_norm.weight")
     assert caught.value.unused == ("blk.1.extra.weight",)
     assert "\n" not in str(caught.value)
@@ -50,7 +51,7 @@ def test_a_tensor_costs_as_much_among_many(tensors: dict[str, TensorInfo]) -> No
         block = {n.removeprefix("blk.0."): t for n, t in tensors.items() if n.startswith("blk.0.")}
         many = {f"blk.{i}.{n}": t for i in range(n_layer) for n, t in block.items()}
         with steps_executed() as done:
-            bind(Weights, rest | many, "llama", n_layer, [FACTORS])
+            bind(Weights, rest | many, "llama", n_layer, [ROPE_FACTORS])
         return done[0]
 
     steps(1)
@@ -64,7 +65,7 @@ def test_a_gap_between_blocks_is_one_missing_name(
     """However wide: a file names its blocks as it likes, and nobody counts up to there."""
     wide = {n.replace("blk.2.", f"blk.{number}."): t for n, t in tensors.items()}
     with pytest.raises(TensorMismatch) as caught:
-        bind(Weights, wide, "llama", 3, [FACTORS])
+        bind(Weights, wide, "llama", 3, [ROPE_FACTORS])
     assert caught.value.missing == (f"blk.2 to blk.{number - 1}",)
     assert caught.value.unused == ()
 
@@ -72,7 +73,7 @@ def test_a_gap_between_blocks_is_one_missing_name(
 def test_block_numbers_are_plain(tensors: dict[str, TensorInfo]) -> None:
     odd = {n.replace("blk.2.", "blk.02."): t for n, t in tensors.items()}
     with pytest.raises(TensorMismatch) as caught:
-        bind(Weights, odd, "llama", 3, [FACTORS])
+        bind(Weights, odd, "llama", 3, [ROPE_FACTORS])
     assert caught.value.missing == ()
     assert len(caught.value.unused) == 9
 
