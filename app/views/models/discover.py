@@ -1,0 +1,531 @@
+"""Discover: search the Hugging Face Hub, see which models fit, and download one."""
+
+from collections.abc import Callable
+from typing import Any
+
+from PySide6.QtCore import QTimer, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QCheckBox,
+    QComboBox,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QProgressBar,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.fetch.search import ENDPOINT
+from app.state.models.discover import Discover, FoundQuant, FoundRepo, SearchQuery, ShelfRow
+from app.state.models.downloads import Download
+from app.state.workbench import Workbench
+from app.theme import fonts
+from app.theme.tokens import GRID, PADDING, ROW
+from app.widgets.basics import Button, divider, label, scrolled, set_tone
+from app.widgets.controls.elided import ElidedLabel
+from app.widgets.lists.rows import Column, TableRows
+from app.widgets.lists.table import Table
+from app.widgets.numbers import UNKNOWN, duration, grouped, mib
+from app.widgets.tips import set_tip
+from engine.units import GB
+
+BESIDE = 680  # pixels at normal text; in less, the repository stands below the results
+LEAST_ROWS = 6
+MOST_PLANNED = 12  # rows in view
+SOON_MS = 250  # after the cursor has moved, before a repository is requested
+SHELF_TEXT = "Ten recommended models; those that fit this machine come first."
+CHOOSE = "Choose a model to see its files, their sizes and which of them fit."
+NONE_FITS = "None of these fits. Choose one to see by how much, or search for a smaller model."
+FILTERS: dict[str, tuple[tuple[str, Any], ...]] = {
+    "Task": (("Any task", "any"), ("Chat", "chat"), ("Pictures", "images")),
+    "Size": (
+        ("Any size", None),
+        *((f"Up to {n}B", n * 10**9) for n in (1, 4, 8, 16, 32)),
+    ),
+    "Licence": (
+        ("Any licence", None),
+        *((name, name) for name in ("apache-2.0", "mit", "gemma", "llama3.1", "llama3.2")),
+    ),
+    "Sort": (
+        ("Trending", "trending"),
+        ("Downloads", "downloads"),
+        ("Likes", "likes"),
+        ("Latest", "recent"),
+    ),
+}
+TONES = {"fits": "good", "fits_smaller": "warn", "too_big": "bad"}
+
+
+def _size(size: float) -> str:
+    return f"{size / GB:.1f} GB" if size >= GB else f"{size / 1e6:.0f} MB"
+
+
+def _parameters(count: float | None) -> str:
+    if count is None:
+        return UNKNOWN
+    return f"{count / 1e9:.1f}B" if count >= 1e9 else f"{count / 1e6:.0f}M"
+
+
+def _first_fits(row: ShelfRow) -> str:
+    return {True: "likely fits", False: "likely too large", None: UNKNOWN}[row.fits]
+
+
+def verdict(row: FoundQuant) -> tuple[str, str]:
+    """Tone and sentence: whether this model fits, or why that is not known."""
+    if not row.supported:
+        return "quiet", row.reason
+    if row.problem:
+        return "bad", row.problem
+    if row.plan is None:
+        return "quiet", "Reading its header …"
+    return TONES[row.plan.verdict], row.plan.text[:1].upper() + row.plan.text[1:]
+
+
+SHELF_COLUMNS = (
+    Column[ShelfRow]("Model", lambda r: r.model.title),
+    Column[ShelfRow]("Size", lambda r: _size(r.model.size), lambda r: r.model.size, right=True),
+    Column[ShelfRow](
+        "This machine", _first_fits, tone=lambda r: "good" if r.fits else "quiet", whole=True
+    ),
+    Column[ShelfRow]("Why", lambda r: r.model.reason, quiet=True),
+)
+RESULT_COLUMNS = (
+    Column[FoundRepo]("Repository", lambda r: r.repo),
+    Column[FoundRepo](
+        "Parameters", lambda r: _parameters(r.parameters), lambda r: r.parameters or 0, right=True
+    ),
+    Column[FoundRepo]("Licence", lambda r: r.licence or UNKNOWN, quiet=True),
+    Column[FoundRepo]("Downloads", lambda r: grouped(r.downloads), lambda r: r.downloads, True),
+    Column[FoundRepo]("Updated", lambda r: r.modified[:10] or UNKNOWN, quiet=True, whole=True),
+)
+QUANT_COLUMNS = (
+    Column[FoundQuant]("Quant", lambda r: r.label, whole=True),
+    Column[FoundQuant]("Size", lambda r: _size(r.size), lambda r: r.size, right=True),
+    Column[FoundQuant]("On this machine", lambda r: verdict(r)[1], tone=lambda r: verdict(r)[0]),
+)
+
+
+class DiscoverView(QWidget):
+    """Shows `bench.discover`: the shelf or the results, and the repository that is open."""
+
+    opening = Signal()  # a downloaded model is opened
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._state = bench.discover
+        self._label = ""  # the quant that the shelf recommends
+        self._wanted = ""  # the repository under the cursor
+        self.words = QLineEdit()
+        self.words.setPlaceholderText("Search Hugging Face: words, or org/repo")
+        self.words.setAccessibleName("Search Hugging Face")
+        self.words.setClearButtonEnabled(True)
+        self.words.returnPressed.connect(self.search)
+        self.words.textChanged.connect(self._on_words)
+        self.filters = {name: _combo(name, choices) for name, choices in FILTERS.items()}
+        for box in self.filters.values():
+            box.activated.connect(self.search)
+        self.notice = _wrapped()
+        self.again = Button("Try again", self.search, "link", name="Search again")
+        self.more = Button("More results", self._state.more, "link")
+        self.shelf = Table(
+            TableRows(SHELF_COLUMNS, self), "Recommended models", stretch=(3,), short=True
+        )
+        self.results = Table(TableRows(RESULT_COLUMNS, self), "Found repositories", stretch=(0,))
+        self.repo = RepoView(bench)
+        self.repo.opening.connect(self.opening)
+        self._soon = QTimer(self, singleShot=True, interval=SOON_MS)
+        self._soon.timeout.connect(self._open)
+        self.shelf.picked.connect(self._pick_shelf)
+        self.results.picked.connect(lambda row: self._want(row.repo))
+        self.results.activated.connect(lambda row: self._want(row.repo))
+        self.shelf.activated.connect(self._pick_shelf)
+        self._lay_out()
+        self.setFocusProxy(self.words)
+        self._state.changed.connect(self.refresh)
+        self.refresh()
+
+    def _lay_out(self) -> None:
+        search = QHBoxLayout()
+        search.setSpacing(GRID)
+        search.addWidget(self.words, 1)
+        search.addWidget(Button("Search", self.search, "primary"))
+        filters = QGridLayout()
+        filters.setSpacing(GRID)
+        for at, box in enumerate(self.filters.values()):
+            filters.addWidget(box, at // 2, at % 2)
+        found = QWidget()
+        left = QVBoxLayout(found)
+        left.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        left.setSpacing(GRID)
+        left.addLayout(search)
+        left.addLayout(filters)
+        left.addWidget(self.notice)
+        left.addWidget(self.again)
+        for table in (self.shelf, self.results):
+            table.setMinimumHeight(fonts.px((LEAST_ROWS + 2) * ROW))
+            left.addWidget(table, 1)
+        left.addWidget(self.more)
+        body = QWidget()
+        self._halves = QBoxLayout(QBoxLayout.Direction.LeftToRight, body)
+        self._halves.setContentsMargins(0, 0, 0, 0)
+        self._halves.setSpacing(0)
+        self._halves.addWidget(found, 50)
+        self._halves.addWidget(divider(vertical=True))
+        self._halves.addWidget(self.repo, 50)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(scrolled(body))
+
+    def search(self) -> None:
+        """Search with the words and filters, or show the shelf again where there are none."""
+        values = {name: box.currentData() for name, box in self.filters.items()}
+        self._state.search(
+            SearchQuery(
+                self.words.text().strip(),
+                values["Task"],
+                values["Size"],
+                values["Licence"],
+                values["Sort"],
+            )
+        )
+
+    def refresh(self) -> None:
+        """Show the state as it is."""
+        state = self._state
+        shelf = state.state == "idle" and not state.results
+        _replace(self.shelf, state.shelf)
+        _replace(self.results, state.results)
+        self.shelf.setVisible(shelf)
+        self.results.setVisible(bool(state.results))
+        self.notice.setText(_notice(state))
+        self.notice.setVisible(bool(self.notice.text()))
+        wrong = state.state in ("offline", "failed")
+        set_tone(self.notice, "bad" if wrong else "quiet")
+        self.again.setVisible(wrong)
+        self.more.setVisible(state.has_more)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        beside = self.width() >= fonts.px(BESIDE)
+        way = QBoxLayout.Direction.LeftToRight if beside else QBoxLayout.Direction.TopToBottom
+        self._halves.setDirection(way)
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        super().showEvent(event)
+        self._state.look_at_machine()
+
+    def _on_words(self, text: str) -> None:
+        if not text:  # the shelf comes back
+            self._state.results = []
+            self._state.state = "idle"
+            self._state.cancel()
+
+    def _pick_shelf(self, row: ShelfRow) -> None:
+        repo, _, quant = row.model.name.partition(":")
+        self._want(repo, quant)
+
+    def _want(self, repo: str, quant: str = "") -> None:
+        """Open a repository soon, unless it is open."""
+        if repo != self._wanted:
+            self._wanted, self._label = repo, quant
+            self._soon.start()
+
+    def _open(self) -> None:
+        self.repo.open(self._wanted, self._label)
+
+
+class RepoView(QWidget):
+    """The open repository: its models, whether each fits, and the download of the chosen one."""
+
+    opening = Signal()
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__()
+        self._bench, self._state = bench, bench.discover
+        self._key, self._recommended = "", ""
+        self._title = ElidedLabel(size="strong")
+        self._facts = _wrapped()
+        self.problem = _wrapped()
+        self.page = Button("Open the page", self._open_page)
+        self.again = Button("Try again", self._again, name="List the files again")
+        self.table = Table(
+            TableRows(QUANT_COLUMNS, self), "Files of the repository", stretch=(2,), short=True
+        )
+        self.table.setMinimumHeight(fonts.px((LEAST_ROWS + 2) * ROW))
+        self.verdict = _wrapped()
+        self.parts = _wrapped()
+        self.images = QCheckBox()
+        self.images.setChecked(True)
+        self.download = DownloadBar(bench, self._start)
+        self.download.opening.connect(self.opening)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(GRID)
+        buttons.addWidget(self.page)
+        buttons.addWidget(self.again)
+        buttons.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
+        column.setSpacing(GRID)
+        for widget in (self._title, self._facts, self.verdict, self.parts):
+            column.addWidget(widget)
+        column.addWidget(self.images)
+        column.addWidget(self.download)
+        column.addWidget(self.problem)
+        column.addLayout(buttons)
+        column.addWidget(self.table, 1)
+        column.addStretch(0)
+        self.table.chosen.connect(self._choose)
+        self.table.picked.connect(self._pick)
+        self.table.activated.connect(lambda row: self.download.take())
+        self.table.view.verticalScrollBar().valueChanged.connect(self._plan_visible)
+        self._state.changed.connect(self.refresh)
+        self._state.row_changed.connect(lambda key: self.refresh())
+        self.refresh()
+
+    def open(self, repo: str, quant: str = "") -> None:
+        """List a repository's models; `quant` is chosen where there is one of that name."""
+        self._key, self._recommended = "", quant
+        self._state.open_repo(repo)
+
+    def refresh(self) -> None:
+        """Show the repository as it is."""
+        state, repo = self._state, self._state.repo
+        self._title.setText(repo.repo if repo is not None else "")
+        self._facts.setText(_facts(repo) if repo is not None else CHOOSE)
+        busy = state.repo_state == "searching"
+        problem = "Listing its files …" if busy else state.repo_problem
+        if state.gated_page:
+            problem += ". Accept the terms on its page, then try again."
+        self.problem.setText(problem)
+        self.problem.setVisible(bool(problem))
+        set_tone(self.problem, "quiet" if busy else "bad")
+        self.page.setVisible(bool(self._page_address()))
+        self.again.setVisible(bool(state.repo_problem) and not busy)
+        self.table.setVisible(bool(state.rows))
+        _replace(self.table, state.rows)
+        shown = list(self.table.rows.shown)
+        wanted = self._key or self._label_key() or state.selected
+        at = next((i for i, row in enumerate(shown) if row.key == wanted), None)
+        if at is not None:
+            self.table.choose(at)
+        self._choose(shown[at] if at is not None else None)
+        QTimer.singleShot(0, self, self._plan_visible)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        QTimer.singleShot(0, self, self._plan_visible)
+
+    def _label_key(self) -> str:
+        rows = self._state.rows
+        return next((r.key for r in rows if r.supported and r.label == self._recommended), "")
+
+    def _pick(self, row: FoundQuant) -> None:
+        self._key = row.key
+        self._choose(row)
+
+    def _choose(self, row: FoundQuant | None) -> None:
+        """Say what there is to know of one model."""
+        for widget in (self.verdict, self.parts, self.download):
+            widget.setVisible(row is not None)
+        self.images.setVisible(row is not None and row.projector is not None)
+        if row is None:
+            self.verdict.setVisible(bool(self._state.rows))
+            self.verdict.setText(NONE_FITS)
+            set_tone(self.verdict, "warn")
+            return
+        tone, text = verdict(row)
+        if row.plan is not None and row.plan.verdict == "too_big":
+            better = next((r for r in reversed(self._state.rows) if _fits(r)), None)
+            text += f"; {better.label} does fit." if better is not None else "."
+        self.verdict.setText(text)
+        set_tip(self.verdict, text)
+        set_tone(self.verdict, tone)
+        several = f" in {row.n_parts} parts" if row.n_parts > 1 else ""
+        self.parts.setText(f"{row.label} · {_size(row.size)}{several}")
+        if row.projector is not None:
+            size = _size(row.projector.size)
+            self.images.setText(f"With its image encoder, {size}")
+            set_tip(self.images, row.projector.path)
+        self.download.show_model(row.name, row.supported)
+
+    def _start(self, name: str) -> None:
+        text_only = not self.images.isHidden() and not self.images.isChecked()
+        self._bench.downloads.start(name, text_only=text_only)
+
+    def _plan_visible(self) -> None:
+        """Plan the chosen row, then those in view."""
+        view, shown = self.table.view, self.table.rows.shown
+        if not shown or not view.isVisible():
+            return
+        if self._state.selected is not None:
+            self._state.plan(self._state.selected)
+        first, last = view.rowAt(0), view.rowAt(view.viewport().height() - 1)
+        seen = list(shown)[max(first, 0) : last + 1 if last >= 0 else None]
+        for row in seen[:MOST_PLANNED]:
+            self._state.plan(row.key)
+
+    def _page_address(self) -> str:
+        """Where the terms of a gated repository can be accepted; empty where it has none."""
+        repo = self._state.repo
+        if self._state.gated_page or repo is None or not repo.gated:
+            return self._state.gated_page
+        return f"{ENDPOINT.get()}/{repo.repo}"
+
+    def _open_page(self) -> None:
+        url = QUrl(self._page_address())
+        if url.scheme() in ("http", "https"):
+            QDesktopServices.openUrl(url)
+
+    def _again(self) -> None:
+        if self._state.repo is not None:
+            self._state.open_repo(self._state.repo.repo)
+
+
+class DownloadBar(QWidget):
+    """Download, progress, Pause, Resume, Cancel and Open of one model."""
+
+    opening = Signal()
+
+    def __init__(self, bench: Workbench, start: Callable[[str], None]) -> None:
+        super().__init__()
+        self._bench, self._start = bench, start
+        self._name, self._supported = "", False
+        self.progress = QProgressBar()
+        self.progress.setTextVisible(False)
+        self.progress.setAccessibleName("Progress of the download")
+        self.text = _wrapped()
+        downloads = bench.downloads
+        self.get = Button("Download", self.take, "primary", picture="download")
+        self.pause = Button("Pause", lambda: downloads.pause(self._name))
+        self.cancel = Button("Cancel", lambda: downloads.cancel(self._name))
+        buttons = QHBoxLayout()
+        buttons.setSpacing(GRID)
+        for button in (self.get, self.pause, self.cancel):
+            buttons.addWidget(button)
+        buttons.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addLayout(buttons)
+        column.addWidget(self.progress)
+        column.addWidget(self.text)
+        downloads.changed.connect(self._on_changed)
+        self.refresh()
+
+    def show_model(self, name: str, supported: bool) -> None:
+        """The download of `org/repo:quant`."""
+        self._name, self._supported = name, supported
+        self.refresh()
+
+    def take(self) -> None:
+        """The next step: download, continue, or open."""
+        item = self._item
+        if item is not None and item.state == "done" and item.path is not None:
+            self._bench.open_model(str(item.path))
+            self.opening.emit()
+        elif item is not None and item.state in ("paused", "failed"):
+            self._bench.downloads.resume(self._name)
+        elif self._supported and (item is None or item.state == "stopped"):
+            self._start(self._name)
+
+    def refresh(self) -> None:
+        """Show how far it is."""
+        item = self._item
+        state = item.state if item is not None else ""
+        busy = state in ("running", "stopping")
+        words = {"done": "Open", "paused": "Resume", "failed": "Try again"}
+        self.get.set_text(words.get(state, "Download"))
+        self.get.setEnabled(self._supported)
+        self.get.setVisible(not busy)
+        self.pause.setVisible(state == "running")
+        self.cancel.setVisible(busy or state in ("paused", "failed"))
+        self.progress.setVisible(busy)
+        text = _progress(item) if item is not None and state not in ("", "done") else ""
+        self.text.setText(text)
+        self.text.setVisible(bool(text))
+        set_tone(self.text, "bad" if state == "failed" else "quiet")
+        if item is not None:
+            self.progress.setRange(0, 1000 if item.total else 0)
+            self.progress.setValue(round(1000 * item.done / max(item.total, 1)))
+
+    @property
+    def _item(self) -> Download | None:
+        return self._bench.downloads.items.get(self._name)
+
+    def _on_changed(self, name: str) -> None:
+        if name == self._name:
+            self.refresh()
+
+
+def _notice(state: Discover) -> str:
+    """Where the search stands, and the next step."""
+    if state.state == "idle":
+        return SHELF_TEXT
+    if state.state == "searching":
+        if state.waiting_s is not None:
+            wait = f"{state.waiting_s:.0f} s"
+            return f"Hugging Face limits the rate of requests. The search continues in {wait}."
+        return "Searching …"
+    if state.state in ("offline", "failed"):
+        return f"{state.problem}. Models that you have are under “On this disk”."
+    if not state.results:
+        return "Nothing found. Try fewer words, or other filters."
+    return ""
+
+
+def _facts(repo: FoundRepo) -> str:
+    facts = [f"Licence: {repo.licence or 'not stated'}"]
+    if repo.parameters is not None:
+        facts.append(f"{_parameters(repo.parameters)} parameters")
+    if repo.downloads:
+        facts.append(f"{grouped(repo.downloads)} downloads")
+    if repo.gated:
+        facts.append("gated: its terms must be accepted on its page")
+    return " · ".join(facts)
+
+
+def _progress(item: Download) -> str:
+    """How far a download is, or why it failed."""
+    if item.state == "failed":
+        return item.problem
+    if item.state == "stopping":
+        return "Stopping …"
+    done = f"{mib(item.done)} of {mib(item.total)} MiB" if item.total else ""
+    if item.state == "paused":
+        return f"Paused · {done}" if done else "Paused"
+    if item.state == "stopped":
+        return "Cancelled; what had come is deleted."
+    if item.stage == "waiting":
+        return "Waiting for other downloads …"
+    stage = "" if item.stage == "download" else f"{item.stage.capitalize()} …"
+    left = f"{duration(item.left_s)} left" if item.left_s is not None else ""
+    return " · ".join(part for part in (stage, done, left) if part) or "Starting …"
+
+
+def _fits(row: FoundQuant) -> bool:
+    return row.plan is not None and row.plan.verdict == "fits"
+
+
+def _replace(table: Table, rows: list[Any]) -> None:
+    if list(table.rows.all_rows) != rows:
+        table.rows.show_rows(list(rows))
+
+
+def _wrapped() -> QLabel:
+    """A quiet text of several lines that never widens the page."""
+    text = label(tone="quiet", wrap=True)
+    text.setMinimumWidth(1)
+    return text
+
+
+def _combo(name: str, choices: tuple[tuple[str, Any], ...]) -> QComboBox:
+    box = QComboBox()
+    box.setAccessibleName(name)
+    box.setMinimumContentsLength(10)
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    for text, value in choices:
+        box.addItem(text, value)
+    return box

@@ -1,0 +1,103 @@
+"""The page that searches for models, before a Hub on this machine."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from app.state.models.discover import HeaderPlan
+from app.state.workbench import Workbench
+from app.views.models.discover import NONE_FITS, DiscoverView, verdict
+from app.work import close_jobs
+from engine.protocol import Load
+from tests.app.helpers.fake_hub import FakeHub
+from tests.app.helpers.scripted import ScriptedEngine
+
+
+@pytest.fixture
+def page(bench: Workbench, hub: FakeHub, tiny_path: Path, qtbot: QtBot) -> Iterator[DiscoverView]:
+    content = tiny_path.read_bytes()
+    files = {"m-Q8_0.gguf": content, "m-Q4_0.gguf": content + b"0", "m-Q1_0.gguf": b"x"}
+    hub.add("o/fine", files, downloads=12345, parameters=4_000_000)
+    hub.add("o/closed", {"m-Q8_0.gguf": content}, gated="manual")
+    page = DiscoverView(bench)
+    qtbot.addWidget(page)
+    page.resize(1280, 800)
+    page.show()
+    yield page
+    close_jobs()  # while the Hub is still there
+
+
+def search(page: DiscoverView, words: str, qtbot: QtBot) -> None:
+    page.words.setFocus()
+    QTest.keyClicks(page.words, words)
+    QTest.keyClick(page.words, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: page._state.state in ("done", "offline", "failed"))
+
+
+def choose(page: DiscoverView, qtbot: QtBot) -> None:
+    page.results.view.setFocus()
+    page.results.picked.emit(page.results.rows.shown[0])
+    qtbot.waitUntil(lambda: page._state.repo_state == "done")
+
+
+def test_enter_searches_and_a_repository_shows_which_models_fit(
+    page: DiscoverView, qtbot: QtBot, folder: Path
+) -> None:
+    assert page.shelf.isVisible()
+    assert len(page.shelf.rows.shown) == 10
+    search(page, "fine", qtbot)
+    assert [row.repo for row in page.results.rows.shown] == ["o/fine"]
+    assert not page.shelf.isVisible()
+    choose(page, qtbot)
+    rows = {row.label: row for row in page.repo.table.rows.shown}
+    assert verdict(rows["Q1_0"]) == ("quiet", "Q1_0 cannot be read by Cutaway")
+    text = "does not fit: 2.3 GB too much on cpu"
+    plan = HeaderPlan("too_big", 512, 10, 5, "cpu", None, text)
+    page._state._put(replace(rows["Q8_0"], plan=plan))
+    rows = {row.label: row for row in page.repo.table.rows.shown}
+    assert verdict(rows["Q8_0"]) == ("bad", "Does not fit: 2.3 GB too much on cpu")
+    assert page.repo.verdict.text() == NONE_FITS
+    assert page.grab().save(str(folder / "discover-1280x800-light.png"))
+    page._state.cancel()
+
+
+def test_download_and_open(page: DiscoverView, engine: ScriptedEngine, qtbot: QtBot) -> None:
+    search(page, "fine", qtbot)
+    choose(page, qtbot)
+    bar = page.repo.download
+    QTest.mouseClick(bar.get, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: bar.get.text() == "Open")
+    with qtbot.waitSignal(page.opening):
+        QTest.mouseClick(bar.get, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: len([r for r in engine.asked if isinstance(r, Load)]) == 2)
+    load = engine.last_of(Load)
+    assert isinstance(load, Load)
+    assert load.path.endswith("m-Q8_0.gguf")
+    page._state.cancel()
+
+
+def test_a_gated_repository_is_named_so(page: DiscoverView, qtbot: QtBot) -> None:
+    search(page, "closed", qtbot)
+    choose(page, qtbot)
+    assert page.repo.page.isVisible()
+    assert page.repo._page_address().endswith("/o/closed")
+    assert "gated: its terms must be accepted" in page.repo._facts.text()
+    page._state.cancel()
+
+
+def test_offline(
+    page: DiscoverView,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    search(page, "fine", qtbot)
+    assert "check the network" in page.notice.text()
+    assert page.again.isVisible()
+    caplog.clear()
