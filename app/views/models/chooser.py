@@ -10,6 +10,7 @@ from app.theme import fonts
 from app.theme.tokens import GRID, PADDING, ROW
 from app.views.models.chooser_fetch import FetchView
 from app.views.models.chooser_options import OptionsView
+from app.views.models.discover import DiscoverView
 from app.views.models.servers import ServersView
 from app.views.models.storage import StorageBar
 from app.widgets.basics import TEXT_SIZE, Button, IconButton, divider, label, scrolled
@@ -69,6 +70,7 @@ class Chooser(QWidget):
         self.table = Table(TableRows(MODELS, self), "Models", stretch=(0,))
         self.options = OptionsView(bench)
         self.fetch = FetchView(bench)
+        self.discover = DiscoverView(bench, self.fetch)
         self.servers = ServersView(bench)
         self.storage = StorageBar(bench.storage)
         self._empty = label(tone="quiet", wrap=True)
@@ -77,7 +79,7 @@ class Chooser(QWidget):
         self._pages = QStackedWidget()
         for title, page in (
             ("On this disk", self._disk()),
-            ("Discover", self._discover()),
+            ("Discover", self.discover),
             ("Servers", self._elsewhere()),
         ):
             self.tabs.put(title)
@@ -103,6 +105,7 @@ class Chooser(QWidget):
         self.options.placing.connect(self.done)
         self.fetch.wanted.connect(self.wants_fetch)
         self.servers.opening.connect(self.done)
+        self.discover.opening.connect(self.done)
         self.servers.editing.connect(lambda: QTimer.singleShot(0, self._show_form))
         bench.library.changed.connect(self._show_models)
         self.setFocusProxy(self.table.view)
@@ -133,16 +136,6 @@ class Chooser(QWidget):
         column.addWidget(divider())
         column.addWidget(self.options.footer)
         return page
-
-    def _discover(self) -> QWidget:
-        """Models to download: known ones, and any repository by its name."""
-        page = QWidget()
-        column = QVBoxLayout(page)
-        column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
-        column.setSpacing(GRID)
-        column.addWidget(self.fetch)
-        column.addStretch(1)
-        return scrolled(page)
 
     def _elsewhere(self) -> QWidget:
         """Models of servers."""

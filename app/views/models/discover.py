@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from PySide6.QtCore import QTimer, QUrl, Signal
+from PySide6.QtCore import QEvent, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
@@ -24,7 +24,7 @@ from app.state.models.downloads import Download
 from app.state.workbench import Workbench
 from app.theme import fonts
 from app.theme.tokens import GRID, PADDING, ROW
-from app.widgets.basics import Button, divider, label, scrolled, set_tone
+from app.widgets.basics import TEXT_SIZE, Button, divider, label, scrolled, set_tone
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.lists.rows import Column, TableRows
 from app.widgets.lists.table import Table
@@ -39,6 +39,7 @@ SOON_MS = 250  # after the cursor has moved, before a repository is requested
 SHELF_TEXT = "Ten recommended models; those that fit this machine come first."
 CHOOSE = "Choose a model to see its files, their sizes and which of them fit."
 NONE_FITS = "None of these fits. Choose one to see by how much, or search for a smaller model."
+NONE_KNOWN = "Choose a file to see whether it fits."
 FILTERS: dict[str, tuple[tuple[str, Any], ...]] = {
     "Task": (("Any task", "any"), ("Chat", "chat"), ("Pictures", "images")),
     "Size": (
@@ -102,22 +103,28 @@ RESULT_COLUMNS = (
     Column[FoundRepo]("Updated", lambda r: r.modified[:10] or UNKNOWN, quiet=True, whole=True),
 )
 QUANT_COLUMNS = (
-    Column[FoundQuant]("Quant", lambda r: r.label, whole=True),
+    Column[FoundQuant](
+        "Quant", lambda r: r.label, whole=True, tone=lambda r: "" if r.supported else "quiet"
+    ),
     Column[FoundQuant]("Size", lambda r: _size(r.size), lambda r: r.size, right=True),
     Column[FoundQuant]("On this machine", lambda r: verdict(r)[1], tone=lambda r: verdict(r)[0]),
 )
 
 
 class DiscoverView(QWidget):
-    """Shows `bench.discover`: the shelf or the results, and the repository that is open."""
+    """Shows `bench.discover`: the shelf or the results, and the repository that is open. `below`
+    stands under the results.
+    """
 
     opening = Signal()  # a downloaded model is opened
 
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, bench: Workbench, below: QWidget | None = None) -> None:
         super().__init__()
         self._state = bench.discover
         self._label = ""  # the quant that the shelf recommends
         self._wanted = ""  # the repository under the cursor
+        self._reason = ""  # why it is on the shelf
+        self._below = below
         self.words = QLineEdit()
         self.words.setPlaceholderText("Search Hugging Face: words, or org/repo")
         self.words.setAccessibleName("Search Hugging Face")
@@ -140,8 +147,8 @@ class DiscoverView(QWidget):
         self._soon.timeout.connect(self._open)
         self.shelf.picked.connect(self._pick_shelf)
         self.results.picked.connect(lambda row: self._want(row.repo))
-        self.results.activated.connect(lambda row: self._want(row.repo))
-        self.shelf.activated.connect(self._pick_shelf)
+        for table in (self.shelf, self.results):
+            table.activated.connect(self._go_to_repo)
         self._lay_out()
         self.setFocusProxy(self.words)
         self._state.changed.connect(self.refresh)
@@ -165,9 +172,10 @@ class DiscoverView(QWidget):
         left.addWidget(self.notice)
         left.addWidget(self.again)
         for table in (self.shelf, self.results):
-            table.setMinimumHeight(fonts.px((LEAST_ROWS + 2) * ROW))
             left.addWidget(table, 1)
         left.addWidget(self.more)
+        if self._below is not None:
+            left.addWidget(self._below)
         body = QWidget()
         self._halves = QBoxLayout(QBoxLayout.Direction.LeftToRight, body)
         self._halves.setContentsMargins(0, 0, 0, 0)
@@ -177,7 +185,9 @@ class DiscoverView(QWidget):
         self._halves.addWidget(self.repo, 50)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(scrolled(body))
+        self._area = scrolled(body)
+        column.addWidget(self._area)
+        self._fit_tables()
 
     def search(self) -> None:
         """Search with the words and filters, or show the shelf again where there are none."""
@@ -206,6 +216,13 @@ class DiscoverView(QWidget):
         set_tone(self.notice, "bad" if wrong else "quiet")
         self.again.setVisible(wrong)
         self.more.setVisible(state.has_more)
+        if self._below is not None:
+            self._below.setVisible(shelf)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in TEXT_SIZE:
+            self._fit_tables()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
@@ -225,16 +242,30 @@ class DiscoverView(QWidget):
 
     def _pick_shelf(self, row: ShelfRow) -> None:
         repo, _, quant = row.model.name.partition(":")
-        self._want(repo, quant)
+        self._want(repo, quant, row.model.reason)
 
-    def _want(self, repo: str, quant: str = "") -> None:
+    def _want(self, repo: str, quant: str = "", reason: str = "") -> None:
         """Open a repository soon, unless it is open."""
-        if repo != self._wanted:
-            self._wanted, self._label = repo, quant
+        if (repo, quant) != (self._wanted, self._label):
+            self._wanted, self._label, self._reason = repo, quant, reason
             self._soon.start()
 
     def _open(self) -> None:
-        self.repo.open(self._wanted, self._label)
+        self.repo.open(self._wanted, self._label, self._reason)
+
+    def _go_to_repo(self, row: ShelfRow | FoundRepo) -> None:
+        """Open it and move the keyboard to its files; they may be out of sight below."""
+        self._pick_shelf(row) if isinstance(row, ShelfRow) else self._want(row.repo)
+        if self._soon.isActive():
+            self._soon.stop()
+            self._open()
+        self._area.ensureWidgetVisible(self.repo.table)
+        self._area.ensureWidgetVisible(self.repo.title)
+        self.repo.take_keyboard()
+
+    def _fit_tables(self) -> None:
+        for table in (self.shelf, self.results, self.repo.table):
+            table.setMinimumHeight(fonts.px((LEAST_ROWS + 2) * ROW))
 
 
 class RepoView(QWidget):
@@ -245,8 +276,9 @@ class RepoView(QWidget):
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self._bench, self._state = bench, bench.discover
-        self._key, self._recommended = "", ""
-        self._title = ElidedLabel(size="strong")
+        self._key, self._recommended, self._reason = "", "", ""
+        self._wants_keyboard = False  # when its files are listed
+        self.title = ElidedLabel(size="strong")
         self._facts = _wrapped()
         self.problem = _wrapped()
         self.page = Button("Open the page", self._open_page)
@@ -254,7 +286,6 @@ class RepoView(QWidget):
         self.table = Table(
             TableRows(QUANT_COLUMNS, self), "Files of the repository", stretch=(2,), short=True
         )
-        self.table.setMinimumHeight(fonts.px((LEAST_ROWS + 2) * ROW))
         self.verdict = _wrapped()
         self.parts = _wrapped()
         self.images = QCheckBox()
@@ -269,7 +300,7 @@ class RepoView(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(PADDING, PADDING, PADDING, PADDING)
         column.setSpacing(GRID)
-        for widget in (self._title, self._facts, self.verdict, self.parts):
+        for widget in (self.title, self._facts, self.verdict, self.parts):
             column.addWidget(widget)
         column.addWidget(self.images)
         column.addWidget(self.download)
@@ -285,16 +316,27 @@ class RepoView(QWidget):
         self._state.row_changed.connect(lambda key: self.refresh())
         self.refresh()
 
-    def open(self, repo: str, quant: str = "") -> None:
-        """List a repository's models; `quant` is chosen where there is one of that name."""
-        self._key, self._recommended = "", quant
+    def open(self, repo: str, quant: str = "", reason: str = "") -> None:
+        """List a repository's models; `quant` is chosen where there is one of that name. `reason`
+        is why it is recommended.
+        """
+        self._key, self._recommended, self._reason = "", quant, reason
+        self._wants_keyboard = False
         self._state.open_repo(repo)
+
+    def take_keyboard(self) -> None:
+        """Move the keyboard to the files, once they are listed."""
+        self._wants_keyboard = not self._state.rows
+        if self._state.rows:
+            self.table.view.setFocus()
 
     def refresh(self) -> None:
         """Show the repository as it is."""
         state, repo = self._state, self._state.repo
-        self._title.setText(repo.repo if repo is not None else "")
-        self._facts.setText(_facts(repo) if repo is not None else CHOOSE)
+        self.title.setText(repo.repo if repo is not None else "")
+        self.title.setVisible(repo is not None)
+        facts = _facts(repo) if repo is not None else CHOOSE
+        self._facts.setText(f"{self._reason}\n{facts}" if self._reason else facts)
         busy = state.repo_state == "searching"
         problem = "Listing its files …" if busy else state.repo_problem
         if state.gated_page:
@@ -312,6 +354,8 @@ class RepoView(QWidget):
         if at is not None:
             self.table.choose(at)
         self._choose(shown[at] if at is not None else None)
+        if self._wants_keyboard and state.rows:
+            self.take_keyboard()
         QTimer.singleShot(0, self, self._plan_visible)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
@@ -332,12 +376,13 @@ class RepoView(QWidget):
             widget.setVisible(row is not None)
         self.images.setVisible(row is not None and row.projector is not None)
         if row is None:
+            too_big = all(_too_big(other) for other in self._state.rows if other.supported)
             self.verdict.setVisible(bool(self._state.rows))
-            self.verdict.setText(NONE_FITS)
-            set_tone(self.verdict, "warn")
+            self.verdict.setText(NONE_FITS if too_big else NONE_KNOWN)
+            set_tone(self.verdict, "warn" if too_big else "quiet")
             return
         tone, text = verdict(row)
-        if row.plan is not None and row.plan.verdict == "too_big":
+        if _too_big(row):
             better = next((r for r in reversed(self._state.rows) if _fits(r)), None)
             text += f"; {better.label} does fit." if better is not None else "."
         self.verdict.setText(text)
@@ -507,6 +552,10 @@ def _progress(item: Download) -> str:
 
 def _fits(row: FoundQuant) -> bool:
     return row.plan is not None and row.plan.verdict == "fits"
+
+
+def _too_big(row: FoundQuant) -> bool:
+    return row.plan is not None and row.plan.verdict == "too_big"
 
 
 def _replace(table: Table, rows: list[Any]) -> None:

@@ -11,7 +11,8 @@ from pytestqt.qtbot import QtBot
 
 from app.state.models.discover import HeaderPlan
 from app.state.workbench import Workbench
-from app.views.models.discover import NONE_FITS, DiscoverView, verdict
+from app.theme.theme import Theme
+from app.views.models.discover import NONE_FITS, NONE_KNOWN, DiscoverView, verdict
 from app.work import close_jobs
 from engine.protocol import Load
 from tests.app.helpers.fake_hub import FakeHub
@@ -61,7 +62,14 @@ def test_enter_searches_and_a_repository_shows_which_models_fit(
     page._state._put(replace(rows["Q8_0"], plan=plan))
     rows = {row.label: row for row in page.repo.table.rows.shown}
     assert verdict(rows["Q8_0"]) == ("bad", "Does not fit: 2.3 GB too much on cpu")
+    assert page.repo.verdict.text() == NONE_KNOWN  # the other's header is still read
+    page._state._put(replace(rows["Q4_0"], plan=plan))
     assert page.repo.verdict.text() == NONE_FITS
+    assert page.repo.verdict.property("tone") == "warn"
+    page._state._put(replace(rows["Q4_0"], plan=replace(plan, verdict="fits", text="fits, x")))
+    assert page.repo.verdict.text() == "Fits, x"
+    QTest.keyClick(page.repo.table.view, Qt.Key.Key_Down)
+    assert page.repo.verdict.text() == "Does not fit: 2.3 GB too much on cpu; Q4_0 does fit."
     assert page.grab().save(str(folder / "discover-1280x800-light.png"))
     page._state.cancel()
 
@@ -101,3 +109,33 @@ def test_offline(
     assert "check the network" in page.notice.text()
     assert page.again.isVisible()
     caplog.clear()
+
+
+def test_enter_on_a_result_moves_the_keyboard_to_its_files(
+    page: DiscoverView, qtbot: QtBot
+) -> None:
+    page.resize(500, 500)  # the files stand below
+    search(page, "fine", qtbot)
+    page.results.view.setFocus()
+    QTest.keyClick(page.results.view, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: page._state.repo_state == "done")
+    qtbot.waitUntil(page.repo.table.view.hasFocus)
+    assert not page.repo.title.visibleRegion().isEmpty()
+    page._state.cancel()
+
+
+def test_tables_grow_with_the_text(page: DiscoverView, theme: Theme) -> None:
+    before = page.shelf.minimumHeight()
+    theme.choose("light", 2.0)
+    tables = (page.shelf, page.results, page.repo.table)
+    assert [table.minimumHeight() for table in tables] == [2 * before] * 3
+
+
+def test_the_shelf_says_why(page: DiscoverView, qtbot: QtBot, hub: FakeHub) -> None:
+    model = page.shelf.rows.shown[0].model
+    hub.add(model.name.partition(":")[0], {"m-Q8_0.gguf": b"x"}, licence="gemma")
+    page.shelf.picked.emit(page.shelf.rows.shown[0])
+    qtbot.waitUntil(lambda: page._state.repo_state == "done")
+    assert model.reason in page.repo._facts.text()
+    assert "Licence: gemma" in page.repo._facts.text()
+    page._state.cancel()
