@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
+from engine.backends.host.backend import HostBackend
+from engine.device.backend import Bytes, Location
 from engine.errors import BadSetting, Cancelled, CannotProbe
-from engine.graph.arrays import decode, raw_array
+from engine.graph.arrays import decode, encode, raw_array
 from engine.graph.op import VIEW_OPS, Op
+from engine.graph.ops.attention import FusedAttention
 from engine.graph.ops.rows import SetRows
 from engine.graph.tensor import Role, Tensor
 from engine.inside.observed import CaughtStep, is_too_large, observed
-from engine.inside.reference import HostStep
 from engine.inside.strip import layer_of
-from engine.inside.tolerance import most_of
 from engine.protocol import Compare, Compared, ComparedResult, Generate, Phase, Progress
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item
@@ -26,7 +28,86 @@ from engine.runner.prompt import make_prompt
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import StartedStep
 from engine.scheduler.probes import Probed
+from engine.scheduler.record import Values
+from engine.selftest.case import (
+    ATTENTION_MOST,
+    F32_MOST,
+    MATMUL_MOST,
+    QUANTIZED_KV_MOST,
+    SOFTMAX_MOST,
+)
+from engine.selftest.case import most_of as most_of_type
 from engine.selftest.check import compare as compare_numbers
+
+PRODUCT_MOST = 3 * MATMUL_MOST
+"""Of a single token, where one channel may be a hundred times as large as the others."""
+
+QUANTIZED_CACHE_MOST = 1e-4
+"""Rows in blocks: where an element is nearly between two levels, rounding takes either."""
+
+
+def most_of(node: Tensor) -> float:
+    """The tolerance of one node of a graph."""
+    match node.op:
+        case Op.MATMUL | Op.MATMUL_ID:
+            return PRODUCT_MOST
+        case Op.ATTENTION:
+            quantized = FusedAttention.of(node).k.fmt.quantized
+            return QUANTIZED_KV_MOST if quantized else ATTENTION_MOST
+        case Op.SOFTMAX:
+            return SOFTMAX_MOST
+        case Op.SET_ROWS | Op.COPY | Op.COPY_INTO if node.fmt.quantized:
+            return QUANTIZED_CACHE_MOST
+        case _:
+            return max(F32_MOST, most_of_type(node.fmt))
+
+
+Numbers = NDArray[np.generic]
+
+
+class HostStep:
+    """Values of one graph on the host: `weight` gives a leaf's blocks, `caches` are bytes that live
+    from step to step. Every result has memory of its own, so that each can be looked at.
+    """
+
+    def __init__(
+        self, weight: Callable[[Tensor], Bytes], inputs: Values, caches: dict[Tensor, Bytes]
+    ) -> None:
+        self._host = HostBackend()
+        self._weight, self._inputs, self._caches = weight, inputs, caches
+        self._places: dict[Tensor, Location] = {}
+
+    def run(self, node: Tensor) -> None:
+        """Compute one node from the values as they are."""
+        self._host.compile([node], self._where).run()
+
+    def values(self, tensor: Tensor) -> Numbers:
+        """Values as float32 or integers, in the reversed shape."""
+        return decode(self._raw(tensor), tensor.fmt)
+
+    def put(self, tensor: Tensor, values: Numbers) -> None:
+        """Other values from now on, in the reversed shape."""
+        self._raw(tensor)[...] = encode(values, tensor.fmt)
+
+    def _raw(self, tensor: Tensor) -> Numbers:
+        at = self._where(tensor.storage)
+        return raw_array(at.buffer.view(tensor.offset, tensor.nbytes), tensor)
+
+    def _where(self, storage: Tensor) -> Location:
+        if storage not in self._places:
+            self._places[storage] = self._host.map(self._bytes(storage))
+        return self._places[storage]
+
+    def _bytes(self, storage: Tensor) -> Bytes:
+        if storage.role is Role.WEIGHT:
+            return self._weight(storage)
+        if storage.role is Role.INPUT:
+            values = np.ascontiguousarray(self._inputs[storage])
+            return values.reshape(-1).view(np.uint8).copy()
+        if storage.role is Role.CACHE:
+            return self._caches.setdefault(storage, np.zeros(storage.nbytes, np.uint8))
+        return np.zeros(storage.nbytes, np.uint8)
+
 
 MOST_TOKENS = 32
 """Of the prompt's step: as many as a bucket has, so that nothing is padding."""

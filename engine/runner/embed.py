@@ -2,20 +2,46 @@
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import BadSetting, Cancelled, UnsupportedModel
+from engine.gguf import GGUFFile
 from engine.kvcache.causal import MAX_SEQUENCES
 from engine.models.base import Output
-from engine.models.pooling import Pooling, pooling_of
 from engine.runner.aside import LONG, Aside, check_length, least_tokens
 from engine.runner.loading import LoadedModel
 from engine.runner.stepper import StepPart
 from engine.tokenizer import Tokenizer
 from engine.tokenizer.words import Pause, no_pause
+
+KEY = "pooling_type"
+
+
+class Pooling(IntEnum):
+    """`<architecture>.pooling_type`, as llama.cpp numbers it."""
+
+    NONE = 0
+    MEAN = 1
+    CLS = 2
+    LAST = 3
+    RANK = 4
+
+
+def pooling_of(file: GGUFFile, whole: bool) -> Pooling:
+    """The file's pooling. Where it names none, models whose tokens see a `whole` text take the
+    mean, others the last token, which has seen all.
+    """
+    metadata = file.metadata
+    usual = Pooling.MEAN if whole else Pooling.LAST
+    number = metadata.get(f"{metadata.architecture}.{KEY}", int, int(usual))
+    known = {int(kind) for kind in Pooling}
+    found = Pooling(number) if number in known else usual
+    return usual if found is Pooling.NONE else found
+
 
 Vector = NDArray[np.float32]
 _LOOKS = 0.002  # seconds between two looks whether long texts are tokenised

@@ -12,12 +12,30 @@ from itertools import chain
 from engine.device.backend import Backend, BufferType, Computes, TypeOf
 from engine.graph.graph import Graph
 from engine.graph.tensor import Role, Tensor
-from engine.scheduler.allocate import ArenaLayout, ArenaPlace, allocate
+from engine.scheduler.allocate import ArenaLayout, ArenaPlace, Lifetime, allocate
 from engine.scheduler.assign import NO_PINS, Assignment, Pins, assign
 from engine.scheduler.lifetimes import LoweredSplit, arena_type, timeline
 from engine.scheduler.places import Places, is_placed, sources
 from engine.scheduler.split import Split, split
-from engine.scheduler.staging import staging_layout
+
+
+def staging_layout(splits: Sequence[Split], kind: BufferType, inputs: int) -> ArenaLayout:
+    """Places in one piece of host memory whose first `inputs` bytes hold a step's inputs.
+
+    Time counts splits: a storage stays from the one that made it to the last that it is copied to.
+    """
+    stays: dict[Tensor, tuple[int, int]] = {}
+    for number, part in enumerate(splits):
+        for copy in part.copies:
+            if copy.staged:
+                made = number if copy.made < 0 else copy.made
+                first, _ = stays.get(copy.source, (made, number))
+                stays[copy.source] = (min(first, made), number)
+    lives = [
+        Lifetime((storage,), (first,), last, kind.padded(storage.nbytes))
+        for storage, (first, last) in stays.items()
+    ]
+    return allocate(lives, kind.max_size, kind.padded(inputs))
 
 
 @dataclass(frozen=True)

@@ -2,28 +2,45 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 
 import numpy as np
 
 from engine.backends.opencl.drivers.device import list_devices
-from engine.errors import BadSetting, Cancelled, CannotSee, NoMem
+from engine.errors import BadSetting, Cancelled, CannotSee, NoMem, SequenceBusy
 from engine.gguf import GGUFFile
+from engine.inside.changing import changing
 from engine.inside.graph import describe_graph
+from engine.inside.score import score_answer
+from engine.inside.token.context import context_of
+from engine.inside.token.examine import examine
 from engine.inside.token.watch import TokenWatch
 from engine.memory.pools import limits_kept
 from engine.memory.records import BackendMemory
 from engine.protocol import (
+    AnswerScored,
     Bench,
     BenchDone,
     BenchParallel,
+    CheckForm,
+    DecodedText,
+    DecodeTokens,
     DescribeGraph,
     DescribePlan,
     DeviceRoof,
     Devices,
+    Embed,
+    Embedded,
+    EncodedText,
+    EncodeText,
+    Examine,
+    Examined,
     Finished,
+    FormChecked,
     Generate,
     GraphDone,
     ListDevices,
+    ListSlots,
     Load,
     Loaded,
     MeasureRoofs,
@@ -43,13 +60,16 @@ from engine.protocol import (
     Render,
     Rendered,
     RoofsMeasured,
+    ScoreAnswer,
+    SlotTable,
     Unload,
     Unloaded,
 )
 from engine.runner.answering.bench import bench_together
-from engine.runner.aside import check_length, resting
+from engine.runner.aside import MOST_TEXT, check_length, resting
 from engine.runner.bench import bench, bench_picture
 from engine.runner.devices import open_devices
+from engine.runner.embed import TextEmbedding, embed_in_parts
 from engine.runner.generate import generate
 from engine.runner.loading import cache_format, load_model, name_of
 from engine.runner.perplexity import score_in_parts
@@ -65,15 +85,11 @@ from engine.runner.profile import profile, roof_of
 from engine.runner.prompt import encoded, prompt_text
 from engine.runner.records import foreseen, held
 from engine.runner.stepper import MAX_BATCH
+from engine.sampling.constraint import problem_of
 from engine.worker import (  # noqa: F401  their handlers
-    embedding,
-    encoding,
-    listing,
-    looking,
     moving,
     probing,
     seeing,
-    trying,
 )
 from engine.worker.answers import HANDLERS, InParts, answers
 from engine.worker.service import Service
@@ -286,3 +302,94 @@ def _roofs(service: Service, request: MeasureRoofs) -> RoofsMeasured:
 @answers(ListDevices)
 def _list_devices(service: Service, request: ListDevices) -> Devices:
     return Devices(request.id, [device.row() for device in list_devices()])
+
+
+@answers(ListSlots)
+def _list_slots(service: Service, request: ListSlots) -> SlotTable:
+    return service.answering.table(request.id)
+
+
+@answers(Examine)
+def _examine(service: Service, request: Examine) -> Examined:
+    model, latest = service.model
+    slots = service.answering.slots
+    items = context_of(model, latest, request).items
+    conversation = slots.nearest(items)
+    needed = len(items) - conversation.shared(items)
+    while model.built.caches.n_free < needed and slots.evict([conversation]):
+        pass
+    try:  # what it probes stays until an answer ends: one word is looked at after another
+        for reply in examine(model, conversation, request, service.asked_to_stop(request)):
+            if isinstance(reply, Examined):
+                examined = reply
+            else:
+                service.send(reply)
+    finally:
+        model.forget_rows()
+    return examined
+
+
+@answers(ScoreAnswer)
+def _score(service: Service, request: ScoreAnswer) -> InParts[AnswerScored]:
+    answering, stop = service.answering, service.asked_to_stop(request)
+    with answering.lend() as lent:
+        # What the model as it is has read is of no use to a changed one.
+        claim = partial(answering.claim, lent, shares=not request.changes)
+        reading = score_answer(answering.model, lent.sequence, request, stop, claim)
+        steps = changing(lent.sequence, request.changes, reading)
+        while True:
+            try:
+                done = next(steps)
+            except StopIteration as end:
+                return AnswerScored(request.id, end.value.astype("<f4").tobytes())
+            service.send(Progress(request.id, "score", done, 0))
+            yield
+
+
+@answers(Embed)
+def _embed(service: Service, request: Embed) -> InParts[Embedded]:
+    answering, stop = service.answering, service.asked_to_stop(request)
+    found: list[TextEmbedding] = []
+    most = 0
+
+    def claim(n: int) -> None:
+        nonlocal most
+        most = n
+        if not answering.has_room(n):
+            raise SequenceBusy
+
+    asked = (request.texts, request.width, request.normalized, stop, claim)
+    for part in embed_in_parts(answering.model, *asked):
+        found += part
+        if part:
+            service.send(Progress(request.id, "embed", len(found), len(request.texts)))
+        yield
+        answering.free(most)
+    vectors = np.stack([one.vector for one in found]).astype("<f4") if found else np.empty((0, 0))
+    counts = [one.n_tokens for one in found]
+    return Embedded(request.id, vectors.shape[1], vectors.tobytes(), counts)
+
+
+@answers(EncodeText)
+def _encode(service: Service, request: EncodeText) -> EncodedText:
+    model, _ = service.model
+    check_length("content", request.text, model.built.n_ctx)
+    tokenizer = model.tokenizer.pausing(resting(service.asked_to_stop(request)))
+    ids = tokenizer.encode(request.text, add_special=request.special, parse_special=request.marks)
+    return EncodedText(request.id, ids, [tokenizer.piece(token, special=True) for token in ids])
+
+
+@answers(DecodeTokens)
+def _decode(service: Service, request: DecodeTokens) -> DecodedText:
+    tokenizer = service.model[0].tokenizer
+    if len(request.tokens) > MOST_TEXT:
+        raise BadSetting("tokens", f"{len(request.tokens):,} ids", f"at most {MOST_TEXT:,}")
+    for token in request.tokens:
+        if not 0 <= token < tokenizer.size:
+            raise BadSetting("tokens", token, f"ids from 0 to {tokenizer.size - 1}")
+    return DecodedText(request.id, tokenizer.decode(request.tokens, special=True))
+
+
+@answers(CheckForm)
+def _check(service: Service, request: CheckForm) -> FormChecked:
+    return FormChecked(request.id, problem_of(request.form))

@@ -3,22 +3,86 @@
 from collections.abc import Callable, Generator, Iterator
 from time import perf_counter
 
-from engine.errors import Cancelled
+from engine.answers.forms import MARKS
+from engine.errors import BadSetting, Cancelled, GivesNoText
+from engine.models.base import Output
 from engine.progress import telling
-from engine.protocol import Finished, Generate, Piece, Progress, Reply, Stats
-from engine.runner.answering.asked import check
+from engine.protocol import Finished, Generate, Piece, Progress, Reply, Stats, TokenInfo
 from engine.runner.answering.drawing import Drawing
 from engine.runner.answering.infos import PromptInfos
 from engine.runner.answering.tally import Tally
-from engine.runner.answering.words import Words
+from engine.runner.forms.apart import Apart, Plain
 from engine.runner.loading import LoadedModel
 from engine.runner.pictures.items import Item
 from engine.runner.pictures.viewer import Encoding
-from engine.runner.prompt import answer_opening, make_prompt
+from engine.runner.prompt import Prompt, answer_opening, beyond_prefix, make_prompt
 from engine.runner.sequence import Sequenced
 from engine.runner.stepper import MAX_BATCH, TEXT, Extras, Logits
 from engine.runner.watch import Watch
+from engine.sampling.stops import StopFilter
 from engine.tokenizer.words import Pause, no_pause
+
+
+class Words:
+    """Whole characters, none of a stop string or behind it, thoughts and calls apart where that was
+    asked for. `begun` is what the prompt has begun of the answer, which belongs to it.
+    """
+
+    def __init__(self, model: LoadedModel, request: Generate, prompt: Prompt) -> None:
+        marks = {model.tokenizer.id(mark) for mark in MARKS}
+        self._text, self._stops = model.tokenizer.stream(shown=marks), StopFilter(request.stop)
+        opened = "" if request.prefix or request.prefix_tokens else prompt.opened
+        self.begun = beyond_prefix(request, self._text, prompt.opened)
+        self._teller = (
+            Apart(model.template, request, prompt.opened, request.prefix)
+            if request.apart
+            else Plain(request, opened)
+        )
+
+    def first(self) -> Iterator[Reply]:
+        """What is told before any token."""
+        if self.begun:
+            yield from self._teller.push(self.begun, [])
+
+    def text_of(self, token: int) -> str:
+        """What the token that follows makes certain."""
+        return self._text.push(token)
+
+    def tell(self, text: str, info: TokenInfo) -> Iterator[Reply]:
+        """More text, and the token that made it certain."""
+        yield from self._teller.push(self._stops.push(text), [info])
+
+    @property
+    def stop(self) -> str | None:
+        """The stop string that was met."""
+        return self._stops.matched
+
+    def rest(self) -> Iterator[Reply]:
+        """What waited for more."""
+        left = self._stops.push(self._text.flush()) + self._stops.flush()
+        yield from self._teller.finish(left)
+
+    def reason(self, reason: str) -> str:
+        """Why the answer ended, as who asked is told; a stop string may also stand in a call."""
+        told = self._teller.reason(reason)
+        return reason if told == "length" and self.stop is not None else told
+
+
+MAX_LOGPROBS = 256
+
+
+def check(model: LoadedModel, request: Generate) -> None:
+    """Raise `GivesNoText`, `BadSetting`."""
+    if model.built.output is not Output.LOGITS:
+        raise GivesNoText(model.built.arch)
+    if not 0 <= request.logprobs <= MAX_LOGPROBS:
+        raise BadSetting("logprobs", request.logprobs, f"a number from 0 to {MAX_LOGPROBS}")
+    if not 0 <= (request.prompt_logprobs or 0) <= MAX_LOGPROBS:
+        value = request.prompt_logprobs
+        raise BadSetting("prompt_logprobs", value, f"a number from 0 to {MAX_LOGPROBS}")
+    if request.max_tokens is not None and request.max_tokens < 0:
+        raise BadSetting("max_tokens", request.max_tokens, "0 or more")
+
 
 CONTEXTS_AT_MOST = 10
 _WAITING = 0.02  # seconds between two looks whether a form is ready, or nobody wants it any more

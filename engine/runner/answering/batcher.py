@@ -1,22 +1,92 @@
 """Many answers at once: each step computes everyone's token, and pieces of prompts beside."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
+from typing import NamedTuple
 from weakref import WeakSet
 
 import numpy as np
 
 from engine.errors import Cancelled
+from engine.kvcache.causal import BITS, CausalCache
 from engine.protocol import Progress, Reply
 from engine.runner.answering.answer import RunningAnswer
 from engine.runner.answering.pace import Pace
-from engine.runner.answering.piece import Piecemeal
-from engine.runner.answering.room import CellRoom
-from engine.runner.answering.slots import Slots
+from engine.runner.answering.slots import Lent, Slots
 from engine.runner.loading import LoadedModel
+from engine.runner.pictures.items import Item
 from engine.runner.stepper import Extras, Logits
+
+
+class CellRoom:
+    """The cells of a model whose sequences are these slots."""
+
+    def __init__(self, model: LoadedModel, slots: Slots) -> None:
+        self.caches, self.slots = model.built.caches, slots
+
+    @property
+    def _whole(self) -> list[CausalCache]:
+        """The caches that hold every token; others have room for as many sequences as there are."""
+        return [one for one in self.caches.caches if one.window is None and one.chunk is None]
+
+    def lacks(self, n: int, n_rows: int = 0) -> bool:
+        """True if fewer cells are free than so many tokens take, or rows of pictures that layers
+        look at.
+        """
+        encoded = self.caches.encoded
+        no_rows = encoded is not None and encoded.n_room < n_rows
+        return no_rows or any(one.n_free < n for one in self._whole)
+
+    def admits(self, running: Iterable[RunningAnswer], answer: RunningAnswer) -> bool:
+        """True if a prompt and some of what it will say find cells beside the others'."""
+        known = max((one.shared(answer.pending) for one in self.slots.known), default=0)
+        return self._has(running, len(answer.pending) + answer.to_come - known)
+
+    def left(self, lent: Lent) -> int:
+        """How many more cells are wanted by who has a sequence lent."""
+        bit = 1 << lent.sequence.number
+        held = (np.count_nonzero(one.cells[:, BITS] & bit) for one in self._whole)
+        return max(0, lent.wanted - int(max(held, default=0)))
+
+    def lends(self, running: Iterable[RunningAnswer]) -> bool:
+        """True if all that sequences were lent for finds cells beside the answers'."""
+        return self._has(running, 0)
+
+    def _has(self, running: Iterable[RunningAnswer], more: int) -> bool:
+        more += sum(len(one.pending) + one.to_come for one in running)
+        more += sum(map(self.left, self.slots.lent.values()))
+        bits = sum(1 << number for number in (*self.slots.held, *self.slots.lent))
+        return all(
+            np.count_nonzero(one.cells[:, BITS] & bits) + more <= one.n_cells for one in self._whole
+        )
+
+
+class Piecemeal(NamedTuple):
+    """What a step computes of an answer."""
+
+    answer: RunningAnswer
+    part: list[Item]
+    extras: Extras
+
+    @property
+    def is_last(self) -> bool:
+        """True if logits are wanted behind it: nothing is pending after it."""
+        return len(self.part) == len(self.answer.pending)
+
+    @property
+    def is_alone(self) -> bool:
+        """True if it takes a step of its own, as where it shows pictures."""
+        extras = self.extras
+        shows = extras.rows is not None or extras.ends is not None or bool(extras.entering)
+        return shows or self.answer.is_alone
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of pictures that enter with it, for layers that look at them."""
+        return sum(len(one.rows) for one in self.extras.entering)
+
 
 NO_LOGITS: Logits = np.empty(0, np.float32)
 

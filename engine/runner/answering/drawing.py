@@ -10,8 +10,8 @@ from engine.runner.forms.guide import Guide, rule_of
 from engine.runner.loading import LoadedModel
 from engine.runner.prompt import Prompt
 from engine.runner.stepper import Logits
-from engine.sampling.loops import LoopStop
 from engine.sampling.sampler import Sampler
+from engine.sampling.stops import LoopStop
 
 
 class Drawing:

@@ -9,8 +9,7 @@ import pytest
 
 from engine.inside import strip
 from engine.inside.live import LiveWatch
-from engine.inside.strip import ProbeStrip
-from engine.inside.summary import summarize
+from engine.inside.strip import ProbeStrip, summarize
 from engine.protocol import (
     Finished,
     Generate,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.gguf import open_gguf
-from engine.sampling.loops import LOOK_EVERY, LoopStop, loop_period
+from engine.sampling.stops import LOOK_EVERY, LoopStop, loop_period
 from engine.tokenizer import load_tokenizer
 
 

@@ -10,8 +10,11 @@ from typing import NamedTuple
 
 from engine.backends.opencl.launch import DeviceTraits, Launch, MakeLaunches
 from engine.backends.opencl.launches import matmul_plain
-from engine.backends.opencl.launches.activation import activation, supports_activation
-from engine.backends.opencl.launches.activation_quantize import activation_quantize
+from engine.backends.opencl.launches.activation import (
+    activation,
+    activation_quantize,
+    supports_activation,
+)
 from engine.backends.opencl.launches.arithmetic import (
     add_id,
     binary,
@@ -26,7 +29,6 @@ from engine.backends.opencl.launches.attention import (
     supports_attention,
     supports_softmax,
 )
-from engine.backends.opencl.launches.copy import copy, supports_copy
 from engine.backends.opencl.launches.experts import (
     combine,
     combine_add,
@@ -55,7 +57,8 @@ from engine.backends.opencl.launches.matmul_tiled import (
     matmul_tiled,
     supports_matmul,
 )
-from engine.backends.opencl.launches.norm import norm, supports_norm
+from engine.backends.opencl.launches.move import copy, supports_copy
+from engine.backends.opencl.launches.norm import norm, reduce, supports_norm, supports_reduce
 from engine.backends.opencl.launches.norm_chain import norm_chain
 from engine.backends.opencl.launches.quantize import quantize
 from engine.backends.opencl.launches.recurrent import (
@@ -66,9 +69,7 @@ from engine.backends.opencl.launches.recurrent import (
     supports_delta_net,
     supports_ssm_scan,
 )
-from engine.backends.opencl.launches.reduce import reduce, supports_reduce
-from engine.backends.opencl.launches.rope import rope, supports_rope
-from engine.backends.opencl.launches.rope_store import rope_store
+from engine.backends.opencl.launches.rope import rope, rope_store, supports_rope
 from engine.backends.opencl.launches.rows import rows, set_rows, supports_rows, supports_set_rows
 from engine.backends.opencl.launches.shape import arange, concat, pad, repeat, set_
 from engine.backends.opencl.launches.sizes import readable

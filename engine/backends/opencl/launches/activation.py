@@ -1,8 +1,9 @@
-"""Launches of activations, alone or times a second operand."""
+"""Launches of an activation whose result the next product wants in panels."""
 
 from collections.abc import Sequence
 
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
+from engine.backends.opencl.launches.quantize import BLOCK, panel_defines
 from engine.backends.opencl.launches.sizes import (
     FLOATS,
     TYPE_NAMES,
@@ -10,13 +11,17 @@ from engine.backends.opencl.launches.sizes import (
     collapse,
     cover,
     floats,
+    gapless,
     ints,
     readable,
     row_shape,
     rows_in,
     strides,
+    vector_width,
 )
 from engine.device.backend import TypeOf
+from engine.gguf.formats import F32
+from engine.graph.lowered import ActivationQuantize
 from engine.graph.op import Op
 from engine.graph.ops.activation import Gated, SwigluLimit
 from engine.graph.tensor import Tensor
@@ -48,3 +53,37 @@ def activation(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[
     types = {"A": TYPE_NAMES[gate.fmt], "B": TYPE_NAMES[(up or gate).fmt]}
     defines = {**defines, **types, "OP": f"{node.op}_of"}
     return [Launch("activation", f"each_{node.op}_of", args, size, local, defines)]
+
+
+IN_PANELS = (Op.SILU, Op.GELU, Op.GELU_ERF, Op.QUICK_GELU)
+"""Activations that can be made in panels."""
+
+# Blocks of a row that an item makes where it takes vectors.
+_EACH = 16
+
+
+def supports_activation_quantize(given: ActivationQuantize) -> bool:
+    """f32 rows of whole blocks, without gaps."""
+    both = (given.gate, given.up)
+    return are((F32,), *both) and gapless(*both) and given.gate.shape[0] % BLOCK == 0
+
+
+def activation_quantize(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """An item some blocks of a row."""
+    given = ActivationQuantize.of(node)
+    gate, up = given.gate, given.up
+    each, blocks = _EACH if traits.items_take_vectors else 1, gate.shape[0] // BLOCK
+    rows = rows_in(gate.shape)
+    args: Args = {
+        "out": node,
+        "x": gate,
+        "up": up,
+        **ints(blocks=blocks, rows=rows, n1=gate.shape[1], n2=gate.shape[2]),
+        **strides("x", gate.strides[1:], 1),
+        **ints(has_up=up is not None),
+        **strides("u", (up or gate).strides[1:], 1),
+        **ints(panel=given.panels.rows, each=each),
+    }
+    size, local = (-(-blocks // each), rows), (1, 1) if traits.items_take_vectors else None
+    defines = {"W": vector_width(traits), "ACT": given.act.upper(), **panel_defines(given.panels)}
+    return [Launch("activation_quantize", "activation_quantize", args, size, local, defines)]

@@ -1,11 +1,13 @@
-"""Launches of rope."""
+"""Launches of rope with its neighbours: norms of heads before, writes into the cache behind."""
 
 from collections.abc import Sequence
 
 from engine.backends.opencl.launch import Args, DeviceTraits, Launch
+from engine.backends.opencl.launches.attention import KV_NAMES
 from engine.backends.opencl.launches.sizes import (
     Defines,
     are,
+    floats,
     gapless,
     ints,
     items,
@@ -15,7 +17,8 @@ from engine.backends.opencl.launches.sizes import (
     vector_width,
 )
 from engine.device.backend import TypeOf
-from engine.gguf.formats import F32
+from engine.gguf.formats import F32, I32
+from engine.graph.lowered import RopeStore
 from engine.graph.ops.rope import Rope
 from engine.graph.tensor import Tensor
 
@@ -50,3 +53,59 @@ def rope(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch
     }
     defines: Defines = {"W": width, "LOCAL": team}
     return [Launch("rope", "rope", args, size, local, defines)]
+
+
+LOCAL = 64
+"""Lanes of a group, at most."""
+
+
+def supports_rope_store(given: RopeStore, k_cache: Tensor) -> bool:
+    """Heads without gaps, caches of one type."""
+    ids, v_cache = given.ids, given.v_cache
+    heads = (given.q, given.k, given.v, given.table)
+    if ids.fmt is not I32 or not ids.is_contiguous or k_cache.fmt not in KV_NAMES:
+        return False
+    caches = k_cache.fmt is v_cache.fmt and k_cache.shape[1] == v_cache.shape[1]
+    return caches and all(t.strides[0] == 4 and t.shape[3] == 1 for t in heads if t is not None)
+
+
+def rope_store(node: Tensor, type_of: TypeOf, traits: DeviceTraits) -> Sequence[Launch]:
+    """One work-item per token where items take vectors; elsewhere one per W pairs."""
+    given = RopeStore.of(node)
+    q, k, v, table = given.q, given.k, given.v, given.table
+    k_cache, v_cache = given.k_cache or node, given.v_cache
+    dim, kv_heads, tokens, _ = k.shape
+    heads = q.shape[1] if q is not None else 0
+    width, half_rot = vector_width(traits), table.shape[0] // 2 if table is not None else 0
+    units = (heads + 2 * kv_heads) * tokens
+    if traits.items_take_vectors:
+        each, chunks = heads + 2 * kv_heads, 1
+        size, local = items(tokens, 1)
+    else:
+        each, chunks = 1, max(1, -(-half_rot // width))
+        size, local = items(units * chunks, min(LOCAL, traits.max_work_group))
+    args: Args = {
+        "out": node if q is not None else None,
+        "kc": k_cache,
+        "vc": v_cache,
+        "q": q,
+        "k": k,
+        "v": v,
+        "table": table,
+        "ids": given.ids,
+        "wq": given.q_weight,
+        "wk": given.k_weight,
+        **ints(dim=dim, dim_v=v.shape[0], heads=heads, kv_heads=kv_heads, tokens=tokens),
+        **ints(cells=k_cache.shape[1], half_rot=half_rot, neox=given.neox),
+        **ints(each=each, chunks=chunks),
+        **strides("q", (q or k).strides[1:3], 1),
+        **strides("k", k.strides[1:3], 1),
+        **strides("v", v.strides[1:3], 1),
+        **strides("t", (table or k).strides[1:2], 1),
+        **strides("kc", k_cache.strides[1:2], 1),
+        **strides("vc", v_cache.strides[1:2], 1),
+        **ints(has_norms=given.q_weight is not None),
+        **floats(eps_q=given.q_eps, eps_k=given.k_eps),
+    }
+    defines: Defines = {"KV": KV_NAMES[k_cache.fmt], "BLOCK": k_cache.fmt.block, "W": width}
+    return [Launch("rope_store", "rope_store", args, size, local, defines, packs=True)]

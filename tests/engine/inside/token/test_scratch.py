@@ -10,8 +10,7 @@ import pytest
 
 from engine.errors import Cancelled, DeviceError
 from engine.inside.token.context import context_of
-from engine.inside.token.examine import examine
-from engine.inside.token.scratch import SCRATCH
+from engine.inside.token.examine import SCRATCH, examine
 from engine.kvcache.causal import BITS
 from engine.protocol import Attended, Examine, Examined, Progress, Sampling
 from engine.runner import load

@@ -26,7 +26,7 @@ from engine.protocol import (
     Sampling,
 )
 from engine.runner.api import Model, load
-from engine.runner.forms import forming
+from engine.runner.forms import guide
 from engine.runner.generate import generate
 from engine.runner.sequence import Sequenced
 from engine.sampling import constraint
@@ -248,8 +248,8 @@ def test_what_takes_too_long_to_read_is_refused(
 ) -> None:
     """It is read for ever, and the answer ends all the same."""
     go_on = threading.Event()
-    monkeypatch.setattr(forming, "LIMIT", 0.05)
-    monkeypatch.setattr(forming, "Constraint", lambda *given: go_on.wait())
+    monkeypatch.setattr(guide, "LIMIT", 0.05)
+    monkeypatch.setattr(guide, "Constraint", lambda *given: go_on.wait())
     model.loaded.form_words.made()
     with pytest.raises(BadForm, match="more than 0.05 s"):
         said(model, Regex("a"))
