@@ -15,9 +15,9 @@ from pytestqt.qtbot import QtBot
 
 from app.defaults.questions import ANY, SMOLLM2
 from app.fetch import bundled
+from app.state.presets import OwnSampling
 from app.theme.tokens import LEAST_TALK
 from app.window.main_window import MainWindow
-from engine.protocol import Sampling
 from tests.app.end_to_end.person import Person
 from tests.app.helpers.painted import faults, overlapping
 from tests.app.helpers.server import Server
@@ -158,7 +158,7 @@ def test_with_a_model_on_the_disk(
 ) -> None:
     """The same without a download, by mouse; the model is random and says anything."""
     monkeypatch.setenv("CUTAWAY_MODELS", str(tiny_path.parent))
-    likeliest = Sampling(temperature=0)
+    likeliest = OwnSampling(temperature=0)
     person.bench.preferences.update_model(tiny_path.name, sampling=likeliest)
     person.bench.library.refresh()
     person.wait(lambda: person.all_named("Open tiny…"))

@@ -43,10 +43,10 @@ def opened(
     windows: list[MainWindow] = []
     with caplog.at_level(logging.ERROR):
         yield windows
-    for window in windows:
-        window.close()
-        window.deleteLater()
-    forget_widgets()
+        for window in windows:  # each sets the root's level back to what it found
+            window.close()
+            window.deleteLater()
+        forget_widgets()
 
 
 def bench_of_a_script() -> Workbench:
