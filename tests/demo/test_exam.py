@@ -1,6 +1,6 @@
 """The model that comes with the program sees: 200 pictures it never met, asked about once each.
 
-It must be right at 170 of them. Other devices, one with the tower elsewhere, and the host answer
+It must be right at 180 of them. Other devices, one with the tower elsewhere, and the host answer
 some of them, which shows that rounding is not what decides.
 """
 
@@ -20,9 +20,9 @@ from engine.runner.api import Model
 from tests.demo.exam import Task, exam
 from tests.demo.questions import is_right
 
-LEAST = 0.85
+LEAST = 0.9
 """The part of the answers that must be right."""
-SEEDS, LEAST_OF_MANY = (777_001, 888_002), 0.93
+SEEDS, LEAST_OF_MANY = (777_001, 888_002), 0.95
 SOME, FEW = 60, 18
 CONTEXT = 512
 NAMES = [i.name for i in list_devices()]
