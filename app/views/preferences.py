@@ -32,7 +32,7 @@ CONTEXTS = {"Automatic": None} | {f"{grouped(n)} tokens": n for n in (2048, 4096
 LIMITS = {"Keep prepared ones": None, "Keep none": 0} | {
     f"Keep at most {n} GB": n for n in (10, 20, 50, 100, 200, 500)
 }
-SIZES = {"Small": 0.9, "Normal": 1.0, "Large": 1.15, "Larger": 1.3, "Largest": 1.6}
+SIZES = {f"{part:.0%}": part for part in (0.75, 0.9, 1.0, 1.15, 1.3, 1.6, 2.0)}
 
 WHAT_FOR = (
     "Prepared weights are what a CPU makes of a model's file. Kept on disk, they open the model in"
@@ -89,6 +89,7 @@ class PreferencesView(QWidget):
 
     def refresh(self) -> None:
         value = self._preferences.value
+        self.text_size.setPlaceholderText(f"{value.font_scale:.0%}")  # shown between the sizes
         for box, now in (
             (self.theme, value.theme),
             (self.send_key, value.send_key),

@@ -22,7 +22,7 @@ class NumberStepper(QWidget):
             "chevron-left", f"{name} before", lambda: self.stepped.emit(-1), 16
         )
         self.after = IconButton("chevron-right", f"Next {name.lower()}", self._up, 16)
-        self.all = Button("Average", lambda: self.stepped.emit(0), "link", name=tip)
+        self.all = Button("All", lambda: self.stepped.emit(0), "link", name=tip)
         self._value = label("", "", "strong")
         self._value.setAlignment(Qt.AlignmentFlag.AlignCenter)
         policy = self.all.sizePolicy()

@@ -48,7 +48,7 @@ class CodeBar(QWidget):
         if self._language.text() != language:
             self._language.setText(language)
             self._copy.setAccessibleName(f"Copy {language} code")
-        self.setGeometry(laid.left, laid.top, laid.width, CODE_BAR)
+        self.setGeometry(laid.left, laid.top, laid.width, fonts.px(CODE_BAR))
         overflow = laid.overflow
         self._bar.setVisible(overflow > 0)
         if overflow:

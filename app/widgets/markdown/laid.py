@@ -27,7 +27,7 @@ from app.widgets.tokens.lights import Light, light_format
 
 INDENT = 24
 QUOTE = 16
-CODE_BAR = 32  # the line above code: its language, a button
+CODE_BAR = 32  # px at normal text: the line above code with its language and a button
 CODE_PADDING = 12
 SCROLL_BAR = 12
 END = 1 << 30  # behind the last position of any block
@@ -132,7 +132,7 @@ class Laid:
             self.overflow = max(0, round(document.idealWidth()) + 2 * CODE_PADDING - room)
             scrolls = SCROLL_BAR if self.overflow else 0
             text = document.size().height() - trailing(self.block)
-            self.height = round(CODE_BAR + text + CODE_PADDING + scrolls)
+            self.height = round(fonts.px(CODE_BAR) + text + CODE_PADDING + scrolls)
         elif self.block.kind == "rule":
             self.height = GRID
         else:
@@ -160,7 +160,7 @@ class Laid:
     def origin(self) -> QPointF:
         """Where the document's upper left corner is in the widget."""
         if self.block.kind == "code":
-            return QPointF(self.left + CODE_PADDING - self.shift, self.top + CODE_BAR)
+            return QPointF(self.left + CODE_PADDING - self.shift, self.top + fonts.px(CODE_BAR))
         return QPointF(self.left, self.top)
 
     @property
@@ -335,7 +335,7 @@ def guess(block: TextBlock, width: int) -> int:
         case "rule":
             return GRID
         case "code":
-            return CODE_BAR + CODE_PADDING + (block.code.count("\n") + 1) * round(px * 1.5)
+            return fonts.px(CODE_BAR) + CODE_PADDING + (block.code.count("\n") + 1) * round(px * 1.5)
         case "table":
             return len(block.rows) * (px * 2)
     a_line = max(1, round(width / (px * 0.5)))
