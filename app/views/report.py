@@ -46,7 +46,7 @@ class ReportView(QWidget):
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         )
         self.full = QCheckBox("The whole self test: some minutes more")
-        self.tune = QCheckBox("Tune the kernels first, and keep the result")
+        self.tune = QCheckBox("Tune the kernels first")
         for box in (self.full, self.tune):
             box.setAccessibleName(box.text())
         self.start = Button("Start", self._start, "primary")

@@ -36,8 +36,10 @@ class RuleField(QWidget):
         self.field.cancelled.connect(self._forget)
         self.wrong = label(tone="bad", wrap=True)
         self.wrong.hide()
-        self.place = Button("Copy as --place", self.copy_place, "flat", "copy")
-        self.llama_cpp = Button("Copy for llama.cpp", self.copy_llama_cpp, "flat", "copy")
+        self.place = Button("--place", self.copy_place, "flat", "copy", "Copy as --place")
+        self.llama_cpp = Button(
+            "llama.cpp", self.copy_llama_cpp, "flat", "copy", "Copy for llama.cpp"
+        )
         head = QHBoxLayout()
         head.setSpacing(GRID // 2)
         head.addWidget(label("Rule", "quiet"), 1)

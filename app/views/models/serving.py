@@ -66,7 +66,7 @@ class ServingView(QWidget):
         self.port.setAccessibleName("Port; 0 picks one that is free")
         self.shared = QCheckBox("Other machines may ask too, with the key")
         self.shared.setAccessibleName(self.shared.text())
-        self.chats = QCheckBox("Keep requests as chats to read, the last hundred")
+        self.chats = QCheckBox("Save the last 100 requests as chats")
         self.chats.setAccessibleName(self.chats.text())
         self.chats.setChecked(bench.preferences.value.served_chats)
         self.chats.toggled.connect(lambda on: bench.preferences.update(served_chats=on))

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QProgressBar,
     QSplitter,
     QStackedWidget,
-    QTabBar,
     QVBoxLayout,
     QWidget,
 )
@@ -68,7 +67,8 @@ class TensorsView(QWidget):
         self._says = label(tone="quiet", size="small", wrap=True)
         self.axes = AxesBar()
         self.axes.changed.connect(self._show_plane)
-        self.tabs = _tabs("Ways to look at the tensor")
+        self.tabs = FittedTabs("Ways to look at the tensor")
+        self.tabs.setProperty("level", "second")
         self.grid = NumberGrid()
         self.heat = HeatMap("Heat map of the tensor", diverging=True)
         self.levels = LevelSliders(self.heat)
@@ -175,7 +175,7 @@ class TensorsView(QWidget):
         told = (spread, self.statistics, self.blocks)
         pages = (self.grid, heat, *(scrolled(page, self._stack) for page in told))
         for title, page in zip(PAGES, pages, strict=True):
-            self.tabs.addTab(title)
+            self.tabs.put(title)
             self._stack.addWidget(page)
         self.tabs.currentChanged.connect(self._stack.setCurrentIndex)
         head = QHBoxLayout()
@@ -359,16 +359,6 @@ class TensorsView(QWidget):
 
         job = Work.polling(_saved, write, numbers, path)
         self._job = job.then(saved).fail(self._failed).progress(told).start(self)
-
-
-def _tabs(name: str) -> QTabBar:
-    tabs = QTabBar()
-    tabs.setAccessibleName(name)
-    tabs.setProperty("level", "second")
-    tabs.setDrawBase(False)
-    tabs.setExpanding(False)
-    tabs.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-    return tabs
 
 
 def _saved(job: Work, write: object, numbers: Numbers, path: Path) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QAbstractButton
+from PySide6.QtWidgets import QAbstractButton, QSizePolicy
 
 from app.theme import fonts
 from app.theme.theme import tokens
@@ -25,10 +25,14 @@ class Offer(QAbstractButton):
         self.setAccessibleName(f"Open {name}, {about}")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.clicked.connect(lambda: clicked())
 
     def sizeHint(self) -> QSize:  # noqa: N802
         return QSize(fonts.px(320), fonts.px(HEIGHT))
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        return QSize(fonts.px(160), fonts.px(HEIGHT))  # a name that is longer is elided
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         painter, now = QPainter(self), tokens()

@@ -335,7 +335,9 @@ def guess(block: TextBlock, width: int) -> int:
         case "rule":
             return GRID
         case "code":
-            return fonts.px(CODE_BAR) + CODE_PADDING + (block.code.count("\n") + 1) * round(px * 1.5)
+            return (
+                fonts.px(CODE_BAR) + CODE_PADDING + (block.code.count("\n") + 1) * round(px * 1.5)
+            )
         case "table":
             return len(block.rows) * (px * 2)
     a_line = max(1, round(width / (px * 0.5)))

@@ -201,7 +201,7 @@ class _Progress(QWidget):
         super().__init__()
         assert callable(cancel)
         self._text = ElidedLabel()
-        self._numbers = label(tone="quiet", size="small")
+        self._numbers = label(tone="quiet", size="small", wrap=True)
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
         self._bar.setAccessibleName("Progress")

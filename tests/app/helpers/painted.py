@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize
+from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import (
     QFontInfo,
     QPaintDevice,
@@ -15,7 +15,7 @@ from PySide6.QtGui import (
     QTextItem,
     QTransform,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QScrollArea, QWidget
 
 CUT_NUMBER = re.compile(r"^[\d.,:\u2009]+…$")
 SLACK = 2.0  # pixels; descents of letters and italics reach over their boxes
@@ -155,7 +155,19 @@ def _seen(text: Text) -> QRectF:
 
 
 def overlapping(top: QWidget) -> Iterator[str]:
-    """Widgets of one layout that lie over each other, or beyond their parent's edge."""
+    """Widgets of one layout that lie over each other, or beyond their parent's edge; contents
+    wider than an area that does not scroll sideways.
+    """
+    for area in top.findChildren(QScrollArea):
+        inside = area.widget()
+        if inside is None or not area.isVisible():
+            continue
+        edge = area.viewport().width() - inside.x()
+        reach = [w for w in inside.children() if isinstance(w, QWidget) and w.isVisible()]
+        over = max((w.geometry().right() + 1 - edge for w in reach), default=0)
+        never = Qt.ScrollBarPolicy.ScrollBarAlwaysOff
+        if over > 1 and area.horizontalScrollBarPolicy() == never:
+            yield f"{_named(inside)} is {over} px wider than what shows it"
     for parent in [top, *top.findChildren(QWidget)]:
         layout = parent.layout()
         if layout is None or not parent.isVisible() or parent.visibleRegion().isEmpty():
