@@ -171,6 +171,8 @@ class _NoteLine(QWidget):
 
     def arrange(self, width: int) -> None:
         """Find the arrangement for a width."""
+        for widget in (self._says, *self.buttons):
+            widget.ensurePolished()  # else it is measured in the font it had before
         words = self._says.fontMetrics().horizontalAdvance(self._says.text()) + GRID
         needed = words + sum(button.sizeHint().width() + GRID for button in self.buttons)
         beside = bool(self.buttons) and needed <= width
