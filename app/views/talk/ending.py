@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
 
 from app.theme.tokens import GRID
 from app.views.talk.message_row import MessageRow
 from app.views.talk.statistics import said_of_all
-from app.widgets.basics import Button, label
+from app.widgets.basics import TEXT_SIZE, Button, label
 from app.widgets.numbers import grouped
 
 CONTINUED_TEXT = "This is a base model without a chat template: it continues the text."
@@ -131,6 +131,12 @@ class EndNotes(QWidget):
         super().resizeEvent(event)
         self.arrange(self.width())
 
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in TEXT_SIZE:
+            self._shown = []  # some labels keep the size of text that they were made in
+            self.refresh()
+
     def refresh(self) -> None:
         """Show the notes as they are now."""
         notes = notes_of(self._row)
@@ -145,7 +151,7 @@ class EndNotes(QWidget):
             self._column.removeWidget(gone)
             gone.hide()
             gone.deleteLater()
-        self._lines = [_NoteLine(note) for note in notes]
+        self._lines = [_NoteLine(note, self) for note in notes]
         self.stops = [button for line in self._lines for button in line.buttons]
         for line in self._lines:
             self._column.addWidget(line)
@@ -156,8 +162,8 @@ class EndNotes(QWidget):
 class _NoteLine(QWidget):
     """The buttons stand behind the sentence, or below it where there is no room."""
 
-    def __init__(self, note: Note) -> None:
-        super().__init__()
+    def __init__(self, note: Note, parent: QWidget) -> None:
+        super().__init__(parent)
         self._says = label(note.text, "quiet", wrap=True)
         self._says.setAccessibleName(note.text)
         self.buttons = [Button(words, act, "link") for words, act in note.steps]
