@@ -47,8 +47,9 @@ def choose(page: DiscoverView, qtbot: QtBot) -> None:
 
 
 def test_enter_searches_and_a_repository_shows_which_models_fit(
-    page: DiscoverView, qtbot: QtBot, folder: Path
+    page: DiscoverView, qtbot: QtBot, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(page._state, "plan", lambda key: None)  # the plans are given below
     assert page.shelf.isVisible()
     assert len(page.shelf.rows.shown) == 10
     search(page, "fine", qtbot)
@@ -68,7 +69,8 @@ def test_enter_searches_and_a_repository_shows_which_models_fit(
     assert page.repo.verdict.property("tone") == "warn"
     page._state._put(replace(rows["Q4_0"], plan=replace(plan, verdict="fits", text="fits, x")))
     assert page.repo.verdict.text() == "Fits, x"
-    QTest.keyClick(page.repo.table.view, Qt.Key.Key_Down)
+    assert [r.label for r in page.repo.table.rows.shown] == ["Q1_0", "Q8_0", "Q4_0"]
+    QTest.keyClick(page.repo.table.view, Qt.Key.Key_Up)
     assert page.repo.verdict.text() == "Does not fit: 2.3 GB too much on cpu; Q4_0 does fit."
     assert page.grab().save(str(folder / "discover-1280x800-light.png"))
     page._state.cancel()
