@@ -8,6 +8,8 @@ from PySide6.QtCore import QObject, Signal
 from app.inbox import Inbox
 
 LONGEST = 5000  # lines that are kept
+LIBRARIES = ("httpx", "httpx2", "httpcore")
+"""Their information about each request is of no use to a person; their warnings are."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class _Handler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """From any thread."""
+        if record.levelno < logging.WARNING and record.name.split(".")[0] in LIBRARIES:
+            return
         formatter = self.formatter or logging.Formatter()
         details = formatter.formatException(record.exc_info) if record.exc_info else ""
         source = record.name.partition(".")[0]

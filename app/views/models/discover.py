@@ -181,7 +181,8 @@ class DiscoverView(QWidget):
         self._halves.setContentsMargins(0, 0, 0, 0)
         self._halves.setSpacing(0)
         self._halves.addWidget(found, 50)
-        self._halves.addWidget(divider(vertical=True))
+        self._line = divider(vertical=True)
+        self._halves.addWidget(self._line)
         self._halves.addWidget(self.repo, 50)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -216,6 +217,8 @@ class DiscoverView(QWidget):
         set_tone(self.notice, "bad" if wrong else "quiet")
         self.again.setVisible(wrong)
         self.more.setVisible(state.has_more)
+        for widget in (self._line, self.repo):
+            widget.setVisible(bool(self._wanted) or not shelf)
         if self._below is not None:
             self._below.setVisible(shelf)
 
@@ -248,6 +251,7 @@ class DiscoverView(QWidget):
         """Open a repository soon, unless it is open."""
         if (repo, quant) != (self._wanted, self._label):
             self._wanted, self._label, self._reason = repo, quant, reason
+            self.refresh()
             self._soon.start()
 
     def _open(self) -> None:

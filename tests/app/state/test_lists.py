@@ -118,6 +118,7 @@ def test_log(qapp: object, until: Until) -> None:
     except ValueError:
         logging.getLogger("window").exception("it failed")
     logging.getLogger("window").debug("unheard")
+    logging.getLogger("httpx2").info("HTTP Request: GET http://127.0.0.1")  # each would be news
     until(lambda: len(state.lines) == 2)
     first, second = state.lines
     assert (first.source, first.level, first.text, first.details) == (
