@@ -2,6 +2,8 @@
 by itself (engine/weights/prepared); a person sees how much they are, and may delete them.
 """
 
+import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -40,3 +42,14 @@ def delete_prepared() -> None:
     """Remove them all; models that use one keep it until they are closed. Raises `OSError`."""
     for one in prepared_files():
         one.path.unlink(missing_ok=True)
+
+
+def read_kept(path: Path) -> bytes:
+    """The content of a file of ours. Raises `OSError`, also where it is not a regular file: reading
+    a pipe would wait for its writer.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(None, "not a regular file", str(path))
+        return file.read()

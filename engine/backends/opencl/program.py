@@ -1,21 +1,32 @@
-"""Programs: a family built once per set of defines, kept on disk."""
+"""Programs: a family built once per set of defines, kept on disk as the driver's binary.
 
+A file is MAGIC, the SHA-256 of the binary, and the binary; its name is the hash of what was built,
+with which options, for which device and driver. One that is damaged is built again: a driver that
+gets noise may end the process.
+"""
+
+import logging
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
+
+from pyopencl.characterize import has_src_build_cache
 
 from engine.backends.opencl.caches import kept_folder
 from engine.backends.opencl.drivers.loader import cl
 from engine.backends.opencl.drivers.vectors import build_options
 from engine.backends.opencl.source import OPTIONS, source
 from engine.errors import KernelBuildFailed
+from engine.kept import read_kept
 
-# pyopencl holds its lock for milliseconds; an older one was left by a process that was killed.
-STALE_SECONDS = 10.0
+MAGIC = b"CutawayKernel1\n"
+
+log = logging.getLogger("engine.kernels")
 
 
 class ProgramKey(NamedTuple):
@@ -66,22 +77,68 @@ class Programs:
                 self.progress(sum(m in self._built for m in missing), len(missing))
 
     def _build(self, key: ProgramKey) -> cl.Program:
-        program = cl.Program(self._context, source(key.family))
-        defines = [f"-D{name}={value}" for name, value in key.defines]
-        _drop_stale_lock(self._cache)
+        text = source(key.family)
+        options = [*OPTIONS, *build_options(), *(f"-D{n}={value}" for n, value in key.defines)]
+        if len(self._handles) != 1 or has_src_build_cache(self._handles[0]):  # the driver keeps it
+            return self._from_source(key, text, options)
+        device = self._handles[0]
+        facts = (text, options, device.name, device.version, device.driver_version)
+        path = (
+            self._cache
+            / f"{sha256(repr((*facts, device.platform.version)).encode()).hexdigest()}.bin"
+        )
+        program = self._from_file(path, device, options)
+        if program is None:
+            program = self._from_source(key, text, options)
+            _keep(path, _binary(program, device))
+        return program
+
+    def _from_source(self, key: ProgramKey, text: str, options: list[str]) -> cl.Program:
+        program = cl.Program(self._context, text)
         try:
-            program.build([*OPTIONS, *build_options(), *defines], self._handles, str(self._cache))
+            program.build(options, self._handles)
         except cl.Error as error:
             raise KernelBuildFailed(
                 self._device, key.family, dict(key.defines), str(error)
             ) from None
         return program
 
+    def _from_file(self, path: Path, device: cl.Device, options: list[str]) -> cl.Program | None:
+        """The program that was built before; None where there is none, or it is damaged."""
+        try:
+            content = read_kept(path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            log.warning("%s: %s; the kernel is built again", path, error.strerror)
+            return None
+        binary = content[len(MAGIC) + 32 :]
+        if content[: len(MAGIC) + 32] != MAGIC + sha256(binary).digest():
+            log.warning("%s is damaged; the kernel is built again", path)
+            return None
+        try:
+            program = cl.Program(self._context, [device], [binary])
+            program.build(options)
+        except cl.Error as error:
+            log.warning("%s: the driver refuses it (%s); the kernel is built again", path, error)
+            return None
+        return program
 
-def _drop_stale_lock(folder: Path) -> None:
-    lock = folder / "lock"
+
+def _binary(program: cl.Program, device: cl.Device) -> bytes:
+    """What the driver made for one device of the context."""
+    at = list(program.devices).index(device)
+    return program.binaries[at]
+
+
+def _keep(path: Path, binary: bytes) -> None:
+    """Write a binary for the next run. A disk that is full or read-only costs that run its time."""
+    part = path.with_suffix(f".{os.getpid()}.part")
     try:
-        if time.time() - lock.stat().st_mtime > STALE_SECONDS:
-            lock.unlink()
-    except OSError:  # none there, or another process was quicker
-        return
+        with part.open("xb") as file:
+            file.write(MAGIC + sha256(binary).digest() + binary)
+        part.replace(path)
+    except OSError as error:
+        log.info("%s is not kept: %s", path, error.strerror)
+        with suppress(OSError):
+            part.unlink()

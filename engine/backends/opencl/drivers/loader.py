@@ -19,6 +19,9 @@ from engine.backends.opencl.drivers.vectors import library_of, limit_drivers
 
 # PoCL keeps its own cache of built kernels; it reads this when it is first used.
 os.environ.setdefault("POCL_CACHE_DIR", str(kept_folder("pocl")))
+# Its cache of how arguments are set is a pickle in a folder of all programs, which fails where the
+# home is full or read-only, and where the file is damaged. Built kernels are kept in program.py.
+os.environ["PYOPENCL_NO_CACHE"] = "1"
 limit_drivers()
 
 import pyopencl as cl  # noqa: E402
@@ -38,8 +41,8 @@ cl.compiler_output = _ignore
 
 
 def _keep_invokers() -> None:
-    """A kernel object asks how its arguments are set, which pyopencl reads from disk each time:
-    0.3 ms and 5 kB where a plan has hundreds. What it read stays in memory.
+    """pyopencl generates code that sets a kernel's arguments for each kernel object: 0.3 ms and
+    5 kB, where a plan has hundreds. Kernels with equal arguments share it.
     """
     module: Any = invoker
     make = getattr(module, "generate_enqueue_and_set_args", None)

@@ -1,7 +1,6 @@
 """Buffers, programs and commands on every driver here."""
 
 import gc
-import os
 
 import numpy as np
 import pytest
@@ -195,20 +194,6 @@ def test_programs_are_built_once_and_in_threads(backend, tiny):
     programs.build_all(keys)
     assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
     assert programs.get(keys[0]) is programs.get(keys[3])
-
-
-def test_a_stale_lock_costs_nothing(backend, tiny, tmp_path, monkeypatch):
-    """One that a killed process left in pyopencl's cache would hold up the next for a minute."""
-
-    def sleep(seconds):
-        raise AssertionError("waits for the lock")
-
-    programs = Programs(backend.context, "t", cache=tmp_path)
-    lock = tmp_path / "lock"
-    lock.touch()
-    os.utime(lock, (0, 0))
-    monkeypatch.setattr("time.sleep", sleep)
-    programs.get(ProgramKey.of("tiny", {"BIAS": 1}))
 
 
 def test_many_launches_run_in_order(backend, pool, tiny, monkeypatch):
