@@ -3,7 +3,9 @@
 from typing import get_args
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QComboBox,
     QHBoxLayout,
     QStackedWidget,
@@ -20,6 +22,7 @@ from app.state.profile.recorded import (
     layer_of_node,
 )
 from app.state.workbench import Workbench
+from app.theme import fonts
 from app.theme.tokens import GRID, PADDING
 from app.views.profile.roofline import Roofline
 from app.views.profile.saving import Saving
@@ -32,6 +35,7 @@ from app.widgets.lists.table import Table
 from engine.protocol import Phase
 
 BY: tuple[By, ...] = get_args(By)
+ACROSS = 360  # pixels at normal text: narrower, the button goes below the choices
 EMPTY = (
     "Record an answer to see where its time goes: each launch on each device, sums by operation, "
     "layer and kernel, and what the kernels reach of what the devices can do."
@@ -177,6 +181,12 @@ class ProfileView(QWidget):
         self.pages.setCurrentIndex(at)
         self.by.setVisible(self.pages.widget(at) in (self._sums, self._compared))
 
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        across = self.width() >= fonts.px(ACROSS)
+        way = QBoxLayout.Direction.LeftToRight if across else QBoxLayout.Direction.TopToBottom
+        self._second.setDirection(way)
+
     # Parts
 
     def _lay_out(self) -> None:
@@ -205,7 +215,7 @@ class ProfileView(QWidget):
         first.setSpacing(GRID)
         first.addWidget(self.tabs, 1)
         first.addWidget(IconButton("download", "Save the recording as a trace (JSON)", self._save))
-        second = QHBoxLayout()
+        self._second = second = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         second.setSpacing(GRID)
         second.addWidget(self.phase)
         second.addWidget(self.by)
