@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QUrl, Signal
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
 
 from app.library import Stored
@@ -26,6 +27,7 @@ class StorageBar(QWidget):
         self._model: Stored | None = None
         self._planned: Deletion | None = None
         self._says = label(wrap=True)
+        self.show_folder = Button("Show in folder", self._show_folder)
         self.delete = Button("Delete…", self._ask, picture="trash")
         self.elsewhere = Button("Move…", self._choose_folder, picture="folder")
         self.agree = Button("Delete", self._delete, "primary", name="Delete these files")
@@ -36,7 +38,9 @@ class StorageBar(QWidget):
         self._bar.setAccessibleName("Progress of moving")
         row = QHBoxLayout()
         row.setSpacing(GRID)
-        for button in (self.delete, self.elsewhere, self.agree, self.keep, self.stop):
+        for button in (self.show_folder, self.elsewhere, self.delete):
+            row.addWidget(button)
+        for button in (self.agree, self.keep, self.stop):
             row.addWidget(button)
         row.addWidget(self._bar, 1)
         row.addStretch(1)
@@ -68,7 +72,7 @@ class StorageBar(QWidget):
             self._bar.setRange(0, 1000)
             self._bar.setValue(round(1000 * task.done / max(1, task.total)))
         there = self._model is not None and bool(self._model.paths)
-        for button in (self.delete, self.elsewhere):
+        for button in (self.show_folder, self.delete, self.elsewhere):
             button.setVisible(there and not asks and not busy)
         for button in (self.agree, self.keep):
             button.setVisible(asks and not busy)
@@ -76,6 +80,13 @@ class StorageBar(QWidget):
         self.stop.setVisible(moving)
         self._bar.setVisible(moving)
         self._says.setVisible(bool(self._says.text()))
+
+    def _show_folder(self) -> None:
+        if self._model is not None:
+            folder = self._model.paths[0].parent
+            if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
+                self._say(f"No file manager opens {folder}.", "bad")
+                self.refresh()
 
     def _say(self, text: str, tone: str = "") -> None:
         self._says.setText(text)

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QUrl
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
@@ -49,6 +50,23 @@ def test_a_question_goes_with_its_model(bar: StorageBar, model: Stored) -> None:
     assert not bar.agree.isVisible()
     assert bar._says.text() == ""
     assert model.paths[0].is_file()
+
+
+def test_its_folder_is_shown(
+    bar: StorageBar, model: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def open_url(url: QUrl) -> bool:
+        opened.append(url.toLocalFile())
+        return len(opened) == 1
+
+    monkeypatch.setattr(QDesktopServices, "openUrl", open_url)
+    QTest.mouseClick(bar.show_folder, LEFT)
+    assert opened == [str(model.paths[0].parent)]
+    assert bar._says.text() == ""
+    QTest.mouseClick(bar.show_folder, LEFT)
+    assert bar._says.text() == f"No file manager opens {model.paths[0].parent}."
 
 
 def test_moving(bar: StorageBar, model: Stored, tmp_path: Path, qtbot: QtBot) -> None:
