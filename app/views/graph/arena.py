@@ -1,81 +1,86 @@
 """A device's memory while a step runs, as a small map: time to the right, addresses upwards."""
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QPointF, QRectF, Signal
 
 from app.theme import fonts
 from app.theme.devices import device_look
 from app.theme.theme import tokens
 from app.theme.tokens import mix
 from app.widgets.numbers import grouped, kib
+from app.widgets.plots.chart import Chart
+from app.widgets.plots.paper import Paper
 from engine.protocol import ArenaLife, ArenaMap
 
 HEIGHT = 96
 
 
-class ArenaView(QWidget):
+class ArenaView(Chart):
     """All that lives in one chunk of an arena, one of which is marked; a click picks another."""
 
     picked = Signal(int)  # a node
+    wide, hand = 160, True
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("Place in the arena", focus=False)
         self._arena: ArenaMap | None = None
         self._life, self._steps = -1, 1
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Place in the arena")
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
 
     def show_life(self, arena: ArenaMap | None, life: int, steps: int) -> None:
         """`life` is one of the arena's; nothing is shown for -1."""
         self._arena, self._life, self._steps = arena, life, max(steps, 1)
-        self.setAccessibleDescription(describe_life(arena, life))
         self.setVisible(arena is not None and life >= 0)
-        self.update()
+        self.changed()
+
+    def says(self) -> str:
+        return describe_life(self._arena, self._life)
 
     def area_of(self, life: ArenaLife) -> QRectF:
-        """Where a life of the chunk is painted."""
+        """The place of a life of the chunk."""
         assert self._arena is not None
         return self._place(life.chunk, life.offset, life.size, life.first, life.last)
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+    def tall(self) -> float:
+        return fonts.px(HEIGHT)
+
+    def lives(self) -> list[int]:
+        """The lives of the chunk, by their places in the arena."""
         if self._arena is None or self._life < 0:
-            return
-        chunk, at = self._arena.lives[self._life].chunk, event.position()
-        lives = [life for life in self._arena.lives if life.chunk == chunk and life.node >= 0]
-        there = [life for life in lives if self.area_of(life).contains(at)]
-        if there:
-            self.picked.emit(min(there, key=lambda life: life.last - life.first).node)
+            return []
+        lives = self._arena.lives
+        chunk = lives[self._life].chunk
+        return [at for at, life in enumerate(lives) if life.chunk == chunk]
 
-    def sizeHint(self) -> QSize:  # noqa: N802
-        return QSize(fonts.px(160), fonts.px(HEIGHT))
+    def under(self, place: QPointF) -> int | None:
+        """The shortest life at a place that a node has."""
+        lives = self._arena.lives if self._arena is not None else ()
+        there = [
+            at
+            for at in self.lives()
+            if lives[at].node >= 0 and self.area_of(lives[at]).contains(place)
+        ]
+        return min(there, key=lambda at: lives[at].last - lives[at].first, default=None)
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+    def words(self, at: int) -> str:
+        return describe_life(self._arena, at)
+
+    def clicked(self, at: int) -> None:
+        assert self._arena is not None
+        self.picked.emit(self._arena.lives[at].node)
+
+    def draw(self, paper: Paper) -> None:
         arena, now = self._arena, tokens()
         if arena is None or self._life < 0:
             return
-        painter = QPainter(self)
         area = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
-        marked = arena.lives[self._life]
+        paper.fill(area, now.canvas)
+        if arena.lives[self._life].chunk == 0 and arena.inputs:
+            paper.fill(self._place(0, 0, arena.inputs, 0, self._steps - 1), now.divider)
         colour = mix(device_look(arena.device).colour, now.canvas, 0.4)
-        painter.fillRect(area, QColor(now.canvas))
-        painter.setPen(Qt.PenStyle.NoPen)
-        if marked.chunk == 0 and arena.inputs:
-            inputs = self._place(0, 0, arena.inputs, 0, self._steps - 1)
-            painter.fillRect(inputs, QColor(now.divider))
-        painter.setBrush(QColor(colour))
-        painter.drawRects(
-            [self.area_of(life) for life in arena.lives if life.chunk == marked.chunk]
-        )
-        own = self.area_of(marked)
-        painter.fillRect(own, QColor(now.accent))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(QPen(QColor(now.accent), 2))
-        painter.drawRect(own.adjusted(-2, -2, 2, 2) & area)
-        painter.setPen(QPen(QColor(now.divider), 1))
-        painter.drawRect(area)
-        painter.end()
+        paper.fills([self.area_of(arena.lives[at]) for at in self.lives()], colour)
+        own = self.area_of(arena.lives[self._life])
+        paper.fill(own, now.accent)
+        paper.frame(own.adjusted(-2, -2, 2, 2) & area, now.accent, 2)
+        paper.frame(area, now.divider)
 
     def _place(self, chunk: int, offset: int, size: int, first: int, last: int) -> QRectF:
         """Bytes of a chunk from step `first` to `last`."""

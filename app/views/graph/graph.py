@@ -289,7 +289,7 @@ class GraphView(QWidget):
         elif number is not None:
             self._tell_node(number)
         elif now.split is not None and now.split < len(index.graph.splits):
-            self.panel.say(f"Split {now.split}", self.ribbon.describe(now.split))
+            self.panel.say(f"Split {now.split}", self.ribbon.words(now.split))
         elif (weight := weight_of(index, now)) is not None:
             self._tell_node(weight)
         elif now.layer is not None or now.device is not None:

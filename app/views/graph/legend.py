@@ -2,20 +2,20 @@
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QPainter
+from PySide6.QtCore import QRectF, Signal
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.state.graph.blocks import GraphIndex
 from app.state.graph.errors import NodeError
 from app.state.graph.overlay import NOT_COMPARED, Overlay, coloured
 from app.state.graph.scene import Shows
-from app.theme.devices import draw_swatch, swatch_size
+from app.theme.devices import swatch_size
 from app.theme.theme import tokens
 from app.theme.tokens import DEVICES
 from app.views.graph.picture.painting import shade
-from app.widgets.charts.legend import ChartLegend, LegendEntry
 from app.widgets.numbers import kib, milliseconds
+from app.widgets.plots.legend import ChartLegend, LegendEntry
+from app.widgets.plots.paper import Paper
 
 DEVIATES = "!"
 _ERRORS = (
@@ -92,18 +92,16 @@ class GraphLegend(QWidget):
             end = max if key == 1.0 else min
             self.box_picked.emit(end(self._amounts, key=lambda box: self._amounts[box]))
 
-    def _draw(self, painter: QPainter, area: QRectF, key: object) -> None:
+    def _draw(self, paper: Paper, area: QRectF, key: object) -> None:
         if self._overlay == "device":
-            draw_swatch(painter, area.left(), area.center().y(), str(key))
+            paper.swatch(area.left(), area.center().y(), str(key))
             return
         colour = shade(float(str(key))) if isinstance(key, float) else tokens().faint
         if key == DEVIATES:
             colour = tokens().bad
         if key in self._types:
             colour = DEVICES[self._types.index(str(key)) % len(DEVICES)]
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(colour))
-        painter.drawRoundedRect(area, 3, 3)
+        paper.fill(area, colour, radius=3)
 
 
 def _kib(amount: float) -> str:

@@ -1,33 +1,19 @@
 """The splits of a token: a band as long as the step, and the numbers below."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import (
-    QColor,
-    QHelpEvent,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QPen,
-)
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import QRectF, Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.theme import fonts
-from app.theme.devices import draw_swatch, fill_component, swatch_size
-from app.theme.theme import tokens
-from app.theme.tokens import GRID, RADIUS_CONTROL
-from app.widgets.charts.legend import ChartLegend, LegendEntry
-from app.widgets.charts.painting import paint_head
-from app.widgets.charts.walk import Walk
+from app.theme.devices import swatch_size
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import grouped, microseconds, milliseconds
-from app.widgets.tips import show_tip
+from app.widgets.plots.bands import Bands, Piece, component_look
+from app.widgets.plots.legend import ChartLegend, LegendEntry
+from app.widgets.plots.paper import Paper
 from engine.protocol import SplitRecord, StepTimes
 
 REST = "host and waiting"
-HEAD, BAND, LEAST = 28, 32, 3.0
-_CENTER = Qt.AlignmentFlag.AlignCenter
 
 Numbered = tuple[int, SplitRecord]
 
@@ -49,143 +35,69 @@ SPLITS = (
 )
 
 
-class SplitBand(Walk):
+class SplitBand(Bands):
     """Shows `StepTimes`: what devices compute is solid, copies are hatched, the rest is the host's
-    and waiting. Arrows walk over the splits.
+    and waiting.
     """
 
     pointed = Signal(int)
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("Splits of a token")
         self._times: StepTimes | None = None
         self._selected: int | None = None
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Splits of a token")
 
     def show_times(self, times: StepTimes | None) -> None:
         self._times = times
-        self.setAccessibleDescription(self._words())
-        self.updateGeometry()
-        self.update()
+        self.changed()
 
     def show_selected(self, number: int | None) -> None:
         """Mark the split that is selected."""
         self._selected = number
         if number is not None:
             self._at = number
-        self.setAccessibleDescription(self._words())
-        self.update()
-
-    def stops(self) -> int:
-        return len(self._splits())
+        self.changed()
 
     def walked(self) -> None:
-        self.setAccessibleDescription(self._words())
         self.pointed.emit(self.at)
 
-    def sizeHint(self) -> QSize:  # noqa: N802
-        return QSize(fonts.px(280), fonts.px(HEAD + BAND))
+    def whole(self) -> float:
+        return self._times.step_ns if self._times is not None else 1
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        found = self._under(event.position())
-        if found is not None:
-            self.go(found)
+    def empty(self) -> str:
+        return "nothing measured yet: ask something"
 
-    def event(self, event: QEvent) -> bool:
-        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            found = self._under(QPointF(event.pos()))
-            said = describe_split(found, self._splits()[found]) if found is not None else ""
-            show_tip(event.globalPos(), said, self)
-            return True
-        return super().event(event)
+    def head(self) -> tuple[str, str, str] | None:
+        if self._times is None:
+            return None
+        return "One token", milliseconds(self._times.step_ns), "ms"
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        area, now, times = self._band(), tokens(), self._times
-        painter.setPen(QPen(QColor(now.divider), 1, Qt.PenStyle.DashLine))
-        painter.drawRoundedRect(area.adjusted(0.5, 0.5, -0.5, -0.5), RADIUS_CONTROL, RADIUS_CONTROL)
-        if times is None:
-            painter.setFont(fonts.small())
-            painter.setPen(QColor(now.quiet))
-            painter.drawText(area, _CENTER, "nothing measured yet: ask something")
-        else:
-            head = QRectF(0, 0, self.width(), fonts.px(HEAD - 6))
-            paint_head(painter, head, "One token", milliseconds(times.step_ns), "ms")
-            for number, (copied, computed) in enumerate(self._places()):
-                self._paint_split(painter, number, copied, computed)
-            self._paint_rest(painter, times)
-        painter.end()
+    def pieces(self) -> list[Piece]:
+        if self._times is None:
+            return []
+        made = []
+        for n, split in enumerate(self._times.splits):
+            copies = component_look(split.device, "staging")
+            made.append(Piece(split.copy_ns, copies, (), n, 0.0))
+            texts = f"{n}  {milliseconds(split.compute_ns)}", str(n)
+            computes = component_look(split.device, "weights")
+            made.append(Piece(split.compute_ns, computes, texts, n))
+        rest = rest_ns(self._times)
+        text = milliseconds(rest)
+        return [*made, Piece(rest, None, (f"{REST} {text}", text), None, 0.0)]
 
-    def _paint_split(
-        self, painter: QPainter, number: int, copied: QRectF, computed: QRectF
-    ) -> None:
-        split, now = self._splits()[number], tokens()
-        fill_component(painter, copied, split.device, "staging")
-        ink = fill_component(painter, computed.adjusted(0, 0, -1, 0), split.device, "weights")
-        painter.setFont(fonts.small())
-        painter.setPen(QColor(ink))
-        text = f"{number}  {milliseconds(split.compute_ns)}"
-        for said in (text, str(number)):
-            if painter.fontMetrics().horizontalAdvance(said) <= computed.width() - 8:
-                painter.drawText(computed, _CENTER, said)
-                break
-        focused = self.hasFocus() and number == self.at
-        if focused or number == self._selected:
-            tone = now.text if focused else now.accent
-            painter.setPen(QPen(QColor(tone), 2))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRect(copied.united(computed).adjusted(1, 1, -2, -1))
+    def framed(self, at: int) -> bool:
+        return at == self._selected
 
-    def _paint_rest(self, painter: QPainter, times: StepTimes) -> None:
-        """What no device accounts for, behind the last split."""
-        band, ends = self._band(), [computed.right() for _, computed in self._places()]
-        rest = QRectF(band).adjusted(max([*ends, 0.0]) - band.left(), 0, 0, 0)
-        painter.setFont(fonts.small())
-        painter.setPen(QColor(tokens().quiet))
-        text = milliseconds(rest_ns(times))
-        for said in (f"{REST} {text}", text):
-            if painter.fontMetrics().horizontalAdvance(said) <= rest.width() - GRID:
-                painter.drawText(rest, _CENTER, said)
-                return
+    def words(self, at: int) -> str:
+        return describe_split(at, self._times.splits[at]) if self._times is not None else ""
 
-    # Where things are
-
-    def _splits(self) -> Sequence[SplitRecord]:
-        return self._times.splits if self._times is not None else ()
-
-    def _band(self) -> QRectF:
-        return QRectF(0, fonts.px(HEAD), self.width(), fonts.px(BAND))
-
-    def _places(self) -> Iterator[tuple[QRectF, QRectF]]:
-        """Of every split its copies and its launches; the step is as long as the band."""
-        splits, band = self._splits(), self._band()
-        spent = sum(split.copy_ns + split.compute_ns for split in splits)
-        whole = max(self._times.step_ns if self._times is not None else 1, spent, 1)
-        room = max(band.width() - LEAST * len(splits), 1.0)
-        left = band.left()
-        for split in splits:
-            widths = room * split.copy_ns / whole, LEAST + room * split.compute_ns / whole
-            copied = QRectF(left, band.top(), widths[0], band.height())
-            computed = QRectF(copied.right(), band.top(), widths[1], band.height())
-            yield copied, computed
-            left = computed.right()
-
-    def _under(self, at: QPointF) -> int | None:
-        for number, (copied, computed) in enumerate(self._places()):
-            if copied.united(computed).contains(at):
-                return number
-        return None
-
-    def _words(self) -> str:
+    def says(self) -> str:
         if self._times is None:
             return "Nothing measured yet"
         said = f"{milliseconds(self._times.step_ns)} ms in {self.stops()} splits"
         said += f", {REST} {milliseconds(rest_ns(self._times))} ms"
-        if not self.stops():
-            return said
-        return f"{said}. {describe_split(self.at, self._splits()[self.at])}"
+        return f"{said}. {self.words(self.at)}" if self.stops() else said
 
 
 class SplitsChart(QWidget):
@@ -221,8 +133,8 @@ class SplitsChart(QWidget):
         self.legend.show_selected(() if device is None else (device,))
 
 
-def _draw_device(painter: QPainter, area: QRectF, device: object) -> None:
-    draw_swatch(painter, area.left(), area.center().y(), str(device))
+def _draw_device(paper: Paper, area: QRectF, device: object) -> None:
+    paper.swatch(area.left(), area.center().y(), str(device))
 
 
 def rest_ns(times: StepTimes) -> int:

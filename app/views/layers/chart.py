@@ -1,18 +1,13 @@
 """Lanes of devices with the model's layers as tiles, moved by mouse and by keyboard."""
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QSize, Qt, QVariantAnimation, Signal
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, Qt, QVariantAnimation, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
-    QFocusEvent,
-    QFontMetricsF,
-    QHelpEvent,
     QKeyEvent,
     QMouseEvent,
-    QPainter,
-    QPaintEvent,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QSizePolicy, QStyle, QWidget
+from PySide6.QtWidgets import QStyle
 
 from app.state.layers.lanes import moved_tiles
 from app.state.layers.layers import LayersState
@@ -26,7 +21,8 @@ from app.views.layers.dragging import BoundaryDrag, TileDrag
 from app.views.layers.picture import LanesPicture, Measures, ShownTile
 from app.views.layers.scene import LanesScene
 from app.widgets.basics import LOOKS
-from app.widgets.tips import hide_tip, show_tip
+from app.widgets.plots.chart import Painted
+from app.widgets.plots.paper import Paper, text_width
 
 HEAD, GAP, REACH = 24, 12, 4
 TILE, TALLEST = 64, 124
@@ -37,7 +33,7 @@ _SHIFT, _NONE = Qt.KeyboardModifier.ShiftModifier, Qt.KeyboardModifier.NoModifie
 _KEYPAD = Qt.KeyboardModifier.KeypadModifier
 
 
-class LanesChart(QWidget):
+class LanesChart(Painted):
     """Shows `state.lanes()`. A tile stands for a layer, for several where one would be too narrow,
     or for a part of the layer that is opened.
 
@@ -54,7 +50,7 @@ class LanesChart(QWidget):
     refused = Signal(str)  # why a move moves nothing
 
     def __init__(self, state: LayersState) -> None:
-        super().__init__()
+        super().__init__("Layers on devices")
         self.state = state
         self._room = 0.0
         self.walker = LaneCursor(LanesPicture((), 0, 1, self._measures()))
@@ -65,10 +61,6 @@ class LanesChart(QWidget):
         self._glide = QVariantAnimation(self)
         self._glide.valueChanged.connect(lambda _: self.update())
         self._glide.finished.connect(self._landed)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setMouseTracking(True)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Layers on devices")
         self.refresh()
 
     # What is shown
@@ -220,9 +212,6 @@ class LanesChart(QWidget):
             super().keyPressEvent(event)
 
     def event(self, event: QEvent) -> bool:
-        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            self._tip(event)
-            return True
         # Esc and Alt with arrows may be shortcuts of the window.
         if (
             event.type() == QEvent.Type.ShortcutOverride
@@ -300,14 +289,11 @@ class LanesChart(QWidget):
 
     # Drawing
 
-    def sizeHint(self) -> QSize:  # noqa: N802
-        return QSize(fonts.px(280), round(self.picture.height))
+    def tall(self) -> float:
+        return self.picture.height
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        self._scene().paint(painter)
-        painter.end()
+    def draw(self, paper: Paper) -> None:
+        self._scene().paint(paper)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
@@ -317,14 +303,6 @@ class LanesChart(QWidget):
         super().changeEvent(event)
         if event.type() in LOOKS:
             self.refresh()
-
-    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        super().focusInEvent(event)
-        self.update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        super().focusOutEvent(event)
-        self.update()
 
     def _scene(self) -> LanesScene:
         answer, drag = self.state.answer, self._drag
@@ -383,17 +361,15 @@ class LanesChart(QWidget):
         self.setAccessibleDescription(f"{said}. {'; '.join(lanes)}" if said else "")
         self.said.emit(said if self.walker.chosen else "")
 
-    def _tip(self, event: QHelpEvent) -> None:
-        tile, answer = self.picture.at(QPointF(event.pos())), self.state.answer
+    def tip(self, place: QPointF) -> str:
+        tile, answer = self.picture.at(place), self.state.answer
         if tile is None or answer is None or self._drag is not None:
-            hide_tip()
-        else:
-            show_tip(event.globalPos(), describe_tiles(tile.tiles, answer, lettered), self)
+            return ""
+        return describe_tiles(tile.tiles, answer, lettered)
 
     def _measures(self) -> Measures:
         head = fonts.px(HEAD) * (2 if paint.two_lines(self.width()) else 1)
-        text = QFontMetricsF(fonts.small()).horizontalAdvance
         rows = max(len(self.state.lane_devices()), 1)
         tile = self._room / rows - head - fonts.px(GAP)
         tile = min(max(tile, fonts.px(TILE)), fonts.px(TALLEST))
-        return Measures(head, round(tile), fonts.px(GAP), text)
+        return Measures(head, round(tile), fonts.px(GAP), text_width)

@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QRectF
 
 from app.state.layers.lanes import HOST
 from app.state.layers.layers import LayersState
 from app.state.layers.words import crossing, rate
 from app.theme import fonts
 from app.theme.theme import tokens
-from app.widgets.charts.painting import flow
+from app.widgets.plots.chart import Painted
+from app.widgets.plots.paper import Paper, flow, text_width
 from app.widgets.tips import set_tip
 from engine.protocol import Repriced
 
@@ -20,7 +19,6 @@ LINE = 22
 NO_SPEED = "The speed is unknown: the devices were not measured with this model."
 NO_SPEED_HOST = "The speed is unknown: the host computes layers, which is for reference alone."
 ARROW = " → "
-_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
 
 class Figure(NamedTuple):
@@ -31,56 +29,39 @@ class Figure(NamedTuple):
     tone: str = "text"
 
 
-class FiguresLine(QWidget):
+class FiguresLine(Painted):
     """Figures one after another, in as many lines as they need."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("What the placement costs", focus=False)
         self._figures: Sequence[Figure] = ()
-        self.setAccessibleName("What the placement costs")
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
-    @property
-    def text(self) -> str:
-        """The same in words."""
+    def says(self) -> str:
         return ", ".join(f"{figure.number} {figure.unit}" for figure in self._figures)
 
     def show_figures(self, figures: Sequence[Figure], tip: str = "") -> None:
         self._figures = figures
-        self.setAccessibleDescription(self.text)
         set_tip(self, tip)
-        self.updateGeometry()
-        self.update()
+        self.changed()
 
-    def sizeHint(self) -> QSize:  # noqa: N802
-        lines = max((line for _, line in flow(self._widths(), self.width())), default=0) + 1
-        return QSize(fonts.px(280), lines * fonts.px(LINE))
+    def tall(self) -> float:
+        return max((area.bottom() for area in self._areas()), default=fonts.px(LINE))
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        super().resizeEvent(event)
-        self.updateGeometry()
+    def _areas(self) -> list[QRectF]:
+        widths, height = [_width(figure) for figure in self._figures], fonts.px(LINE)
+        places = zip(widths, flow(widths, self.width()), strict=True)
+        return [QRectF(left, line * height, width, height) for width, (left, line) in places]
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        painter, now, height = QPainter(self), tokens(), fonts.px(LINE)
-        widths = self._widths()
-        places = zip(self._figures, widths, flow(widths, self.width()), strict=True)
-        for figure, width, (left, line) in places:
-            area = QRectF(left, line * height, width, height)
-            painter.setFont(fonts.strong())
-            painter.setPen(QColor(getattr(now, figure.tone)))
-            painter.drawText(area, _LEFT, figure.number)
-            taken = QFontMetricsF(fonts.strong()).horizontalAdvance(f"{figure.number} ")
-            painter.setFont(fonts.small())
-            painter.setPen(QColor(now.quiet))
-            painter.drawText(area.adjusted(taken, 0, 0, 0), _LEFT, figure.unit)
-        painter.end()
+    def draw(self, paper: Paper) -> None:
+        now, strong = tokens(), fonts.strong()
+        for figure, area in zip(self._figures, self._areas(), strict=True):
+            paper.text(area, figure.number, tone=getattr(now, figure.tone), font=strong)
+            taken = text_width(f"{figure.number} ", strong)
+            paper.text(area.adjusted(taken, 0, 0, 0), figure.unit, tone=now.quiet)
 
-    def _widths(self) -> list[float]:
-        strong, small = QFontMetricsF(fonts.strong()), QFontMetricsF(fonts.small())
-        return [
-            strong.horizontalAdvance(f"{figure.number} ") + small.horizontalAdvance(figure.unit) + 2
-            for figure in self._figures
-        ]
+
+def _width(figure: Figure) -> float:
+    return text_width(f"{figure.number} ", fonts.strong()) + text_width(figure.unit) + 2
 
 
 def figures_of(state: LayersState) -> list[Figure]:

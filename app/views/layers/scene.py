@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from PySide6.QtCore import QPointF
-from PySide6.QtGui import QPainter
 
 from app.state.layers.words import layer_words
 from app.state.selection import Selected
 from app.views.layers import paint
 from app.views.layers.picture import Key, LanesPicture, ShownRow, ShownTile
+from app.widgets.plots.paper import Paper
 
 
 @dataclass(frozen=True)
@@ -27,44 +27,43 @@ class LanesScene:
     over: str | None = None
     marks: frozenset[int] = field(default=frozenset())
 
-    def paint(self, painter: QPainter) -> None:
+    def paint(self, paper: Paper) -> None:
         for row in self.picture.rows:
-            self._paint_row(painter, row)
-        painter.setOpacity(0.94)
-        for tile, way in self.carried:
-            area = tile.area.translated(way)
-            paint.paint_tile(painter, tile, area, self._names(tile), self._is_unusual(tile))
-            paint.paint_frame(painter, area, "accent")
-        painter.setOpacity(1.0)
+            self._paint_row(paper, row)
+        with paper.faded(0.94):
+            for tile, way in self.carried:
+                area = tile.area.translated(way)
+                paint.paint_tile(paper, tile, area, self._names(tile), self._is_unusual(tile))
+                paint.paint_frame(paper, area, "accent")
 
-    def _paint_row(self, painter: QPainter, row: ShownRow) -> None:
+    def _paint_row(self, paper: Paper, row: ShownRow) -> None:
         device = row.lane.device
         if row.opened:
-            paint.paint_inside_head(painter, row, self._inside(row))
+            paint.paint_inside_head(paper, row, self._inside(row))
         else:
-            paint.paint_row_head(painter, row, self.marked.device == device)
-            paint.paint_track(painter, row)
-            paint.paint_beside(painter, row)
+            paint.paint_row_head(paper, row, self.marked.device == device)
+            paint.paint_track(paper, row)
+            paint.paint_beside(paper, row)
         held = {layer for tile, _ in self.carried for layer in tile.layers}
         for tile in row.tiles:
             if device == self.over and held >= set(tile.layers):
-                paint.paint_outline(painter, tile.area, device)
+                paint.paint_outline(paper, tile.area, device)
             else:
-                self._paint_tile(painter, tile)
+                self._paint_tile(paper, tile)
         if not row.opened:
             for x, _ in self.picture.edges(row):
                 if x > row.track.left():
-                    paint.paint_grip(painter, x, row)
-        paint.paint_limit(painter, row)
+                    paint.paint_grip(paper, x, row)
+        paint.paint_limit(paper, row)
 
-    def _paint_tile(self, painter: QPainter, tile: ShownTile) -> None:
-        paint.paint_tile(painter, tile, tile.area, self._names(tile), self._is_unusual(tile))
+    def _paint_tile(self, paper: Paper, tile: ShownTile) -> None:
+        paint.paint_tile(paper, tile, tile.area, self._names(tile), self._is_unusual(tile))
         now = self.marked
         marked = not tile.part and now.layer in tile.layers and now.device in (None, tile.device)
         if marked or tile.key in self.chosen:
-            paint.paint_frame(painter, tile.area, "accent", 3)
+            paint.paint_frame(paper, tile.area, "accent", 3)
         if tile.key == self.cursor:
-            paint.paint_frame(painter, tile.area, "text")
+            paint.paint_frame(paper, tile.area, "text")
 
     def _names(self, tile: ShownTile) -> list[str]:
         return paint.names_of(tile, self.picture.n_layer, self.labels)

@@ -3,21 +3,21 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QRectF
-from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QWidget
 
 from app.state.layers.lanes import PARTS, LayerTile
 from app.state.layers.words import PART_WORDS
 from app.theme.devices import swatch_size
 from app.views.layers.paint import fill_part, unusual_kinds
-from app.widgets.charts.legend import ChartLegend, LegendEntry
+from app.widgets.plots.legend import ChartLegend, LegendEntry
+from app.widgets.plots.paper import Paper
 
 
 def parts_legend(parent: QWidget) -> ChartLegend:
     """A swatch for each part; picking one is for who wants to move it."""
 
-    def draw(painter: QPainter, area: QRectF, part: object) -> None:
-        fill_part(painter, area, parent.property("device") or "host", str(part))
+    def draw(paper: Paper, area: QRectF, part: object) -> None:
+        fill_part(paper, area, parent.property("device") or "host", str(part))
 
     return ChartLegend("Parts of a layer", draw, swatch_size)
 

@@ -3,19 +3,17 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter
+from PySide6.QtCore import QRectF
 
 from app.state.memory.sums import PoolSum
 from app.theme import fonts
-from app.theme.devices import draw_swatch, swatch_size
+from app.theme.devices import swatch_size
 from app.theme.theme import tokens
 from app.theme.tokens import GRID
 from app.widgets.numbers import UNKNOWN, mib, milliseconds
+from app.widgets.plots.paper import RIGHT, Paper, text_width
 
 ROW = 24
-_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 @dataclass(frozen=True)
@@ -48,28 +46,25 @@ class PoolNumbers:
         lines = sum(1 + len(self.rows) for _ in self._blocks(width))
         return lines * fonts.px(ROW)
 
-    def paint(self, painter: QPainter, top: float, width: float) -> None:
+    def draw(self, paper: Paper, top: float, width: float) -> None:
         """From `top` downwards."""
-        height, first = fonts.px(ROW), self._first()
+        height, first, now = fonts.px(ROW), self._first(), tokens()
         column = (width - first) / self._per_block(width)
         for block in self._blocks(width):
-            painter.setFont(fonts.small())
-            painter.setPen(QColor(tokens().quiet))
             for at, number in enumerate(block):
                 area = QRectF(first + at * column, top, column, height)
-                painter.drawText(area, _RIGHT, self.titles[number])
+                paper.text(area, self.titles[number], tone=now.quiet, align=RIGHT)
             for device, numbers in self.rows.items():
                 top += height
-                draw_swatch(painter, 0, top + height / 2, device)
-                painter.setFont(fonts.body())
-                painter.setPen(QColor(tokens().text))
+                paper.swatch(0, top + height / 2, device)
                 left = swatch_size() + GRID
-                painter.drawText(QRectF(left, top, first - left, height), _LEFT, device)
+                name = QRectF(left, top, first - left, height)
+                paper.text(name, device, tone=now.text, font=fonts.body())
                 for at, number in enumerate(block):
                     text = numbers[number]
-                    painter.setPen(QColor(tokens().quiet if text == UNKNOWN else tokens().text))
                     area = QRectF(first + at * column, top, column, height)
-                    painter.drawText(area, _RIGHT, text)
+                    tone = now.quiet if text == UNKNOWN else now.text
+                    paper.text(area, text, tone=tone, align=RIGHT, font=fonts.body())
             top += height
 
     def device_at(self, y: float, width: float) -> str | None:
@@ -95,13 +90,11 @@ class PoolNumbers:
 
     def _first(self) -> float:
         """The width of the devices' column."""
-        metrics = QFontMetricsF(fonts.body())
-        names = max((metrics.horizontalAdvance(name) for name in self.rows), default=0.0)
+        names = max((text_width(name, fonts.body()) for name in self.rows), default=0.0)
         return max(swatch_size() + names + 2 * GRID, float(fonts.px(80)))
 
     def _widest(self) -> float:
         """The width that every column needs."""
-        small, body = QFontMetricsF(fonts.small()), QFontMetricsF(fonts.body())
-        texts = [body.horizontalAdvance(text) for row in self.rows.values() for text in row]
-        titles = [small.horizontalAdvance(title) for title in self.titles]
-        return max([*texts, *titles], default=0.0) + GRID
+        body = fonts.body()
+        texts = [text_width(text, body) for row in self.rows.values() for text in row]
+        return max([*texts, *map(text_width, self.titles)], default=0.0) + GRID

@@ -4,38 +4,26 @@ from collections.abc import Callable, Sequence
 from time import localtime, strftime
 from typing import cast
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import (
-    QColor,
-    QHelpEvent,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QPen,
-    QPolygonF,
-)
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import QPointF, QRectF, Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.state.memory.allocations import Owner, Track
 from app.state.selection import Selected
 from app.theme import fonts
-from app.theme.devices import component_brushes, device_look, fill_component
+from app.theme.devices import component_brushes, device_look
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, mix
 from app.views.memory.bar import pool_name
-from app.views.memory.cell import cross
-from app.widgets.charts.legend import ChartLegend, LegendEntry
-from app.widgets.charts.painting import paint_head
-from app.widgets.charts.walk import Walk
 from app.widgets.lists.rows import Column
 from app.widgets.numbers import mib
-from app.widgets.tips import hide_tip, show_tip
+from app.widgets.plots.chart import Chart
+from app.widgets.plots.legend import ChartLegend, LegendEntry
+from app.widgets.plots.paper import DASHED, DOTTED, Paper, text_width
 from engine.protocol import MemoryEvent
 
 HEAD, CHART, TIMES = 28, 112, 20
 MARK = 3  # pixels of the line that marks what is selected
 BOX = 10  # pixels of a legend's box
-_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 MARKED = {"refuse": "refused"}
 
 
@@ -63,18 +51,21 @@ def event_columns(title: Callable[[int | None], str]) -> tuple[Column[MemoryEven
 WHAT = 1
 
 
-class PoolTrack(Walk):
-    """Shows a `Track`. Arrows walk over its events; `pointed` tells which one is looked at."""
+class PoolTrack(Chart):
+    """Shows a `Track`. Arrows walk over its events; `pointed` carries the one looked at."""
 
     pointed = Signal(object)  # MemoryEvent
+    wide = 360
 
     def __init__(self) -> None:
         super().__init__()
         self._track = Track("", (), {})
         self._now = Selected()
         self.selected: list[int] = []  # places of the events of what is selected
-        self.setMouseTracking(True)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    @property
+    def track(self) -> Track:
+        return self._track
 
     def show_track(self, track: Track) -> None:
         """The last event is the present one, as long as nobody has gone elsewhere."""
@@ -84,58 +75,50 @@ class PoolTrack(Walk):
             self._at = max(0, len(track.events) - 1)
         self._seek()
         self.setAccessibleName(f"Allocations in {track.pool} memory")
-        self._tell()
-        self.updateGeometry()
-        self.update()
+        self.changed()
 
     def show_selected(self, now: Selected) -> None:
         """Mark the events of what is selected, and go to the first, unless at one of them."""
         self._now = now
         self._seek()
-        self._tell()
-        self.update()
+        self.changed()
 
     def stops(self) -> int:
         return len(self._track.events)
 
     def walked(self) -> None:
-        self._tell()
         self.pointed.emit(self._track.events[self.at])
 
-    def sizeHint(self) -> QSize:  # noqa: N802
-        return QSize(360, fonts.px(HEAD + CHART + TIMES))
+    def tall(self) -> float:
+        return fonts.px(HEAD + CHART + TIMES)
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        if self.stops():
-            self.go(self._under(event.position().x()))
+    def words(self, at: int) -> str:
+        return describe_event(self._track.events[at])
 
-    def event(self, event: QEvent) -> bool:
-        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            if self.stops() and self._chart().contains(QPointF(event.pos())):
-                said = describe_event(self._track.events[self._under(event.pos().x())])
-                show_tip(event.globalPos(), said, self)
-            else:
-                hide_tip()
-            return True
-        return super().event(event)
+    def says(self) -> str:
+        return f"{self.stops()} events. {self.words(self.at)}" if self.stops() else ""
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    def under(self, place: QPointF) -> int | None:
+        if not self.stops() or not self._chart().contains(place):
+            return None
+        return min(int(place.x() / max(self.width(), 1) * self.stops()), self.stops() - 1)
+
+    def draw(self, paper: Paper) -> None:
         track, head = self._track, QRectF(0, 0, self.width(), fonts.px(HEAD - 6))
-        now = track.events[-1].used if track.events else 0
-        paint_head(painter, head, pool_name(track.pool), f"{mib(now)}, at most {mib(self._peak())}")
-        self._paint_stack(painter)
-        self._paint_pauses(painter)
-        self._paint_refusals(painter)
-        self._paint_selected(painter)
+        used = track.events[-1].used if track.events else 0
+        paper.head(head, pool_name(track.pool), f"{mib(used)}, at most {mib(self._peak())}", "MiB")
+        self._draw_stack(paper)
+        self._draw_pauses(paper)
+        self._draw_refusals(paper)
+        for at in self.selected:
+            width = max(self._x(at + 1) - self._x(at), 2.0)
+            mark = QRectF(self._x(at), self._chart().bottom() - MARK, width, MARK)
+            paper.fill(mark, tokens().accent)
         if self.stops():
-            x = self._x(self.at + 1)
-            painter.setPen(QPen(QColor(tokens().accent if self.hasFocus() else tokens().text), 1))
-            painter.drawLine(QPointF(x, self._chart().top()), QPointF(x, self._chart().bottom()))
-        painter.end()
+            tone = tokens().accent if self.hasFocus() else tokens().text
+            paper.line(self._upright(self._x(self.at + 1)), tone)
 
-    # Where things are
+    # Places
 
     def _chart(self) -> QRectF:
         return QRectF(0, fonts.px(HEAD), self.width(), fonts.px(CHART))
@@ -151,9 +134,9 @@ class PoolTrack(Walk):
         """Pixels per byte."""
         return fonts.px(CHART) * 0.94 / max(self._track.most, 1)
 
-    def _under(self, x: float) -> int:
-        place = int(x / max(self.width(), 1) * self.stops())
-        return min(max(place, 0), self.stops() - 1)
+    def _upright(self, x: float, beyond: float = 0.0) -> list[QPointF]:
+        chart = self._chart()
+        return [QPointF(x, chart.top()), QPointF(x, chart.bottom() + beyond)]
 
     def _peak(self) -> int:
         return max((e.used for e in self._track.events), default=0)
@@ -165,59 +148,48 @@ class PoolTrack(Walk):
             return list(range(n))
         return sorted({(at + 1) * n // width - 1 for at in range(width)})
 
-    # Painting
+    # Drawing
 
-    def _paint_stack(self, painter: QPainter) -> None:
-        chart, now = self._chart(), tokens()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)  # slow
-        painter.fillRect(chart, QColor(mix(now.raised, now.panel, 0.6)))
-        shown = self._shown()
+    def _draw_stack(self, paper: Paper) -> None:
+        chart, now, shown = self._chart(), tokens(), self._shown()
         under = [0] * len(shown)
         lower = self._steps(shown, under)
-        for owner, heights in self._track.heights.items():
-            over = [under[i] + heights[at] for i, at in enumerate(shown)]
-            if any(heights[at] for at in shown):
-                upper = self._steps(shown, over)
-                steps = QPolygonF([*upper, *reversed(lower)])
-                painter.setPen(Qt.PenStyle.NoPen)
-                for brush in component_brushes(*owner):
-                    painter.setBrush(brush)
-                    painter.drawPolygon(steps)
-                painter.setPen(QPen(QColor(now.panel), 1))
-                painter.drawPolyline(upper)
-                under, lower = over, upper
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.fillRect(QRectF(0, chart.bottom(), chart.width(), 1), QColor(now.faint))
+        with paper.sharp():
+            paper.fill(chart, mix(now.raised, now.panel, 0.6))
+            for owner, heights in self._track.heights.items():
+                over = [under[i] + heights[at] for i, at in enumerate(shown)]
+                if over != under:
+                    upper = self._steps(shown, over)
+                    paper.shape([*upper, *reversed(lower)], *component_brushes(*owner))
+                    paper.line(upper, now.panel)
+                    under, lower = over, upper
+        paper.fill(QRectF(0, chart.bottom(), chart.width(), 1), now.faint)
 
     def _steps(self, shown: Sequence[int], sizes: Sequence[int]) -> list[QPointF]:
-        chart, points, left = self._chart(), [], 0.0
-        step, scale = chart.width() / max(self.stops(), 1), self._scale()
+        points, left = [], 0.0
+        bottom, scale, step = self._chart().bottom(), self._scale(), self._x(1)
         for at, size in zip(shown, sizes, strict=True):
-            right, y = step * (at + 1), chart.bottom() - scale * size
+            right, y = step * (at + 1), bottom - scale * size
             points += [QPointF(left, y), QPointF(right, y)]
             left = right
         return points
 
-    def _paint_pauses(self, painter: QPainter) -> None:
-        """Where something new begins, with its time of day."""
+    def _draw_pauses(self, paper: Paper) -> None:
+        """A dotted line where something new begins, with its time of day."""
         chart, now, free = self._chart(), tokens(), -1.0
-        painter.setFont(fonts.small())
         for at in self._track.pauses():
-            x, text = (
-                self._x(at),
-                strftime("%H:%M:%S", localtime(self._track.events[at].time_ns / 1e9)),
-            )
-            painter.setPen(QPen(QColor(now.faint), 1, Qt.PenStyle.DotLine))
-            painter.drawLine(QPointF(x, chart.top()), QPointF(x, chart.bottom() + 4))
-            width = painter.fontMetrics().horizontalAdvance(text)
+            x = self._x(at)
+            text = strftime("%H:%M:%S", localtime(self._track.events[at].time_ns / 1e9))
+            paper.line(self._upright(x, 4), now.faint, 1, DOTTED)
+            width = text_width(text)
             if x >= free and x + width <= chart.right():
-                painter.setPen(QColor(now.quiet))
-                painter.drawText(QRectF(x, chart.bottom() + 2, width, fonts.px(TIMES)), _LEFT, text)
+                area = QRectF(x, chart.bottom() + 2, width + 1, fonts.px(TIMES))
+                paper.text(area, text, tone=now.quiet)
                 free = x + width + 2 * GRID
 
-    def _paint_refusals(self, painter: QPainter) -> None:
-        """What was wanted, above what there was."""
-        bad = QColor(tokens().bad)
+    def _draw_refusals(self, paper: Paper) -> None:
+        """The size that was refused, above what there was."""
+        now = tokens()
         for at, event in enumerate(self._track.events):
             if event.kind != "refuse":
                 continue
@@ -225,29 +197,15 @@ class PoolTrack(Walk):
             width = max(self._x(at + 1) - self._x(at), 14.0)
             left = min(self._x(at), self.width() - width)
             wanted = QRectF(left, min(top, bottom - 14), width, max(bottom - top, 14.0))
-            painter.setPen(QPen(bad, 1.5, Qt.PenStyle.DashLine))
-            painter.setBrush(QColor(tokens().on("bad", 0.14)))
-            painter.drawRect(wanted)
-            cross(painter, wanted.center(), 4)
-
-    def _paint_selected(self, painter: QPainter) -> None:
-        """A line below the events of what is selected."""
-        accent, bottom = QColor(tokens().accent), self._chart().bottom()
-        for at in self.selected:
-            left = self._x(at)
-            width = max(self._x(at + 1) - left, 2.0)
-            painter.fillRect(QRectF(left, bottom - MARK, width, MARK), accent)
+            paper.fill(wanted, now.on("bad", 0.14))
+            paper.frame(wanted, now.bad, 1.5, style=DASHED)
+            paper.cross(wanted.center(), 4, now.bad)
 
     def _seek(self) -> None:
         events = self._track.events
         self.selected = [at for at, event in enumerate(events) if is_of(event, self._now)]
         if self.selected and self.at not in self.selected:
             self._at = self.selected[0]
-
-    def _tell(self) -> None:
-        events = self._track.events
-        said = f"{len(events)} events. {describe_event(events[self.at])}" if events else ""
-        self.setAccessibleDescription(said)
 
 
 class PoolTracks(QWidget):
@@ -301,12 +259,10 @@ def _owns(owner: object, now: Selected) -> bool:
     return device == now.device and now.component in (component, None)
 
 
-def _draw_owner(painter: QPainter, area: QRectF, owner: object) -> None:
+def _draw_owner(paper: Paper, area: QRectF, owner: object) -> None:
     device, component = cast(Owner, owner)
-    fill_component(painter, area, device, component)
-    painter.setPen(QPen(QColor(device_look(device).colour), 1))
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.drawRect(area.adjusted(0.5, 0.5, -0.5, -0.5))
+    paper.component(area, device, component)
+    paper.frame(area.adjusted(0.5, 0.5, -0.5, -0.5), device_look(device).colour)
 
 
 def is_of(event: MemoryEvent, now: Selected) -> bool:

@@ -12,8 +12,8 @@ from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, RADIUS_CARD, ROW_COMPACT, mix
 from app.widgets.basics import LOOKS, label
-from app.widgets.charts.segments import Segment, SegmentBar
 from app.widgets.numbers import grouped
+from app.widgets.plots.segments import Segment, SegmentBar
 
 BAR = 96
 REFRESH_MS = 200

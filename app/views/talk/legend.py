@@ -2,15 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import (
-    QColor,
-    QFontMetricsF,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QResizeEvent,
-)
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QHBoxLayout,
@@ -24,9 +17,10 @@ from app.theme import fonts
 from app.theme.theme import tokens
 from app.theme.tokens import GRID, PADDING
 from app.widgets.basics import divider, surface
-from app.widgets.charts.walk import Walk
+from app.widgets.plots.chart import Chart
+from app.widgets.plots.paper import CENTER, Paper, text_width
 from app.widgets.tips import show_tip
-from app.widgets.tokens.bands import BANDS, Measure, band_colour, band_pen
+from app.widgets.tokens.bands import BANDS, Measure, draw_band
 
 PROBABILITIES = ("≥ 90 %", "60–90", "30–60", "10–30", "< 10 %")
 ENTROPIES = ("≤ 0.5 bit", "0.5–1.2", "1.2–2", "2–3", "> 3 bit")
@@ -87,27 +81,27 @@ class Legend(QWidget):
         self._choose(measure)
 
 
-class BandScale(Walk):
+class BandScale(Chart):
     """The bands with their limits; a click or Enter goes to the next token of one."""
+
+    hand = True
 
     def __init__(self, seek: Callable[[int], bool]) -> None:
         super().__init__()
         self._seek = seek
         self._words: tuple[str, ...] = PROBABILITIES
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
 
     def show_words(self, words: tuple[str, ...]) -> None:
         self._words = words
         self.setAccessibleName("From sure to surprised: " + ", ".join(words))
-        self.walked()
-        self.update()
+        self.changed()
 
-    def stops(self) -> int:
-        return len(BANDS)
+    def words(self, at: int) -> str:
+        return f"{self._words[at]}: Enter goes to the next such token"
 
-    def walked(self) -> None:
-        self.setAccessibleDescription(f"{self._words[self.at]}: Enter goes to the next such token")
+    def tip(self, place: QPointF) -> str:
+        return ""
 
     def chosen(self) -> bool:
         if not self._seek(self.at):
@@ -115,15 +109,11 @@ class BandScale(Walk):
             show_tip(place, "No such token in sight.", self)
         return True
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        bands = range(len(BANDS))
-        found = next((n for n in bands if self.area(n).contains(event.position())), None)
-        if found is not None:
-            self.go(found)
-            self.chosen()
+    def areas(self) -> list[QRectF]:
+        return [self.area(band) for band in range(len(BANDS))]
 
     def area(self, band: int) -> QRectF:
-        """Where a band is painted."""
+        """The place of a band."""
         width = min(self.width() / len(BANDS), self._wide(self._words))
         return QRectF(band * width, 3, width - 4, self.height() - 8)
 
@@ -131,29 +121,18 @@ class BandScale(Walk):
         return QSize(round(self._wide(self._words)) * len(BANDS), fonts.px(24))
 
     def fitting(self) -> list[str]:
-        """What the bands say: without units where there is no room for them."""
+        """The words of the bands: without units where there is no room for them."""
         short = [words.rpartition(" ")[0] or words for words in self._words]
         room = self.width() / len(BANDS)
         return list(self._words) if self._wide(self._words) <= room else short
 
+    def draw(self, paper: Paper) -> None:
+        for n, (words, area) in enumerate(zip(self.fitting(), self.areas(), strict=True)):
+            draw_band(paper, area, n)
+            paper.text(area, words, align=CENTER, margin=-GRID)
+            if self.hasFocus() and n == self.at:
+                paper.frame(area.adjusted(0, -1, 0, 1), tokens().text)
+
     def _wide(self, words: Sequence[str]) -> float:
         """Pixels of a band in which each of these fits."""
-        metrics = QFontMetricsF(fonts.small())
-        return max(metrics.horizontalAdvance(text) for text in words) + 12
-
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        painter = QPainter(self)
-        painter.setFont(fonts.small())
-        for n, words in enumerate(self.fitting()):
-            area = self.area(n)
-            if BANDS[n].share:
-                painter.fillRect(area, QColor(band_colour(n)))
-            pen = band_pen(n)
-            if pen is not None:
-                painter.setPen(pen)
-                painter.drawLine(area.bottomLeft(), area.bottomRight())
-            painter.setPen(QColor(tokens().text))
-            painter.drawText(area, int(Qt.AlignmentFlag.AlignCenter), words)
-            if self.hasFocus() and n == self.at:
-                painter.drawRect(area.adjusted(0, -1, 0, 1))
-        painter.end()
+        return max(text_width(text) for text in words) + 12

@@ -118,12 +118,12 @@ class TokenAnswer(QWidget):
         corner = painter.mapTo(self.window(), place.topLeft())
         card.show_choices(visible(info.text), chance, choices, hint, QRect(corner, place.size()))
         self._shown = index
-        painter.tell(f"Token {index + 1} of {len(known)}: {card.words}")
+        painter.tell(f"Token {index + 1} of {len(known)}: {card.all_words}")
 
     def _make_card(self) -> AlternativesCard:
         if self._card is None:
             self._card = AlternativesCard(self.window())
-            self._card.chosen.connect(self._choose)
+            self._card.picked.connect(self._choose)
             self._card.left.connect(self._linger.start)
             self.destroyed.connect(self._card.deleteLater)
         return self._card

@@ -3,7 +3,6 @@
 from functools import partial
 
 from PySide6.QtCore import QEvent, QRectF, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from app.state.selection import Selection
@@ -19,7 +18,9 @@ from app.views.token.stepper import NumberStepper
 from app.views.token.words import percent, shown
 from app.widgets.basics import TEXT_SIZE, label
 from app.widgets.plots.cells import grid_of
+from app.widgets.plots.chart import Painted
 from app.widgets.plots.heat_map import HeatMap
+from app.widgets.plots.paper import Paper
 from app.widgets.tips import set_tip
 
 MAP = 200  # pixels of the map's height
@@ -255,11 +256,11 @@ class AttentionPanel(QWidget):
         self.blank.setFixedHeight(fonts.px(MAP))
 
 
-class BlankMap(QWidget):
+class BlankMap(Painted):
     """Layers and heads of a model that has not said anything yet."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(focus=False)
         self._shape = (0, 0)
 
     def show_shape(self, shape: tuple[int, int]) -> None:
@@ -267,16 +268,17 @@ class BlankMap(QWidget):
         self._shape = shape
         self.update()
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        painter = QPainter(self)
+    def draw(self, paper: Paper) -> None:
         rows, columns = self._shape
         wide, tall = self.width() / max(columns, 1), self.height() / max(rows, 1)
         gap = 1 if min(wide, tall) > 3 else 0
-        for row in range(rows):
-            for column in range(columns):
-                cell = QRectF(column * wide, row * tall, wide - gap, tall - gap)
-                painter.fillRect(cell, QColor(tokens().raised))
-        painter.end()
+        cells = [
+            QRectF(column * wide, row * tall, wide - gap, tall - gap)
+            for row in range(rows)
+            for column in range(columns)
+        ]
+        with paper.sharp():
+            paper.fills(cells, tokens().raised)
 
 
 def _line(source: WordSource, sources: Sources) -> SourceLine:

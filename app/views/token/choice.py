@@ -3,17 +3,15 @@
 from collections.abc import Sequence
 from math import exp, log
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import QPointF, Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.theme import fonts
 from app.theme.theme import tokens
-from app.theme.tokens import GRID, RADIUS_CONTROL, mix
+from app.theme.tokens import GRID, mix
 from app.views.token.words import percent, shown
-from app.widgets.basics import TEXT_SIZE, label
-from app.widgets.charts.walk import Walk
+from app.widgets.basics import label
 from app.widgets.numbers import grouped
+from app.widgets.plots.bars import Bar, Bars
 from engine.protocol import Alternative, TokenChoice, TokenInfo
 
 MOST = 8  # words listed
@@ -30,8 +28,6 @@ STEPS = {
     "min_p": "min-p",
     "temperature": "temperature",
 }
-_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class Candidate:
@@ -70,7 +66,7 @@ def candidates(choice: TokenChoice | None, recorded: TokenInfo | None) -> list[C
     return found
 
 
-class ChoiceBars(Walk):
+class ChoiceBars(Bars):
     """A line a word: what the model gives it as a light bar, what it was drawn with as a solid one.
 
     Arrows and the mouse point at a word; a click or Enter takes it.
@@ -78,156 +74,61 @@ class ChoiceBars(Walk):
 
     pointed = Signal(int)  # the word under the mouse or the keyboard
     taken = Signal(int)
+    wide, names, widest_note = 240, NAME, "by temperature"
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("What could have come: Enter goes on with a word, as a branch")
         self.candidates: Sequence[Candidate] = ()
-        self._hovered: int | None = None
-        self.setAccessibleName("What could have come: Enter goes on with a word, as a branch")
-        self.setMouseTracking(True)
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def show_candidates(self, found: Sequence[Candidate]) -> None:
         kept = [one for n, one in enumerate(found) if n < MOST or one.taken]
+        drawn = any(one.drawn is not None for one in kept)
+        self.titles = ("by the model", "model"), ("when drawn", "drawn") if drawn else ()
         self.candidates = kept
+        self.changed()
         self.setAccessibleDescription("; ".join(one.says for one in kept) or "Nothing yet")
-        self.updateGeometry()
-        self.update()
 
     def stops(self) -> int:
         return len(self.candidates)
 
+    def words(self, at: int) -> str:
+        return self.candidates[at].says
+
+    def tip(self, place: QPointF) -> str:
+        return ""  # the line below has the words
+
     def walked(self) -> None:
-        self.setAccessibleDescription(self.candidates[self.at].says)
         self.pointed.emit(self.at)
+
+    def hovers(self, at: int | None) -> None:
+        if at is not None:
+            self.pointed.emit(at)
 
     def chosen(self) -> bool:
         self.taken.emit(self.at)
         return True
 
-    def row_area(self, at: int) -> QRectF:
-        """Where a word's line is painted."""
-        return QRectF(0, (at + 1) * self._line(), self.width(), self._line())
+    def bars(self) -> list[Bar]:
+        return [_bar(one) for one in self.candidates]
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        at = self._under(event)
-        if at is not None and event.button() == Qt.MouseButton.LeftButton:
-            self.go(at)
-            self.taken.emit(at)
 
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        at = self._under(event)
-        if at is not None and at != self._hovered:
-            self.pointed.emit(at)
-        self._hovered = at
-        self.update()
-
-    def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        super().leaveEvent(event)
-        self._hovered = None
-        self.update()
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        by = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()))
-        if by is not None and self.stops():
-            self.go(self.at + by)
-        else:
-            super().keyPressEvent(event)
-
-    def _under(self, event: QMouseEvent) -> int | None:
-        at = int(event.position().y() // self._line()) - 1
-        return at if 0 <= at < self.stops() else None
-
-    def sizeHint(self) -> QSize:  # noqa: N802
-        return QSize(fonts.px(240), round((len(self.candidates) + 1) * self._line()))
-
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        super().changeEvent(event)
-        if event.type() in TEXT_SIZE:
-            self.updateGeometry()
-
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        self._paint_titles(painter)
-        for at, one in enumerate(self.candidates):
-            area = self.row_area(at)
-            if at == self._hovered:
-                painter.setPen(Qt.PenStyle.NoPen)
-                painter.setBrush(QColor(tokens().selection))
-                painter.drawRoundedRect(area, RADIUS_CONTROL, RADIUS_CONTROL)
-            self._paint(painter, one, area)
-            if self.hasFocus() and at == self.at:
-                painter.setPen(QPen(QColor(tokens().accent), 1))
-                painter.setBrush(Qt.BrushStyle.NoBrush)
-                frame = area.adjusted(0.5, 0.5, -0.5, -0.5)
-                painter.drawRoundedRect(frame, RADIUS_CONTROL, RADIUS_CONTROL)
-        painter.end()
-
-    def _paint(self, painter: QPainter, one: Candidate, area: QRectF) -> None:
-        now = tokens()
-        font = fonts.small()
-        font.setBold(one.taken)
-        font.setStrikeOut(bool(one.removed_by))
-        painter.setFont(font)
-        metrics = painter.fontMetrics()
-        painter.setPen(QColor(now.quiet if one.removed_by else now.text))
-        name = QRectF(area.left() + 4, area.top(), fonts.px(NAME) - 8, area.height())
-        text = metrics.elidedText(shown(one.text), Qt.TextElideMode.ElideRight, int(name.width()))
-        painter.drawText(name, _LEFT, text)
-        painter.setFont(fonts.small())
-        metrics = painter.fontMetrics()
-        room, number, notes = self._widths()
-        bar = QRectF(area.left() + fonts.px(NAME), area.center().y() - 4, room, 8)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(now.raised))
-        painter.drawRoundedRect(bar, 2, 2)
-        for share, tone in ((one.drawn or 0.0, 0.9), (one.model, 0.45)):
-            part = QRectF(bar)
-            part.setWidth(max(1.0, bar.width() * min(share, 1.0)) if share else 0.0)
-            painter.setBrush(QColor(mix(now.accent, now.panel, tone)))
-            painter.drawRoundedRect(part, 2, 2)
-        painter.setPen(QColor(now.text))
-        numbers = QRectF(bar.right(), area.top(), number, area.height())
-        painter.drawText(numbers, _RIGHT, percent(one.model))
-        painter.setPen(QColor(now.quiet))
-        last = QRectF(numbers.right() + GRID, area.top(), notes - GRID, area.height())
-        step = STEPS.get(one.removed_by, one.removed_by)
-        if one.removed_by:
-            texts: tuple[str, ...] = (f"by {step}", step, "–")
-        else:
-            texts = (percent(one.drawn) if one.drawn is not None else "",)
-        fits = (said for said in texts if metrics.horizontalAdvance(said) <= last.width())
-        painter.drawText(last, _RIGHT, next(fits, ""))
-
-    def _paint_titles(self, painter: QPainter) -> None:
-        room, number, notes = self._widths()
-        painter.setFont(fonts.small())
-        painter.setPen(QColor(tokens().quiet))
-        left = QRectF(fonts.px(NAME), 0, room + number, self._line())
-        last = QRectF(left.right() + GRID, 0, notes - GRID, self._line())
-        drawn = any(one.drawn is not None for one in self.candidates)
-        for area, texts in (
-            (left, ("by the model", "model")),
-            (last, ("when drawn", "drawn") if drawn else ("",)),
-        ):
-            metrics = painter.fontMetrics()
-            fits = (text for text in texts if metrics.horizontalAdvance(text) <= area.width())
-            painter.drawText(area, _RIGHT, next(fits, ""))
-
-    def _widths(self) -> tuple[float, float, float]:
-        """Of the bar, of its number, of what is said of sampling."""
-        metrics = QFontMetricsF(fonts.small())
-        number = metrics.horizontalAdvance("< 0.1 %") + GRID
-        notes = metrics.horizontalAdvance("by temperature") + GRID
-        room = self.width() - fonts.px(NAME) - number - notes
-        if room < fonts.px(40):
-            notes, room = number, self.width() - fonts.px(NAME) - 2 * number
-        return max(room, 4.0), number, notes
-
-    def _line(self) -> float:
-        return QFontMetricsF(fonts.small()).height() + 5
+def _bar(one: Candidate) -> Bar:
+    now, step = tokens(), STEPS.get(one.removed_by, one.removed_by)
+    notes: tuple[str, ...] = () if one.drawn is None else (percent(one.drawn),)
+    if one.removed_by:
+        notes = f"by {step}", step, "–"
+    return Bar(
+        shown(one.text),
+        [
+            (one.drawn or 0.0, mix(now.accent, now.panel, 0.9)),
+            (one.model, mix(now.accent, now.panel, 0.45)),
+        ],
+        percent(one.model),
+        notes,
+        now.quiet if one.removed_by else now.text,
+        one.taken,
+        bool(one.removed_by),
+    )
 
 
 class ChoicePanel(QWidget):

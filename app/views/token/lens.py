@@ -1,22 +1,10 @@
-"""The logit lens: a row a layer with the words it would say, and the climb of the one that came."""
+"""The logit lens: the words each layer would say, and the climb of the word that came."""
 
 from math import log
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import (
-    QColor,
-    QFocusEvent,
-    QFont,
-    QFontMetricsF,
-    QHelpEvent,
-    QKeyEvent,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QPen,
-    QResizeEvent,
-)
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
+from PySide6.QtWidgets import QSizePolicy
 
 from app.state.token.readings import LensReading
 from app.theme import fonts
@@ -24,66 +12,60 @@ from app.theme.theme import tokens
 from app.theme.tokens import GRID, mix, readable
 from app.views.token.words import percent, place, shown
 from app.widgets.basics import TEXT_SIZE
-from app.widgets.tips import show_tip
+from app.widgets.plots.chart import Chart
+from app.widgets.plots.paper import DASHED, LEFT, RIGHT, Paper, text_height, text_width
 
 OUTPUT = "out"
 EMPTY = "A row for each layer of the model that is open: the words it would say."
 CELL, CLIMB, LABEL = 62, 90, 30  # pixels of a word, of the climb, of a layer's number
 ABOVE = 22  # the titles
 EMPTY_ROWS = 4  # that EMPTY has room in
-_CENTER = Qt.AlignmentFlag.AlignCenter
-_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-_TOP = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
-_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
-class LensChart(QWidget):
+class LensChart(Chart):
     """The output is on top, layer 0 at the bottom. Arrows walk over rows and words; a click or
     a walk points at a layer, Enter opens it. Before there is a reading it shows `layers` empty.
     """
 
     pointed = Signal(int)  # a layer's number
     opened = Signal(int)
+    wide = 420
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("Logit lens")
         self.reading: LensReading | None = None
-        self._layers: list[int] = []
-        self._n_layer = 0
-        self.row, self.column = 0, 0  # as shown: row 0 is on top
-        self._selected: int | None = None
+        self.layers: list[int] = []
+        self.selected: int | None = None
+        self.column = 0
         self._measure()
-        self.setAccessibleName("Logit lens")
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-
-    # What is shown
 
     def show_reading(self, reading: LensReading | None, n_layer: int) -> None:
         """A reading, or the layers of a model that has not said anything yet."""
-        self.reading, self._n_layer = reading, n_layer
-        self._layers = reading.layers[::-1] if reading is not None else [*range(n_layer)][::-1]
-        self.row = min(self.row, max(len(self._layers) - 1, 0))
+        self.reading = reading
+        self.layers = reading.layers[::-1] if reading is not None else [*range(n_layer)][::-1]
+        self._at = min(self._at, max(len(self.layers) - 1, 0))
         self._measure()
-        self.updateGeometry()
-        self._tell()
-        self.update()
+        self.changed()
 
     def show_selected(self, layer: int | None) -> None:
         """Mark a layer that is selected."""
-        if layer != self._selected:
-            self._selected = layer
-            if layer in self._layers:
-                self.row = self._layers.index(layer)
-                self._tell()
-            self.update()
+        if layer != self.selected:
+            self.selected = layer
+            if layer in self.layers:
+                self._at = self.layers.index(layer)
+            self.changed()
 
-    def says(self, row: int, column: int | None = None) -> str:
+    @property
+    def row(self) -> int:
+        """The present row; the first is on top."""
+        return self.at
+
+    def cell_words(self, row: int, column: int | None = None) -> str:
         """A row, or one of its words, in numbers."""
-        if not 0 <= row < len(self._layers):
+        if not 0 <= row < len(self.layers):
             return ""
-        title, reading = f"Layer {self._layers[row]}", self.reading
+        title, reading = f"Layer {self.layers[row]}", self.reading
         if reading is None:
             return title
         at = len(reading) - 1 - row
@@ -104,245 +86,191 @@ class LensChart(QWidget):
         last = self.reading is not None and layer == self.reading.layers[-1]
         return OUTPUT if last else str(layer)
 
-    # Where things are
+    def stops(self) -> int:
+        return len(self.layers)
+
+    def words(self, at: int) -> str:
+        return self.cell_words(at, self.column)
+
+    def says(self) -> str:
+        said, reading = self.words(self.at), self.reading
+        if reading is not None and reading.leads_from is not None:
+            said += f". It leads from layer {reading.layers[reading.leads_from]} on"
+        return said
+
+    def tip(self, place: QPointF) -> str:
+        row = self.under(place)
+        return "" if row is None else self.cell_words(row, self._column_at(row, place))
+
+    # Places
 
     def columns(self) -> int:
-        """How many words a row has room for."""
+        """The number of words that a row has room for."""
         return self._columns
 
-    @property
-    def row_height(self) -> float:
-        return self._tall
+    def areas(self) -> list[QRectF]:
+        return [self.row_area(row) for row in range(self.stops())]
 
     def _measure(self) -> None:
-        """Reckon what all rows share; again for another size, text or reading."""
-        metrics = QFontMetricsF(fonts.small())
-        rows, least = max(len(self._layers), 1), metrics.height() + 3
+        """Find what all rows share; again for another size, text or reading."""
+        rows, least = max(len(self.layers), 1), text_height() + 3
         self._above, self._label = fonts.px(ABOVE), fonts.px(LABEL)
         self._tall = max(least, min((self.height() - self._above) / rows, 2 * least))
-        self._numbers = metrics.horizontalAdvance("262\u2009144  < 0.1 %") + 2 * GRID
+        self._numbers = text_width("262\u2009144  < 0.1 %") + 2 * GRID
         right = self.width() - self._numbers
         room = right - self._label - 2 * fonts.px(CELL)
         wide = min(max(room * 0.3, fonts.px(CLIMB) / 2), fonts.px(CLIMB))
-        self.climb = QRectF(right - wide, self._above, wide, len(self._layers) * self._tall)
+        self.climb = QRectF(right - wide, self._above, wide, len(self.layers) * self._tall)
         room = self.climb.left() - self._label - GRID
         most = self.reading.width if self.reading is not None else 8
         self._columns = max(1, min(most, int(room // fonts.px(CELL))))
         self._wide = room / self._columns
 
     def cell_area(self, row: int, column: int) -> QRectF:
-        """Where a word stands."""
+        """The place of a word."""
         top = self._above + row * self._tall
         return QRectF(self._label + column * self._wide, top, self._wide, self._tall)
 
     def row_area(self, row: int) -> QRectF:
         return QRectF(0, self._above + row * self._tall, self.width(), self._tall)
 
-    def sizeHint(self) -> QSize:  # noqa: N802
-        return QSize(fonts.px(420), self.minimumSizeHint().height())
-
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        tall = QFontMetricsF(fonts.small()).height() + 3
-        rows = len(self._layers) or EMPTY_ROWS
-        return QSize(fonts.px(240), round(fonts.px(ABOVE) + rows * tall) + 1)
+        return QSize(fonts.px(240), round(self.tall()))
 
-    def _at(self, point: QPointF) -> tuple[int, int | None] | None:
-        row = int((point.y() - self._above) // self.row_height)
-        if point.y() < self._above or not 0 <= row < len(self._layers):
-            return None
-        inside = (n for n in range(self.columns()) if self.cell_area(row, n).contains(point))
-        return row, next(inside, None)
+    def tall(self) -> float:
+        rows = len(self.layers) or EMPTY_ROWS
+        return fonts.px(ABOVE) + rows * (text_height() + 3) + 1
+
+    def _column_at(self, row: int, point: QPointF) -> int | None:
+        cells = range(self._columns)
+        return next((n for n in cells if self.cell_area(row, n).contains(point)), None)
 
     # Drawing
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setFont(fonts.small())
-        self._paint_titles(painter)
-        if not self._layers:
-            painter.drawText(self.rect().adjusted(0, fonts.px(ABOVE), 0, 0), _TOP, EMPTY)
-        seen = event.rect().toRectF()
-        for row in range(len(self._layers)):
-            if self.row_area(row).intersects(seen):
-                self._paint_row(painter, row)
-        if self.reading is not None:
-            self._paint_climb(painter, self.reading)
-        self._paint_cursor(painter)
-        painter.end()
-
-    def _paint_titles(self, painter: QPainter) -> None:
-        painter.setPen(QColor(tokens().quiet))
-        if not self._layers:
+    def draw(self, paper: Paper) -> None:
+        if not self.layers:
+            room = self.rect().toRectF().adjusted(0, fonts.px(ABOVE), 0, 0)
+            paper.wrapped(room, EMPTY, tokens().quiet)
             return
-        high, climb = self._above, self.climb
-        painter.drawText(QRectF(0, 0, self._label - 6, high), _RIGHT, "#")
+        self._draw_titles(paper)
+        for row in range(len(self.layers)):
+            if self.row_area(row).intersects(paper.seen):
+                self._draw_row(paper, row)
+        if self.reading is not None:
+            self._draw_climb(paper, self.reading)
+        if self.hasFocus():
+            cell = self.cell_area(self.row, min(self.column, self._columns - 1))
+            area = cell if self.reading else self.row_area(self.row)
+            paper.frame(area.adjusted(1, 1, -1, -1), tokens().text, 2)
+
+    def _draw_titles(self, paper: Paper) -> None:
+        quiet, high, climb = tokens().quiet, self._above, self.climb
+        paper.text(QRectF(0, 0, self._label - 6, high), "#", tone=quiet, align=RIGHT)
         words = QRectF(self._label + 4, 0, climb.left() - self._label - GRID, high)
-        _write(painter, words, _LEFT, ("what each layer would say", "would say"))
+        paper.text(words, "what each layer would say", "would say", tone=quiet)
         text = f"rank of “{shown(self.reading.wanted_text)}”" if self.reading is not None else ""
         right = QRectF(climb.left(), 0, self.width() - climb.left(), high)
-        _write(painter, right, _RIGHT, (text, "its rank", "rank"))
+        paper.text(right, text, "its rank", "rank", tone=quiet, align=RIGHT)
 
-    def _paint_row(self, painter: QPainter, row: int) -> None:
-        now, area, layer = tokens(), self.row_area(row), self._layers[row]
-        if layer == self._selected:
-            painter.fillRect(area, QColor(now.selection))
-        painter.setPen(QColor(now.text if layer == self._selected else now.quiet))
+    def _draw_row(self, paper: Paper, row: int) -> None:
+        now, area, layer, reading = tokens(), self.row_area(row), self.layers[row], self.reading
+        if layer == self.selected:
+            paper.fill(area, now.selection)
         name = QRectF(0, area.top(), self._label - 6, area.height())
-        painter.drawText(name, _RIGHT, self.title_of(layer))
-        reading = self.reading
+        tone = now.text if layer == self.selected else now.quiet
+        paper.text(name, self.title_of(layer), tone=tone, align=RIGHT)
+        cells = [self.cell_area(row, n).adjusted(1, 1, -1, -1) for n in range(self._columns)]
         if reading is None:
-            for column in range(self.columns()):
-                cell = self.cell_area(row, column).adjusted(1, 1, -1, -1)
-                painter.fillRect(cell, QColor(now.raised))
+            paper.fills(cells, now.raised)
             return
         at = len(reading) - 1 - row
-        for column, guess in enumerate(reading.guesses(at)[: self.columns()]):
-            cell = self.cell_area(row, column).adjusted(1, 1, -1, -1)
+        for cell, guess in zip(cells, reading.guesses(at), strict=False):
             ground = mix(now.accent, now.panel, 0.04 + 0.8 * guess.probability)
-            painter.fillRect(cell, QColor(ground))
-            wanted = guess.token == reading.wanted
-            painter.setFont(_bold() if wanted else fonts.small())
-            painter.setPen(QColor(readable(ground)))
-            _elide(painter, cell.adjusted(4, 0, -3, 0), shown(guess.text))
+            paper.fill(cell, ground)
+            font, wanted = fonts.small(), guess.token == reading.wanted
+            font.setBold(wanted)
+            inside = cell.adjusted(4, 0, -3, 0)
+            paper.elided(inside, shown(guess.text), readable(ground), LEFT, font)
             if wanted:
-                painter.setBrush(Qt.BrushStyle.NoBrush)
-                painter.setPen(QPen(QColor(now.warn), 1.5))
-                painter.drawRect(cell.adjusted(0.5, 0.5, -0.5, -0.5))
-        painter.setFont(fonts.small())
+                paper.frame(cell.adjusted(0.5, 0.5, -0.5, -0.5), now.warn, 1.5)
         numbers = QRectF(self.climb.right(), area.top(), self._numbers - 2, area.height())
-        first = reading.rank[at] == 1
-        painter.setPen(QColor(now.text if first else now.quiet))
-        painter.drawText(numbers, _RIGHT, percent(float(reading.probability[at])))
-        wide = painter.fontMetrics().horizontalAdvance("< 0.1 %  ")
-        painter.drawText(numbers.adjusted(0, 0, -wide, 0), _RIGHT, place(int(reading.rank[at])))
+        tone = now.text if reading.rank[at] == 1 else now.quiet
+        paper.text(numbers, percent(float(reading.probability[at])), tone=tone, align=RIGHT)
+        ranks = numbers.adjusted(0, 0, -text_width("< 0.1 %  "), 0)
+        paper.text(ranks, place(int(reading.rank[at])), tone=tone, align=RIGHT)
 
-    def _paint_climb(self, painter: QPainter, reading: LensReading) -> None:
+    def _draw_climb(self, paper: Paper, reading: LensReading) -> None:
         """The rank as a line, rank 1 at the right; the probability as bars behind it."""
         now, area = tokens(), self.climb
-        worst = max(int(reading.rank.max()), 2)
-        dots = []
+        worst, dots = max(int(reading.rank.max()), 2), []
         for row in range(len(reading)):
-            at = len(reading) - 1 - row
-            line = self.row_area(row)
-            share = float(reading.probability[at])
-            bar = QRectF(area.right() - area.width() * share, line.top() + 1,
-                         area.width() * share, line.height() - 2)  # fmt: skip
-            painter.fillRect(bar, QColor(mix(now.warn, now.panel, 0.25)))
+            at, line = len(reading) - 1 - row, self.row_area(row)
+            bar = QRectF(area.left(), line.top() + 1, area.width(), line.height() - 2)
+            bar.setLeft(area.right() - area.width() * float(reading.probability[at]))
+            paper.fill(bar, mix(now.warn, now.panel, 0.25))
             left = log(int(reading.rank[at])) / log(worst)
             dots.append(QPointF(area.right() - 3 - (area.width() - 6) * left, line.center().y()))
-        painter.setPen(QPen(QColor(now.divider), 1))
-        painter.drawLine(area.topRight(), area.bottomRight())
-        painter.setPen(QPen(QColor(now.warn), 1.5))
-        painter.drawPolyline(dots)
-        leads = reading.leads_from
+        paper.line([area.topRight(), area.bottomRight()], now.divider)
+        paper.line(dots, now.warn, 1.5)
+        leads = None if reading.leads_from is None else len(reading) - 1 - reading.leads_from
         for row, dot in enumerate(dots):
-            first = leads is not None and row == len(reading) - 1 - leads
-            painter.setBrush(QColor(now.warn if first else now.panel))
-            radius = 4.0 if first else 2.0
-            painter.drawEllipse(dot, radius, radius)
+            first = row == leads
+            paper.dot(dot, 4 if first else 2, now.warn if first else now.panel, now.warn, 1.5)
         if leads is not None:
-            line = self.row_area(len(reading) - 1 - leads)
-            painter.setPen(QPen(QColor(now.warn), 1, Qt.PenStyle.DashLine))
-            y = line.bottom()
-            painter.drawLine(QPointF(self._label, y), QPointF(area.right(), y))
-
-    def _paint_cursor(self, painter: QPainter) -> None:
-        if not self.hasFocus() or not self._layers:
-            return
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(QPen(QColor(tokens().text), 2))
-        area = self.cell_area(self.row, min(self.column, self.columns() - 1))
-        painter.drawRect((area if self.reading else self.row_area(self.row)).adjusted(1, 1, -1, -1))
+            y = self.row_area(leads).bottom()
+            ends = [QPointF(self._label, y), QPointF(area.right(), y)]
+            paper.line(ends, now.warn, 1, DASHED)
 
     # Mouse and keyboard
 
-    def event(self, event: QEvent) -> bool:
-        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            at = self._at(QPointF(event.pos()))
-            show_tip(event.globalPos(), self.says(*at) if at is not None else "", self)
-            return True
-        return super().event(event)
+    def walked(self) -> None:
+        self.pointed.emit(self.layers[self.at])
+
+    def chosen(self) -> bool:
+        self.opened.emit(self.layers[self.at])
+        return True
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        at = self._at(event.position())
-        if at is not None:
-            self._go(at[0], at[1] if at[1] is not None else self.column)
+        row = self.under(event.position())
+        if row is not None and event.button() == Qt.MouseButton.LeftButton:
+            column = self._column_at(row, event.position())
+            self._go_to(row, self.column if column is None else column)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        at = self._at(event.position())
-        if at is not None:
-            self.opened.emit(self._layers[at[0]])
+        if self.under(event.position()) is not None:
+            self.chosen()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        keys, rows = Qt.Key, len(self.layers)
         steps = {
-            Qt.Key.Key_Up: (-1, 0),
-            Qt.Key.Key_Down: (1, 0),
-            Qt.Key.Key_Left: (0, -1),
-            Qt.Key.Key_Right: (0, 1),
-            Qt.Key.Key_PageUp: (-10, 0),
-            Qt.Key.Key_PageDown: (10, 0),
-            Qt.Key.Key_Home: (-len(self._layers), 0),
-            Qt.Key.Key_End: (len(self._layers), 0),
+            keys.Key_Up: (-1, 0),
+            keys.Key_Down: (1, 0),
+            keys.Key_Left: (0, -1),
+            keys.Key_Right: (0, 1),
+            keys.Key_PageUp: (-10, 0),
+            keys.Key_PageDown: (10, 0),
+            keys.Key_Home: (-rows, 0),
+            keys.Key_End: (rows, 0),
         }
-        key = Qt.Key(event.key())
-        if self._layers and key in steps:
-            down, right = steps[key]
-            self._go(self.row + down, self.column + right)
-        elif self._layers and key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            self.opened.emit(self._layers[self.row])
+        step = steps.get(keys(event.key()))
+        if rows and step is not None:
+            self._go_to(self.row + step[0], self.column + step[1])
         else:
             super().keyPressEvent(event)
 
-    def _go(self, row: int, column: int) -> None:
-        self.row = min(max(row, 0), len(self._layers) - 1)
-        self.column = min(max(column, 0), self.columns() - 1)
-        self._tell()
-        self.update()
-        self.pointed.emit(self._layers[self.row])
+    def _go_to(self, row: int, column: int) -> None:
+        self.column = min(max(column, 0), self._columns - 1)
+        self.go(min(max(row, 0), len(self.layers) - 1))
 
-    def _tell(self) -> None:
-        reading = self.reading
-        said = self.says(self.row, self.column)
-        if reading is not None and reading.leads_from is not None:
-            said += f". It leads from layer {reading.layers[reading.leads_from]} on"
-        self.setAccessibleDescription(said)
+    def changed(self) -> None:
+        self._measure()
+        super().changed()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
         if event.type() in TEXT_SIZE:
             self._measure()
-            self.updateGeometry()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
         self._measure()
-
-    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        super().focusInEvent(event)
-        self.update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        super().focusOutEvent(event)
-        self.update()
-
-
-def _bold() -> QFont:
-    font = fonts.small()
-    font.setBold(True)
-    return font
-
-
-def _elide(painter: QPainter, area: QRectF, text: str) -> None:
-    metrics = painter.fontMetrics()
-    said = metrics.elidedText(text, Qt.TextElideMode.ElideRight, max(0, int(area.width())))
-    painter.drawText(area, _LEFT, said)
-
-
-def _write(
-    painter: QPainter, area: QRectF, align: Qt.AlignmentFlag, texts: tuple[str, ...]
-) -> None:
-    """The first text that has room."""
-    metrics = painter.fontMetrics()
-    fits = (text for text in texts if metrics.horizontalAdvance(text) <= area.width())
-    painter.drawText(area, align, next(fits, ""))

@@ -2,25 +2,21 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QBrush, QColor, QHelpEvent, QMouseEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QBrush, QColor
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.state.token.times import TimeShare, time_shares
-from app.theme import fonts
-from app.theme.devices import device_look, draw_swatch, swatch_size
+from app.theme.devices import device_look, swatch_size
 from app.theme.theme import tokens
-from app.theme.tokens import GRID, HOST, RADIUS_CONTROL, mix, readable
+from app.theme.tokens import GRID, HOST, mix, readable
 from app.widgets.basics import label
-from app.widgets.charts.legend import ChartLegend, LegendEntry
-from app.widgets.charts.painting import paint_head
-from app.widgets.charts.walk import Walk
 from app.widgets.numbers import milliseconds
-from app.widgets.tips import show_tip
+from app.widgets.plots.bands import Bands, Look, Piece
+from app.widgets.plots.legend import ChartLegend, LegendEntry
+from app.widgets.plots.paper import Paper
 from engine.protocol import StepRecord, StepTimes
 
-HEAD, BAND, LEAST = 26, 34, 3.0
-_CENTER = Qt.AlignmentFlag.AlignCenter
 # Opacity of a group over the panel, in its device's colour.
 _SHADES = {
     "attention": 1.0,
@@ -35,123 +31,69 @@ _SHADES = {
 }
 
 
-class TimeBand(Walk):
-    """A band as long as the step: what each device computes, then the gaps, hatched. Arrows walk
-    over its parts. Those of `device` are framed.
+class TimeBand(Bands):
+    """A band as long as the step: what each device computes, then the gaps, hatched. Parts of
+    `device` are framed.
     """
 
     pointed = Signal(int)  # the part that the person went to
+    wide = 240
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("Time of the word")
         self.device: str | None = None
         self.shares: Sequence[TimeShare] = ()
         self._step_ns = 0
         self._empty = ""
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Time of the word")
 
     def show_shares(self, shares: Sequence[TimeShare], step_ns: int, empty: str = "") -> None:
-        """`empty` is said where there are none."""
+        """`empty` is written where there are none."""
         self.shares, self._step_ns, self._empty = shares, step_ns, empty
-        self._tell()
-        self.updateGeometry()
-        self.update()
-
-    def stops(self) -> int:
-        return len(self.shares)
+        self.changed()
 
     def walked(self) -> None:
-        self._tell()
         self.pointed.emit(self.at)
 
-    def sizeHint(self) -> QSize:  # noqa: N802
-        return QSize(fonts.px(240), fonts.px(HEAD + BAND))
+    def whole(self) -> float:
+        return self._step_ns
 
-    def areas(self) -> list[QRectF]:
-        """Where each part is."""
-        band = QRectF(0, fonts.px(HEAD), self.width(), fonts.px(BAND))
-        whole = max(self._step_ns, sum(share.ns for share in self.shares), 1)
-        room = max(band.width() - LEAST * len(self.shares), 1.0)
-        found, left = [], band.left()
-        for share in self.shares:
-            wide = LEAST + room * share.ns / whole
-            found.append(QRectF(left, band.top(), wide, band.height()))
-            left += wide
-        return found
+    def empty(self) -> str:
+        return self._empty
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        found = self._under(event.position())
-        if found is not None:
-            self.go(found)
+    def head(self) -> tuple[str, str, str] | None:
+        return ("This word", milliseconds(self._step_ns), "ms") if self.shares else None
 
-    def event(self, event: QEvent) -> bool:
-        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            found = self._under(QPointF(event.pos()))
-            said = describe(self.shares[found], self._step_ns) if found is not None else ""
-            show_tip(event.globalPos(), said, self)
-            return True
-        return super().event(event)
+    def pieces(self) -> list[Piece]:
+        return [
+            Piece(share.ns, _look(share), _texts(share), at) for at, share in enumerate(self.shares)
+        ]
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        painter, now = QPainter(self), tokens()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    def framed(self, at: int) -> bool:
+        device = self.shares[at].device
+        return bool(device) and device == self.device
+
+    def words(self, at: int) -> str:
+        return describe(self.shares[at], self._step_ns)
+
+    def says(self) -> str:
         if not self.shares:
-            area = QRectF(0, fonts.px(HEAD), self.width(), fonts.px(BAND))
-            painter.setPen(QPen(QColor(now.divider), 1, Qt.PenStyle.DashLine))
-            frame = area.adjusted(0.5, 0.5, -0.5, -0.5)
-            painter.drawRoundedRect(frame, RADIUS_CONTROL, RADIUS_CONTROL)
-            painter.setFont(fonts.small())
-            painter.setPen(QColor(now.quiet))
-            painter.drawText(area, _CENTER, self._empty)
-            painter.end()
-            return
-        head = QRectF(0, 0, self.width(), fonts.px(HEAD - 4))
-        paint_head(painter, head, "This word", milliseconds(self._step_ns), "ms")
-        for at, (share, area) in enumerate(zip(self.shares, self.areas(), strict=True)):
-            self._paint_share(painter, share, area.adjusted(0, 0, -1, 0))
-            focused = self.hasFocus() and at == self.at
-            if focused or (share.device and share.device == self.device):
-                painter.setPen(QPen(QColor(now.text if focused else now.accent), 2))
-                painter.setBrush(Qt.BrushStyle.NoBrush)
-                painter.drawRect(area.adjusted(1, 1, -2, -1))
-        painter.end()
+            return self._empty
+        return f"{milliseconds(self._step_ns)} ms. {self.words(self.at)}"
 
-    def _paint_share(self, painter: QPainter, share: TimeShare, area: QRectF) -> None:
-        now = tokens()
-        if share.device:
-            look = device_look(share.device)
-            ground = mix(look.colour, now.panel, _SHADES.get(share.group, 0.2))
-            painter.fillRect(area, QColor(ground))
-            ink = readable(ground)
-            texts = (f"{share.group}  {milliseconds(share.ns)}", share.group, look.letter)
-        else:
-            ground = mix(HOST, now.panel, 0.16)
-            painter.fillRect(area, QColor(ground))
-            line = QColor(mix(HOST, ground, 0.5))
-            painter.fillRect(area, QBrush(line, Qt.BrushStyle.BDiagPattern))
-            ink = now.text
-            texts = (milliseconds(share.ns), "", "")
-        painter.setFont(fonts.small())
-        metrics = painter.fontMetrics()
-        fits = [text for text in texts if metrics.horizontalAdvance(text) + 6 <= area.width()]
-        if fits and fits[0]:
-            if not share.device:
-                wide = metrics.horizontalAdvance(fits[0]) + 6
-                plate = QRectF(area.center().x() - wide / 2, area.center().y() - 9, wide, 18)
-                painter.fillRect(plate & area, QColor(ground))
-            painter.setPen(QColor(ink))
-            painter.drawText(area, _CENTER, fits[0])
 
-    def _under(self, at: QPointF) -> int | None:
-        return next((n for n, area in enumerate(self.areas()) if area.contains(at)), None)
+def _look(share: TimeShare) -> Look:
+    if not share.device:
+        host = _host_brushes(mix(HOST, tokens().panel, 0.16))
+        return Look(host, tokens().text, host[0])
+    ground = _shade(share.group, share.device)
+    return Look((ground,), readable(ground))
 
-    def _tell(self) -> None:
-        if not self.shares:
-            self.setAccessibleDescription(self._empty)
-            return
-        here = describe(self.shares[self.at], self._step_ns)
-        self.setAccessibleDescription(f"{milliseconds(self._step_ns)} ms. {here}")
+
+def _texts(share: TimeShare) -> tuple[str, ...]:
+    if not share.device:
+        return (milliseconds(share.ns),)
+    letter = device_look(share.device).letter
+    return f"{share.group}  {milliseconds(share.ns)}", share.group, letter
 
 
 class TimePanel(QWidget):
@@ -186,7 +128,7 @@ class TimePanel(QWidget):
     def show_selected(self, device: str | None) -> None:
         """Mark the parts of a device."""
         self.band.device = device
-        self.band.update()
+        self.band.changed()
         self.legend.show_selected([key for key in self._keys() if device and key[1] == device])
 
     def rows(self) -> list[list[str]]:
@@ -241,14 +183,21 @@ def _key(share: TimeShare) -> tuple[str, str]:
     return share.group, share.device
 
 
-def _draw_share(painter: QPainter, area: QRectF, key: object) -> None:
+def _draw_share(paper: Paper, area: QRectF, key: object) -> None:
     assert isinstance(key, tuple)
     group, device = key
     if device:
-        draw_swatch(painter, area.left(), area.center().y(), device)
-        shade = mix(device_look(device).colour, tokens().panel, _SHADES.get(group, 0.2))
-        painter.fillRect(QRectF(area.left(), area.bottom() - 4, area.width(), 4), QColor(shade))
+        paper.swatch(area.left(), area.center().y(), device)
+        shade = QRectF(area.left(), area.bottom() - 4, area.width(), 4)
+        paper.fill(shade, _shade(group, device))
     else:
-        painter.fillRect(area, QColor(mix(HOST, tokens().panel, 0.16)))
-        line = QColor(mix(HOST, tokens().panel, 0.6))
-        painter.fillRect(area, QBrush(line, Qt.BrushStyle.BDiagPattern))
+        paper.fill(area, *_host_brushes(tokens().panel))
+
+
+def _shade(group: str, device: str) -> str:
+    return mix(device_look(device).colour, tokens().panel, _SHADES.get(group, 0.2))
+
+
+def _host_brushes(under: str) -> tuple[str, QBrush]:
+    line = QColor(mix(HOST, under, 0.5))
+    return mix(HOST, tokens().panel, 0.16), QBrush(line, Qt.BrushStyle.BDiagPattern)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QPen
+from PySide6.QtCore import QRectF
 
 from app.theme.theme import tokens
 from app.theme.tokens import mix
+from app.widgets.plots.paper import DOTTED, SOLID, Paper
 
 Measure = Literal["probability", "entropy"]
 
@@ -52,10 +52,12 @@ def band_colour(band: int) -> str:
     return mix(getattr(tokens(), wanted.tone), tokens().canvas, wanted.share)
 
 
-def band_pen(band: int) -> QPen | None:
-    """What a band's tokens are underlined with."""
-    wanted = BANDS[band]
-    if not wanted.width:
-        return None
-    style = Qt.PenStyle.DotLine if wanted.dotted else Qt.PenStyle.SolidLine
-    return QPen(QColor(getattr(tokens(), wanted.tone)), wanted.width, style)
+def draw_band(paper: Paper, area: QRectF, band: int, ground: bool = True) -> None:
+    """The background of a band and the line below, or the line alone."""
+    look = BANDS[band]
+    if look.share and ground:
+        paper.fill(area, band_colour(band))
+    if look.width:
+        style = DOTTED if look.dotted else SOLID
+        ends = [area.bottomLeft(), area.bottomRight()]
+        paper.line(ends, getattr(tokens(), look.tone), look.width, style)

@@ -21,7 +21,8 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.theme import fonts
 from app.theme.theme import tokens
-from app.widgets.tokens.bands import BANDS, band_colour, band_pen
+from app.widgets.plots.paper import Paper
+from app.widgets.tokens.bands import draw_band
 from app.widgets.tokens.lights import UNDERLINED, Light, light_colour
 from app.widgets.tokens.lines import Line, Paragraph, cursor_x, start_of, top_of
 
@@ -261,13 +262,7 @@ class TokenText(QWidget):
             if band is None or rect is None:
                 continue
             area = rect.adjusted(0.5, -1, -0.5, 2)
-            if BANDS[band].share and not self.lights:
-                painter.fillRect(area, QColor(band_colour(band)))
-            pen = band_pen(band)
-            if pen is not None:
-                painter.setPen(pen)
-                y = area.bottom() + 1
-                painter.drawLine(QPointF(area.left() + 0.5, y), QPointF(area.right() - 0.5, y))
+            draw_band(Paper(painter, area), area, band, not self.lights)
 
     def _paint_lights(self, painter: QPainter, line: Line) -> None:
         for first, last, strength in self.lights:

@@ -15,9 +15,9 @@ from app.theme.tokens import GRID, RADIUS_CONTROL
 from app.views.talk.context_meter import ContextMeter
 from app.views.talk.statistics import stage_left, stage_percent, stage_title
 from app.widgets.basics import LOOKS, label
-from app.widgets.charts.sparkline import Sparkline
 from app.widgets.controls.elided import ElidedLabel
 from app.widgets.numbers import UNKNOWN, duration
+from app.widgets.plots.sparkline import Sparkline
 from app.widgets.tips import set_tip
 
 __all__ = ["ContextMeter", "Vitals"]

@@ -67,7 +67,7 @@ def agree(window: MainWindow) -> dict[Key, tuple[int, int, str]]:
         planned[device, kind] += size
         held[device, kind] += there
     bars = (bar for bar in window.inspector.memory.bars.bars if not bar.isHidden())
-    parts = [p for bar in bars if bar._sum is not None for p in bar._sum.parts]
+    parts = [p for bar in bars for p in bar.parts]
     assert {(p.device, p.component): (p.planned, p.held) for p in parts} == {
         at: (planned[at], held[at]) for at in planned
     }
@@ -151,7 +151,7 @@ def test_what_does_not_fit_and_what_does(
     # And as it came to that
     window.inspector.memory.show_page("timeline")
     take(person, folder, "memory-timeline")
-    (track,) = (t._track for t in window.inspector.memory.tracks.tracks if t.isVisible())
+    (track,) = (t.track for t in window.inspector.memory.tracks.tracks if t.isVisible())
     for at, event in enumerate(track.events):
         assert sum(heights[at] for heights in track.heights.values()) == event.used
     now = Counter[tuple[str, str]]()

@@ -11,8 +11,8 @@ from pytestqt.qtbot import QtBot
 
 from app.state.selection import Selected
 from app.views.talk.message import MessageView
-from app.widgets.charts.legend import ChartLegend
 from app.widgets.lists.table import Table
+from app.widgets.plots.legend import ChartLegend
 from app.widgets.tokens.text import TokenText
 from app.window.main_window import MainWindow
 from engine.protocol import MemoryEvents
@@ -104,7 +104,8 @@ def layer_by_keys(window: MainWindow) -> None:
 def part_by_mouse(window: MainWindow) -> None:
     window.panes.show_tab("memory")
     bar = window.inspector.memory.bars.bars[1]
-    area = next(area for part, area in bar._areas() if part.component == "cache")
+    at = next(n for n, part in enumerate(bar.parts) if part.component == "cache")
+    area = bar.areas()[at]
     QTest.mouseClick(bar, LEFT, pos=area.center().toPoint())
 
 
@@ -182,7 +183,7 @@ def split_by_mouse(window: MainWindow) -> None:
     window.panes.show_tab("memory")
     window.inspector.memory.show_page("splits")
     band = window.inspector.memory.split_chart.band
-    _, computed = list(band._places())[1]
+    computed = band.areas()[1]
     QTest.mouseClick(band, LEFT, pos=computed.center().toPoint())
 
 

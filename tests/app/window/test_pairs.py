@@ -88,8 +88,8 @@ def know(window: MainWindow, client: ScriptedEngine) -> None:
 def token_shows(window: MainWindow, now: Selected) -> None:
     view = window.inspector.view(TokenView)
     if now.layer is not None:
-        assert view.lens.title_of(view.lens._layers[view.lens.row]) == str(now.layer)
-        assert view.lens._selected == now.layer
+        assert view.lens.title_of(view.lens.layers[view.lens.row]) == str(now.layer)
+        assert view.lens.selected == now.layer
     assert (window.bench.token.layer, window.bench.token.head) == (now.layer, now.head)
     keys = view.time.legend.keys
     assert view.time.legend.selected == [k for k in keys if now.device and k[1] == now.device]  # type: ignore[index]
@@ -206,7 +206,7 @@ def all_show(window: MainWindow, now: Selected, first: str) -> None:
 
 def lens_by_mouse(window: MainWindow) -> None:
     lens = window.inspector.view(TokenView).lens
-    row = lens._layers.index(LAYER)
+    row = lens.layers.index(LAYER)
     QTest.mouseClick(lens, LEFT, pos=lens.cell_area(row, 0).center().toPoint())
 
 

@@ -7,6 +7,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractItemView, QApplication
 
 from app.state.selection import Selected
+from app.theme.tokens import GRID
 from app.views.tensors.tensors import TensorsView
 from app.widgets.lists.table import Table
 from app.window.main_window import MainWindow
@@ -39,8 +40,8 @@ def marked(window: MainWindow) -> set[tuple[int | None, str]]:
 def framed(window: MainWindow) -> set[tuple[str, str]]:
     """Parts of the bars that are framed."""
     bars = window.inspector.memory.bars.bars
-    parts = [(bar, part) for bar in bars if bar._sum is not None for part in bar._sum.parts]
-    return {(part.device, part.component) for bar, part in parts if bar.is_selected(part)}
+    parts = [(bar.framed(n), part) for bar in bars for n, part in enumerate(bar.parts)]
+    return {(part.device, part.component) for framed, part in parts if framed}
 
 
 def current(table: Table) -> object:
@@ -318,7 +319,7 @@ def test_tab_goes_past_the_tables_without_selecting(
 def test_no_point_of_a_bar_is_dead(window: MainWindow, client: ScriptedEngine) -> None:
     bar = window.inspector.memory.bars.bars[0]
     devices = set()
-    for y in range(round(bar._numbers_top()), bar.height()):
+    for y in range(round(bar.band().bottom()) + GRID, bar.height()):
         window.bench.selection.clear()
         QTest.mouseClick(bar, LEFT, pos=QPointF(20, y).toPoint())
         devices.add(window.bench.selection.now.device)

@@ -63,7 +63,7 @@ def test_each_node_of_the_plan_is_drawn_once(
         box.number for card in view.canvas.scene.cards for box in card.boxes if box.kind == "node"
     )
     assert drawn == Counter(map(int, NODE.findall(plan.nodes)))
-    assert [view.ribbon.describe(i).split(":")[0] for i in range(view.ribbon.stops())] == [
+    assert [view.ribbon.words(i).split(":")[0] for i in range(view.ribbon.stops())] == [
         f"Split {i} on {split.device.split(':')[0]}" for i, split in enumerate(plan.splits)
     ]
 

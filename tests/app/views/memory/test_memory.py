@@ -23,7 +23,8 @@ def client(window: MainWindow) -> ScriptedEngine:
 
 
 def held(window: MainWindow) -> int:
-    return sum(bar._sum.held for bar in window.inspector.memory.bars.bars if bar._sum is not None)
+    bars = window.inspector.memory.bars.bars
+    return sum(part.held for bar in bars for part in bar.parts if not part.mapped)
 
 
 def test_bars_grow_while_loading(window: MainWindow, client: ScriptedEngine) -> None:
@@ -82,7 +83,7 @@ def test_a_refused_cell_is_explained(window: MainWindow, client: ScriptedEngine)
     assert view.matrix.rows.grid.layers[place.row()] == 9
     assert view.matrix.rows.sentence(place) == view.details.text()
     assert "failed" in str(place.data())
-    (part,) = [p for bar in view.bars.bars if bar._sum for p in bar._sum.parts if p.failed]
+    (part,) = [p for bar in view.bars.bars for p in bar.parts if p.failed]
     assert (part.device, part.component) == ("nvidia:0", "cache")
     QTest.keyClick(window.windowHandle(), Qt.Key.Key_T, CTRL | SHIFT)
     track = view.tracks.tracks[0]
@@ -96,7 +97,7 @@ def test_the_timeline_is_walked_and_listed(window: MainWindow, client: ScriptedE
     view = window.inspector.memory
     assert view.page == "timeline"
     assert [e.used for e in view.events.rows.shown] == [e.used for e in events()]
-    for track in (t._track for t in view.tracks.tracks if t.isVisible()):
+    for track in (t.track for t in view.tracks.tracks if t.isVisible()):
         for at, event in enumerate(track.events):
             assert sum(sizes[at] for sizes in track.heights.values()) == event.used
     track = view.tracks.tracks[0]

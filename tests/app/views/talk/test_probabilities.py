@@ -19,7 +19,6 @@ from app.widgets.tokens.bands import (
     band_colour,
     band_of_entropy,
     band_of_probability,
-    band_pen,
 )
 from engine.protocol import Alternative, Generate, Piece, TokenInfo
 from tests.app.helpers.gui import Talk
@@ -90,8 +89,7 @@ def test_text_upon_every_band_is_legible_and_bands_differ_without_colour(
     theme.choose(name)
     for n in range(len(BANDS)):
         assert contrast(THEMES[name].text, band_colour(n)) >= 4.5
-    pens = [band_pen(n) for n in range(len(BANDS))]
-    looks = [None if pen is None else (pen.widthF(), pen.style()) for pen in pens]
+    looks = [(band.width, band.dotted) for band in BANDS]  # of their underlines
     assert len(set(looks)) == len(BANDS)
 
 
@@ -162,8 +160,8 @@ def test_a_click_on_an_alternative_branches(
     painted.painter.go_to(2)
     card = painted._card
     assert card is not None
-    top = card.height() - 28 - 3 * card._row
-    QTest.mouseClick(card, Qt.MouseButton.LeftButton, pos=QPoint(60, top + 2 * card._row + 8))
+    top = card.height() - 28 - 3 * card.line()
+    QTest.mouseClick(card, Qt.MouseButton.LeftButton, pos=QPoint(60, top + 2 * card.line() + 8))
     request = engine.last
     assert isinstance(request, Generate)
     assert len(request.prefix_tokens) == 3

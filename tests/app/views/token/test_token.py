@@ -80,8 +80,8 @@ def test_the_lens_shows_each_layers_words_and_the_climb(
     reading = token.lens.reading
     assert reading is not None
     assert reading.leads_from == 20
-    assert token.lens.says(0).startswith("The model's answer: Paris 90 %")
-    assert "at rank 4\u2009000 with < 0.1 %" in token.lens.says(30)
+    assert token.lens.cell_words(0).startswith("The model's answer: Paris 90 %")
+    assert "at rank 4\u2009000 with < 0.1 %" in token.lens.cell_words(30)
     rows = token._lens_rows()
     assert [row[3] for row in rows[1:]] == [
         f"{rank:,}".replace(",", "\u2009") for rank in reading.rank.tolist()
@@ -187,7 +187,7 @@ def test_sources_are_listed_with_the_first_token_apart(
     assert shares == sorted(shares, reverse=True)
     assert "France?" in painted(token.attention.list)
     for at, said in ((0, "heads rest there"), (1, "what the model's chat format puts")):
-        place = token.attention.list.area(at).center().toPoint()
+        place = token.attention.list.row_area(at).center().toPoint()
         QTest.mouseClick(token.attention.list, Qt.MouseButton.LeftButton, pos=place)
         assert said in token.attention.says.text()
     at = [line.text for line in lines].index("is")

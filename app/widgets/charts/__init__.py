@@ -1,1 +1,0 @@
-"""What charts are painted with, small charts, and walking over their parts by keyboard."""

@@ -1,0 +1,128 @@
+"""A list of bars: a name, one or two shares over each other, a number and a note."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QFont
+
+from app.theme import fonts
+from app.theme.theme import tokens
+from app.theme.tokens import GRID, RADIUS_CONTROL
+from app.widgets.plots.chart import Chart
+from app.widgets.plots.paper import LEFT, RIGHT, Paper, text_height, text_width
+
+WIDEST_NUMBER = "< 0.1 %"
+LEAST_BAR, THICK = 24, 8
+
+
+class Bar(NamedTuple):
+    """`shares` are drawn over each other, each from 0 to 1 in its colour. `lit` is the colour below
+    the name, with a line in the colour `underline`. Of `notes` the first that fits is written.
+    """
+
+    name: str
+    shares: Sequence[tuple[float, str]]
+    number: str
+    notes: Sequence[str] = ()
+    tone: str = ""
+    strong: bool = False
+    struck: bool = False
+    lit: str = ""
+    underline: str = ""
+
+
+class Bars(Chart):
+    """A line for each bar. Up and Down walk too."""
+
+    upright = hand = True
+    names, margin = 96, 0.0  # pixels of a name, beside the bars
+    columns_from = 1 << 30  # pixels of a column, from which on there are two
+    widest_note = ""  # the room for notes; none without one
+    titles: tuple[Sequence[str], Sequence[str]] = ((), ())  # above numbers and notes
+
+    def bars(self) -> Sequence[Bar]:
+        raise NotImplementedError
+
+    def stops(self) -> int:
+        return len(self.bars())
+
+    def letters(self) -> QFont:
+        """The font of names."""
+        return fonts.small()
+
+    def top(self) -> float:
+        """Pixels above the first bar."""
+        return self.line() if any(self.titles) else 0.0
+
+    def line(self) -> float:
+        """Pixels of a bar's line."""
+        return text_height() + 5
+
+    def areas(self) -> list[QRectF]:
+        return [self.row_area(at) for at in range(self.stops())]
+
+    def row_area(self, at: int) -> QRectF:
+        """The place of a bar's line."""
+        columns = self._columns()
+        deep = max(-(-self.stops() // columns), 1)
+        wide = (self.width() - 2 * self.margin - GRID * (columns - 1)) / columns
+        left = self.margin + at // deep * (wide + GRID)
+        return QRectF(left, self.top() + at % deep * self.line(), wide, self.line())
+
+    def tall(self) -> float:
+        return self.top() + -(-self.stops() // self._columns()) * self.line()
+
+    def draw(self, paper: Paper) -> None:
+        bars, now = self.bars(), tokens()
+        if any(self.titles):
+            _, number, note = self._split(QRectF(0, 0, self.width(), self.line()))
+            number.setLeft(fonts.px(self.names))
+            for area, texts in zip((number, note), self.titles, strict=True):
+                paper.text(area, *texts, tone=now.quiet, align=RIGHT)
+        for at, (bar, area) in enumerate(zip(bars, self.areas(), strict=True)):
+            if at == self.hovered:
+                paper.fill(area, now.selection, radius=RADIUS_CONTROL)
+            self._draw_bar(paper, bar, area)
+            if self.hasFocus() and at == self.at:
+                inside = area.adjusted(0.5, 0.5, -0.5, -0.5)
+                paper.frame(inside, now.accent, 1, RADIUS_CONTROL)
+
+    def _draw_bar(self, paper: Paper, bar: Bar, area: QRectF) -> None:
+        now, font = tokens(), self.letters()
+        ground, number, note = self._split(area)
+        font.setBold(bar.strong)
+        font.setStrikeOut(bar.struck)
+        name = QRectF(area.left() + 4, area.top(), ground.left() - area.left() - 8, area.height())
+        if bar.lit:
+            wide = min(text_width(bar.name, font), name.width()) + 4
+            lit = QRectF(name.left() - 2, name.top() + 1, wide, name.height() - 2)
+            paper.fill(lit, bar.lit)
+            if bar.underline:
+                paper.line([lit.bottomLeft(), lit.bottomRight()], bar.underline)
+        paper.elided(name, bar.name, bar.tone, LEFT, font)
+        paper.fill(ground, now.raised, radius=2)
+        for share, tone in bar.shares:
+            if share:
+                wide = max(1.0, ground.width() * min(share, 1.0))
+                part = QRectF(ground.left(), ground.top(), wide, ground.height())
+                paper.fill(part, tone, radius=2)
+        paper.text(number, bar.number, tone=now.text, align=RIGHT)
+        paper.text(note, *bar.notes, tone=now.quiet, align=RIGHT)
+
+    def _split(self, area: QRectF) -> tuple[QRectF, QRectF, QRectF]:
+        """The places of a line's bar, its number and its note."""
+        number = text_width(WIDEST_NUMBER) + GRID
+        note = text_width(self.widest_note) + GRID if self.widest_note else 0.0
+        name = min(fonts.px(self.names), area.width() - number - note - fonts.px(LEAST_BAR))
+        if note and area.width() - fonts.px(self.names) - number - note < fonts.px(40):
+            name, note = fonts.px(self.names), number
+        room = max(area.width() - name - number - note, 4.0)
+        bar = QRectF(area.left() + name, area.center().y() - THICK / 2, room, THICK)
+        numbers = QRectF(bar.right(), area.top(), number - 2, area.height())
+        notes = QRectF(bar.right() + number + GRID, area.top(), note - GRID, area.height())
+        return bar, numbers, notes
+
+    def _columns(self) -> int:
+        room = 2 * fonts.px(self.columns_from) + GRID
+        return 2 if self.width() >= room and self.stops() > 4 else 1
