@@ -26,6 +26,7 @@ class SourceList(Bars):
 
     picked = Signal(int)  # the place of a line
     wide = columns_from = 190
+    leading = 4
 
     def __init__(self) -> None:
         super().__init__("Sources of the word")

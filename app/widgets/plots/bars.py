@@ -37,6 +37,7 @@ class Bars(Chart):
 
     upright = hand = True
     names, margin = 96, 0.0  # pixels of a name, beside the bars
+    leading = 5  # pixels between lines
     columns_from = 1 << 30  # pixels of a column, from which on there are two
     widest_note = ""  # the room for notes; none without one
     titles: tuple[Sequence[str], Sequence[str]] = ((), ())  # above numbers and notes
@@ -57,7 +58,7 @@ class Bars(Chart):
 
     def line(self) -> float:
         """Pixels of a bar's line."""
-        return text_height() + 5
+        return text_height() + self.leading
 
     def areas(self) -> list[QRectF]:
         return [self.row_area(at) for at in range(self.stops())]

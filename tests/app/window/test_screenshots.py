@@ -129,17 +129,20 @@ def timeline(window: MainWindow) -> None:
     window.bench.open_model(PATH)
     client(window).say(memory("planned"), MemoryEvents(0, events()), memory("allocated"))
     client(window).load_done()
+    window.panes.show_tab("memory")
     window.inspector.memory.show_page("timeline")
 
 
 def splits(window: MainWindow) -> None:
     answered(window)
     client(window).say(step_times())
+    window.panes.show_tab("memory")
     window.inspector.memory.show_page("splits")
 
 
 def no_splits(window: MainWindow) -> None:
     ready(window)
+    window.panes.show_tab("memory")
     window.inspector.memory.show_page("splits")
 
 
@@ -150,6 +153,7 @@ def timed(window: MainWindow) -> None:
 
 def timeline_refused(window: MainWindow) -> None:
     refused_cell(window)
+    window.panes.show_tab("memory")
     window.inspector.memory.show_page("timeline")
 
 
