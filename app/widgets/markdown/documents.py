@@ -23,6 +23,7 @@ from app.theme.tokens import BODY_PX, CHAT_PX
 from app.widgets.markdown.highlight import highlight
 from app.widgets.markdown.parse import Spans, TextBlock
 from app.widgets.markdown.pictures import insert_picture, pictures
+from app.widgets.markdown.places import units_of
 
 _HEADINGS = (0, 21, 18, 16, CHAT_PX, CHAT_PX, CHAT_PX)
 _LINE, _LINE_HEADING, _LINE_CODE = 150, 130, 145  # per cent of the font's height
@@ -181,12 +182,12 @@ def extend_table(document: QTextDocument, old: TextBlock, new: TextBlock) -> boo
 def _highlight(cursor: QTextCursor, block: TextBlock, first: int) -> None:
     """Colour the code from a character on."""
     code = block.code[first:]
-    ahead, wide = _units(block.code[:first]), not code.isascii()
+    ahead, wide = units_of(block.code[:first]), not code.isascii()
     for start, length, tone in highlight(code, block.language):
         # pygments counts characters, Qt UTF-16 units.
-        before = ahead + (_units(code[:start]) if wide else start)
+        before = ahead + (units_of(code[:start]) if wide else start)
         cursor.setPosition(before)
-        end = before + _units(code[start : start + length])
+        end = before + units_of(code[start : start + length])
         cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
         cursor.mergeCharFormat(_coloured(tone))
 
@@ -195,10 +196,6 @@ def _coloured(tone: str) -> QTextCharFormat:
     look = QTextCharFormat()
     look.setForeground(QColor(getattr(tokens(), tone)))
     return look
-
-
-def _units(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
 def _insert_table(cursor: QTextCursor, block: TextBlock) -> None:

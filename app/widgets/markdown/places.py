@@ -63,7 +63,12 @@ def source_of(source: str, shown: str, position: int) -> int:
 
 def units(text: str, position: int) -> int:
     """A position in characters as Qt counts it, in UTF-16 units."""
-    return position if text.isascii() else len(text[:position].encode("utf-16-le")) // 2
+    return position if text.isascii() else units_of(text[:position])
+
+
+def units_of(text: str) -> int:
+    """The length of a text in UTF-16 units."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
 def characters(text: str, position: int) -> int:

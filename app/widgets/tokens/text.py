@@ -4,34 +4,23 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import (
-    QAccessible,
-    QAccessibleEvent,
-    QColor,
-    QFocusEvent,
-    QKeyEvent,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QPen,
-    QTextLayout,
-    QTextOption,
-)
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtGui import QAccessible, QAccessibleEvent, QFocusEvent, QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import QSizePolicy
 
 from app.theme import fonts
 from app.theme.theme import tokens
+from app.widgets.markdown.typed import TypedText
+from app.widgets.plots.chart import Painted
 from app.widgets.plots.paper import Paper
 from app.widgets.tokens.bands import draw_band
 from app.widgets.tokens.lights import UNDERLINED, Light, light_colour
-from app.widgets.tokens.lines import Line, Paragraph, cursor_x, start_of, top_of
 
 LINE = 1.75  # of the font's height: room for underlines
 BREAK = "↵"
 BREAK_WIDTH = 14
 
 
-class TokenText(QWidget):
+class TokenText(Painted):
     """Paints `text` with tokens that end at `ends`, each in one of BANDS (None: unpainted).
 
     Left and right move over tokens; `pointed` tells which one the mouse or the keyboard is at,
@@ -45,7 +34,7 @@ class TokenText(QWidget):
     height_changed = Signal()
 
     def __init__(self, name: str) -> None:
-        super().__init__()
+        super().__init__(name)
         self.text = ""
         self.begin = 0
         self.ends: list[int] = []
@@ -54,32 +43,17 @@ class TokenText(QWidget):
         self.selected: int | None = None
         self._hovered: int | None = None
         self.lights: Sequence[Light] = ()
-        self._paragraphs: list[Paragraph] = []
-        self._lines: list[Line] = []
+        self._typed = TypedText()
         self._width = self._height = 0
-        self._step = 1.0
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
-        self.setMouseTracking(True)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName(name)
 
     def set_tokens(self, text: str, begin: int, ends: list[int], bands: list[int | None]) -> None:
-        """Show a text, whose tokens begin at `begin`. What continues the one before is laid out
-        from its last line on.
-        """
-        kept = len(self._paragraphs) - 1 if self._paragraphs else 0
-        if kept <= 0 or not text.startswith(self.text):
-            kept = 0
+        """Show a text, whose tokens begin at `begin`."""
         self.text, self.begin, self.ends, self.bands = text, begin, ends, bands
-        start = self._paragraphs[kept].start if kept else 0
-        del self._paragraphs[kept:]
-        for line in text[start:].split("\n"):
-            self._paragraphs.append(Paragraph(start, line, QTextLayout()))
-            start += len(line) + 1
-        if self._width:
-            self._lay(kept)
+        self._typed.set_text(text)
+        self._lay()
         self.update()
 
     @property
@@ -90,13 +64,11 @@ class TokenText(QWidget):
         return self.place if self.hasFocus() else None
 
     def token_rect(self, index: int) -> QRectF:
-        """Where a token is, its first line of it."""
-        start = self._start(index)
-        rects = self._rects(start, max(self.ends[index], start + 1))
-        if rects:
-            return rects[0]
-        last = self._lines[-1]
-        return QRectF(last.x_end, last.top, 1, last.line.height())
+        """The place of a token, its first line of it."""
+        start, end = self._start(index), self.ends[index]
+        rects = self._rects(start, end) or self._rects(max(start - 1, 0), max(start, 1))
+        area = rects[0] if rects else QRectF(0, 0, 0, self._typed.step)
+        return area if start < end else QRectF(area.right(), area.top(), 1, area.height())
 
     def go_to(self, index: int) -> None:
         """Put the keyboard's cursor on a token."""
@@ -141,7 +113,7 @@ class TokenText(QWidget):
     def heightForWidth(self, width: int) -> int:  # noqa: N802
         if width != self._width and width > 0:
             self._width = width
-            self._lay(0)
+            self._lay()
         return self._height
 
     def sizeHint(self) -> QSize:  # noqa: N802
@@ -150,33 +122,12 @@ class TokenText(QWidget):
     def minimumSizeHint(self) -> QSize:  # noqa: N802
         return QSize(120, 0)
 
-    def _lay(self, first: int) -> None:
-        option = QTextOption()
-        option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+    def _lay(self) -> None:
+        if not self._width:
+            return
         font = fonts.chat()
-        self._step = step = font.pixelSize() * LINE
-        if first:
-            begin = self._paragraphs[first].start
-            del self._lines[bisect_left(self._lines, begin, key=start_of) :]
-        else:
-            self._lines.clear()
-        top = self._lines[-1].top + step if self._lines else 0.0
-        for n, paragraph in enumerate(self._paragraphs[first:], first):
-            layout = paragraph.layout
-            layout.setText(paragraph.text)
-            layout.setFont(font)
-            layout.setTextOption(option)
-            layout.beginLayout()
-            while (line := layout.createLine()).isValid():
-                line.setLineWidth(self._width - fonts.px(16))
-                line.setPosition(QPointF(0, top + (step - line.height()) / 2))
-                start = paragraph.position(line.textStart())
-                end = paragraph.position(line.textStart() + line.textLength())
-                self._lines.append(Line(start, end, top, line, paragraph, False))
-                top += step
-            layout.endLayout()
-            self._lines[-1].breaks = n + 1 < len(self._paragraphs)
-        height = round(top)
+        room = self._width - fonts.px(16)
+        height = round(self._typed.lay(room, font, font.pixelSize() * LINE))
         if height != self._height:
             self._height = height
             self.updateGeometry()
@@ -184,8 +135,8 @@ class TokenText(QWidget):
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange and self._width:
-            self._lay(0)
+        if event.type() == QEvent.Type.FontChange:
+            self._lay()
 
     # Geometry of tokens
 
@@ -193,96 +144,52 @@ class TokenText(QWidget):
         return self.ends[index - 1] if index else self.begin
 
     def _rects(self, start: int, end: int) -> list[QRectF]:
-        """Where a part of the text stands, a rectangle a line."""
-        first = max(0, bisect_right(self._lines, start, key=start_of) - 1)
-        rects = []
-        for line in self._lines[first:]:
-            if line.start >= end:
-                break
-            rect = self._in_line(line, start, end)
-            if rect is not None:
-                rects.append(rect)
-        return rects
+        """The places of a part of the text, a rectangle a line."""
+        return self._typed.rects(start, end, fonts.px(BREAK_WIDTH))
 
-    def _in_line(self, line: Line, start: int, end: int) -> QRectF | None:
-        low, high = max(start, line.start), min(end, line.end)
-        breaks = line.breaks and start <= line.end < end
-        if low >= high and not breaks:
-            return None
-        left = cursor_x(line.line, line.paragraph.units(low)) if low < high else line.x_end
-        right = cursor_x(line.line, line.paragraph.units(high)) if low < high else left
-        if breaks:
-            right = line.x_end + fonts.px(BREAK_WIDTH)
-        return QRectF(left, line.line.y(), right - left, line.line.height())
-
-    def _tokens_in(self, line: Line) -> range:
-        """The tokens that stand in a line, at least in part."""
-        end = line.end + 1 if line.breaks else line.end
-        first = bisect_right(self.ends, line.start)
-        return range(first, min(bisect_left(self.ends, end) + 1, len(self.ends)))
+    def _between(self, top: float, bottom: float) -> tuple[int, int]:
+        """The characters between two heights."""
+        first = self._typed.position_at(QPointF(0, top))
+        return first, self._typed.position_at(QPointF(self._width, bottom)) + 1
 
     def token_at(self, point: QPointF) -> int | None:
         """The token at a point of the widget."""
-        at = bisect_right(self._lines, point.y(), key=top_of) - 1
-        if at < 0 or point.y() >= self._height:
+        if not 0 <= point.y() < self._height:
             return None
-        line = self._lines[at]
-        for index in self._tokens_in(line):
-            rect = self._in_line(line, self._start(index), self.ends[index])
-            if rect is not None and rect.left() <= point.x() < rect.right():
-                return index
+        near = bisect_right(self.ends, self._typed.position_at(point))
+        step = self._typed.step
+        for index in range(max(near - 1, 0), min(near + 2, len(self.ends))):
+            for area in self._rects(self._start(index), self.ends[index]):
+                high = (step - area.height()) / 2
+                if area.adjusted(0, -high, 0, high).contains(point):
+                    return index
         return None
 
     # Drawing
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        now, seen = tokens(), event.rect().toRectF()
-        first = max(0, bisect_right(self._lines, seen.top() - self._step, key=top_of) - 1)
-        for line in self._lines[first:]:
-            if line.top > seen.bottom():
-                break
-            self._paint_lights(painter, line)
-            self._paint_tokens(painter, line)
-            painter.setPen(QColor(now.text))
-            line.line.draw(painter, QPointF(0, 0))
-            if line.breaks:
-                painter.setPen(QColor(now.quiet))
-                painter.setFont(fonts.small())
-                base = line.line.y() + line.line.ascent()
-                painter.drawText(QPointF(line.x_end + 2, base), BREAK)
-        self._paint_cursor(painter)
-        painter.end()
-
-    def _paint_tokens(self, painter: QPainter, line: Line) -> None:
-        for index in self._tokens_in(line):
-            band = self.bands[index]
-            rect = self._in_line(line, self._start(index), self.ends[index])
-            if band is None or rect is None:
-                continue
-            area = rect.adjusted(0.5, -1, -0.5, 2)
-            draw_band(Paper(painter, area), area, band, not self.lights)
-
-    def _paint_lights(self, painter: QPainter, line: Line) -> None:
-        for first, last, strength in self.lights:
-            rect = self._in_line(line, first, last)
-            if rect is not None:
+    def draw(self, paper: Paper) -> None:
+        step = self._typed.step
+        first, last = self._between(paper.seen.top() - step, paper.seen.bottom() + step)
+        for begin, end, strength in self.lights:
+            for rect in self._rects(max(begin, first), min(end, last)):
                 area = rect.adjusted(0.5, -1, -0.5, 2)
-                painter.fillRect(area, QColor(light_colour(strength)))
+                paper.fill(area, light_colour(strength))
                 if strength >= UNDERLINED:
-                    top = QRectF(area.left(), area.top() - 2, area.width(), 2)
-                    painter.fillRect(top, QColor(tokens().attention))
-
-    def _paint_cursor(self, painter: QPainter) -> None:
-        """A frame around the token that is pointed at, a thinner one around the selected one."""
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        for index, width in ((self.selected, 1), (self.current, 2)):
-            if index is None or index >= len(self.ends):
-                continue
-            painter.setPen(QPen(QColor(tokens().accent), width))
-            for rect in self._rects(self._start(index), self.ends[index]):
-                painter.drawRoundedRect(rect.adjusted(-1, -3, 1, 4), 3, 3)
+                    line = QRectF(area.left(), area.top() - 2, area.width(), 2)
+                    paper.fill(line, tokens().attention)
+        until = min(bisect_left(self.ends, last) + 1, len(self.ends))
+        for index in range(bisect_right(self.ends, first), until):
+            band = self.bands[index]
+            for rect in self._rects(self._start(index), self.ends[index]) if band else ():
+                draw_band(paper, rect.adjusted(0.5, -1, -0.5, 3), band or 0, not self.lights)
+        self._typed.draw(paper)
+        for at in self._typed.breaks(first, last):
+            for rect in self._rects(at, at + 1):
+                paper.text(rect.adjusted(2, 0, 0, 0), BREAK, tone=tokens().quiet)
+        for number, width in ((self.selected, 1), (self.current, 2)):
+            if number is not None and number < len(self.ends):
+                for rect in self._rects(self._start(number), self.ends[number]):
+                    paper.frame(rect.adjusted(-1, -3, 1, 4), tokens().accent, width, 3)
 
     # Mouse and keyboard
 
