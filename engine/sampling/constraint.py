@@ -16,6 +16,8 @@ from llguidance.gbnf_to_lark import (
     ASTNode,
     GrammarParser,
     RepetitionNode,
+    RuleNode,
+    RuleRefNode,
     resolve,
 )
 from numpy.typing import NDArray
@@ -31,6 +33,7 @@ Logits = NDArray[np.float32]
 
 LONGEST = 256 * KIB
 """Bytes of a schema, an expression or a grammar."""
+MOST_RULES = 4000  # of a GBNF: the parser takes a second for so many, and four for twice as many
 LIMITS = LLParserLimits(
     initial_lexer_fuel=1_000_000,
     step_lexer_fuel=200_000,
@@ -235,16 +238,49 @@ def _of_schema(text: str) -> str:
 def _lark(form: Grammar) -> str:
     if form.syntax == "lark":
         return form.text
+    if (count := form.text.count("::=")) > MOST_RULES:
+        raise BadForm(f"the grammar has {count} rules, but {MOST_RULES} at most")
     try:
         rules = GrammarParser().parse(form.text)
         resolve(rules)
         ordered = sorted(rules.values(), key=lambda rule: rule.order)
+        _check_ends(ordered)
         for rule in ordered:
             _parenthesise(rule)
         return "\n".join(["%llguidance {}", *map(str, ordered)])
+    except BadForm:
+        raise
     except Exception as error:  # noqa: BLE001  the parser raises plain `Exception`, too
         problem = _told(str(error)) if not isinstance(error, RecursionError) else ""
         raise BadForm(f"the grammar is no GBNF: {problem or 'too deep'}") from None
+
+
+def _check_ends(rules: Sequence[RuleNode]) -> None:
+    """Refuse a grammar that no finite text fits, as `root ::= "a" root`: an answer would have no
+    end.
+    """
+    above: dict[int, list[ASTNode]] = {}  # by a node's id, the nodes that wait for it
+    missing: dict[int, int] = {}  # by a node's id, how many of those below it must end still
+    ended: list[ASTNode] = []
+    nodes: list[ASTNode] = list(rules)
+    while nodes:
+        node = nodes.pop()
+        below = [node.target] if isinstance(node, RuleRefNode) else node.children()
+        for one in below:
+            above.setdefault(id(one), []).append(node)
+        nodes += node.children()
+        optional = isinstance(node, RepetitionNode) and node.min_times == 0
+        any_does = isinstance(node, AlternativeNode)
+        missing[id(node)] = 0 if optional else 1 if any_does else len(below)
+        if not missing[id(node)]:
+            ended.append(node)
+    while ended:
+        for node in above.get(id(ended.pop()), ()):
+            missing[id(node)] -= 1
+            if missing[id(node)] == 0:
+                ended.append(node)
+    if any(rule.name == "start" and missing[id(rule)] > 0 for rule in rules):
+        raise BadForm("the grammar never ends: each way through its rules comes back to a rule")
 
 
 def _parenthesise(node: ASTNode) -> None:

@@ -163,10 +163,23 @@ def test_calls_that_the_limit_cuts_are_told_once(tiny: Served, no_ends: dict[str
         assert not told["message"]["content"] or not told["message"].get("tool_calls")
 
 
+def test_a_call_that_the_limit_cuts_is_in_no_response(tiny: Served) -> None:
+    """Clients parse the arguments of each call that a response has."""
+    tool = {"tools": [{"type": "function", **FUNCTION}], "tool_choice": "required"}
+    body = {"input": CHAT, "model": "tiny", "max_output_tokens": 30, "temperature": 0} | tool
+    told = events(tiny.stream("/v1/responses", body))
+    (begun,) = [e for e in told if e["type"] == "response.function_call_arguments.done"]
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(begun["arguments"])
+    assert told[-1]["type"] == "response.incomplete"
+    assert told[-1]["response"]["output"] == []
+    assert ask(tiny, "/v1/responses", body)["output"] == []
+
+
 BAD_GRAMMARS = {
     "undefined": ("root ::= foo", "'foo' not found"),
     "no root": ('other ::= "a"', "'root'"),
-    "without end": ('root ::= "a" root', ""),
+    "without end": ('root ::= "a" root', "never ends"),
     "alternatives": ("root ::= " + " | ".join(f'"w{i}"' for i in range(20_000)), "20001 items"),
 }
 
@@ -177,6 +190,9 @@ def test_a_bad_grammar_is_the_clients_fault(tiny: Served, case: str) -> None:
     answer = tiny.post("/v1/chat/completions", BODY | {"grammar": grammar})
     assert answer.status_code == 400, answer.text
     assert reason in answer.json()["error"]["message"]
+    if case != "alternatives":  # which only the model's own words show
+        answer = tiny.post("/v1/chat/completions", BODY | {"grammar": grammar, "stream": True})
+        assert answer.status_code == 400, "before a stream begins"
 
 
 def test_a_schema_of_too_many_properties_is_the_clients_fault(tiny: Served) -> None:

@@ -76,6 +76,7 @@ class ResponseEvents:
             told += self._piece(reply)
         elif isinstance(reply, Finished):
             told += self._close("completed" if reply.reason in ("stop", "calls") else "incomplete")
+            self._drop_cut_call()
             self.response.end(reply)
             told.append(self._whole(self.response.status))
         return told
@@ -85,6 +86,15 @@ class ResponseEvents:
         error = error_value(refusal)["error"]
         value = self.response.value() | {"status": "failed", "error": error}
         return [self._event("response.failed", response=value)]
+
+    def _drop_cut_call(self) -> None:
+        """Leave a call without whole arguments out of the response: clients parse all it has."""
+        last = self.response.items[-1] if self.response.items else {}
+        if last.get("type") == "function_call" and last["status"] == "incomplete":
+            try:
+                msgspec.json.decode(last["arguments"])
+            except msgspec.DecodeError:
+                del self.response.items[-1]
 
     def _event(self, kind: str, **fields: Any) -> dict[str, Any]:
         self.number += 1

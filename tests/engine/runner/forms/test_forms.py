@@ -114,6 +114,14 @@ def test_repetitions_of_repetitions(model: Model) -> None:
     assert is_whole(model, inner, "xywwxy.")
 
 
+@pytest.mark.parametrize(
+    "text",
+    ['root ::= "a" root | "b"', 'root ::= ("a" root)?', 'root ::= x*\nx ::= "q" x', 'root ::= ""'],
+)
+def test_a_grammar_of_which_one_way_ends_is_taken(text: str) -> None:
+    assert constraint.problem_of(Grammar(text, "gbnf")) == ""
+
+
 def test_white_space_in_json_is_bounded_as_llama_cpp_does(model: Model) -> None:
     form = JsonSchema('{"properties": {"a": {"type": "null"}}, "required": ["a"]}')
     fits = [f'{{{space}"a":null}}' for space in ("", " ", "\n", "\n\n" + " " * 20, "\n\t")]
@@ -198,6 +206,9 @@ REFUSED = {
     "no start": (Grammar('a: "b"'), "start"),
     "no rule": (Grammar("start: b"), "b"),
     "nested grammar": (Grammar("start: " + "(" * 9000 + '"a"' + ")" * 9000), "nested"),
+    "endless": (Grammar('root ::= "a" root', "gbnf"), "never ends"),
+    "endless by turns": (Grammar('root ::= x+\nx ::= y | "a" y\ny ::= x', "gbnf"), "never ends"),
+    "rules": (Grammar("".join(f'r{i} ::= "a"\n' for i in range(4001)), "gbnf"), "4001 rules"),
     "no GBNF": (Grammar("root = b", "gbnf"), "GBNF"),
     "nested GBNF": (Grammar("root ::= " + "(" * 9000 + '"a"' + ")" * 9000, "gbnf"), "GBNF"),
 }  # fmt: skip
